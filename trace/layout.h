@@ -1,0 +1,82 @@
+/* The file's layout in C, as FORMAT.md defines it: constants and headers, shared by writer and reader. */
+#ifndef TRACE_LAYOUT_H
+#define TRACE_LAYOUT_H
+
+#include <stdint.h>
+
+#define TRACE_MAGIC "HEAPTAPE"
+#define TRACE_END_MAGIC "HEAPTEND"
+#define TRACE_BLOCK_MAGIC "HTBK"
+
+enum {
+  TRACE_VERSION = 1,
+  TRACE_MAX_COLUMNS = 64,
+  TRACE_MAX_PAYLOAD_BYTES = 1 << 30,
+  TRACE_MAX_THREADS = 1 << 24,
+  TRACE_MAX_ROWS = 1 << 18,
+  TRACE_MAX_OTHER_COLUMN_BYTES = 1 << 26,
+  TRACE_MAX_INFO_BYTES = 1 << 20,
+  TRACE_FREE_THREADS = 1 << 16, /* thread numbers below this need no block to vouch for them */
+  TRACE_WINDOW_LOG_MAX = 23,
+};
+
+enum block_type { BLOCK_INFO = 1, BLOCK_EVENTS = 2, BLOCK_SAMPLES = 3, BLOCK_GAP = 4, BLOCK_FOOTER = 15 };
+enum { BLOCK_CRITICAL = 1, COLUMN_CRITICAL = 1, ENCODING_ZSTD = 1 };
+
+enum event_column {
+  COLUMN_CALL = 1,
+  COLUMN_SIZE = 2,
+  COLUMN_PARAM = 3,
+  COLUMN_RELEASE_DISTANCE = 4,
+  COLUMN_RELEASE_ADDRESS = 6,
+  COLUMN_ACQUIRE_HIT = 7,
+  COLUMN_ACQUIRE_ADDRESS = 8,
+  COLUMN_STAMP_GAP = 9,
+  COLUMN_STAMP_DELTA = 10,
+  COLUMN_TOUCHED = 11,
+  EVENT_COLUMNS = 12, /* ids are below this */
+};
+
+enum { SAMPLE_COLUMNS = 10 };
+
+struct file_header {
+  char magic[8];
+  uint16_t version, flags;
+  uint32_t crc32;
+};
+
+struct file_trailer {
+  uint64_t footer_offset;
+  char magic[8];
+};
+
+struct block_header {
+  char magic[4];
+  uint8_t type, flags;
+  uint16_t columns;
+  uint32_t payload_bytes;
+  uint32_t thread;
+  uint32_t rows, steps;
+  uint64_t first_stamp, last_stamp;
+  uint32_t sequence;
+  uint32_t crc32;
+};
+
+struct column_entry {
+  uint8_t id, encoding, shift, flags;
+  uint32_t raw_bytes, stored_bytes, zero;
+};
+
+_Static_assert(sizeof(struct file_header) == 16 && sizeof(struct file_trailer) == 16 &&
+                   sizeof(struct block_header) == 48 && sizeof(struct column_entry) == 16,
+               "layout of FORMAT.md");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "headers are stored as they lie in memory");
+
+/* The class of a request for the address predictor, FORMAT.md section 4; PREDICTOR_CLASSES or more: it has no stack. */
+enum { PREDICTOR_CLASSES = 4096 };
+static inline uint64_t predictor_class(uint64_t request_bytes) {
+  uint64_t class = (request_bytes > UINT64_MAX - 23 ? UINT64_MAX : request_bytes + 23) >> 4;
+  return class < 2 ? 2 : class;
+}
+
+#endif

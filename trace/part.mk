@@ -1,0 +1,5 @@
+TRACE_SOURCES := $(addprefix trace/,error.c event.c os.c buffer.c block_encode.c block_decode.c trace_write.c trace_read.c)
+TRACE_LIBS    := -lzstd -lz -ljansson
+
+$(eval $(call c_test,trace/test/events_survive_writing_and_reading.c,$(TRACE_SOURCES),$(TRACE_LIBS)))
+$(eval $(call c_test,trace/test/damaged_file_gives_one_error_or_a_prefix.c,$(TRACE_SOURCES),$(TRACE_LIBS)))

@@ -1,0 +1,600 @@
+#include "trace/trace_read.h"
+
+#include "trace/block_decode.h"
+#include "trace/buffer.h"
+#include "trace/layout.h"
+#include "trace/leb.h"
+#include "trace/os.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+#include <zstd.h>
+
+/* One block, as the walk over the headers found it. */
+struct block_place {
+  uint64_t offset;
+  uint64_t first_stamp;
+  uint32_t thread, rows, sequence;
+  uint8_t type;
+};
+
+struct trace_reader {
+  char *path;
+  int fd;
+  struct trace_summary summary;
+  char *info_json, *footer_json;
+  struct buffer places;  /* struct block_place: EVENTS and GAP, sorted by thread, then place in the file */
+  struct buffer samples; /* struct block_place of SAMPLES blocks, in file order */
+  uint64_t footer_offset;
+};
+
+static size_t place_count(const struct buffer *places) {
+  return places->used / sizeof(struct block_place);
+}
+static struct block_place *place_at(const struct buffer *places, size_t i) {
+  return (struct block_place *)places->bytes + i;
+}
+
+/* A block read whole: header, directory, and the stored bytes of its columns. */
+struct block {
+  struct block_header header;
+  struct column_entry directory[TRACE_MAX_COLUMNS];
+};
+
+/* Reads and checks header and directory at offset. limit: where the file ends. Returns 1, 0 if the file ends before the
+   block does (truncated), -1 with error. */
+static int read_block_head(const struct trace_reader *reader, uint64_t offset, struct block *block,
+                           struct trace_error *error) {
+  const char *path = reader->path;
+  struct block_header *header = &block->header;
+  uint64_t left = reader->summary.file_bytes - offset;
+  if (left < sizeof *header)
+    return 0;
+  if (os_pread_all(reader->fd, header, sizeof *header, offset) != 0)
+    return trace_error_errno(error, path, "can't read");
+  if (memcmp(header->magic, TRACE_BLOCK_MAGIC, sizeof header->magic) != 0)
+    return trace_error_at(error, path, offset, "no block starts here (bad magic)");
+  size_t directory_bytes = header->columns * sizeof *block->directory;
+  if (header->columns > TRACE_MAX_COLUMNS || header->payload_bytes > TRACE_MAX_PAYLOAD_BYTES ||
+      header->payload_bytes < directory_bytes)
+    return trace_error_at(error, path, offset, "impossible block header");
+  if (left - sizeof *header < directory_bytes)
+    return 0;
+  if (os_pread_all(reader->fd, block->directory, directory_bytes, offset + sizeof *header) != 0)
+    return trace_error_errno(error, path, "can't read");
+  uLong crc = crc32(0, (const Bytef *)header, offsetof(struct block_header, crc32));
+  crc = crc32(crc, (const Bytef *)block->directory, (uInt)directory_bytes);
+  if (crc != header->crc32)
+    return trace_error_at(error, path, offset, "block header fails its checksum");
+  if (left - sizeof *header < header->payload_bytes)
+    return 0;
+  uint64_t stored = directory_bytes;
+  for (int i = 0; i < header->columns; i++)
+    stored += block->directory[i].stored_bytes;
+  if (stored != header->payload_bytes)
+    return trace_error_at(error, path, offset, "columns do not add up to the block");
+  if (header->rows > TRACE_MAX_ROWS || header->thread >= TRACE_MAX_THREADS || header->steps > 2 * header->rows)
+    return trace_error_at(error, path, offset, "impossible block header");
+  return 1;
+}
+
+/* Bytes that a column may have once decompressed, FORMAT.md section 3. */
+static uint64_t column_limit(const struct block_header *header, uint8_t id) {
+  if (header->type == BLOCK_INFO)
+    return TRACE_MAX_INFO_BYTES;
+  if (header->type != BLOCK_EVENTS)
+    return TRACE_MAX_OTHER_COLUMN_BYTES;
+  uint64_t limit = 10 * (uint64_t)header->rows + 64;
+  return id == COLUMN_STAMP_GAP || id == COLUMN_STAMP_DELTA || id == COLUMN_TOUCHED ? 2 * limit : limit;
+}
+
+/* Reads the columns with ids below known, decompresses them one after another into raw, and gives their places. */
+static int read_columns(const struct trace_reader *reader, uint64_t offset, const struct block *block, int known,
+                        struct byte_span *spans, struct buffer *stored, struct buffer *raw, struct trace_error *error) {
+  const struct block_header *header = &block->header;
+  uint64_t at = offset + sizeof *header + header->columns * sizeof *block->directory;
+  size_t starts[TRACE_MAX_COLUMNS] = {0}, sizes[TRACE_MAX_COLUMNS] = {0};
+  bool seen[TRACE_MAX_COLUMNS] = {false};
+  raw->used = 0;
+  for (int i = 0; i < header->columns; i++) {
+    const struct column_entry *entry = &block->directory[i];
+    uint64_t column_offset = at;
+    at += entry->stored_bytes;
+    if (entry->id >= known || entry->id == 0 || entry->encoding != ENCODING_ZSTD) {
+      if (entry->flags & COLUMN_CRITICAL)
+        return trace_error_at(error, reader->path, offset,
+                              "column %d, encoding %d, must be understood and is not known", entry->id,
+                              entry->encoding);
+      continue;
+    }
+    if (seen[entry->id])
+      return trace_error_at(error, reader->path, offset, "column %d stands twice", entry->id);
+    seen[entry->id] = true;
+    if (entry->raw_bytes > column_limit(header, entry->id) || entry->shift > 63)
+      return trace_error_at(error, reader->path, offset, "column %d is larger than its block allows", entry->id);
+    stored->used = 0;
+    if (!buffer_reserve(stored, entry->stored_bytes + 1) || !buffer_reserve(raw, (size_t)entry->raw_bytes + 1))
+      return trace_error_at(error, reader->path, offset, "out of memory");
+    if (os_pread_all(reader->fd, stored->bytes, entry->stored_bytes, column_offset) != 0)
+      return trace_error_errno(error, reader->path, "can't read");
+    if (ZSTD_getFrameContentSize(stored->bytes, entry->stored_bytes) != entry->raw_bytes ||
+        ZSTD_findFrameCompressedSize(stored->bytes, entry->stored_bytes) != entry->stored_bytes)
+      return trace_error_at(error, reader->path, column_offset, "column %d is not one zstd frame of its size",
+                            entry->id);
+    size_t got = ZSTD_decompress(raw->bytes + raw->used, entry->raw_bytes, stored->bytes, entry->stored_bytes);
+    if (ZSTD_isError(got) || got != entry->raw_bytes)
+      return trace_error_at(error, reader->path, column_offset, "column %d: %s", entry->id,
+                            ZSTD_isError(got) ? ZSTD_getErrorName(got) : "wrong size");
+    starts[entry->id] = raw->used;
+    sizes[entry->id] = got;
+    raw->used += got;
+  }
+  for (int id = 0; id < known; id++)
+    spans[id] = (struct byte_span){raw->bytes + starts[id], raw->bytes + starts[id] + sizes[id]};
+  return 0;
+}
+
+/* Column 1 of a block as JSON text, NUL-terminated, owned by the caller; checks that it is one object. */
+static char *read_json(const struct trace_reader *reader, uint64_t offset, const struct block *block, json_t **object,
+                       struct trace_error *error) {
+  struct byte_span spans[3] = {{0}};
+  struct buffer stored = {0}, raw = {0};
+  char *text = NULL;
+  if (read_columns(reader, offset, block, 3, spans, &stored, &raw, error) == 0) {
+    json_error_t wrong;
+    size_t bytes = (size_t)(spans[1].end - spans[1].at);
+    *object = json_loadb((const char *)spans[1].at, bytes, JSON_REJECT_DUPLICATES, &wrong);
+    if (!json_is_object(*object))
+      trace_error_at(error, reader->path, offset, "not a JSON object: %s", *object ? "another type" : wrong.text);
+    else if (!(text = strndup((const char *)spans[1].at, bytes)))
+      trace_error_at(error, reader->path, offset, "out of memory");
+    if (!text) {
+      json_decref(*object);
+      *object = NULL;
+    }
+  }
+  buffer_free(&stored);
+  buffer_free(&raw);
+  return text;
+}
+
+static int take_info(struct trace_reader *reader, uint64_t offset, const struct block *block,
+                     struct trace_error *error) {
+  if (reader->info_json)
+    return trace_error_at(error, reader->path, offset, "a second INFO block");
+  json_t *info = NULL;
+  reader->info_json = read_json(reader, offset, block, &info, error);
+  if (!reader->info_json)
+    return -1;
+  json_t *clock = json_object_get(info, "clock");
+  if (json_is_object(clock)) {
+    reader->summary.clock_hz = json_number_value(json_object_get(clock, "hz"));
+    reader->summary.clock_origin_stamp = (uint64_t)json_integer_value(json_object_get(clock, "origin_stamp"));
+  } else {
+    trace_error_at(error, reader->path, offset, "INFO has no clock");
+  }
+  json_decref(info);
+  return error->text[0] ? -1 : 0;
+}
+
+static int take_gap(struct trace_reader *reader, uint64_t offset, const struct block *block,
+                    struct trace_error *error) {
+  json_t *gap = NULL;
+  char *text = read_json(reader, offset, block, &gap, error);
+  if (!text)
+    return -1;
+  json_int_t dropped = json_integer_value(json_object_get(gap, "dropped"));
+  if (dropped < 0 || block->header.rows)
+    trace_error_at(error, reader->path, offset, "impossible GAP");
+  else
+    reader->summary.dropped += (uint64_t)dropped;
+  json_decref(gap);
+  free(text);
+  return error->text[0] ? -1 : 0;
+}
+
+static int take_footer(struct trace_reader *reader, uint64_t offset, const struct block *block,
+                       struct trace_error *error) {
+  json_t *footer = NULL;
+  reader->footer_json = read_json(reader, offset, block, &footer, error);
+  if (!reader->footer_json)
+    return -1;
+  reader->footer_offset = offset;
+  json_t *hz = json_object_get(footer, "clock_hz");
+  if (json_is_number(hz))
+    reader->summary.clock_hz = json_number_value(hz);
+  uint64_t events = (uint64_t)json_integer_value(json_object_get(footer, "events"));
+  uint64_t dropped = (uint64_t)json_integer_value(json_object_get(footer, "dropped"));
+  json_decref(footer);
+  if (events != reader->summary.events || dropped != reader->summary.dropped)
+    return trace_error_at(error, reader->path, offset,
+                          "footer counts %" PRIu64 " events and %" PRIu64 " dropped, blocks hold %" PRIu64
+                          " and %" PRIu64,
+                          events, dropped, reader->summary.events, reader->summary.dropped);
+  return 0;
+}
+
+static void count_events(struct trace_summary *summary, const struct block_header *header) {
+  if (summary->events == 0 || header->first_stamp < summary->first_stamp)
+    summary->first_stamp = header->first_stamp;
+  if (header->last_stamp > summary->last_stamp)
+    summary->last_stamp = header->last_stamp;
+  summary->events += header->rows;
+}
+
+static int take_block(struct trace_reader *reader, uint64_t offset, const struct block *block,
+                      struct trace_error *error) {
+  const struct block_header *header = &block->header;
+  struct block_place place = {offset,       header->first_stamp, header->thread,
+                              header->rows, header->sequence,    header->type};
+  if (!reader->info_json && header->type != BLOCK_INFO)
+    return trace_error_at(error, reader->path, offset, "the first block is not INFO");
+  switch (header->type) {
+  case BLOCK_INFO:
+    return take_info(reader, offset, block, error);
+  case BLOCK_GAP:
+    if (take_gap(reader, offset, block, error) != 0)
+      return -1;
+    buffer_append(&reader->places, &place, sizeof place);
+    break;
+  case BLOCK_EVENTS:
+    if (header->rows == 0 || header->steps < header->rows)
+      return trace_error_at(error, reader->path, offset, "EVENTS block without rows, or with fewer steps than rows");
+    count_events(&reader->summary, header);
+    buffer_append(&reader->places, &place, sizeof place);
+    break;
+  case BLOCK_SAMPLES:
+    buffer_append(&reader->samples, &place, sizeof place);
+    break;
+  case BLOCK_FOOTER:
+    return take_footer(reader, offset, block, error);
+  default:
+    if (header->flags & BLOCK_CRITICAL)
+      return trace_error_at(error, reader->path, offset, "block type %d must be understood and is not known",
+                            header->type);
+  }
+  return reader->places.failed || reader->samples.failed ? trace_error_set(error, reader->path, "out of memory") : 0;
+}
+
+static int compare_places(const void *left, const void *right) {
+  const struct block_place *a = left, *b = right;
+  if (a->thread != b->thread)
+    return a->thread < b->thread ? -1 : 1;
+  return a->offset < b->offset ? -1 : a->offset > b->offset;
+}
+
+/* Sorts the blocks by thread and proves that no thread lacks one in the middle. */
+static int order_places(struct trace_reader *reader, struct trace_error *error) {
+  size_t count = place_count(&reader->places);
+  if (count == 0)
+    return 0;
+  qsort(reader->places.bytes, count, sizeof(struct block_place), compare_places);
+  for (size_t i = 0; i < count; i++) {
+    const struct block_place *place = place_at(&reader->places, i);
+    bool first = i == 0 || place[-1].thread != place->thread;
+    if (place->sequence != (first ? 0 : place[-1].sequence + 1))
+      return trace_error_at(error, reader->path, place->offset,
+                            "block %" PRIu32 " of thread %" PRIu32 " is out of sequence", place->sequence,
+                            place->thread);
+  }
+  const struct block_place *last = place_at(&reader->places, count - 1);
+  reader->summary.threads = last->thread + 1;
+  if (last->thread >= TRACE_FREE_THREADS && last->thread >= reader->summary.blocks)
+    return trace_error_at(error, reader->path, last->offset,
+                          "thread number %" PRIu32 " is higher than the file has blocks", last->thread);
+  return 0;
+}
+
+static int check_trailer(struct trace_reader *reader, uint64_t offset, struct trace_error *error) {
+  struct file_trailer trailer;
+  uint64_t left = reader->summary.file_bytes - offset;
+  if (left < sizeof trailer) {
+    reader->summary.truncated = true;
+    return 0;
+  }
+  if (os_pread_all(reader->fd, &trailer, sizeof trailer, offset) != 0)
+    return trace_error_errno(error, reader->path, "can't read");
+  if (memcmp(trailer.magic, TRACE_END_MAGIC, sizeof trailer.magic) != 0 ||
+      trailer.footer_offset != reader->footer_offset)
+    return trace_error_at(error, reader->path, offset, "bad trailer");
+  if (left > sizeof trailer)
+    return trace_error_at(error, reader->path, offset + sizeof trailer, "something follows the trailer");
+  return 0;
+}
+
+static int walk_blocks(struct trace_reader *reader, struct trace_error *error) {
+  struct trace_summary *summary = &reader->summary;
+  uint64_t offset = sizeof(struct file_header);
+  while (!reader->footer_json) {
+    struct block block;
+    int got = read_block_head(reader, offset, &block, error);
+    if (got < 0)
+      return -1;
+    if (got == 0) {
+      summary->truncated = true;
+      break;
+    }
+    if (take_block(reader, offset, &block, error) != 0)
+      return -1;
+    summary->blocks++;
+    offset += sizeof block.header + block.header.payload_bytes;
+  }
+  summary->truncated_at = offset;
+  if (!reader->info_json)
+    return trace_error_at(error, reader->path, offset, "truncated before the end of its INFO block: nothing to read");
+  if (reader->footer_json && check_trailer(reader, offset, error) != 0)
+    return -1;
+  return order_places(reader, error);
+}
+
+/* Standard input has no place to go back to; it is copied to an unlinked file first. */
+static int spool_standard_input(struct trace_error *error) {
+  FILE *spool = tmpfile();
+  int fd = spool ? dup(fileno(spool)) : -1;
+  if (spool)
+    fclose(spool);
+  if (fd < 0)
+    return trace_error_errno(error, "-", "can't make a temporary file");
+  char bytes[1 << 16];
+  uint64_t offset = 0;
+  for (;;) {
+    ssize_t got = read(STDIN_FILENO, bytes, sizeof bytes);
+    if (got < 0 && errno == EINTR)
+      continue;
+    if (got == 0)
+      return fd;
+    if (got < 0 || os_pwrite_all(fd, bytes, (size_t)got, offset) != 0) {
+      trace_error_errno(error, "-", got < 0 ? "can't read" : "can't write a temporary copy");
+      close(fd);
+      return -1;
+    }
+    offset += (uint64_t)got;
+  }
+}
+
+static int open_input(struct trace_reader *reader, struct trace_error *error) {
+  const char *path = reader->path;
+  struct stat status;
+  if (strcmp(path, "-") == 0) {
+    reader->fd = spool_standard_input(error);
+    if (reader->fd < 0)
+      return -1;
+  } else {
+    reader->fd = open(path, O_RDONLY | O_CLOEXEC);
+  }
+  if (reader->fd < 0 || fstat(reader->fd, &status) != 0)
+    return trace_error_errno(error, path, "can't open");
+  if (!S_ISREG(status.st_mode))
+    return trace_error_set(error, path, "not a regular file");
+  reader->summary.file_bytes = (uint64_t)status.st_size;
+  struct file_header header;
+  if (status.st_size < (off_t)sizeof header)
+    return trace_error_set(error, path, "not a heaptape trace (%jd bytes are too few)", (intmax_t)status.st_size);
+  if (os_pread_all(reader->fd, &header, sizeof header, 0) != 0)
+    return trace_error_errno(error, path, "can't read");
+  if (memcmp(header.magic, TRACE_MAGIC, sizeof header.magic) != 0)
+    return trace_error_at(error, path, 0, "not a heaptape trace");
+  if (header.version != TRACE_VERSION)
+    return trace_error_at(error, path, 8, "trace version %d; this reader knows version %d", header.version,
+                          TRACE_VERSION);
+  if (header.flags || header.crc32 != crc32(0, (const Bytef *)&header, offsetof(struct file_header, crc32)))
+    return trace_error_at(error, path, 10, "file header has unknown flags or fails its checksum");
+  return 0;
+}
+
+int trace_reader_open(struct trace_reader **out, const char *path, struct trace_error *error) {
+  *out = NULL;
+  struct trace_reader *reader = calloc(1, sizeof *reader);
+  if (!reader || !(reader->path = strdup(path))) {
+    free(reader);
+    return trace_error_set(error, path, "out of memory");
+  }
+  reader->fd = -1;
+  if (open_input(reader, error) != 0 || walk_blocks(reader, error) != 0) {
+    trace_reader_close(reader);
+    return -1;
+  }
+  reader->summary.info_json = reader->info_json;
+  reader->summary.footer_json = reader->footer_json ? reader->footer_json : "{}";
+  *out = reader;
+  return 0;
+}
+
+void trace_reader_close(struct trace_reader *reader) {
+  if (!reader)
+    return;
+  if (reader->fd >= 0)
+    close(reader->fd);
+  buffer_free(&reader->places);
+  buffer_free(&reader->samples);
+  free(reader->info_json);
+  free(reader->footer_json);
+  free(reader->path);
+  free(reader);
+}
+
+const struct trace_summary *trace_reader_summary(const struct trace_reader *reader) {
+  return &reader->summary;
+}
+const char *trace_reader_path(const struct trace_reader *reader) {
+  return reader->path;
+}
+
+/* Index of the thread's first block in places, or the place count. */
+static size_t first_place(const struct trace_reader *reader, uint32_t thread) {
+  size_t low = 0, high = place_count(&reader->places);
+  while (low < high) {
+    size_t middle = low + (high - low) / 2;
+    if (place_at(&reader->places, middle)->thread < thread)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+uint64_t trace_reader_thread_events(const struct trace_reader *reader, uint32_t thread) {
+  uint64_t events = 0;
+  size_t count = place_count(&reader->places);
+  for (size_t i = first_place(reader, thread); i < count && place_at(&reader->places, i)->thread == thread; i++)
+    events += place_at(&reader->places, i)->rows;
+  return events;
+}
+
+struct trace_cursor {
+  struct trace_reader *reader;
+  struct trace_error *error;
+  uint32_t thread;
+  size_t next_place;
+  uint64_t block_offset;
+  uint64_t last_stamp; /* of the block before: stamps of a thread must not go back */
+  bool in_block;
+  struct buffer stored, raw;
+  struct block_decoder decoder;
+};
+
+int trace_cursor_open(struct trace_cursor **out, struct trace_reader *reader, uint32_t thread,
+                      struct trace_error *error) {
+  struct trace_cursor *cursor = calloc(1, sizeof *cursor);
+  *out = cursor;
+  if (!cursor)
+    return trace_error_set(error, reader->path, "out of memory");
+  cursor->reader = reader;
+  cursor->error = error;
+  cursor->thread = thread;
+  cursor->next_place = first_place(reader, thread);
+  return 0;
+}
+
+static void cursor_drop_memory(struct trace_cursor *cursor) {
+  buffer_free(&cursor->stored);
+  buffer_free(&cursor->raw);
+  block_decoder_free(&cursor->decoder);
+}
+
+void trace_cursor_close(struct trace_cursor *cursor) {
+  if (!cursor)
+    return;
+  cursor_drop_memory(cursor);
+  free(cursor);
+}
+
+/* Loads the thread's next EVENTS block. 1, 0 at the end, -1 on error. */
+static int cursor_load(struct trace_cursor *cursor) {
+  struct trace_reader *reader = cursor->reader;
+  const struct block_place *place;
+  do {
+    if (cursor->next_place >= place_count(&reader->places) ||
+        (place = place_at(&reader->places, cursor->next_place))->thread != cursor->thread) {
+      cursor_drop_memory(cursor);
+      return 0;
+    }
+    cursor->next_place++;
+  } while (place->type != BLOCK_EVENTS);
+  struct block block;
+  cursor->block_offset = place->offset;
+  int got = read_block_head(reader, place->offset, &block, cursor->error);
+  if (got <= 0)
+    return got < 0 ? -1 : trace_error_at(cursor->error, reader->path, place->offset, "file shrank while it was read");
+  struct block_decoder *decoder = &cursor->decoder;
+  if (read_columns(reader, place->offset, &block, EVENT_COLUMNS, decoder->columns, &cursor->stored, &cursor->raw,
+                   cursor->error) != 0)
+    return -1;
+  decoder->rows = block.header.rows;
+  decoder->steps = block.header.steps;
+  decoder->stamp = block.header.first_stamp;
+  decoder->last_stamp = block.header.last_stamp;
+  decoder->release_shift = decoder->acquire_shift = 0;
+  for (int i = 0; i < block.header.columns; i++) {
+    if (block.directory[i].id == COLUMN_RELEASE_ADDRESS)
+      decoder->release_shift = block.directory[i].shift;
+    if (block.directory[i].id == COLUMN_ACQUIRE_ADDRESS)
+      decoder->acquire_shift = block.directory[i].shift;
+  }
+  const char *wrong = block_decode_begin(decoder);
+  if (!wrong && block.header.first_stamp < cursor->last_stamp)
+    wrong = "stamps go back between blocks of a thread";
+  if (wrong)
+    return trace_error_at(cursor->error, reader->path, place->offset, "%s", wrong);
+  cursor->last_stamp = block.header.last_stamp;
+  return 1;
+}
+
+int trace_cursor_next(struct trace_cursor *cursor, struct trace_event *event) {
+  if (!cursor->in_block) {
+    int got = cursor_load(cursor);
+    if (got <= 0)
+      return got;
+    cursor->in_block = true;
+  }
+  const char *wrong = block_decode_next(&cursor->decoder, event);
+  if (wrong)
+    return trace_error_at(cursor->error, cursor->reader->path, cursor->block_offset, "row %" PRIu32 ": %s",
+                          cursor->decoder.row, wrong);
+  cursor->in_block = cursor->decoder.row < cursor->decoder.rows;
+  return 1;
+}
+
+static uint64_t *sample_field(struct trace_sample *sample, int column) {
+  uint64_t *const fields[SAMPLE_COLUMNS] = {&sample->stamp,           &sample->rss_anon_bytes, &sample->rss_file_bytes,
+                                            &sample->rss_shmem_bytes, &sample->vm_size_bytes,  &sample->vm_hwm_bytes,
+                                            &sample->minor_faults,    &sample->major_faults,   &sample->user_ns,
+                                            &sample->system_ns};
+  return fields[column];
+}
+
+static int visit_samples(const struct trace_reader *reader, const struct block_place *place, struct buffer *stored,
+                         struct buffer *raw, int (*visit)(void *, const struct trace_sample *), void *context,
+                         struct trace_error *error) {
+  struct block block;
+  struct byte_span spans[SAMPLE_COLUMNS + 1];
+  uint64_t previous[SAMPLE_COLUMNS] = {0};
+  bool missing[SAMPLE_COLUMNS];
+  if (read_block_head(reader, place->offset, &block, error) != 1)
+    return trace_error_at(error, reader->path, place->offset, "file shrank while it was read");
+  if (read_columns(reader, place->offset, &block, SAMPLE_COLUMNS + 1, spans, stored, raw, error) != 0)
+    return -1;
+  for (int column = 0; column < SAMPLE_COLUMNS; column++)
+    missing[column] = spans[column + 1].at == spans[column + 1].end;
+  for (uint32_t row = 0; row < place->rows; row++) {
+    struct trace_sample sample;
+    for (int column = 0; column < SAMPLE_COLUMNS; column++) {
+      uint64_t entry = 0;
+      if (!missing[column] && !leb_get(&spans[column + 1].at, spans[column + 1].end, &entry))
+        return trace_error_at(error, reader->path, place->offset, "samples column %d is too short", column + 1);
+      previous[column] += (uint64_t)unzigzag(entry);
+      *sample_field(&sample, column) = missing[column] ? TRACE_SAMPLE_MISSING : previous[column];
+    }
+    int stop = visit(context, &sample);
+    if (stop)
+      return stop;
+  }
+  for (int column = 0; column < SAMPLE_COLUMNS; column++)
+    if (spans[column + 1].at != spans[column + 1].end)
+      return trace_error_at(error, reader->path, place->offset, "samples column %d is too long", column + 1);
+  return 0;
+}
+
+int trace_reader_samples(struct trace_reader *reader, int (*visit)(void *context, const struct trace_sample *sample),
+                         void *context, struct trace_error *error) {
+  struct buffer stored = {0}, raw = {0};
+  int result = 0;
+  for (size_t i = 0; i < place_count(&reader->samples) && result == 0; i++)
+    result = visit_samples(reader, place_at(&reader->samples, i), &stored, &raw, visit, context, error);
+  buffer_free(&stored);
+  buffer_free(&raw);
+  return result;
+}
+
+double trace_stamp_ns(const struct trace_summary *summary, uint64_t stamp) {
+  if (summary->clock_hz <= 0 || stamp < summary->clock_origin_stamp)
+    return 0;
+  return (double)(stamp - summary->clock_origin_stamp) * 1e9 / summary->clock_hz;
+}

@@ -1,0 +1,60 @@
+/* Reads a trace file (FORMAT.md): its description, and each thread's events, in order, with stamps filled in.
+
+   Not its job: merging threads (convert/merge.h), judging the history (convert/history.h), printing.
+   Invariants: any file at all gives either events or one error that names path and offset; memory is O(blocks) for the
+   index plus one block per open cursor, whatever the file claims; events given out are those before the error, never
+   made up. A reader may be shared by threads that each use cursors of their own. Allocates with malloc. */
+#ifndef TRACE_READ_H
+#define TRACE_READ_H
+
+#include "trace/error.h"
+#include "trace/event.h"
+#include "trace/trace_write.h"
+
+#include <stdio.h>
+
+struct trace_reader;
+struct trace_cursor;
+
+struct trace_summary {
+  const char *info_json;   /* INFO's object, NUL-terminated */
+  const char *footer_json; /* "{}" if there is none */
+  uint32_t threads;        /* thread numbers are 0 .. threads - 1 */
+  uint64_t events;         /* rows of all EVENTS blocks */
+  uint64_t dropped;        /* by GAP blocks */
+  uint64_t file_bytes;
+  uint64_t blocks;
+  uint64_t first_stamp, last_stamp; /* over all EVENTS blocks; 0 if there are none */
+  bool truncated;                   /* no footer and trailer: what is here was read, more may be missing */
+  uint64_t truncated_at;            /* offset where the last whole block ends */
+  double clock_hz;                  /* the footer's, else INFO's; 0: stamps tell order only */
+  uint64_t clock_origin_stamp;      /* time 0 of the recording */
+};
+
+/* Opens and walks the block headers. path "-" reads standard input (spooled to an unlinked file). Returns 0, or -1 with
+ * error. */
+int trace_reader_open(struct trace_reader **out, const char *path, struct trace_error *error);
+void trace_reader_close(struct trace_reader *reader);
+const struct trace_summary *trace_reader_summary(const struct trace_reader *reader);
+const char *trace_reader_path(const struct trace_reader *reader);
+
+/* Events of one thread, by the headers. */
+uint64_t trace_reader_thread_events(const struct trace_reader *reader, uint32_t thread);
+
+/* A cursor over one thread's events; no memory is held before the first call of next. */
+int trace_cursor_open(struct trace_cursor **out, struct trace_reader *reader, uint32_t thread,
+                      struct trace_error *error);
+void trace_cursor_close(struct trace_cursor *cursor);
+
+/* Fills *event. Returns 1, 0 at the thread's end, or -1 with the error given to trace_cursor_open filled in. */
+int trace_cursor_next(struct trace_cursor *cursor, struct trace_event *event);
+
+/* Calls visit for each sample in order; a non-zero return of visit stops. Returns 0, visit's value, or -1 with error.
+ */
+int trace_reader_samples(struct trace_reader *reader, int (*visit)(void *context, const struct trace_sample *sample),
+                         void *context, struct trace_error *error);
+
+/* Stamp as nanoseconds since the recording's start; 0 where the clock has no rate. */
+double trace_stamp_ns(const struct trace_summary *summary, uint64_t stamp);
+
+#endif

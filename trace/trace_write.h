@@ -1,0 +1,67 @@
+/* Writes a trace file (FORMAT.md). Takes each thread's events in order, gathers them into blocks, encodes, compresses,
+   appends.
+
+   Not its job: where events come from, merging threads, and printing errors.
+   Invariants: what was handed over is in the file after trace_writer_close; a file whose writer died is readable up to
+   its last whole block; memory is O(threads x block events), and the block gets smaller as threads get many. Not
+   thread-safe: one writer, one thread. Allocates with malloc; not for use inside a recorded host. */
+#ifndef TRACE_WRITE_H
+#define TRACE_WRITE_H
+
+#include "trace/error.h"
+#include "trace/event.h"
+
+#include <stddef.h>
+
+struct trace_writer;
+
+/* One row of a SAMPLES block; TRACE_SAMPLE_MISSING where a quantity could not be had. */
+#define TRACE_SAMPLE_MISSING UINT64_MAX
+struct trace_sample {
+  uint64_t stamp;
+  uint64_t rss_anon_bytes, rss_file_bytes, rss_shmem_bytes, vm_size_bytes, vm_hwm_bytes;
+  uint64_t minor_faults, major_faults;
+  uint64_t user_ns, system_ns;
+};
+
+struct trace_totals {
+  uint64_t events, dropped, in_flight, nested;
+  uint64_t clamped_stamps; /* stamps that went back and were raised to their predecessor */
+  uint64_t calls[CALL_LIMIT];
+  uint32_t threads;
+  uint64_t file_bytes;
+};
+
+struct trace_writer_options {
+  int zstd_level;        /* 0: the default, chosen by measurement in trace_write.c */
+  uint32_t block_events; /* 0: the default; at most 2^18 */
+};
+
+/* Creates or truncates path and writes header and INFO block. info_json: a JSON object as FORMAT.md section 5 wants it.
+   options may be NULL. Returns 0, or -1 with error filled in; then *out is NULL. */
+int trace_writer_open(struct trace_writer **out, const char *path, const char *info_json,
+                      const struct trace_writer_options *options, struct trace_error *error);
+
+/* Appends an event of a thread (thread numbers are dense and below 2^24; a new one may be at most the count of those
+   seen). event is copied. Stamp 0 = inherits; a thread's very first step must have a stamp, and stamps of a thread must
+   not decrease (one that does is raised to its predecessor and counted). Returns 0, or -1: the file can't be written;
+   further calls fail likewise. */
+int trace_writer_event(struct trace_writer *writer, uint32_t thread, const struct trace_event *event);
+
+/* Writes out what the thread has pending; call it when the thread is known to have ended, to give its memory back. */
+int trace_writer_flush_thread(struct trace_writer *writer, uint32_t thread);
+
+/* Notes that dropped events of the thread are missing at this place. why: short text, ASCII. */
+int trace_writer_gap(struct trace_writer *writer, uint32_t thread, uint64_t dropped, const char *why);
+
+/* Adds a sample; they are gathered into SAMPLES blocks of up to 4,096. */
+int trace_writer_sample(struct trace_writer *writer, const struct trace_sample *sample);
+
+/* What has been taken so far. in_flight and nested are the caller's to fill in before closing. */
+struct trace_totals *trace_writer_totals(struct trace_writer *writer);
+
+/* Flushes all, writes footer and trailer, closes, frees. end: FORMAT.md section 7; clock_hz: 0 = as INFO says. Returns
+   0, or -1 with error filled in (also for an error met earlier). The writer is gone either way. */
+int trace_writer_close(struct trace_writer *writer, const char *end, double clock_hz, struct trace_error *error);
+
+#endif
