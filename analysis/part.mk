@@ -1,0 +1,41 @@
+# The Python side: a virtual environment from the lock file, the `heaptape` command, and its installation.
+
+# flock: two makes at once must not fill one environment. The .pth is relative, so that a moved checkout still works.
+$(VENV)/.stamp: requirements.lock analysis/part.mk
+	@flock requirements.lock sh -ec '\
+	  [ $@ -nt requirements.lock ] && [ $@ -nt analysis/part.mk ] && exit 0; \
+	  rm -f $@; $(PYTHON) -m venv $(VENV); \
+	  $(VENV)/bin/pip --disable-pip-version-check -q install --require-hashes -r requirements.lock; \
+	  for site in $(VENV)/lib/python3*/site-packages; do echo ../../../../analysis >$$site/heaptape.pth; done; \
+	  touch $@'
+
+ALL += $(OUT)/bin/heaptape
+$(OUT)/bin/heaptape: analysis/launcher.in $(VENV)/.stamp
+	@mkdir -p $(@D)
+	sed 's|@VENV@|$(abspath $(VENV))|' $< >$@
+	chmod +x $@
+
+lock: ## pin the newest Python dependencies anew (requirements.lock)
+	$(PYTHON) -m venv $(OUT)/lock-venv
+	$(OUT)/lock-venv/bin/pip -q install pip-tools
+	CUSTOM_COMPILE_COMMAND='make lock' $(OUT)/lock-venv/bin/pip-compile -q --upgrade --generate-hashes --strip-extras \
+	  --extra dev --no-emit-index-url --no-emit-find-links -o requirements.lock pyproject.toml
+
+lint-python: $(VENV)/.stamp ## ruff over all Python files
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+
+# The installed command has an environment of its own, so that it outlives the checkout.
+install-python: analysis/launcher.in
+	mkdir -p $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/heaptape
+	$(PYTHON) -m venv $(DESTDIR)$(PREFIX)/lib/heaptape/venv
+	$(DESTDIR)$(PREFIX)/lib/heaptape/venv/bin/pip --disable-pip-version-check -q install --require-hashes -r requirements.lock
+	rm -rf $(DESTDIR)$(PREFIX)/lib/heaptape/heaptape
+	cp -r analysis/heaptape $(DESTDIR)$(PREFIX)/lib/heaptape/
+	find $(DESTDIR)$(PREFIX)/lib/heaptape/heaptape -name __pycache__ -prune -exec rm -r {} +
+	cp allocators/allocators.toml $(DESTDIR)$(PREFIX)/lib/heaptape/
+	for site in $(DESTDIR)$(PREFIX)/lib/heaptape/venv/lib/python3*/site-packages; do echo ../../../.. >$$site/heaptape.pth; done
+	sed 's|@VENV@|$(PREFIX)/lib/heaptape/venv|' $< >$(DESTDIR)$(PREFIX)/bin/heaptape
+	chmod +x $(DESTDIR)$(PREFIX)/bin/heaptape
+
+.PHONY: lock lint-python install-python
