@@ -37,6 +37,13 @@ $(OUT)/test/$(subst /test/,/,$(basename $(1))): $(call c_objects,$(1) $(2))
 	@mkdir -p $$(@D)
 	$(CC) $(HT_CFLAGS) -o $$@ $$^ $(3)
 endef
+# $(call c_fuzzer,source,more sources,libraries): a libFuzzer target, built and run by `make fuzz`.
+define c_fuzzer
+FUZZERS += $(basename $(notdir $(1)))
+$(OUT)/$(basename $(notdir $(1))): $(call c_objects,$(1) $(2))
+	@mkdir -p $$(@D)
+	$(CC) $(HT_CFLAGS) -fsanitize=fuzzer -o $$@ $$^ $(3)
+endef
 define c_bench
 BENCHES += $(OUT)/bench/$(basename $(notdir $(1)))
 $(OUT)/bench/$(basename $(notdir $(1))): $(call c_objects,$(1) $(2))
@@ -44,7 +51,8 @@ $(OUT)/bench/$(basename $(notdir $(1))): $(call c_objects,$(1) $(2))
 	$(CC) $(HT_CFLAGS) -o $$@ $$^ $(3)
 endef
 
-include $(wildcard */part.mk)
+# trace first: the others use its TRACE_SOURCES and TRACE_LIBS.
+include trace/part.mk $(filter-out trace/part.mk,$(wildcard */part.mk))
 
 $(OUT)/obj/%.o: %.c
 	@mkdir -p $(@D)
@@ -54,4 +62,58 @@ $(OUT)/pic/%.o: %.c
 	$(CC) $(HT_CFLAGS) -fPIC -MMD -MP -c -o $@ $<
 -include $(shell find $(OUT)/obj $(OUT)/pic -name '*.d' 2>/dev/null)
 
-all: $(ALL)
+all: setup
+	@$(MAKE) --no-print-directory everything
+everything: $(ALL)
+
+setup: ## install the Debian packages that are missing (root or sudo; else print the one command to run)
+	@tools/setup
+
+demo: all ## record redis and sqlite3, replay them under five allocators, write out/demo/*.html
+	tools/demo $(OUT)
+
+programs: everything $(TESTS) $(TEST_EXTRAS)
+test: setup ## build and run all tests
+	@$(MAKE) --no-print-directory programs
+	HEAPTAPE_OUT=$(abspath $(OUT)) $(VENV)/bin/python -m pytest -q $(PYTEST)
+
+bench: setup ## measure the targets; prints a table with machine and commit
+	@$(MAKE) --no-print-directory programs $(BENCHES)
+	HEAPTAPE_OUT=$(abspath $(OUT)) $(VENV)/bin/python -m tests.bench
+
+# Each fuzzer has its own build under sanitizers; FUZZ_SECONDS bounds each.
+FUZZ_SECONDS ?= 30
+fuzz: setup ## fuzz the readers for FUZZ_SECONDS each, under ASan and UBSan
+	@$(MAKE) --no-print-directory CC=clang OUT=$(OUT)/fuzz OPT="-O1 -g" CFLAGS="-fsanitize=fuzzer-no-link,address,undefined" fuzzers
+	@set -e; for fuzzer in $(addprefix $(OUT)/fuzz/,$(FUZZERS)); do \
+	  corpus=$(OUT)/fuzz/corpus/$$(basename $$fuzzer); mkdir -p $$corpus; \
+	  echo "fuzz: $$(basename $$fuzzer)"; \
+	  $$fuzzer -max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=1024 -print_final_stats=0 -verbosity=0 \
+	    -artifact_prefix=$(OUT)/fuzz/ $$corpus; done
+fuzzers: $(addprefix $(OUT)/,$(FUZZERS))
+
+lint: lint-c lint-python ## formatting and warnings: clang-format, ruff, and both compilers with -Werror
+lint-c: setup
+	clang-format --dry-run -Werror $(shell git ls-files '*.[ch]')
+	@$(MAKE) --no-print-directory CC=clang OUT=$(OUT)/clang CFLAGS=-Werror VENV=$(VENV) programs
+	@$(MAKE) --no-print-directory CC=gcc OUT=$(OUT)/gcc CFLAGS=-Werror VENV=$(VENV) programs
+
+layers: ## fail on an include that runs upwards
+	@python3 tools/layers
+
+golden: everything ## refresh every golden file
+	tools/golden $(OUT)
+
+install: all install-python ## install under PREFIX (default /usr/local)
+	install -d $(DESTDIR)$(PREFIX)/libexec/heaptape $(DESTDIR)$(PREFIX)/lib/heaptape $(DESTDIR)$(PREFIX)/include
+	install -m 755 $(wildcard $(OUT)/libexec/heaptape-*) $(DESTDIR)$(PREFIX)/libexec/heaptape/
+	install -m 755 $(OUT)/lib/libheaptape.so $(DESTDIR)$(PREFIX)/lib/heaptape/
+	install -m 644 capture/heaptape.h $(DESTDIR)$(PREFIX)/include/
+
+clean: ## remove what was built (not .venv)
+	rm -rf $(OUT)
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
+
+.PHONY: all everything setup demo programs test bench fuzz fuzzers lint lint-c layers golden install clean help

@@ -1,5 +1,5 @@
-/* The workload file's layout in C (WORKLOAD.md is the definition). Constants and accessors only: no code beyond them, so that
-   the replay engine can include it without taking anything else of convert/. */
+/* The workload file's layout in C (WORKLOAD.md is the definition). Constants and accessors only: no code beyond them,
+   so that the replay engine can include it without taking anything else of convert/. */
 #ifndef CONVERT_WORKLOAD_H
 #define CONVERT_WORKLOAD_H
 
@@ -50,17 +50,31 @@ enum workload_code {
 
 #define WORKLOAD_NO_SLOT UINT32_MAX
 
-static inline uint8_t word_code(uint64_t word) { return (uint8_t)word; }
-static inline uint64_t word_payload(uint64_t word) { return word >> 8; }
-static inline uint64_t word_size_low(uint64_t word) { return (word >> 8) & 0xffffff; }
-static inline uint32_t word_slot(uint64_t word) { return (uint32_t)(word >> 32); }
-static inline uint32_t word_wait_thread(uint64_t word) { return (uint32_t)(word >> 8) & (WORKLOAD_MAX_THREADS - 1); }
-static inline uint64_t word_wait_ops(uint64_t word) { return word >> 28; }
+static inline uint8_t word_code(uint64_t word) {
+  return (uint8_t)word;
+}
+static inline uint64_t word_payload(uint64_t word) {
+  return word >> 8;
+}
+static inline uint64_t word_size_low(uint64_t word) {
+  return (word >> 8) & 0xffffff;
+}
+static inline uint32_t word_slot(uint64_t word) {
+  return (uint32_t)(word >> 32);
+}
+static inline uint32_t word_wait_thread(uint64_t word) {
+  return (uint32_t)(word >> 8) & (WORKLOAD_MAX_THREADS - 1);
+}
+static inline uint64_t word_wait_ops(uint64_t word) {
+  return word >> 28;
+}
 
 static inline uint64_t word_op(uint8_t call, uint64_t size_bytes, uint32_t slot) {
   return call | (size_bytes & 0xffffff) << 8 | (uint64_t)slot << 32;
 }
-static inline uint64_t word_make(enum workload_code code, uint64_t payload) { return (uint64_t)code | payload << 8; }
+static inline uint64_t word_make(enum workload_code code, uint64_t payload) {
+  return (uint64_t)code | payload << 8;
+}
 static inline uint64_t word_wait(uint32_t thread, uint64_t ops) {
   return (uint64_t)WORD_WAIT | (uint64_t)thread << 8 | ops << 28;
 }
