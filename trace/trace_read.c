@@ -448,6 +448,14 @@ uint64_t trace_reader_thread_events(const struct trace_reader *reader, uint32_t 
   return events;
 }
 
+uint64_t trace_reader_thread_first_stamp(const struct trace_reader *reader, uint32_t thread) {
+  size_t count = place_count(&reader->places);
+  for (size_t i = first_place(reader, thread); i < count && place_at(&reader->places, i)->thread == thread; i++)
+    if (place_at(&reader->places, i)->type == BLOCK_EVENTS)
+      return place_at(&reader->places, i)->first_stamp;
+  return UINT64_MAX;
+}
+
 struct trace_cursor {
   struct trace_reader *reader;
   struct trace_error *error;

@@ -41,6 +41,10 @@ const char *trace_reader_path(const struct trace_reader *reader);
 /* Events of one thread, by the headers. */
 uint64_t trace_reader_thread_events(const struct trace_reader *reader, uint32_t thread);
 
+/* A lower bound of the thread's first stamp, by the headers, so that a merge need not open every thread at its start.
+   UINT64_MAX if the thread has no events. */
+uint64_t trace_reader_thread_first_stamp(const struct trace_reader *reader, uint32_t thread);
+
 /* A cursor over one thread's events; no memory is held before the first call of next. */
 int trace_cursor_open(struct trace_cursor **out, struct trace_reader *reader, uint32_t thread,
                       struct trace_error *error);
