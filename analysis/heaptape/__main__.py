@@ -1,0 +1,9 @@
+"""`python -m heaptape`, for those who have no launcher."""
+
+import sys
+
+from heaptape.cli import main
+from heaptape.home import default_home
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:], default_home()))

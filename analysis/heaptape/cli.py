@@ -1,0 +1,266 @@
+"""The `heaptape` command: arguments, exit statuses, and nothing else.
+
+Exit status: 0 done, 1 failed (one line on stderr), 2 wrong usage (one line), 130 interrupted. What a subcommand needs is imported
+when it runs: `heaptape --help` must not wait for numpy.
+"""
+
+import argparse
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from heaptape import __version__
+from heaptape.errors import HeaptapeError, UsageError
+from heaptape.home import Home
+
+# The subcommands that are C programs of their own: name -> (program, leading arguments, summary, help).
+PROGRAMS: dict[str, tuple[str, list[str], str, str]] = {
+    "record": (
+        "record",
+        [],
+        "run a program and record its malloc calls",
+        """usage: heaptape record [-o F.tape] [--on-full wait|drop] [--no-follow] [--describe] [--preload LIB]
+                       [--stamp tags|every] [--] CMD [ARGUMENT...]
+
+Runs CMD with its malloc calls recorded, and exits with CMD's status. Each process that CMD starts gets a trace of its own
+(NAME.PID.tape).
+
+  -o F.tape            where the trace goes (default: heaptape.PROGRAM.PID.tape)
+  --on-full wait|drop  when the collector can't keep up: let the program wait (default), or drop events and count them
+  --no-follow          record this process only, not its children
+  --describe           store arguments and host name in the trace (never done without this)
+  --preload LIB        record the program on another allocator
+  --stamp tags|every   how events of different threads are ordered (default tags; every: a time stamp per event)
+""",
+    ),
+    "info": (
+        "convert",
+        ["info"],
+        "say what a trace or workload holds",
+        """usage: heaptape info F [--json]
+
+Counts per call, threads, bytes, dropped events, peak live bytes and the recorded memory of a trace (.tape), a workload
+(.work) or an Android memory_replay trace.
+""",
+    ),
+    "dump": (
+        "convert",
+        ["dump"],
+        "print events, one per line",
+        """usage: heaptape dump F [--format text|csv|jsonl] [--thread N]
+
+One event per line, in merged order.
+""",
+    ),
+    "check": (
+        "convert",
+        ["check"],
+        "prove that a trace or workload is a legal history",
+        """usage: heaptape check F [--json]
+
+Proves that the lifetimes at each address are disjoint and that each release is of a live object. Exit 1 if not.
+""",
+    ),
+    "convert": (
+        "convert",
+        ["convert"],
+        "translate between formats",
+        """usage: heaptape convert [--from FMT] IN [--to FMT] OUT
+       heaptape convert --list
+
+Formats are detected or named; --list prints those known.
+""",
+    ),
+    "compile": (
+        "convert",
+        ["compile"],
+        "make a workload from a trace",
+        """usage: heaptape compile IN [-o OUT.work] [--json]
+
+Orders the events, proves the history legal, and writes the program that the replay engine runs. `heaptape replay` does this
+by itself when it is given a trace.
+""",
+    ),
+}
+
+COMMANDS = (*PROGRAMS, "replay", "compare", "report", "allocators", "workloads")
+
+
+class Parser(argparse.ArgumentParser):
+    """One line on wrong usage, not the whole usage text."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message} (see '{self.prog} --help')\n")
+
+
+def _add_replay(commands: argparse._SubParsersAction) -> None:
+    parser = commands.add_parser(
+        "replay",
+        help="replay a trace or workload into allocators and measure them",
+        description="Replays a trace (.tape), workload (.work) or Android trace into allocators, one fresh process per run, "
+        "allocators interleaved in random order, and prints the comparison.",
+    )
+    parser.add_argument("input", metavar="F", help="trace, workload or Android trace; - for standard input")
+    parser.add_argument(
+        "-a",
+        "--allocator",
+        action="append",
+        metavar="NAME[:VARIANT]|LIB.so",
+        help="an allocator of the registry, or a library by path; either may be followed by ':NAME=VALUE' for the environment. "
+        "Repeatable. Default: all that 'heaptape allocators' finds",
+    )
+    parser.add_argument(
+        "-n",
+        "--repeats",
+        type=int,
+        default=5,
+        help="repetitions of the time pass (default 5); memory and bare passes run at most twice",
+    )
+    parser.add_argument(
+        "--order",
+        default="",
+        metavar="MODE",
+        help="recorded, causal or window[=N] (default: window for time and bare, recorded for memory)",
+    )
+    parser.add_argument(
+        "--touch",
+        default="recorded",
+        choices=["recorded", "first", "pages", "all", "none"],
+        help="what to write into each block (default recorded)",
+    )
+    parser.add_argument(
+        "--passes", default="time,memory,bare", metavar="LIST", help="of time, memory, bare (default: all three)"
+    )
+    parser.add_argument(
+        "--seed", type=int, help="of the random order of runs (default: drawn, and stored in the results)"
+    )
+    parser.add_argument(
+        "--timeout", type=float, default=0, metavar="SECONDS", help="give up on a run after this long (default: never)"
+    )
+    parser.add_argument(
+        "--baseline",
+        metavar="NAME",
+        help="allocator that the printed percentages refer to (default: glibc, else the first)",
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="R.json",
+        help="where the results go (default NAME.results.json; - for standard output)",
+    )
+
+
+def _add_compare(commands: argparse._SubParsersAction) -> None:
+    parser = commands.add_parser(
+        "compare",
+        help="tables of results, with intervals",
+        description="Prints what each allocator cost, then the same as percentages of a baseline with 95 % intervals over the "
+        "repetitions. Several files are several workloads.",
+    )
+    parser.add_argument("results", nargs="+", metavar="R.json")
+    parser.add_argument(
+        "--baseline", metavar="NAME", help="allocator that percentages refer to (default: glibc, else the first)"
+    )
+    parser.add_argument("--format", default="text", choices=["text", "md", "csv", "json"])
+
+
+def _add_report(commands: argparse._SubParsersAction) -> None:
+    parser = commands.add_parser(
+        "report",
+        help="one self-contained HTML file",
+        description="Writes one HTML file with tables, graphs, how it was measured, and the raw results inside.",
+    )
+    parser.add_argument("results", nargs="+", metavar="R.json")
+    parser.add_argument("-o", "--output", default="report.html", metavar="report.html")
+    parser.add_argument(
+        "--baseline", metavar="NAME", help="allocator that percentages refer to (default: glibc, else the first)"
+    )
+
+
+def _add_allocators(commands: argparse._SubParsersAction) -> None:
+    parser = commands.add_parser("allocators", help="the allocators known here, found or how to get them")
+    parser.add_argument("--json", action="store_true", help="machine-readable")
+    parser.add_argument("--variants", metavar="NAME", help="the variants of one allocator and the settings behind them")
+
+
+def _add_workloads(commands: argparse._SubParsersAction) -> None:
+    parser = commands.add_parser("workloads", help="recipes of real programs and synthetic patterns")
+    parser.add_argument(
+        "action", nargs="?", choices=["capture", "run"], help="record a recipe's program, or record and replay it"
+    )
+    parser.add_argument("name", nargs="?", metavar="NAME")
+    parser.add_argument("--json", action="store_true", help="machine-readable")
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The whole command line. The C programs' subcommands appear for the help only: their arguments go to them unread."""
+    parser = Parser(
+        prog="heaptape",
+        description="Record what a program asks of malloc, replay it into any allocator, report what each one costs.",
+        epilog="Example: heaptape record -o redis.tape -- redis-server; heaptape replay redis.tape -o redis.json; heaptape report redis.json",
+    )
+    parser.add_argument("--version", action="version", version=f"heaptape {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
+    for name, (_, _, summary, _) in PROGRAMS.items():
+        commands.add_parser(name, help=summary, add_help=False)
+    _add_replay(commands)
+    _add_compare(commands)
+    _add_report(commands)
+    _add_allocators(commands)
+    _add_workloads(commands)
+    return parser
+
+
+def _exec_program(name: str, arguments: Sequence[str], home: Home) -> int:
+    program, leading, _, text = PROGRAMS[name]
+    if arguments and arguments[0] in ("-h", "--help"):
+        print(text, end="")
+        return 0
+    path = home.program(program)
+    sys.stdout.flush()
+    os.execv(path, [str(path), *leading, *arguments])  # noqa: RET503
+
+
+def _run(arguments: argparse.Namespace, home: Home) -> int:
+    match arguments.command:
+        case "replay":
+            from heaptape.commands import replay as command
+        case "compare":
+            from heaptape.commands import compare as command
+        case "report":
+            from heaptape.commands import report as command
+        case "allocators":
+            from heaptape.commands import allocators as command
+        case _:
+            from heaptape.commands import workloads as command
+    return command(arguments, home)
+
+
+def main(argv: Sequence[str], home: Home) -> int:
+    """Runs the command and returns its exit status. Replaces the process for subcommands that are C programs."""
+    # Python ignores SIGPIPE; a filter whose reader went away should just end, and programs that we exec inherit it.
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    try:
+        if argv and argv[0] in PROGRAMS:
+            return _exec_program(argv[0], argv[1:], home)
+        parser = make_parser()
+        if argv and not argv[0].startswith("-") and argv[0] not in COMMANDS:
+            parser.error(f"unknown command '{argv[0]}': there are {', '.join(COMMANDS)}")
+        arguments = parser.parse_args(argv)
+        if arguments.command is None:
+            parser.error("which command?")
+        return _run(arguments, home)
+    except UsageError as error:
+        print(f"heaptape: {error}", file=sys.stderr)
+        return 2
+    except HeaptapeError as error:
+        print(f"heaptape: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        named = f"{error.filename}: " if error.filename else ""
+        print(f"heaptape: {named}{error.strerror or error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130

@@ -1,0 +1,187 @@
+"""What the Python subcommands do: read files, call the library, print. Each returns the exit status."""
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from heaptape.errors import HeaptapeError, UsageError
+from heaptape.home import Home
+
+if TYPE_CHECKING:
+    from heaptape.results_file import Results
+
+
+def replay(arguments: argparse.Namespace, home: Home) -> int:
+    """Replays into all allocators, writes R.json, prints the comparison. 1 if a run failed."""
+    from heaptape import registry, replay
+    from heaptape.progress import ReplayProgress
+
+    settings = _replay_settings(arguments)
+    choices = registry.choose_all(arguments.allocator or [], registry.load(home))
+    name = "standard input" if arguments.input == "-" else Path(arguments.input).name.split(".")[0]
+    output = arguments.output or f"{name.replace(' ', '-')}.results.json"
+    if output != "-" and not os.access(Path(output).parent, os.W_OK):
+        raise HeaptapeError(f"{output}: can't be written there")
+    failures = []
+    with tempfile.TemporaryDirectory(prefix="heaptape.") as scratch:
+        workload = replay.prepare(arguments.input, home, Path(scratch))
+        about = replay.describe_workload(workload, name)
+        with ReplayProgress() as progress:
+
+            def on_failure(run: replay.Run, error: str) -> None:
+                failures.append(run)
+                progress.message(
+                    f"heaptape: {run.choice.label}, {run.pass_} pass, repetition {run.repeat + 1}: {error}"
+                )
+
+            data = replay.replay(workload, about, choices, settings, home, progress.update, on_failure)
+    text = json.dumps(data, separators=(",", ":"))
+    if output == "-":
+        print(text)
+    else:
+        Path(output).write_text(text + "\n")
+        _print_replay_tables(output, data, arguments.baseline)
+        print(f"results in {output}")
+    if failures:
+        print(f"heaptape: {len(failures)} of {len(data['runs'])} runs failed", file=sys.stderr)
+    return 1 if failures else 0
+
+
+def compare(arguments: argparse.Namespace, home: Home) -> int:
+    """Prints the tables of results files."""
+    from heaptape import compare as library
+
+    files = _read_all(arguments.results)
+    baseline = library.choose_baseline(files, arguments.baseline)
+    if arguments.format in ("csv", "json"):
+        table = library.long_table(files, baseline)
+        if arguments.format == "csv":
+            print(table.to_csv(index=False, lineterminator="\n"), end="")
+        else:
+            rows = json.loads(table.to_json(orient="records", double_precision=15))
+            print(json.dumps({"schema": 1, "baseline": baseline, "level": 0.95, "rows": rows}, indent=1))
+        return 0
+    _print_tables(files, baseline, arguments.format)
+    return 0
+
+
+def report(arguments: argparse.Namespace, home: Home) -> int:
+    """Writes the HTML report."""
+    from heaptape import compare as library
+    from heaptape import report
+
+    files = _read_all(arguments.results)
+    baseline = library.choose_baseline(files, arguments.baseline)
+    page = report.make(files, baseline)
+    Path(arguments.output).write_text(page, encoding="utf-8")
+    print(f"{arguments.output}: {len(page.encode()) / (1 << 20):.1f} MiB")
+    return 0
+
+
+def allocators(arguments: argparse.Namespace, home: Home) -> int:
+    """Lists the registry, or one allocator's variants."""
+    from heaptape import registry
+
+    known = registry.load(home)
+    if arguments.variants is not None:
+        if arguments.variants not in known:
+            raise HeaptapeError(f"unknown allocator '{arguments.variants}': known are {', '.join(known)}")
+        return _print_variants(known[arguments.variants], arguments.json)
+    if arguments.json:
+        print(json.dumps({"allocators": [_allocator_object(a) for a in known.values()]}, indent=1))
+        return 0
+    width = max(len(name) for name in known)
+    for allocator in known.values():
+        where = f"{allocator.version}, {allocator.path}" if allocator.found else f"not found: {allocator.how_to_get}"
+        print(f"{allocator.name:<{width}}  {where}")
+        print(f"{'':<{width}}  {allocator.summary}")
+        if allocator.variants:
+            print(f"{'':<{width}}  variants: {', '.join(allocator.variants)}")
+    return 0
+
+
+def workloads(arguments: argparse.Namespace, home: Home) -> int:
+    """Lists, records or runs the recipes of workloads/."""
+    from heaptape import workloads as library
+
+    if arguments.action and not arguments.name:
+        raise UsageError(f"workloads {arguments.action}: which one? 'heaptape workloads' lists them")
+    return library.run(arguments.action, arguments.name, arguments.json, home)
+
+
+def _replay_settings(arguments: argparse.Namespace) -> "replay.Settings":  # noqa: F821
+    from heaptape import replay
+
+    passes = tuple(dict.fromkeys(p for p in arguments.passes.split(",") if p))
+    unknown = [p for p in passes if p not in replay.PASSES]
+    if unknown or not passes:
+        named = f"unknown pass '{unknown[0]}'" if unknown else "no pass"
+        raise UsageError(f"replay --passes: {named}: there are {', '.join(replay.PASSES)}")
+    if arguments.repeats < 1:
+        raise UsageError("replay -n: at least one repetition")
+    mode, equals, window = arguments.order.partition("=")
+    if mode not in ("", "recorded", "causal", "window") or (equals and (mode != "window" or not window.isdigit())):
+        raise UsageError(f"replay --order: '{arguments.order}' is none of recorded, causal, window[=N]")
+    seed = arguments.seed if arguments.seed is not None else int.from_bytes(os.urandom(4), "little")
+    return replay.Settings(arguments.repeats, arguments.order, arguments.touch, passes, seed, arguments.timeout)
+
+
+def _read_all(paths: Sequence[str]) -> "list[Results]":
+    from heaptape.results_file import results
+
+    return [results(path) for path in paths]
+
+
+def _print_tables(files: "Sequence[Results]", baseline: str, form: str) -> None:
+    from heaptape.tables import comparison, render_markdown, render_text
+
+    tables = comparison(files, baseline)
+    if not tables:
+        raise HeaptapeError("the results hold no figures to compare")
+    print(render_text(tables) if form == "text" else render_markdown(tables), end="")
+    for file in files:
+        for run in file.failures:
+            label = f"{run['allocator']}, {run.get('pass', '?')} pass"
+            print(f"heaptape: {file.path}: {label}: {run['error']}", file=sys.stderr)
+
+
+def _print_replay_tables(path: str, data: dict, baseline: str | None) -> None:
+    from heaptape.compare import choose_baseline
+    from heaptape.results_file import Results
+
+    workload = data["workload"]
+    file = Results(path, data)
+    ideal = workload["ideal_rss_bytes"] / (1 << 20)
+    print(f"{workload['name']}: {workload['ops']:,} ops, {workload['threads']} threads, ideal RSS {ideal:,.1f} MiB\n")
+    if file.runs:
+        _print_tables([Results(path, data | {"runs": file.runs})], choose_baseline([file], baseline), "text")
+
+
+def _print_variants(allocator: "registry.Allocator", as_json: bool) -> int:  # noqa: F821
+    variants = allocator.variants.values()
+    if as_json:
+        rows = [{"name": v.name, "summary": v.summary, "environment": v.environment} for v in variants]
+        print(json.dumps({"allocator": allocator.name, "variants": rows}, indent=1))
+        return 0
+    for variant in variants:
+        print(f"{allocator.name}:{variant.name}  {variant.summary}")
+        for name, value in variant.environment.items():
+            print(f"    {name}={value}")
+    return 0
+
+
+def _allocator_object(allocator: "registry.Allocator") -> dict:  # noqa: F821
+    return {
+        "name": allocator.name,
+        "found": allocator.found,
+        "path": str(allocator.path) if allocator.path else None,
+        "version": allocator.version or None,
+        "summary": allocator.summary,
+        "variants": list(allocator.variants),
+        "how_to_get": allocator.how_to_get,
+    }

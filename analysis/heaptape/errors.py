@@ -1,0 +1,18 @@
+"""What can go wrong for a reason that the user can act on. Anything else is a bug and shows a traceback."""
+
+
+class HeaptapeError(Exception):
+    """One clear line, without the program's name."""
+
+
+class UsageError(HeaptapeError):
+    """Wrong use of the command line: exit status 2."""
+
+
+class FormatError(HeaptapeError, ValueError):
+    """A malformed file: which file, at which byte, what is wrong. `offset` is None where no single place is to blame."""
+
+    def __init__(self, path: str, offset: int | None, what: str) -> None:
+        self.path, self.offset, self.what = path, offset, what
+        where = path if offset is None else f"{path}: offset {offset}"
+        super().__init__(f"{where}: {what}")

@@ -1,0 +1,48 @@
+"""What machine a measurement was made on: everything that is known to change figures, nothing that names its owner."""
+
+import os
+import platform
+import re
+from pathlib import Path
+
+
+def describe() -> dict[str, object]:
+    """cpu, cores, kernel, memory_bytes, os, libc, transparent_huge_pages, governor, load_before (1, 5, 15 minutes), hypervisor.
+
+    A key that could not be had is None. No host name, user or path.
+    """
+    cpu_info = _read("/proc/cpuinfo")
+    release = _read("/etc/os-release")
+    return {
+        "cpu": _match(r"model name\s*:\s*(.+)", cpu_info) or platform.machine(),
+        "arch": platform.machine(),
+        "cores": len(os.sched_getaffinity(0)),
+        "kernel": platform.release(),
+        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "os": _match(r'^PRETTY_NAME="?([^"\n]+)', release),
+        "libc": _libc(),
+        "os_page_bytes": os.sysconf("SC_PAGE_SIZE"),
+        "transparent_huge_pages": _match(r"\[(\w+)\]", _read("/sys/kernel/mm/transparent_hugepage/enabled")),
+        "governor": _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").strip() or None,
+        "virtual": "hypervisor" in cpu_info.split(),
+        "load_before": list(os.getloadavg()),
+    }
+
+
+def _libc() -> str | None:
+    try:
+        return os.confstr("CS_GNU_LIBC_VERSION")
+    except (ValueError, OSError):
+        return None
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+def _match(pattern: str, text: str) -> str | None:
+    match = re.search(pattern, text, re.MULTILINE)
+    return match[1].strip() if match else None

@@ -1,0 +1,278 @@
+"""Replay: which runs, in which order, and what is kept of them. The engine itself is the C program heaptape-replay.
+
+Runs of different allocators are interleaved in a random order within each repetition, so that a machine that grows slower or
+warmer hits all alike, and repetitions can be compared in pairs.
+"""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from heaptape import __version__, machine
+from heaptape.errors import HeaptapeError
+from heaptape.home import PACKAGE, Home
+from heaptape.registry import Choice, sha256_of
+from heaptape.workload_format import is_workload, read_workload
+
+SCHEMA = 1
+PASSES = ("time", "memory", "bare")
+# Memory in the recorded order and whole-stream times vary little from run to run; two of each show whether that holds here.
+FEW_REPEATS = 2
+# Memory is only true in the recorded order; time only where threads really compete.
+DEFAULT_ORDER = {"time": "window", "memory": "recorded", "bare": "window"}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to replay. `order` empty: each pass's own default. `timeout_s` 0: no limit."""
+
+    repeats: int = 5
+    order: str = ""
+    touch: str = "recorded"
+    passes: tuple[str, ...] = PASSES
+    seed: int = 0
+    timeout_s: float = 0
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run to be made."""
+
+    choice: Choice
+    pass_: str
+    repeat: int
+
+
+def plan(choices: list[Choice], settings: Settings) -> list[Run]:
+    """All runs in the order in which they are made: repetition by repetition, pass by pass, allocators shuffled (seeded)."""
+    shuffler = random.Random(settings.seed)
+    runs = []
+    for repeat in range(settings.repeats):
+        for pass_ in settings.passes:
+            if pass_ != "time" and repeat >= FEW_REPEATS:
+                continue
+            shuffled = list(choices)
+            shuffler.shuffle(shuffled)
+            runs += [Run(choice, pass_, repeat) for choice in shuffled]
+    return runs
+
+
+def prepare(source: str, home: Home, directory: Path) -> Path:
+    """The workload to replay: `source` itself if it is one, else compiled into `directory`. `-` is standard input."""
+    path = Path(source)
+    if source == "-":
+        path = directory / "input"
+        with path.open("wb") as file:
+            while chunk := sys.stdin.buffer.read(1 << 20):
+                file.write(chunk)
+    elif not path.is_file():
+        raise HeaptapeError(f"{source}: {'is a directory' if path.is_dir() else 'no such file'}")
+    if is_workload(path):
+        return path
+    compiled = directory / f"{path.stem}.work"
+    command = [str(home.program("convert")), "compile", str(path), "-o", str(compiled)]
+    result = subprocess.run(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    if result.returncode != 0:
+        raise HeaptapeError(
+            _last_line(result.stderr).removeprefix("heaptape-convert: ") or f"{source}: can't be compiled"
+        )
+    sys.stderr.write(result.stderr)
+    return compiled
+
+
+def describe_workload(path: Path, name: str) -> dict:
+    """The results' "workload": name, hash, header figures, and what the info says about the recording. Sizes in bytes."""
+    workload = read_workload(path)
+    about = {
+        "name": name or workload.info.get("name") or path.stem,
+        "sha256": sha256_of(path),
+        "ops": workload.ops,
+        "threads": workload.threads,
+        "ideal_rss_bytes": workload.peak_live_bytes,
+        "peak_live_os_page_bytes": workload.peak_live_os_page_bytes,
+        "peak_live_objects": workload.peak_live_objects,
+        "live_objects_end": workload.live_at_end,
+    }
+    kept = ("program", "source", "allocator", "calls", "request_sizes", "recorded", "witness", "lacks")
+    return about | {key: workload.info[key] for key in kept if key in workload.info}
+
+
+def replay(
+    workload_path: Path,
+    workload: dict,
+    choices: list[Choice],
+    settings: Settings,
+    home: Home,
+    on_progress: Callable[[Run | None, float], None] = lambda run, share: None,
+    on_failure: Callable[[Run, str], None] = lambda run, error: None,
+) -> dict:
+    """Makes every run of the plan and returns the results (DESIGN: schema 1).
+
+    `on_progress(run, share)`: the whole is done to that share (0 to 1); run None at the end. A run that fails is kept with its
+    "error" and told to `on_failure`; the rest goes on. Raises HeaptapeError if the engine can't run this workload at all.
+    """
+    engine = home.program("replay")
+    about_machine = machine.describe()
+    started = time.time()
+    baseline = _baseline(engine, workload_path)
+    runs = plan(choices, settings)
+    finished = []
+    for index, run in enumerate(runs):
+        on_progress(run, index / len(runs))
+
+        def tell(share: float, run: Run = run, index: int = index) -> None:
+            on_progress(run, (index + share) / len(runs))
+
+        measured = _measure(engine, workload_path, run, settings, baseline, tell)
+        if "error" in measured:
+            on_failure(run, measured["error"])
+        finished.append(
+            {"allocator": run.choice.allocator, "variant": run.choice.variant, "repeat": run.repeat} | measured
+        )
+    on_progress(None, 1.0)
+    hz = next((r["cycles_hz"] for r in finished if "cycles_hz" in r), None)
+    return {
+        "schema": SCHEMA,
+        "heaptape": {"version": __version__, "commit": _commit()},
+        "created_unix_s": round(started),
+        "elapsed_s": round(time.time() - started, 3),
+        "machine": about_machine | {"cycles_hz": hz},
+        "workload": workload,
+        "settings": {
+            "repeats": {
+                p: settings.repeats if p == "time" else min(settings.repeats, FEW_REPEATS) for p in settings.passes
+            },
+            "order": {p: settings.order or DEFAULT_ORDER[p] for p in settings.passes},
+            "touch": settings.touch,
+            "passes": list(settings.passes),
+            "seed": settings.seed,
+            "engine_rss_anon_baseline_bytes": baseline,
+        },
+        "allocators": [_about(choice) for choice in choices],
+        "runs": finished,
+    }
+
+
+def _about(choice: Choice) -> dict:
+    return {
+        "name": choice.allocator,
+        "variant": choice.variant,
+        "path": str(choice.path),
+        "version": choice.version,
+        "sha256": sha256_of(choice.path),
+        "environment": choice.environment,
+    }
+
+
+def _baseline(engine: Path, workload: Path) -> int:
+    """RssAnon in bytes of the engine just before the first op, no allocator preloaded."""
+    result = subprocess.run(
+        [str(engine), "--baseline", str(workload)], stdin=subprocess.DEVNULL, capture_output=True, text=True
+    )
+    if result.returncode != 0:
+        raise HeaptapeError(_failure(result.returncode, result.stderr))
+    try:
+        return int(json.loads(result.stdout)["rss_anon_bytes"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise HeaptapeError(f"the replay engine gave no baseline: {result.stdout.strip()[:80]!r}") from error
+
+
+def _measure(
+    engine: Path, workload: Path, run: Run, settings: Settings, baseline: int, tell: Callable[[float], None]
+) -> dict:
+    """One run of the engine: its JSON object, or {"pass", "order", "touch", "error"}."""
+    order = settings.order or DEFAULT_ORDER[run.pass_]
+    about = {"pass": run.pass_, "order": order, "touch": settings.touch}
+    with tempfile.TemporaryDirectory(prefix="heaptape.") as scratch, tempfile.TemporaryFile("w+") as stderr:
+        output = Path(scratch) / "run.json"
+        command = [str(engine), "--pass", run.pass_, "--order", order, "--touch", settings.touch]
+        command += ["--preload", run.choice.preload] if run.choice.preload else []
+        for name, value in run.choice.environment.items():
+            command += ["--env", f"{name}={value}"]
+        command += ["--baseline-rss-anon-bytes", str(baseline), "-o", str(output)]
+        timed_out, status = _run_engine(command, str(workload), stderr, settings.timeout_s, tell)
+        stderr.seek(0)
+        text = stderr.read(1 << 16)
+        if timed_out:
+            return about | {"error": f"no result after {settings.timeout_s:g} s"}
+        if status != 0:
+            return about | {"error": _failure(status, text)}
+        try:
+            measured = json.loads(output.read_bytes())
+        except (OSError, ValueError) as error:
+            return about | {"error": f"the engine's result can't be read: {error}"}
+    if not isinstance(measured, dict):
+        return about | {"error": "the engine's result is not an object"}
+    # What an allocator says on stderr (a setting that it does not know, say) belongs to the result.
+    return about | measured | ({"stderr": text[:2000]} if text.strip() else {})
+
+
+def _run_engine(
+    command: list[str], workload: str, stderr: object, timeout_s: float, tell: Callable[[float], None]
+) -> tuple[bool, int]:
+    """Runs it, passing on its progress. Returns (timed out, exit status as subprocess gives it)."""
+    read_end, write_end = os.pipe()
+    command = [*command, "--progress-fd", str(write_end), workload]
+    try:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=stderr, pass_fds=[write_end]
+        )
+    finally:
+        os.close(write_end)
+    timed_out = threading.Event()
+
+    def stop() -> None:
+        timed_out.set()
+        process.kill()
+
+    timer = threading.Timer(timeout_s, stop) if timeout_s > 0 else None
+    if timer:
+        timer.start()
+    try:
+        with os.fdopen(read_end, errors="replace") as progress:
+            for line in progress:
+                done, _, total = line.partition(" ")
+                if done.isdigit() and total.strip().isdigit() and int(total):
+                    tell(min(1.0, int(done) / int(total)))
+        return timed_out.is_set(), process.wait()
+    except BaseException:
+        process.kill()
+        process.wait()
+        raise
+    finally:
+        if timer:
+            timer.cancel()
+
+
+def _failure(status: int, stderr: str) -> str:
+    if status < 0:
+        return f"killed by {signal.Signals(-status).name}" + (f" ({_last_line(stderr)})" if stderr.strip() else "")
+    return _last_line(stderr).removeprefix("heaptape-replay: ") or f"exit status {status}"
+
+
+def _last_line(text: str) -> str:
+    lines = text.strip().splitlines()
+    return lines[-1] if lines else ""
+
+
+def _commit() -> str | None:
+    """The checkout's commit, with a + if files differ from it; None if this is no checkout."""
+    if not (PACKAGE.parent.parent / ".git").exists():
+        return None
+    try:
+        command = ["git", "-C", str(PACKAGE), "describe", "--always", "--dirty=+", "--abbrev=12", "--exclude=*"]
+        result = subprocess.run(command, capture_output=True, text=True)
+    except OSError:
+        return None
+    return result.stdout.strip() or None

@@ -1,0 +1,182 @@
+"""Results files (R.json): reading them, and turning runs into one long table of figures.
+
+Only the keys of the results schema are needed, and each of them may be missing: a table published elsewhere can be written as
+results and compared. What is missing stays missing; it never becomes zero.
+"""
+
+import json
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from heaptape.errors import HeaptapeError
+
+SCHEMA = 1
+SYSTEM_CALLS = ("mmap", "munmap", "mremap", "madvise", "brk")
+# metric -> (key in a run, unit, passes that measure it best first)
+RUN_METRICS: dict[str, tuple[str, str, tuple[str, ...]]] = {
+    "total_cycles": ("cycles_total", "cycles", ("time",)),
+    "peak_rss": ("rss_anon_peak_bytes", "bytes", ("memory", "bare", "time")),
+    "mean_rss": ("rss_anon_mean_bytes", "bytes", ("memory", "bare", "time")),
+    "vm_size": ("vm_size_peak_bytes", "bytes", ("memory", "bare", "time")),
+    "page_faults": ("page_faults", "faults", ("memory", "bare", "time")),
+    "bare_wall": ("wall_ns", "ns", ("bare",)),
+}
+
+
+@dataclass(frozen=True)
+class Results:
+    """One results file. `data` is the JSON object as it is; `runs` its runs that are not failures."""
+
+    path: str
+    data: dict
+
+    @property
+    def workload(self) -> dict:
+        """The "workload" object; empty if missing."""
+        return _object(self.data.get("workload"))
+
+    @property
+    def name(self) -> str:
+        """The workload's name, or the file's if it has none."""
+        return str(self.workload.get("name") or Path(self.path).stem)
+
+    @property
+    def runs(self) -> list[dict]:
+        """Runs that measured something."""
+        return [run for run in self.data["runs"] if "error" not in run]
+
+    @property
+    def failures(self) -> list[dict]:
+        """Runs that have an "error" instead."""
+        return [run for run in self.data["runs"] if "error" in run]
+
+    @property
+    def labels(self) -> list[str]:
+        """Allocators in the order in which they were chosen (or, if that isn't said, first ran)."""
+        chosen = [
+            label(a.get("name"), a.get("variant")) for a in self.data.get("allocators") or [] if isinstance(a, dict)
+        ]
+        return list(dict.fromkeys(chosen + [label_of(run) for run in self.data["runs"]]))
+
+
+def results(path: str | Path) -> Results:
+    """Reads a results file. Raises HeaptapeError (naming the file) if it is none, OSError if it can't be read."""
+    text = Path(path).read_bytes()
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        where = f"offset {error.pos}: " if isinstance(error, json.JSONDecodeError) else ""
+        raise HeaptapeError(f"{path}: {where}not a results file (no JSON)") from error
+    if not isinstance(data, dict) or not isinstance(data.get("runs"), list):
+        raise HeaptapeError(f'{path}: not a results file (no object with "runs")')
+    if data.get("schema", SCHEMA) != SCHEMA:
+        raise HeaptapeError(f"{path}: results of schema {data['schema']!r}; this heaptape knows {SCHEMA}")
+    for number, run in enumerate(data["runs"]):
+        if not isinstance(run, dict) or not isinstance(run.get("allocator"), str):
+            raise HeaptapeError(f"{path}: runs[{number}] has no allocator")
+    return Results(str(path), data)
+
+
+def label(allocator: object, variant: object) -> str:
+    """How an allocator with its variant is called in tables: `name` or `name:variant`."""
+    return str(allocator) if variant in (None, "", "default") else f"{allocator}:{variant}"
+
+
+def label_of(run: dict) -> str:
+    """`label` of a run."""
+    return label(run["allocator"], run.get("variant"))
+
+
+def figures(files: Iterable[Results]) -> pd.DataFrame:
+    """Every figure of every run, one per row.
+
+    Columns: workload, allocator (label), round (file and repetition: figures of one round were measured next to one another),
+    metric, unit, value (float). Metrics: those of RUN_METRICS, "calls/NAME" (mean cycles per call), "syscalls/NAME",
+    "ideal_rss" (the workload's, the same for all). A metric is taken from the pass that measures it best. Two files of one
+    workload (name and hash) count as more repetitions of it.
+    """
+    rows: list[tuple] = []
+    names: dict[tuple, str] = {}
+    for number, file in enumerate(files):
+        name = _unique_name(file, names)
+        for metric, unit, run, value in _file_figures(file):
+            rows.append((name, label_of(run), f"{number}:{run.get('repeat', 0)}", metric, unit, value))
+    frame = pd.DataFrame(rows, columns=["workload", "allocator", "round", "metric", "unit", "value"])
+    return frame.astype({"value": float})
+
+
+def call_details(files: Iterable[Results]) -> pd.DataFrame:
+    """Latency per call type: columns workload, allocator, call, count, mean, p50, p99, p999, max (cycles).
+
+    Medians over the repetitions, except max: the largest seen. NaN where a run lacks the key.
+    """
+    rows = []
+    names: dict[tuple, str] = {}
+    keys = ("count", "mean", "p50", "p99", "p999", "max")
+    for file in files:
+        name = _unique_name(file, names)
+        for run in _runs_of_pass(file, ("time",), "calls"):
+            for call, detail in _object(run.get("calls")).items():
+                values = {key: number(_object(detail).get(key)) for key in keys}
+                rows.append({"workload": name, "allocator": label_of(run), "call": call} | values)
+    frame = pd.DataFrame(rows, columns=["workload", "allocator", "call", *keys])
+    how = dict.fromkeys(keys, "median") | {"max": "max"}
+    frame = frame.astype(dict.fromkeys(keys, float))
+    return frame.groupby(["workload", "allocator", "call"], sort=False).agg(how).reset_index()
+
+
+def number(value: object) -> float | None:
+    """A finite number, or None for whatever else stands there."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
+        return float(value)
+    return None
+
+
+def _file_figures(file: Results) -> Iterator[tuple[str, str, dict, float]]:
+    for metric, (key, unit, passes) in RUN_METRICS.items():
+        for run in _runs_of_pass(file, passes, key):
+            yield metric, unit, run, number(run[key])
+    for run in _runs_of_pass(file, ("time",), "calls"):
+        for call, detail in _object(run["calls"]).items():
+            mean = number(_object(detail).get("mean"))
+            if mean is not None and number(_object(detail).get("count")) != 0:
+                yield f"calls/{call}", "cycles", run, mean
+    for run in _runs_of_pass(file, ("memory", "bare", "time"), "syscalls"):
+        for name in SYSTEM_CALLS:
+            count = number(_object(run["syscalls"]).get(name))
+            if count is not None:
+                yield f"syscalls/{name}", "calls", run, count
+    ideal = number(file.workload.get("ideal_rss_bytes"))
+    if ideal is not None:
+        for run in {label_of(run): run for run in file.runs}.values():
+            yield "ideal_rss", "bytes", run, ideal
+
+
+def _runs_of_pass(file: Results, passes: tuple[str, ...], key: str) -> list[dict]:
+    """Runs that have the key, of the first pass that has any. A run that names no pass counts as any."""
+    for wanted in passes:
+        found = [run for run in file.runs if run.get("pass", wanted) == wanted and _has(run, key)]
+        if found:
+            return found
+    return []
+
+
+def _has(run: dict, key: str) -> bool:
+    return number(run.get(key)) is not None or isinstance(run.get(key), dict)
+
+
+def _object(value: object) -> dict:
+    return value if isinstance(value, dict) else {}
+
+
+def _unique_name(file: Results, names: dict[tuple, str]) -> str:
+    """The workload's name; with a number behind it where another workload of this comparison has the same."""
+    identity = (file.name, file.workload.get("sha256") or None)
+    if identity not in names:
+        same = sum(1 for known in names if known[0] == file.name)
+        names[identity] = file.name if same == 0 else f"{file.name} ({same + 1})"
+    return names[identity]

@@ -1,0 +1,199 @@
+"""Comparison tables for people: as text for a terminal, as Markdown, and as cells for the HTML report.
+
+CSV and JSON carry bytes and unrounded figures; here they are rounded, in MiB, and a difference that the repetitions can't support
+says so.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pandas as pd
+
+from heaptape.compare import (
+    ARITHMETIC,
+    GEOMETRIC,
+    MAIN_CALLS,
+    absolute,
+    allocator_order,
+    relative,
+    repetitions,
+)
+from heaptape.results_file import Results, figures
+
+MISSING = "–"
+MIB = 1 << 20
+LEGEND = (
+    "± is half of a 95 % interval over the repetitions; ~ before a figure: the repetitions don't support a difference from the "
+    "baseline; ? after it: one repetition, so no telling; – missing."
+)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell: as shown, and the number to sort by (None: text or missing). `muted`: a difference that isn't supported."""
+
+    text: str
+    value: float | None = None
+    muted: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """A titled table; the first column is text, the others figures."""
+
+    title: str
+    columns: list[str]
+    rows: list[list[Cell]]
+    notes: list[str] = field(default_factory=list)
+
+
+def comparison(files: Sequence[Results], baseline: str) -> list[Table]:
+    """All tables of a comparison: per workload cycles, memory and system calls, then percentages of the baseline."""
+    table = figures(files)
+    order = allocator_order(files)
+    values, counts = absolute(table), repetitions(table)
+    percents = relative(table, baseline)
+    tables = []
+    workloads = list(dict.fromkeys(table["workload"]))
+    for workload in workloads:
+        here, seen = values.xs(workload), counts.xs(workload)
+        rows = [label for label in order if label in here.index]
+        tables += _absolute_tables(
+            workload, here.loc[rows].dropna(axis=1, how="all"), seen.loc[rows], len(workloads) > 1
+        )
+    if len([label for label in order if label != baseline]):
+        tables += _relative_tables(percents, order, baseline, workloads)
+    return tables
+
+
+def calls_in(columns: Sequence[str]) -> list[str]:
+    """Call names among metric columns: the four main ones first, the others by name."""
+    names = [c.removeprefix("calls/") for c in columns if c.startswith("calls/")]
+    return [c for c in MAIN_CALLS if c in names] + sorted(c for c in names if c not in MAIN_CALLS)
+
+
+def _absolute_tables(workload: str, values: pd.DataFrame, counts: pd.DataFrame, name_workload: bool) -> list[Table]:
+    suffix = f" — {workload}" if name_workload else ""
+    calls = calls_in(list(values.columns))
+    main = [c for c in calls if c in MAIN_CALLS]
+    others = [c for c in calls if c not in MAIN_CALLS]
+    columns = {"total_cycles": "Total, M cycles"} | {f"calls/{c}": c for c in main} | {"bare_wall": "bare, ms"}
+    tables = [_metric_table(f"Time: cycles per call, mean{suffix}", values, columns, [_n_note(counts, "total_cycles")])]
+    for begin in range(0, len(others), 4):
+        columns = {f"calls/{c}": c for c in others[begin : begin + 4]}
+        tables.append(_metric_table(f"Time: cycles per call, mean, other calls{suffix}", values, columns, []))
+    memory = {
+        "peak_rss": "peak RSS",
+        "mean_rss": "mean RSS",
+        "ideal_rss": "ideal RSS",
+        "overhead": "overhead",
+        "vm_size": "VmSize",
+    }
+    if {"peak_rss", "ideal_rss"} <= set(values.columns):
+        values = values.assign(overhead=values["peak_rss"] - values["ideal_rss"])
+    tables.append(_metric_table(f"Memory, MiB{suffix}", values, memory, [_n_note(counts, "peak_rss")]))
+    system = {f"syscalls/{c}": c for c in ("mmap", "munmap", "mremap", "madvise", "brk")} | {
+        "page_faults": "page faults"
+    }
+    tables.append(_metric_table(f"System calls and page faults{suffix}", values, system, []))
+    return [t for t in tables if len(t.columns) > 1]
+
+
+def _metric_table(title: str, values: pd.DataFrame, columns: dict[str, str], notes: list[str]) -> Table:
+    present = {metric: name for metric, name in columns.items() if metric in values.columns}
+    rows = [[Cell(label), *[_figure(metric, values.at[label, metric]) for metric in present]] for label in values.index]
+    return Table(title, ["allocator", *present.values()], rows, [n for n in notes if n])
+
+
+def _figure(metric: str, value: float) -> Cell:
+    if pd.isna(value):
+        return Cell(MISSING)
+    if metric == "total_cycles":
+        return Cell(_rounded(value / 1e6), value)
+    if metric == "bare_wall":
+        return Cell(_rounded(value / 1e6), value)
+    if metric in ("peak_rss", "mean_rss", "ideal_rss", "overhead", "vm_size"):
+        return Cell(_rounded(value / MIB), value)
+    if metric.startswith("calls/"):
+        return Cell(_rounded(value), value)
+    return Cell(f"{value:,.0f}", value)
+
+
+def _rounded(value: float) -> str:
+    """About three digits, never fewer than the integer has."""
+    decimals = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2
+    return f"{value:,.{decimals}f}"
+
+
+def _n_note(counts: pd.DataFrame, metric: str) -> str:
+    if metric not in counts.columns:
+        return ""
+    low, high = int(counts[metric].min()), int(counts[metric].max())
+    return f"Means of {low} repetition{'s' * (low != 1)}." if low == high else f"Means of {low} to {high} repetitions."
+
+
+def _relative_tables(percents: pd.DataFrame, order: list[str], baseline: str, workloads: list[str]) -> list[Table]:
+    cells = {(r.workload, r.allocator, r.metric): _percent(r) for r in percents.itertuples()}
+    calls = [c for c in calls_in(list(percents["metric"].unique())) if c in MAIN_CALLS]
+    time = {"total_cycles": "Total"} | {f"calls/{c}": c for c in calls} | {"bare_wall": "bare time"}
+    memory = {"peak_rss": "peak RSS", "mean_rss": "mean RSS", "vm_size": "VmSize", "page_faults": "page faults"}
+    others = [label for label in order if label != baseline]
+    means = [GEOMETRIC, ARITHMETIC] if len(workloads) > 1 else []
+    tables = []
+    for title, columns in ((f"Time, % of {baseline}", time), (f"Memory, % of {baseline}", memory)):
+        present = {m: name for m, name in columns.items() if any((w, a, m) in cells for w in workloads for a in others)}
+        rows = []
+        for label in others:
+            for workload in workloads + means:
+                line = [cells.get((workload, label, metric), Cell(MISSING)) for metric in present]
+                name = label if len(workloads) == 1 else f"{label}, {workload}"
+                rows.append([Cell(name), *line])
+        if present:
+            tables.append(Table(title, ["allocator", *present.values()], rows, [LEGEND]))
+    # One legend is enough for tables that stand together.
+    return [Table(t.title, t.columns, t.rows, t.notes if t is tables[-1] else []) for t in tables]
+
+
+def _percent(row: object) -> Cell:
+    text = f"{row.percent:,.1f}"
+    if row.supported is None:
+        return Cell(f"{text} ?", row.percent, True)
+    half = (row.high - row.low) / 2
+    return Cell(f"{'' if row.supported else '~'}{text} ±{half:,.1f}", row.percent, not row.supported)
+
+
+def render_text(tables: Sequence[Table], width: int | None = None) -> str:
+    """For a terminal (rich finds out its width and whether it has colours)."""
+    from rich.console import Console
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    console = Console(width=width, highlight=False)
+    with console.capture() as capture:
+        for table in tables:
+            drawn = RichTable(title=table.title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+            for number, column in enumerate(table.columns):
+                drawn.add_column(Text(column), justify="left" if number == 0 else "right", overflow="fold")
+            for row in table.rows:
+                drawn.add_row(*[Text(cell.text, style="dim" if cell.muted else "") for cell in row])
+            console.print(drawn)
+            for note in table.notes:
+                console.print(note, style="dim")
+            console.print()
+    return capture.get()
+
+
+def render_markdown(tables: Sequence[Table]) -> str:
+    """Pipe tables under headings of the fourth level."""
+    lines = []
+    for table in tables:
+        lines += [f"#### {table.title}", "", "| " + " | ".join(_escape(c) for c in table.columns) + " |"]
+        lines.append("|" + "---|" + "---:|" * (len(table.columns) - 1))
+        lines += ["| " + " | ".join(_escape(cell.text) for cell in row) + " |" for row in table.rows]
+        lines += ["", *table.notes, ""] if table.notes else [""]
+    return "\n".join(lines)
+
+
+def _escape(text: str) -> str:
+    # A leading ~ would start strike-through together with another one in the row.
+    return text.replace("|", "\\|").replace("~", "\\~")

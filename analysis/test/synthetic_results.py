@@ -1,0 +1,133 @@
+"""Results files made up for tests: plainly not measured, but of the shape that the replay engine gives."""
+
+import base64
+import json
+import math
+import random
+import struct
+import zlib
+from pathlib import Path
+
+ALLOCATORS = ("glibc", "jemalloc", "tcmalloc", "mimalloc", "tbbmalloc")
+CALLS = {"malloc": 90.0, "calloc": 160.0, "realloc": 210.0, "free": 70.0}
+
+
+def encode_memory_map(region_bytes: int, positions: list[int], cells: list[dict[int, int]]) -> dict:
+    """The engine's encoding: per position u32 n, then n x (u64 region, u32 live bytes)."""
+    raw = b"".join(
+        struct.pack("<I", len(c)) + b"".join(struct.pack("<QI", r, live) for r, live in sorted(c.items()))
+        for c in cells
+    )
+    return {
+        "region_bytes": region_bytes,
+        "positions": positions,
+        "encoding": "zlib+base64",
+        "cells": base64.b64encode(zlib.compress(raw)).decode(),
+    }
+
+
+def histogram(random_source: random.Random, mean: float, count: int) -> list[list[int]]:
+    """A log-linear histogram of about that mean: [lower bound in cycles, count]."""
+    buckets: dict[int, int] = {}
+    for _ in range(400):
+        value = random_source.lognormvariate(math.log(mean) - 0.3, 0.8)
+        power = max(0, math.floor(math.log2(max(value, 1))) - 2)
+        lower = int(value) >> power << power
+        buckets[lower] = buckets.get(lower, 0) + count // 400
+    return [[lower, n] for lower, n in sorted(buckets.items())]
+
+
+def make_run(allocator: str, pass_: str, repeat: int, ops: int, source: random.Random) -> dict:
+    """One run, as the engine would report it."""
+    slowness = 1.0 + 0.12 * ALLOCATORS.index(allocator)
+    noise = source.uniform(0.985, 1.015)
+    run: dict = {"allocator": allocator, "variant": "default", "repeat": repeat, "pass": pass_}
+    run |= {
+        "order": "recorded" if pass_ == "memory" else "window=64",
+        "touch": "recorded",
+        "engine_cycles_per_op": 11.0,
+    }
+    run |= {
+        "cycles_hz": 2.4e9,
+        "counter_overhead_cycles": 38,
+        "wall_ns": int(ops * 60 * slowness * noise),
+        "threads": 4,
+    }
+    if pass_ == "time":
+        run["calls"] = {}
+        for call, cycles in CALLS.items():
+            count, mean = ops // 4, cycles * slowness * source.uniform(0.98, 1.02)
+            run["calls"][call] = {"count": count, "cycles_total": int(count * mean), "mean": mean, "p50": mean * 0.7}
+            run["calls"][call] |= {"p99": mean * 4, "p999": mean * 20, "max": mean * 4000}
+            run["calls"][call]["histogram"] = histogram(source, mean, count)
+        run["cycles_total"] = sum(c["cycles_total"] for c in run["calls"].values())
+    if pass_ == "memory":
+        run |= make_memory(ALLOCATORS.index(allocator), ops, source)
+    return run
+
+
+def make_memory(number: int, ops: int, source: random.Random) -> dict:
+    """Time line, memory map and system calls of a program that grows, shrinks, and grows again."""
+    live_at = [int(20e6 * abs(math.sin(3 * i / 1000)) * i / 1000) for i in range(1001)]
+    rss, timeline = 0.0, []
+    for i, live in enumerate(live_at):
+        rss = max(live * (1.1 + 0.05 * number), rss * (0.9995 - 0.0008 * number))
+        timeline.append([i * ops // 1000, int(rss), int(rss * 1.3 + (2 << 20)), live])
+    region = 16384
+    cells = []
+    for i in range(0, 1001, 4):
+        filled = {}
+        for r in range(live_at[i] // region):
+            low = 0x5555_0000_0000 // region if r < 600 else 0x7FFF_0000_0000 // region
+            filled[low + r * 2] = int(region * source.uniform(0.3, 1.0))
+        cells.append(filled)
+    return {
+        "rss_anon_peak_bytes": max(t[1] for t in timeline),
+        "rss_anon_mean_bytes": sum(t[1] for t in timeline) // len(timeline),
+        "vm_size_peak_bytes": max(t[2] for t in timeline),
+        "syscalls": {
+            "mmap": 40 + number,
+            "munmap": 11,
+            "mremap": 0,
+            "madvise": 90 * number,
+            "brk": 200 // (number + 1),
+        },
+        "page_faults": 6000 + 500 * number,
+        "timeline": timeline,
+        "memory_map": encode_memory_map(region, [i * ops // 1000 for i in range(0, 1001, 4)], cells),
+    }
+
+
+def make_results(name: str = "synthetic", seed: int = 1, repeats: int = 3, ops: int = 1_000_000) -> dict:
+    """A whole results object."""
+    source = random.Random(seed)
+    runs = []
+    for repeat in range(repeats):
+        for pass_ in ("time", "memory", "bare"):
+            runs += [make_run(a, pass_, repeat, ops, source) for a in ALLOCATORS if pass_ == "time" or repeat < 2]
+    return {
+        "schema": 1,
+        "heaptape": {"version": "0", "commit": None},
+        "machine": {"cpu": "made up", "cores": 2, "kernel": "none", "cycles_hz": 2.4e9},
+        "workload": {
+            "name": name,
+            "sha256": f"{seed:064x}",
+            "ops": ops,
+            "threads": 4,
+            "ideal_rss_bytes": 19_000_000,
+            "request_sizes": [[16 << i, 1000 >> i, (24 << i) * (1000 >> i)] for i in range(10)],
+            "recorded": [
+                [i * ops // 100, int(20e6 * abs(math.sin(3 * i / 100)) * i / 100) + 2_000_000, 40_000_000]
+                for i in range(101)
+            ],
+        },
+        "settings": {"seed": seed},
+        "allocators": [{"name": a, "variant": "default", "version": "0", "environment": {}} for a in ALLOCATORS],
+        "runs": runs,
+    }
+
+
+def write(path: Path, data: dict) -> Path:
+    """Writes results as a file."""
+    path.write_text(json.dumps(data))
+    return path
