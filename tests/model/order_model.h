@@ -1,0 +1,49 @@
+/* Explores every interleaving of a few threads that log malloc calls under the ownership-tag scheme (trace/FORMAT.md,
+   Order; capture/), and judges whether merging them by inherited stamp is always a legal history.
+
+   Job: the model and its exhaustive exploration. Not its job: memory ordering below sequential consistency, the real
+   table's size, the collector.
+   Invariants: stamps are kept as ranks, so the state space is finite and its closure covers runs of any length. */
+#ifndef TESTS_ORDER_MODEL_H
+#define TESTS_ORDER_MODEL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+enum { ORDER_MAX_THREADS = 3, ORDER_MAX_ADDRESSES = 3 };
+
+/* The scheme as designed, and ways to get it wrong. */
+enum order_variant {
+  ORDER_AS_DESIGNED,         /* exchange, stamp, recheck; or stamp, then mark */
+  ORDER_NO_RECHECK,          /* another thread's run can begin between exchange and stamp */
+  ORDER_STAMP_THEN_EXCHANGE, /* another thread's event can fall between stamp and exchange */
+  ORDER_MARK_THEN_STAMP,     /* another thread's run can begin between mark and stamp */
+  ORDER_LOOK_THEN_STAMP,     /* the mark is skipped on the strength of a look older than the stamp */
+  ORDER_NO_MARK,             /* others take their own tag for the last word */
+  ORDER_RELEASE_AFTER_CALL,  /* the address is handed out again before its release is logged */
+  ORDER_REBIRTH_UNSTAMPED,   /* a new thread inherits a dead one's tag, but no stamp */
+};
+
+struct order_config {
+  unsigned threads, addresses, slots; /* address a uses slot a mod slots */
+  bool ticks;                         /* any check may find that the tick has moved */
+  bool stamp_each;                    /* any event may be logged in the stamp-each way */
+  bool moves;                         /* realloc: a release step, then an acquire step */
+  bool touches;                       /* malloc_usable_size and failed reallocs, concurrent with one another */
+  bool deaths;                        /* an idle thread may end, and a new one take over its tag */
+  enum order_variant variant;
+};
+
+struct order_result {
+  bool exhausted; /* every reachable state was visited and all are legal */
+  bool illegal;   /* an illegal history is reachable */
+  uint32_t states;
+  uint32_t depth; /* steps to the illegal history, else to the farthest state */
+};
+
+/* Breadth first. Prints the shortest way to an illegal history to report unless that is NULL. Aborts when memory runs
+   out. */
+struct order_result order_explore(const struct order_config *config, FILE *report);
+
+#endif

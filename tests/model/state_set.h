@@ -1,0 +1,24 @@
+/* A set of states that remembers in which order they came and from which other: the queue, the visited set and the way
+   back of a breadth-first search in one. Aborts when memory runs out. */
+#ifndef TESTS_STATE_SET_H
+#define TESTS_STATE_SET_H
+
+#include <stdint.h>
+
+typedef unsigned __int128 state_key;
+
+struct state_set {
+  state_key *key;   /* in order of discovery */
+  uint32_t *parent; /* index of the state it was first reached from */
+  uint32_t count, capacity;
+  uint32_t *table; /* open addressing: index + 1, 0 = empty */
+  uint32_t mask;
+};
+
+void state_set_open(struct state_set *set);
+void state_set_close(struct state_set *set);
+
+/* Adds key, reached from state number parent, unless it is there. */
+void state_set_add(struct state_set *set, state_key key, uint32_t parent);
+
+#endif

@@ -1,0 +1,58 @@
+/* Claim: merging threads by inherited stamp, as the ownership tags set them, gives a legal history; for up to three
+   threads, three addresses and one or two tag slots, in every interleaving and for runs of any length. Also: the known
+   wrong variants of the scheme are found wrong, so the claim is not empty. tests/model/README.md says what is
+   modelled. */
+#include "tests/model/order_model.h"
+
+#include <stdio.h>
+
+struct claim {
+  const char *what;
+  struct order_config config;
+};
+
+#define EVERYTHING .ticks = true, .stamp_each = true, .deaths = true
+
+static const struct claim right[] = {
+    {"2 threads, 1 address, touches and deaths",
+     {.threads = 2, .addresses = 1, .slots = 1, .moves = true, .touches = true, EVERYTHING}},
+    {"2 threads, 2 addresses on 1 slot",
+     {.threads = 2, .addresses = 2, .slots = 1, .moves = true, .touches = true, EVERYTHING}},
+    {"2 threads, 2 addresses on 2 slots",
+     {.threads = 2, .addresses = 2, .slots = 2, .moves = true, .touches = true, EVERYTHING}},
+    {"3 threads, 1 address, touches and deaths",
+     {.threads = 3, .addresses = 1, .slots = 1, .moves = true, .touches = true, EVERYTHING}},
+    {"3 threads, 2 addresses on 1 slot", {.threads = 3, .addresses = 2, .slots = 1, .moves = true, EVERYTHING}},
+    {"3 threads, 2 addresses on 2 slots", {.threads = 3, .addresses = 2, .slots = 2, .moves = true, EVERYTHING}},
+    {"3 threads, 3 addresses on 1 slot, no reallocs, no deaths",
+     {.threads = 3, .addresses = 3, .slots = 1, .ticks = true, .stamp_each = true}},
+};
+
+#define SMALL .threads = 2, .addresses = 2, .slots = 1
+
+static const struct claim wrong[] = {
+    {"exchange, stamp, no recheck", {SMALL, .variant = ORDER_NO_RECHECK}},
+    {"stamp, then exchange", {SMALL, .variant = ORDER_STAMP_THEN_EXCHANGE}},
+    {"stamping each: mark, then stamp", {SMALL, .stamp_each = true, .variant = ORDER_MARK_THEN_STAMP}},
+    {"stamping each: look at the mark, then stamp", {SMALL, .stamp_each = true, .variant = ORDER_LOOK_THEN_STAMP}},
+    {"stamping each: no mark", {SMALL, .stamp_each = true, .variant = ORDER_NO_MARK}},
+    {"a release logged after the call", {SMALL, .variant = ORDER_RELEASE_AFTER_CALL}},
+    {"a dead thread's tag reused without a stamp", {SMALL, .deaths = true, .variant = ORDER_REBIRTH_UNSTAMPED}},
+};
+
+int main(void) {
+  int failures = 0;
+  for (size_t i = 0; i < sizeof right / sizeof *right; i++) {
+    struct order_result result = order_explore(&right[i].config, stdout);
+    printf("%s: %s: %u states, longest shortest path %u steps\n", result.exhausted ? "legal" : "FAILED", right[i].what,
+           result.states, result.depth);
+    failures += !result.exhausted;
+  }
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    struct order_result result = order_explore(&wrong[i].config, NULL);
+    printf("%s: %s: %u states, %u steps to the first illegal history\n", result.illegal ? "found wrong" : "FAILED",
+           wrong[i].what, result.states, result.depth);
+    failures += !result.illegal;
+  }
+  return failures != 0;
+}
