@@ -39,3 +39,9 @@ install-python: analysis/launcher.in
 	chmod +x $(DESTDIR)$(PREFIX)/bin/heaptape
 
 .PHONY: lock lint-python install-python
+
+# The C writer and reader, for the tests of the independent Python reader.
+TEST_EXTRAS += $(OUT)/test-programs/write_random_trace
+$(OUT)/test-programs/write_random_trace: $(call c_objects,analysis/test/write_random_trace.c $(TRACE_SOURCES))
+	@mkdir -p $(@D)
+	$(CC) $(HT_CFLAGS) -o $@ $^ $(TRACE_LIBS)

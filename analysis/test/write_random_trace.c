@@ -1,0 +1,115 @@
+/* Writes a random trace with the C writer, and what the C reader makes of it as CSV on stdout: the other side of
+   test_tape_format.py. Usage: write_random_trace SEED EVENTS OUT.tape. Even seeds: any legal events, odd ones: a small
+   allocator with last-in-first-out bins, so that the address predictor is often right. */
+#include "trace/test/generate.h"
+#include "trace/trace_read.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { THREADS = 3, LIVE = 200, BINS = 512 };
+
+struct bin {
+  uint64_t freed[LIVE * 2];
+  int count;
+};
+
+struct heap {
+  struct bin bins[BINS];
+  struct {
+    uint64_t address, bin;
+  } live[LIVE];
+  uint64_t top;
+};
+
+static uint64_t take(struct heap *heap, uint64_t bin) {
+  struct bin *from = &heap->bins[bin];
+  if (from->count)
+    return from->freed[--from->count];
+  heap->top += bin * 16;
+  return heap->top - bin * 16;
+}
+
+static void give_back(struct heap *heap, int slot) {
+  struct bin *to = &heap->bins[heap->live[slot].bin];
+  if (to->count < LIVE * 2)
+    to->freed[to->count++] = heap->live[slot].address;
+  heap->live[slot].address = 0;
+}
+
+static struct trace_event heap_event(struct heap *heap, struct generator *g) {
+  struct trace_event event = {0};
+  int slot = (int)test_below(&g->random, LIVE);
+  bool live = heap->live[slot].address != 0;
+  event.call = live ? CALL_free : CALL_malloc;
+  if (test_below(&g->random, 5) == 0)
+    event.call = CALL_realloc | (live ? 0 : CALL_NULL_IN);
+  if (live) {
+    event.released = heap->live[slot].address;
+    give_back(heap, slot);
+  }
+  if (trace_event_acquires(&event)) {
+    event.size_bytes = test_below(&g->random, 600);
+    uint64_t bin = (event.size_bytes + 23) >> 4;
+    heap->live[slot].bin = bin < 2 ? 2 : bin;
+    event.acquired = heap->live[slot].address = take(heap, heap->live[slot].bin);
+  }
+  event.release_stamp = generate_stamp(g);
+  event.acquire_stamp = trace_event_steps(&event) == 2 ? generate_stamp(g) : event.release_stamp;
+  return event;
+}
+
+static void write_trace(const char *path, uint64_t seed, int events) {
+  static struct heap heaps[THREADS];
+  static struct generator generators[THREADS];
+  struct trace_error error = {{0}};
+  struct trace_writer *writer;
+  uint64_t random = seed;
+  struct trace_writer_options options = {.block_events = 1 + (uint32_t)test_below(&random, 1500)};
+  CHECK(trace_writer_open(&writer, path, "{\"clock\":{\"kind\":\"tsc\",\"hz\":1e9}}", &options, &error) == 0, "%s",
+        error.text);
+  for (uint32_t thread = 0; thread < THREADS; thread++) {
+    heaps[thread].top = 0x10000000u + thread * 0x1000000000u;
+    generators[thread] = (struct generator){.random = test_random(&random), .aligned = thread % 2, .stamp_every = 20};
+  }
+  for (int i = 0; i < events; i++) {
+    uint32_t thread = i < THREADS ? (uint32_t)i : (uint32_t)test_below(&random, THREADS);
+    struct generator *g = &generators[thread];
+    struct trace_event event = seed % 2 ? heap_event(&heaps[thread], g) : generate_event(g);
+    CHECK(trace_writer_event(writer, thread, &event) == 0, "event %d", i);
+    if (i % 1000 == 999)
+      CHECK(trace_writer_gap(writer, thread, 3, "test") == 0, "gap");
+  }
+  for (uint64_t i = 0; i < 10; i++) {
+    struct trace_sample sample = {.stamp = i * 1000, .rss_anon_bytes = 4096 * (20 - i), .vm_size_bytes = i << 20};
+    sample.user_ns = sample.system_ns = TRACE_SAMPLE_MISSING;
+    CHECK(trace_writer_sample(writer, &sample) == 0, "sample");
+  }
+  CHECK(trace_writer_close(writer, "exit", 0, &error) == 0, "%s", error.text);
+}
+
+static void print_trace(const char *path) {
+  struct trace_error error = {{0}};
+  struct trace_reader *reader;
+  CHECK(trace_reader_open(&reader, path, &error) == 0, "%s", error.text);
+  printf("thread,call,size,param,released,acquired,release_stamp,acquire_stamp,touched\n");
+  for (uint32_t thread = 0; thread < trace_reader_summary(reader)->threads; thread++) {
+    struct trace_cursor *cursor;
+    struct trace_event e;
+    CHECK(trace_cursor_open(&cursor, reader, thread, &error) == 0, "%s", error.text);
+    int more;
+    while ((more = trace_cursor_next(cursor, &e)) == 1)
+      printf("%u,%u,%lu,%lu,%lu,%lu,%lu,%lu,%u\n", thread, e.call, e.size_bytes, e.param, e.released, e.acquired,
+             e.release_stamp, e.acquire_stamp, e.touched_os_pages);
+    CHECK(more == 0, "%s", error.text);
+    trace_cursor_close(cursor);
+  }
+  trace_reader_close(reader);
+}
+
+int main(int argc, char **argv) {
+  CHECK(argc == 4, "usage: write_random_trace SEED EVENTS OUT.tape");
+  write_trace(argv[3], strtoull(argv[1], NULL, 10), atoi(argv[2]));
+  print_trace(argv[3]);
+  return 0;
+}
