@@ -2,3 +2,13 @@
 MODEL_SOURCES := $(addprefix tests/model/,order_model.c state_set.c)
 
 $(eval $(call c_test,tests/test/ownership_tags_order_every_history.c,$(MODEL_SOURCES),))
+
+# $(call test_preload,name): out/test-lib/libNAME.so from tests/preload/NAME.c; -fno-builtin, as it defines malloc itself.
+define test_preload
+TEST_EXTRAS += $(OUT)/test-lib/lib$(1).so
+$(OUT)/pic/tests/preload/$(1).o: HT_CFLAGS += -fno-builtin
+$(OUT)/test-lib/lib$(1).so: $(call c_pic_objects,tests/preload/$(1).c)
+	@mkdir -p $$(@D)
+	$(CC) $(HT_CFLAGS) -shared -o $$@ $$^ -ldl
+endef
+$(eval $(call test_preload,count_calls))

@@ -34,7 +34,7 @@ int main(int argc, char **argv) {
                                           {"highest", &highest_bytes, "largest request in bytes"},
                                           SYNTHETIC_COMMON_OPTIONS(seed, quiet)};
   synthetic_options(argc, argv, "server threads that replace random blocks", options);
-  struct server *server = used(calloc(threads, sizeof *server), 1);
+  struct server *server = used(calloc(threads, sizeof *server), 0);
   for (uint64_t t = 0; t < threads; t++) {
     server[t].rng = rng_seed(seed, t);
     server[t].block = used(calloc(slots, sizeof(void *)), 0);

@@ -40,8 +40,8 @@ int main(int argc, char **argv) {
                                           {"highest", &highest_bytes, "largest request in bytes"},
                                           SYNTHETIC_COMMON_OPTIONS(seed, quiet)};
   synthetic_options(argc, argv, "a ring of many threads, each freeing its neighbour's blocks", options);
-  basket = used(calloc(threads, sizeof *basket), 1);
-  struct member *member = used(calloc(threads, sizeof *member), 1);
+  basket = used(calloc(threads, sizeof *basket), 0);
+  struct member *member = used(calloc(threads, sizeof *member), 0);
   for (uint64_t t = 0; t < threads; t++)
     basket[t] = used(calloc(blocks, sizeof(void *)), 0);
   pthread_barrier_init(&turn_ends, NULL, (unsigned)threads);

@@ -70,8 +70,8 @@ int main(int argc, char **argv) {
                                           {"highest", &highest_bytes, "largest request in bytes"},
                                           SYNTHETIC_COMMON_OPTIONS(seed, quiet)};
   synthetic_options(argc, argv, "threads that free and resize each other's blocks", options);
-  table = used(calloc(slots, sizeof *table), 1);
-  pthread_t *thread = used(calloc(threads, sizeof *thread), 1);
+  table = used(calloc(slots, sizeof *table), 0);
+  pthread_t *thread = used(calloc(threads, sizeof *thread), 0);
   uint64_t start_ns = synthetic_now_ns();
   for (uint64_t t = 0; t < threads; t++)
     if (pthread_create(&thread[t], NULL, storm, (void *)(uintptr_t)t) != 0)

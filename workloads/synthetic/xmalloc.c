@@ -80,8 +80,8 @@ int main(int argc, char **argv) {
   synthetic_options(argc, argv, "producers and consumers: every free is remote", options);
   if (batch_blocks > MAX_BATCH)
     synthetic_usage(argv[0], "a batch has at most 4096 blocks", options, 2);
-  struct channel *channel = used(calloc(pairs, sizeof *channel), 1);
-  pthread_t *thread = used(calloc(2 * pairs, sizeof *thread), 1);
+  struct channel *channel = used(calloc(pairs, sizeof *channel), 0);
+  pthread_t *thread = used(calloc(2 * pairs, sizeof *thread), 0);
   uint64_t start_ns = synthetic_now_ns();
   for (uint64_t p = 0; p < pairs; p++) {
     channel[p].number = p;

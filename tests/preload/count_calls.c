@@ -1,0 +1,174 @@
+/* Counts the calls of the malloc API that a program makes, for comparison with what was recorded. Knows nothing of
+   capture/ on purpose.
+
+   LD_PRELOAD=libcount_calls.so COUNT_CALLS_DIR=DIR program: one file DIR/PID.N for each process image that made a call;
+   N tells apart the images of a process (exec). A file holds one entry for each entry point: its name, NUL-padded to
+   24 bytes, and how often it was called, as a little-endian u64. Every call counts, also one that fails or frees NULL.
+
+   The counters are a shared mapping of the file, so that they survive _exit and SIGKILL. The pointer to them lies in
+   memory that a fork child finds wiped, so a child gets a file of its own however it was forked. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+enum call {
+  COUNT_MALLOC,
+  COUNT_FREE,
+  COUNT_CALLOC,
+  COUNT_REALLOC,
+  COUNT_REALLOCARRAY,
+  COUNT_POSIX_MEMALIGN,
+  COUNT_ALIGNED_ALLOC,
+  COUNT_MEMALIGN,
+  COUNT_VALLOC,
+  COUNT_PVALLOC,
+  COUNT_MALLOC_USABLE_SIZE,
+  COUNTED
+};
+
+static const char names[COUNTED][24] = {
+    "malloc",        "free",     "calloc", "realloc", "reallocarray",       "posix_memalign",
+    "aligned_alloc", "memalign", "valloc", "pvalloc", "malloc_usable_size",
+};
+
+struct counter {
+  char name[24];
+  _Atomic uint64_t count;
+};
+
+struct image {
+  _Atomic(struct counter *) counters;
+  _Atomic int opening;
+};
+
+static struct image *_Atomic image;
+static char directory[4000];
+
+EXPORT void *malloc(size_t size);
+EXPORT void free(void *block);
+EXPORT void *calloc(size_t count, size_t size);
+EXPORT void *realloc(void *block, size_t size);
+EXPORT void *reallocarray(void *block, size_t count, size_t size);
+EXPORT int posix_memalign(void **result, size_t align, size_t size);
+EXPORT void *aligned_alloc(size_t align, size_t size);
+EXPORT void *memalign(size_t align, size_t size);
+EXPORT void *valloc(size_t size);
+EXPORT void *pvalloc(size_t size);
+EXPORT size_t malloc_usable_size(void *block);
+
+/* A count that is lost would pass for a recorder's error, so there is no going on. */
+static void give_up(const char *what) {
+  dprintf(2, "count_calls: %s: %s\n", what, strerror(errno));
+  _exit(99);
+}
+
+static struct image *this_image(void) {
+  struct image *known = atomic_load(&image);
+  if (known)
+    return known;
+  struct image *fresh = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (fresh == MAP_FAILED || madvise(fresh, 4096, MADV_WIPEONFORK) != 0)
+    give_up("memory");
+  if (atomic_compare_exchange_strong(&image, &known, fresh))
+    return fresh;
+  munmap(fresh, 4096);
+  return known;
+}
+
+static struct counter *open_counters(void) {
+  const char *wanted = getenv("COUNT_CALLS_DIR");
+  if (directory[0] == '\0')
+    snprintf(directory, sizeof directory, "%s", wanted ? wanted : ".");
+  int fd = -1;
+  char path[4100];
+  for (unsigned i = 0; fd < 0; i++) {
+    snprintf(path, sizeof path, "%s/%d.%u", directory, (int)getpid(), i);
+    fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0 && errno != EEXIST)
+      give_up(path);
+  }
+  struct counter *counters = MAP_FAILED;
+  if (ftruncate(fd, sizeof *counters * COUNTED) == 0)
+    counters = mmap(NULL, sizeof *counters * COUNTED, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (counters == MAP_FAILED)
+    give_up(path);
+  close(fd);
+  for (unsigned i = 0; i < COUNTED; i++)
+    memcpy(counters[i].name, names[i], sizeof counters[i].name);
+  return counters;
+}
+
+static void count(enum call call) {
+  struct image *mine = this_image();
+  struct counter *counters = atomic_load_explicit(&mine->counters, memory_order_acquire);
+  while (!counters) {
+    if (!atomic_exchange(&mine->opening, 1)) {
+      int error = errno;
+      atomic_store(&mine->counters, open_counters());
+      errno = error;
+    }
+    counters = atomic_load(&mine->counters);
+  }
+  atomic_fetch_add_explicit(&counters[call].count, 1, memory_order_relaxed);
+}
+
+static void *look_up(const char *name, _Atomic(void *) *known) {
+  void *function = atomic_load_explicit(known, memory_order_relaxed);
+  if (!function) {
+    function = dlsym(RTLD_NEXT, name);
+    if (!function)
+      give_up(name);
+    atomic_store_explicit(known, function, memory_order_relaxed);
+  }
+  return function;
+}
+
+/* Counts the call and calls the next library's function of the same name, looked up once. */
+#define PASS_ON(call, name, ...)                                                                                       \
+  static _Atomic(void *) known;                                                                                        \
+  count(call);                                                                                                         \
+  return ((__typeof__(&name))look_up(#name, &known))(__VA_ARGS__)
+
+void *malloc(size_t size) {
+  PASS_ON(COUNT_MALLOC, malloc, size);
+}
+void free(void *block) {
+  PASS_ON(COUNT_FREE, free, block);
+}
+void *calloc(size_t elements, size_t size) {
+  PASS_ON(COUNT_CALLOC, calloc, elements, size);
+}
+void *realloc(void *block, size_t size) {
+  PASS_ON(COUNT_REALLOC, realloc, block, size);
+}
+void *reallocarray(void *block, size_t elements, size_t size) {
+  PASS_ON(COUNT_REALLOCARRAY, reallocarray, block, elements, size);
+}
+int posix_memalign(void **result, size_t align, size_t size) {
+  PASS_ON(COUNT_POSIX_MEMALIGN, posix_memalign, result, align, size);
+}
+void *aligned_alloc(size_t align, size_t size) {
+  PASS_ON(COUNT_ALIGNED_ALLOC, aligned_alloc, align, size);
+}
+void *memalign(size_t align, size_t size) {
+  PASS_ON(COUNT_MEMALIGN, memalign, align, size);
+}
+void *valloc(size_t size) {
+  PASS_ON(COUNT_VALLOC, valloc, size);
+}
+void *pvalloc(size_t size) {
+  PASS_ON(COUNT_PVALLOC, pvalloc, size);
+}
+size_t malloc_usable_size(void *block) {
+  PASS_ON(COUNT_MALLOC_USABLE_SIZE, malloc_usable_size, block);
+}
