@@ -1,0 +1,190 @@
+"""Plots of results. Each draws into an Axes it is given, so that it stands in a notebook as well as in the report.
+
+Lines have the colours of Okabe and Ito, maps those of cividis: both bear colour blindness, and dashes tell lines apart in print.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
+from matplotlib.ticker import EngFormatter, FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+
+from heaptape.memory_map import Folded
+
+MIB = 1 << 20
+OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C6BB1")
+DASHES = ("-", "--", "-.", ":")
+# Axes and text: the report turns this colour into the page's own, light or dark.
+INK = "#7a7a7b"
+MAP_COLOURS = "cividis"
+EMPTY_COLOUR = "#b9a7c9"
+MAX_ROWS = 700
+
+
+def style(number: int) -> dict:
+    """Colour and dash of the number-th allocator."""
+    return {"color": OKABE_ITO[number % len(OKABE_ITO)], "linestyle": DASHES[number // len(OKABE_ITO) % len(DASHES)]}
+
+
+def timeline_frame(run: Mapping) -> pd.DataFrame:
+    """run["timeline"] as columns position (ops), rss_anon_bytes, vm_size_bytes, live_bytes; empty if it is missing."""
+    columns = ["position", "rss_anon_bytes", "vm_size_bytes", "live_bytes"]
+    rows = [row for row in run.get("timeline") or [] if isinstance(row, list) and len(row) >= 4]
+    return pd.DataFrame([row[:4] for row in rows], columns=columns, dtype=float)
+
+
+def memory_over_progress(
+    axes: Axes, timelines: Mapping[str, pd.DataFrame], column: str, recorded: Sequence = ()
+) -> None:
+    """One line per allocator of `column` ("rss_anon_bytes" or "vm_size_bytes") over progress, with live bytes beneath.
+
+    `recorded`: rows [position, rss_anon_bytes, vm_size_bytes] of the recorded process itself.
+    """
+    for number, (label, frame) in enumerate(timelines.items()):
+        axes.plot(frame["position"], frame[column] / MIB, label=label, linewidth=1.3, **style(number))
+    longest = max(timelines.values(), key=len, default=None)
+    if longest is not None:
+        axes.fill_between(
+            longest["position"], longest["live_bytes"] / MIB, color=INK, alpha=0.25, linewidth=0, label="live bytes"
+        )
+    if len(recorded) and column == "rss_anon_bytes":
+        rows = np.array([row[:2] for row in recorded], float)
+        axes.plot(
+            rows[:, 0], rows[:, 1] / MIB, color=INK, linestyle=":", linewidth=1.2, label="recorded process, all of it"
+        )
+    axes.set_ylim(bottom=0)
+    axes.set_ylabel({"rss_anon_bytes": "RSS, MiB", "vm_size_bytes": "VmSize, MiB"}[column])
+    _progress_axis(axes)
+
+
+def memory_map(axes: Axes, folded: Folded, height_bytes: int) -> None:
+    """The memory-usage graph: progress to the right, addresses upwards with gaps folded, colour = how full each region is.
+
+    `height_bytes` sets the y axis, so that several graphs can have one scale.
+    """
+    image = map_image(folded)
+    end = folded.positions[-1] if len(folded.positions) else 1
+    height = folded.height_bytes / MIB
+    axes.imshow(image, aspect="auto", origin="lower", extent=(0, end, 0, height), interpolation="nearest")
+    axes.set_ylim(0, max(height_bytes, 1) / MIB)
+    axes.set_ylabel("address, MiB, gaps folded")
+    _label_stretches(axes, folded, height_bytes)
+    _progress_axis(axes)
+
+
+def map_image(folded: Folded) -> np.ndarray:
+    """RGBA (0 to 1) of a folded map; not yet used is transparent. At most MAX_ROWS rows: each is the mean of several."""
+    fullness = folded.fullness
+    if len(fullness) > MAX_ROWS:
+        begins = np.linspace(0, len(fullness), MAX_ROWS, endpoint=False).astype(int)
+        used = np.add.reduceat(~np.isnan(fullness), begins, axis=0)
+        total = np.add.reduceat(np.nan_to_num(np.maximum(fullness, 0)), begins, axis=0)
+        fullness = np.where(used == 0, np.nan, np.where(total > 0, total / np.maximum(used, 1), -1.0))
+    image = matplotlib.colormaps[MAP_COLOURS](np.nan_to_num(np.maximum(fullness, 0)))
+    image[fullness < 0] = (*to_rgb(EMPTY_COLOUR), 1)
+    image[np.isnan(fullness)] = (0, 0, 0, 0)
+    return image
+
+
+def request_sizes(counts: Axes, sizes: Axes, buckets: Sequence) -> None:
+    """How many requests of which size, and how many bytes they asked for. `buckets`: rows [smallest request, count, bytes]."""
+    rows = np.array([row[:3] for row in buckets], float).reshape(-1, 3)
+    left = np.maximum(rows[:, 0], 0.5)
+    right = np.append(left[1:], left[-1:] * 2)
+    for axes, values, name in ((counts, rows[:, 1], "requests"), (sizes, rows[:, 2], "bytes requested")):
+        share = 100 * values / max(values.sum(), 1)
+        axes.bar(
+            left, share, width=np.maximum(right - left, left * 0.01), align="edge", color=OKABE_ITO[0], linewidth=0
+        )
+        axes.set_xscale("log", base=2)
+        axes.set_xlabel("request size")
+        axes.set_ylabel(f"% of {name}")
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _size(value)))
+        axes.xaxis.set_minor_formatter(NullFormatter())
+
+
+def latencies(axes: Axes, details: pd.DataFrame, order: Sequence[str]) -> None:
+    """Median to p99.9 of one call type, one row per allocator. `details`: rows of results_file.call_details of one call."""
+    markers = {"p50": "|", "mean": "o", "p99": "D", "p999": "s", "max": "x"}
+    labels = [label for label in order if label in set(details["allocator"])]
+    by_label = details.set_index("allocator")
+    for number, label in enumerate(labels):
+        row = by_label.loc[label]
+        colour = style(list(order).index(label))["color"]
+        axes.plot([row["p50"], row["p999"]], [number, number], color=colour, linewidth=1.5, alpha=0.6)
+        for key, marker in markers.items():
+            # A percentile can be 0 once the counter's cost is taken off; a logarithmic axis can't show that.
+            shown = max(row[key], 1)
+            named = {"p999": "p99.9"}.get(key, key) if number == 0 else None
+            axes.plot([shown], [number], marker, color=colour, markersize=5 if key != "p50" else 9, label=named)
+    axes.set_xscale("log")
+    axes.set_yticks(range(len(labels)), labels)
+    axes.invert_yaxis()
+    axes.set_ylim(len(labels) - 0.5, -0.5)
+    axes.set_xlabel("cycles")
+    axes.xaxis.set_major_locator(LogLocator(numticks=8))
+    axes.grid(axis="x", alpha=0.3)
+
+
+def time_against_memory(axes: Axes, percents: pd.DataFrame, order: Sequence[str], baseline: str) -> None:
+    """Each allocator at (total cycles, peak RSS), both in percent of the baseline, with intervals.
+
+    `percents`: rows of compare.relative of one workload.
+    """
+    time, memory = (percents[percents["metric"] == m].set_index("allocator") for m in ("total_cycles", "peak_rss"))
+    for number, label in enumerate(order):
+        if label == baseline:
+            axes.plot([100], [100], "o", color=style(number)["color"], label=label)
+        elif label in time.index and label in memory.index:
+            x, y = time.loc[label], memory.loc[label]
+            bars = {"xerr": _error(x), "yerr": _error(y), "color": style(number)["color"], "capsize": 2}
+            axes.errorbar([x["percent"]], [y["percent"]], fmt="o", label=label, **bars)
+    axes.axhline(100, color=INK, linewidth=0.6)
+    axes.axvline(100, color=INK, linewidth=0.6)
+    axes.set_xlabel(f"total cycles in calls, % of {baseline}")
+    axes.set_ylabel(f"peak RSS, % of {baseline}")
+    axes.xaxis.set_major_locator(MaxNLocator(7))
+
+
+def _error(row: pd.Series) -> list[list[float]] | None:
+    if pd.isna(row["low"]):
+        return None
+    return [[max(row["percent"] - row["low"], 0)], [max(row["high"] - row["percent"], 0)]]
+
+
+def _progress_axis(axes: Axes) -> None:
+    axes.set_xlim(left=0)
+    axes.set_xlabel("progress, ops")
+    axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+    axes.margins(x=0)
+
+
+def _label_stretches(axes: Axes, folded: Folded, height_bytes: int) -> None:
+    """A line at each fold, and addresses where there is room for them."""
+    starts = folded.starts * folded.region_bytes / MIB
+    top = max(height_bytes, 1) / MIB
+    if len(starts) <= 60:
+        for start in starts[1:]:
+            axes.axhline(start, color=INK, linewidth=0.4, alpha=0.7)
+    last = -1.0
+    for start, address in zip(starts, folded.addresses):
+        if start - last >= top / 14 or last < 0:
+            axes.annotate(
+                f"{int(address):#x}",
+                (1.005, start),
+                xycoords=("axes fraction", "data"),
+                fontsize=7,
+                va="center",
+                color=INK,
+            )
+            last = start
+
+
+def _size(value: float) -> str:
+    for unit, name in ((1 << 30, "GiB"), (MIB, "MiB"), (1 << 10, "KiB")):
+        if value >= unit:
+            return f"{value / unit:g} {name}"
+    return f"{value:g}"

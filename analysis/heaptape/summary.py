@@ -1,0 +1,126 @@
+"""A comparison in plain words: only what the repetitions support is said, and what they don't is said to be so."""
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from heaptape.compare import absolute, allocator_order, relative
+from heaptape.results_file import Results, call_details, figures, number
+
+MIB = 1 << 20
+NOISY = 0.05
+
+
+def sentences(file: Results, baseline: str) -> list[str]:
+    """Sentences about one workload, the most telling first."""
+    table = figures([file])
+    out: list[str] = []
+    if table.empty:
+        return ["No run gave a figure."]
+    percents = relative(table, baseline)
+    percents = percents[~percents["workload"].str.endswith(" mean")]
+    values = absolute(table).xs(absolute(table).index[0][0])
+    out += _difference(percents, values, "total_cycles", baseline, "cycles spent in allocator calls", "fewer", "more")
+    out += _difference(percents, values, "peak_rss", baseline, "memory at the peak (RSS)", "less", "more")
+    out += _overhead(values)
+    out += _calls(file, baseline)
+    out += _failures(file)
+    out += _noise(table)
+    return out
+
+
+def _difference(
+    percents: pd.DataFrame, values: pd.DataFrame, metric: str, baseline: str, what: str, less: str, more: str
+) -> list[str]:
+    rows = percents[percents["metric"] == metric].sort_values("percent")
+    if rows.empty or metric not in values.columns:
+        return []
+    sure = rows[rows["supported"] == True]  # noqa: E712 (None is not False here)
+    unsure = rows[rows["supported"] == False]  # noqa: E712
+    once = rows[rows["supported"].isna()]
+    phrases = []
+    for row in sure.itertuples():
+        change = f"{abs(100 - row.percent):.1f} % {less if row.percent < 100 else more}"
+        phrases.append(f"{row.allocator} {change} ({row.low:.1f} to {row.high:.1f} %)")
+    out = []
+    if phrases:
+        out.append(f"Against {baseline}, {what}: {'; '.join(phrases)}.")
+    if len(unsure):
+        out.append(f"The repetitions do not tell {_list(unsure['allocator'])} from {baseline} in {what}.")
+    if len(once):
+        out.append(f"One repetition only for {what} of {_list(once['allocator'])}: no interval, so nothing is claimed.")
+    return out
+
+
+def _overhead(values: pd.DataFrame) -> list[str]:
+    if not {"peak_rss", "ideal_rss"} <= set(values.columns):
+        return []
+    known = values.dropna(subset=["peak_rss", "ideal_rss"])
+    if known.empty:
+        return []
+    least, most = known["peak_rss"].idxmin(), known["peak_rss"].idxmax()
+    ideal = known.at[least, "ideal_rss"]
+    if ideal <= 0 or least == most:
+        return []
+    low, high = (known.at[label, "peak_rss"] for label in (least, most))
+    return [
+        f"The program's own live bytes peak at {ideal / MIB:,.1f} MiB. RSS peaks between {low / MIB:,.1f} MiB ({least}, "
+        f"{low / ideal:.2f} times that) and {high / MIB:,.1f} MiB ({most}, {high / ideal:.2f} times)."
+    ]
+
+
+def _calls(file: Results, baseline: str) -> list[str]:
+    details = call_details([file])
+    base = details[(details["allocator"] == baseline) & (details["count"] > 0)].dropna(subset=["count", "mean"])
+    if base.empty:
+        return []
+    cost = (base["count"] * base["mean"]).sort_values(ascending=False)
+    if cost.sum() <= 0:
+        return []
+    top = base.loc[cost.index[0]]
+    return [f"Under {baseline}, {100 * cost.iloc[0] / cost.sum():.0f} % of those cycles are spent in {top['call']}."]
+
+
+def _failures(file: Results) -> list[str]:
+    failures = pd.Series([f"{run['allocator']} ({run.get('pass', '?')} pass)" for run in file.failures], dtype=str)
+    return [
+        f"{count} run{'s' * (count > 1)} of {name} failed and count for nothing."
+        for name, count in failures.value_counts().items()
+    ]
+
+
+def _noise(table: pd.DataFrame) -> list[str]:
+    groups = table[table["metric"] == "total_cycles"].groupby("allocator")["value"]
+    spread = (groups.std() / groups.mean()).dropna()
+    if spread.empty:
+        return []
+    text = f"Total cycles vary by {100 * spread.median():.1f} % from repetition to repetition (standard deviation, median of the allocators)"
+    noisy = spread[spread > NOISY]
+    return [f"{text}; {_list(noisy.index)} by more than {100 * NOISY:.0f} %: unstable." if len(noisy) else f"{text}."]
+
+
+def engine_cost(file: Results) -> float | None:
+    """The engine's own cycles per op, with the null allocator: median over the runs. None if no run says."""
+    values = [number(run.get("engine_cycles_per_op")) for run in file.runs]
+    known = pd.Series([v for v in values if v is not None], dtype=float)
+    return None if known.empty else float(known.median())
+
+
+def warnings(files: Sequence[Results]) -> list[str]:
+    """Reasons to doubt the figures."""
+    out = []
+    for file in files:
+        machine = file.data.get("machine") or {}
+        load, cores = machine.get("load_before"), number(machine.get("cores"))
+        if isinstance(load, list) and load and cores and number(load[0]) is not None and load[0] > cores / 2:
+            out.append(
+                f"{file.name}: the machine was busy before the replay (load {load[0]:.1f} on {cores:.0f} cores)."
+            )
+        if machine.get("governor") not in (None, "performance"):
+            out.append(f"{file.name}: the processor's frequency was governed by '{machine['governor']}'.")
+        if len(allocator_order([file])) == 1:
+            out.append(f"{file.name}: one allocator only, so there is nothing to compare.")
+        for run in file.runs:
+            if run.get("stderr"):
+                out.append(f"{file.name}: {run['allocator']} said: {str(run['stderr']).strip().splitlines()[0][:200]}")
+    return list(dict.fromkeys(out))
