@@ -1,3 +1,9 @@
 WORKLOAD_SOURCES := convert/workload_write.c convert/workload_read.c
+HISTORY_SOURCES  := $(addprefix convert/,merge.c address_map.c slots.c parking.c history.c trace_info.c witness_json.c)
+COMPILE_SOURCES  := $(addprefix convert/,compile.c compile_info.c touched_words.c size_histogram.c recorded_samples.c)
+FORMAT_SOURCES   := $(addprefix convert/,formats.c line_reader.c import_text.c import_android.c dump.c info.c)
+CONVERT_SOURCES  := $(HISTORY_SOURCES) $(COMPILE_SOURCES) $(WORKLOAD_SOURCES) $(FORMAT_SOURCES) \
+                    $(addprefix convert/,workload_check.c output_file.c progress.c convert_main.c)
 
+$(eval $(call c_program,convert,$(CONVERT_SOURCES) $(TRACE_SOURCES),$(TRACE_LIBS) -lzip))
 $(eval $(call c_test,convert/test/generated_workload_reads_back.c,$(WORKLOAD_SOURCES) $(TRACE_SOURCES),$(TRACE_LIBS)))

@@ -335,13 +335,17 @@ int workload_writer_close(struct workload_writer *writer, const struct workload_
   if (close(writer->fd) != 0)
     writer_fail(writer, errno);
   writer->fd = -1;
-  int result = 0;
-  if (writer->saved_errno) {
-    errno = writer->saved_errno;
-    result = trace_error_errno(error, writer->path, "can't write");
-  }
+  workload_writer_fail_reason(writer, error);
+  int result = writer->saved_errno ? -1 : 0;
   workload_writer_abandon(writer);
   return result;
+}
+
+void workload_writer_fail_reason(const struct workload_writer *writer, struct trace_error *error) {
+  if (writer->saved_errno) {
+    errno = writer->saved_errno;
+    trace_error_errno(error, writer->path, "can't write");
+  }
 }
 
 void workload_writer_abandon(struct workload_writer *writer) {

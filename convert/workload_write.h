@@ -57,6 +57,9 @@ int workload_writer_close(struct workload_writer *writer, const struct workload_
                           const struct workload_time_point *points, size_t point_count, const char *info_json,
                           struct trace_error *error);
 
+/* Fills in error if writing has failed so far. */
+void workload_writer_fail_reason(const struct workload_writer *writer, struct trace_error *error);
+
 /* Closes and frees without completing the file. writer may be NULL. */
 void workload_writer_abandon(struct workload_writer *writer);
 

@@ -1,0 +1,102 @@
+#include "convert/compile_info.h"
+
+#include "convert/witness_json.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct compile_info *compile_info_new(struct trace_reader *reader, struct trace_error *error) {
+  struct compile_info *info = calloc(1, sizeof *info);
+  if (!info) {
+    trace_error_set(error, trace_reader_path(reader), "out of memory");
+    return NULL;
+  }
+  const struct trace_summary *summary = trace_reader_summary(reader);
+  info->reader = reader;
+  info->interval = summary->events / TIME_LINE_POINTS + 1;
+  trace_info_read(&info->trace, summary->info_json);
+  if (recorded_samples_load(&info->samples, reader, error) != 0) {
+    compile_info_free(info);
+    return NULL;
+  }
+  return info;
+}
+
+void compile_info_free(struct compile_info *info) {
+  if (!info)
+    return;
+  trace_info_free(&info->trace);
+  free(info);
+}
+
+static struct workload_time_point point_at(const struct compile_info *info, uint64_t position, uint64_t live_bytes,
+                                           uint64_t live_objects) {
+  uint64_t time_ns = (uint64_t)trace_stamp_ns(trace_reader_summary(info->reader), info->stamp);
+  return (struct workload_time_point){position, time_ns, live_bytes, live_objects};
+}
+
+void compile_info_op(struct compile_info *info, uint64_t position, const struct history_op *op,
+                     const struct history_state *before) {
+  if (op->stamp > info->stamp) /* a repaired inversion has an older one */
+    info->stamp = op->stamp;
+  if (position == info->next_point) {
+    /* Every overlapping acquire adds an op that the events did not announce: then the points get sparser. */
+    if (info->point_count == TIME_LINE_POINTS) {
+      for (uint32_t i = 0; i < TIME_LINE_POINTS / 2; i++)
+        info->points[i] = info->points[2 * i];
+      info->point_count = TIME_LINE_POINTS / 2;
+      info->interval *= 2;
+    }
+    info->points[info->point_count++] = point_at(info, position, before->live_bytes, before->live_objects);
+    info->next_point += info->interval;
+  }
+  if (before->live_bytes > info->peak.live_bytes)
+    info->peak = point_at(info, position, before->live_bytes, before->live_objects);
+  recorded_samples_advance(&info->samples, info->stamp, position);
+  info->calls[op->call & CALL_ID_MASK]++;
+  if (op->kind == HISTORY_BIRTH || op->kind == HISTORY_MOVE)
+    size_histogram_add(&info->sizes, op->request_bytes);
+}
+
+const struct workload_time_point *compile_info_time_line(struct compile_info *info, const struct witness *witness,
+                                                         size_t *count) {
+  if (info->point_count == 0 || info->points[info->point_count - 1].position < witness->ops)
+    info->points[info->point_count++] = point_at(info, witness->ops, witness->live_bytes_at_end, witness->live_at_end);
+  uint32_t at = info->point_count;
+  while (at > 0 && info->points[at - 1].position > info->peak.position)
+    at--;
+  if (info->peak.live_bytes && info->points[at - 1].position != info->peak.position) {
+    memmove(&info->points[at + 1], &info->points[at], (info->point_count - at) * sizeof info->points[0]);
+    info->points[at] = info->peak;
+    info->point_count++;
+  }
+  recorded_samples_advance(&info->samples, UINT64_MAX, witness->ops);
+  *count = info->point_count;
+  return info->points;
+}
+
+static void set_string(json_t *object, const char *key, const char *value) {
+  if (value[0])
+    json_object_set_new(object, key, json_string(value));
+}
+
+char *compile_info_json(struct compile_info *info, const struct witness *witness) {
+  json_t *object = json_object(), *calls = json_object();
+  const struct trace_info *trace = &info->trace;
+  set_string(object, "name", trace->program);
+  set_string(object, "program", trace->program);
+  set_string(object, "source", trace->source);
+  set_string(object, "allocator", trace->allocator);
+  json_object_set_new(object, "os_page_bytes", json_integer((json_int_t)trace->os_page_bytes));
+  json_object_set(object, "lacks", trace->lacks);
+  for (int id = 0; id < CALL_LIMIT; id++)
+    if (info->calls[id])
+      json_object_set_new(calls, call_table[id].name, json_integer((json_int_t)info->calls[id]));
+  json_object_set_new(object, "calls", calls);
+  json_object_set_new(object, "witness", witness_json(witness));
+  json_object_set_new(object, "request_sizes", size_histogram_json(&info->sizes));
+  json_object_set_new(object, "recorded", recorded_samples_json(&info->samples));
+  char *text = json_dumps(object, JSON_COMPACT);
+  json_decref(object);
+  return text;
+}

@@ -1,0 +1,504 @@
+/* heaptape-convert: the command line of convert/. All that prints diagnostics and exits is here. */
+#include "convert/compile.h"
+#include "convert/dump.h"
+#include "convert/formats.h"
+#include "convert/info.h"
+#include "convert/merge.h"
+#include "convert/output_file.h"
+#include "convert/progress.h"
+#include "convert/witness_json.h"
+#include "convert/workload_check.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
+
+static const char usage[] = "usage: heaptape-convert compile IN [-o OUT.work] [--json] [--horizon NS]\n"
+                            "       heaptape-convert check F [--json] [--ranges] [--horizon NS]\n"
+                            "       heaptape-convert info F [--json]\n"
+                            "       heaptape-convert dump F [--format text|csv|jsonl] [--thread N]\n"
+                            "       heaptape-convert convert [--from FMT] IN [--to FMT] OUT\n"
+                            "       heaptape-convert convert --list\n"
+                            "\n"
+                            "IN and F: a trace (.tape), a workload (.work; check and info), or any format that convert "
+                            "--list shows, told by content. - is standard input\n"
+                            "or output.\n"
+                            "\n"
+                            "check proves that the history is legal: every release is of a live object, no address is "
+                            "handed out while an object lives there. Exit 1 if\n"
+                            "not. Frees of objects never seen make a complete trace illegal; they don't where the "
+                            "trace says why: it is truncated, has dropped events,\n"
+                            "or lacks its start (an import, a forked child). --ranges also proves that no two live "
+                            "objects share a byte. --horizon: how long, in ns of\n"
+                            "the recording, a step that can't be legal yet waits for the one that makes it so (10 ms, "
+                            "or 0 where the order is known to be right).\n";
+
+struct options {
+  const char *command, *in, *out, *from, *to, *format;
+  bool json, ranges, list, has_thread;
+  uint64_t thread;
+  double horizon_ns;
+};
+
+/* A file being written, for the signal handler: an interrupted run leaves nothing half done behind. */
+static char interrupted_path[4096];
+
+static void on_signal(int number) {
+  if (interrupted_path[0])
+    unlink(interrupted_path);
+  signal(number, SIG_DFL);
+  raise(number);
+}
+
+static void remove_when_interrupted(const char *path) {
+  interrupted_path[0] = '\0';
+  if (path && strlen(path) < sizeof interrupted_path)
+    strcpy(interrupted_path, path);
+}
+
+static int usage_error(const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  fprintf(stderr, "heaptape-convert: ");
+  vfprintf(stderr, format, arguments);
+  fprintf(stderr, " (heaptape-convert --help)\n");
+  va_end(arguments);
+  return EXIT_USAGE;
+}
+
+static int failed(const struct trace_error *error) {
+  fprintf(stderr, "heaptape-convert: %s\n", error->text[0] ? error->text : "failed");
+  return EXIT_FAILED;
+}
+
+/* Output that got lost (a full disk, a closed pipe) is a failure. */
+static int finish_output(int status) {
+  if (fflush(stdout) == 0 && !ferror(stdout))
+    return status;
+  fprintf(stderr, "heaptape-convert: standard output: can't write: %s\n", strerror(errno));
+  return EXIT_FAILED;
+}
+
+/* Standard input is a regular file once its format is known (format_detect). */
+static const char *path_of(const char *path) {
+  return strcmp(path, "-") == 0 ? "/dev/stdin" : path;
+}
+
+/* Imports a foreign file into an unlinked temporary trace and opens that. */
+static int open_imported(struct trace_reader **reader, const struct format *format, const char *path,
+                         struct trace_error *error) {
+  const char *directory = getenv("TMPDIR");
+  char name[4096];
+  int length = snprintf(name, sizeof name, "%s/heaptape-XXXXXX.tape", directory && directory[0] ? directory : "/tmp");
+  int fd = length < (int)sizeof name ? mkstemps(name, 5) : -1;
+  if (fd < 0)
+    return trace_error_errno(error, name, "can't make a temporary file");
+  close(fd);
+  remove_when_interrupted(name);
+  int result = format->import(path, name, error);
+  if (result == 0)
+    result = trace_reader_open(reader, name, error);
+  unlink(name);
+  remove_when_interrupted(NULL);
+  return result;
+}
+
+static const struct format *input_format(const struct options *options, struct trace_error *error) {
+  const struct format *found = format_detect(options->in, error);
+  if (options->from && (found || strcmp(options->from, "tape") != 0)) {
+    const struct format *named = format_by_name(options->from);
+    error->text[0] = '\0';
+    return named;
+  }
+  return found;
+}
+
+/* Opens options->in as a trace, whatever it is. */
+static int open_trace(struct trace_reader **reader, const struct options *options, const struct format *format,
+                      struct trace_error *error) {
+  if (format->import)
+    return open_imported(reader, format, options->in, error);
+  if (strcmp(format->name, "tape") != 0)
+    return trace_error_set(error, options->in, "a %s file can't be read as a trace", format->name);
+  return trace_reader_open(reader, path_of(options->in), error);
+}
+
+static void show_progress(void *context, uint64_t events) {
+  progress_show(context, events);
+}
+
+static struct history_options history_options_of(const struct options *options, struct progress *progress,
+                                                 const char *label, const struct trace_reader *reader) {
+  progress_begin(progress, label, trace_reader_summary(reader)->events);
+  return (struct history_options){.horizon_ns = options->horizon_ns,
+                                  .check_ranges = options->ranges,
+                                  .progress = show_progress,
+                                  .progress_context = progress};
+}
+
+static int print_json(json_t *object) {
+  json_dumpf(object, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
+  printf("\n");
+  json_decref(object);
+  return finish_output(EXIT_DONE);
+}
+
+static int print_witness(const struct witness *witness, bool json) {
+  if (json)
+    return print_json(witness_json(witness));
+  witness_print(witness, stdout);
+  return finish_output(EXIT_DONE);
+}
+
+/* IN.tape becomes IN.work, other names get .work appended. To be freed. */
+static char *default_workload_path(const char *in) {
+  size_t length = strlen(in);
+  char *path = malloc(length + 6);
+  if (!path)
+    return NULL;
+  strcpy(path, in);
+  if (length > 5 && strcmp(in + length - 5, ".tape") == 0)
+    path[length - 5] = '\0';
+  return strcat(path, ".work");
+}
+
+static int compile_to(struct trace_reader *reader, const char *out, const struct options *options,
+                      struct witness *witness, struct trace_error *error) {
+  struct output_file file;
+  struct progress progress;
+  if (output_file_begin(&file, out, error) != 0)
+    return -1;
+  remove_when_interrupted(file.direct ? NULL : file.temporary);
+  struct history_options history = history_options_of(options, &progress, "compile", reader);
+  int result = compile_trace(reader, file.temporary, &history, witness, error);
+  progress_end(&progress);
+  if (result == 0)
+    result = output_file_commit(&file, error);
+  else
+    output_file_abort(&file);
+  remove_when_interrupted(NULL);
+  return result;
+}
+
+static int command_compile(const struct options *options) {
+  struct trace_error error = {""};
+  struct trace_reader *reader = NULL;
+  struct witness witness;
+  if (!options->out && strcmp(options->in, "-") == 0)
+    return usage_error("compile - needs -o OUT.work");
+  const struct format *format = input_format(options, &error);
+  if (!format || open_trace(&reader, options, format, &error) != 0)
+    return failed(&error);
+  char *out = options->out ? strdup(options->out) : default_workload_path(options->in);
+  int result = out ? compile_to(reader, out, options, &witness, &error) : -1;
+  trace_reader_close(reader);
+  int status = EXIT_DONE;
+  if (result != 0) {
+    status = failed(&error);
+  } else {
+    if (!witness_ok(&witness))
+      fprintf(stderr, "heaptape-convert: %s: not a legal history: check says what is wrong\n", options->in);
+    if (options->json)
+      status = print_json(json_pack("{ss so}", "out", out, "witness", witness_json(&witness)));
+    else
+      fprintf(stderr, "%s: %" PRIu64 " ops of %" PRIu32 " threads, peak %" PRIu64 " live bytes\n", out, witness.ops,
+              witness.threads, witness.peak_live_bytes);
+  }
+  free(out);
+  return status;
+}
+
+static int check_workload_file(const struct options *options, struct trace_error *error) {
+  struct workload workload;
+  struct workload_proof proof;
+  if (workload_open(&workload, path_of(options->in), error) != 0)
+    return failed(error);
+  int result = workload_check(&workload, &proof, error);
+  workload_close(&workload);
+  if (result != 0)
+    return failed(error);
+  if (options->json)
+    return print_json(workload_proof_json(&proof));
+  workload_proof_print(&proof, stdout);
+  return finish_output(EXIT_DONE);
+}
+
+static int command_check(const struct options *options) {
+  struct trace_error error = {""};
+  struct trace_reader *reader = NULL;
+  struct witness witness;
+  struct progress progress;
+  const struct format *format = input_format(options, &error);
+  if (!format)
+    return failed(&error);
+  if (strcmp(format->name, "work") == 0)
+    return check_workload_file(options, &error);
+  if (open_trace(&reader, options, format, &error) != 0)
+    return failed(&error);
+  struct history_options history = history_options_of(options, &progress, "check", reader);
+  int result = history_run(reader, &history, NULL, &witness, &error);
+  progress_end(&progress);
+  trace_reader_close(reader);
+  if (result != 0)
+    return failed(&error);
+  int status = print_witness(&witness, options->json);
+  return status != EXIT_DONE || witness_ok(&witness) ? status : EXIT_FAILED;
+}
+
+static int print_info(json_t *info, const struct options *options, const struct trace_error *error) {
+  if (!info)
+    return failed(error);
+  if (options->json)
+    return print_json(info);
+  info_print(info, stdout);
+  json_decref(info);
+  return finish_output(EXIT_DONE);
+}
+
+static int command_info(const struct options *options) {
+  struct trace_error error = {""};
+  struct trace_reader *reader = NULL;
+  struct workload workload;
+  struct progress progress;
+  const struct format *format = input_format(options, &error);
+  if (!format)
+    return failed(&error);
+  if (strcmp(format->name, "work") == 0) {
+    if (workload_open(&workload, path_of(options->in), &error) != 0)
+      return failed(&error);
+    json_t *info = info_of_workload(&workload, &error);
+    workload_close(&workload);
+    return print_info(info, options, &error);
+  }
+  if (open_trace(&reader, options, format, &error) != 0)
+    return failed(&error);
+  struct history_options history = history_options_of(options, &progress, "info", reader);
+  json_t *info = info_of_trace(reader, &history, &error);
+  progress_end(&progress);
+  trace_reader_close(reader);
+  return print_info(info, options, &error);
+}
+
+static int dump_format_by_name(const char *name) {
+  static const char *const names[] = {"text", "csv", "jsonl"};
+  for (int i = 0; i < 3; i++)
+    if (strcmp(names[i], name) == 0)
+      return i;
+  return -1;
+}
+
+static int command_dump(const struct options *options) {
+  struct trace_error error = {""};
+  struct trace_reader *reader = NULL;
+  int dump_format = dump_format_by_name(options->format ? options->format : "text");
+  if (dump_format < 0)
+    return usage_error("dump knows the formats text, csv and jsonl, not '%s'", options->format);
+  const struct format *format = input_format(options, &error);
+  if (!format || open_trace(&reader, options, format, &error) != 0)
+    return failed(&error);
+  int result = -1;
+  if (options->has_thread && options->thread >= trace_reader_summary(reader)->threads)
+    trace_error_set(&error, options->in, "has threads 0 to %" PRIu32 " only",
+                    trace_reader_summary(reader)->threads - 1);
+  else
+    result = dump_trace(reader, (enum dump_format)dump_format,
+                        options->has_thread ? (uint32_t)options->thread : MERGE_ALL_THREADS, stdout, "standard output",
+                        &error);
+  trace_reader_close(reader);
+  return result == 0 ? EXIT_DONE : failed(&error);
+}
+
+static int list_formats(void) {
+  for (const struct format *format = formats; format->name; format++) {
+    bool reads = format->import || !strcmp(format->name, "tape"), writes = format->suffix != NULL;
+    printf("%-8s %-11s %s\n", format->name,
+           reads && writes ? "read, write"
+           : reads         ? "read"
+                           : "write",
+           format->description);
+  }
+  return finish_output(EXIT_DONE);
+}
+
+/* Dumps to a file that appears whole, or to standard output. */
+static int dump_to(struct trace_reader *reader, int dump_format, const char *out, struct trace_error *error) {
+  if (strcmp(out, "-") == 0)
+    return dump_trace(reader, (enum dump_format)dump_format, MERGE_ALL_THREADS, stdout, "standard output", error);
+  struct output_file file;
+  if (output_file_begin(&file, out, error) != 0)
+    return -1;
+  remove_when_interrupted(file.direct ? NULL : file.temporary);
+  FILE *stream = fopen(file.temporary, "we");
+  int result = stream ? dump_trace(reader, (enum dump_format)dump_format, MERGE_ALL_THREADS, stream, out, error)
+                      : trace_error_errno(error, out, "can't create");
+  if (stream && fclose(stream) != 0)
+    result = trace_error_errno(error, out, "can't write");
+  if (result == 0)
+    result = output_file_commit(&file, error);
+  else
+    output_file_abort(&file);
+  remove_when_interrupted(NULL);
+  return result;
+}
+
+static int import_to(const struct format *from, const char *in, const char *out, struct trace_error *error) {
+  struct output_file file;
+  if (output_file_begin(&file, out, error) != 0)
+    return -1;
+  remove_when_interrupted(file.direct ? NULL : file.temporary);
+  int result = from->import(in, file.temporary, error);
+  if (result == 0)
+    result = output_file_commit(&file, error);
+  else
+    output_file_abort(&file);
+  remove_when_interrupted(NULL);
+  return result;
+}
+
+static int convert_trace(const struct format *from, const struct format *to, const struct options *options) {
+  struct trace_error error = {""};
+  struct trace_reader *reader = NULL;
+  struct witness witness;
+  int result;
+  if (strcmp(to->name, "tape") == 0) {
+    result = from->import ? import_to(from, options->in, options->out, &error)
+                          : trace_error_set(&error, options->in, "is a %s file: it can't become a trace", from->name);
+    return result == 0 ? EXIT_DONE : failed(&error);
+  }
+  if (open_trace(&reader, options, from, &error) != 0)
+    return failed(&error);
+  if (strcmp(to->name, "work") == 0)
+    result = compile_to(reader, options->out, options, &witness, &error);
+  else
+    result = dump_to(reader, dump_format_by_name(to->name), options->out, &error);
+  trace_reader_close(reader);
+  return result == 0 ? EXIT_DONE : failed(&error);
+}
+
+static int command_convert(const struct options *options) {
+  struct trace_error error = {""};
+  if (options->list)
+    return list_formats();
+  if (!options->out)
+    return usage_error("convert needs IN and OUT");
+  if (options->from && !format_by_name(options->from))
+    return usage_error("unknown format '%s': convert --list shows those known", options->from);
+  const struct format *to = options->to ? format_by_name(options->to) : format_by_suffix(options->out);
+  if (options->to && !to)
+    return usage_error("unknown format '%s': convert --list shows those known", options->to);
+  if (!to)
+    to = format_by_name(strcmp(options->out, "-") == 0 ? "text" : "tape");
+  if (!to->suffix)
+    return usage_error("format '%s' can only be read", to->name);
+  if (strcmp(options->out, "-") == 0 && dump_format_by_name(to->name) < 0)
+    return usage_error("a %s file can't be written to a stream", to->name);
+  const struct format *from = input_format(options, &error);
+  return from ? convert_trace(from, to, options) : failed(&error);
+}
+
+static bool parse_number(const char *text, double *number) {
+  char *end;
+  errno = 0;
+  *number = strtod(text, &end);
+  return end != text && *end == '\0' && errno == 0 && *number >= 0 && *number < 0x1p63;
+}
+
+/* Returns 0, or the exit status + 1. */
+static int parse_options(struct options *options, int argc, char **argv) {
+  static const struct option long_options[] = {{"output", required_argument, NULL, 'o'},
+                                               {"json", no_argument, NULL, 'j'},
+                                               {"ranges", no_argument, NULL, 'r'},
+                                               {"list", no_argument, NULL, 'l'},
+                                               {"thread", required_argument, NULL, 't'},
+                                               {"horizon", required_argument, NULL, 'z'},
+                                               {"from", required_argument, NULL, 'f'},
+                                               {"to", required_argument, NULL, 'T'},
+                                               {"format", required_argument, NULL, 'F'},
+                                               {"help", no_argument, NULL, 'h'},
+                                               {NULL, 0, NULL, 0}};
+  double number;
+  int option;
+  opterr = 0;
+  while ((option = getopt_long(argc, argv, "o:h", long_options, NULL)) != -1) {
+    switch (option) {
+    case 'o':
+      options->out = optarg;
+      break;
+    case 'j':
+      options->json = true;
+      break;
+    case 'r':
+      options->ranges = true;
+      break;
+    case 'l':
+      options->list = true;
+      break;
+    case 'f':
+      options->from = optarg;
+      break;
+    case 'T':
+      options->to = optarg;
+      break;
+    case 'F':
+      options->format = optarg;
+      break;
+    case 't':
+      if (!parse_number(optarg, &number) || number != (double)(uint64_t)number)
+        return usage_error("--thread wants a thread number, not '%s'", optarg) + 1;
+      options->thread = (uint64_t)number;
+      options->has_thread = true;
+      break;
+    case 'z':
+      if (!parse_number(optarg, &options->horizon_ns))
+        return usage_error("--horizon wants a number of nanoseconds, not '%s'", optarg) + 1;
+      break;
+    case 'h':
+      fputs(usage, stdout);
+      return finish_output(EXIT_DONE) + 1;
+    default:
+      return usage_error("unknown option, or one that lacks its value: %s", argv[optind - 1]) + 1;
+    }
+  }
+  return 0;
+}
+
+int main(int argc, char **argv) {
+  struct options options = {.horizon_ns = -1};
+  int stop = parse_options(&options, argc, argv);
+  if (stop)
+    return stop - 1;
+  static const struct {
+    const char *name;
+    int (*run)(const struct options *options);
+  } commands[] = {{"compile", command_compile},
+                  {"check", command_check},
+                  {"info", command_info},
+                  {"dump", command_dump},
+                  {"convert", command_convert}};
+  int arguments = argc - optind;
+  if (arguments == 0)
+    return usage_error("no command");
+  options.command = argv[optind];
+  bool converts = strcmp(options.command, "convert") == 0;
+  if (arguments > (converts ? 3 : 2))
+    return usage_error("too many arguments: %s", argv[optind + arguments - 1]);
+  if (arguments < 2 && !(converts && options.list))
+    return usage_error("%s: no file given", options.command);
+  options.in = arguments >= 2 ? argv[optind + 1] : NULL;
+  if (arguments == 3)
+    options.out = argv[optind + 2];
+  signal(SIGINT, on_signal);
+  signal(SIGTERM, on_signal);
+  signal(SIGHUP, on_signal);
+  for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+    if (strcmp(options.command, commands[i].name) == 0)
+      return commands[i].run(&options);
+  return usage_error("unknown command '%s'", options.command);
+}

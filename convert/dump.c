@@ -1,0 +1,216 @@
+#include "convert/dump.h"
+
+#include "convert/merge.h"
+#include "convert/trace_info.h"
+
+#include <string.h>
+
+enum { OUT_BYTES = 1 << 16, LINE_ROOM = 512 };
+
+/* printf would take two thirds of the time (measured: 2.5 instead of 8 million lines a second). */
+struct printer {
+  const struct trace_summary *summary;
+  bool ordinal; /* stamps are no times: they are printed as they are */
+  FILE *out;
+  size_t used;
+  char bytes[OUT_BYTES];
+};
+
+static void put_text(struct printer *printer, const char *text) {
+  size_t length = strlen(text);
+  memcpy(printer->bytes + printer->used, text, length);
+  printer->used += length;
+}
+
+static void put_decimal(struct printer *printer, uint64_t value) {
+  char digits[20];
+  int count = 0;
+  do {
+    digits[count++] = (char)('0' + value % 10);
+    value /= 10;
+  } while (value);
+  while (count > 0)
+    printer->bytes[printer->used++] = digits[--count];
+}
+
+static void put_address(struct printer *printer, uint64_t address) {
+  int shift = 60;
+  put_text(printer, "0x");
+  while (shift > 0 && !(address >> shift))
+    shift -= 4;
+  for (; shift >= 0; shift -= 4)
+    printer->bytes[printer->used++] = "0123456789abcdef"[address >> shift & 15];
+}
+
+static void put_pointer(struct printer *printer, uint64_t address) {
+  if (address)
+    put_address(printer, address);
+  else
+    put_text(printer, "NULL");
+}
+
+static uint64_t time_of(const struct printer *printer, uint64_t stamp) {
+  if (!printer->ordinal)
+    return (uint64_t)trace_stamp_ns(printer->summary, stamp);
+  uint64_t origin = printer->summary->clock_origin_stamp;
+  return stamp < origin ? 0 : stamp - origin;
+}
+
+static void print_text(struct printer *printer, uint32_t thread, const struct trace_event *event) {
+  const struct call_info *info = &call_table[event->call & CALL_ID_MASK];
+  uint64_t first = time_of(printer, trace_event_first_stamp(event));
+  put_decimal(printer, first);
+  if (trace_event_steps(event) == 2 && event->acquire_stamp != event->release_stamp) {
+    put_text(printer, "+");
+    put_decimal(printer, time_of(printer, event->acquire_stamp) - first);
+  }
+  put_text(printer, " ");
+  put_decimal(printer, thread);
+  put_text(printer, " ");
+  put_text(printer, info->ident);
+  const char *separator = "(";
+  if (info->released != NOTHING) {
+    put_text(printer, separator);
+    put_pointer(printer, event->released);
+    separator = ", ";
+  }
+  if (info->param != NONE) {
+    put_text(printer, separator);
+    put_decimal(printer, event->param);
+    separator = ", ";
+  }
+  if (info->has_size) {
+    put_text(printer, separator);
+    put_decimal(printer, event->size_bytes);
+  }
+  put_text(printer, ")");
+  if (info->acquires) {
+    put_text(printer, " = ");
+    put_pointer(printer, event->acquired);
+  }
+  if (event->touched_os_pages) {
+    put_text(printer, " touched=");
+    put_decimal(printer, event->touched_os_pages - 1u);
+  }
+  put_text(printer, "\n");
+}
+
+#define CSV_HEADER "time_ns,end_ns,thread,call,size_bytes,param,released,acquired,failed,touched_os_pages\n"
+
+static void print_csv(struct printer *printer, uint32_t thread, const struct trace_event *event) {
+  const struct call_info *info = &call_table[event->call & CALL_ID_MASK];
+  uint64_t first = time_of(printer, trace_event_first_stamp(event));
+  put_decimal(printer, first);
+  put_text(printer, ",");
+  put_decimal(printer, trace_event_steps(event) == 2 ? time_of(printer, event->acquire_stamp) : first);
+  put_text(printer, ",");
+  put_decimal(printer, thread);
+  put_text(printer, ",");
+  put_text(printer, strchr(info->name, ',') ? "\"" : "");
+  put_text(printer, info->name);
+  put_text(printer, strchr(info->name, ',') ? "\"," : ",");
+  if (info->has_size)
+    put_decimal(printer, event->size_bytes);
+  put_text(printer, ",");
+  if (info->param != NONE)
+    put_decimal(printer, event->param);
+  put_text(printer, ",");
+  if (info->released != NOTHING)
+    put_pointer(printer, event->released);
+  put_text(printer, ",");
+  if (info->acquires)
+    put_pointer(printer, event->acquired);
+  put_text(printer, event->call & CALL_NULL_OUT ? ",1," : ",0,");
+  if (event->touched_os_pages)
+    put_decimal(printer, event->touched_os_pages - 1u);
+  put_text(printer, "\n");
+}
+
+static void put_json_pointer(struct printer *printer, const char *key, uint64_t address) {
+  put_text(printer, key);
+  put_text(printer, address ? "\"" : "");
+  put_text(printer, address ? "" : "null");
+  if (address)
+    put_address(printer, address);
+  put_text(printer, address ? "\"" : "");
+}
+
+static void print_jsonl(struct printer *printer, uint32_t thread, const struct trace_event *event) {
+  const struct call_info *info = &call_table[event->call & CALL_ID_MASK];
+  uint64_t first = time_of(printer, trace_event_first_stamp(event));
+  put_text(printer, "{\"time_ns\": ");
+  put_decimal(printer, first);
+  if (trace_event_steps(event) == 2) {
+    put_text(printer, ", \"end_ns\": ");
+    put_decimal(printer, time_of(printer, event->acquire_stamp));
+  }
+  put_text(printer, ", \"thread\": ");
+  put_decimal(printer, thread);
+  put_text(printer, ", \"call\": \"");
+  put_text(printer, info->name);
+  put_text(printer, "\"");
+  if (info->has_size) {
+    put_text(printer, ", \"size_bytes\": ");
+    put_decimal(printer, event->size_bytes);
+  }
+  if (info->param != NONE) {
+    put_text(printer, info->param == COUNT ? ", \"count\": " : ", \"align_bytes\": ");
+    put_decimal(printer, event->param);
+  }
+  if (info->released != NOTHING)
+    put_json_pointer(printer, ", \"released\": ", event->released);
+  if (info->acquires)
+    put_json_pointer(printer, ", \"acquired\": ", event->acquired);
+  if (event->touched_os_pages) {
+    put_text(printer, ", \"touched_os_pages\": ");
+    put_decimal(printer, event->touched_os_pages - 1u);
+  }
+  put_text(printer, "}\n");
+}
+
+static bool flush(struct printer *printer) {
+  bool done = fwrite(printer->bytes, 1, printer->used, printer->out) == printer->used;
+  printer->used = 0;
+  return done;
+}
+
+static int dump_steps(struct printer *printer, struct merge *merge, enum dump_format format, const char *out_name,
+                      struct trace_error *error) {
+  void (*const print[])(struct printer *, uint32_t, const struct trace_event *) = {print_text, print_csv, print_jsonl};
+  struct merge_step step;
+  int got;
+  while ((got = merge_peek(merge, &step)) > 0) {
+    if (step.acquires || trace_event_steps(step.event) == 1)
+      print[format](printer, step.thread, step.event);
+    if (printer->used > OUT_BYTES - LINE_ROOM && !flush(printer))
+      return trace_error_errno(error, out_name, "can't write");
+    if (merge_advance(merge) < 0)
+      return -1;
+  }
+  if (got == 0 && (!flush(printer) || fflush(printer->out) != 0))
+    return trace_error_errno(error, out_name, "can't write");
+  return got;
+}
+
+int dump_trace(struct trace_reader *reader, enum dump_format format, uint32_t thread, FILE *out, const char *out_name,
+               struct trace_error *error) {
+  const struct trace_summary *summary = trace_reader_summary(reader);
+  static struct printer printer;
+  struct merge *merge;
+  struct trace_info info;
+  trace_info_read(&info, summary->info_json);
+  printer = (struct printer){.summary = summary, .out = out, .ordinal = summary->clock_hz <= 0};
+  if (format == DUMP_TEXT) {
+    put_text(&printer, "# heaptape-text 1 clock=");
+    put_text(&printer, printer.ordinal ? "ordinal" : "nanoseconds");
+    put_text(&printer, info.lacks_start ? " start=unseen\n" : "\n");
+  } else if (format == DUMP_CSV) {
+    put_text(&printer, CSV_HEADER);
+  }
+  trace_info_free(&info);
+  if (merge_open(&merge, reader, thread, error) != 0)
+    return -1;
+  int result = dump_steps(&printer, merge, format, out_name, error);
+  merge_close(merge);
+  return result;
+}

@@ -1,0 +1,111 @@
+#include "convert/formats.h"
+
+#include "convert/line_reader.h"
+#include "trace/os.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+const struct format formats[] = {
+    {"tape", "heaptape trace (trace/FORMAT.md)", ".tape", NULL},
+    {"work", "heaptape workload (convert/WORKLOAD.md)", ".work", NULL},
+    {"text", "heaptape text, as dump prints it (convert/import_text.c)", ".txt", import_text},
+    {"csv", "comma-separated values, as dump --format csv", ".csv", NULL},
+    {"jsonl", "one JSON object per line, as dump --format jsonl", ".jsonl", NULL},
+    {"android", "Android memory_replay text, plain or in a zip (convert/import_android.c)", NULL, import_android},
+    {NULL, NULL, NULL, NULL},
+};
+
+const struct format *format_by_name(const char *name) {
+  for (const struct format *format = formats; format->name; format++)
+    if (strcmp(format->name, name) == 0)
+      return format;
+  return NULL;
+}
+
+const struct format *format_by_suffix(const char *path) {
+  for (const struct format *format = formats; format->name; format++) {
+    size_t length = strlen(path), suffix = format->suffix ? strlen(format->suffix) : 0;
+    if (suffix && length > suffix && strcmp(path + length - suffix, format->suffix) == 0)
+      return format;
+  }
+  return NULL;
+}
+
+/* Replaces a standard input that can't be read twice by an unlinked file with its content. */
+static int spool_standard_input(struct trace_error *error) {
+  struct stat status;
+  if (fstat(STDIN_FILENO, &status) != 0)
+    return trace_error_errno(error, "-", "can't read");
+  if (S_ISREG(status.st_mode))
+    return lseek(STDIN_FILENO, 0, SEEK_SET) == 0 ? 0 : trace_error_errno(error, "-", "can't read");
+  FILE *spool = tmpfile();
+  char bytes[1 << 16];
+  uint64_t offset = 0;
+  ssize_t got = 0;
+  if (!spool)
+    return trace_error_errno(error, "-", "can't make a temporary file");
+  do {
+    got = read(STDIN_FILENO, bytes, sizeof bytes);
+    if (got > 0 && os_pwrite_all(fileno(spool), bytes, (size_t)got, offset) != 0) {
+      trace_error_errno(error, "-", "can't write a temporary copy");
+      fclose(spool);
+      return -1;
+    }
+    offset += got > 0 ? (uint64_t)got : 0;
+  } while (got > 0 || (got < 0 && errno == EINTR));
+  if (got < 0 || dup2(fileno(spool), STDIN_FILENO) < 0)
+    trace_error_errno(error, "-", "can't read");
+  fclose(spool);
+  lseek(STDIN_FILENO, 0, SEEK_SET);
+  return error->text[0] ? -1 : 0;
+}
+
+/* Formats that are told by their first line. */
+static const struct format *detect_text(const char *path, struct trace_error *error) {
+  struct line_reader *lines;
+  const struct format *format = NULL;
+  const char *line;
+  if (line_reader_open(&lines, path, error) != 0)
+    return NULL;
+  if (line_reader_next(lines, &line) > 0) {
+    if (import_text_recognises(line))
+      format = format_by_name("text");
+    else if (import_android_recognises(line))
+      format = format_by_name("android");
+  }
+  line_reader_close(lines);
+  if (!format) {
+    error->text[0] = '\0';
+    trace_error_set(error, path, "not a heaptape trace or workload, nor any format that convert --list shows");
+  }
+  return format;
+}
+
+const struct format *format_detect(const char *path, struct trace_error *error) {
+  bool standard_input = strcmp(path, "-") == 0;
+  if (standard_input && spool_standard_input(error) != 0)
+    return NULL;
+  int fd = standard_input ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC);
+  struct stat status;
+  char magic[8] = "";
+  if (fd < 0 || fstat(fd, &status) != 0) {
+    trace_error_errno(error, path, "can't open");
+    return NULL;
+  }
+  bool regular = S_ISREG(status.st_mode);
+  ssize_t got = regular ? pread(fd, magic, sizeof magic, 0) : 0;
+  close(fd);
+  if (!regular) {
+    trace_error_set(error, path, "not a regular file");
+    return NULL;
+  }
+  if (got == sizeof magic && memcmp(magic, "HEAPTAPE", sizeof magic) == 0)
+    return format_by_name("tape");
+  if (got == sizeof magic && memcmp(magic, "HEAPWORK", sizeof magic) == 0)
+    return format_by_name("work");
+  return detect_text(path, error);
+}

@@ -1,0 +1,98 @@
+/* The history of a trace: matches each address to the object that lives there, in an order that is legal, and counts
+   whatever is not: the proof behind `check`, and the input of `compile`.
+
+   Steps come merged by stamp. One that can't be placed yet (acquire of a live address, release or touch of one that is
+   not live) parks its thread until another thread makes it possible: an inversion of any depth is repaired that way. A
+   parked thread is given up when nothing else can move, or when the merge is further than the horizon past its step;
+   then the step is declared to be what it looks like (unseen or double free, unseen touch, overlapping acquire) and
+   counted. Not its job: reading (trace/), words and waits (convert/compile.h). Invariants: each op handed to the
+   consumer is legal after those before it; every event is either an op or counted as the reason why not. Memory is
+   O(live objects + threads). Not thread-safe. */
+#ifndef CONVERT_HISTORY_H
+#define CONVERT_HISTORY_H
+
+#include "convert/slots.h"
+#include "trace/trace_read.h"
+
+/* What `check --json` prints. */
+struct witness {
+  uint64_t events;
+  uint64_t calls[CALL_LIMIT];
+  uint64_t ops; /* handed on: events, less the failed and unplaceable ones, plus one free per overlapping acquire */
+  uint64_t failed_calls;
+  uint64_t unseen_frees; /* release of an address never seen live, as far as is remembered (see double_frees) */
+  uint64_t double_frees; /* release of an address that died lately: the last release of its entry in a table of 2^16 */
+  uint64_t unseen_touches;       /* touch (or failed realloc) of an address that is not live */
+  uint64_t overlapping_acquires; /* acquire of a live address: the object there must have died unseen */
+  uint64_t overlapping_ranges;   /* acquire of bytes inside another live object; only counted where asked for */
+  uint64_t inversions_repaired;  /* steps placed after one with a later stamp, because that made them possible */
+  uint64_t max_inversion_depth;  /* most steps placed while one of those waited */
+  uint64_t live_at_end, live_bytes_at_end;
+  uint64_t peak_live_bytes, peak_live_os_page_bytes, peak_live_objects;
+  uint64_t peak_position; /* op after which live bytes were first at their peak */
+  uint64_t dropped;
+  uint32_t threads;
+  bool truncated;
+  bool lacks_start; /* the trace says that objects from before its beginning may be freed in it */
+  bool ranges_checked;
+};
+
+enum history_kind {
+  HISTORY_BIRTH, /* an object begins to live in the slot */
+  HISTORY_DEATH,
+  HISTORY_TOUCH,  /* also a realloc that keeps its slot */
+  HISTORY_MOVE,   /* realloc of a live object: same slot, new size */
+  HISTORY_NOTHING /* no object: free(NULL) */
+};
+
+/* One op. The object's slot (slots.at[slot]) is valid during the call, with its old size for MOVE and DEATH, its new
+ * one for BIRTH. */
+struct history_op {
+  enum history_kind kind;
+  uint8_t call; /* as in the event, but NULL_IN where the object passed to realloc was never seen; free where one is
+                   implied */
+  uint32_t thread;
+  uint32_t slot;              /* SLOTS_NONE for NOTHING */
+  uint64_t size_bytes, param; /* as the call was given them */
+  uint64_t request_bytes;     /* of BIRTH and MOVE */
+  uint64_t stamp;
+  uint32_t touched_os_pages; /* of the object that dies or moves; 0 = not known */
+};
+
+struct history;
+
+/* What the consumer sees of the whole at each op: the state before the op. */
+struct history_state {
+  uint64_t live_bytes, live_objects;
+};
+
+struct history_consumer {
+  void *context;
+  /* Returns 0, or -1 to stop (it fills in the error itself). */
+  int (*op)(void *context, const struct history_op *op, const struct history_state *before, struct slots *slots);
+  void (*thread_end)(void *context, uint32_t thread);
+};
+
+struct history_options {
+  double horizon_ns; /* negative: the default of history_run */
+  bool check_ranges; /* also prove that no two live objects overlap; slower */
+  uint64_t os_page_bytes;
+  void (*progress)(void *context, uint64_t events); /* NULL: none; called every 65,536 events */
+  void *progress_context;
+};
+
+#define HISTORY_DEFAULT_HORIZON_NS 1e7
+/* Where stamps have no rate ("counter" clocks): in stamps. */
+#define HISTORY_DEFAULT_HORIZON_STAMPS (1u << 16)
+
+/* Runs through the whole trace. consumer may be NULL. Default horizon: 10 ms; 2^16 stamps where the clock has no rate
+   but counts events; 0 (only equal stamps are tried in every order) where the order is a file's own, and where the
+   trace says that events are missing and its writer keeps the order of FORMAT.md ("tags", "every"): there a repair
+   would pair a release of an unseen object with the next object at that address. Returns 0, or -1 with error. */
+int history_run(struct trace_reader *reader, const struct history_options *options,
+                const struct history_consumer *consumer, struct witness *witness, struct trace_error *error);
+
+/* Legal, or explained by what the trace itself says it lacks? */
+bool witness_ok(const struct witness *witness);
+
+#endif

@@ -1,0 +1,167 @@
+#include "convert/info.h"
+
+#include "convert/recorded_samples.h"
+#include "convert/trace_info.h"
+#include "convert/witness_json.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void set_count(json_t *object, const char *key, uint64_t value) {
+  json_object_set_new(object, key, json_integer((json_int_t)value));
+}
+
+static void set_sample(json_t *object, const char *key, uint64_t value) {
+  if (value != TRACE_SAMPLE_MISSING)
+    set_count(object, key, value);
+}
+
+static json_t *recorded_json(const struct recorded_samples *samples) {
+  json_t *object = json_object();
+  set_count(object, "samples", samples->seen);
+  set_sample(object, "rss_anon_peak_bytes", samples->rss_anon_peak_bytes);
+  set_sample(object, "vm_size_peak_bytes", samples->vm_size_peak_bytes);
+  set_sample(object, "vm_hwm_bytes", samples->vm_hwm_bytes);
+  set_sample(object, "minor_faults", samples->minor_faults);
+  set_sample(object, "major_faults", samples->major_faults);
+  set_sample(object, "user_ns", samples->user_ns);
+  set_sample(object, "system_ns", samples->system_ns);
+  return object;
+}
+
+static json_t *calls_json(const uint64_t *calls) {
+  json_t *object = json_object();
+  for (int id = 0; id < CALL_LIMIT; id++)
+    if (calls[id])
+      set_count(object, call_table[id].name, calls[id]);
+  return object;
+}
+
+static void set_bytes(json_t *object, uint64_t file_bytes, uint64_t events) {
+  set_count(object, "file_bytes", file_bytes);
+  if (events)
+    json_object_set_new(object, "bytes_per_event", json_real((double)file_bytes / (double)events));
+}
+
+static json_t *trace_json(struct trace_reader *reader, const struct witness *witness,
+                          const struct recorded_samples *samples) {
+  const struct trace_summary *summary = trace_reader_summary(reader);
+  json_t *object = json_object(), *witness_object = witness_json(witness);
+  json_object_set_new(object, "kind", json_string("trace"));
+  set_count(object, "events", witness->events);
+  json_object_set_new(object, "calls", calls_json(witness->calls));
+  set_count(object, "threads", summary->threads);
+  set_count(object, "dropped", summary->dropped);
+  json_object_set_new(object, "truncated", json_boolean(summary->truncated));
+  if (summary->truncated)
+    set_count(object, "truncated_at", summary->truncated_at);
+  set_bytes(object, summary->file_bytes, witness->events);
+  set_count(object, "peak_live_bytes", witness->peak_live_bytes);
+  set_count(object, "peak_live_os_page_bytes", witness->peak_live_os_page_bytes);
+  set_count(object, "peak_live_objects", witness->peak_live_objects);
+  set_count(object, "live_at_end", witness->live_at_end);
+  if (summary->clock_hz > 0)
+    set_count(object, "duration_ns", (uint64_t)trace_stamp_ns(summary, summary->last_stamp));
+  json_object_set_new(object, "recorded", recorded_json(samples));
+  json_object_set(object, "ok", json_object_get(witness_object, "ok"));
+  json_object_set_new(object, "witness", witness_object);
+  json_object_set_new(object, "info", json_loads(summary->info_json, 0, NULL));
+  json_object_set_new(object, "footer", json_loads(summary->footer_json, 0, NULL));
+  return object;
+}
+
+json_t *info_of_trace(struct trace_reader *reader, const struct history_options *options, struct trace_error *error) {
+  struct witness witness;
+  struct recorded_samples *samples = malloc(sizeof *samples);
+  json_t *object = NULL;
+  if (!samples)
+    trace_error_set(error, trace_reader_path(reader), "out of memory");
+  else if (recorded_samples_load(samples, reader, error) == 0 &&
+           history_run(reader, options, NULL, &witness, error) == 0)
+    object = trace_json(reader, &witness, samples);
+  free(samples);
+  return object;
+}
+
+/* A workload does not store the peaks of the recording's samples, only the samples it kept; thinning keeps the RssAnon
+ * peak. */
+static json_t *recorded_of_rows(const json_t *rows) {
+  json_t *object = json_object(), *row;
+  json_int_t rss = -1, vm = -1;
+  size_t i;
+  set_count(object, "samples", json_array_size(rows));
+  json_array_foreach((json_t *)rows, i, row) {
+    const json_t *a = json_array_get(row, 1), *b = json_array_get(row, 2);
+    if (json_is_integer(a) && json_integer_value(a) > rss)
+      rss = json_integer_value(a);
+    if (json_is_integer(b) && json_integer_value(b) > vm)
+      vm = json_integer_value(b);
+  }
+  if (rss >= 0)
+    set_count(object, "rss_anon_peak_bytes", (uint64_t)rss);
+  if (vm >= 0)
+    set_count(object, "vm_size_peak_bytes", (uint64_t)vm);
+  return object;
+}
+
+json_t *info_of_workload(const struct workload *workload, struct trace_error *error) {
+  const struct workload_header *header = workload->header;
+  json_error_t wrong;
+  json_t *stored = json_loads(workload->info_json, 0, &wrong);
+  if (!json_is_object(stored)) {
+    trace_error_at(error, workload->path, header->info_offset, "info is not a JSON object: %s",
+                   stored ? "another type" : wrong.text);
+    json_decref(stored);
+    return NULL;
+  }
+  json_t *object = json_object(), *witness = json_object_get(stored, "witness");
+  json_object_set_new(object, "kind", json_string("workload"));
+  set_count(object, "events", header->ops);
+  set_count(object, "ops", header->ops);
+  set_count(object, "words", header->words);
+  json_object_set(object, "calls", json_object_get(stored, "calls"));
+  set_count(object, "threads", header->threads);
+  set_count(object, "slots", header->slots);
+  json_object_set(object, "dropped", json_object_get(witness, "dropped"));
+  json_object_set(object, "truncated", json_object_get(witness, "truncated"));
+  set_bytes(object, header->file_bytes, header->ops);
+  set_count(object, "peak_live_bytes", header->peak_live_bytes);
+  set_count(object, "peak_live_os_page_bytes", header->peak_live_os_page_bytes);
+  set_count(object, "peak_live_objects", header->peak_live_objects);
+  set_count(object, "peak_position", header->peak_position);
+  set_count(object, "live_at_end", header->live_at_end);
+  json_object_set_new(object, "recorded", recorded_of_rows(json_object_get(stored, "recorded")));
+  json_object_del(stored, "recorded");
+  json_object_set_new(object, "info", stored);
+  return object;
+}
+
+static void print_value(const json_t *value, int indent, FILE *out) {
+  if (json_is_object(value)) {
+    const char *key;
+    json_t *item;
+    fputc('\n', out);
+    json_object_foreach((json_t *)value, key, item) {
+      fprintf(out, "%*s%s: ", indent, "", key);
+      print_value(item, indent + 2, out);
+    }
+    return;
+  }
+  char *text =
+      json_is_string(value) ? NULL : json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(4));
+  if (text)
+    fprintf(out, "%.120s\n", text);
+  else
+    fprintf(out, "%s\n", json_is_string(value) ? json_string_value(value) : "?");
+  free(text);
+}
+
+void info_print(const json_t *info, FILE *out) {
+  const char *key;
+  json_t *item;
+  json_object_foreach((json_t *)info, key, item) {
+    fprintf(out, "%s: ", key);
+    print_value(item, 2, out);
+  }
+}

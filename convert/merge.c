@@ -1,0 +1,165 @@
+#include "convert/merge.h"
+
+#include <stdlib.h>
+
+/* A key above all stamps: the thread is parked or has ended. A real stamp of that value counts as one less. */
+#define KEY_NONE UINT64_MAX
+
+struct merge_thread {
+  struct trace_cursor *cursor; /* NULL: not begun, or ended */
+  struct trace_event event;
+  uint64_t stamp; /* of the step to come; before the first event is loaded, a lower bound of it */
+  bool loaded;
+  bool second; /* the step to come is the second one of event */
+};
+
+struct merge {
+  struct trace_reader *reader;
+  struct trace_error *error;
+  struct merge_thread *threads;
+  uint64_t *keys; /* leaves: stamp of each thread, KEY_NONE if it is out; leaf_count of them */
+  uint32_t
+      *winners; /* winners[1] is the tree's root, children of i are 2 i and 2 i + 1; leaves follow the inner nodes */
+  uint32_t threads_count, leaf_count;
+  uint32_t current;    /* thread of the step that merge_peek gave; others may come back below it before it is passed */
+  uint64_t challenger; /* lowest key among all threads but the winner */
+};
+
+static inline uint32_t winner_of(const struct merge *merge, uint32_t node) {
+  return node >= merge->leaf_count ? node - merge->leaf_count : merge->winners[node];
+}
+
+static void replay_node(struct merge *merge, uint32_t node) {
+  uint32_t left = winner_of(merge, 2 * node), right = winner_of(merge, 2 * node + 1);
+  merge->winners[node] = merge->keys[right] < merge->keys[left] ? right : left;
+}
+
+static void find_challenger(struct merge *merge) {
+  merge->challenger = KEY_NONE;
+  for (uint32_t node = winner_of(merge, 1) + merge->leaf_count; node > 1; node /= 2) {
+    uint64_t key = merge->keys[winner_of(merge, node ^ 1)];
+    if (key < merge->challenger)
+      merge->challenger = key;
+  }
+}
+
+static void set_key(struct merge *merge, uint32_t thread, uint64_t key) {
+  merge->keys[thread] = key;
+  for (uint32_t node = (thread + merge->leaf_count) / 2; node >= 1; node /= 2)
+    replay_node(merge, node);
+  find_challenger(merge);
+}
+
+static uint64_t key_of(uint64_t stamp) {
+  return stamp == KEY_NONE ? KEY_NONE - 1 : stamp;
+}
+
+int merge_open(struct merge **out, struct trace_reader *reader, uint32_t thread, struct trace_error *error) {
+  uint32_t threads = trace_reader_summary(reader)->threads;
+  struct merge *merge = calloc(1, sizeof *merge);
+  *out = merge;
+  if (!merge)
+    return trace_error_set(error, trace_reader_path(reader), "out of memory");
+  merge->reader = reader;
+  merge->error = error;
+  merge->threads_count = threads;
+  merge->leaf_count = 1;
+  while (merge->leaf_count < threads)
+    merge->leaf_count *= 2;
+  merge->threads = calloc(merge->leaf_count, sizeof *merge->threads);
+  merge->keys = calloc(merge->leaf_count, sizeof *merge->keys);
+  merge->winners = calloc(merge->leaf_count, sizeof *merge->winners);
+  if (!merge->threads || !merge->keys || !merge->winners) {
+    merge_close(merge);
+    *out = NULL;
+    return trace_error_set(error, trace_reader_path(reader), "out of memory");
+  }
+  for (uint32_t i = 0; i < merge->leaf_count; i++) {
+    bool wanted =
+        i < threads && (thread == MERGE_ALL_THREADS || thread == i) && trace_reader_thread_events(reader, i) > 0;
+    merge->threads[i].stamp = wanted ? trace_reader_thread_first_stamp(reader, i) : KEY_NONE;
+    merge->keys[i] = wanted ? key_of(merge->threads[i].stamp) : KEY_NONE;
+  }
+  for (uint32_t node = merge->leaf_count - 1; node >= 1; node--)
+    replay_node(merge, node);
+  find_challenger(merge);
+  return 0;
+}
+
+void merge_close(struct merge *merge) {
+  if (!merge)
+    return;
+  for (uint32_t i = 0; merge->threads && i < merge->threads_count; i++)
+    trace_cursor_close(merge->threads[i].cursor);
+  free(merge->threads);
+  free(merge->keys);
+  free(merge->winners);
+  free(merge);
+}
+
+/* Gives the thread its new key; the tree is only touched when the thread is not the winner before and after. */
+static inline void rekey(struct merge *merge, uint32_t thread, uint64_t key) {
+  if (key <= merge->challenger && key != KEY_NONE && winner_of(merge, 1) == thread)
+    merge->keys[thread] = key;
+  else
+    set_key(merge, thread, key);
+}
+
+/* Loads the thread's next event. 1, 0 if it has ended, -1 on error. */
+static int load(struct merge *merge, uint32_t number) {
+  struct merge_thread *thread = &merge->threads[number];
+  int got = trace_cursor_next(thread->cursor, &thread->event);
+  if (got <= 0) {
+    trace_cursor_close(thread->cursor);
+    thread->cursor = NULL;
+    rekey(merge, number, KEY_NONE);
+    return got;
+  }
+  thread->second = false;
+  thread->stamp = trace_event_first_stamp(&thread->event);
+  rekey(merge, number, key_of(thread->stamp));
+  return 1;
+}
+
+int merge_peek(struct merge *merge, struct merge_step *step) {
+  for (;;) {
+    uint32_t number = winner_of(merge, 1);
+    struct merge_thread *thread = &merge->threads[number];
+    if (merge->keys[number] == KEY_NONE)
+      return 0;
+    if (!thread->loaded) {
+      if (trace_cursor_open(&thread->cursor, merge->reader, number, merge->error) != 0)
+        return -1;
+      thread->loaded = true;
+      if (load(merge, number) < 0)
+        return -1;
+      continue;
+    }
+    merge->current = number;
+    step->event = &thread->event;
+    step->thread = number;
+    step->stamp = thread->stamp;
+    step->acquires = trace_event_acquires(&thread->event) && (thread->second || !trace_event_releases(&thread->event));
+    return 1;
+  }
+}
+
+int merge_advance(struct merge *merge) {
+  uint32_t number = merge->current;
+  struct merge_thread *thread = &merge->threads[number];
+  if (!thread->second && trace_event_steps(&thread->event) == 2) {
+    thread->second = true;
+    thread->stamp = thread->event.acquire_stamp;
+    rekey(merge, number, key_of(thread->stamp));
+    return 1;
+  }
+  return load(merge, number);
+}
+
+void merge_park(struct merge *merge) {
+  set_key(merge, merge->current, KEY_NONE);
+}
+
+void merge_resume(struct merge *merge, uint32_t thread) {
+  set_key(merge, thread, key_of(merge->threads[thread].stamp));
+}
