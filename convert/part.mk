@@ -6,4 +6,5 @@ CONVERT_SOURCES  := $(HISTORY_SOURCES) $(COMPILE_SOURCES) $(WORKLOAD_SOURCES) $(
                     $(addprefix convert/,workload_check.c output_file.c progress.c convert_main.c)
 
 $(eval $(call c_program,convert,$(CONVERT_SOURCES) $(TRACE_SOURCES),$(TRACE_LIBS) -lzip))
+$(eval $(call c_bench,convert/test/bench_compile.c,$(HISTORY_SOURCES) $(COMPILE_SOURCES) $(WORKLOAD_SOURCES) $(TRACE_SOURCES),$(TRACE_LIBS)))
 $(eval $(call c_test,convert/test/generated_workload_reads_back.c,$(WORKLOAD_SOURCES) $(TRACE_SOURCES),$(TRACE_LIBS)))
