@@ -1,0 +1,453 @@
+#define _GNU_SOURCE
+#include "capture/collector.h"
+
+#include "trace/os.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+  TICK_NS = 1000000,
+  SAMPLE_NS = 10000000,
+  IDLE_NS = 10000000,    /* the tick's length where nothing happens */
+  IDLE_PASSES = 100,     /* how many passes without a record make it so */
+  LINGER_NS = 500000000, /* for an orphan that has not yet made its first call */
+  BUSY_RECORDS = 4096,   /* a pass that found more is followed by another at once */
+};
+
+struct collector {
+  const struct collector_settings *settings;
+  char address[160];
+  uint64_t secret;
+  int socket, epoll;
+  struct control *control;
+  int control_fd;
+  struct {
+    struct robust_list_head head;
+    struct robust_list entry;
+  } robust;
+  struct host **hosts;
+  uint32_t host_count, host_room, recorded;
+  _Atomic bool attention; /* something happened to a socket or a process */
+  pthread_t waker;
+  uint64_t origin_ns, origin_cycles;
+  uint64_t tick_ns, sample_ns; /* when they were last done */
+  bool child_ended;
+  int child_status;
+};
+
+const char *collector_address(const struct collector *collector) {
+  return collector->address;
+}
+uint32_t collector_recorded(const struct collector *collector) {
+  return collector->recorded;
+}
+
+void collector_wake(struct collector *collector) {
+  atomic_store(&collector->attention, true);
+  atomic_store(&collector->control->sleeping, 0);
+  atomic_fetch_add(&collector->control->wake, 1);
+  os_futex_wake((const uint32_t *)&collector->control->wake, 1, true);
+}
+
+/* The hosts hold no descriptor by which to wake us, so the main thread sleeps on a futex; sockets and process ends
+   reach it through this thread. Edge-triggered: each event wakes once. */
+static void *wake_loop(void *context) {
+  struct collector *collector = context;
+  struct epoll_event event;
+  for (;;)
+    if (epoll_wait(collector->epoll, &event, 1, -1) > 0)
+      collector_wake(collector);
+  return NULL;
+}
+
+static void watch(struct collector *collector, int fd) {
+  struct epoll_event event = {.events = EPOLLIN | EPOLLET};
+  epoll_ctl(collector->epoll, EPOLL_CTL_ADD, fd, &event);
+}
+
+/* The kernel marks this word when the collector's thread ends, however it ends: hosts read it instead of guessing by
+   process id, which may be another's in another name space. */
+static void announce_life(struct collector *collector) {
+  collector->robust.entry.next = &collector->robust.head.list;
+  collector->robust.head.list.next = &collector->robust.entry;
+  collector->robust.head.futex_offset = (long)((char *)&collector->control->alive - (char *)&collector->robust.entry);
+  collector->robust.head.list_op_pending = NULL;
+  atomic_store(&collector->control->alive, (uint32_t)os_thread_id());
+  syscall(SYS_set_robust_list, &collector->robust.head, sizeof collector->robust.head);
+}
+
+static int open_control(struct collector *collector) {
+  collector->control_fd = memfd_create("heaptape-control", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (collector->control_fd < 0 || ftruncate(collector->control_fd, 4096) != 0 ||
+      fcntl(collector->control_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
+    return -1;
+  void *memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, collector->control_fd, 0);
+  if (memory == MAP_FAILED)
+    return -1;
+  collector->control = memory;
+  return 0;
+}
+
+static int open_socket(struct collector *collector) {
+  uint64_t random[2];
+  if (getrandom(random, sizeof random, 0) != sizeof random)
+    return -1;
+  struct sockaddr_un address = {.sun_family = AF_UNIX};
+  int length =
+      snprintf(address.sun_path + 1, sizeof address.sun_path - 1, "heaptape-%d-%08x", getpid(), (uint32_t)random[0]);
+  collector->secret = random[1];
+  snprintf(collector->address, sizeof collector->address, "%s:%llx", address.sun_path + 1,
+           (unsigned long long)collector->secret);
+  collector->socket = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (collector->socket < 0 || bind(collector->socket, (struct sockaddr *)&address,
+                                    (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length)) != 0)
+    return -1;
+  return listen(collector->socket, 4096);
+}
+
+int collector_open(struct collector **out, const struct collector_settings *settings, struct trace_error *error) {
+  struct collector *collector = calloc(1, sizeof *collector);
+  *out = collector;
+  if (!collector)
+    return trace_error_set(error, "collector", "out of memory");
+  collector->settings = settings;
+  collector->socket = collector->epoll = collector->control_fd = -1;
+  collector->origin_ns = os_monotonic_ns();
+  collector->origin_cycles = os_cycles();
+  if (open_control(collector) != 0 || open_socket(collector) != 0 ||
+      (collector->epoll = epoll_create1(EPOLL_CLOEXEC)) < 0)
+    return trace_error_errno(error, "collector", "cannot make socket or shared memory");
+  announce_life(collector);
+  watch(collector, collector->socket);
+  /* Orphans come to us, so that we know when no unrecorded child is left that might yet make its first call. */
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
+  sigset_t all, old;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &old);
+  int failed = pthread_create(&collector->waker, NULL, wake_loop, collector);
+  pthread_sigmask(SIG_SETMASK, &old, NULL);
+  return failed ? trace_error_set(error, "collector", "cannot make a thread") : 0;
+}
+
+void collector_close(struct collector *collector) {
+  pthread_cancel(collector->waker);
+  pthread_join(collector->waker, NULL);
+  close(collector->socket);
+  close(collector->epoll);
+  close(collector->control_fd);
+  free(collector->hosts);
+  free(collector);
+}
+
+void collector_first_path(const struct collector_settings *settings, char *path, size_t bytes) {
+  if (settings->output)
+    snprintf(path, bytes, "%s", settings->output);
+  else
+    snprintf(path, bytes, "%s.%d.tape", settings->name, settings->first_pid);
+}
+
+/* F.PID.tape beside F.tape, with a further number if that is taken; made here, so that it stays ours. */
+static void further_path(const struct collector *collector, int pid, char *path, size_t bytes) {
+  char base[4096];
+  collector_first_path(collector->settings, base, sizeof base);
+  size_t length = strlen(base);
+  if (length > 5 && strcmp(base + length - 5, ".tape") == 0)
+    base[length - 5] = '\0';
+  for (unsigned number = 1; number < 1000000; number++) {
+    if (number == 1)
+      snprintf(path, bytes, "%s.%d.tape", base, pid);
+    else
+      snprintf(path, bytes, "%s.%d.%u.tape", base, pid, number);
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd >= 0)
+      close(fd);
+    if (fd >= 0 || errno != EEXIST)
+      return;
+  }
+}
+
+static double cycles_hz(const struct collector *collector) {
+  uint64_t ns = os_monotonic_ns() - collector->origin_ns, cycles = os_cycles() - collector->origin_cycles;
+  return ns == 0 ? 0 : (double)cycles * 1e9 / (double)ns;
+}
+
+static bool by_counter(const struct collector *collector) {
+  return collector->settings->flags & ATTACH_COUNTER;
+}
+
+static uint64_t stamp_now(const struct collector *collector) {
+  return by_counter(collector) ? atomic_load(&collector->control->counter) : os_cycles();
+}
+
+static const char *arch(void) {
+#if defined(__x86_64__)
+  return "x86_64";
+#else
+  return "aarch64";
+#endif
+}
+
+/* INFO's object, to be freed. */
+static char *info_json(const struct collector *collector, const struct attach_request *request, int pid,
+                       uint64_t origin_stamp) {
+  char link[64], program[4096] = "";
+  snprintf(link, sizeof link, "/proc/%d/exe", pid);
+  ssize_t length = readlink(link, program, sizeof program - 1);
+  if (length < 0)
+    length = 0;
+  program[length] = '\0';
+  const char *slash = strrchr(program, '/');
+  char allocator[sizeof request->allocator];
+  memcpy(allocator, request->allocator, sizeof allocator);
+  allocator[sizeof allocator - 1] = '\0';
+  bool counter = by_counter(collector);
+  json_t *describe =
+      collector->settings->describe_json ? json_loads(collector->settings->describe_json, 0, NULL) : NULL;
+  uint64_t unix_ns = os_unix_ns();
+  json_t *info = json_pack("{s:{s:s,s:f,s:I,s:I},s:s,s:s,s:s%,s:i,s:i,s:I,s:s%,s:I,s:s,s:[],s:o*}", "clock", "kind",
+                           counter ? "counter" : "tsc", "hz", counter ? 0.0 : cycles_hz(collector), "origin_stamp",
+                           (json_int_t)origin_stamp, "origin_unix_ns", (json_int_t)unix_ns, "order",
+                           collector->settings->flags & ATTACH_STAMP_EVERY ? "every" : "tags", "source",
+                           "heaptape-record 0.1", "program", slash ? slash + 1 : program,
+                           strlen(slash ? slash + 1 : program), "pid", request->pid, "parent_pid", request->parent_pid,
+                           "start_unix_ns", (json_int_t)unix_ns, "allocator", allocator, strlen(allocator),
+                           "os_page_bytes", (json_int_t)os_page_bytes(), "arch", arch(), "lacks", "describe", describe);
+  char *text = info ? json_dumps(info, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
+  json_decref(info);
+  return text;
+}
+
+static struct host *find_host(const struct collector *collector, int pid) {
+  for (uint32_t i = 0; i < collector->host_count; i++)
+    if (collector->hosts[i]->pid == pid)
+      return collector->hosts[i];
+  return NULL;
+}
+
+static void end_host(struct collector *collector, struct host *host, const char *end) {
+  for (uint32_t i = 0; i < collector->host_count; i++)
+    if (collector->hosts[i] == host)
+      collector->hosts[i] = collector->hosts[--collector->host_count];
+  char path[4096];
+  snprintf(path, sizeof path, "%s", host->path);
+  int pid = host->pid;
+  struct host_totals totals;
+  struct trace_error error = {""};
+  host_close(host, end, by_counter(collector) ? 0 : cycles_hz(collector), &totals, &error);
+  collector->settings->report(path, pid, &totals, &error);
+}
+
+static struct host *add_host(struct collector *collector, const struct attach_request *request, int pid) {
+  if (collector->host_count == collector->host_room) {
+    uint32_t room = collector->host_room ? 2 * collector->host_room : 16;
+    struct host **hosts = realloc(collector->hosts, room * sizeof *hosts);
+    if (!hosts)
+      return NULL;
+    collector->hosts = hosts;
+    collector->host_room = room;
+  }
+  char path[4096];
+  if (collector->recorded == 0)
+    collector_first_path(collector->settings, path, sizeof path);
+  else
+    further_path(collector, pid, path, sizeof path);
+  uint64_t origin = stamp_now(collector);
+  char *info = info_json(collector, request, pid, origin);
+  struct trace_error error = {""};
+  int pid_fd = (int)syscall(SYS_pidfd_open, pid, 0);
+  struct host *host = NULL;
+  if (!info || pid_fd < 0)
+    trace_error_set(&error, path, "process %d cannot be watched", pid);
+  else
+    host = host_open(pid, pid_fd, path, info, origin, &error);
+  free(info);
+  if (!host) {
+    if (pid_fd >= 0)
+      close(pid_fd);
+    collector->settings->complain(&error);
+    return NULL;
+  }
+  watch(collector, pid_fd);
+  collector->hosts[collector->host_count++] = host;
+  collector->recorded++;
+  return host;
+}
+
+static bool may_attach(const struct collector *collector, const struct attach_request *request,
+                       const struct ucred *peer) {
+  return request->magic == ATTACH_MAGIC && request->secret == collector->secret && peer->pid > 0 &&
+         (peer->uid == getuid() || getuid() == 0) &&
+         (collector->settings->follow || peer->pid == collector->settings->first_pid);
+}
+
+static void reply_to(int connection, struct attach_reply *reply, const int *fds, size_t count) {
+  struct iovec part = {reply, sizeof *reply};
+  union {
+    char bytes[CMSG_SPACE(2 * sizeof(int))];
+    struct cmsghdr align;
+  } rights = {.bytes = {0}};
+  struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+  if (count) {
+    message.msg_control = rights.bytes;
+    message.msg_controllen = CMSG_SPACE(count * sizeof(int));
+    struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+    head->cmsg_level = SOL_SOCKET;
+    head->cmsg_type = SCM_RIGHTS;
+    head->cmsg_len = CMSG_LEN(count * sizeof(int));
+    memcpy(CMSG_DATA(head), fds, count * sizeof(int));
+  }
+  sendmsg(connection, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+static void serve_connection(struct collector *collector, int connection) {
+  struct attach_request request;
+  struct ucred peer;
+  socklen_t peer_bytes = sizeof peer;
+  struct attach_reply reply = {.magic = ATTACH_MAGIC, .refused = 1, .flags = collector->settings->flags};
+  int fds[2] = {-1, collector->control_fd};
+  /* The request follows the connect at once; one that does not come must not hold up the rings. */
+  struct pollfd readable = {connection, POLLIN, 0};
+  if (poll(&readable, 1, 100) != 1 || recv(connection, &request, sizeof request, MSG_DONTWAIT) != sizeof request ||
+      getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &peer_bytes) != 0 ||
+      !may_attach(collector, &request, &peer)) {
+    reply_to(connection, &reply, NULL, 0);
+    return;
+  }
+  struct host *host = find_host(collector, peer.pid);
+  bool first = request.kind == ATTACH_PROCESS;
+  if (first) {
+    if (host)
+      end_host(collector, host, "exec");
+    host = add_host(collector, &request, peer.pid);
+  }
+  if (host)
+    fds[0] = host_add_region(host, first ? REGION_SLOTS_FIRST : REGION_SLOTS_MORE);
+  if (fds[0] >= 0) {
+    reply.refused = 0;
+    reply.slots = first ? REGION_SLOTS_FIRST : REGION_SLOTS_MORE;
+  }
+  reply_to(connection, &reply, fds, fds[0] < 0 ? 0 : first ? 2 : 1);
+  if (fds[0] >= 0)
+    close(fds[0]);
+}
+
+static void serve_connections(struct collector *collector) {
+  int connection;
+  while ((connection = accept4(collector->socket, NULL, NULL, SOCK_CLOEXEC)) >= 0) {
+    serve_connection(collector, connection);
+    close(connection);
+  }
+}
+
+/* Reaps our child and adopted orphans. Returns false if there are no children at all. */
+static bool reap(struct collector *collector, int *killed, uint32_t *killed_count, uint32_t killed_max) {
+  int status, pid;
+  while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+    if (pid == collector->settings->first_pid) {
+      collector->child_ended = true;
+      collector->child_status = status;
+    }
+    if (WIFSIGNALED(status) && *killed_count < killed_max)
+      killed[(*killed_count)++] = pid;
+  }
+  return pid == 0;
+}
+
+/* Looks which processes have ended. Returns whether any child is left. */
+static bool serve_ends(struct collector *collector) {
+  enum { KILLED_MAX = 256 };
+  int killed[KILLED_MAX];
+  uint32_t killed_count = 0;
+  bool children = reap(collector, killed, &killed_count, KILLED_MAX);
+  for (uint32_t i = collector->host_count; i-- > 0;) {
+    struct host *host = collector->hosts[i];
+    struct pollfd ended = {host->pid_fd, POLLIN, 0};
+    if (poll(&ended, 1, 0) != 1)
+      continue;
+    const char *end = "exit";
+    for (uint32_t k = 0; k < killed_count; k++)
+      if (killed[k] == host->pid)
+        end = "killed";
+    end_host(collector, host, end);
+  }
+  return children;
+}
+
+static void tick(void *context) {
+  struct collector *collector = context;
+  uint64_t now = os_monotonic_ns();
+  if (now - collector->tick_ns < TICK_NS)
+    return;
+  collector->tick_ns = now;
+  atomic_fetch_add_explicit(&collector->control->tick, 1, memory_order_relaxed);
+}
+
+static uint64_t drain_all(struct collector *collector) {
+  uint64_t records = 0;
+  for (uint32_t i = 0; i < collector->host_count; i++)
+    records += host_drain(collector->hosts[i], tick, collector);
+  return records;
+}
+
+static void sample_all(struct collector *collector) {
+  uint64_t now = os_monotonic_ns();
+  if (now - collector->sample_ns < SAMPLE_NS)
+    return;
+  collector->sample_ns = now;
+  for (uint32_t i = 0; i < collector->host_count; i++)
+    host_sample(collector->hosts[i], stamp_now(collector));
+}
+
+int collector_serve(struct collector *collector) {
+  uint64_t empty_since_ns = 0;
+  uint32_t idle_passes = 0;
+  watch(collector, (int)syscall(SYS_pidfd_open, collector->settings->first_pid, 0));
+  for (;;) {
+    uint32_t seen = atomic_load(&collector->control->wake);
+    tick(collector);
+    bool attention = atomic_exchange(&collector->attention, false);
+    if (attention)
+      serve_connections(collector);
+    uint64_t records = drain_all(collector);
+    sample_all(collector);
+    bool nothing_left = collector->host_count == 0 && collector->child_ended;
+    if (attention || nothing_left) {
+      bool children = serve_ends(collector);
+      if (collector->host_count == 0 && collector->child_ended) {
+        if (!empty_since_ns)
+          empty_since_ns = os_monotonic_ns();
+        if (!children || os_monotonic_ns() - empty_since_ns > LINGER_NS)
+          return collector->child_status;
+      } else {
+        empty_since_ns = 0;
+      }
+    }
+    if (records > BUSY_RECORDS)
+      continue;
+    idle_passes = records ? 0 : idle_passes + 1;
+    atomic_store(&collector->control->sleeping, 1);
+    if (atomic_load(&collector->control->wake) == seen)
+      os_futex_wait((const uint32_t *)&collector->control->wake, seen, idle_passes > IDLE_PASSES ? IDLE_NS : TICK_NS,
+                    true);
+    atomic_store(&collector->control->sleeping, 0);
+  }
+}

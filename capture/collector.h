@@ -1,0 +1,49 @@
+/* The collector: serves the processes of one recording until all have ended.
+
+   Not its job: starting the program, printing. Invariants: the tick advances about every millisecond while anything
+   happens; a process's trace is complete when the process has ended; trouble with one process's trace leaves the others
+   alone. One thread beside the caller's, which only turns socket and process events into a wake-up. */
+#ifndef CAPTURE_COLLECTOR_H
+#define CAPTURE_COLLECTOR_H
+
+#include "capture/host.h"
+
+#include <stdbool.h>
+
+struct collector;
+
+struct collector_settings {
+  const char *output;        /* -o, or NULL: NAME.PID.tape in the current directory */
+  const char *name;          /* program's base name, for that */
+  uint32_t flags;            /* enum attach_flags */
+  bool follow;               /* record the processes that the first one starts */
+  const char *describe_json; /* object for INFO's "describe", or NULL */
+  int first_pid;
+  /* A trace is complete (error empty) or was given up (error says why). */
+  void (*report)(const char *path, int pid, const struct host_totals *totals, const struct trace_error *error);
+  /* A process could not be recorded. */
+  void (*complain)(const struct trace_error *error);
+};
+
+/* Makes socket and control page. settings is kept by reference; first_pid and output may still be filled in before the
+   first collector_serve. Returns 0, or -1 with error. */
+int collector_open(struct collector **out, const struct collector_settings *settings, struct trace_error *error);
+
+/* The value of HEAPTAPE_SOCKET for the recorded processes; lives as long as the collector. */
+const char *collector_address(const struct collector *collector);
+
+/* Serves until the child first_pid and all recorded processes have ended. Returns the child's wait status. */
+int collector_serve(struct collector *collector);
+
+/* Wakes a serving collector; async-signal-safe. */
+void collector_wake(struct collector *collector);
+
+/* How many processes were recorded. */
+uint32_t collector_recorded(const struct collector *collector);
+
+void collector_close(struct collector *collector);
+
+/* The path of the first process's trace: -o, or NAME.PID.tape. Written to path. */
+void collector_first_path(const struct collector_settings *settings, char *path, size_t bytes);
+
+#endif

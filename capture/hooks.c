@@ -1,0 +1,127 @@
+/* The entry points. Each one: is the call ours to record; a release or touch is recorded before the real call, an
+   acquire after it; errno is what the real call left. Compiled with -fno-builtin, so that the compiler knows nothing of
+   these names. */
+#define _GNU_SOURCE
+#include "capture/hooks.h"
+
+#include "capture/real.h"
+#include "capture/tape.h"
+
+#include <errno.h>
+
+#define CALLER __builtin_return_address(0)
+#define EXPORT __attribute__((visibility("default")))
+
+/* calls.def's columns as constants. */
+enum {
+#define CALL(id, ident, name, acquires, released, size, param)                                                         \
+  HAS_SIZE_##ident = size, HAS_PARAM_##ident = param != NONE,
+#include "trace/calls.def"
+#undef CALL
+};
+
+/* After the real call of something that acquires. result NULL: it failed. */
+static inline void acquired(struct tape_entry in, uint8_t op, const void *result, uint64_t size,
+                            const uint64_t *param) {
+  tape_record(in, result ? op : op | CALL_NULL_OUT, result, size, false, param);
+  tape_leave(in);
+}
+
+/* Before the real call of something that releases or touches. */
+static inline void releasing(struct tape_entry in, uint8_t op, const void *object, bool has_size, uint64_t size,
+                             const uint64_t *param) {
+  if (!object)
+    op |= CALL_NULL_IN;
+  tape_record(in, op, object, has_size ? size : 0, !has_size, param);
+  in.tape->state = in.was == TAPE_RECORDING ? TAPE_RECORDING : TAPE_CALLING;
+}
+
+/* A resize has two steps: BEGIN before the real call, the event after it. */
+static inline bool resizing(struct tape_entry in, const void *object) {
+  if (!object)
+    return true;
+  bool recorded = tape_record(in, RECORD_BEGIN, object, 0, true, NULL);
+  in.tape->open += recorded;
+  in.tape->state = in.was == TAPE_RECORDING ? TAPE_RECORDING : TAPE_CALLING;
+  return recorded;
+}
+
+static inline void resized(struct tape_entry in, uint8_t op, const void *object, bool begun, const void *result,
+                           uint64_t size, const uint64_t *param) {
+  if (!object)
+    op |= CALL_NULL_IN;
+  if (begun)
+    tape_record(in, result ? op : op | CALL_NULL_OUT, result, size, false, param);
+  else
+    tape_drop(in.tape);
+  in.tape->open -= object && begun;
+  tape_leave(in);
+}
+
+#define PARAM_OF(ident, value) (HAS_PARAM_##ident ? &(uint64_t){value} : NULL)
+
+#define HOOK_ACQUIRE(ident, result, declaration, arguments, size, param)                                               \
+  EXPORT result ident declaration {                                                                                    \
+    struct tape_entry in = tape_enter(CALLER);                                                                         \
+    result got = real.ident arguments;                                                                                 \
+    if (__builtin_expect(in.tape != NULL, 1))                                                                          \
+      acquired(in, CALL_##ident, got, size, PARAM_OF(ident, param));                                                   \
+    return got;                                                                                                        \
+  }
+
+#define HOOK_RELEASE(ident, result, declaration, arguments, size, param)                                               \
+  EXPORT result ident declaration {                                                                                    \
+    if (__builtin_expect(real_in_arena(object), 0))                                                                    \
+      return;                                                                                                          \
+    struct tape_entry in = tape_enter(CALLER);                                                                         \
+    if (__builtin_expect(in.tape != NULL, 1))                                                                          \
+      releasing(in, CALL_##ident, object, HAS_SIZE_##ident, size, PARAM_OF(ident, param));                             \
+    real.ident arguments;                                                                                              \
+    if (__builtin_expect(in.tape != NULL, 1))                                                                          \
+      tape_leave(in);                                                                                                  \
+  }
+
+/* An object of the bootstrap arena moves out of it as if it had been NULL, but with its content; that is not recorded,
+   as the object never was. */
+#define HOOK_RESIZE(ident, result, declaration, arguments, size, param)                                                \
+  EXPORT result ident declaration {                                                                                    \
+    if (__builtin_expect(real_in_arena(object), 0))                                                                    \
+      return real_arena_move(object, PRODUCT(ident, size, param));                                                     \
+    struct tape_entry in = tape_enter(CALLER);                                                                         \
+    if (__builtin_expect(!in.tape, 0))                                                                                 \
+      return real.ident arguments;                                                                                     \
+    bool begun = resizing(in, object);                                                                                 \
+    result got = real.ident arguments;                                                                                 \
+    resized(in, CALL_##ident, object, begun, got, size, PARAM_OF(ident, param));                                       \
+    return got;                                                                                                        \
+  }
+#define PRODUCT(ident, size, param) (HAS_PARAM_##ident ? (size) * (param) : (size))
+
+#define HOOK_OTHER(ident, result, declaration, arguments, size, param)
+
+#define HOOK(ident, kind, result, declaration, arguments, size, param)                                                 \
+  HOOK_##kind(ident, result, declaration, arguments, size, param)
+#include "capture/hooks.def"
+#undef HOOK
+
+EXPORT int posix_memalign(void **result, size_t align, size_t size) {
+  struct tape_entry in = tape_enter(CALLER);
+  int error = real.posix_memalign(result, align, size);
+  if (__builtin_expect(in.tape != NULL, 1)) {
+    uint64_t param = align;
+    acquired(in, CALL_posix_memalign, error ? NULL : *result, size, &param);
+  }
+  return error;
+}
+
+EXPORT size_t malloc_usable_size(void *object) {
+  if (__builtin_expect(real_in_arena(object), 0))
+    return real_arena_usable(object);
+  struct tape_entry in = tape_enter(CALLER);
+  if (__builtin_expect(in.tape != NULL, 1))
+    releasing(in, CALL_malloc_usable_size, object, false, 0, NULL);
+  size_t usable_bytes = real.malloc_usable_size(object);
+  if (__builtin_expect(in.tape != NULL, 1))
+    tape_leave(in);
+  return usable_bytes;
+}

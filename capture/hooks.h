@@ -1,0 +1,12 @@
+/* Prototypes of the entry points, for the compiler's checks; libc's headers lack some of them and mark others with
+ * attributes. */
+#ifndef CAPTURE_HOOKS_H
+#define CAPTURE_HOOKS_H
+
+#include <stddef.h>
+
+#define HOOK(ident, kind, result, declaration, arguments, size, param) result ident declaration;
+#include "capture/hooks.def"
+#undef HOOK
+
+#endif

@@ -1,0 +1,298 @@
+#define _GNU_SOURCE
+#include "capture/host.h"
+
+#include "trace/os.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct host *host_open(int pid, int pid_fd, const char *path, const char *info_json, uint64_t origin_stamp,
+                       struct trace_error *error) {
+  struct host *host = calloc(1, sizeof *host);
+  char *own_path = strdup(path);
+  if (!host || !own_path) {
+    free(host);
+    free(own_path);
+    trace_error_set(error, path, "out of memory");
+    return NULL;
+  }
+  if (trace_writer_open(&host->writer, path, info_json, NULL, error) != 0) {
+    free(own_path);
+    free(host);
+    return NULL;
+  }
+  host->pid = pid;
+  host->pid_fd = pid_fd;
+  host->path = own_path;
+  host->origin_ns = os_monotonic_ns();
+  host->origin_stamp = origin_stamp;
+  sampler_open(&host->sampler, pid);
+  host_sample(host, origin_stamp);
+  return host;
+}
+
+int host_add_region(struct host *host, uint32_t slots) {
+  if (host->regions == REGIONS_MAX) {
+    errno = ENOMEM;
+    return -1;
+  }
+  size_t bytes = region_bytes(slots);
+  int fd = memfd_create("heaptape", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (fd < 0)
+    return -1;
+  /* Sealed: a host that made it shorter would kill the collector with SIGBUS. */
+  if (ftruncate(fd, (off_t)bytes) != 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+    close(fd);
+    return -1;
+  }
+  void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+  if (memory == MAP_FAILED) {
+    close(fd);
+    return -1;
+  }
+  host->region[host->regions].memory = memory;
+  host->region[host->regions].slots = slots;
+  host->region[host->regions++].seen = 0;
+  return fd;
+}
+
+static void give_up(struct host *host, const char *why) {
+  if (!host->writer)
+    return;
+  if (trace_writer_close(host->writer, "stopped", 0, &host->error) == 0)
+    trace_error_set(&host->error, host->path, "%s", why);
+  host->writer = NULL;
+  for (uint32_t i = 0; i < host->regions; i++)
+    atomic_store(&host->region[i].memory->stop, 1);
+}
+
+static uint32_t thread_of(struct host *host, struct host_tape *tape) {
+  if (tape->thread < 0)
+    tape->thread = host->threads++;
+  return (uint32_t)tape->thread;
+}
+
+static void tell_gap(struct host *host, struct host_tape *tape, uint64_t dropped, const char *why) {
+  if (host->writer && trace_writer_gap(host->writer, thread_of(host, tape), dropped, why) != 0)
+    give_up(host, "cannot be written");
+  tape->dropped_told += dropped;
+}
+
+/* The slot's owner has died and another thread has it, or all is over. */
+static void thread_ends(struct host *host, struct host_tape *tape) {
+  if (tape->thread >= 0 && host->writer)
+    trace_writer_flush_thread(host->writer, (uint32_t)tape->thread);
+  host->in_flight += tape->begins;
+  tape->begins = 0;
+  tape->thread = -1;
+  tape->stamp = tape->param = 0;
+}
+
+static void take_begin(struct host_tape *tape, uint64_t address, uint64_t stamp) {
+  if (tape->begins == HOST_BEGINS_MAX) /* handlers that never came back: the oldest can't end any more */
+    memmove(tape->begun, tape->begun + 1, --tape->begins * sizeof *tape->begun);
+  tape->begun[tape->begins].address = address;
+  tape->begun[tape->begins++].stamp = stamp;
+}
+
+static void take_event(struct host *host, struct host_tape *tape, uint8_t op, uint64_t address, uint64_t word) {
+  const struct call_info *info = &call_table[op & CALL_ID_MASK];
+  if (!info->name) {
+    host->broken++;
+    return;
+  }
+  struct trace_event event = {.call = op, .param = tape->param};
+  uint64_t stamp = info->has_size ? tape->stamp : word;
+  if (tape->thread < 0 && !stamp && !tape->begins)
+    stamp = host->origin_stamp; /* only a host that overwrote its ring has a first step without a stamp */
+  tape->param = tape->stamp = 0;
+  event.size_bytes = info->has_size ? word : 0;
+  if (!info->acquires) {
+    event.released = address;
+    if (address)
+      event.release_stamp = stamp;
+    else
+      event.acquire_stamp = stamp;
+  } else {
+    event.acquired = address;
+    event.acquire_stamp = stamp;
+    if (info->released == RELEASES && !(op & CALL_NULL_IN)) {
+      if (tape->begins == 0) {
+        host->broken++;
+        return;
+      }
+      event.released = tape->begun[--tape->begins].address;
+      event.release_stamp = tape->begun[tape->begins].stamp;
+    }
+  }
+  if (host->writer && trace_writer_event(host->writer, thread_of(host, tape), &event) != 0)
+    give_up(host, "cannot be written");
+}
+
+static void take_record(struct host *host, struct host_tape *tape, uint64_t head, uint64_t word) {
+  uint8_t op = (uint8_t)head;
+  switch (op) {
+  case RECORD_PARAM:
+    tape->param = word;
+    break;
+  case RECORD_STAMP:
+    tape->stamp = word;
+    break;
+  case RECORD_BEGIN:
+    take_begin(tape, head >> 8, word);
+    break;
+  case RECORD_THREAD:
+    thread_ends(host, tape);
+    break;
+  case RECORD_DROPPED:
+    tell_gap(host, tape, word, "ring full");
+    break;
+  default:
+    take_event(host, tape, op, head >> 8, word);
+  }
+}
+
+static uint64_t drain_tape(struct host *host, struct host_tape *tape) {
+  struct slot *slot = tape->slot;
+  uint32_t head = atomic_load_explicit(&slot->head, memory_order_acquire) - slot->base;
+  if (head == tape->tail)
+    return 0;
+  if (head >= SLOT_BYTES || head % 16 != 0) {
+    host->broken++;
+    return 0;
+  }
+  uint64_t records = 0;
+  uint32_t at = tape->tail;
+  bool turned = false;
+  while (at != head) {
+    uint64_t record[2];
+    memcpy(record, tape->memory + at, sizeof record);
+    at += 16;
+    if ((uint8_t)record[0] == RECORD_WRAP || at >= SLOT_BYTES) {
+      if (turned) { /* twice round for one head: the host has overwritten its ring */
+        host->broken++;
+        at = head;
+        break;
+      }
+      turned = true;
+      at = 0;
+      continue;
+    }
+    take_record(host, tape, record[0], record[1]);
+    records++;
+  }
+  tape->tail = at;
+  atomic_store(&slot->tail, at);
+  if (atomic_load(&slot->waiting)) {
+    atomic_store(&slot->waiting, 0);
+    atomic_fetch_add(&slot->drained, 1);
+    os_futex_wake((const uint32_t *)&slot->drained, 1, true);
+  }
+  return records;
+}
+
+/* Takes up the slots that the host has begun to use. */
+static void look_for_tapes(struct host *host) {
+  for (uint32_t r = 0; r < host->regions; r++) {
+    struct region *region = host->region[r].memory;
+    uint32_t slots = host->region[r].slots;
+    uint32_t used = atomic_load_explicit(&region->used, memory_order_acquire);
+    for (; host->region[r].seen < used && host->region[r].seen < slots; host->region[r].seen++) {
+      if (host->tape_count == host->tape_room) {
+        uint32_t room = host->tape_room ? host->tape_room * 2 : 16;
+        struct host_tape *tapes = realloc(host->tapes, room * sizeof *tapes);
+        if (!tapes) {
+          give_up(host, "out of memory");
+          return;
+        }
+        host->tapes = tapes;
+        host->tape_room = room;
+      }
+      uint32_t at = host->region[r].seen;
+      host->tapes[host->tape_count++] =
+          (struct host_tape){.slot = &region->slots[at],
+                             .memory = (const char *)region + region_header_bytes(slots) + (uint64_t)at * SLOT_BYTES,
+                             .thread = -1};
+    }
+  }
+}
+
+uint64_t host_drain(struct host *host, void (*between)(void *context), void *context) {
+  uint64_t records = 0;
+  look_for_tapes(host);
+  for (uint32_t i = 0; i < host->tape_count; i++) {
+    uint64_t got = drain_tape(host, &host->tapes[i]);
+    records += got;
+    if (got && between)
+      between(context);
+  }
+  return records;
+}
+
+void host_sample(struct host *host, uint64_t stamp) {
+  struct trace_sample sample;
+  if (!host->writer || !sampler_read(&host->sampler, &sample))
+    return;
+  sample.stamp = stamp;
+  if (trace_writer_sample(host->writer, &sample) != 0)
+    give_up(host, "cannot be written");
+}
+
+/* What the rings' counters know beyond the records: drops that no DROPPED record told of, and threads without a slot.
+ */
+static uint64_t settle(struct host *host) {
+  uint64_t nested = 0, orphan = 0;
+  for (uint32_t i = 0; i < host->tape_count; i++) {
+    struct host_tape *tape = &host->tapes[i];
+    nested += atomic_load(&tape->slot->nested);
+    uint64_t dropped = atomic_load(&tape->slot->dropped);
+    if (dropped > tape->dropped_told)
+      tell_gap(host, tape, dropped - tape->dropped_told, "ring full");
+    thread_ends(host, tape);
+  }
+  for (uint32_t r = 0; r < host->regions; r++)
+    orphan += atomic_load(&host->region[r].memory->orphan);
+  if (orphan) {
+    struct host_tape nobody = {.thread = -1};
+    tell_gap(host, &nobody, orphan, "no ring for the thread");
+  }
+  return nested;
+}
+
+int host_close(struct host *host, const char *end, double clock_hz, struct host_totals *totals,
+               struct trace_error *error) {
+  while (host_drain(host, NULL, NULL) > 0)
+    ;
+  uint64_t nested = settle(host);
+  memset(totals, 0, sizeof *totals);
+  int result = 0;
+  if (host->writer) {
+    struct trace_totals *running = trace_writer_totals(host->writer);
+    running->nested = nested;
+    running->in_flight = host->in_flight;
+    totals->totals = *running;
+    result = trace_writer_close(host->writer, end, clock_hz, error);
+  } else {
+    *error = host->error;
+    result = -1;
+  }
+  struct stat status;
+  if (stat(host->path, &status) == 0)
+    totals->totals.file_bytes = (uint64_t)status.st_size;
+  totals->broken = host->broken;
+  totals->seconds = (double)(os_monotonic_ns() - host->origin_ns) / 1e9;
+  for (uint32_t r = 0; r < host->regions; r++)
+    munmap(host->region[r].memory, region_bytes(host->region[r].slots));
+  sampler_close(&host->sampler);
+  if (host->pid_fd >= 0)
+    close(host->pid_fd);
+  free(host->tapes);
+  free(host->path);
+  free(host);
+  return result;
+}

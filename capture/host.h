@@ -1,0 +1,74 @@
+/* One recorded process as the collector sees it: its regions, its trace, and the way from records to events.
+
+   Not its job: sockets and waiting (collector.h), choosing file names. Invariants: everything read from a region is
+   checked before it is used, as the host may have overwritten it; a trace that can no longer be written is given up,
+   its records are thrown away, and the host runs on. One thread. Allocates with malloc. */
+#ifndef CAPTURE_HOST_H
+#define CAPTURE_HOST_H
+
+#include "capture/ring.h"
+#include "capture/sample.h"
+#include "trace/trace_write.h"
+
+enum { HOST_BEGINS_MAX = 8 };
+
+/* A slot and what is known of the call being read from it. */
+struct host_tape {
+  struct slot *slot;
+  const char *memory;
+  uint32_t tail;
+  int64_t thread; /* -1: no event of the present owner yet */
+  uint64_t param, stamp;
+  struct {
+    uint64_t address, stamp;
+  } begun[HOST_BEGINS_MAX]; /* resizes; deeper than 1 only where a signal handler interrupted one */
+  uint32_t begins;
+  uint64_t dropped_told;
+};
+
+struct host {
+  int pid, pid_fd;
+  char *path;
+  struct trace_writer *writer; /* NULL: given up */
+  struct trace_error error;    /* why */
+  struct sampler sampler;
+  struct {
+    struct region *memory;
+    uint32_t slots, seen;
+  } region[REGIONS_MAX];
+  uint32_t regions;
+  struct host_tape *tapes;
+  uint32_t tape_count, tape_room;
+  uint32_t threads;
+  uint64_t in_flight;
+  uint64_t broken; /* records that made no sense */
+  uint64_t origin_ns;
+  uint64_t origin_stamp;
+};
+
+struct host_totals {
+  struct trace_totals totals;
+  uint64_t broken;
+  double seconds;
+};
+
+/* Opens the trace. info_json: trace/FORMAT.md section 5. Takes pid_fd. Returns NULL with error filled in. */
+struct host *host_open(int pid, int pid_fd, const char *path, const char *info_json, uint64_t origin_stamp,
+                       struct trace_error *error);
+
+/* Makes a region and returns its descriptor, which the caller passes on and closes; -1 with errno set. */
+int host_add_region(struct host *host, uint32_t slots);
+
+/* Takes what the rings hold and wakes who waits. between is called after each ring (it keeps the tick going). Returns
+   how many records there were. */
+uint64_t host_drain(struct host *host, void (*between)(void *context), void *context);
+
+void host_sample(struct host *host, uint64_t stamp);
+
+/* Drains a last time (the process has ended, or its image has), closes the trace and frees. end and clock_hz as for
+   trace_writer_close. Returns 0, or -1 with error filled in, also for an error met earlier; totals is filled in either
+   way. */
+int host_close(struct host *host, const char *end, double clock_hz, struct host_totals *totals,
+               struct trace_error *error);
+
+#endif

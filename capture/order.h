@@ -1,0 +1,56 @@
+/* Ownership tags: which steps need a stamp, so that merging the threads by stamp is a legal history (DESIGN of the
+   order scheme and its proof: README.md here).
+
+   Invariants: a step of a release is checked before the real call, one of an acquire after it. The tick is read before
+   the exchange, the exchange comes before the stamp, the stamp before the recheck; a thread that stamps each event
+   stamps first and marks the slot then. All are needed. */
+#ifndef CAPTURE_ORDER_H
+#define CAPTURE_ORDER_H
+
+#include "capture/attach.h"
+#include "trace/os.h"
+
+enum {
+  TAG_ENTRIES = 1 << 20,
+  TAG_SHARED = 0xffff, /* touched by a thread that stamps each event: foreign to all */
+  TAG_NONE = 0xfffe,   /* never in the table: the own tag of a thread that stamps each event */
+  TAG_LAST = 0xfffd,
+};
+
+static inline _Atomic uint16_t *order_tag(const void *address) {
+  return &order.tags[((uintptr_t)address >> 4) & (TAG_ENTRIES - 1)];
+}
+
+static inline uint32_t order_tick(void) {
+  return atomic_load_explicit(&order.control->tick, memory_order_relaxed);
+}
+
+static inline uint64_t order_stamp(void) {
+  if (__builtin_expect(order.flags & ATTACH_COUNTER, 0))
+    return atomic_fetch_add(&order.control->counter, 1) + 1;
+  return os_stamp();
+}
+
+/* For a thread that stamps each event: the stamp, then the mark. */
+static inline uint64_t order_stamp_and_mark(const void *address) {
+  uint64_t stamp = order_stamp();
+  _Atomic uint16_t *tag = order_tag(address);
+  if (address && !(order.flags & ATTACH_STAMP_EVERY) && atomic_load_explicit(tag, memory_order_relaxed) != TAG_SHARED)
+    atomic_store_explicit(tag, TAG_SHARED, memory_order_release);
+  return stamp;
+}
+
+/* Takes the address's slot for the tag and returns the stamp that begins the thread's run there. Other threads may want
+   the slot at the same time; after a few tries the event stamps for itself alone, which is always right. */
+static inline uint64_t order_take(const void *address, uint16_t own) {
+  _Atomic uint16_t *tag = order_tag(address);
+  for (int tries = 0; tries < 8; tries++) {
+    atomic_exchange(tag, own);
+    uint64_t stamp = order_stamp();
+    if (atomic_load_explicit(tag, memory_order_acquire) == own)
+      return stamp;
+  }
+  return order_stamp_and_mark(address);
+}
+
+#endif

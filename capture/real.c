@@ -1,0 +1,251 @@
+#define _GNU_SOURCE
+#include "capture/real.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <link.h>
+#include <stdatomic.h>
+#include <string.h>
+
+_Alignas(16) char real_arena[REAL_ARENA_BYTES];
+static _Atomic size_t arena_used;
+static __thread bool resolving __attribute__((tls_model("initial-exec")));
+static _Atomic bool resolved;
+
+/* Each object is preceded by 16 bytes that hold its size. */
+static void *arena_take(size_t alignment, size_t size_bytes) {
+  if (alignment < 16)
+    alignment = 16;
+  size_t bytes = 16 + alignment + ((size_bytes + 15) & ~(size_t)15);
+  if (bytes < size_bytes || bytes > REAL_ARENA_BYTES)
+    return NULL;
+  size_t at = atomic_fetch_add(&arena_used, bytes);
+  if (at + bytes > REAL_ARENA_BYTES)
+    return NULL;
+  char *object = (char *)(((uintptr_t)real_arena + at + 16 + alignment - 1) & ~(alignment - 1));
+  memcpy(object - 16, &size_bytes, sizeof size_bytes);
+  return object;
+}
+
+size_t real_arena_usable(const void *object) {
+  size_t size_bytes;
+  memcpy(&size_bytes, (const char *)object - 16, sizeof size_bytes);
+  return size_bytes;
+}
+
+void *real_arena_move(const void *object, size_t size_bytes) {
+  size_t old_bytes = real_arena_usable(object);
+  void *moved = real.malloc(size_bytes);
+  if (moved)
+    memcpy(moved, object, old_bytes < size_bytes ? old_bytes : size_bytes);
+  return moved;
+}
+
+/* The first values of real.*: while dlsym runs on this thread they serve from the arena, otherwise they resolve and go
+ * on. */
+static void *boot_memalign(size_t alignment, size_t size_bytes) {
+  if (resolving)
+    return arena_take(alignment, size_bytes);
+  real_resolve();
+  return real.memalign(alignment, size_bytes);
+}
+static void *boot_malloc(size_t size_bytes) {
+  if (resolving)
+    return arena_take(16, size_bytes);
+  real_resolve();
+  return real.malloc(size_bytes);
+}
+static void *boot_calloc(size_t count, size_t size_bytes) {
+  size_t bytes;
+  if (resolving) /* fresh static memory is zero */
+    return __builtin_mul_overflow(count, size_bytes, &bytes) ? NULL : arena_take(16, bytes);
+  real_resolve();
+  return real.calloc(count, size_bytes);
+}
+static void *boot_realloc(void *object, size_t size_bytes) {
+  if (resolving)
+    return object ? real_arena_move(object, size_bytes) : arena_take(16, size_bytes);
+  real_resolve();
+  return real.realloc(object, size_bytes);
+}
+static void *boot_reallocarray(void *object, size_t count, size_t size_bytes) {
+  size_t bytes;
+  if (__builtin_mul_overflow(count, size_bytes, &bytes)) {
+    errno = ENOMEM;
+    return NULL;
+  }
+  return boot_realloc(object, bytes);
+}
+static void boot_free(void *object) {
+  if (resolving) /* an object from before our time can't exist, one of the arena is handled by the hook */
+    return;
+  real_resolve();
+  real.free(object);
+}
+static int boot_posix_memalign(void **result, size_t alignment, size_t size_bytes) {
+  real_resolve();
+  return resolving ? ENOMEM : real.posix_memalign(result, alignment, size_bytes);
+}
+static void *boot_valloc(size_t size_bytes) {
+  return boot_memalign(4096, size_bytes);
+}
+static size_t boot_malloc_usable_size(void *object) {
+  real_resolve();
+  return resolving ? 0 : real.malloc_usable_size(object);
+}
+static void boot_free_sized(void *object, size_t size_bytes) {
+  (void)size_bytes;
+  boot_free(object);
+}
+static void boot_free_aligned_sized(void *object, size_t alignment, size_t size_bytes) {
+  (void)alignment;
+  (void)size_bytes;
+  boot_free(object);
+}
+
+struct real_calls real = {
+    .malloc = boot_malloc,
+    .free = boot_free,
+    .calloc = boot_calloc,
+    .realloc = boot_realloc,
+    .reallocarray = boot_reallocarray,
+    .posix_memalign = boot_posix_memalign,
+    .aligned_alloc = boot_memalign,
+    .memalign = boot_memalign,
+    .valloc = boot_valloc,
+    .pvalloc = boot_valloc,
+    .malloc_usable_size = boot_malloc_usable_size,
+    .free_sized = boot_free_sized,
+    .free_aligned_sized = boot_free_aligned_sized,
+};
+
+/* What stands in for functions that the real library does not have. */
+static void missing_free_sized(void *object, size_t size_bytes) {
+  (void)size_bytes;
+  real.free(object);
+}
+static void missing_free_aligned_sized(void *object, size_t alignment, size_t size_bytes) {
+  (void)alignment;
+  (void)size_bytes;
+  real.free(object);
+}
+static void *plain_reallocarray(void *object, size_t count, size_t size_bytes) {
+  size_t bytes;
+  if (__builtin_mul_overflow(count, size_bytes, &bytes)) {
+    errno = ENOMEM;
+    return NULL;
+  }
+  return real.realloc(object, bytes);
+}
+
+enum { ALLOCATORS_MAX = 4 };
+static struct code {
+  const void *base;
+  uintptr_t from, to;
+} allocators[ALLOCATORS_MAX];
+static int allocator_count;
+static char allocator_name[64] = "unknown";
+
+static int find_code(struct dl_phdr_info *info, size_t bytes, void *context) {
+  (void)bytes;
+  struct code *code = context;
+  uintptr_t from = UINTPTR_MAX, to = 0;
+  bool here = false;
+  for (int i = 0; i < info->dlpi_phnum; i++) {
+    const ElfW(Phdr) *header = &info->dlpi_phdr[i];
+    if (header->p_type != PT_LOAD)
+      continue;
+    uintptr_t start = info->dlpi_addr + header->p_vaddr;
+    here = here || (uintptr_t)code->base - start < header->p_memsz;
+    from = start < from ? start : from;
+    to = start + header->p_memsz > to ? start + header->p_memsz : to;
+  }
+  if (!here)
+    return 0;
+  code->from = from;
+  code->to = to;
+  return 1;
+}
+
+static void *base_of(void *function) {
+  Dl_info info;
+  return function && dladdr(function, &info) ? info.dli_fbase : NULL;
+}
+
+static void note_allocator(void *function, const void *libc_base) {
+  Dl_info info;
+  if (!dladdr(function, &info) || info.dli_fbase == libc_base || allocator_count == ALLOCATORS_MAX)
+    return;
+  for (int i = 0; i < allocator_count; i++)
+    if (allocators[i].base == info.dli_fbase)
+      return;
+  struct code code = {.base = info.dli_fbase};
+  if (dl_iterate_phdr(find_code, &code) == 1)
+    allocators[allocator_count++] = code;
+}
+
+static void note_name(void *function) {
+  Dl_info info;
+  if (!dladdr(function, &info) || !info.dli_fname)
+    return;
+  const char *slash = strrchr(info.dli_fname, '/');
+  strncpy(allocator_name, slash ? slash + 1 : info.dli_fname, sizeof allocator_name - 1);
+}
+
+static void *next(const char *name) {
+  return dlsym(RTLD_NEXT, name);
+}
+
+bool real_resolve(void) {
+  if (atomic_load_explicit(&resolved, memory_order_acquire))
+    return true;
+  if (resolving)
+    return false;
+  int error = errno;
+  resolving = true;
+  struct real_calls found;
+  /* A union turns the data pointer of dlsym into a function pointer without a cast that ISO C forbids. */
+#define HOOK(ident, kind, result, declaration, arguments, size, param)                                                 \
+  {                                                                                                                    \
+    union {                                                                                                            \
+      void *data;                                                                                                      \
+      result(*code) declaration;                                                                                       \
+    } symbol = {.data = next(#ident)};                                                                                 \
+    found.ident = symbol.code;                                                                                         \
+  }
+#include "capture/hooks.def"
+#undef HOOK
+  void *libc_base = base_of(next("gnu_get_libc_version"));
+  void *malloc_code = next("malloc"), *array_code = next("reallocarray");
+  /* libc's reallocarray calls realloc through us: it would be recorded as both, or as realloc. */
+  if (!found.reallocarray || base_of(array_code) == libc_base)
+    found.reallocarray = plain_reallocarray;
+  if (!found.free_sized)
+    found.free_sized = missing_free_sized;
+  if (!found.free_aligned_sized)
+    found.free_aligned_sized = missing_free_aligned_sized;
+  if (!found.valloc)
+    found.valloc = boot_valloc;
+  if (!found.pvalloc)
+    found.pvalloc = boot_valloc;
+  if (malloc_code) {
+    note_name(malloc_code);
+    note_allocator(malloc_code, libc_base);
+  }
+  real = found;
+  atomic_store_explicit(&resolved, true, memory_order_release);
+  resolving = false;
+  errno = error;
+  return true;
+}
+
+const char *real_allocator_name(void) {
+  return allocator_name;
+}
+
+bool real_is_allocator_code(const void *address) {
+  for (int i = 0; i < allocator_count; i++)
+    if ((uintptr_t)address - allocators[i].from < allocators[i].to - allocators[i].from)
+      return true;
+  return false;
+}

@@ -1,0 +1,258 @@
+/* heaptape-record: runs a program and records what it asks of malloc. Command line, launch, and all that is printed. */
+#define _GNU_SOURCE
+#include "capture/collector.h"
+#include "capture/preflight.h"
+#include "trace/os.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <jansson.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const char usage[] =
+    "usage: heaptape-record [-o F.tape] [--on-full wait|drop] [--no-follow] [--describe] [--preload LIB]\n"
+    "                       [--stamp tags|every] -- CMD...\n";
+
+static struct collector *serving;
+static int child_pid;
+
+static void forward(int signal) {
+  if (child_pid > 0)
+    kill(child_pid, signal);
+}
+
+static void child_changed(int signal) {
+  (void)signal;
+  int error = errno;
+  collector_wake(serving);
+  errno = error;
+}
+
+static void complain(const struct trace_error *error) {
+  fprintf(stderr, "heaptape-record: %s\n", error->text);
+}
+
+static void report(const char *path, int pid, const struct host_totals *totals, const struct trace_error *error) {
+  const struct trace_totals *t = &totals->totals;
+  if (error->text[0]) {
+    fprintf(stderr, "heaptape-record: %s; the trace of process %d ends early, what is there can be read\n", error->text,
+            pid);
+    return;
+  }
+  fprintf(stderr, "heaptape: %s: %llu events, %u threads, %llu dropped, %.2f bytes/event, %.2f s\n", path,
+          (unsigned long long)t->events, t->threads, (unsigned long long)t->dropped,
+          t->events ? (double)t->file_bytes / (double)t->events : 0.0, totals->seconds);
+  if (totals->broken)
+    fprintf(stderr, "heaptape-record: %s: %llu records made no sense: process %d overwrote its rings\n", path,
+            (unsigned long long)totals->broken, pid);
+}
+
+struct command {
+  struct collector_settings settings;
+  const char *preload;
+  bool describe;
+  char **arguments;
+};
+
+static int choice(const char *option, const char *value, const char *first, const char *second) {
+  if (strcmp(value, first) == 0)
+    return 0;
+  if (strcmp(value, second) == 0)
+    return 1;
+  fprintf(stderr, "heaptape-record: --%s is %s or %s, not %s\n", option, first, second, value);
+  exit(2);
+}
+
+static void parse(struct command *command, int argc, char **argv) {
+  enum { ON_FULL = 256, NO_FOLLOW, DESCRIBE, PRELOAD, STAMP, HELP };
+  static const struct option options[] = {{"output", required_argument, NULL, 'o'},
+                                          {"on-full", required_argument, NULL, ON_FULL},
+                                          {"no-follow", no_argument, NULL, NO_FOLLOW},
+                                          {"describe", no_argument, NULL, DESCRIBE},
+                                          {"preload", required_argument, NULL, PRELOAD},
+                                          {"stamp", required_argument, NULL, STAMP},
+                                          {"help", no_argument, NULL, HELP},
+                                          {NULL, 0, NULL, 0}};
+  command->settings.follow = true;
+  int option;
+  while ((option = getopt_long(argc, argv, "+o:", options, NULL)) != -1) {
+    switch (option) {
+    case 'o':
+      command->settings.output = optarg;
+      break;
+    case ON_FULL:
+      command->settings.flags |= choice("on-full", optarg, "wait", "drop") ? ATTACH_DROP : 0;
+      break;
+    case NO_FOLLOW:
+      command->settings.follow = false;
+      break;
+    case DESCRIBE:
+      command->describe = true;
+      break;
+    case PRELOAD:
+      command->preload = optarg;
+      break;
+    case STAMP:
+      command->settings.flags |= choice("stamp", optarg, "tags", "every") ? ATTACH_STAMP_EVERY : 0;
+      break;
+    case HELP:
+      fputs(usage, stdout);
+      exit(0);
+    default:
+      fputs(usage, stderr);
+      exit(2);
+    }
+  }
+  if (optind == argc) {
+    fputs(usage, stderr);
+    exit(2);
+  }
+  command->arguments = argv + optind;
+}
+
+static void fail(const struct trace_error *error, int status) {
+  complain(error);
+  exit(status);
+}
+
+/* Ours first, so that it is before the library to be recorded on, then what was there. */
+static void set_preload(const char *library, const char *further) {
+  const char *before = getenv("LD_PRELOAD");
+  size_t bytes = strlen(library) + (further ? strlen(further) : 0) + (before ? strlen(before) : 0) + 3;
+  char *value = malloc(bytes);
+  if (!value)
+    exit(1);
+  snprintf(value, bytes, "%s%s%s%s%s", library, further ? ":" : "", further ? further : "",
+           before && *before ? ":" : "", before ? before : "");
+  setenv("LD_PRELOAD", value, 1);
+  free(value);
+}
+
+static char *describe(char **arguments) {
+  char host[256] = "";
+  gethostname(host, sizeof host - 1);
+  json_t *list = json_array();
+  for (char **argument = arguments; *argument; argument++)
+    if (json_array_append_new(list, json_string(*argument)) != 0) /* not UTF-8 */
+      json_array_append_new(list, json_string("?"));
+  json_t *object = json_pack("{s:o,s:s}", "arguments", list, "host", host);
+  char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
+  json_decref(object);
+  return text;
+}
+
+/* Makes the first output file, if it is not there, so that an unwritable one is known before the program runs. *made:
+ * it was not. */
+static int try_output(const char *path, bool *made, struct trace_error *error) {
+  *made = access(path, F_OK) != 0;
+  int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+  if (fd < 0)
+    return trace_error_errno(error, path, "cannot be written");
+  close(fd);
+  return 0;
+}
+
+/* Called before our signal dispositions are set, so that the child has those that we were started with. It waits for
+ * the parent's word on go, and tells an errno on failed if it can't exec. */
+static int launch(const char *path, char **arguments, int go[2], int failed[2]) {
+  if (pipe2(go, O_CLOEXEC) != 0 || pipe2(failed, O_CLOEXEC) != 0)
+    return -1;
+  int pid = fork();
+  if (pid != 0)
+    return pid;
+  close(go[1]);
+  char word;
+  if (read(go[0], &word, 1) != 1)
+    _exit(1);
+  /* execvp, not execv: a file without magic is a script of the shell. */
+  execvp(strchr(arguments[0], '/') ? arguments[0] : path, arguments);
+  int error = errno;
+  if (write(failed[1], &error, sizeof error) != sizeof error)
+    _exit(126);
+  _exit(126);
+}
+
+static void set_signals(void) {
+  signal(SIGINT, SIG_IGN); /* the program gets it from the terminal; we stay to write what it did */
+  signal(SIGQUIT, SIG_IGN);
+  signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN);
+  struct sigaction action = {.sa_handler = forward, .sa_flags = SA_RESTART};
+  sigaction(SIGTERM, &action, NULL);
+  sigaction(SIGHUP, &action, NULL);
+  action.sa_handler = child_changed;
+  sigaction(SIGCHLD, &action, NULL);
+}
+
+int main(int argc, char **argv) {
+  struct command command = {.settings = {.report = report, .complain = complain}};
+  parse(&command, argc, argv);
+  struct trace_error error = {""};
+  char program[PATH_MAX], library[PATH_MAX], output[PATH_MAX];
+  int status = preflight_program(command.arguments[0], program, sizeof program, &error);
+  if (status == 0)
+    status = preflight_library(library, sizeof library, &error);
+  char preload[PATH_MAX];
+  if (status == 0 && command.preload) {
+    if (!realpath(command.preload, preload))
+      status = -trace_error_errno(&error, command.preload, "no such library");
+    else
+      status = preflight_preloadable(preload, &error);
+    command.preload = preload;
+  }
+  if (status != 0)
+    fail(&error, status);
+
+  const char *slash = strrchr(program, '/');
+  command.settings.name = slash ? slash + 1 : program;
+  char *description = command.describe ? describe(command.arguments) : NULL;
+  command.settings.describe_json = description;
+  if (!os_cycles_invariant())
+    command.settings.flags |= ATTACH_COUNTER;
+  if (collector_open(&serving, &command.settings, &error) != 0)
+    fail(&error, 1);
+  setenv(HEAPTAPE_ENV, collector_address(serving), 1);
+  set_preload(library, command.preload);
+  int go[2], failed[2];
+  child_pid = launch(program, command.arguments, go, failed);
+  if (child_pid < 0) {
+    perror("heaptape-record: cannot start a process");
+    return 1;
+  }
+  unsetenv("LD_PRELOAD");
+  set_signals();
+  command.settings.first_pid = child_pid;
+  bool made;
+  collector_first_path(&command.settings, output, sizeof output);
+  if (try_output(output, &made, &error) != 0) {
+    kill(child_pid, SIGKILL);
+    fail(&error, 1);
+  }
+  close(failed[1]);
+  if (write(go[1], "", 1) != 1)
+    perror("heaptape-record");
+  close(go[0]);
+  close(go[1]);
+  int ended = collector_serve(serving);
+  int exec_error;
+  bool ran = read(failed[0], &exec_error, sizeof exec_error) != sizeof exec_error;
+  if (!ran)
+    fprintf(stderr, "heaptape-record: %s: %s\n", command.arguments[0], strerror(exec_error));
+  else if (collector_recorded(serving) == 0)
+    fprintf(stderr, "heaptape-record: %s: nothing was recorded: the program did not load libheaptape.so\n",
+            command.arguments[0]);
+  if (collector_recorded(serving) == 0 && made)
+    unlink(output);
+  collector_close(serving);
+  free(description);
+  if (!ran)
+    return exec_error == ENOENT ? 127 : 126;
+  return WIFSIGNALED(ended) ? 128 + WTERMSIG(ended) : WEXITSTATUS(ended);
+}

@@ -1,0 +1,99 @@
+/* What the host's library and the collector share: records, rings, and the messages by which they meet.
+
+   Layout only: no code that waits, maps or prints. A region is memory of the collector (a sealed memfd) that one host
+   process maps; it holds slots, and each slot is the ring of one thread at a time. The host writes records and head,
+   the collector writes tail; neither ever takes a lock of the other.
+
+   Invariants: a record is 16 bytes; records below head are complete; the records of one call are published together;
+   where the host turns back to the slot's start it says so with a WRAP record, so the collector need not know the lap's
+   length. The host may be broken or hostile: the collector checks every position it reads here. */
+#ifndef CAPTURE_RING_H
+#define CAPTURE_RING_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+/* A record: word 0 = op | address << 8, word 1 = size, stamp or other value, as the op says. For an event, op is the
+   call byte of the trace (id and NULL flags). The ids 62 and 63 are never calls, so with the flag bits they name the
+   control records. */
+enum record_op {
+  RECORD_PARAM = 62,          /* word 1: element count or alignment of the next event */
+  RECORD_STAMP = 63,          /* word 1: stamp of the next step */
+  RECORD_BEGIN = 62 | 0x40,   /* a resize has begun: address = old object, word 1 = stamp of the release, or 0 */
+  RECORD_WRAP = 63 | 0x40,    /* go on at the slot's start */
+  RECORD_THREAD = 62 | 0x80,  /* the slot has a new owner; the old one is dead */
+  RECORD_DROPPED = 63 | 0x80, /* word 1: that many events of this thread are missing here */
+};
+
+/* A slot is 256 KiB: in a tight loop 64 KiB to 1 MiB made no difference to the host's cost per event, and a small ring
+   spares the host's caches. Idle threads use only a short first lap of it (tape.c), so untouched memory is never
+   allocated. */
+#define SLOT_BYTES ((uint32_t)256 << 10)
+
+/* One thread's ring: the host's line and the collector's line, apart, so that neither writes what the other spins on.
+ */
+struct slot {
+  _Alignas(64) _Atomic uint32_t head; /* low half of the host address after the last complete record */
+  uint32_t base;                      /* low half of the host address of the slot's memory */
+  _Atomic uint32_t waiting;           /* the host sleeps on drained */
+  uint32_t unused;
+  _Atomic uint64_t nested;            /* calls that the allocator made inside another call */
+  _Atomic uint64_t dropped;           /* events dropped, those told by DROPPED records included */
+  _Alignas(64) _Atomic uint32_t tail; /* bytes from the slot's start up to which the collector is done */
+  _Atomic uint32_t drained;           /* futex: changes when tail has moved and the host waits */
+};
+
+struct region {
+  _Atomic uint32_t used;   /* slots 0 .. used - 1 are in use or were */
+  _Atomic uint32_t stop;   /* the collector wants no more events of this process */
+  _Atomic uint64_t orphan; /* events lost because their thread could get no slot */
+  struct slot slots[];
+};
+
+/* Bytes before the first slot's memory, and of a whole region. */
+static inline uint64_t region_header_bytes(uint32_t slots) {
+  return (sizeof(struct region) + slots * sizeof(struct slot) + 4095) & ~(uint64_t)4095;
+}
+static inline uint64_t region_bytes(uint32_t slots) {
+  return region_header_bytes(slots) + (uint64_t)slots * SLOT_BYTES;
+}
+
+/* The first region is small, as most processes have few threads and its size shows in their VmSize. */
+enum { REGION_SLOTS_FIRST = 16, REGION_SLOTS_MORE = 256, REGIONS_MAX = 260 };
+
+/* One page for all processes of a recording. */
+struct control {
+  _Alignas(64) _Atomic uint32_t tick; /* advanced about every millisecond; a thread whose tick is old stamps */
+  _Alignas(64) _Atomic uint32_t wake; /* futex: the collector sleeps on it */
+  _Atomic uint32_t sleeping;          /* 1 while it does */
+  _Atomic uint32_t alive;             /* the collector's robust futex: the kernel sets FUTEX_OWNER_DIED when it ends */
+  _Alignas(64) _Atomic uint64_t counter; /* stamps, where the cycle counter can't be used */
+};
+
+/* Meeting: the host connects to the abstract socket, sends one request, gets one reply with descriptors, and closes. */
+#define HEAPTAPE_ENV "HEAPTAPE_SOCKET" /* NAME:SECRET, SECRET hexadecimal */
+#define ATTACH_MAGIC 0x31656c7465737161u
+
+enum attach_kind { ATTACH_PROCESS = 1, ATTACH_REGION = 2 };
+
+struct attach_request {
+  uint64_t magic;
+  uint64_t secret;
+  uint32_t kind;
+  uint32_t forked; /* 1: a fork child, 0: a fresh image */
+  int32_t pid, parent_pid;
+  char allocator[64]; /* base name of the library whose malloc is called */
+};
+
+enum attach_flags { ATTACH_DROP = 1, ATTACH_STAMP_EVERY = 2, ATTACH_COUNTER = 4 };
+
+struct attach_reply {
+  uint64_t magic;
+  uint32_t refused; /* 1: record nothing */
+  uint32_t flags;
+  uint32_t slots; /* of the region that comes along as descriptor 0; descriptor 1 is the control page (ATTACH_PROCESS
+                     only) */
+  uint32_t unused;
+};
+
+#endif

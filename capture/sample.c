@@ -1,0 +1,67 @@
+#define _GNU_SOURCE
+#include "capture/sample.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int open_proc(int pid, const char *name) {
+  char path[64];
+  snprintf(path, sizeof path, "/proc/%d/%s", pid, name);
+  return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+void sampler_open(struct sampler *sampler, int pid) {
+  sampler->status_fd = open_proc(pid, "status");
+  sampler->stat_fd = open_proc(pid, "stat");
+}
+
+void sampler_close(struct sampler *sampler) {
+  if (sampler->status_fd >= 0)
+    close(sampler->status_fd);
+  if (sampler->stat_fd >= 0)
+    close(sampler->stat_fd);
+  sampler->status_fd = sampler->stat_fd = -1;
+}
+
+static bool read_text(int fd, char *text, size_t bytes) {
+  ssize_t got = fd < 0 ? -1 : pread(fd, text, bytes - 1, 0);
+  if (got <= 0)
+    return false;
+  text[got] = '\0';
+  return true;
+}
+
+/* The value of a line "\nKEY:  N kB" in bytes. */
+static uint64_t status_bytes(const char *text, const char *key) {
+  const char *line = strstr(text, key);
+  return line ? strtoull(line + strlen(key), NULL, 10) * 1024 : TRACE_SAMPLE_MISSING;
+}
+
+bool sampler_read(const struct sampler *sampler, struct trace_sample *sample) {
+  char text[4096];
+  memset(sample, 0xff, sizeof *sample);
+  if (!read_text(sampler->status_fd, text, sizeof text) || !strstr(text, "\nRssAnon:"))
+    return false; /* a zombie has no memory lines */
+  sample->rss_anon_bytes = status_bytes(text, "\nRssAnon:");
+  sample->rss_file_bytes = status_bytes(text, "\nRssFile:");
+  sample->rss_shmem_bytes = status_bytes(text, "\nRssShmem:");
+  sample->vm_size_bytes = status_bytes(text, "\nVmSize:");
+  sample->vm_hwm_bytes = status_bytes(text, "\nVmHWM:");
+  /* In stat, what follows the program's name in parentheses (which may hold anything) is field 3 and on. */
+  const char *after;
+  if (!read_text(sampler->stat_fd, text, sizeof text) || !(after = strrchr(text, ')')))
+    return true;
+  unsigned long long minor, major, user, system;
+  if (sscanf(after + 1, " %*c %*d %*d %*d %*d %*d %*u %llu %*u %llu %*u %llu %llu", &minor, &major, &user, &system) ==
+      4) {
+    uint64_t tick_ns = 1000000000u / (uint64_t)sysconf(_SC_CLK_TCK);
+    sample->minor_faults = minor;
+    sample->major_faults = major;
+    sample->user_ns = user * tick_ns;
+    sample->system_ns = system * tick_ns;
+  }
+  return true;
+}

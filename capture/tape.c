@@ -1,0 +1,420 @@
+#define _GNU_SOURCE
+#include "capture/tape.h"
+
+#include "capture/heaptape.h"
+#include "capture/real.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+__thread struct tape *tape_mine __attribute__((tls_model("initial-exec")));
+
+/* Of the thread, beside its tape: it may have none yet, or may get none. */
+static __thread struct {
+  bool being_born;
+  uint32_t paused;
+  uint32_t unborn; /* events lost because there is no tape to be had */
+} mine __attribute__((tls_model("initial-exec")));
+
+enum {
+  RECORD_BYTES = 16,
+  LAP_FIRST_BYTES = 16 << 10, /* what an idle thread costs */
+  LAP_BUSY_TICKS = 8,         /* a lap done in less is too short */
+  RESERVE_BYTES = TAPE_RESERVE * RECORD_BYTES,
+  WAIT_NS = 20000000,
+};
+
+static void wake_collector(void) {
+  struct control *control = order.control;
+  if (atomic_load_explicit(&control->sleeping, memory_order_relaxed) && atomic_exchange(&control->sleeping, 0)) {
+    atomic_fetch_add(&control->wake, 1);
+    os_futex_wake((const uint32_t *)&control->wake, 1, true);
+  }
+}
+
+static uint32_t position(const struct tape *tape) {
+  return (uint32_t)((char *)tape->cursor - tape->memory);
+}
+
+static void publish(struct tape *tape) {
+  atomic_store_explicit(&tape->slot->head, (uint32_t)(uintptr_t)tape->cursor, memory_order_release);
+}
+
+static void put_control(struct tape *tape, uint8_t op, uint64_t word) {
+  tape->cursor[0] = op;
+  tape->cursor[1] = word;
+  tape->cursor += 2;
+  publish(tape);
+}
+
+static struct process *stop_if_told(struct tape *tape) {
+  struct process *process = process_get();
+  if (process && atomic_load_explicit(&process->region[0].memory->stop, memory_order_relaxed))
+    process_stop(process, NULL);
+  else if (process && process_collector_died())
+    process_stop(process, "the collector has ended; recording stops, the program goes on");
+  if (process_is_off())
+    tape->limit = NULL;
+  return process_is_off() ? NULL : process;
+}
+
+static void begin_lap(struct tape *tape) {
+  tape->lap_tick = order_tick();
+  tape->passed_bytes += position(tape);
+}
+
+/* Moves limit on, past the lap's end if need be; false if the ring is full. to_the_brim: the reserve may be used. */
+static bool find_room(struct tape *tape, bool to_the_brim) {
+  for (;;) {
+    uint32_t at = position(tape);
+    uint32_t tail = atomic_load_explicit(&tape->slot->tail, memory_order_acquire);
+    bool ahead = tail > at; /* the collector is still in the lap before */
+    uint32_t end = ahead ? tail - RECORD_BYTES : tape->lap - RECORD_BYTES;
+    uint32_t room = end > RESERVE_BYTES ? end - RESERVE_BYTES : 0;
+    uint32_t pending = ahead ? tape->lap - tail + at : at - tail;
+    if (pending >= tape->lap / 4)
+      wake_collector();
+    if (at < room) {
+      /* Coming here again after half a lap wakes the collector in time. */
+      uint32_t milestone = at + tape->lap / 2;
+      tape->limit = (uint64_t *)(tape->memory + (milestone < room ? milestone : room));
+      return true;
+    }
+    if (!ahead) {
+      bool busy = order_tick() - tape->lap_tick < LAP_BUSY_TICKS;
+      bool can_turn = tail > 2 * RESERVE_BYTES;
+      if (tape->lap < SLOT_BYTES && (busy || !can_turn)) {
+        tape->lap *= 2;
+        tape->lap_tick = order_tick();
+        continue;
+      }
+      if (can_turn) {
+        tape->cursor[0] = RECORD_WRAP;
+        tape->cursor[1] = 0;
+        begin_lap(tape);
+        tape->cursor = (uint64_t *)tape->memory;
+        publish(tape);
+        continue;
+      }
+    }
+    tape->limit = NULL;
+    return to_the_brim && at + 4 * RECORD_BYTES <= end;
+  }
+}
+
+static void wait_for_collector(struct tape *tape) {
+  struct slot *slot = tape->slot;
+  uint32_t seen = atomic_load(&slot->drained), tail = atomic_load(&slot->tail);
+  atomic_store(&slot->waiting, 1);
+  if (tail == atomic_load(&slot->tail)) {
+    wake_collector();
+    os_futex_wait((const uint32_t *)&slot->drained, seen, WAIT_NS, true);
+  }
+}
+
+static void count_dropped(struct tape *tape, uint64_t events) {
+  tape->dropped += events;
+  atomic_fetch_add_explicit(&tape->slot->dropped, events, memory_order_relaxed);
+}
+
+/* Room for one call, waiting for it or not as the recording was told. False: none, or the recording has ended. */
+static bool reserve(struct tape *tape) {
+  bool drop = order.flags & ATTACH_DROP;
+  while (!find_room(tape, drop && tape->open)) {
+    if (!stop_if_told(tape))
+      return false;
+    if (drop) {
+      count_dropped(tape, 1);
+      return false;
+    }
+    wait_for_collector(tape);
+  }
+  if (tape->dropped) {
+    put_control(tape, RECORD_DROPPED, tape->dropped);
+    tape->dropped = 0;
+  }
+  return stop_if_told(tape) != NULL;
+}
+
+void tape_drop(struct tape *tape) {
+  if (!process_is_off())
+    count_dropped(tape, 1);
+}
+
+/* A window is 64 events that found a foreign tag. Where they were at least half of all events, stamping each event is
+   cheaper than exchanging tags; an event is one or two records, hence the 160. The trial of tags that follows each
+   period costs little, as the period grows while it keeps failing. */
+static void note_foreign(struct tape *tape) {
+  enum { WINDOW_EVENTS = 64, WINDOW_RECORDS = 160, PERIOD_FIRST = 2048, PERIOD_LAST = 65536 };
+  if (++tape->foreign < WINDOW_EVENTS)
+    return;
+  uint64_t bytes = tape->passed_bytes + position(tape);
+  bool mostly = bytes - tape->window_bytes <= WINDOW_RECORDS * RECORD_BYTES;
+  tape->window_bytes = bytes;
+  tape->foreign = 0;
+  if (!mostly) {
+    tape->each_period = PERIOD_FIRST;
+    return;
+  }
+  tape->own = TAG_NONE;
+  tape->each_left = tape->each_period;
+  if (tape->each_period < PERIOD_LAST)
+    tape->each_period *= 2;
+}
+
+static void each_is_over(struct tape *tape) {
+  tape->own = tape->tag;
+  tape->foreign = 0;
+  tape->window_bytes = tape->passed_bytes + position(tape);
+}
+
+static uint64_t stamp_of(struct tape *tape, const void *address) {
+  bool every = order.flags & ATTACH_STAMP_EVERY;
+  uint32_t tick = order_tick();
+  bool fresh = tick == tape->tick;
+  if (!address) {
+    if (fresh && !every)
+      return 0;
+    tape->tick = tick;
+    return order_stamp();
+  }
+  if (tape->own == TAG_NONE) {
+    tape->tick = tick;
+    uint64_t stamp = order_stamp_and_mark(address);
+    if (tape->tag != TAG_NONE && --tape->each_left == 0)
+      each_is_over(tape);
+    return stamp;
+  }
+  bool foreign = atomic_load_explicit(order_tag(address), memory_order_relaxed) != tape->own;
+  if (!foreign && fresh)
+    return 0;
+  tape->tick = tick;
+  uint64_t stamp = order_take(address, tape->own);
+  if (foreign)
+    note_foreign(tape);
+  return stamp;
+}
+
+/* Moves the side buffer's records to the ring; in state RECORDING. Signals are blocked, as a handler would add to it.
+ */
+static void move_side(struct tape *tape) {
+  uint64_t mask;
+  process_block_signals(&mask);
+  uint32_t count = atomic_load(&tape->side_count), moved = 0;
+  for (; moved < count; moved++) {
+    if (tape->cursor >= tape->limit && !reserve(tape))
+      break;
+    tape->cursor[0] = tape->side[moved][0];
+    tape->cursor[1] = tape->side[moved][1];
+    tape->cursor += 2;
+  }
+  publish(tape);
+  uint64_t lost = atomic_exchange(&tape->side_lost, 0);
+  for (; moved < count; moved++) {
+    uint8_t op = (uint8_t)tape->side[moved][0];
+    lost += (op & CALL_ID_MASK) < RECORD_PARAM;
+  }
+  if (lost && !process_is_off())
+    count_dropped(tape, lost);
+  atomic_store(&tape->side_count, 0);
+  process_restore_signals(&mask);
+}
+
+void tape_flush_side(struct tape *tape) {
+  int error = errno;
+  uint32_t was = tape->state;
+  tape->state = TAPE_RECORDING;
+  atomic_signal_fence(memory_order_seq_cst);
+  if (tape->slot)
+    move_side(tape);
+  tape->state = was;
+  errno = error;
+}
+
+bool tape_step_slow(struct tape *tape, const void *address, uint64_t *stamp) {
+  if (!tape->slot || process_is_off())
+    return false;
+  int error = errno;
+  bool room = reserve(tape);
+  if (room) {
+    *stamp = stamp_of(tape, address);
+    while (room && atomic_load(&tape->side_count)) {
+      /* A handler came in between: its records first. Ours is then newer than theirs, and its own stamp must be too. */
+      move_side(tape);
+      room = tape->cursor < tape->limit || reserve(tape);
+      if (*stamp)
+        *stamp = order_stamp();
+    }
+  }
+  errno = error;
+  return room;
+}
+
+void tape_side_event(struct tape *tape, uint8_t op, const void *address, uint64_t word, bool stamped,
+                     const uint64_t *param) {
+  uint64_t stamp = order_stamp_and_mark(address);
+  uint32_t need = 1 + (param != NULL) + !stamped;
+  uint32_t at = atomic_load(&tape->side_count);
+  do {
+    if (at + need > TAPE_SIDE_RECORDS) {
+      atomic_fetch_add(&tape->side_lost, 1);
+      return;
+    }
+  } while (!atomic_compare_exchange_weak(&tape->side_count, &at, at + need));
+  uint64_t(*to)[2] = &tape->side[at];
+  if (param) {
+    (*to)[0] = RECORD_PARAM;
+    (*to++)[1] = *param;
+  }
+  if (!stamped) {
+    (*to)[0] = RECORD_STAMP;
+    (*to++)[1] = stamp;
+  }
+  (*to)[0] = op | (uint64_t)(uintptr_t)address << 8;
+  (*to)[1] = stamped ? stamp : word;
+  tape->limit = NULL; /* makes the interrupted call look */
+}
+
+static bool owner_is_dead(const struct process *process, struct tape *tape, int me) {
+  int owner = atomic_load_explicit(&tape->owner, memory_order_acquire);
+  return owner == me || (syscall(SYS_tgkill, process->pid, owner, 0) != 0 && errno == ESRCH);
+}
+
+/* The tape of a dead thread among the next few, or among all. */
+static struct tape *find_dead(struct process *process, uint32_t looks, int me) {
+  for (uint32_t i = 0; i < looks && i < process->tapes; i++) {
+    process->probe = (process->probe + 1) % process->tapes;
+    struct tape *tape = process->tape[process->probe];
+    if (owner_is_dead(process, tape, me))
+      return tape;
+  }
+  return NULL;
+}
+
+static struct tape *new_tape(struct process *process) {
+  enum { POOL_BYTES = 64 << 10 };
+  if (process->tapes == TAPES_MAX || (process->slots_left == 0 && !process_add_region(process)))
+    return NULL;
+  if (process->pool_bytes < TAPE_BYTES) {
+    process->pool = process_map_wiped(POOL_BYTES);
+    process->pool_bytes = process->pool ? POOL_BYTES : 0;
+    if (!process->pool)
+      return NULL;
+  }
+  struct tape *tape = (struct tape *)process->pool;
+  process->pool += TAPE_BYTES;
+  process->pool_bytes -= TAPE_BYTES;
+
+  uint32_t last = process->regions - 1, slots = process->region[last].slots, at = slots - process->slots_left--;
+  struct region *region = process->region[last].memory;
+  tape->slot = &region->slots[at];
+  tape->memory = (char *)region + region_header_bytes(slots) + (uint64_t)at * SLOT_BYTES;
+  tape->cursor = tape->limit = (uint64_t *)tape->memory;
+  tape->lap = LAP_FIRST_BYTES;
+  tape->index = process->tapes;
+  tape->tag = tape->index < TAG_LAST ? (uint16_t)(tape->index + 1) : TAG_NONE;
+  tape->slot->base = (uint32_t)(uintptr_t)tape->memory;
+  publish(tape);
+  atomic_store_explicit(&region->used, at + 1, memory_order_release);
+  process->tape[process->tapes++] = tape;
+  return tape;
+}
+
+static void reset(struct tape *tape) {
+  tape->open = 0;
+  tape->foreign = 0;
+  tape->each_left = 0;
+  tape->each_period = 2048;
+  tape->tick = order_tick() - 1; /* so that the first step has a stamp */
+  tape->own = order.flags & ATTACH_STAMP_EVERY ? TAG_NONE : tape->tag;
+  begin_lap(tape);
+  tape->window_bytes = tape->passed_bytes + position(tape);
+}
+
+static struct tape *take_tape(struct process *process) {
+  int me = os_thread_id();
+  bool reused = true;
+  process_lock(process);
+  struct tape *tape = find_dead(process, 4, me);
+  if (!tape && process->slots_left == 0)
+    tape = find_dead(process, process->tapes, me);
+  if (!tape) {
+    reused = false;
+    tape = new_tape(process);
+  }
+  if (tape)
+    atomic_store_explicit(&tape->owner, me, memory_order_release);
+  process_unlock(process);
+  if (!tape) {
+    atomic_fetch_add(&process->region[0].memory->orphan, 1);
+    return NULL;
+  }
+  reset(tape);
+  if (reused) {
+    tape->state = TAPE_RECORDING;
+    if (atomic_load(&tape->side_count))
+      move_side(tape);
+    while (!find_room(tape, true) && stop_if_told(tape))
+      wait_for_collector(tape);
+    if (tape->dropped)
+      put_control(tape, RECORD_DROPPED, tape->dropped);
+    tape->dropped = 0;
+    put_control(tape, RECORD_THREAD, 0);
+  }
+  tape->state = TAPE_IDLE;
+  return tape;
+}
+
+/* The thread's first event, or a fork child's. */
+static struct tape *birth(void) {
+  enum { UNBORN_RETRY = 4096 };
+  if (mine.being_born || mine.paused || process_is_off())
+    return NULL;
+  if (mine.unborn && mine.unborn++ % UNBORN_RETRY) {
+    struct process *process = process_get();
+    if (process)
+      atomic_fetch_add(&process->region[0].memory->orphan, 1);
+    return NULL;
+  }
+  int error = errno;
+  uint64_t mask;
+  mine.being_born = true;
+  process_block_signals(&mask);
+  struct process *process = process_get();
+  tape_mine = process ? take_tape(process) : NULL;
+  mine.unborn = process && !tape_mine;
+  mine.being_born = false;
+  process_restore_signals(&mask);
+  errno = error;
+  return tape_mine;
+}
+
+struct tape_entry tape_enter_slow(const void *caller) {
+  struct tape *tape = tape_mine;
+  if (!tape || tape->state == TAPE_WIPED) {
+    tape = birth();
+    if (tape)
+      tape->state = TAPE_CALLING;
+    return (struct tape_entry){tape, TAPE_IDLE};
+  }
+  if (tape->state == TAPE_OFF)
+    return (struct tape_entry){NULL, 0};
+  if (real_is_allocator_code(caller)) {
+    atomic_fetch_add_explicit(&tape->slot->nested, 1, memory_order_relaxed);
+    return (struct tape_entry){NULL, 0};
+  }
+  return (struct tape_entry){tape, tape->state};
+}
+
+void heaptape_pause(void) {
+  mine.paused++;
+  if (tape_mine && tape_mine->state == TAPE_IDLE)
+    tape_mine->state = TAPE_OFF;
+}
+
+void heaptape_resume(void) {
+  if (mine.paused && --mine.paused == 0 && tape_mine && tape_mine->state == TAPE_OFF)
+    tape_mine->state = TAPE_IDLE;
+}

@@ -1,0 +1,153 @@
+/* A tape: one thread's recording state, and the few instructions of the fast path.
+
+   Not its job: which calls exist (hooks.c), meeting the collector (attach.c).
+   Invariants: a tape belongs to one live thread; its memory is wiped in a fork child, where state 0 means "not mine";
+   cursor and limit are changed only in state RECORDING, so a signal handler that finds that state keeps its records in
+   the side buffer; all records of a call are published by one store of head. Nothing here allocates, prints, changes
+   errno or may be cancelled. */
+#ifndef CAPTURE_TAPE_H
+#define CAPTURE_TAPE_H
+
+#include "capture/order.h"
+#include "trace/event.h"
+
+enum tape_state {
+  TAPE_WIPED = 0, /* a fork child's view of its parent's tape */
+  TAPE_IDLE,
+  TAPE_CALLING,   /* inside a real function */
+  TAPE_RECORDING, /* cursor is being moved */
+  TAPE_OFF,       /* paused, or the recording has ended */
+};
+
+enum {
+  TAPE_SIDE_RECORDS = 96,
+  TAPE_BYTES = 2048,
+  /* Records that always fit behind limit: the WRAP record and the ends of resizes that have begun. A call takes at
+     most 3. */
+  TAPE_RESERVE = 16,
+};
+
+struct tape {
+  uint64_t *cursor, *limit; /* next word to write; a call may begin where cursor < limit */
+  struct slot *slot;
+  volatile uint32_t state;     /* enum tape_state */
+  _Atomic uint32_t side_count; /* records in side */
+  uint32_t tick;               /* of the last stamp */
+  uint16_t own;                /* tag, or TAG_NONE while it stamps each event */
+  uint16_t tag;                /* its own for life; TAG_NONE: more threads than tags */
+
+  char *memory;      /* the slot's */
+  uint32_t lap;      /* bytes of the slot in use */
+  uint32_t lap_tick; /* tick when the lap began */
+  uint32_t paused;
+  uint32_t open;              /* resizes begun and not ended: their ends may use the reserve */
+  _Atomic uint32_t side_lost; /* events that found side full */
+  uint64_t dropped;           /* events not yet told by a DROPPED record */
+  uint64_t passed_bytes;      /* of laps completed: tells how many records lie between two events */
+  uint64_t window_bytes;      /* where the present window of foreign events began */
+  uint32_t foreign;           /* events of the window that found a foreign tag */
+  uint32_t each_left;         /* events still to be stamped each */
+  uint32_t each_period;
+  _Atomic int owner; /* kernel's thread id */
+  uint32_t index;
+  uint64_t side[TAPE_SIDE_RECORDS][2];
+};
+_Static_assert(sizeof(struct tape) <= TAPE_BYTES, "a tape outgrew its place");
+
+/* What a hook carries from before the real call to after it. tape NULL: this call is not recorded. */
+struct tape_entry {
+  struct tape *tape;
+  uint32_t was; /* the state to go back to */
+};
+
+extern __thread struct tape *tape_mine __attribute__((tls_model("initial-exec")));
+
+/* The rest of the functions below, for the cases that are not the common one. */
+struct tape_entry tape_enter_slow(const void *caller);
+bool tape_step_slow(struct tape *tape, const void *address, uint64_t *stamp);
+void tape_flush_side(struct tape *tape);
+void tape_side_event(struct tape *tape, uint8_t op, const void *address, uint64_t word, bool stamped,
+                     const uint64_t *param);
+
+/* A hook begins. caller: its return address. */
+static inline struct tape_entry tape_enter(const void *caller) {
+  struct tape *tape = tape_mine;
+  if (__builtin_expect(!tape || tape->state != TAPE_IDLE, 0))
+    return tape_enter_slow(caller);
+  tape->state = TAPE_CALLING;
+  return (struct tape_entry){tape, TAPE_IDLE};
+}
+
+/* ... and ends. */
+static inline void tape_leave(struct tape_entry in) {
+  in.tape->state = in.was;
+  atomic_signal_fence(memory_order_seq_cst);
+  if (__builtin_expect(
+          atomic_load_explicit(&in.tape->side_count, memory_order_relaxed) != 0 && in.was != TAPE_RECORDING, 0))
+    tape_flush_side(in.tape);
+}
+
+/* Makes room for a call's records and orders the step at address (NULL: a step without an object). False: the event is
+   dropped (and counted). *stamp: 0 = inherits. The tag is looked at before the limit: a handler that comes in between
+   lowers the limit, and its records go first. */
+static inline bool tape_step(struct tape *tape, const void *address, uint64_t *stamp) {
+  if (__builtin_expect(address && tape->tick == order_tick() &&
+                           atomic_load_explicit(order_tag(address), memory_order_relaxed) == tape->own,
+                       1)) {
+    atomic_signal_fence(memory_order_seq_cst);
+    if (__builtin_expect(*(uint64_t *volatile *)&tape->cursor < *(uint64_t *volatile *)&tape->limit, 1)) {
+      *stamp = 0;
+      return true;
+    }
+  }
+  return tape_step_slow(tape, address, stamp);
+}
+
+/* Writes one event (or BEGIN) and publishes it. stamped: word is the stamp (0 = none) and stamp is not used. */
+static inline void tape_put(struct tape *tape, uint8_t op, const void *address, uint64_t word, uint64_t stamp,
+                            const uint64_t *param) {
+  uint64_t *to = tape->cursor;
+  if (param) {
+    to[0] = RECORD_PARAM;
+    to[1] = *param;
+    to += 2;
+  }
+  if (__builtin_expect(stamp != 0, 0)) {
+    to[0] = RECORD_STAMP;
+    to[1] = stamp;
+    to += 2;
+  }
+  to[0] = op | (uint64_t)(uintptr_t)address << 8;
+  to[1] = word;
+  to += 2;
+  tape->cursor = to;
+  atomic_store_explicit(&tape->slot->head, (uint32_t)(uintptr_t)to, memory_order_release);
+}
+
+/* Records a step: a release or touch before the real call, an acquire after it. word: the size, or with stamped set,
+   unused: the record's word 1 carries the stamp. Leaves the tape in state RECORDING; the caller sets the next one.
+   False: dropped. */
+static inline bool tape_record(struct tape_entry in, uint8_t op, const void *address, uint64_t word, bool stamped,
+                               const uint64_t *param) {
+  struct tape *tape = in.tape;
+  if (__builtin_expect(in.was == TAPE_RECORDING, 0)) {
+    tape_side_event(tape, op, address, word, stamped, param);
+    return true;
+  }
+  tape->state = TAPE_RECORDING;
+  atomic_signal_fence(memory_order_seq_cst);
+  uint64_t stamp;
+  if (!tape_step(tape, address, &stamp))
+    return false;
+  if (stamped)
+    tape_put(tape, op, address, stamp, 0, param);
+  else
+    tape_put(tape, op, address, word, stamp, param);
+  atomic_signal_fence(memory_order_seq_cst);
+  return true;
+}
+
+/* Counts an event that is not recorded because its begin was not. */
+void tape_drop(struct tape *tape);
+
+#endif
