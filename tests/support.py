@@ -1,0 +1,83 @@
+"""What tests and benchmarks share: where things are built, and running heaptape's programs."""
+
+import json
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+OUT = Path(os.environ.get("HEAPTAPE_OUT", REPOSITORY / "out")).resolve()
+RECORD = OUT / "libexec" / "heaptape-record"
+CONVERT = OUT / "libexec" / "heaptape-convert"
+REPLAY = OUT / "libexec" / "heaptape-replay"
+HEAPTAPE = OUT / "bin" / "heaptape"
+TIMEOUT_S = 120
+
+
+@dataclass
+class Result:
+    """Of one run of a program: exit status (negative: the signal), what it wrote."""
+
+    status: int
+    stdout: str
+    stderr: str
+
+
+def run(*command: str | Path, env: dict[str, str] | None = None, timeout_s: float = TIMEOUT_S) -> Result:
+    """Runs a program to its end. env is added to the present environment."""
+    done = subprocess.run(
+        [str(word) for word in command],
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=timeout_s,
+        env={**os.environ, **(env or {})},
+        stdin=subprocess.DEVNULL,
+    )
+    return Result(done.returncode, done.stdout, done.stderr)
+
+
+def succeed(*command: str | Path, env: dict[str, str] | None = None, timeout_s: float = TIMEOUT_S) -> Result:
+    """Runs a program that must exit with 0."""
+    result = run(*command, env=env, timeout_s=timeout_s)
+    assert result.status == 0, f"{command} exited with {result.status}: {result.stderr}"
+    return result
+
+
+def workload(name: str) -> Path:
+    """A synthetic program of workloads/synthetic/."""
+    return OUT / "workloads" / name
+
+
+def record(tape: Path, *command: str | Path, options: tuple[str, ...] = (), env: dict[str, str] | None = None) -> Result:
+    """Records a program that must exit with 0."""
+    return succeed(RECORD, "-o", tape, *options, "--", *command, env=env)
+
+
+def check(path: Path) -> dict[str, Any]:
+    """What `check --json` says of a trace or workload, whether legal or not."""
+    result = run(CONVERT, "check", path, "--json")
+    assert result.status in (0, 1), result.stderr
+    assert result.stdout, result.stderr
+    return json.loads(result.stdout)
+
+
+def info(path: Path) -> dict[str, Any]:
+    """What `info --json` says of a trace."""
+    return json.loads(succeed(CONVERT, "info", path, "--json").stdout)
+
+
+def assert_clean(tape: Path) -> dict[str, Any]:
+    """The trace's history is legal as it stands: nothing repaired, unseen, dropped or missing. Gives the witness."""
+    witness = check(tape)
+    assert witness["ok"], (tape.name, witness)
+    assert witness["inversions_repaired"] == 0, (tape.name, witness)
+    assert witness["unseen_frees"] == 0, (tape.name, witness)
+    assert witness["double_frees"] == 0, (tape.name, witness)
+    about = info(tape)
+    assert about["dropped"] == 0, (tape.name, about)
+    assert not about["truncated"], (tape.name, about)
+    assert about["events"] == witness["events"]
+    return witness
