@@ -208,7 +208,7 @@ int dump_trace(struct trace_reader *reader, enum dump_format format, uint32_t th
     put_text(&printer, CSV_HEADER);
   }
   trace_info_free(&info);
-  if (merge_open(&merge, reader, thread, error) != 0)
+  if (merge_open(&merge, reader, thread, NULL, error) != 0)
     return -1;
   int result = dump_steps(&printer, merge, format, out_name, error);
   merge_close(merge);

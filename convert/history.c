@@ -320,7 +320,7 @@ static int history_init(struct history *history, const struct trace_info *info) 
     return trace_error_set(history->error, trace_reader_path(history->reader), "out of memory");
   for (uint32_t i = 0; i < threads; i++)
     history->limbo[i] = SLOTS_NONE;
-  return merge_open(&history->merge, history->reader, MERGE_ALL_THREADS, history->error);
+  return merge_open(&history->merge, history->reader, MERGE_ALL_THREADS, &history->map, history->error);
 }
 
 int history_run(struct trace_reader *reader, const struct history_options *options,

@@ -2,12 +2,14 @@
    lets its user take a thread out for a while and put it back (convert/history.h repairs inversions that way).
 
    Not its job: whether the order is legal.
-   Invariants: steps of a thread come in file order; among the threads that are in, the lowest stamp comes first. Memory
-   is one open block per thread that has begun and not ended. A tournament tree of winners, not of losers: a loser tree
-   can only replay the leaf that won last, and threads that come back are other leaves. Not thread-safe. */
+   Invariants: steps of a thread come in file order; among the threads that are in, the lowest stamp comes first, among
+   equal ones the lowest thread. Memory is one open block per thread that has begun and not ended. A tournament tree of
+   winners, not of losers: a loser tree can only replay the leaf that won last, and threads that come back are other
+   leaves. Not thread-safe. */
 #ifndef CONVERT_MERGE_H
 #define CONVERT_MERGE_H
 
+#include "convert/address_map.h"
 #include "trace/trace_read.h"
 
 struct merge;
@@ -19,9 +21,11 @@ struct merge_step {
   bool acquires; /* this step hands out the object: an event's acquire step, or the only step of an acquiring event */
 };
 
-/* error must outlive the merge. Returns 0 or -1. thread: the only one to read, or MERGE_ALL_THREADS. */
+/* error must outlive the merge. Returns 0 or -1. thread: the only one to read, or MERGE_ALL_THREADS. map: where the
+   addresses will be looked up (the merge brings its entries into the cache in time; it changes nothing), or NULL. */
 #define MERGE_ALL_THREADS UINT32_MAX
-int merge_open(struct merge **out, struct trace_reader *reader, uint32_t thread, struct trace_error *error);
+int merge_open(struct merge **out, struct trace_reader *reader, uint32_t thread, const struct address_map *map,
+               struct trace_error *error);
 void merge_close(struct merge *merge);
 
 /* The next step, without passing it. 1, 0 if every thread has ended or is parked, -1 on error. */

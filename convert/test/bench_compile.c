@@ -1,5 +1,6 @@
-/* Rates of compile, check and info's pass, and compile's peak memory, on a synthetic trace: threads with a set of live objects each,
-   random victims, sizes of a skewed distribution, addresses from a per-size free list, a part of the frees remote.
+/* Rates of compile, check and info's pass, and compile's peak memory, on a synthetic trace: threads with a set of live
+   objects each, random victims, sizes of a skewed distribution, addresses from a per-size free list, a part of the
+   frees remote.
 
    bench_compile [EVENTS [THREADS [LIVE_OBJECTS]]], default 20,000,000, 4 and 200,000. Prints one line per figure. */
 #include "convert/compile.h"
@@ -49,7 +50,8 @@ static struct trace_event allocate(struct generator *generator, struct object *o
     object->address = generator->next_address;
     generator->next_address += 16 * (class + 2);
   }
-  return (struct trace_event){.acquired = object->address, .size_bytes = 16 * class + 8 + generator->random % 16, .call = CALL_malloc};
+  return (struct trace_event){
+      .acquired = object->address, .size_bytes = 16 * class + 8 + generator->random % 16, .call = CALL_malloc};
 }
 
 static struct trace_event release(struct generator *generator, const struct object *object) {
@@ -57,21 +59,27 @@ static struct trace_event release(struct generator *generator, const struct obje
   return (struct trace_event){.released = object->address, .call = CALL_free};
 }
 
-static int generate(const char *path, uint64_t events, uint32_t threads, uint64_t live_limit, struct trace_error *error) {
+static int generate(const char *path, uint64_t events, uint32_t threads, uint64_t live_limit,
+                    struct trace_error *error) {
   struct generator generator = {.random = 88172645463325252u, .next_address = 0x555500000000};
   struct trace_writer *writer;
   generator.live = malloc(live_limit * sizeof *generator.live);
   for (int i = 0; i < SIZE_CLASSES; i++)
     generator.free_lists[i] = malloc(live_limit * sizeof **generator.free_lists);
-  if (trace_writer_open(&writer, path, "{\"clock\": {\"kind\": \"tsc\", \"hz\": 2e9, \"origin_stamp\": 1}, \"order\": \"tags\"}", NULL, error) != 0)
+  if (trace_writer_open(&writer, path,
+                        "{\"clock\": {\"kind\": \"tsc\", \"hz\": 2e9, \"origin_stamp\": 1}, \"order\": \"tags\"}", NULL,
+                        error) != 0)
     return -1;
   for (uint64_t i = 0, stamp = 1; i < events; i++, stamp += 50) {
     uint32_t thread = (uint32_t)(i < threads ? i : next_random(&generator) % (1024 * threads) / 1024);
     struct trace_event event;
-    bool frees = generator.live_count == live_limit || (generator.live_count && i >= threads && next_random(&generator) % 1000 < 480);
+    bool frees = generator.live_count == live_limit ||
+                 (generator.live_count && i >= threads && next_random(&generator) % 1000 < 480);
     if (frees) {
-      uint64_t victim = next_random(&generator) % 8 ? generator.live_count - 1 - next_random(&generator) % (generator.live_count < 64 ? generator.live_count : 64)
-                                                    : next_random(&generator) % generator.live_count;
+      uint64_t victim = next_random(&generator) % 8
+                            ? generator.live_count - 1 -
+                                  next_random(&generator) % (generator.live_count < 64 ? generator.live_count : 64)
+                            : next_random(&generator) % generator.live_count;
       event = release(&generator, &generator.live[victim]);
       generator.live[victim] = generator.live[--generator.live_count];
     } else {
@@ -90,7 +98,8 @@ static int generate(const char *path, uint64_t events, uint32_t threads, uint64_
 
 static void report(const char *what, uint64_t events, uint64_t began_ns) {
   double seconds = (double)(os_monotonic_ns() - began_ns) / 1e9;
-  printf("%s: %.1f million events/s (%.1f ns per event)\n", what, (double)events / seconds / 1e6, seconds * 1e9 / (double)events);
+  printf("%s: %.1f million events/s (%.1f ns per event)\n", what, (double)events / seconds / 1e6,
+         seconds * 1e9 / (double)events);
 }
 
 int main(int argc, char **argv) {
@@ -103,13 +112,15 @@ int main(int argc, char **argv) {
   struct trace_reader *reader = NULL;
   struct witness witness;
   struct history_options options = {.horizon_ns = -1};
-  if (tape_fd < 0 || work_fd < 0 || generate(tape, events, threads, live, &error) != 0 || trace_reader_open(&reader, tape, &error) != 0) {
+  if (tape_fd < 0 || work_fd < 0 || generate(tape, events, threads, live, &error) != 0 ||
+      trace_reader_open(&reader, tape, &error) != 0) {
     fprintf(stderr, "bench_compile: %s\n", error.text);
     return 1;
   }
   struct stat status;
   fstat(tape_fd, &status);
-  printf("trace: %" PRIu64 " events, %" PRIu32 " threads, %.2f bytes per event\n", events, threads, (double)status.st_size / (double)events);
+  printf("trace: %" PRIu64 " events, %" PRIu32 " threads, %.2f bytes per event\n", events, threads,
+         (double)status.st_size / (double)events);
   struct rusage usage;
   getrusage(RUSAGE_SELF, &usage);
   long before_kib = usage.ru_maxrss;
@@ -132,8 +143,8 @@ int main(int argc, char **argv) {
     result = compile_trace(reader, work, &options, &witness, &error);
   report("compile", events, began_ns);
   getrusage(RUSAGE_SELF, &usage);
-  printf("peak live objects: %" PRIu64 ", ok: %d, peak RSS: %ld MiB (before: %ld)\n", witness.peak_live_objects, witness_ok(&witness),
-         usage.ru_maxrss / 1024, before_kib / 1024);
+  printf("peak live objects: %" PRIu64 ", ok: %d, peak RSS: %ld MiB (before: %ld)\n", witness.peak_live_objects,
+         witness_ok(&witness), usage.ru_maxrss / 1024, before_kib / 1024);
   fstat(work_fd, &status);
   printf("workload: %.2f bytes per op\n", (double)status.st_size / (double)witness.ops);
   unlink(tape);

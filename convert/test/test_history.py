@@ -1,0 +1,178 @@
+"""check and compile agree with the model of history_model.py on random histories, and dump gives back what went in."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from convert.test.history_maker import damage, jitter, legal
+from convert.test.history_model import COUNTED, Event, Op, judge, text
+from convert.test.workload_ops import NO_SLOT, ops_of
+from tests.support import CONVERT, REPOSITORY, run, succeed
+
+PROPERTY = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+SHAPES = {
+    "seed": st.integers(0, 1 << 32),
+    "threads": st.integers(1, 6),
+    "steps": st.integers(1, 120),
+    "addresses": st.integers(1, 12),
+}
+
+
+def call_ids() -> dict[str, int]:
+    table = (REPOSITORY / "trace" / "calls.def").read_text()
+    return {ident: int(number) for number, ident in re.findall(r"^CALL\((\d+), (\w+),", table, re.M)}
+
+
+CALL_IDS = call_ids()
+
+
+def used_threads(events: list[Event], threads: int) -> tuple[list[Event], int]:
+    """Thread numbers made dense, as a trace has them."""
+    used = sorted({e.thread for e in events})
+    return [Event(**{**vars(e), "thread": used.index(e.thread)}) for e in events], len(used)
+
+
+def import_text(folder: Path, lines: str) -> Path:
+    source, tape = folder / "history.txt", folder / "history.tape"
+    source.write_text("# heaptape-text 1\n" + lines)
+    succeed(CONVERT, "convert", source, tape)
+    return tape
+
+
+def check(tape: Path, horizon_ns: int) -> dict[str, int]:
+    result = run(CONVERT, "check", tape, "--json", "--horizon", str(horizon_ns))
+    witness = json.loads(result.stdout)
+    assert result.status == (0 if witness["ok"] else 1)
+    return witness
+
+
+def as_compiled(ops: list[Op]) -> list[tuple]:
+    """Ops as a workload has them: threads and objects numbered in the order of their first appearance."""
+    threads: dict[int, int] = {}
+    objects: dict[int, int] = {}
+    rows = []
+    for op in ops:
+        call = CALL_IDS[op.call] | (0x40 if op.null_in else 0) | (0x80 if op.null_out else 0)
+        thread = threads.setdefault(op.thread, len(threads))
+        obj = None if op.obj is None else objects.setdefault(op.obj, len(objects))
+        param = op.param if op.call in COUNTED or op.call == "posix_memalign" else None
+        rows.append((thread, call, obj, op.size, param))
+    return rows
+
+
+def compiled(work: Path) -> list[tuple]:
+    objects_in: dict[int, int] = {}
+    born = 0
+    with_param = {CALL_IDS[name] for name in [*COUNTED, "posix_memalign"]}
+    rows = []
+    for op in ops_of(work):
+        call = op.call & 0x3F
+        releases = call in {CALL_IDS[n] for n in ("free", "free_sized", "delete_sized")} or (op.call & 0x80)
+        param = (1 if op.param is None else op.param) if call in with_param else None
+        obj = None
+        if op.slot != NO_SLOT:
+            if op.slot not in objects_in:
+                objects_in[op.slot], born = born, born + 1
+            obj = objects_in[op.slot]
+            if releases:
+                del objects_in[op.slot]
+        rows.append((op.thread, op.call, obj, op.size, param))
+    return rows
+
+
+def compare_with_model(folder: Path, events: list[Event], threads: int, horizon_ns: int) -> dict[str, int]:
+    events, threads = used_threads(events, threads)
+    tape = import_text(folder, text(events, threads))
+    expected, ops = judge(events, threads, horizon_ns)
+    witness = check(tape, horizon_ns)
+    assert {key: witness[key] for key in expected} == expected
+    work = folder / "history.work"
+    succeed(CONVERT, "compile", tape, "-o", work, "--horizon", str(horizon_ns))
+    assert compiled(work) == as_compiled(ops)
+    succeed(CONVERT, "check", work)
+    return expected
+
+
+@PROPERTY
+@given(**SHAPES)
+def test_legal_history_is_proven_legal(tmp_path, seed, threads, steps, addresses):
+    events = legal(seed, threads, steps, addresses)
+    expected = compare_with_model(tmp_path, events, threads, 10_000_000)
+    for key in ("unseen_frees", "double_frees", "unseen_touches", "overlapping_acquires", "inversions_repaired"):
+        assert expected[key] == 0, key
+
+
+@PROPERTY
+@given(**SHAPES, most_ns=st.integers(1, 60), horizon_ns=st.sampled_from([0, 3, 20, 1000]))
+def test_inversions_are_repaired_as_the_model_does(tmp_path, seed, threads, steps, addresses, most_ns, horizon_ns):
+    events = jitter(seed, legal(seed, threads, steps, addresses), most_ns)
+    compare_with_model(tmp_path, events, threads, horizon_ns)
+
+
+@PROPERTY
+@given(
+    **SHAPES,
+    most_ns=st.integers(0, 20),
+    horizon_ns=st.sampled_from([0, 5, 1000]),
+    lost=st.floats(0, 0.4),
+    repeated=st.floats(0, 0.3),
+)
+def test_lost_and_repeated_events_are_counted_as_the_model_does(
+    tmp_path, seed, threads, steps, addresses, most_ns, horizon_ns, lost, repeated
+):
+    events = jitter(seed + 1, damage(seed, legal(seed, threads, steps, addresses), lost, repeated), most_ns)
+    compare_with_model(tmp_path, events, threads, horizon_ns)
+
+
+@PROPERTY
+@given(**SHAPES)
+def test_dump_gives_back_the_text(tmp_path, seed, threads, steps, addresses):
+    events, threads = used_threads(legal(seed, threads, steps, addresses), threads)
+    tape = import_text(tmp_path, text(events, threads))
+    for thread in range(threads):
+        lines = succeed(CONVERT, "dump", tape, "--thread", str(thread)).stdout.splitlines()
+        assert lines[1:] == [e.line() for e in events if e.thread == thread]
+    merged = succeed(CONVERT, "dump", tape).stdout.splitlines()[1:]
+    assert sorted(merged) == sorted(e.line() for e in events)
+
+
+@pytest.mark.parametrize("depth", [1, 2, 5, 50])
+def test_inversion_of_any_depth_is_repaired(tmp_path, depth):
+    """A free stamped after `depth` reuses of its address by other threads, each of which was freed in time."""
+    lines = ["10 0 malloc(8) = 0x1000", "1000 0 free(0x1000)"]
+    lines += [f"{20 + i} {i + 1} malloc(8) = 0x1000\n{500 + i} {i + 1} free(0x1000)" for i in range(depth)]
+    witness = check(import_text(tmp_path, "\n".join(lines) + "\n"), 10_000_000)
+    assert witness["ok"]
+    assert witness["inversions_repaired"] >= depth
+    assert witness["max_inversion_depth"] >= depth
+
+
+def test_free_of_unseen_pointer_is_counted(tmp_path):
+    witness = check(import_text(tmp_path, "1 0 free(0x1000)\n"), 0)
+    assert (witness["unseen_frees"], witness["double_frees"], witness["ok"]) == (1, 0, False)
+
+
+def test_free_of_unseen_pointer_is_explained_by_a_late_start(tmp_path):
+    source, tape = tmp_path / "late.txt", tmp_path / "late.tape"
+    source.write_text("# heaptape-text 1 clock=nanoseconds start=unseen\n1 0 free(0x1000)\n")
+    succeed(CONVERT, "convert", source, tape)
+    witness = check(tape, 0)
+    assert (witness["unseen_frees"], witness["ok"]) == (1, True)
+
+
+def test_double_free_is_told_from_an_unseen_one(tmp_path):
+    witness = check(import_text(tmp_path, "1 0 malloc(8) = 0x1000\n2 0 free(0x1000)\n3 0 free(0x1000)\n"), 0)
+    assert (witness["unseen_frees"], witness["double_frees"], witness["ok"]) == (0, 1, False)
+
+
+def test_release_and_acquire_of_a_realloc_are_two_steps(tmp_path):
+    """Another thread gets the old address while the realloc is still under way."""
+    lines = "1 0 malloc(8) = 0x1000\n10+10 0 realloc(0x1000, 99) = 0x2000\n30 0 free(0x2000)\n"
+    lines += "15 1 malloc(8) = 0x1000\n16 1 free(0x1000)\n"
+    witness = check(import_text(tmp_path, lines), 0)
+    assert witness["ok"]
+    assert (witness["inversions_repaired"], witness["live_at_end"], witness["peak_live_objects"]) == (0, 0, 2)
