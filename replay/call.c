@@ -1,0 +1,127 @@
+#include "replay/call.h"
+
+#include "replay/null_allocator.h"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+struct allocator allocator;
+struct call_plan call_plans[256];
+
+/* Weak references, not dlsym: a failing dlsym calls malloc for its message, inside the allocator under test. */
+#define ENTRY_POINTER(ident, symbol, types, arguments, folds_to)                                                       \
+  extern void *process_##ident types __asm__(symbol) __attribute__((weak));
+#define ENTRY_NOTHING(ident, symbol, types, arguments, folds_to)                                                       \
+  extern void process_##ident types __asm__(symbol) __attribute__((weak));
+#define ENTRY_OUT(ident, symbol, types, arguments, folds_to)                                                           \
+  extern int process_##ident types __asm__(symbol) __attribute__((weak));
+#include "replay/entry.def"
+#undef ENTRY_POINTER
+#undef ENTRY_NOTHING
+#undef ENTRY_OUT
+
+static const uint8_t folds_to[CALL_LIMIT] = {
+#define ENTRY_POINTER(ident, symbol, types, arguments, plainer) [CALL_##ident] = CALL_##plainer,
+#define ENTRY_NOTHING ENTRY_POINTER
+#define ENTRY_OUT ENTRY_POINTER
+#include "replay/entry.def"
+#undef ENTRY_POINTER
+#undef ENTRY_NOTHING
+#undef ENTRY_OUT
+};
+
+static void *object_of(void *function) {
+  Dl_info about;
+  return function && dladdr(function, &about) ? about.dli_fbase : NULL;
+}
+
+static void no_usable_size(void *pointer) {
+  (void)pointer;
+}
+
+static bool entry_present(int id) {
+  switch (id) {
+#define ENTRY_POINTER(ident, symbol, types, arguments, folds_to)                                                       \
+  case CALL_##ident:                                                                                                   \
+    return allocator.ident != NULL;
+#define ENTRY_NOTHING ENTRY_POINTER
+#define ENTRY_OUT ENTRY_POINTER
+#include "replay/entry.def"
+#undef ENTRY_POINTER
+#undef ENTRY_NOTHING
+#undef ENTRY_OUT
+  default:
+    return false;
+  }
+}
+
+static struct call_plan plan_for(unsigned byte) {
+  struct call_plan plan = {.entry = byte & CALL_ID_MASK};
+  const struct call_info *info = &call_table[plan.entry];
+  bool takes = info->released != NOTHING && !(byte & CALL_NULL_IN);
+  bool acquires = info->acquires && !(byte & CALL_NULL_OUT);
+  /* An op that gave no object is only in a workload where it freed: a realloc to size 0. */
+  if (!trace_call_is_legal((uint8_t)byte) || ((byte & CALL_NULL_OUT) && !takes)) {
+    plan.traits = CALL_UNUSUAL | CALL_ILLEGAL;
+    return plan;
+  }
+  plan.traits =
+      (uint8_t)((takes ? CALL_TAKES : 0) | (acquires ? CALL_ACQUIRES : 0) |
+                (takes && info->released == RELEASES ? CALL_RELEASES : 0) | (info->param == COUNT ? CALL_COUNTED : 0) |
+                (!takes && !acquires ? CALL_UNUSUAL | CALL_SLOTLESS : 0));
+  for (int step = 0; step < 4 && !entry_present(plan.entry); step++) {
+    plan.entry = folds_to[plan.entry];
+    plan.traits |= CALL_UNUSUAL | CALL_FOLDED;
+  }
+  return plan;
+}
+
+static void make_plans(void) {
+  for (unsigned byte = 0; byte < 256; byte++)
+    call_plans[byte] = plan_for(byte);
+}
+
+void call_setup_process(void) {
+#define ENTRY_POINTER(ident, symbol, types, arguments, folds_to) allocator.ident = process_##ident;
+#define ENTRY_NOTHING ENTRY_POINTER
+#define ENTRY_OUT ENTRY_POINTER
+#include "replay/entry.def"
+#undef ENTRY_POINTER
+#undef ENTRY_NOTHING
+#undef ENTRY_OUT
+  /* Where another library provides malloc, an entry point that only libc has belongs to another heap: its objects must
+     not meet that library's free. */
+  void *libc = object_of((void *)getpid);
+  if (libc != object_of((void *)allocator.malloc)) {
+#define ENTRY_POINTER(ident, symbol, types, arguments, plainer)                                                        \
+  if (CALL_##ident != CALL_##plainer && object_of((void *)allocator.ident) == libc)                                    \
+    allocator.ident = NULL;
+#define ENTRY_NOTHING ENTRY_POINTER
+#define ENTRY_OUT ENTRY_POINTER
+#include "replay/entry.def"
+#undef ENTRY_POINTER
+#undef ENTRY_NOTHING
+#undef ENTRY_OUT
+    if (object_of((void *)allocator.malloc_usable_size) == libc)
+      allocator.malloc_usable_size = NULL;
+  }
+  if (!allocator.malloc_usable_size)
+    allocator.malloc_usable_size = no_usable_size;
+  make_plans();
+}
+
+int call_setup_null(void) {
+  if (null_allocator_setup() != 0)
+    return -1;
+  allocator = (struct allocator){
+      .malloc = null_malloc,
+      .free = null_free,
+      .calloc = null_calloc,
+      .realloc = null_realloc,
+      .posix_memalign = null_posix_memalign,
+      .memalign = null_memalign,
+      .malloc_usable_size = null_free,
+  };
+  make_plans();
+  return 0;
+}

@@ -1,0 +1,180 @@
+#include "replay/engine.h"
+
+#include "replay/call.h"
+#include "replay/counter.h"
+#include "replay/faults.h"
+#include "replay/gate.h"
+#include "replay/loop.h"
+#include "replay/memory.h"
+#include "replay/order.h"
+#include "replay/preload.h"
+#include "replay/threads.h"
+#include "trace/os.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct engine engine;
+
+/* The thread of the workload that runs here, plus 1, for whoever asks what died. */
+static __thread uint32_t running_thread;
+
+static loop_body *stream_loop;
+
+void engine_fail(const uint64_t *word, const char *format, ...) {
+  struct replay_result *result = engine.result;
+  char what[256];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(what, sizeof what, format, arguments);
+  va_end(arguments);
+  uint32_t nobody = 0;
+  if (!atomic_compare_exchange_strong(&result->failed, &nobody, 1))
+    for (;;)
+      pause(); /* another thread is about to end the process */
+  if (word)
+    trace_error_at(&result->error, result->setup.path, (uint64_t)((const uint8_t *)word - engine.map.bytes), "%s",
+                   what);
+  else
+    trace_error_set(&result->error, result->setup.path, "%s", what);
+  atomic_store(&result->failed, 2);
+  _exit(1);
+}
+
+/* Notes which thread it was; the signal then takes its course, as the handler is gone (SA_RESETHAND) and the
+   instruction is run again or abort() raises it again. */
+static void on_fatal_signal(int number, siginfo_t *about, void *context) {
+  (void)context;
+  uint64_t address = (uint64_t)(uintptr_t)about->si_addr;
+  struct replay_result *result = engine.result;
+  if (number == SIGBUS && address >= result->file_first && address < result->file_last)
+    engine_fail(NULL, "was cut short while it was being replayed");
+  uint32_t nobody = 0;
+  atomic_compare_exchange_strong(&result->died_thread, &nobody, running_thread);
+}
+
+static void watch_for_fatal_signals(void) {
+  struct sigaction action = {.sa_sigaction = on_fatal_signal, .sa_flags = SA_SIGINFO | SA_RESETHAND};
+  static const int numbers[] = {SIGSEGV, SIGBUS, SIGABRT, SIGILL, SIGFPE, SIGTRAP};
+  for (size_t index = 0; index < sizeof numbers / sizeof *numbers; index++)
+    sigaction(numbers[index], &action, NULL);
+}
+
+static struct replay_result *map_result(int fd) {
+  struct stat about;
+  if (fstat(fd, &about) != 0)
+    return NULL;
+  void *memory = mmap(NULL, (size_t)about.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  return memory == MAP_FAILED ? NULL : memory;
+}
+
+static void map_objects(void) {
+  uint64_t bytes = (engine.map.header.slots + 1ull) * sizeof *engine.objects;
+  engine.objects = os_map(bytes, true);
+  if (!engine.objects)
+    engine_fail(NULL, "no memory for %u slots: %s", engine.map.header.slots, strerror(errno));
+  /* Huge OS pages where the kernel allows them for shared memory: a random slot costs a TLB miss otherwise. */
+  madvise(engine.objects, bytes, MADV_HUGEPAGE);
+  memset(engine.objects, 0, bytes);
+}
+
+static void run_thread(struct replay_thread *self) {
+  running_thread = self->number + 1;
+  stream_loop(self);
+  running_thread = 0;
+}
+
+static void set_up(void) {
+  const struct replay_setup *setup = &engine.result->setup;
+  if (engine.map.header.threads > engine.result->thread_count)
+    engine_fail(NULL, "changed before it was replayed");
+  engine.op_limit = setup->op_limit ? setup->op_limit : UINT64_MAX;
+  engine.completed = engine.result->completed;
+  engine.map.prefault_exactly = setup->pass == PASS_MEMORY;
+  stream_loop = loop_for(setup->pass, setup->order);
+  map_objects();
+  long processors = sysconf(_SC_NPROCESSORS_ONLN);
+  bool crowded = engine.map.header.threads > processors;
+  gate_setup(crowded ? CROWDED_SPINS : SPINS);
+  if (threads_setup(run_thread) != 0 || order_setup(setup->order, setup->window) != 0)
+    engine_fail(NULL, "no memory for %u threads: %s", engine.map.header.threads, strerror(errno));
+  if (memory_setup(engine.result, setup->pass == PASS_MEMORY) != 0)
+    engine_fail(NULL, "/proc/self/status: %s", strerror(errno));
+  if (setup->null_allocator ? call_setup_null() != 0 : (call_setup_process(), false))
+    engine_fail(NULL, "no address space for the null allocator: %s", strerror(errno));
+}
+
+static void add_worker(const struct worker *worker) {
+  struct replay_result *result = engine.result;
+  result->ops += worker->ops;
+  result->skipped += worker->skipped;
+  result->failed_calls += worker->failed_calls;
+  result->waits += worker->waits;
+  result->wait_cycles += worker->wait_cycles;
+  result->cpu_ns += worker->cpu_ns;
+  result->page_faults -= worker->engine_faults;
+  for (int id = 0; id < CALL_LIMIT; id++) {
+    result->folded[id] += worker->folded[id];
+    if (result->setup.pass != PASS_TIME || worker->calls[id].count == 0)
+      continue;
+    struct replay_call *call = &result->calls[id];
+    call->count += worker->calls[id].count;
+    call->cycles_total += worker->calls[id].cycles_total;
+    if (worker->calls[id].cycles_max > call->cycles_max)
+      call->cycles_max = worker->calls[id].cycles_max;
+    histogram_merge(&call->histogram, &worker->calls[id].histogram);
+  }
+}
+
+static void replay(void) {
+  struct replay_result *result = engine.result;
+  bool sampling = result->setup.pass == PASS_MEMORY;
+  if (sampling)
+    memory_begin();
+  uint64_t faults = faults_of_process();
+  uint64_t begin_ns = os_monotonic_ns();
+  atomic_store(&result->phase, PHASE_REPLAY);
+  threads_run_all();
+  atomic_store(&result->phase, PHASE_DONE);
+  result->wall_ns = os_monotonic_ns() - begin_ns;
+  result->page_faults = faults_of_process() - faults;
+  if (sampling)
+    memory_end();
+  memory_read(&result->rss_anon_end_bytes, &result->vm_size_end_bytes);
+  threads_visit_workers(add_worker);
+}
+
+int engine_main(int result_fd, int workload_fd) {
+  engine.result = map_result(result_fd);
+  if (!engine.result)
+    return 1;
+  struct replay_result *result = engine.result;
+  result->brk_at_setup = (uint64_t)(uintptr_t)sbrk(0);
+  atomic_store(&result->phase, PHASE_SETUP);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  preload_report(result);
+  watch_for_fatal_signals();
+  if (workload_map(&engine.map, workload_fd, result->setup.path, &result->error) != 0) {
+    atomic_store(&result->failed, 2);
+    return 1;
+  }
+  result->file_first = (uint64_t)(uintptr_t)engine.map.bytes;
+  result->file_last = result->file_first + engine.map.file_bytes;
+  set_up();
+  if (result->setup.pass == PASS_TIME)
+    result->counter_overhead_cycles = counter_overhead();
+  memory_read(&result->rss_anon_start_bytes, &result->vm_size_start_bytes);
+  if (!result->setup.baseline_only)
+    replay();
+  atomic_store(&result->phase, PHASE_DONE);
+  /* Not exit(): destructors of the allocator are no part of the measurement, and must not spoil it. */
+  _exit(0);
+}

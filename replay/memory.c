@@ -1,0 +1,121 @@
+#include "replay/memory.h"
+
+#include "replay/faults.h"
+#include "replay/memory_map.h"
+#include "trace/os.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { EVEN_SAMPLES = 2048 };
+
+static int status_fd = -1;
+
+static struct {
+  struct replay_result *result;
+  _Atomic uint64_t done;
+  _Atomic int64_t live_bytes;
+  _Atomic uint64_t next_position, next_maximum;
+  uint64_t interval, map_interval, next_map;
+  pthread_mutex_t lock;
+} sampler = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* The number after "NAME:" in /proc/self/status, which is in KiB. */
+static uint64_t field_bytes(const char *text, const char *name) {
+  const char *at = strstr(text, name);
+  if (!at)
+    return 0;
+  uint64_t kib = 0;
+  for (at += strlen(name); *at == ' ' || *at == '\t'; at++)
+    ;
+  for (; *at >= '0' && *at <= '9'; at++)
+    kib = kib * 10 + (uint64_t)(*at - '0');
+  return kib << 10;
+}
+
+int memory_read(uint64_t *rss_anon_bytes, uint64_t *vm_size_bytes) {
+  char text[4096];
+  ssize_t bytes = pread(status_fd, text, sizeof text - 1, 0);
+  if (bytes <= 0)
+    return -1;
+  text[bytes] = '\0';
+  *rss_anon_bytes = field_bytes(text, "RssAnon:");
+  *vm_size_bytes = field_bytes(text, "VmSize:");
+  return 0;
+}
+
+int memory_setup(struct replay_result *result, bool sampling) {
+  status_fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+  if (status_fd < 0)
+    return -1;
+  sampler.result = result;
+  uint64_t ops = engine.map.header.ops;
+  sampler.interval = ops / EVEN_SAMPLES ? ops / EVEN_SAMPLES : 1;
+  sampler.map_interval = ops / MAP_POSITIONS ? ops / MAP_POSITIONS : 1;
+  atomic_store(&sampler.next_position, sampler.interval);
+  atomic_store(&sampler.next_maximum, 64 << 10);
+  return sampling ? memory_map_setup(result) : 0;
+}
+
+/* Rows come by rising position; a thread that was overtaken between its op and its sample adds nothing. */
+static void add_row(uint64_t position) {
+  struct replay_result *result = sampler.result;
+  uint64_t rows = result->rows;
+  if (rows > 0 && result->timeline[rows - 1].position >= position)
+    return;
+  if (rows == TIMELINE_ROWS) {
+    result->rows_lost++;
+    return;
+  }
+  struct replay_row *row = &result->timeline[rows];
+  row->position = position;
+  row->live_bytes = (uint64_t)atomic_load(&sampler.live_bytes);
+  if (memory_read(&row->rss_anon_bytes, &row->vm_size_bytes) == 0)
+    result->rows++;
+  if (position >= sampler.next_map) {
+    memory_map_add(position);
+    sampler.next_map = position + sampler.map_interval;
+  }
+}
+
+void memory_begin(void) {
+  add_row(0);
+}
+
+void memory_end(void) {
+  struct replay_result *result = sampler.result;
+  uint64_t done = atomic_load(&sampler.done);
+  if (result->rows > 0 && result->timeline[result->rows - 1].position == done)
+    result->rows--; /* taken once more, now that all threads have ended */
+  if (result->rows == TIMELINE_ROWS)
+    result->rows--;
+  sampler.next_map = 0;
+  add_row(done);
+  result->live_bytes_end = (uint64_t)atomic_load(&sampler.live_bytes);
+}
+
+static __attribute__((noinline)) void sample(struct worker *worker) {
+  uint64_t faults = faults_of_thread();
+  pthread_mutex_lock(&sampler.lock);
+  uint64_t position = atomic_load(&sampler.done);
+  uint64_t live_bytes = (uint64_t)atomic_load(&sampler.live_bytes);
+  add_row(position);
+  if (position >= atomic_load(&sampler.next_position))
+    atomic_store(&sampler.next_position, position + sampler.interval);
+  if (live_bytes >= atomic_load(&sampler.next_maximum))
+    atomic_store(&sampler.next_maximum, live_bytes + live_bytes / 100 + 1);
+  pthread_mutex_unlock(&sampler.lock);
+  worker->engine_faults += faults_of_thread() - faults;
+}
+
+void memory_after_op(struct worker *worker, int64_t live_change) {
+  uint64_t done = atomic_fetch_add(&sampler.done, 1) + 1;
+  int64_t live = atomic_fetch_add(&sampler.live_bytes, live_change) + live_change;
+  if (live > 0 && (uint64_t)live > sampler.result->live_bytes_peak)
+    sampler.result->live_bytes_peak =
+        (uint64_t)live; /* exact under the recorded order, else as good as the race allows */
+  if (done >= atomic_load_explicit(&sampler.next_position, memory_order_relaxed) ||
+      (live > 0 && (uint64_t)live >= atomic_load_explicit(&sampler.next_maximum, memory_order_relaxed)))
+    sample(worker);
+}

@@ -1,0 +1,32 @@
+/* Which op may run when: waits for other threads' ops, the baton of the recorded order, the window.
+
+   Job: hold a thread back until its turn. Not its job: how sleeping works (gate.h), starting threads (threads.h).
+   Invariants, for a legal workload: an op never starts before the ops that its WAITs name; under `recorded` one thread
+   runs at a time, in the schedule's order, and has wholly ended (its exit included) before another goes on; under
+   `window` no thread starts an op whose MARK is more than the window ahead of the slowest live thread's. No deadlock:
+   WAITs point backwards, and the slowest thread never waits for the window. */
+#ifndef REPLAY_ORDER_H
+#define REPLAY_ORDER_H
+
+#include "replay/engine.h"
+#include "replay/gate.h"
+
+/* Before the first thread. Returns 0, or -1 with errno set. */
+int order_setup(enum replay_order order, uint64_t window);
+
+/* A thread is about to exist, started by one whose next op is not before position; it has ended. */
+void order_thread_starts(struct replay_thread *thread, uint64_t position);
+void order_thread_ends(struct replay_thread *thread);
+
+/* The next op of self must come after the first `ops` ops of that thread. word: the WAIT, for errors. */
+void order_wait(struct replay_thread *self, const uint64_t *word);
+
+/* The next op of self is at position: publishes it, and waits for the window. */
+void order_mark(struct replay_thread *self, uint64_t position);
+
+/* ORDER_RECORDED. Passes the baton on if self holds it, and, if it is to go on, waits until it comes back; returns how
+   many ops self may have completed before it must call this again. completed: ops of self so far. */
+uint64_t order_next_run(struct replay_thread *self, uint64_t completed);
+void order_pass_baton(struct replay_thread *self, uint64_t completed);
+
+#endif

@@ -1,0 +1,12 @@
+/* The memory map as JSON: {"region_bytes", "positions", "encoding": "zlib+base64", "cells", "bytes_lost"}. */
+#ifndef REPLAY_REPORT_MAP_H
+#define REPLAY_REPORT_MAP_H
+
+#include "replay/result.h"
+
+#include <jansson.h>
+
+/* A new object, the caller's; NULL: no memory. */
+json_t *report_map(const struct replay_result *result);
+
+#endif

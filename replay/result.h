@@ -1,0 +1,105 @@
+/* What the two processes of a run share: the order to the engine, its progress, and what it measured.
+
+   Job: the layout of the shared area. Not its job: making it (run.c), filling it in (engine.c and those below it),
+   printing it (report.c). Invariants: the area lies in a memfd mapped by both; the parent writes `setup` before the
+   engine starts and nothing after; the engine writes all else; what must be read while the engine runs is atomic.
+   Nothing here is a pointer. */
+#ifndef REPLAY_RESULT_H
+#define REPLAY_RESULT_H
+
+#include "replay/histogram.h"
+#include "trace/error.h"
+#include "trace/event.h"
+
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum replay_pass { PASS_TIME, PASS_MEMORY, PASS_BARE };
+enum replay_order { ORDER_RECORDED, ORDER_CAUSAL, ORDER_WINDOW };
+enum touch_policy { TOUCH_RECORDED, TOUCH_FIRST, TOUCH_PAGES, TOUCH_ALL, TOUCH_NONE };
+
+/* A run's course, so that the parent knows whose system calls it is counting and what died. */
+enum replay_phase {
+  PHASE_LOADING, /* dynamic linker and the allocator's constructors */
+  PHASE_SETUP,   /* the engine maps its tables */
+  PHASE_REPLAY,
+  PHASE_DONE,
+};
+
+enum {
+  TIMELINE_ROWS = 8192,
+  MAP_POSITIONS = 256,
+  MAP_BYTES = 64 << 20, /* sparse: only what is written costs memory */
+  PRELOAD_LIMIT = 64,
+};
+
+struct replay_setup {
+  enum replay_pass pass;
+  enum replay_order order;
+  enum touch_policy touch;
+  bool null_allocator;
+  bool baseline_only;  /* stop just before the first op */
+  uint64_t window;     /* positions, ORDER_WINDOW */
+  uint64_t op_limit;   /* replay only the first so many positions (null allocator only); 0: all */
+  uint64_t file_bytes; /* of the workload, when the parent looked */
+  char path[PATH_MAX]; /* of the workload, for errors */
+};
+
+/* Read by the parent while the engine runs, written by each thread: a line each, so that threads do not fight for it.
+ */
+struct gate {
+  _Alignas(64) _Atomic uint64_t value; /* only rises */
+  _Atomic uint64_t wake_at;            /* somebody sleeps until value is that much; UINT64_MAX: nobody */
+  _Atomic uint32_t sequence;           /* the futex word */
+};
+
+struct replay_row {
+  uint64_t position, rss_anon_bytes, vm_size_bytes, live_bytes;
+};
+
+struct replay_call {
+  uint64_t count, cycles_total, cycles_max; /* counter's cost not yet subtracted */
+  struct histogram histogram;
+};
+
+struct replay_result {
+  struct replay_setup setup;
+
+  _Atomic uint32_t phase;
+  _Atomic uint32_t live_threads, blocked_threads; /* blocked: in a wait that only another thread ends */
+  _Atomic uint32_t failed;                        /* 1: `error` is being written, 2: it is there */
+  _Atomic uint32_t died_thread;                   /* thread that was hit by a fatal signal, plus 1 */
+  struct trace_error error;
+
+  uint64_t preloads_missing;          /* bit i: entry i of LD_PRELOAD was not loaded */
+  uint64_t linker_first, linker_last; /* addresses of the dynamic linker's code */
+  uint64_t file_first, file_last;     /* where the workload is mapped: madvise there is the engine's */
+  uint64_t brk_at_setup;
+
+  uint64_t ops;     /* done, skipped ones included */
+  uint64_t skipped; /* ops on an object whose acquire had failed */
+  uint64_t failed_calls;
+  uint64_t folded[CALL_LIMIT]; /* calls replayed by a plainer entry point, by the call recorded */
+  uint64_t waits, wait_cycles;
+  uint64_t threads;
+  uint64_t counter_overhead_cycles;
+  uint64_t wall_ns, cpu_ns; /* cpu_ns: of the replaying threads, less what they spent waiting */
+  uint64_t page_faults;     /* the engine's own subtracted */
+  uint64_t rss_anon_start_bytes, vm_size_start_bytes; /* just before the first op */
+  uint64_t rss_anon_end_bytes, vm_size_end_bytes, live_bytes_end, live_bytes_peak;
+
+  struct replay_call calls[CALL_LIMIT]; /* by the call recorded; time pass */
+
+  uint64_t rows, rows_lost;
+  struct replay_row timeline[TIMELINE_ROWS];
+  uint64_t map_region_bytes, map_positions_count, map_used_bytes, map_lost_bytes;
+  uint64_t map_positions[MAP_POSITIONS + 2];
+  uint8_t map[MAP_BYTES];
+
+  uint32_t thread_count;
+  struct gate completed[]; /* one per thread: ops it has done */
+};
+
+#endif

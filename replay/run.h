@@ -1,0 +1,40 @@
+/* Makes one run: starts the engine process, watches over it, collects what it measured. The parent's half.
+
+   Not its job: options (replay_main.c), output (report.c), measuring (engine.c).
+   Invariants: the engine gets its own fresh process, which dies with this one; a run that fails gives one error that
+   says why (the workload's offset, or which op of which thread the allocator died at), and leaves no process. An engine
+   that makes no progress for 60 s, or whose threads all wait for one another for 3 s, is killed and reported.
+   Single-threaded. */
+#ifndef REPLAY_RUN_H
+#define REPLAY_RUN_H
+
+#include "replay/result.h"
+#include "replay/syscalls.h"
+
+struct run_request {
+  const char *path; /* workload */
+  int workload_fd;
+  uint32_t threads;
+  uint64_t ops;
+  enum replay_pass pass;
+  enum replay_order order;
+  enum touch_policy touch;
+  uint64_t window, op_limit;
+  bool null_allocator, baseline_only;
+  char *const *preloads; /* NULL-terminated; NULL: none */
+  char *const *settings; /* NAME=VALUE, NULL-terminated; NULL: none */
+  int progress_fd;       /* -1: none */
+};
+
+struct run {
+  struct replay_result *result; /* mapped; run_free unmaps it */
+  uint64_t result_bytes;
+  struct syscalls syscalls;
+  double cycles_hz;
+};
+
+/* Returns 0, or -1 with error filled in. run_free in either case. */
+int run_engine(struct run *run, const struct run_request *request, struct trace_error *error);
+void run_free(struct run *run);
+
+#endif

@@ -1,0 +1,35 @@
+/* Makes small legal workloads for the engine's tests and benchmarks: random ops of every kind, with the waits they
+   need.
+
+   Deterministic for a shape. Prints and exits on failure, as only test programs use it. */
+#ifndef REPLAY_TEST_GENERATE_H
+#define REPLAY_TEST_GENERATE_H
+
+#include "convert/workload_write.h"
+
+#include <stdbool.h>
+
+struct shape {
+  uint64_t ops;
+  uint32_t threads;        /* in all */
+  uint32_t threads_live;   /* at the same time; 0: all of them from their first op to the end */
+  uint32_t live_objects;   /* about so many */
+  uint64_t size_limit;     /* requests are below that, most of them small */
+  unsigned remote_percent; /* of the releases, those by another thread than the object's last */
+  uint32_t run_ops;        /* consecutive ops of one thread, about; 0: 1 */
+  bool only_malloc_free;
+  bool free_all; /* nothing is live at the end */
+  uint64_t seed;
+};
+
+struct generated {
+  uint64_t ops, live_end_bytes, live_end_objects, peak_live_bytes;
+  uint64_t calls[64];
+};
+
+struct generated generate_workload(const char *path, const struct shape *shape);
+
+/* A path for a scratch file of this process, in TMPDIR or /tmp; static memory. It is removed at exit. */
+const char *scratch_path(const char *name);
+
+#endif

@@ -1,0 +1,189 @@
+#include "replay/threads.h"
+
+#include "replay/faults.h"
+#include "replay/order.h"
+#include "trace/os.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+enum {
+  STACK_BYTES = 256 << 10,
+  STACK_PREFAULT_BYTES = 32 << 10, /* its top, where thread control block and first frames lie */
+  LIVE_LIMIT = 32768,              /* threads at the same time; the kernel's own limit is near */
+};
+
+/* Exported by heaptape's recording library; null elsewhere. Declared here, as replay stands below capture. */
+__attribute__((weak, visibility("default"))) void heaptape_pause(void);
+__attribute__((weak, visibility("default"))) void heaptape_resume(void);
+
+static void (*thread_body)(struct replay_thread *self);
+
+static struct {
+  pthread_mutex_t lock;
+  uint8_t *stacks;
+  struct worker *workers;
+  uint32_t *idle; /* numbers of workers that were used and are not now */
+  uint32_t idle_count, used, limit;
+} pool = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static struct {
+  pthread_mutex_t lock;
+  struct replay_thread *_Atomic first;
+} ended = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void pause_recording(void) {
+  if (heaptape_pause)
+    heaptape_pause();
+}
+
+static void resume_recording(void) {
+  if (heaptape_resume)
+    heaptape_resume();
+}
+
+int threads_setup(void (*body)(struct replay_thread *self)) {
+  thread_body = body;
+  uint32_t threads = engine.map.header.threads;
+  pool.limit = threads < 1 ? 1 : threads < LIVE_LIMIT ? threads : LIVE_LIMIT;
+  pool.stacks = os_map((size_t)pool.limit * STACK_BYTES, true);
+  pool.workers = os_map((size_t)pool.limit * sizeof *pool.workers, true);
+  pool.idle = os_map((size_t)pool.limit * sizeof *pool.idle, true);
+  engine.threads = os_map((threads + 1ull) * sizeof *engine.threads, true);
+  if (!pool.stacks || !pool.workers || !pool.idle || !engine.threads)
+    return -1;
+  memset(pool.idle, 0, pool.limit * sizeof *pool.idle);
+  for (uint32_t number = 0; number < threads; number++) {
+    struct replay_thread *thread = &engine.threads[number];
+    thread->number = number;
+    gate_init(&thread->position, 0);
+    gate_init(&thread->granted, 0);
+    gate_init(&engine.completed[number], 0);
+  }
+  return 0;
+}
+
+static struct worker *take_worker(void) {
+  struct worker *worker = NULL;
+  pthread_mutex_lock(&pool.lock);
+  if (pool.idle_count > 0)
+    worker = &pool.workers[pool.idle[--pool.idle_count]];
+  else if (pool.used < pool.limit)
+    worker = &pool.workers[pool.used++];
+  pthread_mutex_unlock(&pool.lock);
+  return worker;
+}
+
+static void give_worker_back(struct worker *worker) {
+  pthread_mutex_lock(&pool.lock);
+  pool.idle[pool.idle_count++] = (uint32_t)(worker - pool.workers);
+  pthread_mutex_unlock(&pool.lock);
+}
+
+void threads_reap(void) {
+  if (!atomic_load_explicit(&ended.first, memory_order_relaxed))
+    return;
+  pthread_mutex_lock(&ended.lock);
+  pause_recording();
+  for (struct replay_thread *thread = atomic_load(&ended.first); thread; thread = thread->next_ended) {
+    pthread_join(thread->handle, NULL);
+    give_worker_back(thread->worker);
+  }
+  resume_recording();
+  /* Only now: who finds the list empty may rely on all of them being gone. */
+  atomic_store(&ended.first, NULL);
+  pthread_mutex_unlock(&ended.lock);
+}
+
+static void run_stream(struct replay_thread *self) {
+  struct worker *worker = self->worker;
+  uint64_t waited_ns = worker->wait_cpu_ns;
+  struct timespec begin, end;
+  stream_open(&worker->stream, &engine.map, self->number);
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begin);
+  thread_body(self);
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &end);
+  worker->cpu_ns += (uint64_t)((end.tv_sec - begin.tv_sec) * 1000000000 + end.tv_nsec - begin.tv_nsec) -
+                    (worker->wait_cpu_ns - waited_ns);
+  worker->engine_faults += worker->stream.faults;
+}
+
+static void leave(void) {
+  if (atomic_fetch_sub(&engine.result->live_threads, 1) == 1)
+    os_futex_wake((const uint32_t *)&engine.result->live_threads, INT_MAX, false);
+}
+
+static void *thread_main(void *argument) {
+  struct replay_thread *self = argument;
+  run_stream(self);
+  order_thread_ends(self);
+  pthread_mutex_lock(&ended.lock);
+  self->next_ended = atomic_load(&ended.first);
+  atomic_store(&ended.first, self);
+  pthread_mutex_unlock(&ended.lock);
+  /* Only now: whoever gets the baton joins this thread before it goes on. */
+  if (engine.result->setup.order == ORDER_RECORDED)
+    order_pass_baton(self, gate_value(&engine.completed[self->number]));
+  leave();
+  return NULL;
+}
+
+/* Faults a new stack's top in beforehand, so that these faults are told from the allocator's. */
+static void prefault_stack(uint8_t *stack, struct worker *counter) {
+  uint64_t faults = faults_of_thread();
+  for (size_t offset = STACK_BYTES - STACK_PREFAULT_BYTES; offset < STACK_BYTES; offset += 4096)
+    ((volatile uint8_t *)stack)[offset] = 0;
+  counter->engine_faults += faults_of_thread() - faults;
+}
+
+void threads_start(uint32_t number, const uint64_t *word, uint64_t position) {
+  if (number == 0 || number >= engine.map.header.threads)
+    engine_fail(word, "starts thread %" PRIu32 ", which it can't", number);
+  struct replay_thread *thread = &engine.threads[number];
+  if (atomic_exchange(&thread->started, true))
+    engine_fail(word, "starts thread %" PRIu32 " a second time", number);
+  threads_reap();
+  thread->worker = take_worker();
+  if (!thread->worker)
+    engine_fail(word, "more than %d threads at the same time", LIVE_LIMIT);
+  uint8_t *stack = pool.stacks + (size_t)(thread->worker - pool.workers) * STACK_BYTES;
+  prefault_stack(stack, thread->worker);
+  order_thread_starts(thread, position);
+  atomic_fetch_add(&engine.result->live_threads, 1);
+  pthread_attr_t attributes;
+  pause_recording();
+  pthread_attr_init(&attributes);
+  pthread_attr_setstack(&attributes, stack, STACK_BYTES);
+  int status = pthread_create(&thread->handle, &attributes, thread_main, thread);
+  pthread_attr_destroy(&attributes);
+  resume_recording();
+  if (status != 0)
+    engine_fail(word, "can't start thread %" PRIu32 ": %s", number, strerror(status));
+}
+
+void threads_run_all(void) {
+  struct replay_thread *self = &engine.threads[0];
+  self->worker = take_worker();
+  atomic_store(&self->started, true);
+  order_thread_starts(self, 0);
+  atomic_store(&engine.result->live_threads, 1);
+  if (engine.map.header.threads > 0)
+    run_stream(self);
+  order_thread_ends(self);
+  if (engine.result->setup.order == ORDER_RECORDED)
+    order_pass_baton(self, gate_value(&engine.completed[0]));
+  leave();
+  uint32_t live;
+  while ((live = atomic_load(&engine.result->live_threads)) > 0)
+    os_futex_wait((const uint32_t *)&engine.result->live_threads, live, 0, false);
+  threads_reap();
+}
+
+void threads_visit_workers(void (*visit)(const struct worker *worker)) {
+  for (uint32_t number = 0; number < pool.used; number++)
+    visit(&pool.workers[number]);
+}
