@@ -1,0 +1,134 @@
+"""Arguments, formats and wrong input: one clear line on stderr, the right status, no half file."""
+
+import json
+import os
+import subprocess
+
+import pytest
+
+from tests.support import CONVERT, run, succeed
+
+TEXT = "# heaptape-text 1 clock=nanoseconds\n0 0 malloc(24) = 0x1000\n5 1 free(0x1000)\n"
+
+
+@pytest.fixture
+def tape(tmp_path):
+    source, path = tmp_path / "t.txt", tmp_path / "t.tape"
+    source.write_text(TEXT)
+    succeed(CONVERT, "convert", source, path)
+    return path
+
+
+def one_line(result) -> str:
+    assert result.stdout == ""
+    assert result.stderr.startswith("heaptape-convert: ")
+    assert result.stderr.count("\n") == 1
+    return result.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["check"],
+        ["fly", "x"],
+        ["check", "a", "b"],
+        ["convert", "a"],
+        ["check", "a", "--speed"],
+        ["dump", "a", "--format", "xml"],
+        ["dump", "a", "--thread", "minus"],
+        ["convert", "a", "--to", "android", "b"],
+        ["convert", "--from", "fortran", "a", "b"],
+        ["compile", "-"],
+        ["check", "a", "--horizon", "soon"],
+    ],
+)
+def test_wrong_usage_exits_with_2(arguments):
+    result = run(CONVERT, *arguments)
+    assert result.status == 2
+    one_line(result)
+
+
+@pytest.mark.parametrize("command", ["check", "info", "dump", "compile"])
+@pytest.mark.parametrize(
+    "content", [b"", b"x", b"HEAPTAPE", b"HEAPWORK" + b"\0" * 300, b"PK\3\4 no zip", b"hello\n", os.urandom(99)]
+)
+def test_file_of_another_kind_is_one_error(tmp_path, command, content):
+    path = tmp_path / "strange"
+    path.write_bytes(content)
+    result = run(CONVERT, command, path)
+    assert result.status == 1
+    assert str(path) in one_line(result)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_missing_file_and_directory_are_errors(tmp_path):
+    for path in (tmp_path / "none", tmp_path):
+        result = run(CONVERT, "check", path)
+        assert result.status == 1
+        assert str(path) in one_line(result)
+
+
+def test_unwritable_output_is_an_error(tape, tmp_path):
+    result = run(CONVERT, "compile", tape, "-o", tmp_path / "no" / "such" / "folder.work")
+    assert result.status == 1
+    assert "folder.work" in one_line(result)
+
+
+def test_full_disk_is_an_error_and_leaves_no_file(tape):
+    result = run(CONVERT, "compile", tape, "-o", "/dev/full")
+    assert result.status == 1
+    assert "/dev/full" in result.stderr
+    assert "No space left" in run("sh", "-c", f"{CONVERT} dump {tape} > /dev/full").stderr
+
+
+def test_failed_conversion_keeps_the_old_output(tmp_path, tape):
+    before = tape.read_bytes()
+    bad = tmp_path / "bad.txt"
+    bad.write_text(TEXT + "nonsense\n")
+    assert run(CONVERT, "convert", bad, tape).status == 1
+    assert tape.read_bytes() == before
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["bad.txt", "t.tape", "t.txt"]
+
+
+def test_stream_in_and_stream_out(tape):
+    for data in (tape.read_bytes(), TEXT.encode()):
+        done = subprocess.run([CONVERT, "dump", "-"], input=data, capture_output=True, check=True)
+        assert done.stdout.decode() == TEXT
+    done = subprocess.run(
+        [CONVERT, "convert", "-", "--to", "csv", "-"], input=TEXT.encode(), capture_output=True, check=True
+    )
+    assert done.stdout.decode().splitlines()[1:] == ["0,0,0,malloc,24,,,0x1000,0,", "5,5,1,free,,,0x1000,,0,"]
+
+
+def test_jsonl_is_json_per_line(tape):
+    rows = [json.loads(line) for line in succeed(CONVERT, "dump", tape, "--format", "jsonl").stdout.splitlines()]
+    assert rows == [
+        {"time_ns": 0, "thread": 0, "call": "malloc", "size_bytes": 24, "acquired": "0x1000"},
+        {"time_ns": 5, "thread": 1, "call": "free", "released": "0x1000"},
+    ]
+
+
+def test_workload_in_a_pipe_is_checked(tape, tmp_path):
+    succeed(CONVERT, "compile", tape)
+    done = subprocess.run(
+        [CONVERT, "check", "-", "--json"], input=(tmp_path / "t.work").read_bytes(), capture_output=True, check=True
+    )
+    assert json.loads(done.stdout)["ok"]
+
+
+def test_info_has_the_promised_keys(tape):
+    info = json.loads(succeed(CONVERT, "info", tape, "--json").stdout)
+    assert info["calls"] == {"malloc": 1, "free": 1}
+    assert (info["events"], info["threads"], info["dropped"], info["truncated"]) == (2, 2, 0, False)
+    assert (info["peak_live_bytes"], info["peak_live_objects"]) == (24, 1)
+    assert info["file_bytes"] == tape.stat().st_size
+    assert info["bytes_per_event"] == pytest.approx(tape.stat().st_size / 2)
+    assert "recorded" in info
+
+
+def test_truncated_trace_is_read_and_said_to_be(tape, tmp_path):
+    cut = tmp_path / "cut.tape"
+    cut.write_bytes(tape.read_bytes()[:-20])
+    witness = json.loads(succeed(CONVERT, "check", cut, "--json").stdout)
+    assert (witness["truncated"], witness["events"]) == (True, 2)

@@ -1,0 +1,60 @@
+"""No damaged trace or workload crashes a reader: bytes changed and ends cut off at random, seeds fixed."""
+
+import random
+
+import pytest
+
+from convert.test.history_maker import legal
+from convert.test.history_model import text
+from tests.support import CONVERT, run, succeed
+
+MUTANTS = 150
+
+
+def small_files(folder):
+    source, tape, work = folder / "s.txt", folder / "s.tape", folder / "s.work"
+    source.write_text("# heaptape-text 1\n" + text(legal(7, 3, 60, 6), 3))
+    succeed(CONVERT, "convert", source, tape)
+    succeed(CONVERT, "compile", tape)
+    return tape, work
+
+
+def assert_no_crash(path, commands):
+    for command in commands:
+        result = run(CONVERT, command, path, *(["-o", "/dev/null"] if command == "compile" else []), timeout_s=20)
+        assert result.status in (0, 1), (command, result.status, result.stderr)
+        if result.status == 1 and command != "check":
+            assert result.stderr.count("\n") == 1, (command, result.stderr)
+
+
+@pytest.mark.parametrize("kind", ["tape", "work"])
+def test_damaged_file_never_crashes(tmp_path, kind):
+    source = random.Random(11)
+    original = bytearray(small_files(tmp_path)[kind == "work"].read_bytes())
+    mutant = tmp_path / f"mutant.{kind}"
+    for number in range(MUTANTS):
+        data = bytearray(original)
+        if number % 3 == 0:
+            data = data[: source.randrange(len(data))]
+        for _ in range(source.choice([1, 1, 4])):
+            if data:
+                data[source.randrange(len(data))] = source.randrange(256)
+        mutant.write_bytes(data)
+        assert_no_crash(mutant, ["check", "info"] if kind == "work" else ["check", "compile", "dump"])
+
+
+def test_workload_whose_words_are_damaged_is_refused_or_legal(tmp_path):
+    """Words are not under a checksum: check must find what is wrong with them by their meaning."""
+    _, work = small_files(tmp_path)
+    original = work.read_bytes()
+    refused = 0
+    source = random.Random(5)
+    for _ in range(MUTANTS):
+        data = bytearray(original)
+        at = source.randrange(256, 256 + 512)
+        data[at] ^= 1 << source.randrange(8)
+        work.write_bytes(data)
+        result = run(CONVERT, "check", work)
+        assert result.status in (0, 1)
+        refused += result.status
+    assert refused > MUTANTS / 10
