@@ -186,9 +186,9 @@ def _add_allocators(commands: argparse._SubParsersAction) -> None:
 
 
 def _add_workloads(commands: argparse._SubParsersAction) -> None:
-    parser = commands.add_parser("workloads", help="recipes of real programs and synthetic patterns")
+    parser = commands.add_parser("workloads", help="synthetic programs, one pattern of use each")
     parser.add_argument(
-        "action", nargs="?", choices=["capture", "run"], help="record a recipe's program, or record and replay it"
+        "action", nargs="?", choices=["capture", "run"], help="record NAME.tape here; run: and replay it"
     )
     parser.add_argument("name", nargs="?", metavar="NAME")
     parser.add_argument("--json", action="store_true", help="machine-readable")

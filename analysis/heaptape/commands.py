@@ -106,7 +106,7 @@ def allocators(arguments: argparse.Namespace, home: Home) -> int:
 
 
 def workloads(arguments: argparse.Namespace, home: Home) -> int:
-    """Lists, records or runs the recipes of workloads/."""
+    """Lists, records or runs the programs of workloads/."""
     from heaptape import workloads as library
 
     if arguments.action and not arguments.name:

@@ -5,9 +5,9 @@ Lines have the colours of Okabe and Ito, maps those of cividis: both bear colour
 
 from collections.abc import Mapping, Sequence
 
+import matplotlib
 import numpy as np
 import pandas as pd
-import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.ticker import EngFormatter, FuncFormatter, LogLocator, MaxNLocator, NullFormatter
@@ -136,12 +136,18 @@ def time_against_memory(axes: Axes, percents: pd.DataFrame, order: Sequence[str]
     """
     time, memory = (percents[percents["metric"] == m].set_index("allocator") for m in ("total_cycles", "peak_rss"))
     for number, label in enumerate(order):
+        at = (100.0, 100.0)
+        colour = style(number)["color"]
         if label == baseline:
-            axes.plot([100], [100], "o", color=style(number)["color"], label=label)
+            axes.plot([100], [100], "o", color=colour)
         elif label in time.index and label in memory.index:
             x, y = time.loc[label], memory.loc[label]
-            bars = {"xerr": _error(x), "yerr": _error(y), "color": style(number)["color"], "capsize": 2}
-            axes.errorbar([x["percent"]], [y["percent"]], fmt="o", label=label, **bars)
+            at = (x["percent"], y["percent"])
+            axes.errorbar([at[0]], [at[1]], xerr=_error(x), yerr=_error(y), fmt="o", color=colour, capsize=2)
+        else:
+            continue
+        axes.annotate(label, at, xytext=(5, 4), textcoords="offset points", color=colour)
+    axes.margins(x=0.12, y=0.12)
     axes.axhline(100, color=INK, linewidth=0.6)
     axes.axvline(100, color=INK, linewidth=0.6)
     axes.set_xlabel(f"total cycles in calls, % of {baseline}")

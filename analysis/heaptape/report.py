@@ -144,7 +144,6 @@ def _pictures(file: Results, order: list[str], baseline: str, timelines: dict[st
 
         def trade(axes: object) -> None:
             plots.time_against_memory(axes[0, 0], percents, order, baseline)
-            axes[0, 0].legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
 
         caption = f"Left is faster, down is smaller. Bars: 95 % intervals over the repetitions. The lines cross at {baseline}."
         pictures.append(_draw("Time against memory", caption, _salt(file.name, "trade"), 3.6, 1, trade))

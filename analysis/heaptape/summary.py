@@ -1,6 +1,6 @@
 """A comparison in plain words: only what the repetitions support is said, and what they don't is said to be so."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
@@ -20,8 +20,8 @@ def sentences(file: Results, baseline: str) -> list[str]:
     percents = relative(table, baseline)
     percents = percents[~percents["workload"].str.endswith(" mean")]
     values = absolute(table).xs(absolute(table).index[0][0])
-    out += _difference(percents, values, "total_cycles", baseline, "cycles spent in allocator calls", "fewer", "more")
-    out += _difference(percents, values, "peak_rss", baseline, "memory at the peak (RSS)", "less", "more")
+    out += _difference(percents, "total_cycles", baseline, "Cycles spent in allocator calls")
+    out += _difference(percents, "peak_rss", baseline, "Memory at the peak (RSS)")
     out += _overhead(values)
     out += _calls(file, baseline)
     out += _failures(file)
@@ -29,27 +29,36 @@ def sentences(file: Results, baseline: str) -> list[str]:
     return out
 
 
-def _difference(
-    percents: pd.DataFrame, values: pd.DataFrame, metric: str, baseline: str, what: str, less: str, more: str
-) -> list[str]:
+def _difference(percents: pd.DataFrame, metric: str, baseline: str, what: str) -> list[str]:
     rows = percents[percents["metric"] == metric].sort_values("percent")
-    if rows.empty or metric not in values.columns:
-        return []
     sure = rows[rows["supported"] == True]  # noqa: E712 (None is not False here)
     unsure = rows[rows["supported"] == False]  # noqa: E712
     once = rows[rows["supported"].isna()]
-    phrases = []
-    for row in sure.itertuples():
-        change = f"{abs(100 - row.percent):.1f} % {less if row.percent < 100 else more}"
-        phrases.append(f"{row.allocator} {change} ({row.low:.1f} to {row.high:.1f} %)")
+    phrases = [
+        f"{r.allocator} {_change(r.percent)} (95 % interval {_change(r.low)} to {_change(r.high)})"
+        for r in sure.itertuples()
+    ]
     out = []
     if phrases:
-        out.append(f"Against {baseline}, {what}: {'; '.join(phrases)}.")
+        out.append(f"{what}, against {baseline}: {'; '.join(phrases)}.")
     if len(unsure):
-        out.append(f"The repetitions do not tell {_list(unsure['allocator'])} from {baseline} in {what}.")
+        out.append(f"{what}: the repetitions do not tell {_list(unsure['allocator'])} from {baseline}.")
     if len(once):
-        out.append(f"One repetition only for {what} of {_list(once['allocator'])}: no interval, so nothing is claimed.")
+        out.append(
+            f"{what}: one repetition only of {_list(once['allocator'])}, so no interval, and nothing is claimed."
+        )
     return out
+
+
+def _change(percent: float) -> str:
+    """As a change against the baseline, with a true minus sign."""
+    return f"{percent - 100:+.1f} %".replace("-", "−")
+
+
+def _list(names: Iterable[str]) -> str:
+    """a, b and c."""
+    names = list(names)
+    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else names[0]
 
 
 def _overhead(values: pd.DataFrame) -> list[str]:

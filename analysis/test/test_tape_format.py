@@ -10,12 +10,11 @@ import pandas as pd
 import pytest
 import zstandard
 from conftest import ROOT
-from hypothesis import HealthCheck, example, given, settings
-from hypothesis import strategies as st
-
 from heaptape import calls, tape_columns
 from heaptape.errors import FormatError
 from heaptape.tape_format import BLOCK_HEADER, COLUMN, EVENTS, FILE_HEADER, INFO, open_trace
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
 
 INFO_JSON = b'{"clock":{"kind":"tsc","hz":1e9}}'
 relaxed = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
