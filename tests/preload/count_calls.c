@@ -122,22 +122,43 @@ static void count(enum call call) {
   atomic_fetch_add_explicit(&counters[call].count, 1, memory_order_relaxed);
 }
 
-static void *look_up(const char *name, _Atomic(void *) *known) {
-  void *function = atomic_load_explicit(known, memory_order_relaxed);
-  if (!function) {
-    function = dlsym(RTLD_NEXT, name);
-    if (!function)
-      give_up(name);
-    atomic_store_explicit(known, function, memory_order_relaxed);
-  }
-  return function;
+static struct {
+  __typeof__(&malloc) malloc;
+  __typeof__(&free) free;
+  __typeof__(&calloc) calloc;
+  __typeof__(&realloc) realloc;
+  __typeof__(&posix_memalign) posix_memalign;
+  __typeof__(&aligned_alloc) aligned_alloc;
+  __typeof__(&memalign) memalign;
+  __typeof__(&valloc) valloc;
+  __typeof__(&pvalloc) pvalloc;
+  __typeof__(&malloc_usable_size) malloc_usable_size;
+} next;
+
+/* All at once, at the first call: a later dlsym might free an error text that somebody else's has left. */
+static void look_up(void) {
+#define LOOK_UP(name)                                                                                                  \
+  next.name = (__typeof__(next.name))dlsym(RTLD_NEXT, #name);                                                          \
+  if (!next.name)                                                                                                      \
+    give_up(#name);
+  LOOK_UP(free)
+  LOOK_UP(calloc)
+  LOOK_UP(realloc)
+  LOOK_UP(posix_memalign)
+  LOOK_UP(aligned_alloc)
+  LOOK_UP(memalign)
+  LOOK_UP(valloc)
+  LOOK_UP(pvalloc)
+  LOOK_UP(malloc_usable_size)
+  LOOK_UP(malloc)
 }
 
-/* Counts the call and calls the next library's function of the same name, looked up once. */
+/* Counts the call and makes it, of the next library. */
 #define PASS_ON(call, name, ...)                                                                                       \
-  static _Atomic(void *) known;                                                                                        \
   count(call);                                                                                                         \
-  return ((__typeof__(&name))look_up(#name, &known))(__VA_ARGS__)
+  if (!next.malloc)                                                                                                    \
+    look_up();                                                                                                         \
+  return next.name(__VA_ARGS__)
 
 void *malloc(size_t size) {
   PASS_ON(COUNT_MALLOC, malloc, size);
@@ -151,9 +172,19 @@ void *calloc(size_t elements, size_t size) {
 void *realloc(void *block, size_t size) {
   PASS_ON(COUNT_REALLOC, realloc, block, size);
 }
+
+/* Not passed on as it is: the C library's own calls realloc, through the dynamic linker again, which would be a call
+   that the program did not make. */
 void *reallocarray(void *block, size_t elements, size_t size) {
-  PASS_ON(COUNT_REALLOCARRAY, reallocarray, block, elements, size);
+  size_t bytes;
+  if (__builtin_mul_overflow(elements, size, &bytes)) {
+    count(COUNT_REALLOCARRAY);
+    errno = ENOMEM;
+    return NULL;
+  }
+  PASS_ON(COUNT_REALLOCARRAY, realloc, block, bytes);
 }
+
 int posix_memalign(void **result, size_t align, size_t size) {
   PASS_ON(COUNT_POSIX_MEMALIGN, posix_memalign, result, align, size);
 }

@@ -1,0 +1,199 @@
+"""Recordings of real programs are complete and legal: an independent library counts exactly what was recorded.
+
+Why exactly. libheaptape.so comes first in the loader's search order, so every call that any object of the process
+makes through the dynamic linker reaches it first, and it passes each on to the next library in that order: with
+`--preload libcount_calls.so` that is the counting one, which passes it on to the C library (or to jemalloc, in redis).
+So both see the same calls of the same run, from the loader's first to the last destructor, and nothing has to be
+allowed for at either end:
+- start: a call before the recorder is ready is passed on and recorded like any other. The recorder's own look-ups with
+  dlsym may allocate; those calls it serves itself, and neither side counts them.
+- end: a call is recorded before or after it is passed on, but in the same thread. Only a process that ends while
+  another thread is inside a call could differ; the recorder then reports it as in flight, and the tests demand that
+  there is none.
+- fork and exec: both keep their state in memory that a fork child finds wiped, so each process image has its own
+  counts. An image is known by its pid; images of one pid (exec) are added up.
+The other half, that the order of the libraries hides nothing, is shown by a deterministic program: counted without
+heaptape, it makes as many calls as are recorded with it.
+"""
+
+import os
+import re
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.support import OUT, RECORD, assert_clean, info, record, succeed, workload
+
+COUNTER = OUT / "test-lib" / "libcount_calls.so"
+ENTRY_BYTES = 32
+
+Calls = dict[int, Counter[str]]  # pid -> calls by name
+
+
+@pytest.fixture
+def counts(tmp_path: Path) -> Path:
+    directory = tmp_path / "counts"
+    directory.mkdir()
+    return directory
+
+
+def counted_calls(counts: Path) -> Calls:
+    calls: Calls = {}
+    for image in counts.iterdir():
+        of_pid = calls.setdefault(int(image.name.split(".")[0]), Counter())
+        data = image.read_bytes()
+        for at in range(0, len(data), ENTRY_BYTES):
+            name, count = struct.unpack_from("<24sQ", data, at)
+            of_pid[name.rstrip(b"\0").decode()] += count
+    return {pid: +count for pid, count in calls.items() if +count}
+
+
+def recorded_calls(tapes: list[Path]) -> Calls:
+    calls: Calls = {}
+    for tape in tapes:
+        about = info(tape)
+        assert about["footer"]["in_flight"] == 0, (tape.name, about["footer"])
+        assert about["footer"]["nested"] == 0, (tape.name, about["footer"])
+        calls.setdefault(about["info"]["pid"], Counter()).update(about["calls"])
+    return {pid: +count for pid, count in calls.items() if +count}
+
+
+def assert_all_recorded(tapes: Path, counts: Path, at_least: int, processes: int = 1) -> None:
+    traces = sorted(tapes.glob("*.tape"))
+    for tape in traces:
+        assert_clean(tape)
+    counted = counted_calls(counts)
+    assert recorded_calls(traces) == counted
+    assert len(counted) >= processes
+    assert sum(sum(calls.values()) for calls in counted.values()) >= at_least
+
+
+def need(program: str) -> str:
+    path = shutil.which(program)
+    if not path:
+        pytest.skip(f"{program} is not installed")
+    return path
+
+
+def record_counted(tmp_path: Path, counts: Path, *command: str | Path, options: tuple[str, ...] = ()) -> None:
+    record(
+        tmp_path / "t.tape",
+        *command,
+        options=("--preload", str(COUNTER), *options),
+        env={"COUNT_CALLS_DIR": str(counts), "PYTHONMALLOC": "malloc"},
+    )
+
+
+def test_python_is_recorded_completely(tmp_path: Path, counts: Path) -> None:
+    program = "import json, threading; print(len(json.dumps([str(i) * 3 for i in range(50000)])))"
+    record_counted(tmp_path, counts, sys.executable, "-c", program)
+    assert_all_recorded(tmp_path, counts, at_least=100_000)
+
+
+def test_sqlite_is_recorded_completely(tmp_path: Path, counts: Path) -> None:
+    statements = (
+        "create table t(a, b); with recursive n(i) as (select 1 union all select i + 1 from n where i < 30000)"
+        " insert into t select i, 'x' || i from n; create index q on t(b);"
+        " select count(*), sum(length(b)) from t where b like '%7%'; select * from t order by b desc limit 5;"
+    )
+    record_counted(tmp_path, counts, need("sqlite3"), ":memory:", statements)
+    assert_all_recorded(tmp_path, counts, at_least=30_000)
+
+
+def test_git_is_recorded_completely_with_its_children(tmp_path: Path, counts: Path) -> None:
+    git = need("git")
+    source = tmp_path / "source"
+    succeed(git, "init", "-q", source)
+    for number in range(30):
+        (source / f"{number}.txt").write_text("".join(f"{number * line}\n" for line in range(200)))
+    succeed(git, "-C", source, "add", ".")
+    identity = ("-c", "user.name=n", "-c", "user.email=e@example.org")
+    succeed(git, "-C", source, *identity, "commit", "-q", "-m", "one")
+    record_counted(tmp_path, counts, git, "clone", "-q", f"file://{source}", tmp_path / "clone")
+    assert_all_recorded(tmp_path, counts, at_least=2_000, processes=3)
+
+
+def test_gcc_is_recorded_completely_with_its_process_tree(tmp_path: Path, counts: Path) -> None:
+    source = tmp_path / "hello.c"
+    source.write_text('#include <stdio.h>\nint main(void) { puts("hello"); return 0; }\n')
+    record_counted(tmp_path, counts, need("gcc"), "-O2", "-o", tmp_path / "hello", source)
+    assert_all_recorded(tmp_path, counts, at_least=10_000, processes=4)
+    assert succeed(tmp_path / "hello").stdout == "hello\n"
+
+
+@pytest.mark.parametrize("stamp", ["tags", "every"])
+def test_64_threads_that_free_each_others_blocks_are_recorded_completely(
+    tmp_path: Path, counts: Path, stamp: str
+) -> None:
+    program = (workload("many_threads"), "--threads=64", "--generations=3", "--turns=10")
+    record_counted(tmp_path, counts, *program, options=("--stamp", stamp))
+    assert_all_recorded(tmp_path, counts, at_least=2 * 64 * 3 * 10 * 50)
+
+
+def test_failed_and_empty_calls_are_recorded_too(tmp_path: Path, counts: Path) -> None:
+    record_counted(tmp_path, counts, workload("random_mix"), "--odd=1", "--rounds=50000")
+    assert_all_recorded(tmp_path, counts, at_least=50_000)
+
+
+@pytest.fixture
+def redis_port(tmp_path: Path) -> int:
+    return 20000 + int.from_bytes(str(tmp_path).encode(), "little") % 10000
+
+
+def wait_for_redis(port: int) -> None:
+    for _ in range(200):
+        ping = subprocess.run(["redis-cli", "-p", str(port), "ping"], capture_output=True, text=True)
+        if ping.stdout.strip() == "PONG":
+            return
+        time.sleep(0.05)
+    pytest.fail("redis-server did not answer")
+
+
+def test_redis_is_recorded_completely(tmp_path: Path, counts: Path, redis_port: int) -> None:
+    server_command = (need("redis-server"), "--port", redis_port, "--save", "", "--io-threads", "2", "--dir", tmp_path)
+    command = (RECORD, "-o", tmp_path / "t.tape", "--preload", COUNTER, "--", *server_command)
+    environment = {**os.environ, "COUNT_CALLS_DIR": str(counts)}
+    with subprocess.Popen([str(word) for word in command], stdout=subprocess.DEVNULL, env=environment) as server:
+        try:
+            wait_for_redis(redis_port)
+            load = (
+                "-t",
+                "set,get,lpush,lpop,sadd,hset,zadd",
+                "-n",
+                "5000",
+                "-r",
+                "1000",
+                "-d",
+                "100",
+                "-c",
+                "20",
+                "-q",
+            )
+            succeed(need("redis-benchmark"), "-p", str(redis_port), *load)
+        finally:
+            server.send_signal(signal.SIGTERM)
+            assert server.wait(30) == 0
+    assert_all_recorded(tmp_path, counts, at_least=30_000)
+
+
+def test_a_deterministic_program_makes_as_many_calls_as_are_recorded(tmp_path: Path, counts: Path) -> None:
+    program = (workload("random_mix"), "--odd=1", "--rounds=20000", "--seed=7", "--quiet=1")
+    succeed(*program, env={"COUNT_CALLS_DIR": str(counts), "LD_PRELOAD": str(COUNTER)})
+    (alone,) = counted_calls(counts).values()
+    record(tmp_path / "t.tape", *program)
+    assert Counter(info(tmp_path / "t.tape")["calls"]) == alone
+
+
+def test_the_counting_library_counts_what_the_workload_says(counts: Path) -> None:
+    program = (workload("cfrac"), "--steps=1000")
+    said = succeed(*program, env={"COUNT_CALLS_DIR": str(counts), "LD_PRELOAD": str(COUNTER)}).stdout
+    (calls,) = counted_calls(counts).values()
+    stdio_buffer = 1
+    assert sum(calls.values()) == int(re.match(r"(\d+) calls", said)[1]) + stdio_buffer
