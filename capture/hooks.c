@@ -50,10 +50,8 @@ static inline void resized(struct tape_entry in, uint8_t op, const void *object,
                            uint64_t size, const uint64_t *param) {
   if (!object)
     op |= CALL_NULL_IN;
-  if (begun)
+  if (begun) /* else it was counted as dropped then */
     tape_record(in, result ? op : op | CALL_NULL_OUT, result, size, false, param);
-  else
-    tape_drop(in.tape);
   in.tape->open -= object && begun;
   tape_leave(in);
 }

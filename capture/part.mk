@@ -2,7 +2,7 @@ HT_LIB := $(OUT)/lib/libheaptape.so
 HT_LIB_SOURCES := $(addprefix capture/,hooks.c tape.c attach.c real.c) trace/os.c
 ALL += $(HT_LIB)
 # The compiler must not know malloc and its kin where we define them. now: no lazy binding inside a signal handler.
-$(OUT)/pic/capture/hooks.o $(OUT)/pic/capture/real.o: CFLAGS += -fno-builtin
+$(OUT)/pic/capture/hooks.o $(OUT)/pic/capture/real.o: HT_CFLAGS += -fno-builtin
 $(HT_LIB): $(call c_pic_objects,$(HT_LIB_SOURCES))
 	@mkdir -p $(@D)
 	$(CC) $(HT_CFLAGS) -shared -Wl,-z,now -Wl,-z,defs -Wl,-soname,libheaptape.so -o $@ $^ -ldl
@@ -10,3 +10,18 @@ $(HT_LIB): $(call c_pic_objects,$(HT_LIB_SOURCES))
 HT_RECORD_SOURCES := $(addprefix capture/,record_main.c collector.c host.c sample.c preflight.c)
 $(eval $(call c_program,record,$(HT_RECORD_SOURCES) $(TRACE_SOURCES),$(TRACE_LIBS) -pthread))
 $(OUT)/libexec/heaptape-record: | $(HT_LIB)
+
+# The tests drive the recorder built beside them, some on an allocator of their own.
+HT_CAPTURE_TESTS := errno_is_preserved_by_every_call forked_child_gets_its_own_trace exec_starts_a_new_trace \
+  ten_thousand_short_threads_are_all_recorded signal_handler_that_allocates_corrupts_no_record \
+  program_that_closes_all_descriptors_is_recorded nothing_is_lost_by_sigkill drop_policy_counts_exactly \
+  full_ring_waits_and_loses_nothing host_survives_collector_killed odd_calls_are_recorded_truly \
+  calls_made_by_the_allocator_are_nested_not_events
+HT_BUMP := $(OUT)/lib/test/libbump.so
+$(foreach test,$(HT_CAPTURE_TESTS),$(eval $(call c_test,capture/test/$(test).c,capture/test/recording.c $(TRACE_SOURCES),$(TRACE_LIBS) -pthread)))
+$(foreach test,$(HT_CAPTURE_TESTS),$(eval $(OUT)/test/capture/$(test): | $(HT_BUMP) $(OUT)/libexec/heaptape-record))
+$(OUT)/obj/capture/test/%.o: HT_CFLAGS += -fno-builtin
+$(OUT)/pic/capture/test/bump.o: HT_CFLAGS += -fno-builtin
+$(HT_BUMP): $(call c_pic_objects,capture/test/bump.c)
+	@mkdir -p $(@D)
+	$(CC) $(HT_CFLAGS) -shared -o $@ $^

@@ -228,6 +228,8 @@ bool real_resolve(void) {
     found.valloc = boot_valloc;
   if (!found.pvalloc)
     found.pvalloc = boot_valloc;
+  /* Ours too: where an allocator's function ends in a jump to another, that one seems to be called by our hook. */
+  note_allocator((void *)(uintptr_t)real_resolve, libc_base);
   if (malloc_code) {
     note_name(malloc_code);
     note_allocator(malloc_code, libc_base);

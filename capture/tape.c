@@ -104,14 +104,19 @@ static bool find_room(struct tape *tape, bool to_the_brim) {
   }
 }
 
+/* Signals are blocked meanwhile, as a handler's events would have nowhere to go but the small side buffer; between two
+ * waits those that came are delivered. */
 static void wait_for_collector(struct tape *tape) {
   struct slot *slot = tape->slot;
+  uint64_t mask;
+  process_block_signals(&mask);
   uint32_t seen = atomic_load(&slot->drained), tail = atomic_load(&slot->tail);
   atomic_store(&slot->waiting, 1);
   if (tail == atomic_load(&slot->tail)) {
     wake_collector();
     os_futex_wait((const uint32_t *)&slot->drained, seen, WAIT_NS, true);
   }
+  process_restore_signals(&mask);
 }
 
 static void count_dropped(struct tape *tape, uint64_t events) {
@@ -136,11 +141,6 @@ static bool reserve(struct tape *tape) {
     tape->dropped = 0;
   }
   return stop_if_told(tape) != NULL;
-}
-
-void tape_drop(struct tape *tape) {
-  if (!process_is_off())
-    count_dropped(tape, 1);
 }
 
 /* A window is 64 events that found a foreign tag. Where they were at least half of all events, stamping each event is

@@ -147,7 +147,4 @@ static inline bool tape_record(struct tape_entry in, uint8_t op, const void *add
   return true;
 }
 
-/* Counts an event that is not recorded because its begin was not. */
-void tape_drop(struct tape *tape);
-
 #endif
