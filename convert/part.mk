@@ -1,10 +1,13 @@
 WORKLOAD_SOURCES := convert/workload_write.c convert/workload_read.c
 HISTORY_SOURCES  := $(addprefix convert/,merge.c address_map.c slots.c parking.c history.c trace_info.c witness_json.c)
 COMPILE_SOURCES  := $(addprefix convert/,compile.c compile_info.c touched_words.c size_histogram.c recorded_samples.c)
-FORMAT_SOURCES   := $(addprefix convert/,formats.c line_reader.c import_text.c import_android.c dump.c info.c)
-CONVERT_SOURCES  := $(HISTORY_SOURCES) $(COMPILE_SOURCES) $(WORKLOAD_SOURCES) $(FORMAT_SOURCES) \
-                    $(addprefix convert/,workload_check.c output_file.c progress.c convert_main.c)
+IMPORT_SOURCES   := $(addprefix convert/,line_reader.c import_text.c import_android.c)
+CHECK_SOURCES    := convert/workload_check.c convert/info.c
+CONVERT_SOURCES  := $(HISTORY_SOURCES) $(COMPILE_SOURCES) $(WORKLOAD_SOURCES) $(IMPORT_SOURCES) $(CHECK_SOURCES) \
+                    $(addprefix convert/,formats.c dump.c output_file.c progress.c convert_main.c)
 
 $(eval $(call c_program,convert,$(CONVERT_SOURCES) $(TRACE_SOURCES),$(TRACE_LIBS) -lzip))
 $(eval $(call c_bench,convert/test/bench_compile.c,$(HISTORY_SOURCES) $(COMPILE_SOURCES) $(WORKLOAD_SOURCES) $(TRACE_SOURCES),$(TRACE_LIBS)))
 $(eval $(call c_test,convert/test/generated_workload_reads_back.c,$(WORKLOAD_SOURCES) $(TRACE_SOURCES),$(TRACE_LIBS)))
+$(eval $(call c_fuzzer,convert/test/fuzz_workload.c,$(HISTORY_SOURCES) $(COMPILE_SOURCES) $(WORKLOAD_SOURCES) $(CHECK_SOURCES) $(TRACE_SOURCES),$(TRACE_LIBS)))
+$(eval $(call c_fuzzer,convert/test/fuzz_import.c,$(HISTORY_SOURCES) $(COMPILE_SOURCES) $(WORKLOAD_SOURCES) $(IMPORT_SOURCES) $(TRACE_SOURCES),$(TRACE_LIBS) -lzip))
