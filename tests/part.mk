@@ -12,3 +12,12 @@ $(OUT)/test-lib/lib$(1).so: $(call c_pic_objects,tests/preload/$(1).c)
 	$(CC) $(HT_CFLAGS) -shared -o $$@ $$^ -ldl
 endef
 $(eval $(call test_preload,count_calls))
+
+# $(call test_program,name): out/test-programs/NAME from tests/programs/NAME.c.
+define test_program
+TEST_EXTRAS += $(OUT)/test-programs/$(1)
+$(OUT)/test-programs/$(1): $(call c_objects,tests/programs/$(1).c)
+	@mkdir -p $$(@D)
+	$(CC) $(HT_CFLAGS) -o $$@ $$^ -pthread $(2)
+endef
+$(eval $(call test_program,call_until_killed,))
