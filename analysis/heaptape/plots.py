@@ -93,11 +93,13 @@ def request_sizes(counts: Axes, sizes: Axes, buckets: Sequence) -> None:
     """How many requests of which size, and how many bytes they asked for. `buckets`: rows [smallest request, count, bytes]."""
     rows = np.array([row[:3] for row in buckets], float).reshape(-1, 3)
     left = np.maximum(rows[:, 0], 0.5)
-    right = np.append(left[1:], left[-1:] * 2)
+    # Buckets with no request are not listed, so a bucket ends where the next would begin if they go on as they mostly do.
+    ratio = float(np.median(left[1:] / left[:-1])) if len(left) > 1 else 2.0
+    right = np.minimum(np.append(left[1:], np.inf), left * max(ratio, 1.01))
     for axes, values, name in ((counts, rows[:, 1], "requests"), (sizes, rows[:, 2], "bytes requested")):
         share = 100 * values / max(values.sum(), 1)
         axes.bar(
-            left, share, width=np.maximum(right - left, left * 0.01), align="edge", color=OKABE_ITO[0], linewidth=0
+            left, share, width=right - left, align="edge", color=OKABE_ITO[0], linewidth=0
         )
         axes.set_xscale("log", base=2)
         axes.set_xlabel("request size")
@@ -114,7 +116,7 @@ def latencies(axes: Axes, details: pd.DataFrame, order: Sequence[str]) -> None:
     for number, label in enumerate(labels):
         row = by_label.loc[label]
         colour = style(list(order).index(label))["color"]
-        axes.plot([row["p50"], row["p999"]], [number, number], color=colour, linewidth=1.5, alpha=0.6)
+        axes.plot([max(row["p50"], 1), max(row["p999"], 1)], [number, number], color=colour, linewidth=1.5, alpha=0.6)
         for key, marker in markers.items():
             # A percentile can be 0 once the counter's cost is taken off; a logarithmic axis can't show that.
             shown = max(row[key], 1)

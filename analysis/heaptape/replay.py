@@ -87,7 +87,7 @@ def prepare(source: str, home: Home, directory: Path) -> Path:
         raise HeaptapeError(
             _last_line(result.stderr).removeprefix("heaptape-convert: ") or f"{source}: can't be compiled"
         )
-    sys.stderr.write(result.stderr)
+    sys.stderr.write(result.stderr.replace(f"{directory}/", "").replace("heaptape-convert: ", "heaptape: "))
     return compiled
 
 

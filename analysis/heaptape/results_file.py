@@ -24,6 +24,7 @@ RUN_METRICS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "vm_size": ("vm_size_peak_bytes", "bytes", ("memory", "bare", "time")),
     "page_faults": ("page_faults", "faults", ("memory", "bare", "time")),
     "bare_wall": ("wall_ns", "ns", ("bare",)),
+    "bare_cpu": ("cpu_ns", "ns", ("bare",)),
 }
 
 

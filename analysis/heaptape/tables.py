@@ -22,8 +22,9 @@ from heaptape.results_file import Results, figures
 
 MISSING = "–"
 MIB = 1 << 20
+WIDE_INTERVAL = 0.1  # of the figure
 LEGEND = (
-    "± is half of a 95 % interval over the repetitions; ~ before a figure: the repetitions don't support a difference from the "
+    "± is half of a 95 % interval over the repetitions, (a–b) its ends where it is wide; ~ before a figure: the repetitions don't support a difference from the "
     "baseline; ? after it: one repetition, so no telling; – missing."
 )
 
@@ -77,7 +78,7 @@ def _absolute_tables(workload: str, values: pd.DataFrame, counts: pd.DataFrame, 
     calls = calls_in(list(values.columns))
     main = [c for c in calls if c in MAIN_CALLS]
     others = [c for c in calls if c not in MAIN_CALLS]
-    columns = {"total_cycles": "Total, M cycles"} | {f"calls/{c}": c for c in main} | {"bare_wall": "bare, ms"}
+    columns = {"total_cycles": "Total, M cycles"} | {f"calls/{c}": c for c in main} | {"bare_wall": "bare, ms", "bare_cpu": "bare CPU, ms"}
     tables = [_metric_table(f"Time: cycles per call, mean{suffix}", values, columns, [_n_note(counts, "total_cycles")])]
     for begin in range(0, len(others), 4):
         columns = {f"calls/{c}": c for c in others[begin : begin + 4]}
@@ -108,9 +109,7 @@ def _metric_table(title: str, values: pd.DataFrame, columns: dict[str, str], not
 def _figure(metric: str, value: float) -> Cell:
     if pd.isna(value):
         return Cell(MISSING)
-    if metric == "total_cycles":
-        return Cell(_rounded(value / 1e6), value)
-    if metric == "bare_wall":
+    if metric in ("total_cycles", "bare_wall", "bare_cpu"):
         return Cell(_rounded(value / 1e6), value)
     if metric in ("peak_rss", "mean_rss", "ideal_rss", "overhead", "vm_size"):
         return Cell(_rounded(value / MIB), value)
@@ -135,7 +134,7 @@ def _n_note(counts: pd.DataFrame, metric: str) -> str:
 def _relative_tables(percents: pd.DataFrame, order: list[str], baseline: str, workloads: list[str]) -> list[Table]:
     cells = {(r.workload, r.allocator, r.metric): _percent(r) for r in percents.itertuples()}
     calls = [c for c in calls_in(list(percents["metric"].unique())) if c in MAIN_CALLS]
-    time = {"total_cycles": "Total"} | {f"calls/{c}": c for c in calls} | {"bare_wall": "bare time"}
+    time = {"total_cycles": "Total"} | {f"calls/{c}": c for c in calls} | {"bare_wall": "bare", "bare_cpu": "bare CPU"}
     memory = {"peak_rss": "peak RSS", "mean_rss": "mean RSS", "vm_size": "VmSize", "page_faults": "page faults"}
     others = [label for label in order if label != baseline]
     means = [GEOMETRIC, ARITHMETIC] if len(workloads) > 1 else []
@@ -158,8 +157,11 @@ def _percent(row: object) -> Cell:
     text = f"{row.percent:,.1f}"
     if row.supported is None:
         return Cell(f"{text} ?", row.percent, True)
-    half = (row.high - row.low) / 2
-    return Cell(f"{'' if row.supported else '~'}{text} ±{half:,.1f}", row.percent, not row.supported)
+    mark, half = "" if row.supported else "~", (row.high - row.low) / 2
+    # Intervals are symmetric as ratios: a wide one is not around its middle, so its ends are shown.
+    wide = half > WIDE_INTERVAL * row.percent
+    shown = f"({_rounded(row.low)}–{_rounded(row.high)})" if wide else f"±{half:,.1f}"
+    return Cell(f"{mark}{text} {shown}", row.percent, not row.supported)
 
 
 def render_text(tables: Sequence[Table], width: int | None = None) -> str:

@@ -13,7 +13,7 @@ import pandas as pd
 from heaptape.errors import FormatError
 
 MAGIC = b"HEAPWORK"
-HEADER = struct.Struct("<8sIIQQQII11Q124sI")
+HEADER = struct.Struct("<8sIIQQQII10Q124sI")
 INFO_LIMIT = 16 << 20
 THREAD_LIMIT = 1 << 20
 
