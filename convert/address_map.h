@@ -12,7 +12,8 @@
 
 struct address_entry {
   uint64_t address; /* 0: empty */
-  uint32_t slot, zero;
+  uint32_t slot;
+  bool in_ranges; /* for convert/history.c: its bytes are in the proof of ranges */
 };
 
 struct address_map {
@@ -46,14 +47,14 @@ static inline struct address_entry *address_map_find(const struct address_map *m
 /* Fills in the empty entry that address_map_find gave, if nothing was added or removed since. False if there is no
  * memory. */
 static inline bool address_map_add(struct address_map *map, struct address_entry *entry, uint64_t address,
-                                   uint32_t slot) {
+                                   uint32_t slot, bool in_ranges) {
   if (map->count == map->limit) {
     if (!address_map_grow(map))
       return false;
     entry = address_map_find(map, address);
   }
   map->count++;
-  *entry = (struct address_entry){address, slot, 0};
+  *entry = (struct address_entry){address, slot, in_ranges};
   return true;
 }
 

@@ -20,25 +20,27 @@
 
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
-static const char usage[] = "usage: heaptape-convert compile IN [-o OUT.work] [--json] [--horizon NS]\n"
-                            "       heaptape-convert check F [--json] [--ranges] [--horizon NS]\n"
-                            "       heaptape-convert info F [--json]\n"
-                            "       heaptape-convert dump F [--format text|csv|jsonl] [--thread N]\n"
-                            "       heaptape-convert convert [--from FMT] IN [--to FMT] OUT\n"
-                            "       heaptape-convert convert --list\n"
-                            "\n"
-                            "IN and F: a trace (.tape), a workload (.work; check and info), or any format that convert "
-                            "--list shows, told by content. - is standard input\n"
-                            "or output.\n"
-                            "\n"
-                            "check proves that the history is legal: every release is of a live object, no address is "
-                            "handed out while an object lives there. Exit 1 if\n"
-                            "not. Frees of objects never seen make a complete trace illegal; they don't where the "
-                            "trace says why: it is truncated, has dropped events,\n"
-                            "or lacks its start (an import, a forked child). --ranges also proves that no two live "
-                            "objects share a byte. --horizon: how long, in ns of\n"
-                            "the recording, a step that can't be legal yet waits for the one that makes it so (10 ms, "
-                            "or 0 where the order is known to be right).\n";
+static const char usage[] =
+    "usage: heaptape-convert compile IN [-o OUT.work] [--json] [--horizon NS]\n"
+    "       heaptape-convert check F [--json] [--ranges] [--horizon NS]\n"
+    "       heaptape-convert info F [--json]\n"
+    "       heaptape-convert dump F [--format text|csv|jsonl] [--thread N]\n"
+    "       heaptape-convert convert [--from FMT] IN [--to FMT] OUT\n"
+    "       heaptape-convert convert --list\n"
+    "\n"
+    "IN and F: a trace (.tape), a workload (.work; check and info), or any format that convert "
+    "--list shows, told by content. - is standard input\n"
+    "or output.\n"
+    "\n"
+    "check proves that the history is legal: every release is of a live object, no address is handed out while an\n"
+    "object lives there. Exit 1 if not. Frees of objects never seen make a complete trace illegal; they don't where "
+    "the\n"
+    "trace says why: it is truncated, has dropped events, or lacks its start (an import, a forked child).\n"
+    "--ranges also proves that no two live objects share a byte (only counted where the order is by ownership tags: "
+    "they\n"
+    "order the steps at one address, not those of neighbours).\n"
+    "--horizon: how long, in ns of the recording, a step that can't be legal yet waits for the one that makes it so\n"
+    "(10 ms, or 0 where the order is known to be right).\n";
 
 struct options {
   const char *command, *in, *out, *from, *to, *format;

@@ -3,6 +3,7 @@
 #include "convert/address_map.h"
 #include "convert/merge.h"
 #include "convert/parking.h"
+#include "convert/ranges.h"
 #include "convert/trace_info.h"
 
 #include <inttypes.h>
@@ -27,7 +28,8 @@ struct history {
   struct address_map map;
   struct slots slots;
   struct parking parking;
-  uint32_t *limbo; /* of each thread: the slot of the object that is between the two steps of a realloc */
+  struct ranges *ranges; /* NULL: not asked for */
+  uint32_t *limbo;       /* of each thread: the slot of the object that is between the two steps of a realloc */
   uint64_t *recent;
   struct history_state state;
   uint64_t live_os_page_bytes;
@@ -88,6 +90,27 @@ static struct history_op op_of(const struct merge_step *step, enum history_kind 
                              .touched_os_pages = event->touched_os_pages};
 }
 
+/* The object at the entry's address no longer lives there; its slot still has its size. */
+static void forget_address(struct history *history, struct address_entry *entry) {
+  if (entry->in_ranges)
+    ranges_remove(history->ranges, entry->address, history->slots.at[entry->slot].size_bytes);
+  address_map_remove(&history->map, entry);
+}
+
+/* Now an object lives at the address. entry: where address_map_find would put it. False if there is no memory. */
+static bool remember_address(struct history *history, struct address_entry *entry, uint64_t address, uint32_t slot,
+                             uint64_t request_bytes) {
+  bool in_ranges = false;
+  if (history->ranges) {
+    enum ranges_result result = ranges_add(history->ranges, address, request_bytes);
+    if (result == RANGES_NO_MEMORY)
+      return false;
+    in_ranges = result == RANGES_ADDED;
+    history->witness->overlapping_ranges += result == RANGES_OVERLAP;
+  }
+  return address_map_add(&history->map, entry, address, slot, in_ranges);
+}
+
 /* The object in the slot dies; op says how. */
 static enum placing end_object(struct history *history, const struct history_op *op) {
   uint64_t size_bytes = history->slots.at[op->slot].size_bytes;
@@ -131,7 +154,7 @@ static enum placing place_release(struct history *history, const struct merge_st
     struct history_op op = op_of(step, HISTORY_TOUCH, slot);
     return hand_on(history, &op) == 0 ? PLACED : FAILED;
   }
-  address_map_remove(&history->map, entry);
+  forget_address(history, entry);
   *recent_entry(history, address) = address;
   if (trace_event_acquires(event)) {
     history->limbo[step->thread] = slot;
@@ -150,7 +173,7 @@ static enum placing end_overlapped(struct history *history, const struct merge_s
                                    struct address_entry *entry) {
   struct history_op op = {
       .kind = HISTORY_DEATH, .call = CALL_free, .thread = step->thread, .slot = entry->slot, .stamp = step->stamp};
-  address_map_remove(&history->map, entry);
+  forget_address(history, entry);
   history->witness->overlapping_acquires++;
   return end_object(history, &op);
 }
@@ -174,7 +197,7 @@ static enum placing begin_object(struct history *history, const struct merge_ste
     old_bytes = history->slots.at[slot].size_bytes;
     history->limbo[step->thread] = SLOTS_NONE;
   }
-  if (!address_map_add(&history->map, entry, event->acquired, op.slot))
+  if (!remember_address(history, entry, event->acquired, op.slot, request))
     return fail(history, step, "out of memory");
   if (hand_on(history, &op) != 0)
     return FAILED;
@@ -305,6 +328,7 @@ static void history_free(struct history *history) {
   address_map_free(&history->map);
   slots_free(&history->slots);
   parking_free(&history->parking);
+  ranges_free(history->ranges);
   free(history->limbo);
   free(history->recent);
 }
@@ -315,8 +339,11 @@ static int history_init(struct history *history, const struct trace_info *info) 
   history->os_page_bytes = history->options->os_page_bytes ? history->options->os_page_bytes : info->os_page_bytes;
   history->limbo = malloc((threads + 1) * sizeof *history->limbo);
   history->recent = calloc(1 << RECENT_BITS, sizeof *history->recent);
-  if (!history->limbo || !history->recent || !address_map_init(&history->map) ||
-      !slots_init(&history->slots, threads) || !parking_init(&history->parking, threads))
+  if (history->options->check_ranges)
+    history->ranges = ranges_new();
+  if (!history->limbo || !history->recent || (history->options->check_ranges && !history->ranges) ||
+      !address_map_init(&history->map) || !slots_init(&history->slots, threads) ||
+      !parking_init(&history->parking, threads))
     return trace_error_set(history->error, trace_reader_path(history->reader), "out of memory");
   for (uint32_t i = 0; i < threads; i++)
     history->limbo[i] = SLOTS_NONE;
@@ -332,7 +359,8 @@ int history_run(struct trace_reader *reader, const struct history_options *optio
                               .dropped = summary->dropped,
                               .truncated = summary->truncated,
                               .lacks_start = info.lacks_start,
-                              .ranges_checked = options->check_ranges};
+                              .ranges_checked = options->check_ranges,
+                              .ranges_ordered = strcmp(info.order, "tags") != 0};
   struct history history = {
       .reader = reader, .error = error, .options = options, .consumer = consumer, .witness = witness};
   int result = history_init(&history, &info);
@@ -346,12 +374,12 @@ int history_run(struct trace_reader *reader, const struct history_options *optio
 }
 
 bool witness_ok(const struct witness *witness) {
-  /* Events that are known to be missing can explain every contradiction but overlapping bytes of two live objects. */
-  if (witness->overlapping_ranges)
-    return false;
+  /* Events that are known to be missing can explain every contradiction. */
   if (witness->dropped || witness->truncated)
     return true;
   if (witness->double_frees || witness->overlapping_acquires)
+    return false;
+  if (witness->overlapping_ranges && witness->ranges_ordered)
     return false;
   return witness->lacks_start || (witness->unseen_frees == 0 && witness->unseen_touches == 0);
 }

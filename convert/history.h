@@ -35,6 +35,7 @@ struct witness {
   bool truncated;
   bool lacks_start; /* the trace says that objects from before its beginning may be freed in it */
   bool ranges_checked;
+  bool ranges_ordered; /* the order holds between addresses too; ownership tags order the steps at one address only */
 };
 
 enum history_kind {

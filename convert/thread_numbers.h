@@ -14,7 +14,7 @@ static inline bool thread_number(struct thread_numbers *numbers, uint64_t id, ui
   struct address_entry *entry = address_map_find(&numbers->map, id + 1);
   if (!entry->address) {
     *number = numbers->count++;
-    return address_map_add(&numbers->map, entry, id + 1, *number);
+    return address_map_add(&numbers->map, entry, id + 1, *number, false);
   }
   *number = entry->slot;
   return true;

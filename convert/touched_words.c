@@ -30,7 +30,7 @@ bool touched_words_put(struct touched_words *words, uint32_t slot, const struct 
   }
   words->words[index] = *word;
   uint64_t key = (uint64_t)slot + 1;
-  return address_map_add(&words->map, address_map_find(&words->map, key), key, index);
+  return address_map_add(&words->map, address_map_find(&words->map, key), key, index, false);
 }
 
 bool touched_words_take(struct touched_words *words, uint32_t slot, struct touched_word *word) {

@@ -74,7 +74,7 @@ static int take_wait(struct checker *checker, struct thread_state *thread, uint6
       waits->room = room;
     }
     waits->ops[index] = ops;
-    return address_map_add(&waits->map, entry, key, index) ? 0 : wrong(checker, thread, "out of memory");
+    return address_map_add(&waits->map, entry, key, index, false) ? 0 : wrong(checker, thread, "out of memory");
   }
   if (ops > waits->ops[entry->slot])
     waits->ops[entry->slot] = ops;

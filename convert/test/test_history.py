@@ -1,6 +1,7 @@
 """check and compile agree with the model of history_model.py on random histories, and dump gives back what went in."""
 
 import json
+import random
 import re
 from pathlib import Path
 
@@ -176,3 +177,32 @@ def test_release_and_acquire_of_a_realloc_are_two_steps(tmp_path):
     witness = check(import_text(tmp_path, lines), 0)
     assert witness["ok"]
     assert (witness["inversions_repaired"], witness["live_at_end"], witness["peak_live_objects"]) == (0, 0, 2)
+
+
+@PROPERTY
+@given(seed=st.integers(0, 1 << 32), steps=st.integers(1, 150), room=st.sampled_from([256, 4096, 1 << 18]))
+def test_overlapping_bytes_are_counted(tmp_path, seed, steps, room):
+    """Against a list of intervals; an object that overlaps is counted and then ignored."""
+    source = random.Random(seed)
+    live: dict[int, int] = {}  # address: size
+    disjoint: set[int] = set()
+    overlaps, lines = 0, []
+    for time_ns in range(steps):
+        address = source.randrange(1, room // 8) * 8
+        if live and (address in live or source.random() < 0.4):
+            address = source.choice(sorted(live))
+            del live[address]
+            disjoint.discard(address)
+            lines.append(f"{time_ns} 0 free({hex(address)})")
+            continue
+        size = source.choice([0, 1, 8, 9, 64, 100, 3000, 32 << 10, 70000, 1 << 40])
+        if any(a < address + max(size, 1) and address < a + max(live[a], 1) for a in disjoint):
+            overlaps += 1
+        else:
+            disjoint.add(address)
+        live[address] = size
+        lines.append(f"{time_ns} 0 malloc({size}) = {hex(address)}")
+    tape = import_text(tmp_path, "\n".join(lines) + "\n")
+    witness = json.loads(run(CONVERT, "check", tape, "--json", "--ranges").stdout)
+    assert witness["overlapping_ranges"] == overlaps
+    assert witness["ok"] == (overlaps == 0)
