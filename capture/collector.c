@@ -223,14 +223,15 @@ static char *info_json(const struct collector *collector, const struct attach_re
   json_t *describe =
       collector->settings->describe_json ? json_loads(collector->settings->describe_json, 0, NULL) : NULL;
   uint64_t unix_ns = os_unix_ns();
-  json_t *info = json_pack("{s:{s:s,s:f,s:I,s:I},s:s,s:s,s:s%,s:i,s:i,s:I,s:s%,s:I,s:s,s:[],s:o*}", "clock", "kind",
-                           counter ? "counter" : "tsc", "hz", counter ? 0.0 : cycles_hz(collector), "origin_stamp",
-                           (json_int_t)origin_stamp, "origin_unix_ns", (json_int_t)unix_ns, "order",
-                           collector->settings->flags & ATTACH_STAMP_EVERY ? "every" : "tags", "source",
-                           "heaptape-record 0.1", "program", slash ? slash + 1 : program,
-                           strlen(slash ? slash + 1 : program), "pid", request->pid, "parent_pid", request->parent_pid,
-                           "start_unix_ns", (json_int_t)unix_ns, "allocator", allocator, strlen(allocator),
-                           "os_page_bytes", (json_int_t)os_page_bytes(), "arch", arch(), "lacks", "describe", describe);
+  json_t *lacks = request->forked ? json_pack("[s,s]", "start", "usable_size") : json_pack("[s]", "usable_size");
+  json_t *info = json_pack(
+      "{s:{s:s,s:f,s:I,s:I},s:s,s:s,s:s%,s:i,s:i,s:I,s:s%,s:I,s:s,s:o,s:o*}", "clock", "kind",
+      counter ? "counter" : "tsc", "hz", counter ? 0.0 : cycles_hz(collector), "origin_stamp", (json_int_t)origin_stamp,
+      "origin_unix_ns", (json_int_t)unix_ns, "order",
+      collector->settings->flags & ATTACH_STAMP_EVERY ? "every" : "tags", "source", "heaptape-record 0.1", "program",
+      slash ? slash + 1 : program, strlen(slash ? slash + 1 : program), "pid", request->pid, "parent_pid",
+      request->parent_pid, "start_unix_ns", (json_int_t)unix_ns, "allocator", allocator, strlen(allocator),
+      "os_page_bytes", (json_int_t)os_page_bytes(), "arch", arch(), "lacks", lacks, "describe", describe);
   char *text = info ? json_dumps(info, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
   json_decref(info);
   return text;

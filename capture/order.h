@@ -17,8 +17,11 @@ enum {
   TAG_LAST = 0xfffd,
 };
 
+/* Neighbours stay neighbours, for the host's caches; the product spreads the arenas of threads, which lie at multiples
+   of 64 MiB and and would otherwise share the same slots. */
 static inline _Atomic uint16_t *order_tag(const void *address) {
-  return &order.tags[((uintptr_t)address >> 4) & (TAG_ENTRIES - 1)];
+  uintptr_t bits = (uintptr_t)address;
+  return &order.tags[((bits >> 4) + (bits >> 24) * 0x9e3b1) & (TAG_ENTRIES - 1)];
 }
 
 static inline uint32_t order_tick(void) {

@@ -24,6 +24,8 @@ enum {
   LAP_BUSY_TICKS = 8,         /* a lap done in less is too short */
   RESERVE_BYTES = TAPE_RESERVE * RECORD_BYTES,
   WAIT_NS = 20000000,
+  WINDOW_FIRST_EVENTS = 1024,
+  WINDOW_LAST_EVENTS = 65536,
 };
 
 static void wake_collector(void) {
@@ -143,25 +145,26 @@ static bool reserve(struct tape *tape) {
   return stop_if_told(tape) != NULL;
 }
 
-/* A window is 64 events that found a foreign tag. Where they were at least half of all events, stamping each event is
-   cheaper than exchanging tags; an event is one or two records, hence the 160. The trial of tags that follows each
-   period costs little, as the period grows while it keeps failing. */
+/* Where at least half of all events find a foreign tag, stamping each event is cheaper than exchanging tags. Judged
+   over windows of foreign events (an event is one or two records, hence five halves), followed by a period of stamping
+   each, sixteen times as long. Slots that nobody had do not count. A window must be long enough to win back a working
+   set that the period before left marked as shared, so both double with each failure: with a fixed window of 64, larson
+   never came back to tags. A window that fails costs about 3 % of its period. */
 static void note_foreign(struct tape *tape) {
-  enum { WINDOW_EVENTS = 64, WINDOW_RECORDS = 160, PERIOD_FIRST = 2048, PERIOD_LAST = 65536 };
-  if (++tape->foreign < WINDOW_EVENTS)
+  if (++tape->foreign < tape->window_events)
     return;
   uint64_t bytes = tape->passed_bytes + position(tape);
-  bool mostly = bytes - tape->window_bytes <= WINDOW_RECORDS * RECORD_BYTES;
+  bool mostly = bytes - tape->window_bytes <= (uint64_t)tape->window_events * RECORD_BYTES * 5 / 2;
   tape->window_bytes = bytes;
   tape->foreign = 0;
   if (!mostly) {
-    tape->each_period = PERIOD_FIRST;
+    tape->window_events = WINDOW_FIRST_EVENTS;
     return;
   }
   tape->own = TAG_NONE;
-  tape->each_left = tape->each_period;
-  if (tape->each_period < PERIOD_LAST)
-    tape->each_period *= 2;
+  tape->each_left = 16 * tape->window_events;
+  if (tape->window_events < WINDOW_LAST_EVENTS)
+    tape->window_events *= 2;
 }
 
 static void each_is_over(struct tape *tape) {
@@ -187,12 +190,12 @@ static uint64_t stamp_of(struct tape *tape, const void *address) {
       each_is_over(tape);
     return stamp;
   }
-  bool foreign = atomic_load_explicit(order_tag(address), memory_order_relaxed) != tape->own;
-  if (!foreign && fresh)
+  uint16_t tag = atomic_load_explicit(order_tag(address), memory_order_relaxed);
+  if (tag == tape->own && fresh)
     return 0;
   tape->tick = tick;
   uint64_t stamp = order_take(address, tape->own);
-  if (foreign)
+  if (tag != tape->own && tag != 0)
     note_foreign(tape);
   return stamp;
 }
@@ -234,10 +237,10 @@ void tape_flush_side(struct tape *tape) {
 }
 
 bool tape_step_slow(struct tape *tape, const void *address, uint64_t *stamp) {
-  if (!tape->slot || process_is_off())
+  if (!tape->slot)
     return false;
   int error = errno;
-  bool room = reserve(tape);
+  bool room = tape->cursor < tape->limit || reserve(tape);
   if (room) {
     *stamp = stamp_of(tape, address);
     while (room && atomic_load(&tape->side_count)) {
@@ -326,7 +329,7 @@ static void reset(struct tape *tape) {
   tape->open = 0;
   tape->foreign = 0;
   tape->each_left = 0;
-  tape->each_period = 2048;
+  tape->window_events = WINDOW_FIRST_EVENTS;
   tape->tick = order_tick() - 1; /* so that the first step has a stamp */
   tape->own = order.flags & ATTACH_STAMP_EVERY ? TAG_NONE : tape->tag;
   begin_lap(tape);

@@ -45,10 +45,10 @@ struct tape {
   uint64_t dropped;           /* events not yet told by a DROPPED record */
   uint64_t passed_bytes;      /* of laps completed: tells how many records lie between two events */
   uint64_t window_bytes;      /* where the present window of foreign events began */
-  uint32_t foreign;           /* events of the window that found a foreign tag */
+  uint32_t foreign;           /* events of the window that found another's tag */
+  uint32_t window_events;     /* how many of them make a window */
   uint32_t each_left;         /* events still to be stamped each */
-  uint32_t each_period;
-  _Atomic int owner; /* kernel's thread id */
+  _Atomic int owner;          /* kernel's thread id */
   uint32_t index;
   uint64_t side[TAPE_SIDE_RECORDS][2];
 };
