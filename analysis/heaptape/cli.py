@@ -256,7 +256,8 @@ def main(argv: Sequence[str], home: Home) -> int:
         print(f"heaptape: {error}", file=sys.stderr)
         return 2
     except HeaptapeError as error:
-        print(f"heaptape: {error}", file=sys.stderr)
+        if str(error):  # empty: a C program has told it already
+            print(f"heaptape: {error}", file=sys.stderr)
         return 1
     except OSError as error:
         named = f"{error.filename}: " if error.filename else ""

@@ -25,12 +25,14 @@ def replay(arguments: argparse.Namespace, home: Home) -> int:
     choices = registry.choose_all(arguments.allocator or [], registry.load(home))
     name = "standard input" if arguments.input == "-" else Path(arguments.input).name.split(".")[0]
     output = arguments.output or f"{name.replace(' ', '-')}.results.json"
-    if output != "-" and not os.access(Path(output).parent, os.W_OK):
-        raise HeaptapeError(f"{output}: can't be written there")
+    if output != "-":
+        _check_writable(output)
     failures = []
     with tempfile.TemporaryDirectory(prefix="heaptape.") as scratch:
         workload = replay.prepare(arguments.input, home, Path(scratch))
         about = replay.describe_workload(workload, name)
+        for doubt in replay.doubts(about):
+            print(f"heaptape: {arguments.input}: {doubt}", file=sys.stderr)
         with ReplayProgress() as progress:
 
             def on_failure(run: replay.Run, error: str) -> None:
@@ -75,6 +77,7 @@ def report(arguments: argparse.Namespace, home: Home) -> int:
     from heaptape import compare as library
     from heaptape import report
 
+    _check_writable(arguments.output)
     files = _read_all(arguments.results)
     baseline = library.choose_baseline(files, arguments.baseline)
     page = report.make(files, baseline)
@@ -131,6 +134,13 @@ def _replay_settings(arguments: argparse.Namespace) -> "replay.Settings":  # noq
     return replay.Settings(arguments.repeats, arguments.order, arguments.touch, passes, seed, arguments.timeout)
 
 
+def _check_writable(output: str) -> None:
+    """Before the work, not after it."""
+    path = Path(output)
+    if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise HeaptapeError(f"{output}: can't be written")
+
+
 def _read_all(paths: Sequence[str]) -> "list[Results]":
     from heaptape.results_file import results
 
@@ -153,11 +163,13 @@ def _print_tables(files: "Sequence[Results]", baseline: str, form: str) -> None:
 def _print_replay_tables(path: str, data: dict, baseline: str | None) -> None:
     from heaptape.compare import choose_baseline
     from heaptape.results_file import Results
+    from heaptape.tables import rounded
 
     workload = data["workload"]
     file = Results(path, data)
-    ideal = workload["ideal_rss_bytes"] / (1 << 20)
-    print(f"{workload['name']}: {workload['ops']:,} ops, {workload['threads']} threads, ideal RSS {ideal:,.1f} MiB\n")
+    threads = f"{workload['threads']} thread{'s' * (workload['threads'] != 1)}"
+    ideal = rounded(workload["ideal_rss_bytes"] / (1 << 20))
+    print(f"{workload['name']}: {workload['ops']:,} ops, {threads}, ideal RSS {ideal} MiB\n")
     if file.runs:
         _print_tables([Results(path, data | {"runs": file.runs})], choose_baseline([file], baseline), "text")
 

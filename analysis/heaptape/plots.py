@@ -98,9 +98,7 @@ def request_sizes(counts: Axes, sizes: Axes, buckets: Sequence) -> None:
     right = np.minimum(np.append(left[1:], np.inf), left * max(ratio, 1.01))
     for axes, values, name in ((counts, rows[:, 1], "requests"), (sizes, rows[:, 2], "bytes requested")):
         share = 100 * values / max(values.sum(), 1)
-        axes.bar(
-            left, share, width=right - left, align="edge", color=OKABE_ITO[0], linewidth=0
-        )
+        axes.bar(left, share, width=right - left, align="edge", color=OKABE_ITO[0], linewidth=0)
         axes.set_xscale("log", base=2)
         axes.set_xlabel("request size")
         axes.set_ylabel(f"% of {name}")

@@ -79,15 +79,20 @@ def prepare(source: str, home: Home, directory: Path) -> Path:
     if is_workload(path):
         return path
     compiled = directory / f"{path.stem}.work"
-    command = [str(home.program("convert")), "compile", str(path), "-o", str(compiled)]
+    # --json: the witness goes to standard output, which nobody needs here, and not as a line to stderr. At a terminal the
+    # compiler shows its own progress, and tells its own error.
+    terminal = sys.stderr.isatty()
+    command = [str(home.program("convert")), "compile", str(path), "-o", str(compiled), "--json"]
     result = subprocess.run(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=None if terminal else subprocess.PIPE,
+        text=True,
     )
     if result.returncode != 0:
-        raise HeaptapeError(
-            _last_line(result.stderr).removeprefix("heaptape-convert: ") or f"{source}: can't be compiled"
-        )
-    sys.stderr.write(result.stderr.replace(f"{directory}/", "").replace("heaptape-convert: ", "heaptape: "))
+        raise HeaptapeError("" if terminal else _told(result.stderr, "convert") or f"{source}: can't be compiled")
+    sys.stderr.write(result.stderr or "")
     return compiled
 
 
@@ -106,6 +111,30 @@ def describe_workload(path: Path, name: str) -> dict:
     }
     kept = ("program", "source", "allocator", "calls", "request_sizes", "recorded", "witness", "lacks")
     return about | {key: workload.info[key] for key in kept if key in workload.info}
+
+
+def doubts(workload: dict) -> list[str]:
+    """What the witness says against the recording, in words: whatever was lost, repaired or not legal."""
+    witness = workload.get("witness")
+    if not isinstance(witness, dict):
+        return []
+    words = {
+        "truncated": "the trace is truncated: its end is missing",
+        "dropped": "events were dropped in recording",
+        "unseen_frees": "frees of objects never seen were left out",
+        "double_frees": "double frees were left out",
+        "overlapping_acquires": "addresses were handed out while objects lived there",
+        "inversions_repaired": "events recorded in the wrong order were put right",
+        "failed_calls": "failed calls were left out",
+    }
+    found = []
+    for key, text in words.items():
+        value = witness.get(key)
+        if value is True:
+            found.append(text)
+        elif isinstance(value, int) and value > 0:
+            found.append(f"{value:,} {text}")
+    return found
 
 
 def replay(
@@ -181,7 +210,7 @@ def _baseline(engine: Path, workload: Path) -> int:
         [str(engine), "--baseline", str(workload)], stdin=subprocess.DEVNULL, capture_output=True, text=True
     )
     if result.returncode != 0:
-        raise HeaptapeError(_failure(result.returncode, result.stderr))
+        raise HeaptapeError(_failure(result.returncode, result.stderr).replace(str(workload), workload.name))
     try:
         return int(json.loads(result.stdout)["rss_anon_bytes"])
     except (ValueError, KeyError, TypeError) as error:
@@ -207,7 +236,7 @@ def _measure(
         if timed_out:
             return about | {"error": f"no result after {settings.timeout_s:g} s"}
         if status != 0:
-            return about | {"error": _failure(status, text)}
+            return about | {"error": _failure(status, text).replace(str(workload), workload.name)}
         try:
             measured = json.loads(output.read_bytes())
         except (OSError, ValueError) as error:
@@ -257,13 +286,14 @@ def _run_engine(
 
 def _failure(status: int, stderr: str) -> str:
     if status < 0:
-        return f"killed by {signal.Signals(-status).name}" + (f" ({_last_line(stderr)})" if stderr.strip() else "")
-    return _last_line(stderr).removeprefix("heaptape-replay: ") or f"exit status {status}"
+        return f"killed by {signal.Signals(-status).name}" + (f" ({_told(stderr, 'replay')})" if stderr.strip() else "")
+    return _told(stderr, "replay") or f"exit status {status}"
 
 
-def _last_line(text: str) -> str:
-    lines = text.strip().splitlines()
-    return lines[-1] if lines else ""
+def _told(stderr: str, program: str) -> str:
+    """A program's last line, without its name."""
+    lines = stderr.strip().splitlines()
+    return lines[-1].removeprefix(f"heaptape-{program}: ") if lines else ""
 
 
 def _commit() -> str | None:

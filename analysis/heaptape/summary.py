@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 import pandas as pd
 
 from heaptape.compare import absolute, allocator_order, relative
+from heaptape.replay import doubts
 from heaptape.results_file import Results, call_details, figures, number
 
 MIB = 1 << 20
@@ -127,6 +128,7 @@ def warnings(files: Sequence[Results]) -> list[str]:
             )
         if machine.get("governor") not in (None, "performance"):
             out.append(f"{file.name}: the processor's frequency was governed by '{machine['governor']}'.")
+        out += [f"{file.name}: {doubt}." for doubt in doubts(file.workload)]
         if len(allocator_order([file])) == 1:
             out.append(f"{file.name}: one allocator only, so there is nothing to compare.")
         for run in file.runs:

@@ -4,6 +4,7 @@ CSV and JSON carry bytes and unrounded figures; here they are rounded, in MiB, a
 says so.
 """
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -23,6 +24,7 @@ from heaptape.results_file import Results, figures
 MISSING = "–"
 MIB = 1 << 20
 WIDE_INTERVAL = 0.1  # of the figure
+FILE_WIDTH = 110
 LEGEND = (
     "± is half of a 95 % interval over the repetitions, (a–b) its ends where it is wide; ~ before a figure: the repetitions don't support a difference from the "
     "baseline; ? after it: one repetition, so no telling; – missing."
@@ -78,7 +80,11 @@ def _absolute_tables(workload: str, values: pd.DataFrame, counts: pd.DataFrame, 
     calls = calls_in(list(values.columns))
     main = [c for c in calls if c in MAIN_CALLS]
     others = [c for c in calls if c not in MAIN_CALLS]
-    columns = {"total_cycles": "Total, M cycles"} | {f"calls/{c}": c for c in main} | {"bare_wall": "bare, ms", "bare_cpu": "bare CPU, ms"}
+    columns = (
+        {"total_cycles": "Total, M cycles"}
+        | {f"calls/{c}": c for c in main}
+        | {"bare_wall": "bare, ms", "bare_cpu": "bare CPU, ms"}
+    )
     tables = [_metric_table(f"Time: cycles per call, mean{suffix}", values, columns, [_n_note(counts, "total_cycles")])]
     for begin in range(0, len(others), 4):
         columns = {f"calls/{c}": c for c in others[begin : begin + 4]}
@@ -92,7 +98,8 @@ def _absolute_tables(workload: str, values: pd.DataFrame, counts: pd.DataFrame, 
     }
     if {"peak_rss", "ideal_rss"} <= set(values.columns):
         values = values.assign(overhead=values["peak_rss"] - values["ideal_rss"])
-    tables.append(_metric_table(f"Memory, MiB{suffix}", values, memory, [_n_note(counts, "peak_rss")]))
+    if {"peak_rss", "mean_rss", "vm_size"} & set(values.columns):
+        tables.append(_metric_table(f"Memory, MiB{suffix}", values, memory, [_n_note(counts, "peak_rss")]))
     system = {f"syscalls/{c}": c for c in ("mmap", "munmap", "mremap", "madvise", "brk")} | {
         "page_faults": "page faults"
     }
@@ -110,17 +117,17 @@ def _figure(metric: str, value: float) -> Cell:
     if pd.isna(value):
         return Cell(MISSING)
     if metric in ("total_cycles", "bare_wall", "bare_cpu"):
-        return Cell(_rounded(value / 1e6), value)
+        return Cell(rounded(value / 1e6), value)
     if metric in ("peak_rss", "mean_rss", "ideal_rss", "overhead", "vm_size"):
-        return Cell(_rounded(value / MIB), value)
+        return Cell(rounded(value / MIB), value)
     if metric.startswith("calls/"):
-        return Cell(_rounded(value), value)
+        return Cell(rounded(value), value)
     return Cell(f"{value:,.0f}", value)
 
 
-def _rounded(value: float) -> str:
+def rounded(value: float) -> str:
     """About three digits, never fewer than the integer has."""
-    decimals = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2
+    decimals = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2 if abs(value) >= 0.1 or value == 0 else 4
     return f"{value:,.{decimals}f}"
 
 
@@ -134,12 +141,14 @@ def _n_note(counts: pd.DataFrame, metric: str) -> str:
 def _relative_tables(percents: pd.DataFrame, order: list[str], baseline: str, workloads: list[str]) -> list[Table]:
     cells = {(r.workload, r.allocator, r.metric): _percent(r) for r in percents.itertuples()}
     calls = [c for c in calls_in(list(percents["metric"].unique())) if c in MAIN_CALLS]
-    time = {"total_cycles": "Total"} | {f"calls/{c}": c for c in calls} | {"bare_wall": "bare", "bare_cpu": "bare CPU"}
+    time = {"total_cycles": "Total"} | {f"calls/{c}": c for c in calls}
+    bare = {"bare_wall": "bare", "bare_cpu": "bare CPU"}
     memory = {"peak_rss": "peak RSS", "mean_rss": "mean RSS", "vm_size": "VmSize", "page_faults": "page faults"}
     others = [label for label in order if label != baseline]
     means = [GEOMETRIC, ARITHMETIC] if len(workloads) > 1 else []
     tables = []
-    for title, columns in ((f"Time, % of {baseline}", time), (f"Memory, % of {baseline}", memory)):
+    kinds = {"Time": time, "Time of whole streams": bare, "Memory": memory}
+    for title, columns in ((f"{kind}, % of {baseline}", columns) for kind, columns in kinds.items()):
         present = {m: name for m, name in columns.items() if any((w, a, m) in cells for w in workloads for a in others)}
         rows = []
         for label in others:
@@ -159,18 +168,23 @@ def _percent(row: object) -> Cell:
         return Cell(f"{text} ?", row.percent, True)
     mark, half = "" if row.supported else "~", (row.high - row.low) / 2
     # Intervals are symmetric as ratios: a wide one is not around its middle, so its ends are shown.
-    wide = half > WIDE_INTERVAL * row.percent
-    shown = f"({_rounded(row.low)}–{_rounded(row.high)})" if wide else f"±{half:,.1f}"
-    return Cell(f"{mark}{text} {shown}", row.percent, not row.supported)
+    if half > WIDE_INTERVAL * row.percent:
+        ends = f"({row.low:,.{_decimals(row.low)}f}–{row.high:,.{_decimals(row.high)}f})"
+        return Cell(f"{mark}{row.percent:,.{_decimals(row.percent)}f} {ends}", row.percent, not row.supported)
+    return Cell(f"{mark}{text} ±{half:,.1f}", row.percent, not row.supported)
+
+
+def _decimals(percent: float) -> int:
+    return 0 if percent >= 10 else 1
 
 
 def render_text(tables: Sequence[Table], width: int | None = None) -> str:
-    """For a terminal (rich finds out its width and whether it has colours)."""
+    """For a terminal (rich finds out its width and whether it has colours), or FILE_WIDTH wide where there is none."""
     from rich.console import Console
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    console = Console(width=width, highlight=False)
+    console = Console(width=width or (None if sys.stdout.isatty() else FILE_WIDTH), highlight=False)
     with console.capture() as capture:
         for table in tables:
             drawn = RichTable(title=table.title, title_justify="left", title_style="bold", box=None, pad_edge=False)

@@ -4,13 +4,12 @@ import json
 import math
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from synthetic_results import make_results, write
-
 from heaptape import compare, tables
 from heaptape.errors import HeaptapeError
 from heaptape.results_file import Results, call_details, figures, results
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from synthetic_results import make_results, write
 
 
 def run(allocator, repeat=0, **keys):
@@ -32,7 +31,11 @@ SMALL = file_of(
 
 def test_table_by_hand():
     values = compare.absolute(figures([SMALL]))
-    assert values.loc[("w", "a")].drop("ideal_rss").to_dict() == {"total_cycles": 105, "calls/malloc": 11, "calls/free": 41.5}
+    assert values.loc[("w", "a")].drop("ideal_rss").to_dict() == {
+        "total_cycles": 105,
+        "calls/malloc": 11,
+        "calls/free": 41.5,
+    }
     assert values.at[("w", "b"), "total_cycles"] == 52.5
     assert values.at[("w", "b"), "ideal_rss"] == 1000
     assert math.isnan(values.at[("w", "b"), "calls/free"])
@@ -60,7 +63,9 @@ def test_means_over_workloads_by_hand():
 def test_one_repetition_supports_nothing():
     rows = compare.relative(figures([file_of(run("a", cycles_total=100), run("b", cycles_total=50))]), "a")
     assert rows["supported"].tolist() == [None, None, None]
-    text = tables.render_text(tables.comparison([file_of(run("a", cycles_total=100), run("b", cycles_total=50))], "a"), 100)
+    text = tables.render_text(
+        tables.comparison([file_of(run("a", cycles_total=100), run("b", cycles_total=50))], "a"), 100
+    )
     assert "50.0 ?" in text
 
 
@@ -70,7 +75,10 @@ def test_zero_is_not_missing_and_missing_is_not_zero():
     assert values.at["a", "syscalls/mmap"] == 0
     assert math.isnan(values.at["b", "syscalls/mmap"])
     text = tables.render_text(tables.comparison([file], "a"), 100)
-    assert [line.split() for line in text.splitlines() if line[:2] in ("a ", "b ")] == [["a", "0", "–"], ["b", "–", "3"]]
+    assert [line.split() for line in text.splitlines() if line[:2] in ("a ", "b ")] == [
+        ["a", "0", "–"],
+        ["b", "–", "3"],
+    ]
 
 
 def test_memory_is_taken_from_the_memory_pass():
@@ -122,9 +130,19 @@ def test_markdown_has_as_many_cells_in_every_row():
         assert len(counts) == 1
 
 
-values = st.one_of(st.none(), st.booleans(), st.integers(-5, 10**12), st.floats(), st.text(max_size=3), st.lists(st.integers(), max_size=2))
+values = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-5, 10**12),
+    st.floats(),
+    st.text(max_size=3),
+    st.lists(st.integers(), max_size=2),
+)
 keys = st.sampled_from(["cycles_total", "rss_anon_peak_bytes", "vm_size_peak_bytes", "page_faults", "wall_ns"])
-call_tables = st.dictionaries(st.sampled_from(["malloc", "free", "operator new"]), st.one_of(values, st.dictionaries(st.sampled_from(["mean", "count", "p50"]), values)))
+call_tables = st.dictionaries(
+    st.sampled_from(["malloc", "free", "operator new"]),
+    st.one_of(values, st.dictionaries(st.sampled_from(["mean", "count", "p50"]), values)),
+)
 runs_of_anything = st.builds(
     lambda allocator, variant, repeat, pass_, figures_, calls, system: {"allocator": allocator, "variant": variant, "repeat": repeat, "pass": pass_}
     | figures_ | {"calls": calls, "syscalls": system},

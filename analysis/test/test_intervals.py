@@ -5,11 +5,10 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from heaptape.intervals import log_ratio, mean_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
-
-from heaptape.intervals import log_ratio, mean_of
 
 positive = st.floats(0.01, 1e12)
 

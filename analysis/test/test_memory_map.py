@@ -5,14 +5,15 @@ import zlib
 
 import numpy as np
 import pytest
+from heaptape.errors import HeaptapeError
+from heaptape.memory_map import DRAWN_HOLE_REGIONS, decode, fold
 from hypothesis import given
 from hypothesis import strategies as st
 from synthetic_results import encode_memory_map
 
-from heaptape.errors import HeaptapeError
-from heaptape.memory_map import DRAWN_HOLE_REGIONS, decode, fold
-
-cell_tables = st.lists(st.dictionaries(st.integers(0, 2**50), st.integers(1, 2**32 - 1), max_size=20), min_size=1, max_size=8)
+cell_tables = st.lists(
+    st.dictionaries(st.integers(0, 2**50), st.integers(1, 2**32 - 1), max_size=20), min_size=1, max_size=8
+)
 
 
 @given(cell_tables, st.sampled_from([4096, 65536]))
@@ -58,7 +59,10 @@ def test_damaged_cells_are_refused_in_one_line(raw):
         assert str(error).startswith("the memory map of x can't be read: ")
 
 
-@pytest.mark.parametrize("broken", [{}, 3, [], {"region_bytes": 0}, {"region_bytes": 1, "positions": [0], "encoding": "zlib+base64", "cells": "%"}])
+@pytest.mark.parametrize(
+    "broken",
+    [{}, 3, [], {"region_bytes": 0}, {"region_bytes": 1, "positions": [0], "encoding": "zlib+base64", "cells": "%"}],
+)
 def test_what_is_no_map_is_refused(broken):
     with pytest.raises(HeaptapeError, match="can't be read"):
         decode({"allocator": "x", "memory_map": broken})
