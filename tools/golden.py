@@ -1,0 +1,152 @@
+"""Refreshes the generated parts of the documents: `make golden`.
+
+trace/FORMAT.md section 8 from a trace of four lines; README.md's tables and figures from the demo's results, where
+they are.
+"""
+
+import json
+import re
+import struct
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import matplotlib
+import zstandard
+
+FOUR_LINES = """\
+# heaptape-text 1 clock=nanoseconds
+100 0 malloc(24) = 0x5000
+200 0 free(0x5000)
+300 0 calloc(3, 8) = 0x5000
+450 1 realloc(0x5000, 5000) = 0x7000
+"""
+BLOCK_NAMES = {1: "INFO", 2: "EVENTS", 3: "SAMPLES", 4: "GAP", 15: "FOOTER"}
+COLUMN_NAMES = {
+    1: "call",
+    2: "size",
+    3: "param",
+    4: "release distance",
+    6: "release address",
+    7: "acquire hit",
+    8: "acquire address",
+    9: "stamp gap",
+    10: "stamp delta",
+    11: "touched",
+}
+
+
+def replace_between(path: Path, name: str, text: str) -> None:
+    """Puts text between <!-- name:begin --> and <!-- name:end -->."""
+    pattern = re.compile(rf"(<!-- {name}:begin -->\n).*?(<!-- {name}:end -->)", re.DOTALL)
+    path.write_text(pattern.sub(lambda match: match[1] + text + match[2], path.read_text()))
+
+
+def hexdump(data: bytes) -> str:
+    """Space-separated bytes, shortened in the middle when they are many."""
+    shown = data if len(data) <= 20 else data[:12]
+    return shown.hex(" ") + (f" … ({len(data)} bytes)" if len(data) > 20 else "")
+
+
+def annotate_block(data: bytes, offset: int) -> tuple[list[str], int]:
+    """Lines for the block at offset, and where the next one starts."""
+    kind, flags, columns, payload, thread, rows, steps, first, last, sequence = struct.unpack_from(
+        "<BBHIIIIQQI", data, offset + 4
+    )
+    lines = [
+        f"{offset:4x}  {data[offset : offset + 4].hex(' ')}  block magic HTBK",
+        f"{offset + 4:4x}  {data[offset + 4 : offset + 12].hex(' ')}  {BLOCK_NAMES[kind]}, "
+        f"{'critical' if flags & 1 else 'not critical'}, {columns} columns, payload of {payload} bytes",
+        f"{offset + 12:4x}  {data[offset + 12 : offset + 24].hex(' ')}  thread {thread}, {rows} rows, {steps} steps",
+        f"{offset + 24:4x}  {data[offset + 24 : offset + 40].hex(' ')}  first stamp {first}, last stamp {last}",
+        f"{offset + 40:4x}  {data[offset + 40 : offset + 48].hex(' ')}  block {sequence} of its thread, CRC-32",
+    ]
+    directory, at = offset + 48, offset + 48 + 16 * columns
+    for index in range(columns):
+        place = directory + 16 * index
+        column, encoding, shift, column_flags, raw, stored, _ = struct.unpack_from("<BBBBIII", data, place)
+        name = COLUMN_NAMES.get(column, "") if kind == 2 else {1: "JSON", 2: "index"}.get(column, "")
+        lines.append(
+            f"{place:4x}  {data[place : place + 16].hex(' ')}  column {column} ({name}): "
+            f"{raw} bytes in a frame of {stored}" + (f", shift {shift}" if shift else "")
+        )
+    for index in range(columns):
+        column, _, _, _, raw, stored, _ = struct.unpack_from("<BBBBIII", data, directory + 16 * index)
+        content = zstandard.ZstdDecompressor().decompress(data[at : at + stored])
+        meaning = content.decode() if kind != 2 and column == 1 else content.hex(" ")
+        lines.append(f"{at:4x}  {hexdump(data[at : at + stored])}  column {column}: {meaning}")
+        at += stored
+    return lines, offset + 48 + payload
+
+
+def annotated_trace(heaptape: Path) -> str:
+    """Section 8: the four lines, then every byte of their trace."""
+    with tempfile.TemporaryDirectory() as folder:
+        text, tape = Path(folder) / "four.txt", Path(folder) / "four.tape"
+        text.write_text(FOUR_LINES)
+        subprocess.run([heaptape, "convert", text, tape], check=True)
+        data = tape.read_bytes()
+    lines = [
+        f"{0:4x}  {data[:8].hex(' ')}  magic HEAPTAPE",
+        f"{8:4x}  {data[8:16].hex(' ')}  version 1, flags 0, CRC-32",
+    ]
+    offset = 16
+    while offset < len(data) - 16:
+        more, offset = annotate_block(data, offset)
+        lines += ["", *more]
+    lines += ["", f"{offset:4x}  {data[offset:].hex(' ')}  footer's offset, magic HEAPTEND"]
+    return f"```\n{FOUR_LINES}```\n\n```\n" + "\n".join(lines) + "\n```\n"
+
+
+def draw_demo(results: Path, folder: Path) -> None:
+    """The figures that README.md shows."""
+    matplotlib.use("Agg")
+    from heaptape import memory_map, plots
+    from heaptape import results as read_results
+    from matplotlib import pyplot
+
+    file = read_results(str(results))
+    runs = {run["allocator"]: run for run in reversed(file.runs) if run["pass"] == "memory"}
+    order = [label for label in file.labels if label in runs]
+    timelines = {label: plots.timeline_frame(runs[label]) for label in order}
+    figure, axes = pyplot.subplots(figsize=(8, 3.2), layout="constrained")
+    plots.memory_over_progress(axes, timelines, "rss_anon_bytes", file.workload.get("recorded") or [])
+    axes.legend(ncols=4, fontsize=8)
+    figure.savefig(folder / "redis-memory.png", dpi=110)
+    folded = {label: memory_map.fold(memory_map.decode(runs[label])) for label in ("glibc", "jemalloc")}
+    figure, pair = pyplot.subplots(1, 2, figsize=(8, 3), layout="constrained", sharey=True)
+    height = max(map_.height_bytes for map_ in folded.values())
+    for axes, (label, map_) in zip(pair, folded.items(), strict=True):
+        plots.memory_map(axes, map_, height)
+        axes.set_title(label)
+    figure.savefig(folder / "redis-map.png", dpi=110)
+
+
+def demo_section(heaptape: Path, demo: Path) -> str:
+    """README's example: what the demo printed, and two of its figures."""
+    recorded = json.loads(subprocess.check_output([heaptape, "info", "--json", demo / "redis.tape"]))
+    tables = subprocess.check_output([heaptape, "compare", demo / "redis.json"], text=True)
+    return (
+        f"The demo's redis server, {recorded['events']:,} calls of {recorded['threads']} threads, recorded at "
+        f"{recorded['bytes_per_event']:.2f} bytes per call; replayed under five allocators "
+        "(`heaptape compare out/demo/redis.json`):\n\n"
+        f"```\n{tables.strip()}\n```\n\n"
+        "![RSS of each allocator over the recording's progress](docs/redis-memory.png)\n\n"
+        "Where the memory lies, glibc beside jemalloc: address over progress, colour = how full each region is.\n\n"
+        "![Memory-usage graphs](docs/redis-map.png)\n"
+    )
+
+
+def main(out: Path) -> None:
+    """Refreshes what can be refreshed from this build."""
+    heaptape = (out / "bin" / "heaptape").resolve()
+    replace_between(Path("trace/FORMAT.md"), "hexdump", annotated_trace(heaptape))
+    if (out / "demo" / "redis.json").exists():
+        Path("docs").mkdir(exist_ok=True)
+        draw_demo(out / "demo" / "redis.json", Path("docs"))
+        replace_between(Path("README.md"), "demo", demo_section(heaptape, out / "demo"))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
