@@ -68,26 +68,38 @@ static inline __attribute__((always_inline)) void *call_entry(uint8_t entry, con
                                                               uint64_t *cycles) {
   void *out = NULL;
   uint64_t begin = 0;
-  switch (entry) {
-/* os_stamp on both sides: a full fence before and after each reading. Where this was chosen, rdtscp + lfence at the end
+/* os_stamp on both sides: a full fence before and after each reading. On an Intel server rdtscp + lfence at the end
    cost 17 ns instead of 18 and a bare rdtsc 9; but a bare one lets the call's tail run outside the window, which is
    what is measured. */
-#define TIMED(ident, statement)                                                                                        \
+#define TIMED(statement)                                                                                               \
+  if (timed)                                                                                                           \
+    begin = os_stamp();                                                                                                \
+  statement;                                                                                                           \
+  if (timed)                                                                                                           \
+    *cycles = os_stamp() - begin;
+  /* The most frequent two by branches of their own: where they come at random, that saves 1 of 10 ns per op against the
+     switch's jump table. */
+  if (entry == CALL_free) {
+    TIMED(allocator.free(op->pointer))
+    return NULL;
+  }
+  if (entry == CALL_malloc) {
+    TIMED(out = allocator.malloc(op->request_bytes))
+    return out;
+  }
+  switch (entry) {
+#define CASE(ident, statement)                                                                                         \
   case CALL_##ident:                                                                                                   \
-    if (timed)                                                                                                         \
-      begin = os_stamp();                                                                                              \
-    statement;                                                                                                         \
-    if (timed)                                                                                                         \
-      *cycles = os_stamp() - begin;                                                                                    \
+    TIMED(statement)                                                                                                   \
     break;
-#define ENTRY_POINTER(ident, symbol, types, arguments, folds_to) TIMED(ident, out = allocator.ident arguments)
-#define ENTRY_NOTHING(ident, symbol, types, arguments, folds_to) TIMED(ident, allocator.ident arguments)
-#define ENTRY_OUT(ident, symbol, types, arguments, folds_to)                                                           \
-  TIMED(ident, if (allocator.ident arguments != 0) out = NULL)
+#define ENTRY_POINTER(ident, symbol, types, arguments, folds_to) CASE(ident, out = allocator.ident arguments)
+#define ENTRY_NOTHING(ident, symbol, types, arguments, folds_to) CASE(ident, allocator.ident arguments)
+#define ENTRY_OUT(ident, symbol, types, arguments, folds_to) CASE(ident, if (allocator.ident arguments != 0) out = NULL)
 #include "replay/entry.def"
 #undef ENTRY_POINTER
 #undef ENTRY_NOTHING
 #undef ENTRY_OUT
+#undef CASE
 #undef TIMED
   default:
     __builtin_unreachable();

@@ -157,8 +157,8 @@ int engine_main(int result_fd, int workload_fd) {
   if (!engine.result)
     return 1;
   struct replay_result *result = engine.result;
-  result->brk_at_setup = (uint64_t)(uintptr_t)sbrk(0);
   atomic_store(&result->phase, PHASE_SETUP);
+  result->brk_at_setup = (uint64_t)(uintptr_t)sbrk(0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   preload_report(result);
   watch_for_fatal_signals();

@@ -86,14 +86,14 @@ static ALWAYS_INLINE void replay_op(struct replay_thread *self, const uint64_t *
   if ((plan.traits & CALL_COUNTED) && __builtin_mul_overflow(op.size_bytes, op.param, &op.request_bytes))
     op.request_bytes = UINT64_MAX;
   uint64_t live_before = object->size_bytes;
-  if (plan.traits & CALL_TAKES) {
-    op.pointer = object->pointer;
-    if (unlikely(object->size_bytes == OBJECT_MISSING)) {
-      worker->skipped++;
-      if ((plan.traits & (CALL_RELEASES | CALL_ACQUIRES)) == CALL_RELEASES)
-        *object = EMPTY;
-      goto counted;
-    }
+  /* Without a branch: acquires and releases come in an order that no predictor learns, and the call's own branch is
+   * enough. */
+  op.pointer = (void *)((uintptr_t)object->pointer & -(uintptr_t)(plan.traits & CALL_TAKES));
+  if (unlikely(live_before == OBJECT_MISSING) && (plan.traits & CALL_TAKES)) {
+    worker->skipped++;
+    if ((plan.traits & (CALL_RELEASES | CALL_ACQUIRES)) == CALL_RELEASES)
+      *object = EMPTY;
+    goto counted;
   }
   make_call(worker, object, plan, &op, pass);
 counted:
@@ -144,10 +144,16 @@ static ALWAYS_INLINE void replay_words(struct replay_thread *self, const enum re
   struct extras extras = NO_EXTRAS;
   uint64_t position = 0, completed = 0, granted = 0;
   const uint64_t ops = engine.map.op_counts[self->number];
+  /* Kept out of the stream, whose members the compiler would have to store and load again at every call. */
+  const uint64_t *at = NULL, *end = NULL, *word = NULL;
   for (;;) {
-    if (unlikely(stream->at == stream->end) && !stream_refill(stream))
-      engine_fail(stream->end ? stream->end - 1 : NULL, "the stream of thread %" PRIu32 " has no END", self->number);
-    const uint64_t *word = stream->at++;
+    if (unlikely(at == end)) {
+      if (!stream_refill(stream))
+        engine_fail(word, "the stream of thread %" PRIu32 " has no END", self->number);
+      at = stream->at;
+      end = stream->end;
+    }
+    word = at++;
     if (unlikely(word_code(*word) >= WORD_SIZE_HIGH)) {
       if (!obey(self, word, &extras, &position, order))
         break;
@@ -166,8 +172,7 @@ static ALWAYS_INLINE void replay_words(struct replay_thread *self, const enum re
     gate_publish(gate,
                  UINT64_MAX); /* nobody shall wait for what is left out; with the null allocator that does no harm */
   else if (completed != ops)
-    engine_fail(stream->at - 1, "thread %" PRIu32 " ends after %" PRIu64 " ops of %" PRIu64, self->number, completed,
-                ops);
+    engine_fail(word, "thread %" PRIu32 " ends after %" PRIu64 " ops of %" PRIu64, self->number, completed, ops);
 }
 
 #define LOOP(name, pass, order)                                                                                        \

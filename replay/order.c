@@ -25,7 +25,7 @@ static struct stream schedule;
 
 int order_setup(enum replay_order chosen, uint64_t positions) {
   order = chosen;
-  window = positions;
+  window = positions > WORKLOAD_MARK_INTERVAL ? positions : WORKLOAD_MARK_INTERVAL;
   live.threads = os_map((engine.map.header.threads + 1ull) * sizeof *live.threads, true);
   stream_open(&schedule, &engine.map, engine.map.header.threads);
   return live.threads ? 0 : -1;
@@ -108,8 +108,11 @@ static void wait_for_window(struct replay_thread *self, uint64_t position) {
       ;
     if (!thread || thread == self || position <= window || behind >= position - window)
       return;
-    /* Waits until half the window is free again: woken at each step of the slowest, threads would do nothing else. */
-    wait_counted(self, &thread->position, position - window / 2);
+    /* Waits until half the window is free again: woken at each step of the slowest, threads would do nothing else. Not
+       until less than a MARK interval is left: the slowest thread's next op may be that far beyond its MARK, hence
+       beyond ours, and wait for an op of ours. */
+    uint64_t slack = window / 2 > WORKLOAD_MARK_INTERVAL ? window / 2 : WORKLOAD_MARK_INTERVAL;
+    wait_counted(self, &thread->position, position - slack);
   }
 }
 

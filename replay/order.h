@@ -11,7 +11,8 @@
 #include "replay/engine.h"
 #include "replay/gate.h"
 
-/* Before the first thread. Returns 0, or -1 with errno set. */
+/* Before the first thread. A window below WORKLOAD_MARK_INTERVAL is taken as that: positions are only known to so many
+   ops. Returns 0, or -1 with errno set. */
 int order_setup(enum replay_order order, uint64_t window);
 
 /* A thread is about to exist, started by one whose next op is not before position; it has ended. */

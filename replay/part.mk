@@ -8,8 +8,15 @@ $(eval $(call c_program,replay,$(REPLAY_PARENT_SOURCES) $(REPLAY_ENGINE_SOURCES)
 # RUSAGE_THREAD, pthread_attr_setstack, dladdr, memfd_create
 $(OUT)/obj/replay/%.o: HT_CFLAGS += -D_GNU_SOURCE
 
-REPLAY_TEST_SOURCES := replay/test/generate.c $(WORKLOAD_SOURCES) $(TRACE_SOURCES)
-TEST_EXTRAS += $(OUT)/test/replay/make_workload
-$(OUT)/test/replay/make_workload: $(call c_objects,replay/test/make_workload.c $(REPLAY_TEST_SOURCES))
+$(eval $(call c_test,replay/test/histogram_percentiles_are_within_one_part_in_32.c,replay/histogram.c,))
+$(eval $(call c_test,replay/test/gate_loses_no_wakeup.c,replay/gate.c trace/os.c,-lpthread))
+
+# What the tests in Python replay: generated workloads, on an allocator whose costs and faults are known.
+REPLAY_TEST_SOURCES = replay/test/make_workload.c replay/test/generate.c $(WORKLOAD_SOURCES) $(TRACE_SOURCES)
+TEST_EXTRAS += $(OUT)/test/replay/make_workload $(OUT)/test/replay/libplanted.so
+$(OUT)/test/replay/make_workload: $(call c_objects,$(REPLAY_TEST_SOURCES))
 	@mkdir -p $(@D)
 	$(CC) $(HT_CFLAGS) -o $@ $^ $(TRACE_LIBS)
+$(OUT)/test/replay/libplanted.so: $(call c_pic_objects,replay/test/planted_allocator.c)
+	@mkdir -p $(@D)
+	$(CC) $(HT_CFLAGS) -shared -o $@ $^

@@ -73,7 +73,11 @@ static bool parse_order(const char *text, struct options *options) {
   options->have_order = true;
   if (strncmp(text, "window=", 7) == 0) {
     options->request.order = ORDER_WINDOW;
-    return parse_number(text + 7, &options->request.window) && options->request.window > 0;
+    if (!parse_number(text + 7, &options->request.window) || options->request.window == 0)
+      return false;
+    if (options->request.window < WORKLOAD_MARK_INTERVAL) /* what the engine can tell apart; and what the result says */
+      options->request.window = WORKLOAD_MARK_INTERVAL;
+    return true;
   }
   for (int order = ORDER_RECORDED; order <= ORDER_WINDOW; order++) {
     if (strcmp(text, order_name(order)) == 0) {

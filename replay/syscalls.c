@@ -123,7 +123,8 @@ void syscalls_finish(struct syscalls *counts, const struct replay_result *result
   if (counts->listener < 0)
     return;
   close(counts->listener);
-  for (uint32_t index = 0; index < counts->early_count; index++) {
+  /* The last of them is the engine's mapping of the shared area, without which it can't say that its main has begun. */
+  for (uint32_t index = 0; index + 1 < counts->early_count; index++) {
     const struct early_call *early = &counts->early[index];
     if (early->caller >= result->linker_first && early->caller < result->linker_last)
       continue;

@@ -4,8 +4,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 struct slot {
   uint32_t last_thread; /* whose op touched it last; UINT32_MAX: nobody's yet */
@@ -151,13 +149,19 @@ static void use_object(struct generator *generator, bool must_free) {
   }
 }
 
+static bool wants_object(struct generator *generator) {
+  uint32_t aim = generator->shape->live_objects, live = generator->live_count;
+  if (generator->shape->steady)
+    return live < aim;
+  return live == 0 || (live < 2 * aim && below(generator, 2 * aim) >= live);
+}
+
 static void one_op(struct generator *generator) {
   const struct shape *shape = generator->shape;
   if (!shape->only_malloc_free && below(generator, 64) == 0) {
     workload_begin_op(generator->writer, generator->thread_ids[generator->current]);
     finish(generator, WORKLOAD_NO_SLOT, CALL_free | CALL_NULL_IN, 0, 0);
-  } else if (generator->live_count == 0 || (generator->live_count < 2 * shape->live_objects &&
-                                            below(generator, 2 * shape->live_objects) >= generator->live_count)) {
+  } else if (wants_object(generator)) {
     acquire(generator);
   } else {
     use_object(generator, false);
@@ -217,23 +221,4 @@ struct generated generate_workload(const char *path, const struct shape *shape) 
   free(generator.idle);
   free(generator.thread_ids);
   return generator.made;
-}
-
-static char scratch[8][512];
-static unsigned scratch_count;
-
-static void remove_scratch(void) {
-  for (unsigned index = 0; index < scratch_count; index++)
-    unlink(scratch[index]);
-}
-
-const char *scratch_path(const char *name) {
-  const char *directory = getenv("TMPDIR");
-  if (scratch_count == 0)
-    atexit(remove_scratch);
-  if (scratch_count == 8)
-    abort();
-  snprintf(scratch[scratch_count], sizeof scratch[0], "%s/heaptape-%d-%s", directory ? directory : "/tmp",
-           (int)getpid(), name);
-  return scratch[scratch_count++];
 }

@@ -18,6 +18,7 @@ struct shape {
   unsigned remote_percent; /* of the releases, those by another thread than the object's last */
   uint32_t run_ops;        /* consecutive ops of one thread, about; 0: 1 */
   bool only_malloc_free;
+  bool steady;   /* once live_objects live, frees and acquires alternate, as in larson; else they come at random */
   bool free_all; /* nothing is live at the end */
   uint64_t seed;
 };
@@ -28,8 +29,5 @@ struct generated {
 };
 
 struct generated generate_workload(const char *path, const struct shape *shape);
-
-/* A path for a scratch file of this process, in TMPDIR or /tmp; static memory. It is removed at exit. */
-const char *scratch_path(const char *name);
 
 #endif

@@ -1,25 +1,60 @@
-/* Writes a generated workload, for trying the engine by hand: make_workload OUT.work OPS THREADS LIVE REMOTE_PERCENT
- * RUN_OPS [plain] */
+/* Writes a generated workload and prints what is in it as JSON. For the engine's tests, and for trying it by hand.
+   make_workload OUT.work NAME=VALUE...: the members of struct shape. */
 #include "replay/test/generate.h"
 
+#include "trace/event.h"
+
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+static int set(struct shape *shape, const char *argument) {
+  const char *value = strchr(argument, '=');
+  if (!value)
+    return -1;
+  size_t length = (size_t)(value++ - argument);
+  uint64_t number = strtoull(value, NULL, 0);
+#define MEMBER(name)                                                                                                   \
+  if (strncmp(argument, #name, length) == 0 && strlen(#name) == length)                                                \
+    return shape->name = (__typeof__(shape->name))number, 0;
+  MEMBER(ops)
+  MEMBER(threads)
+  MEMBER(threads_live)
+  MEMBER(live_objects)
+  MEMBER(size_limit)
+  MEMBER(remote_percent)
+  MEMBER(run_ops)
+  MEMBER(only_malloc_free)
+  MEMBER(steady)
+  MEMBER(free_all)
+  MEMBER(seed)
+#undef MEMBER
+  return -1;
+}
 
 int main(int count, char **arguments) {
-  if (count < 7) {
-    fputs("usage: make_workload OUT.work OPS THREADS LIVE REMOTE_PERCENT RUN_OPS [plain]\n", stderr);
+  struct shape shape = {
+      .ops = 100000, .threads = 1, .live_objects = 1000, .size_limit = 4096, .run_ops = 20, .seed = 1};
+  for (int index = 2; index < count; index++) {
+    if (set(&shape, arguments[index]) != 0)
+      count = 0;
+  }
+  if (count < 2) {
+    fputs("usage: make_workload OUT.work NAME=VALUE...\n", stderr);
     return 2;
   }
-  struct shape shape = {.ops = strtoull(arguments[2], NULL, 0),
-                        .threads = (uint32_t)strtoul(arguments[3], NULL, 0),
-                        .live_objects = (uint32_t)strtoul(arguments[4], NULL, 0),
-                        .remote_percent = (unsigned)strtoul(arguments[5], NULL, 0),
-                        .run_ops = (uint32_t)strtoul(arguments[6], NULL, 0),
-                        .only_malloc_free = count > 7,
-                        .size_limit = 4096,
-                        .seed = 1};
   struct generated made = generate_workload(arguments[1], &shape);
-  printf("%llu ops, %llu bytes live at the end, peak %llu\n", (unsigned long long)made.ops,
-         (unsigned long long)made.live_end_bytes, (unsigned long long)made.peak_live_bytes);
+  printf("{\"ops\": %" PRIu64 ", \"live_end_bytes\": %" PRIu64 ", \"live_end_objects\": %" PRIu64
+         ", \"peak_live_bytes\": %" PRIu64 ", \"calls\": {",
+         made.ops, made.live_end_bytes, made.live_end_objects, made.peak_live_bytes);
+  const char *comma = "";
+  for (int id = 0; id < CALL_LIMIT; id++) {
+    if (made.calls[id] > 0) {
+      printf("%s\"%s\": %" PRIu64, comma, call_table[id].name, made.calls[id]);
+      comma = ", ";
+    }
+  }
+  puts("}}");
   return 0;
 }

@@ -1,0 +1,150 @@
+/* A malloc library whose costs and faults are known beforehand, for the engine's tests. It hands out each address once,
+   so that whatever is freed twice, early or never was handed out is found, and the process aborted.
+
+   Environment: PLANT_SPIN_CYCLES (each malloc takes at least that long), PLANT_HOLD_BYTES (held resident from the
+   start), PLANT_MAP_EVERY (every so many mallocs: one mmap of 64 KiB, one madvise, one munmap), PLANT_REFUSE_FROM
+   (requests from that size on get NULL), PLANT_CRASH_AT (that malloc, counted from 1, writes to an address
+   below 4096),
+   PLANT_HANG_AT (that one sleeps). */
+#include "trace/os.h"
+
+#include <malloc.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define PUBLIC __attribute__((visibility("default")))
+#define ARENA_BYTES ((uint64_t)8 << 30)
+
+enum { LIVE = 0x4c495645, DEAD = 0x44454144, MAPPED_BYTES = 64 << 10 };
+
+/* Directly before each object. */
+struct header {
+  uint64_t bytes;
+  _Atomic uint32_t state;
+  uint32_t spare;
+};
+
+static uint8_t *arena;
+static _Atomic uint64_t used;
+static _Atomic uint64_t mallocs;
+static uint64_t spin_cycles, map_every, refuse_from, crash_at, hang_at;
+
+static uint64_t setting(const char *name) {
+  const char *value = getenv(name);
+  return value ? strtoull(value, NULL, 10) : 0;
+}
+
+__attribute__((constructor)) static void begin(void) {
+  if (arena)
+    return;
+  arena = mmap(NULL, ARENA_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (arena == MAP_FAILED)
+    abort();
+  madvise(arena, ARENA_BYTES, MADV_NOHUGEPAGE);
+  spin_cycles = setting("PLANT_SPIN_CYCLES");
+  map_every = setting("PLANT_MAP_EVERY");
+  refuse_from = setting("PLANT_REFUSE_FROM");
+  crash_at = setting("PLANT_CRASH_AT");
+  hang_at = setting("PLANT_HANG_AT");
+  uint64_t hold = setting("PLANT_HOLD_BYTES");
+  memset(arena, 1, hold);
+  used = hold;
+}
+
+static void die(const char *why) {
+  ssize_t ignored = write(STDERR_FILENO, why, strlen(why));
+  (void)ignored;
+  abort();
+}
+
+static void *take(uint64_t alignment, uint64_t bytes) {
+  if (!arena)
+    begin();
+  if (refuse_from && bytes >= refuse_from)
+    return NULL;
+  if (alignment < 16)
+    alignment = 16;
+  uint64_t room = sizeof(struct header) + alignment + ((bytes + 15) & ~(uint64_t)15);
+  if (bytes >= ARENA_BYTES)
+    return NULL;
+  uint64_t at = atomic_fetch_add(&used, room);
+  if (at + room > ARENA_BYTES)
+    die("planted allocator: arena is used up\n");
+  uint64_t address = ((uint64_t)(uintptr_t)arena + at + sizeof(struct header) + alignment - 1) & ~(alignment - 1);
+  struct header *header = (struct header *)(uintptr_t)address - 1;
+  header->bytes = bytes;
+  atomic_store(&header->state, LIVE);
+  return (void *)(uintptr_t)address;
+}
+
+static struct header *header_of(void *object) {
+  struct header *header = (struct header *)object - 1;
+  if ((uint8_t *)header < arena || (uint8_t *)object > arena + ARENA_BYTES)
+    die("planted allocator: given an address that it never handed out\n");
+  if (atomic_load(&header->state) != LIVE)
+    die("planted allocator: given an object that is not alive\n");
+  return header;
+}
+
+static void plant(void) {
+  uint64_t number = atomic_fetch_add(&mallocs, 1) + 1;
+  if (number == crash_at)
+    *(volatile int *)(uintptr_t)number = 0;
+  if (number == hang_at)
+    for (;;)
+      pause();
+  if (map_every && number % map_every == 0) {
+    void *memory = mmap(NULL, MAPPED_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    madvise(memory, MAPPED_BYTES, MADV_DONTNEED);
+    munmap(memory, MAPPED_BYTES);
+  }
+  if (spin_cycles) {
+    uint64_t begin_cycles = os_cycles();
+    while (os_cycles() - begin_cycles < spin_cycles)
+      ;
+  }
+}
+
+PUBLIC void *malloc(size_t bytes) {
+  plant();
+  return take(16, bytes);
+}
+
+PUBLIC void free(void *object) {
+  if (object && atomic_exchange(&header_of(object)->state, DEAD) != LIVE)
+    die("planted allocator: two threads freed one object\n");
+}
+
+PUBLIC void *calloc(size_t count, size_t bytes) {
+  return take(16, count * bytes);
+}
+
+PUBLIC void *realloc(void *object, size_t bytes) {
+  void *moved = take(16, bytes);
+  if (moved && object) {
+    uint64_t old_bytes = header_of(object)->bytes;
+    memcpy(moved, object, old_bytes < bytes ? old_bytes : bytes);
+    free(object);
+  }
+  return moved;
+}
+
+PUBLIC void *memalign(size_t alignment, size_t bytes) {
+  return take(alignment, bytes);
+}
+
+PUBLIC void *aligned_alloc(size_t alignment, size_t bytes) {
+  return take(alignment, bytes);
+}
+
+PUBLIC int posix_memalign(void **out, size_t alignment, size_t bytes) {
+  *out = take(alignment, bytes);
+  return *out ? 0 : 12;
+}
+
+PUBLIC size_t malloc_usable_size(void *object) {
+  return object ? header_of(object)->bytes : 0;
+}

@@ -1,0 +1,237 @@
+"""The engine, run as a program on generated workloads. The planted allocator's costs are known beforehand."""
+
+import base64
+import json
+import os
+import struct
+import subprocess
+import zlib
+from pathlib import Path
+
+import pytest
+
+OUT = Path(os.environ.get("HEAPTAPE_OUT", Path(__file__).resolve().parents[2] / "out"))
+ENGINE = OUT / "libexec/heaptape-replay"
+PLANTED = OUT / "test/replay/libplanted.so"
+ORDERS = ["recorded", "causal", "window=256", "window"]
+PASSES = ["time", "memory", "bare"]
+
+MIXED = {"ops": 20000, "threads": 4, "live_objects": 500, "remote_percent": 20}
+SINGLE = {"ops": 30000, "threads": 1, "live_objects": 800}
+
+
+def make(path, **shape):
+    command = [OUT / "test/replay/make_workload", path, *(f"{name}={value}" for name, value in shape.items())]
+    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+def engine(*arguments, timeout=50, **plants):
+    settings = [f"--env=PLANT_{name}={value}" for name, value in plants.items()]
+    command = [str(a) for a in (ENGINE, *settings, *arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=timeout)
+
+
+def replay(*arguments, **plants):
+    result = engine(*arguments, **plants)
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def one_error(result, status=1):
+    assert result.returncode == status, (result.returncode, result.stderr)
+    assert result.stdout == ""
+    lines = [line for line in result.stderr.splitlines() if line.startswith("heaptape-replay: ")]
+    assert len(lines) == 1
+    return lines[0]
+
+
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory):
+    path = tmp_path_factory.mktemp("replay") / "mixed.work"
+    return path, make(path, **MIXED)
+
+
+@pytest.fixture(scope="module")
+def single(tmp_path_factory):
+    path = tmp_path_factory.mktemp("replay") / "single.work"
+    return path, make(path, **SINGLE)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("pass_", PASSES)
+def test_every_pass_and_order_replays_every_op(mixed, pass_, order):
+    path, made = mixed
+    for allocator in (["--null"], [], ["--preload", PLANTED]):
+        run = replay("--pass", pass_, "--order", order, *allocator, path)
+        assert run["ops"] == made["ops"]
+        assert run["failed_calls"] == run["skipped_ops"] == 0
+        assert run["order"] == {"window": "window=4096"}.get(order, order)
+        if pass_ == "time":
+            assert {name: call["count"] for name, call in run["calls"].items()} == made["calls"]
+        if pass_ == "memory":
+            assert run["live_bytes_end"] == made["live_end_bytes"]
+            assert run["timeline"][-1][0] == made["ops"]
+            assert len(run["timeline"]) >= 1000
+
+
+@pytest.mark.parametrize("order", ["causal", "window=1", "window=100"])
+def test_no_object_is_freed_before_it_was_handed_out(tmp_path, order):
+    """The planted allocator aborts at a free of what is not alive, so a WAIT that were not kept would show."""
+    path = tmp_path / "remote.work"
+    for seed in range(4):
+        made = make(path, ops=40000, threads=6, live_objects=60, remote_percent=90, run_ops=2, seed=seed)
+        run = replay("--pass", "bare", "--order", order, "--preload", PLANTED, path)
+        assert run["ops"] == made["ops"]
+        assert run["waits"]["count"] > 0
+
+
+def test_recorded_order_gives_the_same_memory_twice(mixed):
+    path, made = mixed
+    first, second = (replay("--pass", "memory", "--preload", PLANTED, path) for _ in range(2))
+    assert [row[0::3] for row in first["timeline"]] == [row[0::3] for row in second["timeline"]]
+    assert first["live_bytes_peak"] == second["live_bytes_peak"] == made["peak_live_bytes"]
+    assert first["syscalls"] == second["syscalls"]
+
+
+@pytest.mark.parametrize("order", ["recorded", "window"])
+@pytest.mark.parametrize(("threads", "live"), [(1000, 0), (10000, 8)])
+def test_many_threads_come_and_go(tmp_path, threads, live, order):
+    path = tmp_path / "threads.work"
+    made = make(path, ops=60000, threads=threads, threads_live=live, live_objects=300, remote_percent=10)
+    run = replay("--pass", "bare", "--order", order, path)
+    assert run["ops"] == made["ops"]
+    assert run["threads"] == threads
+
+
+def test_refused_requests_are_counted_and_their_objects_left_out(mixed):
+    path, made = mixed
+    run = replay("--pass", "memory", "--preload", PLANTED, path, REFUSE_FROM=1000)
+    whole = replay("--pass", "memory", "--preload", PLANTED, path)
+    assert run["failed_calls"] > 0
+    assert run["skipped_ops"] > 0
+    assert run["ops"] == made["ops"]
+    assert run["live_bytes_end"] < whole["live_bytes_end"]
+
+
+def test_crash_of_the_allocator_is_reported_with_its_op(single):
+    path, _ = single
+    error = one_error(engine("--pass", "bare", "--preload", PLANTED, path, CRASH_AT=2000))
+    assert "allocator died by signal 11 (SIGSEGV) at op " in error
+    assert error.endswith(" of thread 0")
+    earlier = one_error(engine("--pass", "time", "--preload", PLANTED, path, CRASH_AT=1999))
+    assert int(earlier.split(" at op ")[1].split()[0]) < int(error.split(" at op ")[1].split()[0])
+
+
+def test_planted_cycles_are_measured(single):
+    path, _ = single
+    planted = 4000
+    without, spinning = (
+        replay("--pass", "time", "--preload", PLANTED, path, SPIN_CYCLES=spin)["calls"] for spin in (0, planted)
+    )
+    extra = spinning["malloc"]["p50"] - without["malloc"]["p50"]
+    # One bucket of the histogram, 1/32, and one reading of the counter.
+    assert planted <= extra <= planted * 33 / 32 + 100
+    # Free stays free of it; it finds colder caches after a spin.
+    assert abs(spinning["free"]["p50"] - without["free"]["p50"]) < planted / 4
+
+
+def test_planted_memory_is_measured(single):
+    path, made = single
+    hold = 64 << 20
+    without, holding = (
+        replay("--pass", "memory", "--touch", "all", "--preload", PLANTED, path, HOLD_BYTES=bytes_)
+        for bytes_ in (0, hold)
+    )
+    # Linux before 6.17 counts RssAnon up to 64 OS pages late.
+    for key in ("rss_anon_peak_bytes", "rss_anon_end_bytes", "rss_anon_mean_bytes"):
+        assert abs(holding[key] - without[key] - hold) <= 64 * 4096, key
+    assert abs(holding["vm_size_peak_bytes"] - without["vm_size_peak_bytes"]) <= 64 * 4096
+    assert holding["rss_anon_start_bytes"] >= hold
+    assert without["live_bytes_peak"] == made["peak_live_bytes"]
+
+
+def test_planted_system_calls_are_counted(single):
+    path, made = single
+    run = replay("--pass", "memory", "--preload", PLANTED, path, MAP_EVERY=10)
+    if "syscalls" not in run:
+        pytest.skip(run["syscalls_missing_because"])
+    expected = (made["calls"]["malloc"] + made["calls"].get("operator new", 0)) // 10
+    # The constructor's arena is one mmap and one madvise more.
+    assert run["syscalls"] == {"mmap": expected + 1, "munmap": expected, "mremap": 0, "madvise": expected + 1, "brk": 0}
+    assert run["syscall_bytes"]["munmap"] == expected * 65536
+
+
+def test_touching_every_byte_costs_more_memory_than_the_first(tmp_path):
+    path = tmp_path / "large.work"
+    make(path, ops=2000, threads=1, live_objects=200, size_limit=1 << 20)
+    peaks = [
+        replay("--pass", "memory", "--touch", touch, "--preload", PLANTED, path)["rss_anon_peak_bytes"]
+        for touch in ("none", "first", "pages", "all")
+    ]
+    assert peaks == sorted(peaks)
+    assert peaks[2] > 2 * peaks[1]
+    assert abs(peaks[3] - peaks[2]) < peaks[3] / 50
+
+
+def test_memory_map_holds_all_live_bytes(single):
+    path, made = single
+    map_ = replay("--pass", "memory", path)["memory_map"]
+    cells = zlib.decompress(base64.b64decode(map_["cells"]))
+    assert map_["encoding"] == "zlib+base64"
+    assert map_["bytes_lost"] == 0
+    sums, at = [], 0
+    for _ in map_["positions"]:
+        (count,) = struct.unpack_from("<I", cells, at)
+        rows = [struct.unpack_from("<QI", cells, at + 4 + 12 * index) for index in range(count)]
+        assert rows == sorted(rows)
+        assert all(0 < live <= map_["region_bytes"] for _, live in rows)
+        sums.append(sum(live for _, live in rows))
+        at += 4 + 12 * count
+    assert at == len(cells)
+    assert sums[0] == 0
+    assert sums[-1] == made["live_end_bytes"]
+    assert map_["positions"] == sorted(map_["positions"])
+
+
+def test_sum_of_timed_calls_agrees_with_the_bare_pass(tmp_path):
+    """Spinning in malloc makes calls dear enough that noise does not matter."""
+    path = tmp_path / "plain.work"
+    make(path, ops=100000, threads=1, only_malloc_free=1)
+    flags = ("--touch", "none", "--preload", PLANTED, path)
+    timed = replay("--pass", "time", *flags, SPIN_CYCLES=2000)
+    bare = replay("--pass", "bare", *flags, SPIN_CYCLES=2000)
+    whole = bare["cycles_total"] - bare["engine_cycles_per_op"] * bare["ops"]
+    assert timed["cycles_total"] == pytest.approx(whole, rel=0.1)
+
+
+def test_baseline_is_that_of_an_engine_without_allocator(single):
+    path, _ = single
+    baseline = json.loads(engine("--baseline", path).stdout)["rss_anon_bytes"]
+    run = replay("--pass", "memory", "--baseline-rss-anon-bytes", baseline, path)
+    assert run["rss_anon_baseline_bytes"] == baseline
+    assert run["rss_anon_start_bytes"] <= 64 << 10
+
+
+def test_library_that_cannot_be_loaded_is_an_error(single, tmp_path):
+    path, _ = single
+    text = tmp_path / "not_a_library.so"
+    text.write_text("not a library")
+    assert "not_a_library.so: the dynamic linker can't load it" in one_error(
+        engine("--pass", "bare", "--preload", text, path)
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        ("--pass", "often"),
+        ("--pass", "bare", "--order", "window=x"),
+        ("--pass", "bare", "--null", "--preload", "x"),
+    ],
+)
+def test_wrong_usage_exits_2(single, arguments):
+    result = engine(*arguments, single[0])
+    assert result.returncode == 2
+    assert result.stdout == ""
+    assert "usage:" in result.stderr
