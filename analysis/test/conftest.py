@@ -27,3 +27,38 @@ def write_random_trace(out):
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
     return write
+
+
+@pytest.fixture(scope="session")
+def heaptape(out):
+    """Runs the command: arguments -> CompletedProcess with text."""
+
+    def run(*arguments, **options):
+        command = [str(out / "bin" / "heaptape"), *map(str, arguments)]
+        return subprocess.run(command, capture_output=True, text=True, timeout=120, **options)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def small_tape(tmp_path_factory, heaptape):
+    """A small trace, made from text by the importer: two threads, 4,000 blocks that come and go."""
+    lines, live, address = [], [], 0x10000
+    for i in range(4000):
+        lines.append(f"{1 + i % 2}: malloc {address:#x} {16 + i % 900}")
+        live.append(address)
+        address += 1024
+        if i % 3:
+            lines.append(f"{1 + i % 2}: free {live.pop(i * 7 % len(live)):#x}")
+    path = tmp_path_factory.mktemp("tape") / "small.txt"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.fixture(scope="session")
+def small_results(tmp_path_factory, heaptape, small_tape):
+    """Real results of it under two allocators."""
+    path = tmp_path_factory.mktemp("results") / "small.json"
+    done = heaptape("replay", small_tape, "-a", "glibc", "-a", "glibc:no-tcache", "-n", "2", "-o", path)
+    assert done.returncode == 0, done.stderr
+    return path
