@@ -90,11 +90,12 @@ void call_setup_process(void) {
 #undef ENTRY_NOTHING
 #undef ENTRY_OUT
   /* Where another library provides malloc, an entry point that only libc has belongs to another heap: its objects must
-     not meet that library's free. */
+     not meet that library's free. libc's reallocarray is the exception: it calls the process's realloc. */
   void *libc = object_of((void *)getpid);
   if (libc != object_of((void *)allocator.malloc)) {
 #define ENTRY_POINTER(ident, symbol, types, arguments, plainer)                                                        \
-  if (CALL_##ident != CALL_##plainer && object_of((void *)allocator.ident) == libc)                                    \
+  if (CALL_##ident != CALL_##plainer && CALL_##ident != CALL_reallocarray &&                                           \
+      object_of((void *)allocator.ident) == libc)                                                                      \
     allocator.ident = NULL;
 #define ENTRY_NOTHING ENTRY_POINTER
 #define ENTRY_OUT ENTRY_POINTER

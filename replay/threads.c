@@ -129,6 +129,8 @@ static void *thread_main(void *argument) {
   if (engine.result->setup.order == ORDER_RECORDED)
     order_pass_baton(self, gate_value(&engine.completed[self->number]));
   leave();
+  /* What libc frees as a thread exits, the program's recording has already, as calls of its own. */
+  pause_recording();
   return NULL;
 }
 
