@@ -1,8 +1,9 @@
-/* Rates of compile, check and info's pass, and compile's peak memory, on a synthetic trace: threads with a set of live
-   objects each, random victims, sizes of a skewed distribution, addresses from a per-size free list, a part of the
-   frees remote.
+/* Rates of compile, check and info's pass, and compile's peak memory, on a synthetic trace: threads share a set of live
+   objects, free mostly young ones whoever made them, and reuse addresses by size; sizes are skewed. Every event is
+   stamped and runs of one thread are short: harder than a real program.
 
-   bench_compile [EVENTS [THREADS [LIVE_OBJECTS]]], default 20,000,000, 4 and 200,000. Prints one line per figure. */
+   bench_compile [EVENTS [THREADS [LIVE_OBJECTS [RUN]]]], default 20,000,000, 4, 200,000 and 16 (mean events of a thread
+   in a row). Prints one line per figure. */
 #include "convert/compile.h"
 #include "trace/os.h"
 #include "trace/trace_write.h"
@@ -14,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { SIZE_CLASSES = 64, REMOTE_FREES_PER_256 = 16, STAMP_EVERY = 16 };
+enum { SIZE_CLASSES = 64 };
 
 struct object {
   uint64_t address;
@@ -59,7 +60,7 @@ static struct trace_event release(struct generator *generator, const struct obje
   return (struct trace_event){.released = object->address, .call = CALL_free};
 }
 
-static int generate(const char *path, uint64_t events, uint32_t threads, uint64_t live_limit,
+static int generate(const char *path, uint64_t events, uint32_t threads, uint64_t live_limit, uint32_t run,
                     struct trace_error *error) {
   struct generator generator = {.random = 88172645463325252u, .next_address = 0x555500000000};
   struct trace_writer *writer;
@@ -70,8 +71,10 @@ static int generate(const char *path, uint64_t events, uint32_t threads, uint64_
                         "{\"clock\": {\"kind\": \"tsc\", \"hz\": 2e9, \"origin_stamp\": 1}, \"order\": \"tags\"}", NULL,
                         error) != 0)
     return -1;
+  uint32_t thread = 0;
   for (uint64_t i = 0, stamp = 1; i < events; i++, stamp += 50) {
-    uint32_t thread = (uint32_t)(i < threads ? i : next_random(&generator) % (1024 * threads) / 1024);
+    if (i < threads || next_random(&generator) % run == 0)
+      thread = (uint32_t)(i < threads ? i : next_random(&generator) % threads);
     struct trace_event event;
     bool frees = generator.live_count == live_limit ||
                  (generator.live_count && i >= threads && next_random(&generator) % 1000 < 480);
@@ -106,13 +109,14 @@ int main(int argc, char **argv) {
   uint64_t events = argc > 1 ? strtoull(argv[1], NULL, 10) : 20000000;
   uint32_t threads = argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : 4;
   uint64_t live = argc > 3 ? strtoull(argv[3], NULL, 10) : 200000;
+  uint32_t run = argc > 4 ? (uint32_t)strtoul(argv[4], NULL, 10) : 16;
   char tape[] = "bench-XXXXXX.tape", work[] = "bench-XXXXXX.work";
   int tape_fd = mkstemps(tape, 5), work_fd = mkstemps(work, 5);
   struct trace_error error = {""};
   struct trace_reader *reader = NULL;
   struct witness witness;
   struct history_options options = {.horizon_ns = -1};
-  if (tape_fd < 0 || work_fd < 0 || generate(tape, events, threads, live, &error) != 0 ||
+  if (tape_fd < 0 || work_fd < 0 || generate(tape, events, threads, live, run, &error) != 0 ||
       trace_reader_open(&reader, tape, &error) != 0) {
     fprintf(stderr, "bench_compile: %s\n", error.text);
     return 1;
