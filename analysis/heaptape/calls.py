@@ -1,4 +1,6 @@
-"""The malloc-API calls by id: what trace/calls.def says, as numpy tables. `test_call_table_is_that_of_calls_def` holds them equal."""
+"""The malloc-API calls by id: what trace/calls.def says, as numpy tables. `test_call_table_is_that_of_calls_def` holds
+them equal.
+"""
 
 import numpy as np
 
@@ -62,7 +64,8 @@ ACQUIRES, RELEASE_KIND, HAS_SIZE, PARAM_KIND = (
     _column(4, np.uint8),
 )
 
-# Call bytes that can't be: unknown ids, NULL passed into a call that takes nothing, NULL out of a call that hands nothing out.
+# Call bytes that can't be: unknown ids, NULL passed into a call that takes nothing, NULL out of a call that hands
+# nothing out.
 LEGAL = np.array(
     [
         (byte & ID_MASK) in CALLS

@@ -1,7 +1,7 @@
 """The `heaptape` command: arguments, exit statuses, and nothing else.
 
-Exit status: 0 done, 1 failed (one line on stderr), 2 wrong usage (one line), 130 interrupted. What a subcommand needs is imported
-when it runs: `heaptape --help` must not wait for numpy.
+Exit status: 0 done, 1 failed (one line on stderr), 2 wrong usage (one line), 130 interrupted. What a subcommand needs
+is imported when it runs: `heaptape --help` must not wait for numpy.
 """
 
 import argparse
@@ -24,8 +24,8 @@ PROGRAMS: dict[str, tuple[str, list[str], str, str]] = {
         """usage: heaptape record [-o F.tape] [--on-full wait|drop] [--no-follow] [--describe] [--preload LIB]
                        [--stamp tags|every] [--] CMD [ARGUMENT...]
 
-Runs CMD with its malloc calls recorded, and exits with CMD's status. Each process that CMD starts gets a trace of its own
-(NAME.PID.tape).
+Runs CMD with its malloc calls recorded, and exits with CMD's status. Each process that CMD starts gets a trace of its
+own (NAME.PID.tape).
 
   -o F.tape            where the trace goes (default: heaptape.PROGRAM.PID.tape)
   --on-full wait|drop  when the collector can't keep up: let the program wait (default), or drop events and count them
@@ -79,8 +79,8 @@ Formats are detected or named; --list prints those known.
         "make a workload from a trace",
         """usage: heaptape compile IN [-o OUT.work] [--json]
 
-Orders the events, proves the history legal, and writes the program that the replay engine runs. `heaptape replay` does this
-by itself when it is given a trace.
+Orders the events, proves the history legal, and writes the program that the replay engine runs. `heaptape replay` does
+this by itself when it is given a trace.
 """,
     ),
 }
@@ -99,8 +99,8 @@ def _add_replay(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser(
         "replay",
         help="replay a trace or workload into allocators and measure them",
-        description="Replays a trace (.tape), workload (.work) or Android trace into allocators, one fresh process per run, "
-        "allocators interleaved in random order, and prints the comparison.",
+        description="Replays a trace (.tape), workload (.work) or Android trace into allocators, one fresh process per "
+        "run, allocators interleaved in random order, and prints the comparison.",
     )
     parser.add_argument("input", metavar="F", help="trace, workload or Android trace; - for standard input")
     parser.add_argument(
@@ -108,8 +108,8 @@ def _add_replay(commands: argparse._SubParsersAction) -> None:
         "--allocator",
         action="append",
         metavar="NAME[:VARIANT]|LIB.so",
-        help="an allocator of the registry, or a library by path; either may be followed by ':NAME=VALUE' for the environment. "
-        "Repeatable. Default: all that 'heaptape allocators' finds",
+        help="an allocator of the registry, or a library by path; either may be followed by ':NAME=VALUE' for the "
+        "environment. Repeatable. Default: all that 'heaptape allocators' finds",
     )
     parser.add_argument(
         "-n",
@@ -156,8 +156,8 @@ def _add_compare(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser(
         "compare",
         help="tables of results, with intervals",
-        description="Prints what each allocator cost, then the same as percentages of a baseline with 95 % intervals over the "
-        "repetitions. Several files are several workloads.",
+        description="Prints what each allocator cost, then the same as percentages of a baseline with 95 % intervals "
+        "over the repetitions. Several files are several workloads.",
     )
     parser.add_argument("results", nargs="+", metavar="R.json")
     parser.add_argument(
@@ -195,11 +195,12 @@ def _add_workloads(commands: argparse._SubParsersAction) -> None:
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """The whole command line. The C programs' subcommands appear for the help only: their arguments go to them unread."""
+    """The whole command line. C programs' subcommands are here for the help only: they read their own arguments."""
     parser = Parser(
         prog="heaptape",
         description="Record what a program asks of malloc, replay it into any allocator, report what each one costs.",
-        epilog="Example: heaptape record -o redis.tape -- redis-server; heaptape replay redis.tape -o redis.json; heaptape report redis.json",
+        epilog="Example: heaptape record -o redis.tape -- redis-server; heaptape replay redis.tape -o redis.json; "
+        "heaptape report redis.json",
     )
     parser.add_argument("--version", action="version", version=f"heaptape {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
@@ -213,14 +214,13 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _exec_program(name: str, arguments: Sequence[str], home: Home) -> int:
+def _exec_program(name: str, arguments: Sequence[str], home: Home) -> int | NoReturn:
     program, leading, _, text = PROGRAMS[name]
-    if arguments and arguments[0] in ("-h", "--help"):
-        print(text, end="")
-        return 0
-    path = home.program(program)
-    sys.stdout.flush()
-    os.execv(path, [str(path), *leading, *arguments])  # noqa: RET503
+    if not arguments or arguments[0] not in ("-h", "--help"):
+        path = home.program(program)
+        os.execv(path, [str(path), *leading, *arguments])
+    print(text, end="")
+    return 0
 
 
 def _run(arguments: argparse.Namespace, home: Home) -> int:

@@ -1,7 +1,7 @@
 """Comparison tables: what each allocator cost per workload, and the same as percentages of a baseline.
 
-The shape is that of the tcache benchmarks: Total, mean cycles per malloc, calloc, realloc and free, RSS; then percentages with
-their mean over the workloads.
+The shape is that of the tcache benchmarks: Total, mean cycles per malloc, calloc, realloc and free, RSS; then
+percentages with their mean over the workloads.
 """
 
 import math
@@ -18,7 +18,9 @@ MAIN_CALLS = ("malloc", "calloc", "realloc", "free")
 
 
 def choose_baseline(files: Sequence[Results], wanted: str | None) -> str:
-    """The allocator that percentages refer to: the one wanted, else glibc, else the first. Raises HeaptapeError if unknown."""
+    """The allocator that percentages refer to: the one wanted, else glibc, else the first. Raises HeaptapeError if
+    unknown.
+    """
     labels = allocator_order(files)
     if not labels:
         raise HeaptapeError("the results hold no runs")
@@ -37,8 +39,8 @@ def allocator_order(files: Sequence[Results]) -> list[str]:
 def absolute(table: pd.DataFrame) -> pd.DataFrame:
     """Mean of each metric over the repetitions.
 
-    From `results_file.figures`; one row per (workload, allocator), one column per metric, in units of the metric (cycles, bytes,
-    calls, ns). NaN: missing.
+    From `results_file.figures`; one row per (workload, allocator), one column per metric, in units of the metric
+    (cycles, bytes, calls, ns). NaN: missing.
     """
     if table.empty:
         return pd.DataFrame(index=pd.MultiIndex.from_arrays([[], []], names=["workload", "allocator"]))
@@ -59,9 +61,10 @@ def repetitions(table: pd.DataFrame) -> pd.DataFrame:
 def relative(table: pd.DataFrame, baseline: str) -> pd.DataFrame:
     """Each figure as a percentage of the baseline's, with the 95 % interval.
 
-    From `results_file.figures`. Columns: workload, allocator, metric, percent, low, high (percent; NaN if one repetition or none),
-    repetitions, supported (True: the interval leaves out 100; False: it doesn't; None: one repetition, no telling). The last rows
-    have the workloads "geometric mean" and "arithmetic mean". A metric that the baseline lacks, or where it is zero, has no row.
+    From `results_file.figures`. Columns: workload, allocator, metric, percent, low, high (percent; NaN if one
+    repetition or none), repetitions, supported (True: the interval leaves out 100; False: it doesn't; None: one
+    repetition, no telling). The last rows have the workloads "geometric mean" and "arithmetic mean". A metric that the
+    baseline lacks, or where it is zero, has no row.
     """
     rows: list[dict] = []
     ratios: dict[tuple[str, str], list[LogRatio]] = {}
@@ -90,8 +93,8 @@ def relative(table: pd.DataFrame, baseline: str) -> pd.DataFrame:
 def long_table(files: Sequence[Results], baseline: str) -> pd.DataFrame:
     """`absolute` and `relative` side by side, one figure per row, for CSV and JSON.
 
-    Columns: workload, allocator, metric, unit, value (mean over repetitions), repetitions, percent, low, high, supported. The mean
-    rows have no value of their own. The baseline's percent is 100 without an interval.
+    Columns: workload, allocator, metric, unit, value (mean over repetitions), repetitions, percent, low, high,
+    supported. The mean rows have no value of their own. The baseline's percent is 100 without an interval.
     """
     table = figures(files)
     keys = ["workload", "allocator", "metric"]
@@ -114,7 +117,7 @@ def _percent(ratio: LogRatio) -> dict:
 
 
 def _arithmetic(ratios: list[LogRatio]) -> dict:
-    """Mean of the percentages. Its interval: a ratio's standard error is about the ratio times that of its logarithm."""
+    """Mean of the percentages. A ratio's standard error is about the ratio times that of its logarithm."""
     percents = [100 * math.exp(r.mean) for r in ratios]
     scaled = mean_of([LogRatio(p, p * p * r.variance, r.freedom, r.repetitions) for p, r in zip(percents, ratios)])
     centre, half = scaled.mean, scaled.half_width()

@@ -10,7 +10,7 @@ class UsageError(HeaptapeError):
 
 
 class FormatError(HeaptapeError, ValueError):
-    """A malformed file: which file, at which byte, what is wrong. `offset` is None where no single place is to blame."""
+    """A malformed file: which file, at which byte, what is wrong. `offset` is None where no place is to blame."""
 
     def __init__(self, path: str, offset: int | None, what: str) -> None:
         self.path, self.offset, self.what = path, offset, what

@@ -1,4 +1,6 @@
-"""Where the command's other files lie: in a checkout (out/libexec, out/lib) or installed (PREFIX/libexec/heaptape, PREFIX/lib/heaptape)."""
+"""Where the command's other files lie: in a checkout (out/libexec, out/lib) or installed (PREFIX/libexec/heaptape,
+PREFIX/lib/heaptape).
+"""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,8 +1,8 @@
 """Intervals of ratios over a handful of repetitions.
 
-Ratios are compared as logarithms, where a ratio and its inverse weigh the same. The interval is Student's t and not a bootstrap:
-with three to five repetitions a percentile bootstrap can only resample what it saw, and covers about 75 to 85 % where it says 95
-(`test_interval_covers_the_truth_as_often_as_it_says` measures both).
+Ratios are compared as logarithms, where a ratio and its inverse weigh the same. The interval is Student's t and not a
+bootstrap: with three to five repetitions a percentile bootstrap can only resample what it saw, and covers about 75 to
+85 % where it says 95 (`test_interval_covers_the_truth_as_often_as_it_says` measures both).
 """
 
 import math
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+from scipy.special import stdtrit
 
 LEVEL = 0.95
 LARGEST_LOG = 700.0  # exp of more overflows
@@ -29,7 +29,8 @@ class LogRatio:
         """Half the interval's width, as a log ratio; NaN if there is no telling."""
         if math.isnan(self.variance):
             return math.nan
-        return stats.t.ppf((1 + level) / 2, self.freedom) * math.sqrt(self.variance) if self.variance > 0 else 0.0
+        # scipy.special, not scipy.stats: that takes 0.6 s to import.
+        return stdtrit(self.freedom, (1 + level) / 2) * math.sqrt(self.variance) if self.variance > 0 else 0.0
 
     def interval(self, level: float = LEVEL) -> tuple[float, float]:
         """Bounds of the ratio (not of its logarithm); NaN, NaN if there is no telling."""
@@ -40,8 +41,9 @@ class LogRatio:
 def log_ratio(baseline: pd.Series, other: pd.Series) -> LogRatio | None:
     """other / baseline; both are values indexed by round.
 
-    In pairs where at least two rounds are common to both (a round's runs stood next to one another, so that what disturbed one is
-    likely to have disturbed the other), else Welch's. None where a value is not positive or nothing is there.
+    In pairs where at least two rounds are common to both (a round's runs stood next to one another, so that what
+    disturbed one is likely to have disturbed the other), else Welch's. None where a value is not positive or nothing is
+    there.
     """
     if len(baseline) == 0 or len(other) == 0 or (baseline <= 0).any() or (other <= 0).any():
         return None

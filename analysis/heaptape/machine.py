@@ -7,7 +7,8 @@ from pathlib import Path
 
 
 def describe() -> dict[str, object]:
-    """cpu, cores, kernel, memory_bytes, os, libc, transparent_huge_pages, governor, load_before (1, 5, 15 minutes), hypervisor.
+    """cpu, cores, kernel, memory_bytes, os, libc, transparent_huge_pages, governor, load_before (1, 5, 15 minutes),
+    hypervisor.
 
     A key that could not be had is None. No host name, user or path.
     """

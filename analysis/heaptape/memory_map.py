@@ -1,7 +1,7 @@
 """The memory map of a memory pass: how many live bytes each region of the address space held, at some 256 positions.
 
-Addresses are folded for drawing: stretches in which no region was ever used are cut out, so that the y axis is the memory that the
-allocator laid hands on, in address order.
+Addresses are folded for drawing: stretches in which no region was ever used are cut out, so that the y axis is the
+memory that the allocator laid hands on, in address order.
 """
 
 import base64
@@ -36,8 +36,8 @@ class MemoryMap:
 class Folded:
     """Ready to draw: `fullness` has one row per region kept (ascending address) and one column per position.
 
-    fullness: 0 to 1; -1: empty now, used before; NaN: not yet used. `starts`: rows at which a stretch begins after a fold;
-    `addresses`: the address of each of them.
+    fullness: 0 to 1; -1: empty now, used before; NaN: not yet used. `starts`: rows at which a stretch begins after a
+    fold; `addresses`: the address of each of them.
     """
 
     region_bytes: int

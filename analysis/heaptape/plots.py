@@ -1,6 +1,7 @@
 """Plots of results. Each draws into an Axes it is given, so that it stands in a notebook as well as in the report.
 
-Lines have the colours of Okabe and Ito, maps those of cividis: both bear colour blindness, and dashes tell lines apart in print.
+Lines have the colours of Okabe and Ito, maps those of cividis: both bear colour blindness, and dashes tell lines apart
+in print.
 """
 
 from collections.abc import Mapping, Sequence
@@ -61,7 +62,8 @@ def memory_over_progress(
 
 
 def memory_map(axes: Axes, folded: Folded, height_bytes: int) -> None:
-    """The memory-usage graph: progress to the right, addresses upwards with gaps folded, colour = how full each region is.
+    """The memory-usage graph: progress to the right, addresses upwards with gaps folded, colour = how full each region
+    is.
 
     `height_bytes` sets the y axis, so that several graphs can have one scale.
     """
@@ -76,7 +78,7 @@ def memory_map(axes: Axes, folded: Folded, height_bytes: int) -> None:
 
 
 def map_image(folded: Folded) -> np.ndarray:
-    """RGBA (0 to 1) of a folded map; not yet used is transparent. At most MAX_ROWS rows: each is the mean of several."""
+    """RGBA (0 to 1) of a folded map; not yet used is transparent. At most MAX_ROWS rows: means of several."""
     fullness = folded.fullness
     if len(fullness) > MAX_ROWS:
         begins = np.linspace(0, len(fullness), MAX_ROWS, endpoint=False).astype(int)
@@ -90,10 +92,13 @@ def map_image(folded: Folded) -> np.ndarray:
 
 
 def request_sizes(counts: Axes, sizes: Axes, buckets: Sequence) -> None:
-    """How many requests of which size, and how many bytes they asked for. `buckets`: rows [smallest request, count, bytes]."""
+    """How many requests of which size, and how many bytes they asked for. `buckets`: rows [smallest request, count,
+    bytes].
+    """
     rows = np.array([row[:3] for row in buckets], float).reshape(-1, 3)
     left = np.maximum(rows[:, 0], 0.5)
-    # Buckets with no request are not listed, so a bucket ends where the next would begin if they go on as they mostly do.
+    # Buckets with no request are not listed, so a bucket ends where the next would begin if they go on as they mostly
+    # do.
     ratio = float(np.median(left[1:] / left[:-1])) if len(left) > 1 else 2.0
     right = np.minimum(np.append(left[1:], np.inf), left * max(ratio, 1.01))
     for axes, values, name in ((counts, rows[:, 1], "requests"), (sizes, rows[:, 2], "bytes requested")):
@@ -107,7 +112,9 @@ def request_sizes(counts: Axes, sizes: Axes, buckets: Sequence) -> None:
 
 
 def latencies(axes: Axes, details: pd.DataFrame, order: Sequence[str]) -> None:
-    """Median to p99.9 of one call type, one row per allocator. `details`: rows of results_file.call_details of one call."""
+    """Median to p99.9 of one call type, one row per allocator. `details`: rows of results_file.call_details of one
+    call.
+    """
     markers = {"p50": "|", "mean": "o", "p99": "D", "p999": "s", "max": "x"}
     labels = [label for label in order if label in set(details["allocator"])]
     by_label = details.set_index("allocator")

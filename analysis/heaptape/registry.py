@@ -47,7 +47,9 @@ class Allocator:
 
 @dataclass(frozen=True)
 class Choice:
-    """An allocator with its settings: what one column of a comparison is. `preload` is empty where nothing is preloaded."""
+    """An allocator with its settings: what one column of a comparison is. `preload` is empty where nothing is
+    preloaded.
+    """
 
     allocator: str
     variant: str

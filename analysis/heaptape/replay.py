@@ -1,7 +1,7 @@
 """Replay: which runs, in which order, and what is kept of them. The engine itself is the C program heaptape-replay.
 
-Runs of different allocators are interleaved in a random order within each repetition, so that a machine that grows slower or
-warmer hits all alike, and repetitions can be compared in pairs.
+Runs of different allocators are interleaved in a random order within each repetition, so that a machine that grows
+slower or warmer hits all alike, and repetitions can be compared in pairs.
 """
 
 import json
@@ -25,7 +25,8 @@ from heaptape.workload_format import is_workload, read_workload
 
 SCHEMA = 1
 PASSES = ("time", "memory", "bare")
-# Memory in the recorded order and whole-stream times vary little from run to run; two of each show whether that holds here.
+# Memory in the recorded order and whole-stream times vary little from run to run; two of each show whether that holds
+# here.
 FEW_REPEATS = 2
 # Memory is only true in the recorded order; time only where threads really compete.
 DEFAULT_ORDER = {"time": "window", "memory": "recorded", "bare": "window"}
@@ -53,7 +54,9 @@ class Run:
 
 
 def plan(choices: list[Choice], settings: Settings) -> list[Run]:
-    """All runs in the order in which they are made: repetition by repetition, pass by pass, allocators shuffled (seeded)."""
+    """All runs in the order in which they are made: repetition by repetition, pass by pass, allocators shuffled
+    (seeded).
+    """
     shuffler = random.Random(settings.seed)
     runs = []
     for repeat in range(settings.repeats):
@@ -79,8 +82,8 @@ def prepare(source: str, home: Home, directory: Path) -> Path:
     if is_workload(path):
         return path
     compiled = directory / f"{path.stem}.work"
-    # --json: the witness goes to standard output, which nobody needs here, and not as a line to stderr. At a terminal the
-    # compiler shows its own progress, and tells its own error.
+    # --json: the witness goes to standard output, which nobody needs here, and not as a line to stderr. At a terminal
+    # the compiler shows its own progress, and tells its own error.
     terminal = sys.stderr.isatty()
     command = [str(home.program("convert")), "compile", str(path), "-o", str(compiled), "--json"]
     result = subprocess.run(
@@ -97,7 +100,7 @@ def prepare(source: str, home: Home, directory: Path) -> Path:
 
 
 def describe_workload(path: Path, name: str) -> dict:
-    """The results' "workload": name, hash, header figures, and what the info says about the recording. Sizes in bytes."""
+    """The results' "workload": name, hash, header figures, and what its info says of the recording. Sizes in bytes."""
     workload = read_workload(path)
     about = {
         "name": name or workload.info.get("name") or path.stem,
@@ -148,8 +151,9 @@ def replay(
 ) -> dict:
     """Makes every run of the plan and returns the results (DESIGN: schema 1).
 
-    `on_progress(run, share)`: the whole is done to that share (0 to 1); run None at the end. A run that fails is kept with its
-    "error" and told to `on_failure`; the rest goes on. Raises HeaptapeError if the engine can't run this workload at all.
+    `on_progress(run, share)`: the whole is done to that share (0 to 1); run None at the end. A run that fails is kept
+    with its "error" and told to `on_failure`; the rest goes on. Raises HeaptapeError if the engine can't run this
+    workload at all.
     """
     engine = home.program("replay")
     about_machine = machine.describe()

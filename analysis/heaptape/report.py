@@ -1,7 +1,7 @@
 """The report: results as one HTML file that needs nothing else, neither network nor other files.
 
-Figures are inline SVG (memory maps as images within); their ink follows the page, light or dark. The raw results stand in the page,
-compressed, so that it can always be asked again.
+Figures are inline SVG (memory maps as images within); their ink follows the page, light or dark. The raw results stand
+in the page, compressed, so that it can always be asked again.
 """
 
 import base64
@@ -145,7 +145,7 @@ def _pictures(file: Results, order: list[str], baseline: str, timelines: dict[st
         def trade(axes: object) -> None:
             plots.time_against_memory(axes[0, 0], percents, order, baseline)
 
-        caption = f"Left is faster, down is smaller. Bars: 95 % intervals over the repetitions. The lines cross at {baseline}."
+        caption = f"Left is faster, down is smaller. Bars: 95 % intervals. The lines cross at {baseline}."
         pictures.append(_draw("Time against memory", caption, _salt(file.name, "trade"), 3.6, 1, trade))
     if timelines:
         recorded = file.workload.get("recorded")
@@ -158,8 +158,8 @@ def _pictures(file: Results, order: list[str], baseline: str, timelines: dict[st
             axes[0, 0].legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=4)
 
         caption = (
-            "The allocator's own RSS and VmSize (the engine's share taken off) against recorded progress. The grey area is what the "
-            "program holds: all above it is overhead."
+            "The allocator's own RSS and VmSize (the engine's share taken off) against recorded progress. The grey "
+            "area is what the program holds: all above it is overhead."
         )
         pictures.append(
             _draw("Memory over progress", caption, _salt(file.name, "progress"), 5.6, 2, progress, sharex=True)
@@ -188,8 +188,8 @@ def _maps(file: Results, order: list[str]) -> list[Picture]:
 
         stretches = len(map_.starts)
         caption = (
-            f"{map_.height_bytes / plots.MIB:,.1f} MiB of addresses were used, in {stretches} stretch{'es' * (stretches != 1)}; "
-            f"one cell is {map_.region_bytes / 1024:,.0f} KiB."
+            f"{map_.height_bytes / plots.MIB:,.1f} MiB of addresses were used, in {stretches} "
+            f"stretch{'es' * (stretches != 1)}; one cell is {map_.region_bytes / 1024:,.0f} KiB."
         )
         pictures.append(_draw(label, caption, _salt(file.name, "map", label), 3.4, 1, draw))
     return pictures

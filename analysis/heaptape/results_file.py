@@ -1,7 +1,7 @@
 """Results files (R.json): reading them, and turning runs into one long table of figures.
 
-Only the keys of the results schema are needed, and each of them may be missing: a table published elsewhere can be written as
-results and compared. What is missing stays missing; it never becomes zero.
+Only the keys of the results schema are needed, and each of them may be missing: a table published elsewhere can be
+written as results and compared. What is missing stays missing; it never becomes zero.
 """
 
 import json
@@ -95,10 +95,10 @@ def label_of(run: dict) -> str:
 def figures(files: Iterable[Results]) -> pd.DataFrame:
     """Every figure of every run, one per row.
 
-    Columns: workload, allocator (label), round (file and repetition: figures of one round were measured next to one another),
-    metric, unit, value (float). Metrics: those of RUN_METRICS, "calls/NAME" (mean cycles per call), "syscalls/NAME",
-    "ideal_rss" (the workload's, the same for all). A metric is taken from the pass that measures it best. Two files of one
-    workload (name and hash) count as more repetitions of it.
+    Columns: workload, allocator (label), round (file and repetition: figures of one round were measured next to one
+    another), metric, unit, value (float). Metrics: those of RUN_METRICS, "calls/NAME" (mean cycles per call),
+    "syscalls/NAME", "ideal_rss" (the workload's, the same for all). A metric is taken from the pass that measures it
+    best. Two files of one workload (name and hash) count as more repetitions of it.
     """
     rows: list[tuple] = []
     names: dict[tuple, str] = {}

@@ -74,8 +74,8 @@ def _overhead(values: pd.DataFrame) -> list[str]:
         return []
     low, high = (known.at[label, "peak_rss"] for label in (least, most))
     return [
-        f"The program's own live bytes peak at {ideal / MIB:,.1f} MiB. RSS peaks between {low / MIB:,.1f} MiB ({least}, "
-        f"{low / ideal:.2f} times that) and {high / MIB:,.1f} MiB ({most}, {high / ideal:.2f} times)."
+        f"The program's own live bytes peak at {ideal / MIB:,.1f} MiB. RSS peaks between {low / MIB:,.1f} MiB "
+        f"({least}, {low / ideal:.2f} times that) and {high / MIB:,.1f} MiB ({most}, {high / ideal:.2f} times)."
     ]
 
 
@@ -104,7 +104,10 @@ def _noise(table: pd.DataFrame) -> list[str]:
     spread = (groups.std() / groups.mean()).dropna()
     if spread.empty:
         return []
-    text = f"Total cycles vary by {100 * spread.median():.1f} % from repetition to repetition (standard deviation, median of the allocators)"
+    text = (
+        f"Total cycles vary by {100 * spread.median():.1f} % from repetition to repetition (standard deviation, median "
+        "of the allocators)"
+    )
     noisy = spread[spread > NOISY]
     return [f"{text}; {_list(noisy.index)} by more than {100 * NOISY:.0f} %: unstable." if len(noisy) else f"{text}."]
 

@@ -1,7 +1,7 @@
 """Comparison tables for people: as text for a terminal, as Markdown, and as cells for the HTML report.
 
-CSV and JSON carry bytes and unrounded figures; here they are rounded, in MiB, and a difference that the repetitions can't support
-says so.
+CSV and JSON carry bytes and unrounded figures; here they are rounded, in MiB, and a difference that the repetitions
+can't support says so.
 """
 
 import sys
@@ -26,14 +26,16 @@ MIB = 1 << 20
 WIDE_INTERVAL = 0.1  # of the figure
 FILE_WIDTH = 110
 LEGEND = (
-    "± is half of a 95 % interval over the repetitions, (a–b) its ends where it is wide; ~ before a figure: the repetitions don't support a difference from the "
-    "baseline; ? after it: one repetition, so no telling; – missing."
+    "± is half of a 95 % interval over the repetitions, (a–b) its ends where it is wide; ~ before a figure: the "
+    "repetitions don't support a difference from the baseline; ? after it: one repetition, so no telling; – missing."
 )
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell: as shown, and the number to sort by (None: text or missing). `muted`: a difference that isn't supported."""
+    """One cell: as shown, and the number to sort by (None: text or missing). `muted`: a difference that isn't
+    supported.
+    """
 
     text: str
     value: float | None = None

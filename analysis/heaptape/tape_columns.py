@@ -1,7 +1,8 @@
 """Columns of an EVENTS block to events, without a loop over events (trace/FORMAT.md, section 4).
 
-Numbers are found by the ends of their bytes, distances are gathers, the stacks of the address prediction are matching brackets
-(sort by stack and depth, and each pop stands behind its push), and chains of predicted addresses are followed by pointer jumping.
+Numbers are found by the ends of their bytes, distances are gathers, the stacks of the address prediction are matching
+brackets (sort by stack and depth, and each pop stands behind its push), and chains of predicted addresses are followed
+by pointer jumping.
 """
 
 from dataclasses import dataclass
@@ -87,7 +88,8 @@ def decode_events(
     release_stamp, acquire_stamp = _stamps(takes, releases & acquires, steps, first_stamp, last_stamp, columns)
     touched, known = _touched(releases, columns)
     return Events(
-        call, size, param, request, takes, releases, acquires, released, acquired, release_stamp, acquire_stamp, touched, known
+        call, size, param, request, takes, releases, acquires, released, acquired,
+        release_stamp, acquire_stamp, touched, known,
     )  # fmt: skip
 
 

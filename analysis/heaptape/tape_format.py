@@ -1,5 +1,5 @@
-"""An independent reader of trace files, written from trace/FORMAT.md alone and not from the C reader: two readers that agree
-prove that the document says enough.
+"""An independent reader of trace files, written from trace/FORMAT.md alone and not from the C reader: two readers that
+agree prove that the document says enough.
 
 Memory is bounded by one block: `Trace.events` yields one Arrow record batch per block.
 """
@@ -94,7 +94,8 @@ class Block:
 class Trace:
     """An open trace. `info` and `footer` are the JSON objects of those blocks; `footer` is None in a truncated file.
 
-    `differences`: where the footer's totals are not what the blocks say, in words. `dropped`: events lost, from the GAP blocks.
+    `differences`: where the footer's totals are not what the blocks say, in words. `dropped`: events lost, from the GAP
+    blocks.
     """
 
     path: str

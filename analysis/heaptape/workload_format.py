@@ -1,4 +1,6 @@
-"""Reader of the workload file, written from convert/WORKLOAD.md alone: header, info, and each stream's words as numpy arrays."""
+"""Reader of the workload file, written from convert/WORKLOAD.md alone: header, info, and each stream's words as numpy
+arrays.
+"""
 
 import json
 import struct

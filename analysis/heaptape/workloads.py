@@ -29,7 +29,7 @@ def find(home: Home) -> list[Program]:
 
 
 def run(action: str | None, name: str | None, as_json: bool, home: Home) -> int:
-    """Lists them (action None), or records NAME.tape in the current directory (`capture`), and replays it too (`run`)."""
+    """Lists them (action None), or records NAME.tape in the current directory (`capture`), and replays it (`run`)."""
     programs = find(home)
     if action is None:
         return _list(programs, as_json)

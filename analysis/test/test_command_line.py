@@ -11,8 +11,8 @@ WRONG = {
     "": (2, "heaptape: which command? (see 'heaptape --help')"),
     "paly x": (
         2,
-        "heaptape: unknown command 'paly': there are record, info, dump, check, convert, compile, replay, compare, report, "
-        "allocators, workloads (see 'heaptape --help')",
+        "heaptape: unknown command 'paly': there are record, info, dump, check, convert, compile, replay, compare, "
+        "report, allocators, workloads (see 'heaptape --help')",
     ),
     "replay": (2, "heaptape replay: the following arguments are required: F (see 'heaptape replay --help')"),
     "replay {text} -n 0": (2, "heaptape: replay -n: at least one repetition"),
@@ -22,11 +22,13 @@ WRONG = {
     "replay {folder}": (1, "heaptape: {folder}: is a directory"),
     "replay {text} -a hoard": (
         1,
-        "heaptape: unknown allocator 'hoard': known are glibc, jemalloc, tcmalloc, mimalloc, tbbmalloc, or the path of a library",
+        "heaptape: unknown allocator 'hoard': known are glibc, jemalloc, tcmalloc, mimalloc, tbbmalloc, or the path of "
+        "a library",
     ),
     "replay {text} -a tcmalloc:x": (
         1,
-        "heaptape: unknown variant 'x' of tcmalloc: known are small-thread-caches, aggressive-decommit, release-rate-10, or NAME=VALUE",
+        "heaptape: unknown variant 'x' of tcmalloc: known are small-thread-caches, aggressive-decommit, "
+        "release-rate-10, or NAME=VALUE",
     ),
     "replay {text} -a ./x.so": (1, "heaptape: ./x.so: no such library"),
     "replay {text} -a glibc:=3": (1, "heaptape: glibc:=3: '=3' is not NAME=VALUE"),
@@ -56,7 +58,19 @@ def test_wrong_input_gives_one_line(arguments, heaptape, tmp_path):
     assert (done.returncode, done.stdout, done.stderr) == (status, "", line.format(**places) + "\n")
 
 
-COMMANDS = ["record", "info", "dump", "check", "convert", "compile", "replay", "compare", "report", "allocators", "workloads"]
+COMMANDS = [
+    "record",
+    "info",
+    "dump",
+    "check",
+    "convert",
+    "compile",
+    "replay",
+    "compare",
+    "report",
+    "allocators",
+    "workloads",
+]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

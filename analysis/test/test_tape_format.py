@@ -144,6 +144,13 @@ def trace_file(*blocks, header=None):
 
 
 GOOD_INFO = block(INFO, [column(1, INFO_JSON)])
+
+
+def blocks(*others):
+    """A file with an INFO block and these."""
+    return trace_file(GOOD_INFO, *others)
+
+
 NO_SUM = zstandard.ZstdCompressor(write_checksum=False).compress(b"\0")
 NO_SIZE = zstandard.ZstdCompressor(write_checksum=True, write_content_size=False).compress(b"\0")
 
@@ -160,43 +167,43 @@ MUST_REJECT = {
     "first block not INFO": (trace_file(events_of(*MALLOC_16)), 16, "first block"),
     "info without clock": (trace_file(block(INFO, [column(1, b"{}")])), 16, "clock"),
     "info not an object": (trace_file(block(INFO, [column(1, b"[]")])), 16, "not an object"),
-    "unknown critical block": (trace_file(GOOD_INFO, block(9, [])), None, "block type 9"),
-    "unknown critical column": (trace_file(GOOD_INFO, events_of(*MALLOC_16, column(40, b"", flags=1))), None, "column 40"),
+    "unknown critical block": (blocks(block(9, [])), None, "block type 9"),
+    "unknown critical column": (blocks(events_of(*MALLOC_16, column(40, b"", flags=1))), None, "column 40"),
     "unknown critical encoding": (
-        trace_file(GOOD_INFO, events_of(*MALLOC_16, column(11, b"", flags=1, encoding=2))), None, "column 11",
+        blocks(events_of(*MALLOC_16, column(11, b"", flags=1, encoding=2))), None, "column 11",
     ),
-    "payload not the columns": (trace_file(GOOD_INFO, events_of(*MALLOC_16, payload=1000)), None, "add up"),
-    "frame without checksum": (trace_file(GOOD_INFO, events_of(column(1, b"\0", stored=NO_SUM))), None, "no checksum"),
-    "frame without size": (trace_file(GOOD_INFO, events_of(column(1, b"\0", stored=NO_SIZE))), None, "content size"),
-    "not a frame": (trace_file(GOOD_INFO, events_of(column(1, b"\0", stored=b"abc"))), None, "zstd"),
-    "too many raw bytes": (trace_file(GOOD_INFO, events_of(column(1, b"\0" * 75))), None, "75 raw bytes"),
-    "too few calls": (trace_file(GOOD_INFO, events_of(*MALLOC_16, rows=2)), None, "column call"),
+    "payload not the columns": (blocks(events_of(*MALLOC_16, payload=1000)), None, "add up"),
+    "frame without checksum": (blocks(events_of(column(1, b"\0", stored=NO_SUM))), None, "no checksum"),
+    "frame without size": (blocks(events_of(column(1, b"\0", stored=NO_SIZE))), None, "content size"),
+    "not a frame": (blocks(events_of(column(1, b"\0", stored=b"abc"))), None, "zstd"),
+    "too many raw bytes": (blocks(events_of(column(1, b"\0" * 75))), None, "75 raw bytes"),
+    "too few calls": (blocks(events_of(*MALLOC_16, rows=2)), None, "column call"),
     "too many sizes": (
-        trace_file(GOOD_INFO, events_of(*MALLOC_16[:1], column(2, b"\1\1"), *MALLOC_16[2:])), None, "column size",
+        blocks(events_of(*MALLOC_16[:1], column(2, b"\1\1"), *MALLOC_16[2:])), None, "column size",
     ),
-    "unknown call": (trace_file(GOOD_INFO, events_of(column(1, b"\x3e"))), None, "call byte 0x3e"),
-    "malloc given NULL": (trace_file(GOOD_INFO, events_of(column(1, b"\x40"))), None, "call byte 0x40"),
-    "free that failed": (trace_file(GOOD_INFO, events_of(column(1, b"\x81"))), None, "call byte 0x81"),
-    "distance before the block": (trace_file(GOOD_INFO, events_of(column(1, b"\x01"), column(4, b"\1"))), None, "distance"),
+    "unknown call": (blocks(events_of(column(1, b"\x3e"))), None, "call byte 0x3e"),
+    "malloc given NULL": (blocks(events_of(column(1, b"\x40"))), None, "call byte 0x40"),
+    "free that failed": (blocks(events_of(column(1, b"\x81"))), None, "call byte 0x81"),
+    "distance before the block": (blocks(events_of(column(1, b"\x01"), column(4, b"\1"))), None, "distance"),
     "hit on an empty stack": (
-        trace_file(GOOD_INFO, events_of(*MALLOC_16[:2], column(7, b"\1"))), None, "stack empty",
+        blocks(events_of(*MALLOC_16[:2], column(7, b"\1"))), None, "stack empty",
     ),
     "hit of a large request": (
-        trace_file(GOOD_INFO, events_of(*MALLOC_16[:1], column(2, b"\x80\x80\x80\x01"), column(7, b"\1"))), None, "too large",
+        blocks(events_of(*MALLOC_16[:1], column(2, b"\x80\x80\x80\x01"), column(7, b"\1"))), None, "too large",
     ),
-    "unused hit bit": (trace_file(GOOD_INFO, events_of(*MALLOC_16[:2], column(7, b"\2"), MALLOC_16[3])), None, "unused bit"),
-    "number cut off": (trace_file(GOOD_INFO, events_of(MALLOC_16[0], column(2, b"\x80"), *MALLOC_16[2:])), None, "cut off"),
-    "steps": (trace_file(GOOD_INFO, events_of(*FREE_FAR, steps=2)), None, "1 steps"),
+    "unused hit bit": (blocks(events_of(*MALLOC_16[:2], column(7, b"\2"), MALLOC_16[3])), None, "unused bit"),
+    "number cut off": (blocks(events_of(MALLOC_16[0], column(2, b"\x80"), *MALLOC_16[2:])), None, "cut off"),
+    "steps": (blocks(events_of(*FREE_FAR, steps=2)), None, "1 steps"),
     "stamps decrease": (
-        trace_file(GOOD_INFO, events_of(*FREE_FAR, column(9, b"\0"), column(10, b"\xff" * 9 + b"\1"), first=5, last=4)),
+        blocks(events_of(*FREE_FAR, column(9, b"\0"), column(10, b"\xff" * 9 + b"\1"), first=5, last=4)),
         None, "lower",
     ),
     "stamp beyond the steps": (
-        trace_file(GOOD_INFO, events_of(*FREE_FAR, column(9, b"\1"), column(10, b"\1"))), None, "beyond the last step",
+        blocks(events_of(*FREE_FAR, column(9, b"\1"), column(10, b"\1"))), None, "beyond the last step",
     ),
-    "another last stamp": (trace_file(GOOD_INFO, events_of(*FREE_FAR, first=5, last=6)), None, "last stamp"),
-    "touched too far": (trace_file(GOOD_INFO, events_of(*FREE_FAR, column(11, b"\1\1"))), None, "touched"),
-    "lost block": (trace_file(GOOD_INFO, events_of(*MALLOC_16, sequence=1)), None, "block 0 of thread 0 is missing"),
+    "another last stamp": (blocks(events_of(*FREE_FAR, first=5, last=6)), None, "last stamp"),
+    "touched too far": (blocks(events_of(*FREE_FAR, column(11, b"\1\1"))), None, "touched"),
+    "lost block": (blocks(events_of(*MALLOC_16, sequence=1)), None, "block 0 of thread 0 is missing"),
 }  # fmt: skip
 
 
@@ -219,9 +226,7 @@ def test_must_reject(case, tmp_path):
 )
 def test_unknown_but_not_critical_is_skipped(extra, tmp_path):
     path = tmp_path / "b.tape"
-    path.write_bytes(
-        trace_file(GOOD_INFO, extra, events_of(*FREE_FAR, sequence=int(b"\x10" in extra and extra[4] == 2)))
-    )
+    path.write_bytes(blocks(extra, events_of(*FREE_FAR, sequence=int(b"\x10" in extra and extra[4] == 2))))
     seen, error, _ = read_all(path)
     assert error is None
     assert len(seen) in (1, 2)
@@ -229,7 +234,7 @@ def test_unknown_but_not_critical_is_skipped(extra, tmp_path):
 
 def test_footer_that_differs_is_reported(tmp_path):
     footer = column(1, b'{"events":7,"dropped":0,"threads":1}')
-    head = trace_file(GOOD_INFO, events_of(*MALLOC_16))
+    head = blocks(events_of(*MALLOC_16))
     end = block(15, [footer])
     path = tmp_path / "b.tape"
     path.write_bytes(head + end + struct.pack("<Q8s", len(head), b"HEAPTEND"))
