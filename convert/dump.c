@@ -180,7 +180,7 @@ static int dump_steps(struct printer *printer, struct merge *merge, enum dump_fo
   struct merge_step step;
   int got;
   while ((got = merge_peek(merge, &step)) > 0) {
-    if (step.acquires || trace_event_steps(step.event) == 1)
+    if (merge_step_is_last(&step))
       print[format](printer, step.thread, step.event);
     if (printer->used > OUT_BYTES - LINE_ROOM && !flush(printer))
       return trace_error_errno(error, out_name, "can't write");

@@ -125,7 +125,7 @@ static enum placing end_object(struct history *history, const struct history_op 
 /* A step at an address that is not live is given up. */
 static enum placing give_up_release(struct history *history, const struct merge_step *step) {
   struct witness *witness = history->witness;
-  if (!trace_event_releases(step->event)) {
+  if (!(step->traits & EVENT_RELEASES)) {
     witness->unseen_touches++;
     witness->failed_calls += (step->event->call & CALL_NULL_OUT) != 0;
   } else if (*recent_entry(history, step->event->released) == step->event->released) {
@@ -146,7 +146,7 @@ static enum placing place_release(struct history *history, const struct merge_st
   if (!entry->address)
     return forced ? give_up_release(history, step) : BLOCKED;
   uint32_t slot = entry->slot;
-  if (!trace_event_releases(event)) {
+  if (!(step->traits & EVENT_RELEASES)) {
     if (event->call & CALL_NULL_OUT) { /* a failed realloc; its object lives on */
       history->witness->failed_calls++;
       return PLACED;
@@ -156,7 +156,7 @@ static enum placing place_release(struct history *history, const struct merge_st
   }
   forget_address(history, entry);
   *recent_entry(history, address) = address;
-  if (trace_event_acquires(event)) {
+  if (step->traits & EVENT_ACQUIRES) {
     history->limbo[step->thread] = slot;
   } else {
     struct history_op op = op_of(step, HISTORY_DEATH, slot);
@@ -179,9 +179,9 @@ static enum placing end_overlapped(struct history *history, const struct merge_s
 }
 
 /* Hands on the birth, or the end of a realloc, of the object that now lives at the event's new address. */
-static enum placing begin_object(struct history *history, const struct merge_step *step, struct address_entry *entry) {
+static enum placing begin_object(struct history *history, const struct merge_step *step, struct address_entry *entry,
+                                 uint64_t request) {
   const struct trace_event *event = step->event;
-  uint64_t request = trace_event_request_bytes(event);
   uint32_t slot = history->limbo[step->thread];
   struct history_op op = op_of(step, slot == SLOTS_NONE ? HISTORY_BIRTH : HISTORY_MOVE, slot);
   op.request_bytes = request;
@@ -190,7 +190,7 @@ static enum placing begin_object(struct history *history, const struct merge_ste
     op.slot = slots_take(&history->slots, step->thread);
     if (op.slot == SLOTS_NONE)
       return fail(history, step, "out of memory, or more live objects than a workload can number");
-    if (trace_event_takes(event)) /* the object given to realloc was never seen */
+    if (step->traits & EVENT_TAKES) /* the object given to realloc was never seen */
       op.call |= CALL_NULL_IN;
     history->slots.at[op.slot].size_bytes = request;
   } else {
@@ -215,7 +215,8 @@ static enum placing place_acquire(struct history *history, const struct merge_st
   uint64_t address = step->event->acquired;
   if (address == 0)
     return fail(history, step, "address 0 without the flag NULL_OUT");
-  if (trace_event_request_bytes(step->event) >= MAX_LIVE_BYTES - history->state.live_bytes)
+  uint64_t request = trace_event_request_bytes(step->event);
+  if (request >= MAX_LIVE_BYTES - history->state.live_bytes)
     return fail(history, step, "was given more memory than any machine has");
   struct address_entry *entry = address_map_find(&history->map, address);
   if (entry->address) {
@@ -225,7 +226,7 @@ static enum placing place_acquire(struct history *history, const struct merge_st
       return FAILED;
     entry = address_map_find(&history->map, address);
   }
-  if (begin_object(history, step, entry) != PLACED)
+  if (begin_object(history, step, entry, request) != PLACED)
     return FAILED;
   parking_wake(&history->parking, history->merge, address, true, step->stamp);
   return PLACED;
@@ -244,7 +245,7 @@ static enum placing place_nothing(struct history *history, const struct merge_st
 static enum placing place(struct history *history, const struct merge_step *step, bool forced) {
   if (step->acquires)
     return place_acquire(history, step, forced);
-  return trace_event_takes(step->event) ? place_release(history, step, forced) : place_nothing(history, step);
+  return step->traits & EVENT_TAKES ? place_release(history, step, forced) : place_nothing(history, step);
 }
 
 static void count_inversion(struct history *history, const struct merge_step *step) {
@@ -260,7 +261,7 @@ static void count_inversion(struct history *history, const struct merge_step *st
 /* Passes a step that has been placed. */
 static int pass(struct history *history, const struct merge_step *step) {
   uint32_t thread = step->thread;
-  bool last_step = step->acquires || !(trace_event_acquires(step->event) && trace_event_releases(step->event));
+  bool last_step = merge_step_is_last(step);
   struct witness *witness = history->witness;
   if (history->parking.any_flag) {
     count_inversion(history, step);

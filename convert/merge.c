@@ -14,6 +14,7 @@ enum { PREFETCH_DISTANCE = 8 };
 struct merge_thread {
   const struct trace_event *event; /* the present one */
   uint64_t stamp;                  /* of the step to come; before the first event is loaded, a lower bound of it */
+  uint8_t traits;                  /* of event */
   bool loaded;
   bool second; /* the step to come is the second one of event */
 };
@@ -27,6 +28,7 @@ struct merge {
   uint32_t threads_count, leaf_count;
   uint32_t current;    /* thread of the step that merge_peek gave; others may come back below it before it is passed */
   uint64_t challenger; /* lowest key among all threads but the winner */
+  uint8_t traits[256]; /* by call byte without NULL_OUT */
 };
 
 static inline uint32_t winner_of(const struct merge *merge, uint32_t node) {
@@ -58,6 +60,11 @@ static uint64_t key_of(uint64_t stamp) {
   return stamp == KEY_NONE ? KEY_NONE - 1 : stamp;
 }
 
+static uint8_t find_traits(const struct trace_event *event) {
+  return (uint8_t)((trace_event_takes(event) ? EVENT_TAKES : 0) | (trace_event_releases(event) ? EVENT_RELEASES : 0) |
+                   (trace_event_acquires(event) ? EVENT_ACQUIRES : 0));
+}
+
 int merge_open(struct merge **out, struct trace_reader *reader, uint32_t thread, const struct address_map *map,
                struct trace_error *error) {
   uint32_t threads = trace_reader_summary(reader)->threads;
@@ -87,6 +94,8 @@ int merge_open(struct merge **out, struct trace_reader *reader, uint32_t thread,
   for (uint32_t node = merge->leaf_count - 1; node >= 1; node--)
     replay_node(merge, node);
   find_challenger(merge);
+  for (unsigned call = 0; call < CALL_NULL_OUT; call++)
+    merge->traits[call] = find_traits(&(struct trace_event){.call = (uint8_t)call});
   return 0;
 }
 
@@ -115,6 +124,11 @@ static void prefetch(const struct address_map *map, const struct trace_event *ev
     __builtin_prefetch(&map->entries[address_map_home(map, event->acquired)], 1);
 }
 
+/* The call byte tells all but whether a realloc that gave NULL freed its object: that depends on the size. */
+static inline uint8_t traits_of(const struct merge *merge, const struct trace_event *event) {
+  return event->call & CALL_NULL_OUT ? find_traits(event) : merge->traits[event->call];
+}
+
 /* Moves on to the thread's next event. 1, 0 if it has ended, -1 on error. */
 static int load(struct merge *merge, uint32_t number) {
   struct merge_thread *thread = &merge->threads[number];
@@ -127,7 +141,8 @@ static int load(struct merge *merge, uint32_t number) {
   if (later)
     prefetch(merge->map, later);
   thread->second = false;
-  thread->stamp = trace_event_first_stamp(thread->event);
+  thread->traits = traits_of(merge, thread->event);
+  thread->stamp = thread->traits & EVENT_TAKES ? thread->event->release_stamp : thread->event->acquire_stamp;
   rekey(merge, number, key_of(thread->stamp));
   return 1;
 }
@@ -148,7 +163,8 @@ int merge_peek(struct merge *merge, struct merge_step *step) {
     step->event = thread->event;
     step->thread = number;
     step->stamp = thread->stamp;
-    step->acquires = trace_event_acquires(thread->event) && (thread->second || !trace_event_releases(thread->event));
+    step->traits = thread->traits;
+    step->acquires = (thread->traits & EVENT_ACQUIRES) && (thread->second || !(thread->traits & EVENT_RELEASES));
     return 1;
   }
 }
@@ -156,7 +172,7 @@ int merge_peek(struct merge *merge, struct merge_step *step) {
 int merge_advance(struct merge *merge) {
   uint32_t number = merge->current;
   struct merge_thread *thread = &merge->threads[number];
-  if (!thread->second && trace_event_steps(thread->event) == 2) {
+  if (!thread->second && (thread->traits & EVENT_TWO_STEPS) == EVENT_TWO_STEPS) {
     thread->second = true;
     thread->stamp = thread->event->acquire_stamp;
     rekey(merge, number, key_of(thread->stamp));

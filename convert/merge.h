@@ -14,12 +14,26 @@
 
 struct merge;
 
+/* What trace/event.h's functions of these names say of the event, found once: they would be asked ten times for each.
+ */
+enum merge_trait {
+  EVENT_TAKES = 1,
+  EVENT_RELEASES = 2,
+  EVENT_ACQUIRES = 4,
+  EVENT_TWO_STEPS = EVENT_RELEASES | EVENT_ACQUIRES
+};
+
 struct merge_step {
   const struct trace_event *event; /* valid until the thread is advanced */
   uint64_t stamp;
   uint32_t thread;
-  bool acquires; /* this step hands out the object: an event's acquire step, or the only step of an acquiring event */
+  uint8_t traits; /* enum merge_trait */
+  bool acquires;  /* this step hands out the object: an event's acquire step, or the only step of an acquiring event */
 };
+
+static inline bool merge_step_is_last(const struct merge_step *step) {
+  return step->acquires || (step->traits & EVENT_TWO_STEPS) != EVENT_TWO_STEPS;
+}
 
 /* error must outlive the merge. Returns 0 or -1. thread: the only one to read, or MERGE_ALL_THREADS. map: where the
    addresses will be looked up (the merge brings its entries into the cache in time; it changes nothing), or NULL. */
