@@ -1,11 +1,12 @@
-/* What reading the cycle counter costs by itself. */
+/* What timing a call costs by itself. */
 #ifndef REPLAY_COUNTER_H
 #define REPLAY_COUNTER_H
 
-#include <stdint.h>
-
-/* The median advance of the counter over two readings with nothing between them, in cycles. Takes under a millisecond.
- */
-uint64_t counter_overhead(void);
+/* The mean advance of the counter over two readings with a call of an empty function between them, in cycles; pairs
+   that were interrupted (more than twice the median) are left out. Takes a few milliseconds. With the empty call, as
+   between fences it costs some 16 cycles that overlap with other work in a program: without it, the sum of timed calls
+   was 1.8 times what the bare pass says they cost, with it 1.2 times (README.md). The mean, as a counter may advance in
+   steps (26 cycles on one AMD server), where the median of a call and of nothing alike is a whole number of steps. */
+double counter_overhead(void);
 
 #endif

@@ -33,24 +33,34 @@ double report_stream_cycles(const struct run *run) {
   return (double)run->result->cpu_ns * run->cycles_hz / 1e9;
 }
 
-static json_t *histogram_json(const struct histogram *histogram, uint64_t overhead) {
+/* A single reading less the counter's cost, in whole cycles. */
+static uint64_t net(uint64_t cycles, double overhead) {
+  return above(cycles, (uint64_t)(overhead + 0.5));
+}
+
+static uint64_t net_total(const struct replay_call *call, double overhead) {
+  double total = (double)call->cycles_total - (double)call->count * overhead;
+  return total > 0 ? (uint64_t)total : 0;
+}
+
+static json_t *histogram_json(const struct histogram *histogram, double overhead) {
   json_t *rows = json_array();
   for (unsigned bucket = 0; bucket < HISTOGRAM_BUCKETS; bucket++) {
     if (histogram->counts[bucket] > 0)
-      json_array_append_new(rows, json_pack("[o, o]", integer(above(histogram_lower(bucket), overhead)),
+      json_array_append_new(rows, json_pack("[o, o]", integer(net(histogram_lower(bucket), overhead)),
                                             integer(histogram->counts[bucket])));
   }
   return rows;
 }
 
-static json_t *call_json(const struct replay_call *call, uint64_t overhead) {
-  uint64_t total = above(call->cycles_total, call->count * overhead);
+static json_t *call_json(const struct replay_call *call, double overhead) {
+  uint64_t total = net_total(call, overhead);
   return json_pack("{s:o, s:o, s:f, s:o, s:o, s:o, s:o, s:o}", "count", integer(call->count), "cycles_total",
                    integer(total), "mean", (double)total / (double)call->count, "p50",
-                   integer(above(histogram_percentile(&call->histogram, 0.5), overhead)), "p99",
-                   integer(above(histogram_percentile(&call->histogram, 0.99), overhead)), "p999",
-                   integer(above(histogram_percentile(&call->histogram, 0.999), overhead)), "max",
-                   integer(above(call->cycles_max, overhead)), "histogram", histogram_json(&call->histogram, overhead));
+                   integer(net(histogram_percentile(&call->histogram, 0.5), overhead)), "p99",
+                   integer(net(histogram_percentile(&call->histogram, 0.99), overhead)), "p999",
+                   integer(net(histogram_percentile(&call->histogram, 0.999), overhead)), "max",
+                   integer(net(call->cycles_max, overhead)), "histogram", histogram_json(&call->histogram, overhead));
 }
 
 static void add_time(json_t *into, const struct replay_result *result) {
@@ -61,11 +71,11 @@ static void add_time(json_t *into, const struct replay_result *result) {
     if (call->count == 0)
       continue;
     json_object_set_new(calls, call_table[id].name, call_json(call, result->counter_overhead_cycles));
-    total += above(call->cycles_total, call->count * result->counter_overhead_cycles);
+    total += net_total(call, result->counter_overhead_cycles);
   }
   json_object_set_new(into, "calls", calls);
   json_object_set_new(into, "cycles_total", integer(total));
-  json_object_set_new(into, "counter_overhead_cycles", integer(result->counter_overhead_cycles));
+  json_object_set_new(into, "counter_overhead_cycles", json_real(result->counter_overhead_cycles));
 }
 
 /* Each sample stands for the ops up to the next one. */

@@ -84,7 +84,7 @@ struct replay_result {
   uint64_t folded[CALL_LIMIT]; /* calls replayed by a plainer entry point, by the call recorded */
   uint64_t waits, wait_cycles;
   uint64_t threads;
-  uint64_t counter_overhead_cycles;
+  double counter_overhead_cycles;
   uint64_t wall_ns, cpu_ns; /* cpu_ns: of the replaying threads, less what they spent waiting */
   uint64_t page_faults;     /* the engine's own subtracted */
   uint64_t rss_anon_start_bytes, vm_size_start_bytes; /* just before the first op */
