@@ -98,7 +98,7 @@ static int open_imported(struct trace_reader **reader, const struct format *form
                          struct trace_error *error) {
   const char *directory = getenv("TMPDIR");
   char name[4096];
-  int length = snprintf(name, sizeof name, "%s/heaptape-XXXXXX.tape", directory && directory[0] ? directory : "/tmp");
+  int length = snprintf(name, sizeof name, "%s/heaptape-XXXXXX.tape", directory && directory[0] ? directory : P_tmpdir);
   int fd = length < (int)sizeof name ? mkstemps(name, 5) : -1;
   if (fd < 0)
     return trace_error_errno(error, name, "can't make a temporary file");

@@ -1,0 +1,122 @@
+"""What compile writes beside the ops: waits, starts, touched words, the time line, request sizes."""
+
+import json
+import struct
+from pathlib import Path
+
+from convert.test.workload_ops import END, MARK, START, WAIT, ops_of, streams_of
+from tests.support import CONVERT, succeed
+
+TOUCHED = 0xF2
+
+
+def compiled(folder: Path, lines: list[str]) -> Path:
+    source, work = folder / "c.txt", folder / "c.work"
+    source.write_text("\n".join(lines) + "\n")
+    succeed(CONVERT, "compile", source, "-o", work)
+    succeed(CONVERT, "check", work)
+    return work
+
+
+def codes(words: list[int]) -> list[int]:
+    return [word & 0xFF for word in words]
+
+
+def test_objects_of_one_thread_need_no_wait(tmp_path):
+    lines = [f"{i} {i % 2} {'malloc(8) = ' if i % 4 < 2 else 'free('}{hex(0x1000 * (1 + i % 2))}" for i in range(400)]
+    lines = [line + ")" if "free" in line else line for line in lines]
+    assert all(op.waits == [] for op in ops_of(compiled(tmp_path, lines)))
+
+
+def test_remote_free_waits_for_the_malloc_and_the_slot_for_the_free(tmp_path):
+    """A slot freed by another thread rests for 4,096 such frees; then its owner waits for the old one."""
+    lines, time_ns, frees = [], 0, 10000
+    for number in range(frees):
+        lines.append(f"{time_ns} 0 malloc(8) = {hex(0x1000 + 16 * number)}")
+        lines.append(f"{time_ns + 1} 1 free({hex(0x1000 + 16 * number)})")
+        time_ns += 2
+    ops = ops_of(compiled(tmp_path, lines))
+    mallocs, remote = ops[0::2], ops[1::2]
+    assert [op.waits for op in remote] == [[(0, number + 1)] for number in range(frees)]
+    waiting = [(number, op.waits[0]) for number, op in enumerate(mallocs) if op.waits]
+    assert waiting
+    assert all(thread == 1 and number - awaited >= 4096 for number, (thread, awaited) in waiting)
+    assert len({op.slot for op in ops}) <= 4096 + 8
+
+
+def test_a_wait_that_an_earlier_one_implies_is_left_out(tmp_path):
+    lines = [f"{i} 0 malloc(8) = {hex(0x1000 + 16 * i)}" for i in range(10)]
+    lines += [f"{100 + i} 1 free({hex(0x1000 + 16 * (9 - i))})" for i in range(10)]
+    remote = ops_of(compiled(tmp_path, lines))[10:]
+    assert [op.waits for op in remote] == [[(0, 10)]] + [[]] * 9
+
+
+def test_a_thread_is_started_by_the_one_before_its_first_op(tmp_path):
+    lines = ["0 5 malloc(1) = 0x10", "1 9 malloc(1) = 0x20", "2 5 malloc(1) = 0x30", "3 7 malloc(1) = 0x40"]
+    streams, _ = streams_of(compiled(tmp_path, lines))
+    assert codes(streams[0]) == [MARK, 0, START, 0, START, END]
+    assert [word >> 8 for word in streams[0] if word & 0xFF == START] == [1, 2]
+    assert codes(streams[1]) == codes(streams[2]) == [MARK, 0, END]
+
+
+def test_touched_os_pages_of_a_release_stand_before_its_acquire(tmp_path):
+    lines = [
+        "0 0 malloc(65536) = 0x10000",
+        "1 0 malloc(65535) = 0x30000",
+        "2 0 malloc(70000) = 0x50000",
+        "3 0 free(0x10000) touched=5",
+        "4 0 free(0x30000)",
+        "5 0 realloc(0x50000, 90000) = 0x90000 touched=0",
+        "6 0 malloc(99999) = 0x10000",
+    ]
+    streams, _ = streams_of(compiled(tmp_path, lines))
+    touched = [word >> 8 for word in streams[0] if word & 0xFF == TOUCHED]
+    assert touched == [6, 1, 0, 0]
+
+
+def test_time_line_has_the_start_the_peak_and_the_end(tmp_path):
+    lines = [f"{i} 0 malloc({10 + i}) = {hex(0x1000 + 64 * i)}" for i in range(5000)]
+    lines += [f"{10000 + i} 0 free({hex(0x1000 + 64 * i)})" for i in range(5000)]
+    streams, header = streams_of(compiled(tmp_path, lines))
+    groups = list(zip(*[iter(streams[-1])] * 4))
+    peak_bytes = sum(10 + i for i in range(5000))
+    assert struct.unpack_from("<Q", header, 80)[0] == 4999
+    assert (5000, 10000, peak_bytes, 5000) in groups
+    assert groups[0] == (0, 0, 0, 0)
+    assert groups[-1] == (10000, 14999, 0, 0)
+    assert 2000 < len(groups) <= 4099
+    assert [g[0] for g in groups] == sorted({g[0] for g in groups})
+
+
+def test_request_sizes_fall_into_quarters_of_powers_of_two(tmp_path):
+    sizes = [0, 1, 4, 5, 8, 9, 10, 100, 127, 128, 1 << 20]
+    lines = [f"{i} 0 malloc({size}) = {hex(0x1000 + (i << 24))}" for i, size in enumerate(sizes)]
+    work = compiled(tmp_path, lines)
+    info = json.loads(succeed(CONVERT, "info", work, "--json").stdout)["info"]
+    lowers = {
+        0: [0],
+        1: [1],
+        4: [4],
+        5: [5],
+        8: [8, 9],
+        10: [10],
+        96: [100],
+        112: [127],
+        128: [128],
+        1 << 20: [1 << 20],
+    }
+    assert info["request_sizes"] == [[lower, len(those), sum(those)] for lower, those in lowers.items()]
+    assert info["calls"] == {"malloc": len(sizes)}
+
+
+def test_size_beyond_24_bits_and_params_are_kept(tmp_path):
+    lines = ["0 0 malloc(1099511627775) = 0x1000", "1 0 calloc(7, 3) = 0x2000", "2 0 aligned_alloc(4096, 1) = 0x3000"]
+    ops = ops_of(compiled(tmp_path, lines))
+    assert [(op.size, op.param) for op in ops] == [(1099511627775, None), (3, 7), (1, 4096)]
+
+
+def test_wait_words_are_counted_by_check(tmp_path):
+    work = compiled(tmp_path, ["0 0 malloc(8) = 0x1000", "1 1 free(0x1000)"])
+    proof = json.loads(succeed(CONVERT, "check", work, "--json").stdout)
+    assert (proof["ok"], proof["ops"], proof["waits"], proof["starts"]) == (True, 2, 1, 1)
+    assert [WAIT in codes(words) for words in streams_of(work)[0][:2]] == [False, True]
