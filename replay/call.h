@@ -27,7 +27,7 @@ struct op {
 
 /* What the engine has to do for a call byte, looked up once per op. */
 enum call_trait {
-  CALL_TAKES = 1,     /* passes its slot's pointer in */
+  CALL_TAKES = 1,     /* passes its slot's pointer in; 1, as loop.c makes a mask of it */
   CALL_RELEASES = 2,  /* and the object dies */
   CALL_ACQUIRES = 4,  /* and stores what it gets */
   CALL_COUNTED = 8,   /* request = count x size */
@@ -62,8 +62,8 @@ void call_setup_process(void);
    nothing. Returns 0, or -1 with errno set: no address space. */
 int call_setup_null(void);
 
-/* Makes the call. Returns the object, NULL if there is none. timed: *cycles is the counter's advance, its own cost
- * included. */
+/* Makes the call. Returns the object, NULL if there is none. timed: *cycles is the counter's advance, the cost of
+   timing included. */
 static inline __attribute__((always_inline)) void *call_entry(uint8_t entry, const struct op *op, const bool timed,
                                                               uint64_t *cycles) {
   void *out = NULL;

@@ -99,6 +99,7 @@ static void set_up(void) {
   engine.op_limit = setup->op_limit ? setup->op_limit : UINT64_MAX;
   engine.completed = engine.result->completed;
   engine.map.prefault_exactly = setup->pass == PASS_MEMORY;
+  engine.touch = setup->touch;
   stream_loop = loop_for(setup->pass, setup->order);
   map_objects();
   long processors = sysconf(_SC_NPROCESSORS_ONLN);

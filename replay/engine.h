@@ -53,7 +53,7 @@ struct engine {
   struct workload_map map;
   struct object *objects;
   struct replay_thread *threads;
-  bool null_allocator;
+  enum touch_policy touch;
   uint64_t op_limit; /* UINT64_MAX: none */
 };
 

@@ -36,7 +36,7 @@ static ALWAYS_INLINE void keep_answer(struct worker *worker, struct object *obje
   object->pointer = answer;
   object->size_bytes = op->request_bytes;
   if (answer)
-    touch_object(engine.result->setup.touch, answer, old_bytes, op->request_bytes, op->touched);
+    touch_object(engine.touch, answer, old_bytes, op->request_bytes, op->touched);
 }
 
 /* The allocator gave an object where the recorded one gave none: realloc to size 0. Nobody will free it. */
@@ -64,44 +64,54 @@ static ALWAYS_INLINE void make_call(struct worker *worker, struct object *object
   }
 }
 
-/* One replayed op: find its object, make the call, keep the answer. */
-static ALWAYS_INLINE void replay_op(struct replay_thread *self, const uint64_t *word, const struct extras *extras,
-                                    const enum replay_pass pass) {
-  struct worker *worker = self->worker;
-  struct call_plan plan = call_plans[word_code(*word)];
-  struct object *object = &no_object;
+/* The op that the word and its extras say, with the call's plan; its pointer is not known yet. */
+static ALWAYS_INLINE struct op decode(struct worker *worker, const uint64_t *word, const struct extras *extras,
+                                      struct call_plan plan) {
   struct op op = {
       .call = word_code(*word), .slot = word_slot(*word), .param = extras->param, .touched = extras->touched};
-  op.size_bytes = word_size_low(*word) | extras->size_high;
-  op.request_bytes = op.size_bytes;
+  op.size_bytes = op.request_bytes = word_size_low(*word) | extras->size_high;
+  if ((plan.traits & CALL_COUNTED) && __builtin_mul_overflow(op.size_bytes, op.param, &op.request_bytes))
+    op.request_bytes = UINT64_MAX;
   if (unlikely(plan.traits & CALL_UNUSUAL)) {
     if (plan.traits & CALL_ILLEGAL)
       engine_fail(word, "call byte 0x%02x", op.call);
     worker->folded[op.call & CALL_ID_MASK] += (plan.traits & CALL_FOLDED) != 0;
   }
-  if (op.slot < engine.map.header.slots)
-    object = &engine.objects[op.slot];
-  else if (!(plan.traits & CALL_SLOTLESS) || op.slot != WORKLOAD_NO_SLOT)
-    engine_fail(word, "slot %" PRIu32 " of %" PRIu32, op.slot, engine.map.header.slots);
-  if ((plan.traits & CALL_COUNTED) && __builtin_mul_overflow(op.size_bytes, op.param, &op.request_bytes))
-    op.request_bytes = UINT64_MAX;
-  uint64_t live_before = object->size_bytes;
-  /* Without a branch: acquires and releases come in an order that no predictor learns, and the call's own branch is
-   * enough. */
+  return op;
+}
+
+static ALWAYS_INLINE struct object *find_object(const uint64_t *word, const struct op *op, struct call_plan plan) {
+  if (op->slot < engine.map.header.slots)
+    return &engine.objects[op->slot];
+  if (!(plan.traits & CALL_SLOTLESS) || op->slot != WORKLOAD_NO_SLOT)
+    engine_fail(word, "slot %" PRIu32 " of %" PRIu32, op->slot, engine.map.header.slots);
+  return &no_object;
+}
+
+static ALWAYS_INLINE int64_t live_bytes(const struct object *object) {
+  return object->size_bytes == OBJECT_MISSING ? 0 : (int64_t)object->size_bytes;
+}
+
+/* One replayed op: find its object, make the call, keep the answer. */
+static ALWAYS_INLINE void replay_op(struct replay_thread *self, const uint64_t *word, const struct extras *extras,
+                                    const enum replay_pass pass) {
+  struct worker *worker = self->worker;
+  struct call_plan plan = call_plans[word_code(*word)];
+  struct op op = decode(worker, word, extras, plan);
+  struct object *object = find_object(word, &op, plan);
+  int64_t live_before = live_bytes(object);
+  /* Masked, not branched: acquires and releases may come in an order that no predictor learns; one such branch, that of
+     the call itself, is enough. */
   op.pointer = (void *)((uintptr_t)object->pointer & -(uintptr_t)(plan.traits & CALL_TAKES));
-  if (unlikely(live_before == OBJECT_MISSING) && (plan.traits & CALL_TAKES)) {
+  if (unlikely(object->size_bytes == OBJECT_MISSING) && (plan.traits & CALL_TAKES)) {
     worker->skipped++;
     if ((plan.traits & (CALL_RELEASES | CALL_ACQUIRES)) == CALL_RELEASES)
       *object = EMPTY;
-    goto counted;
+  } else {
+    make_call(worker, object, plan, &op, pass);
   }
-  make_call(worker, object, plan, &op, pass);
-counted:
-  if (pass == PASS_MEMORY) {
-    uint64_t live_after = object->size_bytes;
-    memory_after_op(worker, (int64_t)(live_after == OBJECT_MISSING ? 0 : live_after) -
-                                (int64_t)(live_before == OBJECT_MISSING ? 0 : live_before));
-  }
+  if (pass == PASS_MEMORY)
+    memory_after_op(worker, live_bytes(object) - live_before);
 }
 
 /* A word that is not an op: returns false where the stream ends. */
@@ -168,9 +178,9 @@ static ALWAYS_INLINE void replay_words(struct replay_thread *self, const enum re
     gate_publish(gate, ++completed);
   }
   self->worker->ops += completed;
+  /* Nobody shall wait for what is left out; with the null allocator that does no harm. */
   if (position >= engine.op_limit)
-    gate_publish(gate,
-                 UINT64_MAX); /* nobody shall wait for what is left out; with the null allocator that does no harm */
+    gate_publish(gate, UINT64_MAX);
   else if (completed != ops)
     engine_fail(word, "thread %" PRIu32 " ends after %" PRIu64 " ops of %" PRIu64, self->number, completed, ops);
 }

@@ -5,8 +5,8 @@
 
 #include "replay/result.h"
 
-/* Fills in preloads_missing (from LD_PRELOAD: the linker only warns where it can't load one) and linker_first,
- * linker_last. */
+/* Fills in preloads_missing (from LD_PRELOAD: the linker only warns where it can't load one), linker_first and
+   linker_last. */
 void preload_report(struct replay_result *result);
 
 #endif

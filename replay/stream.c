@@ -167,8 +167,8 @@ static void read_ahead(const struct workload_map *map, uint64_t offset) {
   madvise((void *)(map->bytes + first), bytes, MADV_WILLNEED);
 }
 
-/* Maps the chunk's OS pages in one system call instead of one fault for each 64 KiB; kernels before 5.14 can't and
- * fault. */
+/* Maps the chunk's OS pages in one system call instead of one fault for each 64 KiB; kernels before 5.14 can't, and
+   fault. */
 static void prefault(const struct stream *stream) {
   const struct workload_map *map = stream->map;
   uint64_t os_page = os_page_bytes();

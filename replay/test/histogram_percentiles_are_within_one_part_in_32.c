@@ -1,5 +1,5 @@
 /* Random values of many magnitudes: every percentile asked of the histogram lies within 1/32 of the one found by
- * sorting. */
+   sorting. */
 #include "replay/histogram.h"
 
 #include <inttypes.h>
