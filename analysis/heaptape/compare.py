@@ -121,7 +121,7 @@ def _arithmetic(ratios: list[LogRatio]) -> dict:
     percents = [100 * math.exp(r.mean) for r in ratios]
     scaled = mean_of([LogRatio(p, p * p * r.variance, r.freedom, r.repetitions) for p, r in zip(percents, ratios)])
     centre, half = scaled.mean, scaled.half_width()
-    return _row(centre, centre - half, centre + half, scaled.repetitions)
+    return _row(centre, max(centre - half, 0.0), centre + half, scaled.repetitions)
 
 
 def _row(percent: float, low: float, high: float, count: int) -> dict:

@@ -33,8 +33,7 @@ def style(number: int) -> dict:
 def timeline_frame(run: Mapping) -> pd.DataFrame:
     """run["timeline"] as columns position (ops), rss_anon_bytes, vm_size_bytes, live_bytes; empty if it is missing."""
     columns = ["position", "rss_anon_bytes", "vm_size_bytes", "live_bytes"]
-    rows = [row for row in run.get("timeline") or [] if isinstance(row, list) and len(row) >= 4]
-    return pd.DataFrame([row[:4] for row in rows], columns=columns, dtype=float)
+    return pd.DataFrame([row[:4] for row in run.get("timeline", [])], columns=columns, dtype=float)
 
 
 def memory_over_progress(

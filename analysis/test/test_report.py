@@ -1,6 +1,7 @@
 """The report: it stands alone, holds the raw results, and bears results that lack nearly everything."""
 
 import base64
+import copy
 import gzip
 import json
 import re
@@ -8,7 +9,13 @@ from html.parser import HTMLParser
 
 import pytest
 from heaptape import report
-from heaptape.results_file import Results
+from heaptape.compare import choose_baseline
+from heaptape.errors import HeaptapeError
+from heaptape.results_file import Results, results
+from heaptape.summary import sentences, warnings
+from heaptape.tables import comparison, render_text
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from synthetic_results import make_results
 
 
@@ -88,3 +95,64 @@ def test_several_workloads_get_their_means(data):
     page = report.make([Results("a", data), Results("b", make_results("other", 5, repeats=2))], "glibc")
     assert "geometric mean" in page
     assert page.count('type="application/json"') == 2
+
+
+def places(value, path=()):
+    """Every place in a JSON value but the raw rows, as a path."""
+    yield path
+    items = value.items() if isinstance(value, dict) else enumerate(value[:2]) if isinstance(value, list) else ()
+    for key, inner in items:
+        yield from places(inner, (*path, key))
+
+
+junk = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-3, 3),
+    st.floats(allow_nan=False),
+    st.text(max_size=3),
+    st.just([]),
+    st.just({}),
+)
+
+
+@pytest.fixture(scope="module")
+def slim(data):
+    """The same with short rows, so that two hundred copies cost little."""
+    cut = copy.deepcopy(data)
+    cut["workload"]["recorded"] = cut["workload"]["recorded"][:3]
+    for run in cut["runs"]:
+        run.pop("memory_map", None)
+        run["timeline"] = run.get("timeline", [])[:3]
+        for call in run.get("calls", {}).values():
+            call["histogram"] = call["histogram"][:2]
+    return cut
+
+
+def replaced(data, path, value):
+    data = copy.deepcopy(data)
+    inner = data
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[path[-1]] = value
+    return data
+
+
+@settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.too_slow])
+@given(chooser=st.data())
+def test_results_with_anything_in_any_place_give_tables_or_one_line(tmp_path_factory, slim, chooser):
+    path = chooser.draw(st.sampled_from([p for p in places(slim) if p]))
+    file = tmp_path_factory.getbasetemp() / "junk.json"
+    file.write_text(json.dumps(replaced(slim, path, chooser.draw(junk))))
+    try:
+        read = [results(file)]
+        baseline = choose_baseline(read, None)
+    except HeaptapeError:
+        return
+    render_text(comparison(read, baseline), 100)
+    warnings(read)
+    sentences(read[0], baseline)
+    report._measured(read[0])
+    report._facts(read[0])
+    report._allocators(read[0])
+    report._latency_tables(read[0], read[0].labels)
