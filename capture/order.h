@@ -18,7 +18,7 @@ enum {
 };
 
 /* Neighbours stay neighbours, for the host's caches; the product spreads the arenas of threads, which lie at multiples
-   of 64 MiB and and would otherwise share the same slots. */
+   of 64 MiB and would otherwise share the same slots. */
 static inline _Atomic uint16_t *order_tag(const void *address) {
   uintptr_t bits = (uintptr_t)address;
   return &order.tags[((bits >> 4) + (bits >> 24) * 0x9e3b1) & (TAG_ENTRIES - 1)];

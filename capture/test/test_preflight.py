@@ -1,0 +1,153 @@
+"""What heaptape-record says before it starts a program, and what becomes of a recording that meets trouble."""
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.support import RECORD, Result, info, run
+
+
+def recorded(tmp_path: Path, *command: str | Path, options: tuple[str, ...] = ()) -> Result:
+    """Runs the recorder in tmp_path; its trace, if any, is t.tape."""
+    return run(RECORD, "-o", tmp_path / "t.tape", *options, "--", *command)
+
+
+def compile_c(tmp_path: Path, source: str, *flags: str) -> Path:
+    program = tmp_path / "program"
+    subprocess.run(["cc", "-x", "c", "-", "-o", program, *flags], input=source, text=True, check=True)
+    return program
+
+
+def assert_refused(result: Result, status: int, says: str, tmp_path: Path) -> None:
+    """One line on standard error, the right exit status, and no trace left behind."""
+    assert result.status == status, result.stderr
+    assert len(result.stderr.splitlines()) == 1 and says in result.stderr, result.stderr
+    assert not list(tmp_path.glob("*.tape"))
+
+
+def test_missing_program_is_127(tmp_path: Path) -> None:
+    assert_refused(recorded(tmp_path, "no-such-program"), 127, "no such program", tmp_path)
+
+
+def test_file_without_execute_right_is_126(tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("text")
+    assert_refused(recorded(tmp_path, tmp_path / "data"), 126, "not an executable file", tmp_path)
+
+
+def test_static_program_is_refused(tmp_path: Path) -> None:
+    program = compile_c(tmp_path, "int main(void) { return 0; }", "-static")
+    assert_refused(recorded(tmp_path, program), 1, "statically linked", tmp_path)
+
+
+def test_script_of_a_static_interpreter_is_refused(tmp_path: Path) -> None:
+    interpreter = compile_c(tmp_path, "int main(void) { return 0; }", "-static")
+    script = tmp_path / "script"
+    script.write_text(f"#!{interpreter}\n")
+    script.chmod(0o755)
+    assert_refused(recorded(tmp_path, script), 1, "statically linked", tmp_path)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root to give a file to another user")
+def test_setuid_program_is_refused(tmp_path: Path) -> None:
+    program = compile_c(tmp_path, "int main(void) { return 0; }")
+    os.chown(program, 1, 1)
+    program.chmod(0o4755)
+    assert_refused(recorded(tmp_path, program), 1, "setuid", tmp_path)
+
+
+def test_damaged_elf_is_refused(tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    program.write_bytes(b"\x7fELF" + bytes(40))
+    program.chmod(0o755)
+    assert recorded(tmp_path, program).status == 1
+
+
+def test_unwritable_output_is_found_before_the_program_runs(tmp_path: Path) -> None:
+    mark = tmp_path / "ran"
+    result = run(RECORD, "-o", tmp_path / "no" / "t.tape", "--", "touch", mark)
+    assert result.status == 1 and "cannot be written" in result.stderr
+    assert not mark.exists()
+
+
+def test_missing_preload_library_is_refused(tmp_path: Path) -> None:
+    result = recorded(tmp_path, "true", options=("--preload", "/no/such.so"))
+    assert_refused(result, 1, "no such library", tmp_path)
+
+
+@pytest.mark.parametrize("arguments", [(), ("--on-full", "maybe", "true"), ("--no-such-option", "true"), ("-o",)])
+def test_wrong_usage_is_2(arguments: tuple[str, ...]) -> None:
+    assert run(RECORD, *arguments).status == 2
+
+
+@pytest.mark.parametrize(("script", "status"), [("exit 0", 0), ("exit 7", 7), ("kill -TERM $$", 143), ("kill -9 $$", 137)])
+def test_exit_status_is_that_of_the_program(tmp_path: Path, script: str, status: int) -> None:
+    assert recorded(tmp_path, "sh", "-c", script).status == status
+
+
+def test_full_disk_ends_the_trace_and_not_the_program(tmp_path: Path) -> None:
+    small = tmp_path / "small"
+    small.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", small], capture_output=True).returncode != 0:
+        pytest.skip("needs the right to mount a small file system")
+    try:
+        source = """#include <stdlib.h>
+                    int main(void) {
+                      for (unsigned i = 0, s = 1; i < 1000000; i++) {
+                        s = s * 1664525 + 1013904223;
+                        void *volatile object = malloc(s >> 16);
+                        free(object);
+                      }
+                      return 9;
+                    }"""
+        program = compile_c(tmp_path, source)
+        result = run(RECORD, "-o", small / "t.tape", "--", program)
+        assert result.status == 9, result.stderr
+        assert len(result.stderr.splitlines()) == 1 and str(small / "t.tape") in result.stderr, result.stderr
+        assert info(small / "t.tape")["truncated"]
+    finally:
+        subprocess.run(["umount", small], check=True)
+
+
+def test_signal_to_the_recorder_reaches_the_program(tmp_path: Path) -> None:
+    tape = tmp_path / "t.tape"
+    recorder = subprocess.Popen([RECORD, "-o", tape, "--", "sleep", "60"], stderr=subprocess.DEVNULL)
+    while not tape.exists() or tape.stat().st_size == 0:
+        time.sleep(0.01)
+    recorder.send_signal(signal.SIGTERM)
+    assert recorder.wait(timeout=10) == 128 + signal.SIGTERM
+
+
+def test_daemon_is_recorded_after_its_parent_has_gone(tmp_path: Path) -> None:
+    source = """#include <stdlib.h>
+                #include <unistd.h>
+                int main(void) {
+                  if (daemon(1, 1) != 0)
+                    return 1;
+                  usleep(100000);
+                  for (int i = 0; i < 5000; i++) {
+                    void *volatile object = malloc(10);
+                    free(object);
+                  }
+                  return 0;
+                }"""
+    assert recorded(tmp_path, compile_c(tmp_path, source, "-D_GNU_SOURCE")).status == 0
+    assert any(info(tape)["events"] == 10000 for tape in tmp_path.glob("t.*.tape"))
+
+
+def test_existing_preload_is_kept(tmp_path: Path) -> None:
+    result = run(RECORD, "-o", tmp_path / "t.tape", "--", "printenv", "LD_PRELOAD", env={"LD_PRELOAD": "libm.so.6"})
+    assert result.status == 0 and result.stdout.strip().endswith("libheaptape.so:libm.so.6")
+
+
+def test_describe_stores_arguments_and_nothing_does_otherwise(tmp_path: Path) -> None:
+    from tests.support import CONVERT
+
+    secret = "a-word-that-only-the-arguments-hold"
+    for options, stored in (((), False), (("--describe",), True)):
+        recorded(tmp_path, "true", secret, options=options)
+        said = run(CONVERT, "info", tmp_path / "t.tape", "--json").stdout
+        assert (secret in said) == stored
