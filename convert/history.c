@@ -27,6 +27,7 @@ struct history {
   struct merge *merge;
   struct address_map map;
   struct slots slots;
+  struct merge_lookups lookups;
   struct parking parking;
   struct ranges *ranges; /* NULL: not asked for */
   uint32_t *limbo;       /* of each thread: the slot of the object that is between the two steps of a realloc */
@@ -348,7 +349,8 @@ static int history_init(struct history *history, const struct trace_info *info) 
     return trace_error_set(history->error, trace_reader_path(history->reader), "out of memory");
   for (uint32_t i = 0; i < threads; i++)
     history->limbo[i] = SLOTS_NONE;
-  return merge_open(&history->merge, history->reader, MERGE_ALL_THREADS, &history->map, history->error);
+  history->lookups = (struct merge_lookups){&history->map, &history->slots};
+  return merge_open(&history->merge, history->reader, MERGE_ALL_THREADS, &history->lookups, history->error);
 }
 
 int history_run(struct trace_reader *reader, const struct history_options *options,

@@ -7,9 +7,8 @@
 /* A key above all stamps: the thread is parked or has ended. A real stamp of that value counts as one less. */
 #define KEY_NONE UINT64_MAX
 
-/* How far ahead in a thread's events the map's entries are fetched into the cache: some 500 ns before they are needed.
- */
-enum { PREFETCH_DISTANCE = 8 };
+/* How far ahead in a thread's events the map's entries are fetched into the cache, and then the slots they name. */
+enum { PREFETCH_DISTANCE = 8, PREFETCH_SLOT_DISTANCE = 4 };
 
 struct merge_thread {
   const struct trace_event *event; /* the present one */
@@ -21,7 +20,7 @@ struct merge_thread {
 
 struct merge {
   struct read_ahead *ahead;
-  const struct address_map *map; /* to prefetch from; NULL: none */
+  const struct merge_lookups *lookups; /* NULL: none */
   struct merge_thread *threads;
   uint64_t *keys;    /* leaves: stamp of each thread, KEY_NONE if it is out; leaf_count of them */
   uint32_t *winners; /* [1] is the tree's root, children of i are 2 i and 2 i + 1; leaves follow the inner nodes */
@@ -65,14 +64,14 @@ static uint8_t find_traits(const struct trace_event *event) {
                    (trace_event_acquires(event) ? EVENT_ACQUIRES : 0));
 }
 
-int merge_open(struct merge **out, struct trace_reader *reader, uint32_t thread, const struct address_map *map,
+int merge_open(struct merge **out, struct trace_reader *reader, uint32_t thread, const struct merge_lookups *lookups,
                struct trace_error *error) {
   uint32_t threads = trace_reader_summary(reader)->threads;
   struct merge *merge = calloc(1, sizeof *merge);
   *out = merge;
   if (!merge)
     return trace_error_set(error, trace_reader_path(reader), "out of memory");
-  merge->map = map;
+  merge->lookups = lookups;
   merge->threads_count = threads;
   merge->leaf_count = 1;
   while (merge->leaf_count < threads)
@@ -117,11 +116,25 @@ static inline void rekey(struct merge *merge, uint32_t thread, uint64_t key) {
     set_key(merge, thread, key);
 }
 
-static void prefetch(const struct address_map *map, const struct trace_event *event) {
+static void prefetch_entries(const struct address_map *map, const struct trace_event *event) {
   if (event->released)
     __builtin_prefetch(&map->entries[address_map_home(map, event->released)], 1);
   if (event->acquired)
     __builtin_prefetch(&map->entries[address_map_home(map, event->acquired)], 1);
+}
+
+static void prefetch_slot(const struct merge_lookups *lookups, const struct trace_event *event) {
+  const struct address_entry *entry = &lookups->map->entries[address_map_home(lookups->map, event->released)];
+  if (event->released && entry->address == event->released)
+    __builtin_prefetch(&lookups->slots->at[entry->slot], 1);
+}
+
+static inline void prefetch(const struct merge *merge, uint32_t number) {
+  const struct trace_event *later = read_ahead_peek(merge->ahead, number, PREFETCH_DISTANCE);
+  if (!later)
+    return;
+  prefetch_entries(merge->lookups->map, later);
+  prefetch_slot(merge->lookups, read_ahead_peek(merge->ahead, number, PREFETCH_SLOT_DISTANCE));
 }
 
 /* The call byte tells all but whether a realloc that gave NULL freed its object: that depends on the size. */
@@ -137,9 +150,8 @@ static int load(struct merge *merge, uint32_t number) {
     rekey(merge, number, KEY_NONE);
     return got;
   }
-  const struct trace_event *later = merge->map ? read_ahead_peek(merge->ahead, number, PREFETCH_DISTANCE) : NULL;
-  if (later)
-    prefetch(merge->map, later);
+  if (merge->lookups)
+    prefetch(merge, number);
   thread->second = false;
   thread->traits = traits_of(merge, thread->event);
   thread->stamp = thread->traits & EVENT_TAKES ? thread->event->release_stamp : thread->event->acquire_stamp;

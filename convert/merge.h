@@ -10,6 +10,7 @@
 #define CONVERT_MERGE_H
 
 #include "convert/address_map.h"
+#include "convert/slots.h"
 #include "trace/trace_read.h"
 
 struct merge;
@@ -35,10 +36,17 @@ static inline bool merge_step_is_last(const struct merge_step *step) {
   return step->acquires || (step->traits & EVENT_TWO_STEPS) != EVENT_TWO_STEPS;
 }
 
-/* error must outlive the merge. Returns 0 or -1. thread: the only one to read, or MERGE_ALL_THREADS. map: where the
-   addresses will be looked up (the merge brings its entries into the cache in time; it changes nothing), or NULL. */
+/* Where the user will look up the addresses and then the objects of the steps to come. The merge brings what they need
+   into the cache in time; it changes nothing. */
+struct merge_lookups {
+  const struct address_map *map;
+  const struct slots *slots;
+};
+
+/* error and lookups (NULL: none) must outlive the merge. thread: the only one to read, or MERGE_ALL_THREADS. Returns 0
+ * or -1. */
 #define MERGE_ALL_THREADS UINT32_MAX
-int merge_open(struct merge **out, struct trace_reader *reader, uint32_t thread, const struct address_map *map,
+int merge_open(struct merge **out, struct trace_reader *reader, uint32_t thread, const struct merge_lookups *lookups,
                struct trace_error *error);
 void merge_close(struct merge *merge);
 

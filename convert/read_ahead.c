@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Two threads pass a ring to and fro at 5 to 50 us a time, so it has to hold many times that work. With 4,096 events at
+/* Each passing of a ring to and fro wakes a thread, so it has to hold many times the work of that. With 4,096 events at
    most there was no gain on a one-threaded trace, with 16,384 a tenth to a fifth. HELPED_MIN_EVENTS: where so many
    threads share the memory that rings are shorter, decoding in place is faster (check, 2,000 threads that take turns:
    280 instead of 580 ns per event). */
