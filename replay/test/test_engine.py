@@ -13,6 +13,7 @@ import pytest
 OUT = Path(os.environ.get("HEAPTAPE_OUT", Path(__file__).resolve().parents[2] / "out"))
 ENGINE = OUT / "libexec/heaptape-replay"
 PLANTED = OUT / "test/replay/libplanted.so"
+RSS_ERROR_BYTES = 64 * 4096  # Linux before 6.17 counts RssAnon up to 64 OS pages late.
 ORDERS = ["recorded", "causal", "window=256", "window"]
 PASSES = ["time", "memory", "bare"]
 
@@ -142,10 +143,9 @@ def test_planted_memory_is_measured(single):
         replay("--pass", "memory", "--touch", "all", "--preload", PLANTED, path, HOLD_BYTES=bytes_)
         for bytes_ in (0, hold)
     )
-    # Linux before 6.17 counts RssAnon up to 64 OS pages late.
     for key in ("rss_anon_peak_bytes", "rss_anon_end_bytes", "rss_anon_mean_bytes"):
-        assert abs(holding[key] - without[key] - hold) <= 64 * 4096, key
-    assert abs(holding["vm_size_peak_bytes"] - without["vm_size_peak_bytes"]) <= 64 * 4096
+        assert abs(holding[key] - without[key] - hold) <= RSS_ERROR_BYTES, key
+    assert abs(holding["vm_size_peak_bytes"] - without["vm_size_peak_bytes"]) <= RSS_ERROR_BYTES
     assert holding["rss_anon_start_bytes"] >= hold
     assert without["live_bytes_peak"] == made["peak_live_bytes"]
 
@@ -168,9 +168,10 @@ def test_touching_every_byte_costs_more_memory_than_the_first(tmp_path):
         replay("--pass", "memory", "--touch", touch, "--preload", PLANTED, path)["rss_anon_peak_bytes"]
         for touch in ("none", "first", "pages", "all")
     ]
-    assert peaks == sorted(peaks)
-    assert peaks[2] > 2 * peaks[1]
-    assert abs(peaks[3] - peaks[2]) < peaks[3] / 50
+    none, first, pages, every = peaks
+    assert none <= first + RSS_ERROR_BYTES
+    assert pages > 2 * first
+    assert abs(every - pages) < every / 50
 
 
 def test_memory_map_holds_all_live_bytes(single):
@@ -194,14 +195,15 @@ def test_memory_map_holds_all_live_bytes(single):
 
 
 def test_sum_of_timed_calls_agrees_with_the_bare_pass(tmp_path):
-    """Spinning in malloc makes calls dear enough that noise does not matter."""
+    """Spinning in malloc makes calls dear enough that noise and first touches do not matter. Medians of the timed calls,
+    as those of a busy machine are interrupted now and then, which CPU time does not count."""
     path = tmp_path / "plain.work"
     make(path, ops=100000, threads=1, only_malloc_free=1)
     flags = ("--touch", "none", "--preload", PLANTED, path)
-    timed = replay("--pass", "time", *flags, SPIN_CYCLES=2000)
-    bare = replay("--pass", "bare", *flags, SPIN_CYCLES=2000)
+    timed = replay("--pass", "time", *flags, SPIN_CYCLES=10000)
+    bare = replay("--pass", "bare", *flags, SPIN_CYCLES=10000)
     whole = bare["cycles_total"] - bare["engine_cycles_per_op"] * bare["ops"]
-    assert timed["cycles_total"] == pytest.approx(whole, rel=0.1)
+    assert sum(call["count"] * call["p50"] for call in timed["calls"].values()) == pytest.approx(whole, rel=0.1)
 
 
 def test_baseline_is_that_of_an_engine_without_allocator(single):
