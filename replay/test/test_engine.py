@@ -195,7 +195,7 @@ def test_memory_map_holds_all_live_bytes(single):
 
 
 def test_sum_of_timed_calls_agrees_with_the_bare_pass(tmp_path):
-    """Spinning in malloc makes calls dear enough that noise and first touches do not matter. Medians of the timed calls,
+    """Spinning makes malloc dear enough that noise and first touches do not matter. Medians of the timed calls,
     as those of a busy machine are interrupted now and then, which CPU time does not count."""
     path = tmp_path / "plain.work"
     make(path, ops=100000, threads=1, only_malloc_free=1)
