@@ -104,6 +104,7 @@ def request_sizes(counts: Axes, sizes: Axes, buckets: Sequence) -> None:
         share = 100 * values / max(values.sum(), 1)
         axes.bar(left, share, width=right - left, align="edge", color=OKABE_ITO[0], linewidth=0)
         axes.set_xscale("log", base=2)
+        axes.xaxis.set_major_locator(LogLocator(base=2, numticks=6))
         axes.set_xlabel("request size")
         axes.set_ylabel(f"% of {name}")
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _size(value)))
@@ -141,6 +142,7 @@ def time_against_memory(axes: Axes, percents: pd.DataFrame, order: Sequence[str]
     `percents`: rows of compare.relative of one workload.
     """
     time, memory = (percents[percents["metric"] == m].set_index("allocator") for m in ("total_cycles", "peak_rss"))
+    points = []
     for number, label in enumerate(order):
         at = (100.0, 100.0)
         colour = style(number)["color"]
@@ -152,8 +154,12 @@ def time_against_memory(axes: Axes, percents: pd.DataFrame, order: Sequence[str]
             axes.errorbar([at[0]], [at[1]], xerr=_error(x), yerr=_error(y), fmt="o", color=colour, capsize=2)
         else:
             continue
+        points.append(at)
         axes.annotate(label, at, xytext=(5, 4), textcoords="offset points", color=colour)
-    axes.margins(x=0.12, y=0.12)
+    # The points set the scale: an interval that says nothing would press them all together. Its bar runs off the edge.
+    for setter, values in ((axes.set_xlim, [x for x, _ in points]), (axes.set_ylim, [y for _, y in points])):
+        room = max(0.3 * (max(values) - min(values)), 2) if values else 2
+        setter(min(values, default=100) - room, max(values, default=100) + room)
     axes.axhline(100, color=INK, linewidth=0.6)
     axes.axvline(100, color=INK, linewidth=0.6)
     axes.set_xlabel(f"total cycles in calls, % of {baseline}")

@@ -145,7 +145,9 @@ def _pictures(file: Results, order: list[str], baseline: str, timelines: dict[st
         def trade(axes: object) -> None:
             plots.time_against_memory(axes[0, 0], percents, order, baseline)
 
-        caption = f"Left is faster, down is smaller. Bars: 95 % intervals. The lines cross at {baseline}."
+        caption = (
+            f"Left is faster, down is smaller. Bars: 95 % intervals, cut at the edge. The lines cross at {baseline}."
+        )
         pictures.append(_draw("Time against memory", caption, _salt(file.name, "trade"), 3.6, 1, trade))
     if timelines:
         recorded = file.workload.get("recorded")

@@ -25,6 +25,7 @@ MISSING = "–"
 MIB = 1 << 20
 WIDE_INTERVAL = 0.1  # of the figure
 FILE_WIDTH = 110
+ENDLESS = 10_000  # percent: an interval that ends beyond says nothing
 LEGEND = (
     "± is half of a 95 % interval over the repetitions, (a–b) its ends where it is wide; ~ before a figure: the "
     "repetitions don't support a difference from the baseline; ? after it: one repetition, so no telling; – missing."
@@ -171,7 +172,8 @@ def _percent(row: object) -> Cell:
     mark, half = "" if row.supported else "~", (row.high - row.low) / 2
     # Intervals are symmetric as ratios: a wide one is not around its middle, so its ends are shown.
     if half > WIDE_INTERVAL * row.percent:
-        ends = f"({row.low:,.{_decimals(row.low)}f}–{row.high:,.{_decimals(row.high)}f})"
+        high = f"{row.high:,.{_decimals(row.high)}f}" if row.high < ENDLESS else f"{ENDLESS:,}+"
+        ends = f"({row.low:,.{_decimals(row.low)}f}–{high})"
         return Cell(f"{mark}{row.percent:,.{_decimals(row.percent)}f} {ends}", row.percent, not row.supported)
     return Cell(f"{mark}{text} ±{half:,.1f}", row.percent, not row.supported)
 
@@ -189,7 +191,8 @@ def render_text(tables: Sequence[Table], width: int | None = None) -> str:
     console = Console(width=width or (None if sys.stdout.isatty() else FILE_WIDTH), highlight=False)
     with console.capture() as capture:
         for table in tables:
-            drawn = RichTable(title=table.title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+            console.print(Text(table.title, style="bold"))
+            drawn = RichTable(box=None, pad_edge=False)
             for number, column in enumerate(table.columns):
                 drawn.add_column(Text(column), justify="left" if number == 0 else "right", overflow="fold")
             for row in table.rows:

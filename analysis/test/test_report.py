@@ -138,7 +138,7 @@ def replaced(data, path, value):
     return data
 
 
-@settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow])
 @given(chooser=st.data())
 def test_results_with_anything_in_any_place_give_tables_or_one_line(tmp_path_factory, slim, chooser):
     path = chooser.draw(st.sampled_from([p for p in places(slim) if p]))
