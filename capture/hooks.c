@@ -9,7 +9,7 @@
 
 #include <errno.h>
 
-#define CALLER __builtin_return_address(0)
+#define CALLER __builtin_return_address(0), (uintptr_t)__builtin_frame_address(0)
 #define EXPORT __attribute__((visibility("default")))
 
 /* calls.def's columns as constants. */

@@ -5,6 +5,7 @@
 #include "capture/real.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -394,21 +395,39 @@ static struct tape *birth(void) {
   return tape_mine;
 }
 
-struct tape_entry tape_enter_slow(const void *caller) {
+/* Was the call that left the tape busy abandoned, by a handler that went away with longjmp? Then a later call stands at
+   about its depth or above; a handler stands below it by more than the frame that the kernel makes, or on a stack of
+   its own. */
+static bool is_abandoned(const struct tape *tape, uintptr_t frame) {
+  enum { SIGNAL_FRAME_BYTES = 512 }; /* at least; the saved registers alone are more */
+  if (frame + SIGNAL_FRAME_BYTES <= tape->frame)
+    return false;
+  int error = errno;
+  stack_t stack;
+  bool apart = sigaltstack(NULL, &stack) != 0 || (stack.ss_flags & SS_ONSTACK);
+  errno = error;
+  return !apart;
+}
+
+struct tape_entry tape_enter_slow(const void *caller, uintptr_t frame) {
   struct tape *tape = tape_mine;
-  if (!tape || tape->state == TAPE_WIPED) {
+  if (!tape || tape->state == TAPE_WIPED)
     tape = birth();
-    if (tape)
-      tape->state = TAPE_CALLING;
-    return (struct tape_entry){tape, TAPE_IDLE};
-  }
-  if (tape->state == TAPE_OFF)
+  else if (tape->state == TAPE_OFF)
+    tape = NULL;
+  if (!tape)
     return (struct tape_entry){NULL, 0};
-  if (real_is_allocator_code(caller)) {
-    atomic_fetch_add_explicit(&tape->slot->nested, 1, memory_order_relaxed);
-    return (struct tape_entry){NULL, 0};
+  if (tape->state != TAPE_IDLE) {
+    if (real_is_allocator_code(caller)) {
+      atomic_fetch_add_explicit(&tape->slot->nested, 1, memory_order_relaxed);
+      return (struct tape_entry){NULL, 0};
+    }
+    if (!is_abandoned(tape, frame))
+      return (struct tape_entry){tape, tape->state};
   }
-  return (struct tape_entry){tape, tape->state};
+  tape->frame = frame;
+  tape->state = TAPE_CALLING;
+  return (struct tape_entry){tape, TAPE_IDLE};
 }
 
 void heaptape_pause(void) {

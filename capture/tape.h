@@ -36,6 +36,7 @@ struct tape {
   uint16_t own;                /* tag, or TAG_NONE while it stamps each event */
   uint16_t tag;                /* its own for life; TAG_NONE: more threads than tags */
 
+  uintptr_t frame;   /* of the hook that took the tape from IDLE */
   char *memory;      /* the slot's */
   uint32_t lap;      /* bytes of the slot in use */
   uint32_t lap_tick; /* tick when the lap began */
@@ -63,17 +64,18 @@ struct tape_entry {
 extern __thread struct tape *tape_mine __attribute__((tls_model("initial-exec")));
 
 /* The rest of the functions below, for the cases that are not the common one. */
-struct tape_entry tape_enter_slow(const void *caller);
+struct tape_entry tape_enter_slow(const void *caller, uintptr_t frame);
 bool tape_step_slow(struct tape *tape, const void *address, uint64_t *stamp);
 void tape_flush_side(struct tape *tape);
 void tape_side_event(struct tape *tape, uint8_t op, const void *address, uint64_t word, bool stamped,
                      const uint64_t *param);
 
-/* A hook begins. caller: its return address. */
-static inline struct tape_entry tape_enter(const void *caller) {
+/* A hook begins. caller: its return address; frame: its own. */
+static inline struct tape_entry tape_enter(const void *caller, uintptr_t frame) {
   struct tape *tape = tape_mine;
   if (__builtin_expect(!tape || tape->state != TAPE_IDLE, 0))
-    return tape_enter_slow(caller);
+    return tape_enter_slow(caller, frame);
+  tape->frame = frame;
   tape->state = TAPE_CALLING;
   return (struct tape_entry){tape, TAPE_IDLE};
 }
