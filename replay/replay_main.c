@@ -131,7 +131,8 @@ static bool take_option(int code, struct options *options) {
   case OPTION_TOUCH:
     return parse_touch(optarg, options);
   case OPTION_PRELOAD:
-    return *optarg && add_argument(options->preloads, &options->preload_count, optarg);
+    /* The dynamic linker splits LD_PRELOAD at both, and knows no escape. */
+    return *optarg && !strpbrk(optarg, ": ") && add_argument(options->preloads, &options->preload_count, optarg);
   case OPTION_ENV:
     return strchr(optarg, '=') > optarg && add_argument(options->settings, &options->setting_count, optarg);
   case OPTION_NULL:

@@ -25,9 +25,9 @@ def with_header(data: bytes, offset: int, form: str, value: int) -> bytes:
     return bytes(out)
 
 
-def bare(path: Path, data: bytes):
+def bare(path: Path, data: bytes, pass_: str = "bare", order: str = "window"):
     path.write_bytes(data)
-    return engine("--pass", "bare", "--null", "--engine-cycles-per-op", "0", path)
+    return engine("--pass", pass_, "--order", order, "--null", "--engine-cycles-per-op", "0", path)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,8 @@ def test_random_damage_never_crashes_the_engine(tmp_path, workload):
         data = bytearray(workload)
         for _ in range(random_.choice([1, 1, 2, 8])):
             data[random_.randrange(256, len(data))] = random_.randrange(256)
-        result = bare(path, bytes(data))
+        pass_, order = random_.choice(["time", "memory", "bare"]), random_.choice(["recorded", "causal", "window"])
+        result = bare(path, bytes(data), pass_, order)
         if result.returncode != 0:
             error = one_error(result)
             assert "signal" not in error
