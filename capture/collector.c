@@ -46,16 +46,20 @@ struct collector {
   } robust;
   struct host **hosts;
   uint32_t host_count, host_room, recorded;
+  _Atomic bool stopping;
   _Atomic bool attention; /* something happened to a socket or a process */
   pthread_t waker;
   uint64_t origin_ns, origin_cycles;
   uint64_t tick_ns, sample_ns; /* when they were last done */
-  bool child_ended;
+  volatile bool child_ended;   /* read by a signal handler */
   int child_status;
 };
 
 const char *collector_address(const struct collector *collector) {
   return collector->address;
+}
+bool collector_child_ended(const struct collector *collector) {
+  return collector->child_ended;
 }
 uint32_t collector_recorded(const struct collector *collector) {
   return collector->recorded;
@@ -66,6 +70,11 @@ void collector_wake(struct collector *collector) {
   atomic_store(&collector->control->sleeping, 0);
   atomic_fetch_add(&collector->control->wake, 1);
   os_futex_wake((const uint32_t *)&collector->control->wake, 1, true);
+}
+
+void collector_stop(struct collector *collector) {
+  atomic_store(&collector->stopping, true);
+  collector_wake(collector);
 }
 
 /* The hosts hold no descriptor by which to wake us, so the main thread sleeps on a futex; sockets and process ends
@@ -402,6 +411,13 @@ static void tick(void *context) {
   atomic_fetch_add_explicit(&collector->control->tick, 1, memory_order_relaxed);
 }
 
+static void stop_all(struct collector *collector) {
+  for (uint32_t i = 0; i < collector->host_count; i++)
+    host_stop(collector->hosts[i]);
+  while (collector->host_count > 0)
+    end_host(collector, collector->hosts[0], "stopped");
+}
+
 static uint64_t drain_all(struct collector *collector) {
   uint64_t records = 0;
   for (uint32_t i = 0; i < collector->host_count; i++)
@@ -431,6 +447,10 @@ int collector_serve(struct collector *collector) {
     uint64_t records = drain_all(collector);
     sample_all(collector);
     bool nothing_left = collector->host_count == 0 && collector->child_ended;
+    if (collector->child_ended && atomic_load(&collector->stopping)) {
+      stop_all(collector);
+      return collector->child_status;
+    }
     if (attention || nothing_left) {
       bool children = serve_ends(collector);
       if (collector->host_count == 0 && collector->child_ended) {

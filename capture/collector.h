@@ -38,6 +38,13 @@ int collector_serve(struct collector *collector);
 /* Wakes a serving collector; async-signal-safe. */
 void collector_wake(struct collector *collector);
 
+/* From now on, wait for no process once the child has ended: their traces are closed as "stopped". Async-signal-safe.
+ */
+void collector_stop(struct collector *collector);
+
+/* Has first_pid been reaped? Then its number may be another's. */
+bool collector_child_ended(const struct collector *collector);
+
 /* How many processes were recorded. */
 uint32_t collector_recorded(const struct collector *collector);
 

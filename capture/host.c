@@ -61,14 +61,18 @@ int host_add_region(struct host *host, uint32_t slots) {
   return fd;
 }
 
+void host_stop(struct host *host) {
+  for (uint32_t i = 0; i < host->regions; i++)
+    atomic_store(&host->region[i].memory->stop, 1);
+}
+
 static void give_up(struct host *host, const char *why) {
   if (!host->writer)
     return;
   if (trace_writer_close(host->writer, "stopped", 0, &host->error) == 0)
     trace_error_set(&host->error, host->path, "%s", why);
   host->writer = NULL;
-  for (uint32_t i = 0; i < host->regions; i++)
-    atomic_store(&host->region[i].memory->stop, 1);
+  host_stop(host);
 }
 
 static uint32_t thread_of(struct host *host, struct host_tape *tape) {

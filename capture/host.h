@@ -63,6 +63,9 @@ int host_add_region(struct host *host, uint32_t slots);
    how many records there were. */
 uint64_t host_drain(struct host *host, void (*between)(void *context), void *context);
 
+/* Tells the process to record no more; it heeds that within half a lap of each ring. */
+void host_stop(struct host *host);
+
 void host_sample(struct host *host, uint64_t stamp);
 
 /* Drains a last time (the process has ended, or its image has), closes the trace and frees. end and clock_hz as for

@@ -13,19 +13,25 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 static const char usage[] =
     "usage: heaptape-record [-o F.tape] [--on-full wait|drop] [--no-follow] [--describe] [--preload LIB]\n"
-    "                       [--stamp tags|every] -- CMD...\n";
+    "                       [--stamp tags|every] [--clock auto|counter] -- CMD...\n";
 
 static struct collector *serving;
 static int child_pid;
 
-static void forward(int signal) {
-  if (child_pid > 0)
+/* The program's own end ends the recording. SIGINT it has from the terminal already; what is left for us is to wait no
+   longer for processes that outlive it. */
+static void end(int signal) {
+  int error = errno;
+  if (signal != SIGINT && !collector_child_ended(serving))
     kill(child_pid, signal);
+  collector_stop(serving);
+  errno = error;
 }
 
 static void child_changed(int signal) {
@@ -71,13 +77,14 @@ static int choice(const char *option, const char *value, const char *first, cons
 }
 
 static void parse(struct command *command, int argc, char **argv) {
-  enum { ON_FULL = 256, NO_FOLLOW, DESCRIBE, PRELOAD, STAMP, HELP };
+  enum { ON_FULL = 256, NO_FOLLOW, DESCRIBE, PRELOAD, STAMP, CLOCK, HELP };
   static const struct option options[] = {{"output", required_argument, NULL, 'o'},
                                           {"on-full", required_argument, NULL, ON_FULL},
                                           {"no-follow", no_argument, NULL, NO_FOLLOW},
                                           {"describe", no_argument, NULL, DESCRIBE},
                                           {"preload", required_argument, NULL, PRELOAD},
                                           {"stamp", required_argument, NULL, STAMP},
+                                          {"clock", required_argument, NULL, CLOCK},
                                           {"help", no_argument, NULL, HELP},
                                           {NULL, 0, NULL, 0}};
   command->settings.follow = true;
@@ -101,6 +108,9 @@ static void parse(struct command *command, int argc, char **argv) {
       break;
     case STAMP:
       command->settings.flags |= choice("stamp", optarg, "tags", "every") ? ATTACH_STAMP_EVERY : 0;
+      break;
+    case CLOCK:
+      command->settings.flags |= choice("clock", optarg, "auto", "counter") ? ATTACH_COUNTER : 0;
       break;
     case HELP:
       fputs(usage, stdout);
@@ -179,12 +189,21 @@ static int launch(const char *path, char **arguments, int go[2], int failed[2]) 
   _exit(126);
 }
 
+/* A process costs three descriptors. After the launch, as the program shall have the limit that it would have had. */
+static void raise_descriptor_limit(void) {
+  struct rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+  }
+}
+
 static void set_signals(void) {
-  signal(SIGINT, SIG_IGN); /* the program gets it from the terminal; we stay to write what it did */
   signal(SIGQUIT, SIG_IGN);
   signal(SIGPIPE, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN);
-  struct sigaction action = {.sa_handler = forward, .sa_flags = SA_RESTART};
+  struct sigaction action = {.sa_handler = end, .sa_flags = SA_RESTART};
+  sigaction(SIGINT, &action, NULL);
   sigaction(SIGTERM, &action, NULL);
   sigaction(SIGHUP, &action, NULL);
   action.sa_handler = child_changed;
@@ -228,6 +247,7 @@ int main(int argc, char **argv) {
   }
   unsetenv("LD_PRELOAD");
   set_signals();
+  raise_descriptor_limit();
   command.settings.first_pid = child_pid;
   bool made;
   collector_first_path(&command.settings, output, sizeof output);

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import RECORD, Result, info, run
+from tests.support import CONVERT, RECORD, Result, check, info, record, run, workload
 
 
 def recorded(tmp_path: Path, *command: str | Path, options: tuple[str, ...] = ()) -> Result:
@@ -144,10 +144,30 @@ def test_existing_preload_is_kept(tmp_path: Path) -> None:
 
 
 def test_describe_stores_arguments_and_nothing_does_otherwise(tmp_path: Path) -> None:
-    from tests.support import CONVERT
-
     secret = "a-word-that-only-the-arguments-hold"
     for options, stored in (((), False), (("--describe",), True)):
         recorded(tmp_path, "true", secret, options=options)
         said = run(CONVERT, "info", tmp_path / "t.tape", "--json").stdout
         assert (secret in said) == stored
+
+
+def test_recorder_leaves_a_daemon_running_when_told_to_end(tmp_path: Path) -> None:
+    tape = tmp_path / "t.tape"
+    recorder = subprocess.Popen(
+        [RECORD, "-o", tape, "--", "sh", "-c", "sleep 30 & echo $!"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    assert recorder.stdout
+    daemon = int(recorder.stdout.readline())
+    time.sleep(0.3)
+    assert recorder.poll() is None, "it waits for the process that outlives its parent"
+    recorder.send_signal(signal.SIGTERM)
+    assert recorder.wait(timeout=10) == 0
+    os.kill(daemon, signal.SIGKILL)  # fails if it was gone
+
+
+def test_counter_orders_threads_where_there_is_no_clock(tmp_path: Path) -> None:
+    tape = tmp_path / "t.tape"
+    record(tape, workload("remote_storm"), options=("--clock", "counter"))
+    witness = check(tape)
+    assert witness["ok"] and witness["inversions_repaired"] == 0
+    assert info(tape)["info"]["clock"]["kind"] == "counter"
