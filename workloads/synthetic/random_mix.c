@@ -70,7 +70,7 @@ static void *odd_call(struct rng *rng, void *block) {
   calls++;
   switch (rng_below(rng, 7)) {
   case 0:
-    free(NULL);
+    free((void *)opaque(0));
     return block;
   case 1:
     free(block);
