@@ -10,7 +10,8 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-EXPORT void *malloc(size_t size);
+/* noinline: clang would take our malloc for the only one that can be meant. */
+EXPORT __attribute__((noinline)) void *malloc(size_t size);
 EXPORT void free(void *object);
 EXPORT void *calloc(size_t count, size_t size);
 EXPORT void *realloc(void *object, size_t size);

@@ -25,7 +25,8 @@ def compile_c(tmp_path: Path, source: str, *flags: str) -> Path:
 def assert_refused(result: Result, status: int, says: str, tmp_path: Path) -> None:
     """One line on standard error, the right exit status, and no trace left behind."""
     assert result.status == status, result.stderr
-    assert len(result.stderr.splitlines()) == 1 and says in result.stderr, result.stderr
+    assert len(result.stderr.splitlines()) == 1, result.stderr
+    assert says in result.stderr, result.stderr
     assert not list(tmp_path.glob("*.tape"))
 
 
@@ -69,7 +70,8 @@ def test_damaged_elf_is_refused(tmp_path: Path) -> None:
 def test_unwritable_output_is_found_before_the_program_runs(tmp_path: Path) -> None:
     mark = tmp_path / "ran"
     result = run(RECORD, "-o", tmp_path / "no" / "t.tape", "--", "touch", mark)
-    assert result.status == 1 and "cannot be written" in result.stderr
+    assert result.status == 1
+    assert "cannot be written" in result.stderr
     assert not mark.exists()
 
 
@@ -83,7 +85,10 @@ def test_wrong_usage_is_2(arguments: tuple[str, ...]) -> None:
     assert run(RECORD, *arguments).status == 2
 
 
-@pytest.mark.parametrize(("script", "status"), [("exit 0", 0), ("exit 7", 7), ("kill -TERM $$", 143), ("kill -9 $$", 137)])
+STATUSES = [("exit 0", 0), ("exit 7", 7), ("kill -TERM $$", 143), ("kill -9 $$", 137)]
+
+
+@pytest.mark.parametrize(("script", "status"), STATUSES)
 def test_exit_status_is_that_of_the_program(tmp_path: Path, script: str, status: int) -> None:
     assert recorded(tmp_path, "sh", "-c", script).status == status
 
@@ -106,7 +111,8 @@ def test_full_disk_ends_the_trace_and_not_the_program(tmp_path: Path) -> None:
         program = compile_c(tmp_path, source)
         result = run(RECORD, "-o", small / "t.tape", "--", program)
         assert result.status == 9, result.stderr
-        assert len(result.stderr.splitlines()) == 1 and str(small / "t.tape") in result.stderr, result.stderr
+        assert len(result.stderr.splitlines()) == 1, result.stderr
+        assert str(small / "t.tape") in result.stderr, result.stderr
         assert info(small / "t.tape")["truncated"]
     finally:
         subprocess.run(["umount", small], check=True)
@@ -140,7 +146,8 @@ def test_daemon_is_recorded_after_its_parent_has_gone(tmp_path: Path) -> None:
 
 def test_existing_preload_is_kept(tmp_path: Path) -> None:
     result = run(RECORD, "-o", tmp_path / "t.tape", "--", "printenv", "LD_PRELOAD", env={"LD_PRELOAD": "libm.so.6"})
-    assert result.status == 0 and result.stdout.strip().endswith("libheaptape.so:libm.so.6")
+    assert result.status == 0
+    assert result.stdout.strip().endswith("libheaptape.so:libm.so.6")
 
 
 def test_describe_stores_arguments_and_nothing_does_otherwise(tmp_path: Path) -> None:
@@ -169,5 +176,6 @@ def test_counter_orders_threads_where_there_is_no_clock(tmp_path: Path) -> None:
     tape = tmp_path / "t.tape"
     record(tape, workload("remote_storm"), options=("--clock", "counter"))
     witness = check(tape)
-    assert witness["ok"] and witness["inversions_repaired"] == 0
+    assert witness["ok"]
+    assert witness["inversions_repaired"] == 0
     assert info(tape)["info"]["clock"]["kind"] == "counter"
