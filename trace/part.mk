@@ -1,4 +1,4 @@
-TRACE_SOURCES := $(addprefix trace/,error.c event.c os.c buffer.c block_encode.c block_decode.c trace_write.c trace_read.c)
+TRACE_SOURCES := $(addprefix trace/,error.c event.c os.c buffer.c block_encode.c block_decode.c block_read.c trace_write.c trace_read.c)
 TRACE_LIBS    := -lzstd -lz -ljansson
 
 $(eval $(call c_test,trace/test/events_survive_writing_and_reading.c,$(TRACE_SOURCES),$(TRACE_LIBS)))

@@ -1,6 +1,7 @@
 #include "trace/trace_read.h"
 
 #include "trace/block_decode.h"
+#include "trace/block_read.h"
 #include "trace/buffer.h"
 #include "trace/layout.h"
 #include "trace/leb.h"
@@ -15,7 +16,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
-#include <zstd.h>
 
 /* One block, as the walk over the headers found it. */
 struct block_place {
@@ -26,8 +26,8 @@ struct block_place {
 };
 
 struct trace_reader {
-  char *path;
-  int fd;
+  struct block_source source;
+  char *path; /* owns source.path */
   struct trace_summary summary;
   char *info_json, *footer_json;
   struct buffer places;  /* struct block_place: EVENTS and GAP, sorted by thread, then place in the file */
@@ -42,135 +42,12 @@ static struct block_place *place_at(const struct buffer *places, size_t i) {
   return (struct block_place *)places->bytes + i;
 }
 
-/* A block read whole: header, directory, and the stored bytes of its columns. */
-struct block {
-  struct block_header header;
-  struct column_entry directory[TRACE_MAX_COLUMNS];
-};
-
-/* Reads and checks header and directory at offset. limit: where the file ends. Returns 1, 0 if the file ends before the
-   block does (truncated), -1 with error. */
-static int read_block_head(const struct trace_reader *reader, uint64_t offset, struct block *block,
-                           struct trace_error *error) {
-  const char *path = reader->path;
-  struct block_header *header = &block->header;
-  uint64_t left = reader->summary.file_bytes - offset;
-  if (left < sizeof *header)
-    return 0;
-  if (os_pread_all(reader->fd, header, sizeof *header, offset) != 0)
-    return trace_error_errno(error, path, "can't read");
-  if (memcmp(header->magic, TRACE_BLOCK_MAGIC, sizeof header->magic) != 0)
-    return trace_error_at(error, path, offset, "no block starts here (bad magic)");
-  size_t directory_bytes = header->columns * sizeof *block->directory;
-  if (header->columns > TRACE_MAX_COLUMNS || header->payload_bytes > TRACE_MAX_PAYLOAD_BYTES ||
-      header->payload_bytes < directory_bytes)
-    return trace_error_at(error, path, offset, "impossible block header");
-  if (left - sizeof *header < directory_bytes)
-    return 0;
-  if (os_pread_all(reader->fd, block->directory, directory_bytes, offset + sizeof *header) != 0)
-    return trace_error_errno(error, path, "can't read");
-  uLong crc = crc32(0, (const Bytef *)header, offsetof(struct block_header, crc32));
-  crc = crc32(crc, (const Bytef *)block->directory, (uInt)directory_bytes);
-  if (crc != header->crc32)
-    return trace_error_at(error, path, offset, "block header fails its checksum");
-  if (left - sizeof *header < header->payload_bytes)
-    return 0;
-  uint64_t stored = directory_bytes;
-  for (int i = 0; i < header->columns; i++)
-    stored += block->directory[i].stored_bytes;
-  if (stored != header->payload_bytes)
-    return trace_error_at(error, path, offset, "columns do not add up to the block");
-  if (header->rows > TRACE_MAX_ROWS || header->thread >= TRACE_MAX_THREADS || header->steps > 2 * header->rows)
-    return trace_error_at(error, path, offset, "impossible block header");
-  return 1;
-}
-
-/* Bytes that a column may have once decompressed, FORMAT.md section 3. */
-static uint64_t column_limit(const struct block_header *header, uint8_t id) {
-  if (header->type == BLOCK_INFO)
-    return TRACE_MAX_INFO_BYTES;
-  if (header->type != BLOCK_EVENTS)
-    return TRACE_MAX_OTHER_COLUMN_BYTES;
-  uint64_t limit = 10 * (uint64_t)header->rows + 64;
-  return id == COLUMN_STAMP_GAP || id == COLUMN_STAMP_DELTA || id == COLUMN_TOUCHED ? 2 * limit : limit;
-}
-
-/* Reads the columns with ids below known, decompresses them one after another into raw, and gives their places. */
-static int read_columns(const struct trace_reader *reader, uint64_t offset, const struct block *block, int known,
-                        struct byte_span *spans, struct buffer *stored, struct buffer *raw, struct trace_error *error) {
-  const struct block_header *header = &block->header;
-  uint64_t at = offset + sizeof *header + header->columns * sizeof *block->directory;
-  size_t starts[TRACE_MAX_COLUMNS] = {0}, sizes[TRACE_MAX_COLUMNS] = {0};
-  bool seen[TRACE_MAX_COLUMNS] = {false};
-  raw->used = 0;
-  for (int i = 0; i < header->columns; i++) {
-    const struct column_entry *entry = &block->directory[i];
-    uint64_t column_offset = at;
-    at += entry->stored_bytes;
-    if (entry->id >= known || entry->id == 0 || entry->encoding != ENCODING_ZSTD) {
-      if (entry->flags & COLUMN_CRITICAL)
-        return trace_error_at(error, reader->path, offset,
-                              "column %d, encoding %d, must be understood and is not known", entry->id,
-                              entry->encoding);
-      continue;
-    }
-    if (seen[entry->id])
-      return trace_error_at(error, reader->path, offset, "column %d stands twice", entry->id);
-    seen[entry->id] = true;
-    if (entry->raw_bytes > column_limit(header, entry->id) || entry->shift > 63)
-      return trace_error_at(error, reader->path, offset, "column %d is larger than its block allows", entry->id);
-    stored->used = 0;
-    if (!buffer_reserve(stored, entry->stored_bytes + 1) || !buffer_reserve(raw, (size_t)entry->raw_bytes + 1))
-      return trace_error_at(error, reader->path, offset, "out of memory");
-    if (os_pread_all(reader->fd, stored->bytes, entry->stored_bytes, column_offset) != 0)
-      return trace_error_errno(error, reader->path, "can't read");
-    if (ZSTD_getFrameContentSize(stored->bytes, entry->stored_bytes) != entry->raw_bytes ||
-        ZSTD_findFrameCompressedSize(stored->bytes, entry->stored_bytes) != entry->stored_bytes)
-      return trace_error_at(error, reader->path, column_offset, "column %d is not one zstd frame of its size",
-                            entry->id);
-    size_t got = ZSTD_decompress(raw->bytes + raw->used, entry->raw_bytes, stored->bytes, entry->stored_bytes);
-    if (ZSTD_isError(got) || got != entry->raw_bytes)
-      return trace_error_at(error, reader->path, column_offset, "column %d: %s", entry->id,
-                            ZSTD_isError(got) ? ZSTD_getErrorName(got) : "wrong size");
-    starts[entry->id] = raw->used;
-    sizes[entry->id] = got;
-    raw->used += got;
-  }
-  for (int id = 0; id < known; id++)
-    spans[id] = (struct byte_span){raw->bytes + starts[id], raw->bytes + starts[id] + sizes[id]};
-  return 0;
-}
-
-/* Column 1 of a block as JSON text, NUL-terminated, owned by the caller; checks that it is one object. */
-static char *read_json(const struct trace_reader *reader, uint64_t offset, const struct block *block, json_t **object,
-                       struct trace_error *error) {
-  struct byte_span spans[3] = {{0}};
-  struct buffer stored = {0}, raw = {0};
-  char *text = NULL;
-  if (read_columns(reader, offset, block, 3, spans, &stored, &raw, error) == 0) {
-    json_error_t wrong;
-    size_t bytes = (size_t)(spans[1].end - spans[1].at);
-    *object = json_loadb((const char *)spans[1].at, bytes, JSON_REJECT_DUPLICATES, &wrong);
-    if (!json_is_object(*object))
-      trace_error_at(error, reader->path, offset, "not a JSON object: %s", *object ? "another type" : wrong.text);
-    else if (!(text = strndup((const char *)spans[1].at, bytes)))
-      trace_error_at(error, reader->path, offset, "out of memory");
-    if (!text) {
-      json_decref(*object);
-      *object = NULL;
-    }
-  }
-  buffer_free(&stored);
-  buffer_free(&raw);
-  return text;
-}
-
 static int take_info(struct trace_reader *reader, uint64_t offset, const struct block *block,
                      struct trace_error *error) {
   if (reader->info_json)
     return trace_error_at(error, reader->path, offset, "a second INFO block");
   json_t *info = NULL;
-  reader->info_json = read_json(reader, offset, block, &info, error);
+  reader->info_json = block_read_json(&reader->source, offset, block, &info, error);
   if (!reader->info_json)
     return -1;
   json_t *clock = json_object_get(info, "clock");
@@ -187,7 +64,7 @@ static int take_info(struct trace_reader *reader, uint64_t offset, const struct 
 static int take_gap(struct trace_reader *reader, uint64_t offset, const struct block *block,
                     struct trace_error *error) {
   json_t *gap = NULL;
-  char *text = read_json(reader, offset, block, &gap, error);
+  char *text = block_read_json(&reader->source, offset, block, &gap, error);
   if (!text)
     return -1;
   json_int_t dropped = json_integer_value(json_object_get(gap, "dropped"));
@@ -203,7 +80,7 @@ static int take_gap(struct trace_reader *reader, uint64_t offset, const struct b
 static int take_footer(struct trace_reader *reader, uint64_t offset, const struct block *block,
                        struct trace_error *error) {
   json_t *footer = NULL;
-  reader->footer_json = read_json(reader, offset, block, &footer, error);
+  reader->footer_json = block_read_json(&reader->source, offset, block, &footer, error);
   if (!reader->footer_json)
     return -1;
   reader->footer_offset = offset;
@@ -299,7 +176,7 @@ static int check_trailer(struct trace_reader *reader, uint64_t offset, struct tr
     reader->summary.truncated = true;
     return 0;
   }
-  if (os_pread_all(reader->fd, &trailer, sizeof trailer, offset) != 0)
+  if (os_pread_all(reader->source.fd, &trailer, sizeof trailer, offset) != 0)
     return trace_error_errno(error, reader->path, "can't read");
   if (memcmp(trailer.magic, TRACE_END_MAGIC, sizeof trailer.magic) != 0 ||
       trailer.footer_offset != reader->footer_offset)
@@ -314,7 +191,7 @@ static int walk_blocks(struct trace_reader *reader, struct trace_error *error) {
   uint64_t offset = sizeof(struct file_header);
   while (!reader->footer_json) {
     struct block block;
-    int got = read_block_head(reader, offset, &block, error);
+    int got = block_read_head(&reader->source, offset, &block, error);
     if (got < 0)
       return -1;
     if (got == 0) {
@@ -363,21 +240,21 @@ static int open_input(struct trace_reader *reader, struct trace_error *error) {
   const char *path = reader->path;
   struct stat status;
   if (strcmp(path, "-") == 0) {
-    reader->fd = spool_standard_input(error);
-    if (reader->fd < 0)
+    reader->source.fd = spool_standard_input(error);
+    if (reader->source.fd < 0)
       return -1;
   } else {
-    reader->fd = open(path, O_RDONLY | O_CLOEXEC);
+    reader->source.fd = open(path, O_RDONLY | O_CLOEXEC);
   }
-  if (reader->fd < 0 || fstat(reader->fd, &status) != 0)
+  if (reader->source.fd < 0 || fstat(reader->source.fd, &status) != 0)
     return trace_error_errno(error, path, "can't open");
   if (!S_ISREG(status.st_mode))
     return trace_error_set(error, path, "not a regular file");
-  reader->summary.file_bytes = (uint64_t)status.st_size;
+  reader->summary.file_bytes = reader->source.file_bytes = (uint64_t)status.st_size;
   struct file_header header;
   if (status.st_size < (off_t)sizeof header)
     return trace_error_set(error, path, "not a heaptape trace (%jd bytes are too few)", (intmax_t)status.st_size);
-  if (os_pread_all(reader->fd, &header, sizeof header, 0) != 0)
+  if (os_pread_all(reader->source.fd, &header, sizeof header, 0) != 0)
     return trace_error_errno(error, path, "can't read");
   if (memcmp(header.magic, TRACE_MAGIC, sizeof header.magic) != 0)
     return trace_error_at(error, path, 0, "not a heaptape trace");
@@ -396,7 +273,8 @@ int trace_reader_open(struct trace_reader **out, const char *path, struct trace_
     free(reader);
     return trace_error_set(error, path, "out of memory");
   }
-  reader->fd = -1;
+  reader->source.path = reader->path;
+  reader->source.fd = -1;
   if (open_input(reader, error) != 0 || walk_blocks(reader, error) != 0) {
     trace_reader_close(reader);
     return -1;
@@ -410,8 +288,8 @@ int trace_reader_open(struct trace_reader **out, const char *path, struct trace_
 void trace_reader_close(struct trace_reader *reader) {
   if (!reader)
     return;
-  if (reader->fd >= 0)
-    close(reader->fd);
+  if (reader->source.fd >= 0)
+    close(reader->source.fd);
   buffer_free(&reader->places);
   buffer_free(&reader->samples);
   free(reader->info_json);
@@ -508,12 +386,12 @@ static int cursor_load(struct trace_cursor *cursor) {
   } while (place->type != BLOCK_EVENTS);
   struct block block;
   cursor->block_offset = place->offset;
-  int got = read_block_head(reader, place->offset, &block, cursor->error);
+  int got = block_read_head(&reader->source, place->offset, &block, cursor->error);
   if (got <= 0)
     return got < 0 ? -1 : trace_error_at(cursor->error, reader->path, place->offset, "file shrank while it was read");
   struct block_decoder *decoder = &cursor->decoder;
-  if (read_columns(reader, place->offset, &block, EVENT_COLUMNS, decoder->columns, &cursor->stored, &cursor->raw,
-                   cursor->error) != 0)
+  if (block_read_columns(&reader->source, place->offset, &block, EVENT_COLUMNS, decoder->columns, &cursor->stored,
+                         &cursor->raw, cursor->error) != 0)
     return -1;
   decoder->rows = block.header.rows;
   decoder->steps = block.header.steps;
@@ -565,9 +443,9 @@ static int visit_samples(const struct trace_reader *reader, const struct block_p
   struct byte_span spans[SAMPLE_COLUMNS + 1];
   uint64_t previous[SAMPLE_COLUMNS] = {0};
   bool missing[SAMPLE_COLUMNS];
-  if (read_block_head(reader, place->offset, &block, error) != 1)
+  if (block_read_head(&reader->source, place->offset, &block, error) != 1)
     return trace_error_at(error, reader->path, place->offset, "file shrank while it was read");
-  if (read_columns(reader, place->offset, &block, SAMPLE_COLUMNS + 1, spans, stored, raw, error) != 0)
+  if (block_read_columns(&reader->source, place->offset, &block, SAMPLE_COLUMNS + 1, spans, stored, raw, error) != 0)
     return -1;
   for (int column = 0; column < SAMPLE_COLUMNS; column++)
     missing[column] = spans[column + 1].at == spans[column + 1].end;
