@@ -1,0 +1,96 @@
+"""`make bench`: measures the project's targets and prints a Markdown table. Under five minutes on two cores."""
+
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.bench import host_cpu, rates
+from tests.support import CONVERT, REPOSITORY, info
+
+MIB = 1 << 20
+
+
+def row(what: str, value: str, target: str, met: bool | None) -> None:
+    """Prints one line of the table; met None: no target."""
+    verdict = "" if met is None else "met" if met else "**missed**"
+    print(f"| {what} | {value} | {target} | {verdict} |", flush=True)
+
+
+def heading() -> None:
+    """Where and what was measured."""
+    model = next(
+        (line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line),
+        platform.processor(),
+    )
+    commit = subprocess.run(
+        ["git", "describe", "--always", "--dirty"], cwd=REPOSITORY, capture_output=True, text=True, check=False
+    )
+    print(f"Machine: {model}, {os.cpu_count()} CPUs, Linux {platform.release()}. Commit {commit.stdout.strip()}.\n")
+    print("| measure | value | target | |\n|---|---|---|---|", flush=True)
+
+
+def recording(folder: Path) -> None:
+    """Host CPU per event and bytes per event."""
+    every_ns = 0.0
+    for subject in host_cpu.subjects():
+        cost = host_cpu.measure(subject, folder)
+        is_every = "every" in subject.name
+        every_ns = cost.median_ns if is_every else every_ns
+        target_ns = every_ns if subject.target_ns is None else subject.target_ns
+        low, high = min(cost.pairs_ns), max(cost.pairs_ns)
+        row(
+            f"record {subject.name}, {cost.events / 1e6:.1f} M events: host CPU per event",
+            f"{cost.median_ns:.1f} ns ({low:.1f} to {high:.1f}, {subject.pairs} pairs)",
+            "" if is_every else f"<= {target_ns:.1f} ns" + (" (every)" if subject.target_ns is None else ""),
+            None if is_every else cost.median_ns <= target_ns,
+        )
+        row(
+            f"record {subject.name}: bytes per event",
+            f"{cost.bytes_per_event:.2f}",
+            f"<= {subject.target_bytes:.0f}",
+            cost.bytes_per_event <= subject.target_bytes,
+        )
+
+
+def converting(folder: Path) -> Path:
+    """Rates and peak memory of compile, check and info; gives the compiled workload."""
+    tape, work = rates.ten_million_events(folder), folder / "larson.work"
+    events = info(tape)["events"]
+    compile_rate = 0.0
+    for command, extra in (("compile", ("-o", work)), ("check", ()), ("info", ())):
+        spent = rates.spend(CONVERT, command, tape, *extra)
+        rate = events / spent.seconds / 1e6
+        compile_rate = rate if command == "compile" else compile_rate
+        target = 10 if command == "compile" else compile_rate
+        row(
+            f"{command}, {events / 1e6:.1f} M events of larson",
+            f"{rate:.1f} M events/s, peak RSS {spent.peak_rss_bytes / MIB:.0f} MiB",
+            f">= {target:.1f} M/s",
+            rate >= target,
+        )
+    return work
+
+
+def main() -> int:
+    """Prints the table; 0 whether targets are met or not."""
+    heading()
+    with tempfile.TemporaryDirectory(prefix="heaptape-bench-") as name:
+        folder = Path(name)
+        recording(folder)
+        work = converting(folder)
+        single, ops = rates.single_thread_workload(folder)
+        engine_ns = rates.engine_ns_per_op(single, ops)
+        row(f"engine, null allocator, bare, {ops / 1e6:.1f} M ops", f"{engine_ns:.1f} ns/op", "<= 5 ns", engine_ns <= 5)
+        replay_s, report_s, results = rates.replay_and_report(work, folder)
+        allocators = len({run["allocator"] for run in results["runs"]})
+        row(f"replay of larson, {allocators} allocators, time and memory, once", f"{replay_s:.0f} s", "", None)
+        row(f"report of larson, {allocators} allocators", f"{report_s:.1f} s", "< 30 s", report_s < 30)
+        print(f"\nWorkload larson: sha256 {results['workload']['sha256']}.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

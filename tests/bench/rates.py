@@ -1,0 +1,71 @@
+"""Rates of what comes after recording: compile, check and info; the engine with the null allocator; the report."""
+
+import json
+import os
+import resource
+import statistics
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.support import CONVERT, HEAPTAPE, REPLAY, record, succeed, workload
+
+TIMEOUT_S = 250
+
+
+@dataclass
+class Spent:
+    """By a program: wall time and peak RSS."""
+
+    seconds: float
+    peak_rss_bytes: int
+
+
+def spend(*command: str | Path) -> Spent:
+    """Runs a program that must exit with 0."""
+    began = time.monotonic()
+    with subprocess.Popen([str(word) for word in command], stdout=subprocess.DEVNULL) as program:
+        _, status, usage = _wait4(program.pid)
+        program.returncode = status
+    if status != 0:
+        raise RuntimeError(f"{command} failed")
+    return Spent(time.monotonic() - began, usage.ru_maxrss * 1024)
+
+
+def _wait4(pid: int) -> tuple[int, int, resource.struct_rusage]:
+
+    return os.wait4(pid, 0)
+
+
+def ten_million_events(folder: Path) -> Path:
+    """A trace of about 10 M events of two threads with random sizes and victims."""
+    tape = folder / "larson.tape"
+    record(tape, workload("larson"), "--threads=2", "--rounds=250000", "--generations=10", "--quiet=1")
+    return tape
+
+
+def single_thread_workload(folder: Path) -> tuple[Path, int]:
+    """A compiled workload of one thread, and its ops."""
+    tape, work = folder / "cfrac.tape", folder / "cfrac.work"
+    record(tape, workload("cfrac"), "--steps=1700000", "--quiet=1")
+    compiled = succeed(CONVERT, "compile", tape, "-o", work, "--json")
+    return work, json.loads(compiled.stdout)["witness"]["ops"]
+
+
+def engine_ns_per_op(work: Path, ops: int, runs: int = 5) -> float:
+    """The engine alone: bare pass over the null allocator, median of runs, in ns per op."""
+    times = []
+    for _ in range(runs):
+        said = succeed(REPLAY, "--pass", "bare", "--null", "--touch", "none", "--order", "causal", work).stdout
+        run = json.loads(said)
+        times.append(run["cycles_total"] / run["cycles_hz"] * 1e9 / ops)
+    return statistics.median(times)
+
+
+def replay_and_report(work: Path, folder: Path) -> tuple[float, float, dict]:
+    """Seconds of `heaptape replay` once under every allocator, seconds of `heaptape report`, and the results."""
+    results = folder / "r.json"
+    replayed = spend(HEAPTAPE, "replay", "-n", "1", "--passes", "time,memory", "-o", results, work)
+    reported = spend(HEAPTAPE, "report", results, "-o", folder / "r.html")
+    return replayed.seconds, reported.seconds, json.loads(results.read_text())
