@@ -128,6 +128,16 @@ def test_gcc_is_recorded_completely_with_its_process_tree(tmp_path: Path, counts
     assert succeed(tmp_path / "hello").stdout == "hello\n"
 
 
+def test_fork_children_are_recorded_completely_and_say_that_they_lack_the_start(tmp_path: Path, counts: Path) -> None:
+    """A shell's subshells are forks without exec: they free what their parent allocated."""
+    script = "for i in 1 2 3 4 5; do (x=$(printf %s $i$i); unset script; echo $x); done"
+    record_counted(tmp_path, counts, need("bash"), "-c", script)
+    assert_all_recorded(tmp_path, counts, at_least=1_000, processes=6)
+    shell, *children = sorted(tmp_path.glob("*.tape"), key=lambda tape: tape.name != "t.tape")
+    assert "start" not in info(shell)["info"]["lacks"]
+    assert all("start" in info(child)["info"]["lacks"] for child in children)
+
+
 @pytest.mark.parametrize("stamp", ["tags", "every"])
 def test_64_threads_that_free_each_others_blocks_are_recorded_completely(
     tmp_path: Path, counts: Path, stamp: str

@@ -31,14 +31,14 @@ Load = Callable[[], None]
 
 @dataclass
 class Subject:
-    """A program to record. target_ns: host CPU per event at most; None: that of stamping every event."""
+    """A program to record. target_ns: host CPU per event at most; None: that of rival_options, measured in turns."""
 
     name: str
     command: tuple[str, ...]
     pairs: int
     target_bytes: float
     target_ns: float | None = 12.0
-    options: tuple[str, ...] = ()
+    rival_options: tuple[str, ...] = ()
     port: int | None = None
 
 
@@ -47,6 +47,7 @@ class Cost:
     """Of recording a subject: ns per event of each pair, events and bytes per event of the last recording."""
 
     pairs_ns: list[float]
+    rival_pairs_ns: list[float]
     events: int
     bytes_per_event: float
 
@@ -54,6 +55,11 @@ class Cost:
     def median_ns(self) -> float:
         """The figure to report."""
         return statistics.median(self.pairs_ns)
+
+    @property
+    def rival_median_ns(self) -> float:
+        """The figure with rival_options; only where the subject has them."""
+        return statistics.median(self.rival_pairs_ns)
 
 
 def subjects() -> list[Subject]:
@@ -63,8 +69,7 @@ def subjects() -> list[Subject]:
     return [
         Subject("cfrac", (str(workload("cfrac")), "--steps=2000000", "--quiet=1"), 7, 2),
         Subject("larson", (str(workload("larson")), "--rounds=400000", "--quiet=1"), 7, 4),
-        Subject("xmalloc, --stamp every", xmalloc, 5, 4, options=("--stamp", "every")),
-        Subject("xmalloc", xmalloc, 5, 4, target_ns=None),
+        Subject("xmalloc", xmalloc, 7, 4, target_ns=None, rival_options=("--stamp", "every")),
         Subject("sqlite3", ("sqlite3", ":memory:", SQL), 7, 2),
         Subject("python3", (sys.executable, "-c", PYTHON), 5, 2),
         Subject("redis-server", redis, 3, 2, port=17379),
@@ -96,16 +101,22 @@ def cpu_ns(command: tuple[str, ...], folder: Path, port: int | None, preload: di
     return float(told.read_text()) * 1000
 
 
+def recorded_cpu_ns(subject: Subject, folder: Path, options: tuple[str, ...]) -> float:
+    """Records the subject into t.tape and gives the CPU time of the program in it."""
+    recorder = (str(RECORD), "-o", str(folder / "t.tape"), "--preload", str(CPU_AT_EXIT), *options, "--")
+    return cpu_ns(recorder + subject.command, folder, subject.port, {})
+
+
 def measure(subject: Subject, folder: Path) -> Cost:
-    """Alternates bare and recorded runs of a subject."""
-    tape = folder / "t.tape"
-    recorder = (str(RECORD), "-o", str(tape), "--preload", str(CPU_AT_EXIT), *subject.options, "--")
+    """Alternates bare runs, recorded runs and, where it has them, runs recorded with the rival's options."""
     pairs: list[float] = []
+    rival_pairs: list[float] = []
     for _ in range(subject.pairs):
         bare_ns = cpu_ns(subject.command, folder, subject.port, {"LD_PRELOAD": str(CPU_AT_EXIT)})
-        recorded_ns = cpu_ns(recorder + subject.command, folder, subject.port, {})
-        about = info(tape)
+        rival_ns = recorded_cpu_ns(subject, folder, subject.rival_options) if subject.rival_options else 0.0
+        recorded_ns = recorded_cpu_ns(subject, folder, ())
+        about = info(folder / "t.tape")
         pairs.append((recorded_ns - bare_ns) / about["events"])
-    cost = Cost(pairs, about["events"], about["bytes_per_event"])
-    tape.unlink()
-    return cost
+        if subject.rival_options:
+            rival_pairs.append((rival_ns - bare_ns) / about["events"])
+    return Cost(pairs, rival_pairs, about["events"], about["bytes_per_event"])

@@ -2,7 +2,6 @@
 
 import json
 import os
-import resource
 import statistics
 import subprocess
 import time
@@ -10,8 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.support import CONVERT, HEAPTAPE, REPLAY, record, succeed, workload
-
-TIMEOUT_S = 250
 
 
 @dataclass
@@ -25,17 +22,13 @@ class Spent:
 def spend(*command: str | Path) -> Spent:
     """Runs a program that must exit with 0."""
     began = time.monotonic()
-    with subprocess.Popen([str(word) for word in command], stdout=subprocess.DEVNULL) as program:
-        _, status, usage = _wait4(program.pid)
-        program.returncode = status
-    if status != 0:
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen([str(word) for word in command], **quiet) as program:
+        _, status, usage = os.wait4(program.pid, 0)
+        program.returncode = os.waitstatus_to_exitcode(status)
+    if program.returncode != 0:
         raise RuntimeError(f"{command} failed")
     return Spent(time.monotonic() - began, usage.ru_maxrss * 1024)
-
-
-def _wait4(pid: int) -> tuple[int, int, resource.struct_rusage]:
-
-    return os.wait4(pid, 0)
 
 
 def ten_million_events(folder: Path) -> Path:

@@ -449,6 +449,8 @@ static void advance(struct exploration *exploration, const struct state *from, u
       log_step(exploration, state, t);
     else
       go(exploration, state, t, EXCHANGE);
+    if (*tag != t && exploration->config->stamp_each) /* gives up the race for the slot */
+      go(exploration, state, t, EACH_STAMP);
     return;
   case LATE_EXCHANGE:
     *tag = (uint8_t)t;
