@@ -13,10 +13,10 @@ $(eval $(call c_test,replay/test/gate_loses_no_wakeup.c,replay/gate.c trace/os.c
 
 # What the tests in Python replay: generated workloads, on an allocator whose costs and faults are known.
 REPLAY_TEST_SOURCES = replay/test/make_workload.c replay/test/generate.c $(WORKLOAD_SOURCES) $(TRACE_SOURCES)
-TEST_EXTRAS += $(OUT)/test/replay/make_workload $(OUT)/test/replay/libplanted.so
-$(OUT)/test/replay/make_workload: $(call c_objects,$(REPLAY_TEST_SOURCES))
+TEST_EXTRAS += $(OUT)/test-programs/make_workload $(OUT)/test-programs/libplanted.so
+$(OUT)/test-programs/make_workload: $(call c_objects,$(REPLAY_TEST_SOURCES))
 	@mkdir -p $(@D)
 	$(CC) $(HT_CFLAGS) -o $@ $^ $(TRACE_LIBS)
-$(OUT)/test/replay/libplanted.so: $(call c_pic_objects,replay/test/planted_allocator.c)
+$(OUT)/test-programs/libplanted.so: $(call c_pic_objects,replay/test/planted_allocator.c)
 	@mkdir -p $(@D)
 	$(CC) $(HT_CFLAGS) -shared -o $@ $^

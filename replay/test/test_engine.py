@@ -12,7 +12,7 @@ import pytest
 
 OUT = Path(os.environ.get("HEAPTAPE_OUT", Path(__file__).resolve().parents[2] / "out"))
 ENGINE = OUT / "libexec/heaptape-replay"
-PLANTED = OUT / "test/replay/libplanted.so"
+PLANTED = OUT / "test-programs/libplanted.so"
 RSS_ERROR_BYTES = 64 * 4096  # Linux before 6.17 counts RssAnon up to 64 OS pages late.
 ORDERS = ["recorded", "causal", "window=256", "window"]
 PASSES = ["time", "memory", "bare"]
@@ -22,7 +22,7 @@ SINGLE = {"ops": 30000, "threads": 1, "live_objects": 800}
 
 
 def make(path, **shape):
-    command = [OUT / "test/replay/make_workload", path, *(f"{name}={value}" for name, value in shape.items())]
+    command = [OUT / "test-programs/make_workload", path, *(f"{name}={value}" for name, value in shape.items())]
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
