@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "capture/attach.h"
 
+#include "capture/large.h"
 #include "capture/real.h"
 #include "trace/os.h"
 
@@ -27,7 +28,7 @@ static struct process *_Atomic the_process;
 static struct inherited {
   void *memory;
   size_t bytes;
-} inherited[REGIONS_MAX + 2];
+} inherited[REGIONS_MAX + 3];
 static uint32_t inherited_count;
 
 enum { TAGS_BYTES = 2 << 20 };
@@ -209,6 +210,13 @@ static void *map_shared(int fd, size_t bytes) {
   return memory;
 }
 
+static void *map_own(size_t bytes) {
+  void *memory = os_map(bytes, true);
+  if (memory)
+    inherited[inherited_count++] = (struct inherited){memory, bytes};
+  return memory;
+}
+
 static bool take_region(struct process *process, int fd, uint32_t slots) {
   struct region *region = map_shared(fd, region_bytes(slots));
   if (!region)
@@ -264,13 +272,12 @@ static bool attach(struct process *process) {
     say(errno == ECONNREFUSED ? "the collector has ended: this process is not recorded"
                               : "cannot reach the collector: this process is not recorded");
   } else if (!reply.refused) {
-    void *tags = os_map(TAGS_BYTES, true);
-    if (tags)
-      inherited[inherited_count++] = (struct inherited){tags, TAGS_BYTES};
+    /* Shared, for the host's RssAnon is to stay its own; a fork child starts with an empty one of each. */
+    void *tags = map_own(TAGS_BYTES), *large = map_own(sizeof(struct large_table));
     void *control = fds[1] >= 0 ? map_shared(fds[1], sizeof(struct control)) : NULL;
-    if (tags && control && fds[0] >= 0 && take_region(process, fds[0], reply.slots)) {
+    if (tags && large && control && fds[0] >= 0 && take_region(process, fds[0], reply.slots)) {
       process->flags = reply.flags;
-      order = (struct order){tags, control, reply.flags};
+      order = (struct order){tags, control, reply.flags, large, reply.touch_min_bytes, os_page_bytes()};
       done = true;
     } else {
       say("no memory for the rings: this process is not recorded");

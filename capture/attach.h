@@ -41,6 +41,9 @@ struct order {
   _Atomic uint16_t *tags;
   struct control *control;
   uint32_t flags; /* enum attach_flags */
+  struct large_table *large;
+  uint64_t touch_min_bytes;
+  uint64_t os_page_bytes;
 };
 extern struct order order;
 

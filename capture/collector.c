@@ -332,7 +332,10 @@ static void serve_connection(struct collector *collector, int connection) {
   struct attach_request request;
   struct ucred peer;
   socklen_t peer_bytes = sizeof peer;
-  struct attach_reply reply = {.magic = ATTACH_MAGIC, .refused = 1, .flags = collector->settings->flags};
+  struct attach_reply reply = {.magic = ATTACH_MAGIC,
+                               .refused = 1,
+                               .flags = collector->settings->flags,
+                               .touch_min_bytes = collector->settings->touch_min_bytes};
   int fds[2] = {-1, collector->control_fd};
   /* The request follows the connect at once; one that does not come must not hold up the rings. */
   struct pollfd readable = {connection, POLLIN, 0};

@@ -16,6 +16,7 @@ struct collector_settings {
   const char *output;        /* -o, or NULL: NAME.PID.tape in the current directory */
   const char *name;          /* program's base name, for that */
   uint32_t flags;            /* enum attach_flags */
+  uint64_t touch_min_bytes;  /* of the blocks whose resident OS pages are recorded; UINT64_MAX: of none */
   bool follow;               /* record the processes that the first one starts */
   const char *describe_json; /* object for INFO's "describe", or NULL */
   int first_pid;

@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include "capture/hooks.h"
 
+#include "capture/large.h"
 #include "capture/real.h"
 #include "capture/tape.h"
 
@@ -15,16 +16,30 @@
 /* calls.def's columns as constants. */
 enum {
 #define CALL(id, ident, name, acquires, released, size, param)                                                         \
-  HAS_SIZE_##ident = size, HAS_PARAM_##ident = param != NONE,
+  HAS_SIZE_##ident = size, HAS_PARAM_##ident = param != NONE, HAS_COUNT_##ident = param == COUNT,
 #include "trace/calls.def"
 #undef CALL
 };
 
-/* After the real call of something that acquires. result NULL: it failed. */
-static inline void acquired(struct tape_entry in, uint8_t op, const void *result, uint64_t size,
+/* After the real call of something that acquires. result NULL: it failed. request_bytes: count included. */
+static inline void acquired(struct tape_entry in, uint8_t op, const void *result, uint64_t request_bytes, uint64_t size,
                             const uint64_t *param) {
+  if (__builtin_expect(large_is(request_bytes), 0) && result)
+    large_put(result, request_bytes);
   tape_record(in, result ? op : op | CALL_NULL_OUT, result, size, false, param);
   tape_leave(in);
+}
+
+/* Before a release of what may be a large block: records how much of it is resident. Returns its bytes, 0 if it is not
+ * one. */
+static __attribute__((noinline)) uint64_t releasing_large(struct tape_entry in, const void *object, bool quick) {
+  uint64_t bytes = large_take(object);
+  if (!bytes)
+    return 0;
+  uint32_t os_pages = large_resident_os_pages(object, bytes, quick);
+  if (os_pages != LARGE_UNKNOWN)
+    tape_note(in, RECORD_TOUCHED, object, os_pages);
+  return bytes;
 }
 
 /* Before the real call of something that releases or touches. */
@@ -32,22 +47,37 @@ static inline void releasing(struct tape_entry in, uint8_t op, const void *objec
                              const uint64_t *param) {
   if (!object)
     op |= CALL_NULL_IN;
+  else if (__builtin_expect(large_may_be(object), 0) && op != CALL_malloc_usable_size)
+    releasing_large(in, object, false);
   tape_record(in, op, object, has_size ? size : 0, !has_size, param);
   in.tape->state = in.was == TAPE_RECORDING ? TAPE_RECORDING : TAPE_CALLING;
 }
 
 /* A resize has two steps: BEGIN before the real call, the event after it. */
-static inline bool resizing(struct tape_entry in, const void *object) {
+struct resize {
+  bool begun;
+  uint64_t large_bytes; /* of the old object, 0: it is not large */
+};
+
+static inline struct resize resizing(struct tape_entry in, const void *object) {
+  struct resize resize = {true, 0};
   if (!object)
-    return true;
-  bool recorded = tape_record(in, RECORD_BEGIN, object, 0, true, NULL);
-  in.tape->open += recorded;
+    return resize;
+  if (__builtin_expect(large_may_be(object), 0))
+    resize.large_bytes = releasing_large(in, object, true);
+  resize.begun = tape_record(in, RECORD_BEGIN, object, 0, true, NULL);
+  in.tape->open += resize.begun;
   in.tape->state = in.was == TAPE_RECORDING ? TAPE_RECORDING : TAPE_CALLING;
-  return recorded;
+  return resize;
 }
 
-static inline void resized(struct tape_entry in, uint8_t op, const void *object, bool begun, const void *result,
-                           uint64_t size, const uint64_t *param) {
+static inline void resized(struct tape_entry in, uint8_t op, const void *object, struct resize resize,
+                           const void *result, uint64_t request_bytes, uint64_t size, const uint64_t *param) {
+  bool begun = resize.begun;
+  if (__builtin_expect(large_is(request_bytes), 0) && result)
+    large_put(result, request_bytes);
+  else if (__builtin_expect(resize.large_bytes != 0, 0) && !result && request_bytes)
+    large_put(object, resize.large_bytes); /* it failed: the old object lives on */
   if (!object)
     op |= CALL_NULL_IN;
   if (begun) /* else it was counted as dropped then */
@@ -56,14 +86,20 @@ static inline void resized(struct tape_entry in, uint8_t op, const void *object,
   tape_leave(in);
 }
 
+static inline uint64_t product(uint64_t size, uint64_t count) {
+  uint64_t bytes;
+  return __builtin_mul_overflow(size, count, &bytes) ? UINT64_MAX : bytes;
+}
+
 #define PARAM_OF(ident, value) (HAS_PARAM_##ident ? &(uint64_t){value} : NULL)
+#define REQUEST(ident, size, param) (HAS_COUNT_##ident ? product(size, param) : (size))
 
 #define HOOK_ACQUIRE(ident, result, declaration, arguments, size, param)                                               \
   EXPORT result ident declaration {                                                                                    \
     struct tape_entry in = tape_enter(CALLER);                                                                         \
     result got = real.ident arguments;                                                                                 \
     if (__builtin_expect(in.tape != NULL, 1))                                                                          \
-      acquired(in, CALL_##ident, got, size, PARAM_OF(ident, param));                                                   \
+      acquired(in, CALL_##ident, got, REQUEST(ident, size, param), size, PARAM_OF(ident, param));                      \
     return got;                                                                                                        \
   }
 
@@ -88,9 +124,9 @@ static inline void resized(struct tape_entry in, uint8_t op, const void *object,
     struct tape_entry in = tape_enter(CALLER);                                                                         \
     if (__builtin_expect(!in.tape, 0))                                                                                 \
       return real.ident arguments;                                                                                     \
-    bool begun = resizing(in, object);                                                                                 \
+    struct resize resize = resizing(in, object);                                                                       \
     result got = real.ident arguments;                                                                                 \
-    resized(in, CALL_##ident, object, begun, got, size, PARAM_OF(ident, param));                                       \
+    resized(in, CALL_##ident, object, resize, got, REQUEST(ident, size, param), size, PARAM_OF(ident, param));         \
     return got;                                                                                                        \
   }
 #define PRODUCT(ident, size, param) (HAS_PARAM_##ident ? (size) * (param) : (size))
@@ -107,7 +143,7 @@ EXPORT int posix_memalign(void **result, size_t align, size_t size) {
   int error = real.posix_memalign(result, align, size);
   if (__builtin_expect(in.tape != NULL, 1)) {
     uint64_t param = align;
-    acquired(in, CALL_posix_memalign, error ? NULL : *result, size, &param);
+    acquired(in, CALL_posix_memalign, error ? NULL : *result, size, size, &param);
   }
   return error;
 }

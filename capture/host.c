@@ -94,13 +94,22 @@ static void thread_ends(struct host *host, struct host_tape *tape) {
   host->in_flight += tape->begins;
   tape->begins = 0;
   tape->thread = -1;
-  tape->stamp = tape->param = 0;
+  tape->stamp = tape->param = tape->touched_address = 0;
+}
+
+/* Of the object at address, whose release is the record just read: OS pages plus 1, or 0. The address is compared, as a
+   drop may have taken the event to which a TOUCHED record belonged. */
+static uint32_t take_touched(struct host_tape *tape, uint64_t address) {
+  uint32_t touched = address && address == tape->touched_address ? tape->touched_os_pages + 1 : 0;
+  tape->touched_address = 0;
+  return touched;
 }
 
 static void take_begin(struct host_tape *tape, uint64_t address, uint64_t stamp) {
   if (tape->begins == HOST_BEGINS_MAX) /* handlers that never came back: the oldest can't end any more */
     memmove(tape->begun, tape->begun + 1, --tape->begins * sizeof *tape->begun);
   tape->begun[tape->begins].address = address;
+  tape->begun[tape->begins].touched_os_pages = take_touched(tape, address);
   tape->begun[tape->begins++].stamp = stamp;
 }
 
@@ -118,11 +127,13 @@ static void take_event(struct host *host, struct host_tape *tape, uint8_t op, ui
   event.size_bytes = info->has_size ? word : 0;
   if (!info->acquires) {
     event.released = address;
+    event.touched_os_pages = take_touched(tape, address);
     if (address)
       event.release_stamp = stamp;
     else
       event.acquire_stamp = stamp;
   } else {
+    tape->touched_address = 0;
     event.acquired = address;
     event.acquire_stamp = stamp;
     if (info->released == RELEASES && !(op & CALL_NULL_IN)) {
@@ -132,6 +143,8 @@ static void take_event(struct host *host, struct host_tape *tape, uint8_t op, ui
       }
       event.released = tape->begun[--tape->begins].address;
       event.release_stamp = tape->begun[tape->begins].stamp;
+      if (trace_event_releases(&event))
+        event.touched_os_pages = tape->begun[tape->begins].touched_os_pages;
     }
   }
   if (host->writer && trace_writer_event(host->writer, thread_of(host, tape), &event) != 0)
@@ -149,6 +162,10 @@ static void take_record(struct host *host, struct host_tape *tape, uint64_t head
     break;
   case RECORD_BEGIN:
     take_begin(tape, head >> 8, word);
+    break;
+  case RECORD_TOUCHED:
+    tape->touched_address = head >> 8;
+    tape->touched_os_pages = word < UINT32_MAX ? (uint32_t)word : UINT32_MAX - 1;
     break;
   case RECORD_THREAD:
     thread_ends(host, tape);

@@ -19,9 +19,12 @@ struct host_tape {
   uint32_t tail;
   int64_t thread; /* -1: no event of the present owner yet */
   uint64_t param, stamp;
+  uint64_t touched_address; /* of which the TOUCHED record just read tells; 0: none was */
+  uint32_t touched_os_pages;
   struct {
     uint64_t address, stamp;
-  } begun[HOST_BEGINS_MAX]; /* resizes; deeper than 1 only where a signal handler interrupted one */
+    uint32_t touched_os_pages; /* plus 1; 0: not known */
+  } begun[HOST_BEGINS_MAX];    /* resizes; deeper than 1 only where a signal handler interrupted one */
   uint32_t begins;
   uint64_t dropped_told;
 };

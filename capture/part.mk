@@ -1,5 +1,5 @@
 HT_LIB := $(OUT)/lib/libheaptape.so
-HT_LIB_SOURCES := $(addprefix capture/,hooks.c tape.c attach.c real.c) trace/os.c
+HT_LIB_SOURCES := $(addprefix capture/,hooks.c tape.c large.c attach.c real.c) trace/os.c
 ALL += $(HT_LIB)
 # The compiler must not know malloc and its kin where we define them. now: no lazy binding inside a signal handler.
 $(OUT)/pic/capture/hooks.o $(OUT)/pic/capture/real.o: HT_CFLAGS += -fno-builtin
@@ -16,7 +16,8 @@ HT_CAPTURE_TESTS := errno_is_preserved_by_every_call forked_child_gets_its_own_t
   ten_thousand_short_threads_are_all_recorded signal_handler_that_allocates_corrupts_no_record \
   program_that_closes_all_descriptors_is_recorded nothing_is_lost_by_sigkill drop_policy_counts_exactly \
   full_ring_waits_and_loses_nothing host_survives_collector_killed odd_calls_are_recorded_truly \
-  calls_made_by_the_allocator_are_nested_not_events longjmp_out_of_a_handler_ends_no_recording
+  calls_made_by_the_allocator_are_nested_not_events longjmp_out_of_a_handler_ends_no_recording \
+  touched_pages_of_large_blocks_are_recorded
 HT_BUMP := $(OUT)/lib/test/libbump.so
 $(foreach test,$(HT_CAPTURE_TESTS),$(eval $(call c_test,capture/test/$(test).c,capture/test/recording.c $(TRACE_SOURCES),$(TRACE_LIBS) -pthread)))
 $(foreach test,$(HT_CAPTURE_TESTS),$(eval $(OUT)/test/capture/$(test): | $(HT_BUMP) $(OUT)/libexec/heaptape-record))

@@ -19,7 +19,10 @@
 
 static const char usage[] =
     "usage: heaptape-record [-o F.tape] [--on-full wait|drop] [--no-follow] [--describe] [--preload LIB]\n"
-    "                       [--stamp tags|every] [--clock auto|counter] -- CMD...\n";
+    "                       [--stamp tags|every] [--clock auto|counter] [--touch-min BYTES] -- CMD...\n";
+
+/* The workload compiler takes no smaller blocks into account. */
+enum { TOUCH_MIN_BYTES = 64 << 10 };
 
 static struct collector *serving;
 static int child_pid;
@@ -76,8 +79,20 @@ static int choice(const char *option, const char *value, const char *first, cons
   exit(2);
 }
 
+/* 0 turns it off. */
+static uint64_t touch_min(const char *value) {
+  char *end;
+  errno = 0;
+  unsigned long long bytes = strtoull(value, &end, 10);
+  if (*value < '0' || *value > '9' || *end || errno) {
+    fprintf(stderr, "heaptape-record: --touch-min is a number of bytes, not %s\n", value);
+    exit(2);
+  }
+  return bytes ? bytes : UINT64_MAX;
+}
+
 static void parse(struct command *command, int argc, char **argv) {
-  enum { ON_FULL = 256, NO_FOLLOW, DESCRIBE, PRELOAD, STAMP, CLOCK, HELP };
+  enum { ON_FULL = 256, NO_FOLLOW, DESCRIBE, PRELOAD, STAMP, CLOCK, TOUCH_MIN, HELP };
   static const struct option options[] = {{"output", required_argument, NULL, 'o'},
                                           {"on-full", required_argument, NULL, ON_FULL},
                                           {"no-follow", no_argument, NULL, NO_FOLLOW},
@@ -85,9 +100,11 @@ static void parse(struct command *command, int argc, char **argv) {
                                           {"preload", required_argument, NULL, PRELOAD},
                                           {"stamp", required_argument, NULL, STAMP},
                                           {"clock", required_argument, NULL, CLOCK},
+                                          {"touch-min", required_argument, NULL, TOUCH_MIN},
                                           {"help", no_argument, NULL, HELP},
                                           {NULL, 0, NULL, 0}};
   command->settings.follow = true;
+  command->settings.touch_min_bytes = TOUCH_MIN_BYTES;
   int option;
   while ((option = getopt_long(argc, argv, "+o:", options, NULL)) != -1) {
     switch (option) {
@@ -111,6 +128,9 @@ static void parse(struct command *command, int argc, char **argv) {
       break;
     case CLOCK:
       command->settings.flags |= choice("clock", optarg, "auto", "counter") ? ATTACH_COUNTER : 0;
+      break;
+    case TOUCH_MIN:
+      command->settings.touch_min_bytes = touch_min(optarg);
       break;
     case HELP:
       fputs(usage, stdout);

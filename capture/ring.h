@@ -23,6 +23,7 @@ enum record_op {
   RECORD_WRAP = 63 | 0x40,    /* go on at the slot's start */
   RECORD_THREAD = 62 | 0x80,  /* the slot has a new owner; the old one is dead */
   RECORD_DROPPED = 63 | 0x80, /* word 1: that many events of this thread are missing here */
+  RECORD_TOUCHED = 62 | 0xc0, /* the next event or BEGIN releases address, of which word 1 OS pages are resident */
 };
 
 /* A slot is 256 KiB: in a tight loop 64 KiB to 1 MiB made no difference to the host's cost per event, and a small ring
@@ -94,6 +95,7 @@ struct attach_reply {
   uint32_t slots; /* of the region that comes along as descriptor 0; descriptor 1 is the control page (ATTACH_PROCESS
                      only) */
   uint32_t unused;
+  uint64_t touch_min_bytes; /* blocks of fewer are not looked at; UINT64_MAX: none is */
 };
 
 #endif

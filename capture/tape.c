@@ -256,6 +256,29 @@ bool tape_step_slow(struct tape *tape, const void *address, uint64_t *stamp) {
   return room;
 }
 
+/* A handler that comes in between lowers the limit, so the step itself looks again. */
+void tape_note(struct tape_entry in, uint8_t op, const void *address, uint64_t word) {
+  struct tape *tape = in.tape;
+  if (in.was == TAPE_RECORDING || !tape->slot)
+    return;
+  int error = errno;
+  tape->state = TAPE_RECORDING;
+  atomic_signal_fence(memory_order_seq_cst);
+  bool wait = !(order.flags & ATTACH_DROP);
+  bool room = tape->cursor < tape->limit || (wait && reserve(tape));
+  while (room && atomic_load(&tape->side_count)) {
+    move_side(tape);
+    room = tape->cursor < tape->limit || (wait && reserve(tape));
+  }
+  if (room) {
+    tape->cursor[0] = op | (uint64_t)(uintptr_t)address << 8;
+    tape->cursor[1] = word;
+    tape->cursor += 2;
+    publish(tape);
+  }
+  errno = error;
+}
+
 void tape_side_event(struct tape *tape, uint8_t op, const void *address, uint64_t word, bool stamped,
                      const uint64_t *param) {
   uint64_t stamp = order_stamp_and_mark(address);

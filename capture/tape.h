@@ -126,6 +126,10 @@ static inline void tape_put(struct tape *tape, uint8_t op, const void *address, 
   atomic_store_explicit(&tape->slot->head, (uint32_t)(uintptr_t)to, memory_order_release);
 }
 
+/* Writes a control record about the next step, and leaves the tape in state RECORDING. Nothing is written where there
+   is no room at once and the recording does not wait, or where a handler interrupted the writing of a record. */
+void tape_note(struct tape_entry in, uint8_t op, const void *address, uint64_t word);
+
 /* Records a step: a release or touch before the real call, an acquire after it. word: the size, or with stamped set,
    unused: the record's word 1 carries the stamp. Leaves the tape in state RECORDING; the caller sets the next one.
    False: dropped. */
