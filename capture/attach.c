@@ -1,7 +1,6 @@
 #define _GNU_SOURCE
 #include "capture/attach.h"
 
-#include "capture/large.h"
 #include "capture/real.h"
 #include "trace/os.h"
 
@@ -28,10 +27,8 @@ static struct process *_Atomic the_process;
 static struct inherited {
   void *memory;
   size_t bytes;
-} inherited[REGIONS_MAX + 3];
+} inherited[REGIONS_MAX + 2];
 static uint32_t inherited_count;
-
-enum { TAGS_BYTES = 2 << 20 };
 
 void process_block_signals(uint64_t *mask) {
   uint64_t all = ~(uint64_t)0;
@@ -210,13 +207,6 @@ static void *map_shared(int fd, size_t bytes) {
   return memory;
 }
 
-static void *map_own(size_t bytes) {
-  void *memory = os_map(bytes, true);
-  if (memory)
-    inherited[inherited_count++] = (struct inherited){memory, bytes};
-  return memory;
-}
-
 static bool take_region(struct process *process, int fd, uint32_t slots) {
   struct region *region = map_shared(fd, region_bytes(slots));
   if (!region)
@@ -251,7 +241,7 @@ static bool attach(struct process *process) {
   for (uint32_t i = 0; i < inherited_count; i++)
     munmap(inherited[i].memory, inherited[i].bytes);
   inherited_count = 0;
-  order.tags = NULL;
+  order.tables = NULL;
   if (!forked) {
     read_setting();
     fstat(2, &first_stderr);
@@ -272,12 +262,13 @@ static bool attach(struct process *process) {
     say(errno == ECONNREFUSED ? "the collector has ended: this process is not recorded"
                               : "cannot reach the collector: this process is not recorded");
   } else if (!reply.refused) {
-    /* Shared, for the host's RssAnon is to stay its own; a fork child starts with an empty one of each. */
-    void *tags = map_own(TAGS_BYTES), *large = map_own(sizeof(struct large_table));
+    struct tables *tables = os_map(sizeof *tables, true);
+    if (tables)
+      inherited[inherited_count++] = (struct inherited){tables, sizeof *tables};
     void *control = fds[1] >= 0 ? map_shared(fds[1], sizeof(struct control)) : NULL;
-    if (tags && large && control && fds[0] >= 0 && take_region(process, fds[0], reply.slots)) {
+    if (tables && control && fds[0] >= 0 && take_region(process, fds[0], reply.slots)) {
       process->flags = reply.flags;
-      order = (struct order){tags, control, reply.flags, large, reply.touch_min_bytes, os_page_bytes()};
+      order = (struct order){tables, control, reply.flags, reply.touch_min_bytes, os_page_bytes()};
       done = true;
     } else {
       say("no memory for the rings: this process is not recorded");

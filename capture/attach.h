@@ -35,13 +35,26 @@ struct process {
   struct tape *tape[TAPES_MAX];
 };
 
+/* 4096 sets: their counts are what each free looks at, and 4 KiB of them stay in the first-level cache. */
+enum { TAG_ENTRIES = 1 << 20, LARGE_SETS = 4096, LARGE_WAYS = 4 };
+
+/* What all threads of the process look addresses up in; shared memory, as the host's RssAnon is to stay its own. One
+   object, so that the second look-up of a release needs no further pointer. */
+struct tables {
+  _Atomic uint16_t tag[TAG_ENTRIES];     /* order.h */
+  _Atomic uint8_t large_use[LARGE_SETS]; /* large.h: entries of the set that are in use */
+  struct large_entry {
+    _Atomic uintptr_t address; /* 0: free */
+    _Atomic uint64_t bytes;    /* request */
+  } large[LARGE_SETS][LARGE_WAYS];
+};
+
 /* What the fast path needs, as globals: valid once a process has attached. A fork child finds its parent's values here
    until it attaches, but uses none, as its tapes are wiped. */
 struct order {
-  _Atomic uint16_t *tags;
+  struct tables *tables;
   struct control *control;
   uint32_t flags; /* enum attach_flags */
-  struct large_table *large;
   uint64_t touch_min_bytes;
   uint64_t os_page_bytes;
 };

@@ -32,7 +32,7 @@ static inline void acquired(struct tape_entry in, uint8_t op, const void *result
 
 /* Before a release of what may be a large block: records how much of it is resident. Returns its bytes, 0 if it is not
  * one. */
-static __attribute__((noinline)) uint64_t releasing_large(struct tape_entry in, const void *object, bool quick) {
+static __attribute__((noinline, cold)) uint64_t releasing_large(struct tape_entry in, const void *object, bool quick) {
   uint64_t bytes = large_take(object);
   if (!bytes)
     return 0;

@@ -13,7 +13,7 @@ enum {
 
 void large_put(const void *object, uint64_t bytes) {
   uint32_t set = large_set(object);
-  struct large_entry *entry = order.large->entry[set];
+  struct large_entry *entry = order.tables->large[set];
   for (int way = 0; way < LARGE_WAYS; way++)
     if (atomic_load(&entry[way].address) == (uintptr_t)object) {
       atomic_store(&entry[way].bytes, bytes); /* its release was not seen */
@@ -23,19 +23,19 @@ void large_put(const void *object, uint64_t bytes) {
     uintptr_t none = 0;
     if (atomic_compare_exchange_strong(&entry[way].address, &none, (uintptr_t)object)) {
       atomic_store(&entry[way].bytes, bytes);
-      atomic_fetch_add(&order.large->count[set], 1);
+      atomic_fetch_add(&order.tables->large_use[set], 1);
       return;
     }
   }
   struct large_entry *victim = &entry[(uintptr_t)object / 16 % LARGE_WAYS];
   if (atomic_exchange(&victim->address, (uintptr_t)object) == 0)
-    atomic_fetch_add(&order.large->count[set], 1);
+    atomic_fetch_add(&order.tables->large_use[set], 1);
   atomic_store(&victim->bytes, bytes);
 }
 
 uint64_t large_take(const void *object) {
   uint32_t set = large_set(object);
-  struct large_entry *entry = order.large->entry[set];
+  struct large_entry *entry = order.tables->large[set];
   for (int way = 0; way < LARGE_WAYS; way++) {
     uintptr_t address = (uintptr_t)object;
     if (atomic_load(&entry[way].address) != address)
@@ -44,7 +44,7 @@ uint64_t large_take(const void *object) {
     uint64_t bytes = atomic_load(&entry[way].bytes);
     if (!atomic_compare_exchange_strong(&entry[way].address, &address, 0))
       return 0;
-    atomic_fetch_sub(&order.large->count[set], 1);
+    atomic_fetch_sub(&order.tables->large_use[set], 1);
     return bytes;
   }
   return 0;

@@ -7,29 +7,17 @@
 #ifndef CAPTURE_LARGE_H
 #define CAPTURE_LARGE_H
 
-#include "capture/attach.h"
+#include "capture/order.h"
 
-/* 4096 sets: their counts are what each free looks at, and 4 KiB of them stay in the first-level cache. */
-enum { LARGE_SETS = 4096, LARGE_WAYS = 4 };
-
-struct large_table {
-  _Atomic uint8_t count[LARGE_SETS]; /* entries of the set that are in use */
-  struct large_entry {
-    _Atomic uintptr_t address; /* 0: free */
-    _Atomic uint64_t bytes;    /* request */
-  } entry[LARGE_SETS][LARGE_WAYS];
-};
-
-/* By OS page: small objects that are neighbours look at the same count. The product spreads blocks that lie at
-   multiples of a large power of two. */
+/* By 4 KiB: small objects that are neighbours look at the same count. The hash is the tag's, so that it is worked out
+   once for both. */
 static inline uint32_t large_set(const void *object) {
-  uintptr_t bits = (uintptr_t)object;
-  return (uint32_t)((bits >> 12) + (bits >> 20) * 0x9e3b1) & (LARGE_SETS - 1);
+  return (uint32_t)(order_hash(object) >> 8) & (LARGE_SETS - 1);
 }
 
 /* False: object is not in the table. All that most releases ever do here. */
 static inline bool large_may_be(const void *object) {
-  return atomic_load_explicit(&order.large->count[large_set(object)], memory_order_relaxed) != 0;
+  return atomic_load_explicit(&order.tables->large_use[large_set(object)], memory_order_relaxed) != 0;
 }
 
 /* Is a request of so many bytes large? */

@@ -11,7 +11,6 @@
 #include "trace/os.h"
 
 enum {
-  TAG_ENTRIES = 1 << 20,
   TAG_SHARED = 0xffff, /* touched by a thread that stamps each event: foreign to all */
   TAG_NONE = 0xfffe,   /* never in the table: the own tag of a thread that stamps each event */
   TAG_LAST = 0xfffd,
@@ -19,9 +18,13 @@ enum {
 
 /* Neighbours stay neighbours, for the host's caches; the product spreads the arenas of threads, which lie at multiples
    of 64 MiB and would otherwise share the same slots. */
-static inline _Atomic uint16_t *order_tag(const void *address) {
+static inline uintptr_t order_hash(const void *address) {
   uintptr_t bits = (uintptr_t)address;
-  return &order.tags[((bits >> 4) + (bits >> 24) * 0x9e3b1) & (TAG_ENTRIES - 1)];
+  return (bits >> 4) + (bits >> 24) * 0x9e3b1;
+}
+
+static inline _Atomic uint16_t *order_tag(const void *address) {
+  return &order.tables->tag[order_hash(address) & (TAG_ENTRIES - 1)];
 }
 
 static inline uint32_t order_tick(void) {

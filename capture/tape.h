@@ -132,9 +132,10 @@ void tape_note(struct tape_entry in, uint8_t op, const void *address, uint64_t w
 
 /* Records a step: a release or touch before the real call, an acquire after it. word: the size, or with stamped set,
    unused: the record's word 1 carries the stamp. Leaves the tape in state RECORDING; the caller sets the next one.
-   False: dropped. */
-static inline bool tape_record(struct tape_entry in, uint8_t op, const void *address, uint64_t word, bool stamped,
-                               const uint64_t *param) {
+   False: dropped. Inlined by force, as word and param are constants in most hooks, and gcc would rather share one copy.
+ */
+static inline __attribute__((always_inline)) bool tape_record(struct tape_entry in, uint8_t op, const void *address,
+                                                              uint64_t word, bool stamped, const uint64_t *param) {
   struct tape *tape = in.tape;
   if (__builtin_expect(in.was == TAPE_RECORDING, 0)) {
     tape_side_event(tape, op, address, word, stamped, param);
