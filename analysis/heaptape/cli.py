@@ -1,7 +1,7 @@
 """The `heaptape` command: arguments, exit statuses, and nothing else.
 
-Exit status: 0 done, 1 failed (one line on stderr), 2 wrong usage (one line), 130 interrupted. What a subcommand needs
-is imported when it runs: `heaptape --help` must not wait for numpy.
+Exit status: 0 done, 1 failed (one line on stderr), 2 wrong usage (one line), 128 + N ended by signal N. What a
+subcommand needs is imported when it runs: `heaptape --help` must not wait for numpy.
 """
 
 import argparse
@@ -14,6 +14,7 @@ from typing import NoReturn
 from heaptape import __version__
 from heaptape.errors import HeaptapeError, UsageError
 from heaptape.home import Home
+from heaptape.output import flush_standard_output
 
 # The subcommands that are C programs of their own: name -> (program, leading arguments, summary, help).
 PROGRAMS: dict[str, tuple[str, list[str], str, str]] = {
@@ -159,7 +160,7 @@ def _add_compare(commands: argparse._SubParsersAction) -> None:
         description="Prints what each allocator cost, then the same as percentages of a baseline with 95 % intervals "
         "over the repetitions. Several files are several workloads.",
     )
-    parser.add_argument("results", nargs="+", metavar="R.json")
+    parser.add_argument("results", nargs="+", metavar="R.json", help="results of replay; - for standard input")
     parser.add_argument(
         "--baseline", metavar="NAME", help="allocator that percentages refer to (default: glibc, else the first)"
     )
@@ -172,8 +173,8 @@ def _add_report(commands: argparse._SubParsersAction) -> None:
         help="one self-contained HTML file",
         description="Writes one HTML file with tables, graphs, how it was measured, and the raw results inside.",
     )
-    parser.add_argument("results", nargs="+", metavar="R.json")
-    parser.add_argument("-o", "--output", default="report.html", metavar="report.html")
+    parser.add_argument("results", nargs="+", metavar="R.json", help="results of replay; - for standard input")
+    parser.add_argument("-o", "--output", default="report.html", metavar="report.html", help="- for standard output")
     parser.add_argument(
         "--baseline", metavar="NAME", help="allocator that percentages refer to (default: glibc, else the first)"
     )
@@ -238,10 +239,24 @@ def _run(arguments: argparse.Namespace, home: Home) -> int:
     return command(arguments, home)
 
 
+def _told(error: OSError) -> str:
+    """An error with the file that it is about: print names none, so what it left behind is tried again."""
+    try:
+        flush_standard_output()
+    except HeaptapeError as lost:
+        return str(lost)
+    named = f"{error.filename}: " if error.filename else ""
+    return f"{named}{error.strerror or error}"
+
+
 def main(argv: Sequence[str], home: Home) -> int:
     """Runs the command and returns its exit status. Replaces the process for subcommands that are C programs."""
     # Python ignores SIGPIPE; a filter whose reader went away should just end, and programs that we exec inherit it.
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    # Ended by others, we too stop the engine and remove our files. What is ignored (nohup) stays ignored.
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) == signal.SIG_DFL:
+            signal.signal(number, lambda number, frame: sys.exit(128 + number))
     try:
         if argv and argv[0] in PROGRAMS:
             return _exec_program(argv[0], argv[1:], home)
@@ -251,7 +266,9 @@ def main(argv: Sequence[str], home: Home) -> int:
         arguments = parser.parse_args(argv)
         if arguments.command is None:
             parser.error("which command?")
-        return _run(arguments, home)
+        status = _run(arguments, home)
+        flush_standard_output()
+        return status
     except UsageError as error:
         print(f"heaptape: {error}", file=sys.stderr)
         return 2
@@ -260,8 +277,7 @@ def main(argv: Sequence[str], home: Home) -> int:
             print(f"heaptape: {error}", file=sys.stderr)
         return 1
     except OSError as error:
-        named = f"{error.filename}: " if error.filename else ""
-        print(f"heaptape: {named}{error.strerror or error}", file=sys.stderr)
+        print(f"heaptape: {_told(error)}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130

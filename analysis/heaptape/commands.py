@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from heaptape.errors import HeaptapeError, UsageError
 from heaptape.home import Home
+from heaptape.output import STANDARD_OUTPUT, check_writable, write_text
 
 if TYPE_CHECKING:
     from heaptape.results_file import Results
@@ -25,8 +26,10 @@ def replay(arguments: argparse.Namespace, home: Home) -> int:
     choices = registry.choose_all(arguments.allocator or [], registry.load(home))
     name = "standard input" if arguments.input == "-" else Path(arguments.input).name.split(".")[0]
     output = arguments.output or f"{name.replace(' ', '-')}.results.json"
-    if output != "-":
-        _check_writable(output)
+    check_writable(output)
+    labels = [choice.label for choice in choices]
+    if arguments.baseline is not None and arguments.baseline not in labels:
+        raise HeaptapeError(f"unknown baseline '{arguments.baseline}': replayed are {', '.join(labels)}")
     failures = []
     with tempfile.TemporaryDirectory(prefix="heaptape.") as scratch:
         workload = replay.prepare(arguments.input, home, Path(scratch))
@@ -42,13 +45,7 @@ def replay(arguments: argparse.Namespace, home: Home) -> int:
                 )
 
             data = replay.replay(workload, about, choices, settings, home, progress.update, on_failure)
-    text = json.dumps(data, separators=(",", ":"))
-    if output == "-":
-        print(text)
-    else:
-        Path(output).write_text(text + "\n")
-        _print_replay_tables(output, data, arguments.baseline)
-        print(f"results in {output}")
+    _give_results(output, data, arguments.baseline)
     if failures:
         print(f"heaptape: {len(failures)} of {len(data['runs'])} runs failed", file=sys.stderr)
     return 1 if failures else 0
@@ -63,10 +60,11 @@ def compare(arguments: argparse.Namespace, home: Home) -> int:
     if arguments.format in ("csv", "json"):
         table = library.long_table(files, baseline)
         if arguments.format == "csv":
-            print(table.to_csv(index=False, lineterminator="\n"), end="")
+            write_text(STANDARD_OUTPUT, table.to_csv(index=False, lineterminator="\n"))
         else:
             rows = json.loads(table.to_json(orient="records", double_precision=15))
-            print(json.dumps({"schema": 1, "baseline": baseline, "level": 0.95, "rows": rows}, indent=1))
+            text = json.dumps({"schema": 1, "baseline": baseline, "level": 0.95, "rows": rows}, indent=1)
+            write_text(STANDARD_OUTPUT, text + "\n")
         return 0
     _print_tables(files, baseline, arguments.format)
     return 0
@@ -77,12 +75,13 @@ def report(arguments: argparse.Namespace, home: Home) -> int:
     from heaptape import compare as library
     from heaptape import report
 
-    _check_writable(arguments.output)
+    check_writable(arguments.output)
     files = _read_all(arguments.results)
     baseline = library.choose_baseline(files, arguments.baseline)
     page = report.make(files, baseline)
-    Path(arguments.output).write_text(page, encoding="utf-8")
-    print(f"{arguments.output}: {len(page.encode()) / (1 << 20):.1f} MiB")
+    write_text(arguments.output, page)
+    if arguments.output != STANDARD_OUTPUT:
+        print(f"{arguments.output}: {len(page.encode()) / (1 << 20):.1f} MiB")
     return 0
 
 
@@ -130,15 +129,10 @@ def _replay_settings(arguments: argparse.Namespace) -> "replay.Settings":  # noq
     mode, equals, window = arguments.order.partition("=")
     if mode not in ("", "recorded", "causal", "window") or (equals and (mode != "window" or not window.isdigit())):
         raise UsageError(f"replay --order: '{arguments.order}' is none of recorded, causal, window[=N]")
+    if equals and int(window) == 0:
+        raise UsageError("replay --order: a window is of one event at least")
     seed = arguments.seed if arguments.seed is not None else int.from_bytes(os.urandom(4), "little")
     return replay.Settings(arguments.repeats, arguments.order, arguments.touch, passes, seed, arguments.timeout)
-
-
-def _check_writable(output: str) -> None:
-    """Before the work, not after it."""
-    path = Path(output)
-    if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise HeaptapeError(f"{output}: can't be written")
 
 
 def _read_all(paths: Sequence[str]) -> "list[Results]":
@@ -153,11 +147,24 @@ def _print_tables(files: "Sequence[Results]", baseline: str, form: str) -> None:
     tables = comparison(files, baseline)
     if not tables:
         raise HeaptapeError("the results hold no figures to compare")
-    print(render_text(tables) if form == "text" else render_markdown(tables), end="")
+    write_text(STANDARD_OUTPUT, render_text(tables) if form == "text" else render_markdown(tables))
     for file in files:
         for run in file.failures:
             label = f"{run['allocator']}, {run.get('pass', '?')} pass"
             print(f"heaptape: {file.path}: {label}: {run['error']}", file=sys.stderr)
+
+
+def _give_results(output: str, data: dict, baseline: str | None) -> None:
+    """Writes R.json first: a reader of the tables may go away. If that fails, the tables at least are not lost."""
+    text = json.dumps(data, separators=(",", ":")) + "\n"
+    if output == STANDARD_OUTPUT:
+        write_text(output, text)
+        return
+    try:
+        write_text(output, text)
+    finally:
+        _print_replay_tables(output, data, baseline)
+    print(f"results in {output}")
 
 
 def _print_replay_tables(path: str, data: dict, baseline: str | None) -> None:

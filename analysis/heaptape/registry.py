@@ -90,6 +90,8 @@ def choose(name: str, registry: dict[str, Allocator]) -> Choice:
         if not path.is_file():
             raise HeaptapeError(f"{base}: no such library")
         path = path.resolve()
+        if not _is_elf(path):
+            raise HeaptapeError(f"{base}: not a shared library")
         environment = _settings(name, setting) if setting else {}
         return Choice(path.name, setting or DEFAULT_VARIANT, path, str(path), environment, _version_of(path))
     if base not in registry:
@@ -135,6 +137,11 @@ def _parse(name: str, table: dict) -> Allocator:
         for key, value in table.get("variants", {}).items()
     }
     return Allocator(name, table["library"], table.get("package", ""), table.get("summary", ""), variants)
+
+
+def _is_elf(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(4) == b"\x7fELF"
 
 
 def _settings(name: str, text: str) -> dict[str, str]:

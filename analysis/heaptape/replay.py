@@ -78,7 +78,8 @@ def prepare(source: str, home: Home, directory: Path) -> Path:
             while chunk := sys.stdin.buffer.read(1 << 20):
                 file.write(chunk)
     elif not path.is_file():
-        raise HeaptapeError(f"{source}: {'is a directory' if path.is_dir() else 'no such file'}")
+        what = "is a directory" if path.is_dir() else "not a regular file" if path.exists() else "no such file"
+        raise HeaptapeError(f"{source}: {what}")
     if is_workload(path):
         return path
     compiled = directory / f"{path.stem}.work"

@@ -19,6 +19,7 @@ from matplotlib.figure import Figure
 
 from heaptape import __version__, plots
 from heaptape.compare import allocator_order, relative
+from heaptape.errors import HeaptapeError
 from heaptape.memory_map import Folded, decode, fold
 from heaptape.results_file import Results, call_details, figures, label_of
 from heaptape.summary import engine_cost, sentences, warnings
@@ -71,7 +72,9 @@ class Section:
 
 
 def make(files: Sequence[Results], baseline: str) -> str:
-    """The page, as text. Raises HeaptapeError if a memory map is malformed."""
+    """The page, as text. Raises HeaptapeError if there are no figures, or a memory map is malformed."""
+    if figures(files).empty:
+        raise HeaptapeError("the results hold no figures to report")
     with matplotlib.rc_context(STYLE):
         sections = [_section(file, baseline) for file in files]
     together = comparison(files, baseline) if len(files) > 1 else []

@@ -6,6 +6,7 @@ written as results and compared. What is missing stays missing; it never becomes
 
 import json
 import math
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,8 +66,10 @@ class Results:
 
 
 def results(path: str | Path) -> Results:
-    """Reads a results file. Raises HeaptapeError (naming the file) if it is none, OSError if it can't be read."""
-    text = Path(path).read_bytes()
+    """Reads a results file; `-` is standard input. Raises HeaptapeError (naming the file) if it is none, OSError if it
+    can't be read.
+    """
+    text = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:

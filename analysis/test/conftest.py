@@ -35,7 +35,8 @@ def heaptape(out):
 
     def run(*arguments, **options):
         command = [str(out / "bin" / "heaptape"), *map(str, arguments)]
-        return subprocess.run(command, capture_output=True, text=True, timeout=120, **options)
+        streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        return subprocess.run(command, text=True, timeout=120, **(streams | options))
 
     return run
 

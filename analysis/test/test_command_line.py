@@ -1,8 +1,10 @@
 """The command line: wrong input gives one exact line and the right status; right input gives what was promised."""
 
 import json
+import os
 import signal
 import subprocess
+from pathlib import Path
 
 import pytest
 from synthetic_results import make_results, write
@@ -18,6 +20,11 @@ WRONG = {
     "replay {text} -n 0": (2, "heaptape: replay -n: at least one repetition"),
     "replay {text} --passes time,x": (2, "heaptape: replay --passes: unknown pass 'x': there are time, memory, bare"),
     "replay {text} --order sorted": (2, "heaptape: replay --order: 'sorted' is none of recorded, causal, window[=N]"),
+    "replay {text} --order window=0": (2, "heaptape: replay --order: a window is of one event at least"),
+    "replay /dev/null": (1, "heaptape: /dev/null: not a regular file"),
+    "replay {text} -a {text}": (1, "heaptape: {text}: not a shared library"),
+    "replay {text} -a glibc --baseline x": (1, "heaptape: unknown baseline 'x': replayed are glibc"),
+    "report {empty}": (1, "heaptape: the results hold no figures to report"),
     "replay nosuch.tape": (1, "heaptape: nosuch.tape: no such file"),
     "replay {folder}": (1, "heaptape: {folder}: is a directory"),
     "replay {text} -a hoard": (
@@ -53,6 +60,8 @@ WRONG = {
 def test_wrong_input_gives_one_line(arguments, heaptape, tmp_path):
     places = {"folder": tmp_path, "text": tmp_path / "t.txt", "results": write(tmp_path / "r.json", make_results())}
     places["text"].write_text("hello\n")
+    places["empty"] = tmp_path / "empty.json"
+    places["empty"].write_text('{"schema": 1, "runs": [{"allocator": "a"}]}')
     done = heaptape(*arguments.format(**places).split())
     status, line = WRONG[arguments]
     assert (done.returncode, done.stdout, done.stderr) == (status, "", line.format(**places) + "\n")
@@ -119,6 +128,44 @@ def test_interrupt_is_quiet(out, small_tape, tmp_path):
     stdout, stderr = process.communicate(timeout=20)
     assert (process.returncode, stdout, stderr) == (130, "", "")
     assert not (tmp_path / "x.json").exists()
+
+
+def test_termination_leaves_no_files(out, small_tape, tmp_path):
+    command = [out / "bin" / "heaptape", "replay", small_tape, "-n", "1000", "-o", tmp_path / "x.json"]
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=os.environ | {"TMPDIR": str(scratch)})
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(timeout=2)
+    assert list(scratch.iterdir())
+    process.terminate()
+    assert process.wait(timeout=20) == 128 + signal.SIGTERM
+    assert list(scratch.iterdir()) == []
+    assert not (tmp_path / "x.json").exists()
+
+
+@pytest.mark.parametrize("arguments", ["compare {results} --format csv", "report {results} -o -", "allocators"])
+def test_full_disk_is_one_line(arguments, heaptape, tmp_path):
+    results = write(tmp_path / "r.json", make_results())
+    with Path("/dev/full").open("w") as full:
+        done = heaptape(*arguments.format(results=results).split(), stdout=full)
+    assert done.returncode == 1
+    assert done.stderr == "heaptape: standard output: can't be written: No space left on device\n"
+
+
+def test_output_that_cannot_be_written_is_named(heaptape, tmp_path):
+    results = write(tmp_path / "r.json", make_results())
+    done = heaptape("report", results, "-o", "/dev/full")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "heaptape: /dev/full: can't be written: No space left on device\n"
+
+
+def test_dash_is_standard_input_and_output(heaptape, tmp_path):
+    results = write(tmp_path / "r.json", make_results())
+    assert heaptape("compare", "-", input=results.read_text()).stdout == heaptape("compare", results).stdout
+    done = heaptape("report", results, "-o", "-", cwd=tmp_path)
+    assert done.stdout.startswith("<!doctype html>")
+    assert not (tmp_path / "-").exists()
 
 
 def test_results_have_the_keys_of_the_schema(small_results):
