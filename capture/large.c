@@ -50,55 +50,64 @@ uint64_t large_take(const void *object) {
   return 0;
 }
 
-/* How many of these OS pages are resident; -1: not known. */
-static int64_t look(uintptr_t from, uint64_t pages) {
+struct look {
+  uint64_t resident; /* OS pages */
+  bool first, last;  /* is that OS page? */
+};
+
+/* False: not known. */
+static bool look(uintptr_t from, uint64_t pages, struct look *seen) {
   uint8_t resident[LOOK_PAGES];
-  int64_t sum = 0;
+  *seen = (struct look){0, false, false};
   for (uint64_t done = 0; done < pages;) {
     uint64_t some = pages - done < LOOK_PAGES ? pages - done : LOOK_PAGES;
     if (syscall(SYS_mincore, from + done * order.os_page_bytes, some * order.os_page_bytes, resident) != 0)
-      return -1;
+      return false;
     for (uint64_t i = 0; i < some; i++)
-      sum += resident[i] & 1;
+      seen->resident += resident[i] & 1;
+    seen->first = done ? seen->first : resident[0] & 1;
+    seen->last = resident[some - 1] & 1;
     done += some;
   }
-  return sum;
+  return true;
 }
 
-/* Resident bytes; -1: not known. */
-static int64_t resident_bytes(uintptr_t begin, uint64_t bytes, bool quick) {
+/* Evenly spaced windows, scaled. */
+static bool sample(uintptr_t from, uint64_t pages, uint64_t *resident) {
+  uint64_t stride = pages / SAMPLE_WINDOWS;
+  *resident = 0;
+  for (uint64_t window = 0; window < SAMPLE_WINDOWS; window++) {
+    struct look seen;
+    if (!look(from + (window * stride + (stride - SAMPLE_PAGES) / 2) * order.os_page_bytes, SAMPLE_PAGES, &seen))
+      return false;
+    *resident += seen.resident;
+  }
+  *resident = pages * *resident / (SAMPLE_WINDOWS * SAMPLE_PAGES);
+  return true;
+}
+
+static bool count_resident(uintptr_t begin, uint64_t bytes, bool quick, uint64_t *os_pages) {
   uint64_t page = order.os_page_bytes;
   uintptr_t from = (begin + page - 1) & ~(page - 1), to = (begin + bytes) & ~(page - 1);
   if (to <= from)
-    return -1;
+    return false;
   uint64_t pages = (to - from) / page;
-  if (quick && pages > SAMPLE_WINDOWS * SAMPLE_PAGES) {
-    uint64_t stride = pages / SAMPLE_WINDOWS;
-    int64_t sum = 0;
-    for (uint64_t window = 0; window < SAMPLE_WINDOWS; window++) {
-      int64_t some = look(from + (window * stride + (stride - SAMPLE_PAGES) / 2) * page, SAMPLE_PAGES);
-      if (some < 0)
-        return -1;
-      sum += some;
-    }
-    return (int64_t)(bytes / (SAMPLE_WINDOWS * SAMPLE_PAGES)) * sum;
-  }
-  int64_t first = look(from, 1), last = look(to - page, 1), between = pages > 2 ? look(from + page, pages - 2) : 0;
-  if (first < 0 || last < 0 || between < 0)
-    return -1;
-  uint64_t head = from - begin, tail = begin + bytes - to;
-  uint64_t sum = (uint64_t)between * page;
-  sum += first ? head + page : 0;
-  sum += last ? tail + (pages > 1 ? page : 0) : 0;
-  return (int64_t)sum;
+  if (quick && pages > SAMPLE_WINDOWS * SAMPLE_PAGES)
+    return sample(from, pages, os_pages);
+  struct look seen;
+  if (!look(from, pages, &seen))
+    return false;
+  uint64_t ends = (seen.first ? from - begin : 0) + (seen.last ? begin + bytes - to : 0);
+  *os_pages = seen.resident + (ends + page - 1) / page;
+  return true;
 }
 
 uint32_t large_resident_os_pages(const void *object, uint64_t bytes, bool quick) {
   int error = errno;
-  int64_t resident = resident_bytes((uintptr_t)object, bytes, quick);
+  uint64_t os_pages;
+  bool known = count_resident((uintptr_t)object, bytes, quick, &os_pages);
   errno = error;
-  if (resident < 0)
+  if (!known)
     return LARGE_UNKNOWN;
-  uint64_t pages = ((uint64_t)resident + order.os_page_bytes - 1) / order.os_page_bytes;
-  return pages < LARGE_UNKNOWN - 1 ? (uint32_t)pages : LARGE_UNKNOWN - 1;
+  return os_pages < LARGE_UNKNOWN - 1 ? (uint32_t)os_pages : LARGE_UNKNOWN - 1;
 }
