@@ -128,7 +128,7 @@ static int open_trace(struct trace_reader **reader, const struct options *option
   if (format->import)
     return open_imported(reader, format, options->in, error);
   if (strcmp(format->name, "tape") != 0)
-    return trace_error_set(error, options->in, "a %s file can't be read as a trace", format->name);
+    return trace_error_set(error, options->in, "is a %s file, this needs a trace", format->name);
   return trace_reader_open(reader, path_of(options->in), error);
 }
 
@@ -195,6 +195,8 @@ static int command_compile(const struct options *options) {
   struct witness witness;
   if (!options->out && strcmp(options->in, "-") == 0)
     return usage_error("compile - needs -o OUT.work");
+  if (options->out && strcmp(options->out, "-") == 0)
+    return usage_error("a work file can't be written to a stream");
   const struct format *format = input_format(options, &error);
   if (!format || open_trace(&reader, options, format, &error) != 0)
     return failed(&error);
@@ -370,8 +372,11 @@ static int convert_trace(const struct format *from, const struct format *to, con
   struct witness witness;
   int result;
   if (strcmp(to->name, "tape") == 0) {
-    result = from->import ? import_to(from, options->in, options->out, &error)
-                          : trace_error_set(&error, options->in, "is a %s file: it can't become a trace", from->name);
+    result = from->import
+                 ? import_to(from, options->in, options->out, &error)
+                 : trace_error_set(&error, options->in,
+                                   strcmp(from->name, "tape") == 0 ? "is a trace already"
+                                                                   : "is a workload: no trace can be made of it");
     return result == 0 ? EXIT_DONE : failed(&error);
   }
   if (open_trace(&reader, options, from, &error) != 0)
@@ -395,8 +400,10 @@ static int command_convert(const struct options *options) {
   const struct format *to = options->to ? format_by_name(options->to) : format_by_suffix(options->out);
   if (options->to && !to)
     return usage_error("unknown format '%s': convert --list shows those known", options->to);
+  if (!to && strcmp(options->out, "-") == 0)
+    to = format_by_name("text");
   if (!to)
-    to = format_by_name(strcmp(options->out, "-") == 0 ? "text" : "tape");
+    return usage_error("can't tell the format from the name %s: give it with --to", options->out);
   if (!to->suffix)
     return usage_error("format '%s' can only be read", to->name);
   if (strcmp(options->out, "-") == 0 && dump_format_by_name(to->name) < 0)

@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static void set_count(json_t *object, const char *key, uint64_t value) {
   json_object_set_new(object, key, json_integer((json_int_t)value));
@@ -137,31 +138,98 @@ json_t *info_of_workload(const struct workload *workload, struct trace_error *er
   return object;
 }
 
-static void print_value(const json_t *value, int indent, FILE *out) {
-  if (json_is_object(value)) {
-    const char *key;
-    json_t *item;
-    fputc('\n', out);
-    json_object_foreach((json_t *)value, key, item) {
-      fprintf(out, "%*s%s: ", indent, "", key);
-      print_value(item, indent + 2, out);
-    }
-    return;
+/* A number with its thousands parted: counts of this size can't be read otherwise. */
+static const char *grouped(uint64_t value, char text[32]) {
+  char digits[24];
+  int count = snprintf(digits, sizeof digits, "%" PRIu64, value), out = 0;
+  for (int i = 0; i < count; i++) {
+    if (i && (count - i) % 3 == 0)
+      text[out++] = ',';
+    text[out++] = digits[i];
   }
-  char *text =
-      json_is_string(value) ? NULL : json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(4));
-  if (text)
-    fprintf(out, "%.120s\n", text);
-  else
-    fprintf(out, "%s\n", json_is_string(value) ? json_string_value(value) : "?");
-  free(text);
+  text[out] = '\0';
+  return text;
+}
+
+static uint64_t count_of(const json_t *object, const char *key) {
+  return (uint64_t)json_integer_value(json_object_get(object, key));
+}
+
+static const char *string_of(const json_t *object, const char *key, const char *otherwise) {
+  const char *value = json_string_value(json_object_get(object, key));
+  return value ? value : otherwise;
+}
+
+static void print_count(FILE *out, const char *label, const json_t *object, const char *key) {
+  char text[32];
+  if (json_is_integer(json_object_get(object, key)))
+    fprintf(out, "%-22s %s\n", label, grouped(count_of(object, key), text));
+}
+
+static void print_bytes(FILE *out, const char *label, const json_t *object, const char *key) {
+  char text[32];
+  if (json_is_integer(json_object_get(object, key)))
+    fprintf(out, "%-22s %s (%.1f MiB)\n", label, grouped(count_of(object, key), text),
+            (double)count_of(object, key) / (1 << 20));
+}
+
+/* Who and when: what the recorder or importer says of itself. */
+static void print_origin(const json_t *info, const json_t *about, FILE *out) {
+  fprintf(out, "%-22s %s of %s, from %s\n", "what", string_of(info, "kind", "?"),
+          string_of(about, "program", "an unnamed program"), string_of(about, "source", "an unnamed source"));
+  time_t start = (time_t)(count_of(about, "start_unix_ns") / 1000000000);
+  char text[64];
+  struct tm utc;
+  if (start && gmtime_r(&start, &utc) && strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S UTC", &utc))
+    fprintf(out, "%-22s %s\n", "recorded", text);
+  if (json_is_integer(json_object_get(info, "duration_ns")))
+    fprintf(out, "%-22s %.3f s\n", "duration", (double)count_of(info, "duration_ns") / 1e9);
+  if (json_object_get(about, "allocator"))
+    fprintf(out, "%-22s %s\n", "allocator", string_of(about, "allocator", "?"));
+}
+
+/* Whatever speaks against the recording; nothing where nothing does. */
+static void print_doubts(const json_t *info, const json_t *witness, FILE *out) {
+  static const char *const counts[][2] = {
+      {"unseen_frees", "unseen frees"},
+      {"double_frees", "double frees"},
+      {"overlapping_acquires", "overlapping acquires"},
+      {"inversions_repaired", "inversions repaired"},
+      {"failed_calls", "failed calls"},
+  };
+  for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+    if (count_of(witness, counts[i][0]))
+      print_count(out, counts[i][1], witness, counts[i][0]);
+  if (json_is_true(json_object_get(info, "truncated")))
+    fprintf(out, "%-22s yes: the end is missing\n", "truncated");
+  if (json_is_true(json_object_get(witness, "lacks_start")))
+    fprintf(out, "%-22s the recording began after the program did\n", "lacks start");
+  if (witness)
+    fprintf(out, "%-22s %s\n", "history",
+            json_is_true(json_object_get(witness, "ok")) ? "legal" : "NOT legal: check says why");
 }
 
 void info_print(const json_t *info, FILE *out) {
-  const char *key;
-  json_t *item;
-  json_object_foreach((json_t *)info, key, item) {
-    fprintf(out, "%s: ", key);
-    print_value(item, 2, out);
+  const json_t *about = json_object_get(info, "info"), *recorded = json_object_get(info, "recorded");
+  const json_t *witness = json_object_get(info, "witness");
+  const char *call, *indent = "calls";
+  json_t *calls = json_object_get(info, "calls"), *count;
+  char text[32];
+  print_origin(info, about, out);
+  print_count(out, "events", info, "events");
+  json_object_foreach(calls, call, count) {
+    fprintf(out, "%-22s %-22s %15s\n", indent, call, grouped((uint64_t)json_integer_value(count), text));
+    indent = "";
   }
+  print_count(out, "threads", info, "threads");
+  print_count(out, "dropped", info, "dropped");
+  print_bytes(out, "file bytes", info, "file_bytes");
+  if (json_object_get(info, "bytes_per_event"))
+    fprintf(out, "%-22s %.2f\n", "bytes per event", json_real_value(json_object_get(info, "bytes_per_event")));
+  print_bytes(out, "peak live bytes", info, "peak_live_bytes");
+  print_count(out, "peak live objects", info, "peak_live_objects");
+  print_count(out, "live at the end", info, "live_at_end");
+  print_bytes(out, "recorded RssAnon peak", recorded, "rss_anon_peak_bytes");
+  print_bytes(out, "recorded VmSize peak", recorded, "vm_size_peak_bytes");
+  print_doubts(info, witness ? witness : json_object_get(about, "witness"), out);
 }

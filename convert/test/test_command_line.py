@@ -39,7 +39,9 @@ def one_line(result) -> str:
         ["dump", "a", "--thread", "minus"],
         ["convert", "a", "--to", "android", "b"],
         ["convert", "--from", "fortran", "a", "b"],
+        ["convert", "a", "b.fortran"],
         ["compile", "-"],
+        ["compile", "a", "-o", "-"],
         ["check", "a", "--horizon", "soon"],
     ],
 )
@@ -115,6 +117,23 @@ def test_workload_in_a_pipe_is_checked(tape, tmp_path):
         [CONVERT, "check", "-", "--json"], input=(tmp_path / "t.work").read_bytes(), capture_output=True, check=True
     )
     assert json.loads(done.stdout)["ok"]
+
+
+def test_info_for_people_groups_digits_and_tells_doubts(tmp_path):
+    path = tmp_path / "t.txt"
+    path.write_text("# heaptape-text 1 clock=nanoseconds\n0 0 malloc(1234567) = 0x1000\n5 1 free(0x2000)\n")
+    text = succeed(CONVERT, "info", path).stdout
+    assert "peak live bytes        1,234,567 (1.2 MiB)\n" in text
+    assert "unseen frees           1\n" in text
+
+
+def test_trace_is_not_made_of_a_trace_or_workload(tape, tmp_path):
+    succeed(CONVERT, "compile", tape)
+    for source in (tape, tmp_path / "t.work"):
+        result = run(CONVERT, "convert", source, tmp_path / "new.tape")
+        assert result.status == 1
+        assert str(source) in one_line(result)
+        assert not (tmp_path / "new.tape").exists()
 
 
 def test_info_has_the_promised_keys(tape):
