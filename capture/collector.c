@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
+#include <limits.h>
 #include <linux/futex.h>
 #include <poll.h>
 #include <pthread.h>
@@ -215,16 +216,31 @@ static const char *arch(void) {
 #endif
 }
 
+/* The name by which the process was started. comm has it, cut to 15 bytes: the exec'ed path's base name, a symlink's
+   own (exe has the name of the file behind it) and a script's. Where exe's name begins with it, it is the whole of it.
+ */
+static void program_name(int pid, char *name, size_t bytes) {
+  char path[64], program[4096] = "", comm[64] = "";
+  snprintf(path, sizeof path, "/proc/%d/exe", pid);
+  ssize_t length = readlink(path, program, sizeof program - 1);
+  program[length < 0 ? 0 : length] = '\0';
+  snprintf(path, sizeof path, "/proc/%d/comm", pid);
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  length = fd < 0 ? 0 : read(fd, comm, sizeof comm - 1);
+  if (fd >= 0)
+    close(fd);
+  if (length > 0 && comm[length - 1] == '\n')
+    comm[length - 1] = '\0';
+  const char *slash = strrchr(program, '/');
+  const char *base = slash ? slash + 1 : program;
+  snprintf(name, bytes, "%s", strncmp(base, comm, strlen(comm)) == 0 ? base : comm);
+}
+
 /* INFO's object, to be freed. */
 static char *info_json(const struct collector *collector, const struct attach_request *request, int pid,
                        uint64_t origin_stamp) {
-  char link[64], program[4096] = "";
-  snprintf(link, sizeof link, "/proc/%d/exe", pid);
-  ssize_t length = readlink(link, program, sizeof program - 1);
-  if (length < 0)
-    length = 0;
-  program[length] = '\0';
-  const char *slash = strrchr(program, '/');
+  char program[NAME_MAX + 1];
+  program_name(pid, program, sizeof program);
   char allocator[sizeof request->allocator];
   memcpy(allocator, request->allocator, sizeof allocator);
   allocator[sizeof allocator - 1] = '\0';
@@ -233,14 +249,14 @@ static char *info_json(const struct collector *collector, const struct attach_re
       collector->settings->describe_json ? json_loads(collector->settings->describe_json, 0, NULL) : NULL;
   uint64_t unix_ns = os_unix_ns();
   json_t *lacks = request->forked ? json_pack("[s,s]", "start", "usable_size") : json_pack("[s]", "usable_size");
-  json_t *info = json_pack(
-      "{s:{s:s,s:f,s:I,s:I},s:s,s:s,s:s%,s:i,s:i,s:I,s:s%,s:I,s:s,s:o,s:o*}", "clock", "kind",
-      counter ? "counter" : "tsc", "hz", counter ? 0.0 : cycles_hz(collector), "origin_stamp", (json_int_t)origin_stamp,
-      "origin_unix_ns", (json_int_t)unix_ns, "order",
-      collector->settings->flags & ATTACH_STAMP_EVERY ? "every" : "tags", "source", "heaptape-record 0.1", "program",
-      slash ? slash + 1 : program, strlen(slash ? slash + 1 : program), "pid", request->pid, "parent_pid",
-      request->parent_pid, "start_unix_ns", (json_int_t)unix_ns, "allocator", allocator, strlen(allocator),
-      "os_page_bytes", (json_int_t)os_page_bytes(), "arch", arch(), "lacks", lacks, "describe", describe);
+  json_t *info =
+      json_pack("{s:{s:s,s:f,s:I,s:I},s:s,s:s,s:s%,s:i,s:i,s:I,s:s%,s:I,s:s,s:o,s:o*}", "clock", "kind",
+                counter ? "counter" : "tsc", "hz", counter ? 0.0 : cycles_hz(collector), "origin_stamp",
+                (json_int_t)origin_stamp, "origin_unix_ns", (json_int_t)unix_ns, "order",
+                collector->settings->flags & ATTACH_STAMP_EVERY ? "every" : "tags", "source", "heaptape-record 0.1",
+                "program", program, strlen(program), "pid", request->pid, "parent_pid", request->parent_pid,
+                "start_unix_ns", (json_int_t)unix_ns, "allocator", allocator, strlen(allocator), "os_page_bytes",
+                (json_int_t)os_page_bytes(), "arch", arch(), "lacks", lacks, "describe", describe);
   char *text = info ? json_dumps(info, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
   json_decref(info);
   return text;

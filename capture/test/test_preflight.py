@@ -144,6 +144,19 @@ def test_daemon_is_recorded_after_its_parent_has_gone(tmp_path: Path) -> None:
     assert any(info(tape)["events"] == 10000 for tape in tmp_path.glob("t.*.tape"))
 
 
+@pytest.mark.parametrize(
+    ("name", "recorded_as"),
+    [("alias", "alias"), ("a-name-longer-than-the-kernel-keeps", "a-name-longer-t"), ("prog", "program")],
+)
+def test_program_is_named_as_it_was_started(tmp_path: Path, name: str, recorded_as: str) -> None:
+    """Not by the file behind a symlink; of a long name the kernel keeps 15 bytes, unless the file has it too."""
+    program = compile_c(tmp_path, "int main(void) { return 0; }")
+    (tmp_path / name).symlink_to(program)
+    result = recorded(tmp_path, tmp_path / name)
+    assert result.status == 0, result.stderr
+    assert info(tmp_path / "t.tape")["info"]["program"] == recorded_as
+
+
 def test_existing_preload_is_kept(tmp_path: Path) -> None:
     result = run(RECORD, "-o", tmp_path / "t.tape", "--", "printenv", "LD_PRELOAD", env={"LD_PRELOAD": "libm.so.6"})
     assert result.status == 0
