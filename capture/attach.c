@@ -268,7 +268,8 @@ static bool attach(struct process *process) {
     void *control = fds[1] >= 0 ? map_shared(fds[1], sizeof(struct control)) : NULL;
     if (tables && control && fds[0] >= 0 && take_region(process, fds[0], reply.slots)) {
       process->flags = reply.flags;
-      order = (struct order){tables, control, reply.flags, reply.touch_min_bytes, os_page_bytes()};
+      order = (struct order){tables,         control, reply.flags, process->region[0].memory, reply.touch_min_bytes,
+                             os_page_bytes()};
       done = true;
     } else {
       say("no memory for the rings: this process is not recorded");

@@ -54,7 +54,8 @@ struct tables {
 struct order {
   struct tables *tables;
   struct control *control;
-  uint32_t flags; /* enum attach_flags */
+  uint32_t flags;              /* enum attach_flags */
+  const struct region *region; /* the first */
   uint64_t touch_min_bytes;
   uint64_t os_page_bytes;
 };

@@ -259,6 +259,8 @@ void host_sample(struct host *host, uint64_t stamp) {
   struct trace_sample sample;
   if (!host->writer || !sampler_read(&host->sampler, &sample))
     return;
+  if (host->sampler.sandboxed && host->regions)
+    atomic_store(&host->region[0].memory->sandboxed, 1);
   sample.stamp = stamp;
   if (trace_writer_sample(host->writer, &sample) != 0)
     give_up(host, "cannot be written");

@@ -105,6 +105,8 @@ static bool count_resident(uintptr_t begin, uint64_t bytes, bool quick, uint64_t
 uint32_t large_resident_os_pages(const void *object, uint64_t bytes, bool quick) {
   int error = errno;
   uint64_t os_pages;
+  if (atomic_load_explicit(&order.region->sandboxed, memory_order_relaxed))
+    return LARGE_UNKNOWN;
   bool known = count_resident((uintptr_t)object, bytes, quick, &os_pages);
   errno = error;
   if (!known)

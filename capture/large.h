@@ -31,7 +31,8 @@ void large_put(const void *object, uint64_t bytes);
 /* object is about to be released: takes it out and returns its bytes, 0 if it is not known. */
 uint64_t large_take(const void *object);
 
-/* OS pages of the object that are resident; bytes > 0. LARGE_UNKNOWN where the kernel does not say.
+/* OS pages of the object that are resident; bytes > 0. LARGE_UNKNOWN where the kernel does not say, or
+   the process may be killed for asking.
    quick: a large block is sampled, so that a program that resizes one in small steps pays little for each.
 
    The OS pages at both ends belong to others too, often to the allocator's own header, so each end counts as its

@@ -45,9 +45,10 @@ struct slot {
 };
 
 struct region {
-  _Atomic uint32_t used;   /* slots 0 .. used - 1 are in use or were */
-  _Atomic uint32_t stop;   /* the collector wants no more events of this process */
-  _Atomic uint64_t orphan; /* events lost because their thread could get no slot */
+  _Atomic uint32_t used;      /* slots 0 .. used - 1 are in use or were */
+  _Atomic uint32_t stop;      /* the collector wants no more events of this process */
+  _Atomic uint32_t sandboxed; /* of the first region: the process has put itself under a filter of system calls */
+  _Atomic uint64_t orphan;    /* events lost because their thread could get no slot */
   struct slot slots[];
 };
 

@@ -40,11 +40,28 @@ static uint64_t status_bytes(const char *text, const char *key) {
   return line ? strtoull(line + strlen(key), NULL, 10) * 1024 : TRACE_SAMPLE_MISSING;
 }
 
-bool sampler_read(const struct sampler *sampler, struct trace_sample *sample) {
+static unsigned long status_number(const char *text, const char *key) {
+  const char *line = strstr(text, key);
+  return line ? strtoul(line + strlen(key), NULL, 10) : 0;
+}
+
+static void look_at_sandbox(struct sampler *sampler, const char *text) {
+  unsigned long mode = status_number(text, "\nSeccomp:"), filters = status_number(text, "\nSeccomp_filters:");
+  if (!sampler->begun) {
+    sampler->seccomp_mode = mode;
+    sampler->seccomp_filters = filters;
+    sampler->begun = true;
+  }
+  if (mode != sampler->seccomp_mode || filters != sampler->seccomp_filters)
+    sampler->sandboxed = true;
+}
+
+bool sampler_read(struct sampler *sampler, struct trace_sample *sample) {
   char text[4096];
   memset(sample, 0xff, sizeof *sample);
   if (!read_text(sampler->status_fd, text, sizeof text) || !strstr(text, "\nRssAnon:"))
     return false; /* a zombie has no memory lines */
+  look_at_sandbox(sampler, text);
   sample->rss_anon_bytes = status_bytes(text, "\nRssAnon:");
   sample->rss_file_bytes = status_bytes(text, "\nRssFile:");
   sample->rss_shmem_bytes = status_bytes(text, "\nRssShmem:");

@@ -11,12 +11,14 @@
 
 struct sampler {
   int status_fd, stat_fd; /* -1: can't be had */
+  bool begun, sandboxed;  /* sandboxed: the main thread's seccomp state is not that of the first sample */
+  unsigned long seccomp_mode, seccomp_filters;
 };
 
 void sampler_open(struct sampler *sampler, int pid);
 void sampler_close(struct sampler *sampler);
 
 /* Fills all but the stamp; quantities that can't be had are TRACE_SAMPLE_MISSING. False: the process is gone. */
-bool sampler_read(const struct sampler *sampler, struct trace_sample *sample);
+bool sampler_read(struct sampler *sampler, struct trace_sample *sample);
 
 #endif
