@@ -81,7 +81,7 @@ static void make_plans(void) {
     call_plans[byte] = plan_for(byte);
 }
 
-void call_setup_process(void) {
+bool call_setup_process(void) {
 #define ENTRY_POINTER(ident, symbol, types, arguments, folds_to) allocator.ident = process_##ident;
 #define ENTRY_NOTHING ENTRY_POINTER
 #define ENTRY_OUT ENTRY_POINTER
@@ -92,7 +92,8 @@ void call_setup_process(void) {
   /* Where another library provides malloc, an entry point that only libc has belongs to another heap: its objects must
      not meet that library's free. libc's reallocarray is the exception: it calls the process's realloc. */
   void *libc = object_of((void *)getpid);
-  if (libc != object_of((void *)allocator.malloc)) {
+  bool of_libc = libc == object_of((void *)allocator.malloc);
+  if (!of_libc) {
 #define ENTRY_POINTER(ident, symbol, types, arguments, plainer)                                                        \
   if (CALL_##ident != CALL_##plainer && CALL_##ident != CALL_reallocarray &&                                           \
       object_of((void *)allocator.ident) == libc)                                                                      \
@@ -109,6 +110,7 @@ void call_setup_process(void) {
   if (!allocator.malloc_usable_size)
     allocator.malloc_usable_size = no_usable_size;
   make_plans();
+  return of_libc;
 }
 
 int call_setup_null(void) {

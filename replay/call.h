@@ -55,8 +55,8 @@ struct allocator {
 extern struct allocator allocator;
 extern struct call_plan call_plans[256]; /* by call byte */
 
-/* Fills in both from the process's own malloc. */
-void call_setup_process(void);
+/* Fills in both from the process's own malloc. Returns whether that is the C library's. */
+bool call_setup_process(void);
 
 /* Fills in both with the null allocator: addresses from a bump of reserved memory that is never touched, frees that do
    nothing. Returns 0, or -1 with errno set: no address space. */

@@ -109,7 +109,9 @@ static void set_up(void) {
     engine_fail(NULL, "no memory for %u threads: %s", engine.map.header.threads, strerror(errno));
   if (memory_setup(engine.result, setup->pass == PASS_MEMORY) != 0)
     engine_fail(NULL, "/proc/self/status: %s", strerror(errno));
-  if (setup->null_allocator ? call_setup_null() != 0 : (call_setup_process(), false))
+  if (!setup->null_allocator)
+    engine.result->malloc_is_of_libc = call_setup_process();
+  else if (call_setup_null() != 0)
     engine_fail(NULL, "no address space for the null allocator: %s", strerror(errno));
 }
 

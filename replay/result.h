@@ -73,6 +73,7 @@ struct replay_result {
   _Atomic uint32_t died_thread;                   /* thread that was hit by a fatal signal, plus 1 */
   struct trace_error error;
 
+  bool malloc_is_of_libc;             /* no preloaded library defines it */
   uint64_t preloads_missing;          /* bit i: entry i of LD_PRELOAD was not loaded */
   uint64_t linker_first, linker_last; /* addresses of the dynamic linker's code */
   uint64_t file_first, file_last;     /* where the workload is mapped: madvise there is the engine's */

@@ -167,7 +167,7 @@ static int supervise(struct run *run, const struct run_request *request, pid_t c
   return status;
 }
 
-/* The allocators that the linker could not load; it has said why on stderr. */
+/* Refuses allocators that the linker could not load (it has said why on stderr), and what is no allocator. */
 static int check_preloads(const struct run *run, const struct run_request *request, struct trace_error *error) {
   const char *before = getenv("LD_PRELOAD");
   unsigned index = 0;
@@ -179,6 +179,9 @@ static int check_preloads(const struct run *run, const struct run_request *reque
     if (run->result->preloads_missing & (uint64_t)1 << index)
       return trace_error_set(error, *preload, "the dynamic linker can't load it");
   }
+  /* Else the C library would be measured under another name. */
+  if (request->preloads && *request->preloads && !request->null_allocator && run->result->malloc_is_of_libc)
+    return trace_error_set(error, *request->preloads, "defines no malloc");
   return 0;
 }
 

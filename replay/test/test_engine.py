@@ -123,6 +123,15 @@ def test_crash_of_the_allocator_is_reported_with_its_op(single):
     assert int(earlier.split(" at op ")[1].split()[0]) < int(error.split(" at op ")[1].split()[0])
 
 
+@pytest.mark.parametrize("which", PASSES)
+def test_library_without_malloc_is_refused(single, tmp_path, which):
+    """Else the C library would be measured under its name."""
+    library = tmp_path / "none.so"
+    subprocess.run(["gcc", "-shared", "-x", "c", "/dev/null", "-o", library], check=True)
+    path, _ = single
+    assert one_error(engine("--pass", which, "--preload", library, path)).endswith(f"{library}: defines no malloc")
+
+
 def test_planted_cycles_are_measured(single):
     path, _ = single
     planted = 4000
