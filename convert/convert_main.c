@@ -65,6 +65,23 @@ static void remove_when_interrupted(const char *path) {
     strcpy(interrupted_path, path);
 }
 
+static int begin_output(struct output_file *file, const char *path, struct trace_error *error) {
+  if (output_file_begin(file, path, error) != 0)
+    return -1;
+  remove_when_interrupted(file->direct ? NULL : file->temporary);
+  return 0;
+}
+
+/* Puts the file in its place if result is 0, else removes it. Returns 0, or -1 with error. */
+static int end_output(struct output_file *file, int result, struct trace_error *error) {
+  if (result == 0)
+    result = output_file_commit(file, error);
+  else
+    output_file_abort(file);
+  remove_when_interrupted(NULL);
+  return result;
+}
+
 static int usage_error(const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
@@ -175,18 +192,12 @@ static int compile_to(struct trace_reader *reader, const char *out, const struct
                       struct witness *witness, struct trace_error *error) {
   struct output_file file;
   struct progress progress;
-  if (output_file_begin(&file, out, error) != 0)
+  if (begin_output(&file, out, error) != 0)
     return -1;
-  remove_when_interrupted(file.direct ? NULL : file.temporary);
   struct history_options history = history_options_of(options, &progress, "compile", reader);
   int result = compile_trace(reader, file.temporary, &history, witness, error);
   progress_end(&progress);
-  if (result == 0)
-    result = output_file_commit(&file, error);
-  else
-    output_file_abort(&file);
-  remove_when_interrupted(NULL);
-  return result;
+  return end_output(&file, result, error);
 }
 
 static int command_compile(const struct options *options) {
@@ -336,34 +347,22 @@ static int dump_to(struct trace_reader *reader, int dump_format, const char *out
   if (strcmp(out, "-") == 0)
     return dump_trace(reader, (enum dump_format)dump_format, MERGE_ALL_THREADS, stdout, "standard output", error);
   struct output_file file;
-  if (output_file_begin(&file, out, error) != 0)
+  if (begin_output(&file, out, error) != 0)
     return -1;
-  remove_when_interrupted(file.direct ? NULL : file.temporary);
   FILE *stream = fopen(file.temporary, "we");
   int result = stream ? dump_trace(reader, (enum dump_format)dump_format, MERGE_ALL_THREADS, stream, out, error)
                       : trace_error_errno(error, out, "can't create");
   if (stream && fclose(stream) != 0)
     result = trace_error_errno(error, out, "can't write");
-  if (result == 0)
-    result = output_file_commit(&file, error);
-  else
-    output_file_abort(&file);
-  remove_when_interrupted(NULL);
-  return result;
+  return end_output(&file, result, error);
 }
 
 static int import_to(const struct format *from, const char *in, const char *out, struct trace_error *error) {
   struct output_file file;
-  if (output_file_begin(&file, out, error) != 0)
+  if (begin_output(&file, out, error) != 0)
     return -1;
-  remove_when_interrupted(file.direct ? NULL : file.temporary);
   int result = from->import(in, file.temporary, error);
-  if (result == 0)
-    result = output_file_commit(&file, error);
-  else
-    output_file_abort(&file);
-  remove_when_interrupted(NULL);
-  return result;
+  return end_output(&file, result, error);
 }
 
 static int convert_trace(const struct format *from, const struct format *to, const struct options *options) {

@@ -217,14 +217,20 @@ static int open_workload(struct run_request *request, struct trace_error *error)
   return status;
 }
 
-static int measure_baseline(const struct run_request *request, struct baseline *baseline, struct trace_error *error) {
+/* The same request, quiet and on the engine's own allocator. */
+static struct run_request without_allocator(const struct run_request *request) {
   struct run_request only = *request;
-  only.pass = PASS_MEMORY;
-  only.baseline_only = true;
-  only.null_allocator = false;
   only.preloads = NULL;
   only.settings = NULL;
   only.progress_fd = -1;
+  return only;
+}
+
+static int measure_baseline(const struct run_request *request, struct baseline *baseline, struct trace_error *error) {
+  struct run_request only = without_allocator(request);
+  only.pass = PASS_MEMORY;
+  only.baseline_only = true;
+  only.null_allocator = false;
   struct run run;
   int status = run_engine(&run, &only, error);
   if (status == 0)
@@ -237,14 +243,11 @@ static int measure_baseline(const struct run_request *request, struct baseline *
    recorded order has no prefix to stop at, and its waits are left out anyway: the window stands in. Returns 0, or -1
    with error. */
 static int measure_engine(const struct run_request *request, double *cycles_per_op, struct trace_error *error) {
-  struct run_request only = *request;
+  struct run_request only = without_allocator(request);
   only.pass = PASS_BARE;
   only.order = request->order == ORDER_RECORDED ? ORDER_WINDOW : request->order;
   only.null_allocator = true;
   only.op_limit = CALIBRATED_OPS;
-  only.preloads = NULL;
-  only.settings = NULL;
-  only.progress_fd = -1;
   struct run run;
   int status = run_engine(&run, &only, error);
   if (status == 0)
