@@ -252,7 +252,10 @@ def _measured(file: Results) -> list[tuple[str, str]]:
     """Machine, settings, the engine's own cost: everything that says how far to trust a figure."""
     machine = file.data.get("machine") or {}
     rows = [(f"machine: {name.replace('_', ' ')}", _plain(value)) for name, value in machine.items()]
-    rows += [(f"setting: {name.replace('_', ' ')}", _plain(value)) for name, value in _items(file.data.get("settings"))]
+    rows += [
+        (f"setting: {name.replace('_', ' ')}", str(value) if name == "seed" else _plain(value))
+        for name, value in _items(file.data.get("settings"))
+    ]
     cost = engine_cost(file)
     if cost is not None:
         rows.append(
@@ -316,7 +319,7 @@ def _plain(value: object) -> str:
         return {True: "yes", False: "no", None: "not known"}[value]
     if isinstance(value, float):
         return f"{value:,.2f}".rstrip("0").rstrip(".")
-    return f"{value:,}" if isinstance(value, int) and value >= 10_000_000 else str(value)
+    return f"{value:,}" if isinstance(value, int) and value >= 10_000 else str(value)
 
 
 def _grouped(value: object) -> str | None:

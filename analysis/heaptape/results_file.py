@@ -147,7 +147,8 @@ def figures(files: Iterable[Results]) -> pd.DataFrame:
 def call_details(files: Iterable[Results]) -> pd.DataFrame:
     """Latency per call type: columns workload, allocator, call, count, mean, p50, p99, p999, max (cycles).
 
-    Medians over the repetitions, except max: the largest seen. NaN where a run lacks the key.
+    Medians over the repetitions, except max: the largest seen. NaN where a run lacks the key, or has too few calls
+    for a percentile to be more than the maximum: below 100 for p99, 1,000 for p999.
     """
     rows = []
     names: dict[tuple, str] = {}
@@ -161,6 +162,8 @@ def call_details(files: Iterable[Results]) -> pd.DataFrame:
     frame = pd.DataFrame(rows, columns=["workload", "allocator", "call", *keys])
     how = dict.fromkeys(keys, "median") | {"max": "max"}
     frame = frame.astype(dict.fromkeys(keys, float))
+    for key, fewest in (("p99", 100), ("p999", 1000)):
+        frame.loc[frame["count"] < fewest, key] = math.nan
     return frame.groupby(["workload", "allocator", "call"], sort=False).agg(how).reset_index()
 
 

@@ -115,6 +115,13 @@ def test_variants_are_columns_of_their_own():
     assert compare.allocator_order([file]) == ["a", "a:v"]
 
 
+@pytest.mark.parametrize(("count", "missing"), [(99, ["p99", "p999"]), (999, ["p999"]), (1000, [])])
+def test_percentiles_of_few_calls_are_missing(count, missing):
+    detail = {"count": count, "mean": 5.0, "p50": 4, "p99": 9, "p999": 20, "max": 30}
+    row = call_details([file_of({"allocator": "a", "calls": {"malloc": detail}})]).iloc[0]
+    assert [key for key in ("p50", "p99", "p999", "max") if math.isnan(row[key])] == missing
+
+
 def test_call_details_are_medians_and_the_largest():
     runs = [run("a", i, calls={"malloc": {"count": 1, "p50": p, "max": p}}) for i, p in enumerate((1.0, 5.0, 90.0))]
     row = call_details([file_of(*runs)]).iloc[0]
