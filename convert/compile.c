@@ -133,6 +133,13 @@ static void compile_thread_end(void *context, uint32_t thread) {
     workload_end_thread(compiler->writer, compiler->threads[thread].number);
 }
 
+static void compile_touched_at_end(void *context, uint32_t slot, uint32_t os_pages) {
+  struct compiler *compiler = context;
+  struct touched_word word;
+  if (touched_words_take(&compiler->touched, slot, &word))
+    workload_patch_touched(compiler->writer, word.thread, word.offset, (uint64_t)os_pages + 1);
+}
+
 static int compile_history(struct compiler *compiler, struct trace_reader *reader,
                            const struct history_options *options, struct witness *witness, struct trace_error *error) {
   uint32_t threads = trace_reader_summary(reader)->threads;
@@ -144,7 +151,7 @@ static int compile_history(struct compiler *compiler, struct trace_reader *reade
     return trace_error_set(error, compiler->path, "out of memory");
   for (uint32_t i = 0; i < threads; i++)
     compiler->threads[i].number = THREAD_NONE;
-  struct history_consumer consumer = {compiler, compile_op, compile_thread_end};
+  struct history_consumer consumer = {compiler, compile_op, compile_thread_end, compile_touched_at_end};
   return history_run(reader, options, &consumer, witness, error);
 }
 

@@ -353,6 +353,14 @@ static int history_init(struct history *history, const struct trace_info *info) 
   return merge_open(&history->merge, history->reader, MERGE_ALL_THREADS, &history->lookups, history->error);
 }
 
+static int touched_at_end(void *context, uint64_t address, uint32_t os_pages) {
+  struct history *history = context;
+  const struct address_entry *entry = address ? address_map_find(&history->map, address) : NULL;
+  if (entry && entry->address)
+    history->consumer->touched_at_end(history->consumer->context, entry->slot, os_pages);
+  return 0;
+}
+
 int history_run(struct trace_reader *reader, const struct history_options *options,
                 const struct history_consumer *consumer, struct witness *witness, struct trace_error *error) {
   const struct trace_summary *summary = trace_reader_summary(reader);
@@ -369,6 +377,8 @@ int history_run(struct trace_reader *reader, const struct history_options *optio
   int result = history_init(&history, &info);
   if (result == 0)
     result = run(&history);
+  if (result == 0 && consumer && consumer->touched_at_end)
+    result = trace_reader_touched(reader, touched_at_end, &history, error);
   witness->live_at_end = history.state.live_objects;
   witness->live_bytes_at_end = history.state.live_bytes;
   history_free(&history);

@@ -72,6 +72,8 @@ struct history_consumer {
   /* Returns 0, or -1 to stop (it fills in the error itself). */
   int (*op)(void *context, const struct history_op *op, const struct history_state *before, struct slots *slots);
   void (*thread_end)(void *context, uint32_t thread);
+  /* After the last op: the object that lives in the slot had so many OS pages resident when the process ended. */
+  void (*touched_at_end)(void *context, uint32_t slot, uint32_t os_pages);
 };
 
 struct history_options {

@@ -20,7 +20,14 @@ enum {
   TRACE_WINDOW_LOG_MAX = 23,
 };
 
-enum block_type { BLOCK_INFO = 1, BLOCK_EVENTS = 2, BLOCK_SAMPLES = 3, BLOCK_GAP = 4, BLOCK_FOOTER = 15 };
+enum block_type {
+  BLOCK_INFO = 1,
+  BLOCK_EVENTS = 2,
+  BLOCK_SAMPLES = 3,
+  BLOCK_GAP = 4,
+  BLOCK_TOUCHED = 5,
+  BLOCK_FOOTER = 15
+};
 enum { BLOCK_CRITICAL = 1, COLUMN_CRITICAL = 1, ENCODING_ZSTD = 1 };
 
 enum event_column {

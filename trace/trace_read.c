@@ -32,6 +32,7 @@ struct trace_reader {
   char *info_json, *footer_json;
   struct buffer places;  /* struct block_place: EVENTS and GAP, sorted by thread, then place in the file */
   struct buffer samples; /* struct block_place of SAMPLES blocks, in file order */
+  struct buffer touched; /* likewise, TOUCHED */
   uint64_t footer_offset;
 };
 
@@ -130,6 +131,9 @@ static int take_block(struct trace_reader *reader, uint64_t offset, const struct
   case BLOCK_SAMPLES:
     buffer_append(&reader->samples, &place, sizeof place);
     break;
+  case BLOCK_TOUCHED:
+    buffer_append(&reader->touched, &place, sizeof place);
+    break;
   case BLOCK_FOOTER:
     return take_footer(reader, offset, block, error);
   default:
@@ -137,7 +141,9 @@ static int take_block(struct trace_reader *reader, uint64_t offset, const struct
       return trace_error_at(error, reader->path, offset, "block type %d must be understood and is not known",
                             header->type);
   }
-  return reader->places.failed || reader->samples.failed ? trace_error_set(error, reader->path, "out of memory") : 0;
+  return reader->places.failed || reader->samples.failed || reader->touched.failed
+             ? trace_error_set(error, reader->path, "out of memory")
+             : 0;
 }
 
 static int compare_places(const void *left, const void *right) {
@@ -292,6 +298,7 @@ void trace_reader_close(struct trace_reader *reader) {
     close(reader->source.fd);
   buffer_free(&reader->places);
   buffer_free(&reader->samples);
+  buffer_free(&reader->touched);
   free(reader->info_json);
   free(reader->footer_json);
   free(reader->path);
@@ -474,6 +481,41 @@ int trace_reader_samples(struct trace_reader *reader, int (*visit)(void *context
   int result = 0;
   for (size_t i = 0; i < place_count(&reader->samples) && result == 0; i++)
     result = visit_samples(reader, place_at(&reader->samples, i), &stored, &raw, visit, context, error);
+  buffer_free(&stored);
+  buffer_free(&raw);
+  return result;
+}
+
+static int visit_touched(const struct trace_reader *reader, const struct block_place *place, struct buffer *stored,
+                         struct buffer *raw, int (*visit)(void *, uint64_t, uint32_t), void *context,
+                         struct trace_error *error) {
+  struct block block;
+  struct byte_span spans[3];
+  uint64_t address = 0, difference, os_pages;
+  if (block_read_head(&reader->source, place->offset, &block, error) != 1)
+    return trace_error_at(error, reader->path, place->offset, "file shrank while it was read");
+  if (block_read_columns(&reader->source, place->offset, &block, 3, spans, stored, raw, error) != 0)
+    return -1;
+  for (uint32_t row = 0; row < place->rows; row++) {
+    if (!leb_get(&spans[1].at, spans[1].end, &difference) || !leb_get(&spans[2].at, spans[2].end, &os_pages) ||
+        os_pages >= UINT32_MAX)
+      return trace_error_at(error, reader->path, place->offset, "a TOUCHED column is too short or has a bad number");
+    address += (uint64_t)unzigzag(difference);
+    int stop = visit(context, address, (uint32_t)os_pages);
+    if (stop)
+      return stop;
+  }
+  if (spans[1].at != spans[1].end || spans[2].at != spans[2].end)
+    return trace_error_at(error, reader->path, place->offset, "a TOUCHED column is too long");
+  return 0;
+}
+
+int trace_reader_touched(struct trace_reader *reader, int (*visit)(void *context, uint64_t address, uint32_t os_pages),
+                         void *context, struct trace_error *error) {
+  struct buffer stored = {0}, raw = {0};
+  int result = 0;
+  for (size_t i = 0; i < place_count(&reader->touched) && result == 0; i++)
+    result = visit_touched(reader, place_at(&reader->touched, i), &stored, &raw, visit, context, error);
   buffer_free(&stored);
   buffer_free(&raw);
   return result;

@@ -46,6 +46,9 @@ struct trace_writer {
   struct buffer compressed, index;
   struct trace_sample samples[SAMPLES_PER_BLOCK];
   uint32_t sample_count;
+  struct buffer touched[2]; /* columns of the TOUCHED block to come */
+  uint32_t touched_count;
+  uint64_t touched_address;
   struct trace_totals totals;
 };
 
@@ -157,6 +160,8 @@ static void writer_free(struct trace_writer *writer) {
   ZSTD_freeCCtx(writer->zstd);
   buffer_free(&writer->compressed);
   buffer_free(&writer->index);
+  buffer_free(&writer->touched[0]);
+  buffer_free(&writer->touched[1]);
   free(writer->path);
   free(writer);
 }
@@ -356,6 +361,30 @@ int trace_writer_sample(struct trace_writer *writer, const struct trace_sample *
   return writer->sample_count == SAMPLES_PER_BLOCK ? flush_samples(writer) : 0;
 }
 
+static int flush_touched(struct trace_writer *writer) {
+  if (writer->touched_count == 0)
+    return 0;
+  struct column columns[2];
+  for (uint8_t i = 0; i < 2; i++) {
+    if (writer->touched[i].failed)
+      return writer_fail(writer, ENOMEM);
+    columns[i] = column_of(i + 1, writer->touched[i].bytes, writer->touched[i].used);
+    columns[i].entry.flags = 0;
+    writer->touched[i].used = 0;
+  }
+  struct block_header header = {.type = BLOCK_TOUCHED, .rows = writer->touched_count};
+  writer->touched_count = 0;
+  writer->touched_address = 0;
+  return write_block(writer, &header, columns, 2);
+}
+
+int trace_writer_touched(struct trace_writer *writer, uint64_t address, uint32_t os_pages) {
+  buffer_append_leb(&writer->touched[0], zigzag((int64_t)(address - writer->touched_address)));
+  buffer_append_leb(&writer->touched[1], os_pages);
+  writer->touched_address = address;
+  return ++writer->touched_count == TRACE_MAX_ROWS ? flush_touched(writer) : 0;
+}
+
 struct trace_totals *trace_writer_totals(struct trace_writer *writer) {
   return &writer->totals;
 }
@@ -399,6 +428,7 @@ int trace_writer_close(struct trace_writer *writer, const char *end, double cloc
   for (uint32_t thread = 0; thread < writer->thread_count; thread++)
     flush_thread(writer, thread);
   flush_samples(writer);
+  flush_touched(writer);
   if (!writer->saved_errno)
     write_footer(writer, end, clock_hz);
   if (close(writer->fd) != 0)

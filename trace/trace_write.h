@@ -57,6 +57,9 @@ int trace_writer_gap(struct trace_writer *writer, uint32_t thread, uint64_t drop
 /* Adds a sample; they are gathered into SAMPLES blocks of up to 4,096. */
 int trace_writer_sample(struct trace_writer *writer, const struct trace_sample *sample);
 
+/* Notes that the object at address was alive at the end, with so many of its OS pages resident. */
+int trace_writer_touched(struct trace_writer *writer, uint64_t address, uint32_t os_pages);
+
 /* What has been taken so far. in_flight and nested are the caller's to fill in before closing. */
 struct trace_totals *trace_writer_totals(struct trace_writer *writer);
 

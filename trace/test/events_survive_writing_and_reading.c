@@ -1,5 +1,5 @@
-/* Whatever events are written, the same ones are read, with inherited stamps filled in: random events of random
-   threads, in blocks of random length, aligned and not. */
+/* Whatever events are written, the same ones are read, with inherited stamps filled in, and what was touched at the
+   end: random events of random threads, in blocks of random length, aligned and not. */
 #include "trace/test/generate.h"
 #include "trace/trace_read.h"
 
@@ -20,6 +20,14 @@ static void fill_stamps(struct trace_event *events, int count) {
       stamp = events[i].acquire_stamp;
     events[i].acquire_stamp = stamp;
   }
+}
+
+static int compare_touched(void *context, uint64_t address, uint32_t os_pages) {
+  uint32_t *row = context;
+  CHECK(address == 0x7000ull * (7 - *row) && os_pages == 1000 * *row, "TOUCHED row %u: %lx %u", *row, address,
+        os_pages);
+  ++*row;
+  return 0;
 }
 
 static void round_trip(const char *path, uint64_t seed) {
@@ -45,6 +53,8 @@ static void round_trip(const char *path, uint64_t seed) {
     fill_stamps(written[thread], counts[thread]);
     total += counts[thread];
   }
+  for (uint32_t row = 0; row < 5; row++)
+    CHECK(trace_writer_touched(writer, 0x7000ull * (7 - row), 1000 * row) == 0, "touched");
   CHECK(trace_writer_close(writer, "exit", 0, &error) == 0, "%s", error.text);
 
   struct trace_reader *reader;
@@ -65,6 +75,9 @@ static void round_trip(const char *path, uint64_t seed) {
     CHECK(trace_cursor_next(cursor, &event) == 0, "more events than written: %s", error.text);
     trace_cursor_close(cursor);
   }
+  uint32_t rows = 0;
+  CHECK(trace_reader_touched(reader, compare_touched, &rows, &error) == 0 && rows == 5, "%u rows: %s", rows,
+        error.text);
   trace_reader_close(reader);
 }
 
