@@ -27,3 +27,4 @@ $(OUT)/pic/capture/test/bump.o: HT_CFLAGS += -fno-builtin
 $(HT_BUMP): $(call c_pic_objects,capture/test/bump.c)
 	@mkdir -p $(@D)
 	$(CC) $(HT_CFLAGS) -shared -o $@ $^
+$(eval $(call c_bench,capture/bench/large_release_cost.c,,))

@@ -1,0 +1,53 @@
+"""Touch truth brings a replay on the recording's own allocator to the recorded peak. pytest -rP prints the figures."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.support import CONVERT, OUT, RECORD, info, run
+
+REPLAY = OUT / "libexec" / "heaptape-replay"
+SQL = (
+    "pragma cache_size=-200000; create table t(a, b);"
+    " with recursive n(i) as (select 1 union all select i + 1 from n where i < 600000)"
+    " insert into t select i, 'x' || i from n; create index q on t(b);"
+    " select count(*), sum(length(b)) from t where b like '%7%';"
+    " select hex(zeroblob(3000000)) like 'x'; select group_concat(b) like 'z' from t;"
+)
+# bytes(n) is calloc: memory that nobody touches, unless it is copied.
+SPARSE = (
+    "import time; a = [bytes(4 << 20) for _ in range(30)]; b = [bytes(8 << 20)[: i << 18] for i in range(30)];"
+    " time.sleep(0.1); del a, b"
+)
+PROGRAMS = {"sqlite3": ("sqlite3", ":memory:", SQL), "python3": ("/usr/bin/python3", "-c", SPARSE)}
+
+
+def replayed_peak_bytes(tape: Path) -> int:
+    """Peak RssAnon of a replay on glibc, the engine's own taken off."""
+    work = tape.with_suffix(".work")
+    assert run(CONVERT, "compile", tape, "-o", work).status == 0
+    baseline = json.loads(run(REPLAY, "--baseline", work).stdout)["rss_anon_bytes"]
+    options = ("--pass", "memory", "--order", "recorded", "--touch", "recorded", "--baseline-rss-anon-bytes")
+    result = run(REPLAY, *options, str(baseline), work)
+    assert result.status == 0, result.stderr
+    return int(json.loads(result.stdout)["rss_anon_peak_bytes"])
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_replay_reaches_the_recorded_peak(tmp_path: Path, name: str) -> None:
+    """Within 15 % and 6 MiB of the program's own data, which no replay has; without touch truth it stays far below."""
+    command = PROGRAMS[name]
+    if not shutil.which(command[0]):
+        pytest.skip(f"{command[0]} is not installed")
+    peaks = {}
+    for least in ("0", "65536"):
+        tape = tmp_path / f"{least}.tape"
+        result = run(RECORD, "-o", tape, "--touch-min", least, "--", *command)
+        assert result.status == 0, result.stderr
+        peaks[least] = replayed_peak_bytes(tape), info(tape)["recorded"]["rss_anon_peak_bytes"]
+    (blind, _), (seeing, host) = peaks["0"], peaks["65536"]
+    print(f"{name}: host {host / 2**20:.1f}, without {blind / 2**20:.1f}, with {seeing / 2**20:.1f} MiB")
+    assert abs(seeing - host) < 0.15 * host + (6 << 20)
+    assert blind < 0.7 * host
