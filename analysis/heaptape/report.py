@@ -187,6 +187,8 @@ def _maps(file: Results, order: list[str]) -> list[Picture]:
     height = max((f.height_bytes for f in folded.values()), default=0)
     pictures = []
     for label, map_ in folded.items():
+        if map_.fullness.size == 0:  # nothing was ever live: an empty picture says less than none
+            continue
 
         def draw(axes: object, map_: Folded = map_) -> None:
             plots.memory_map(axes[0, 0], map_, height)

@@ -28,7 +28,8 @@ FILE_WIDTH = 110
 ENDLESS = 10_000  # percent: an interval that ends beyond says nothing
 LEGEND = (
     "± is half of a 95 % interval over the repetitions, (a–b) its ends where it is wide; ~ before a figure: the "
-    "repetitions don't support a difference from the baseline; ? after it: one repetition, so no telling; – missing."
+    "repetitions don't support a difference from the baseline; ? after it: one repetition, so no telling; – missing, "
+    "or a repetition measured no more than reading the counter costs."
 )
 
 

@@ -212,6 +212,15 @@ def test_an_allocator_that_dies_is_reported_and_the_rest_goes_on(heaptape, small
     )
 
 
+def test_recording_without_calls_can_be_replayed_and_reported(heaptape, tmp_path):
+    text, results = tmp_path / "empty.txt", tmp_path / "empty.json"
+    text.write_text("# heaptape-text 1 clock=nanoseconds\n0 0 free(NULL)\n")
+    done = heaptape("replay", text, "-a", "glibc", "-n", "1", "-o", results)
+    assert (done.returncode, done.stderr) == (0, "")
+    done = heaptape("report", results, "-o", tmp_path / "empty.html")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_compare_json_is_json_and_csv_has_its_rows(heaptape, small_results):
     rows = json.loads(heaptape("compare", small_results, "--format", "json").stdout)["rows"]
     lines = heaptape("compare", small_results, "--format", "csv").stdout.splitlines()
