@@ -167,6 +167,11 @@ static void take_record(struct host *host, struct host_tape *tape, uint64_t head
     tape->touched_address = head >> 8;
     tape->touched_os_pages = word < UINT32_MAX ? (uint32_t)word : UINT32_MAX - 1;
     break;
+  case RECORD_ALIVE:
+    if (host->writer &&
+        trace_writer_touched(host->writer, head >> 8, word < UINT32_MAX ? (uint32_t)word : UINT32_MAX - 1))
+      give_up(host, "cannot be written");
+    break;
   case RECORD_THREAD:
     thread_ends(host, tape);
     break;

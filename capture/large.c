@@ -50,6 +50,20 @@ uint64_t large_take(const void *object) {
   return 0;
 }
 
+void large_visit(void (*visit)(const void *object, uint64_t bytes)) {
+  for (uint32_t set = 0; set < LARGE_SETS; set++) {
+    if (atomic_load(&order.tables->large_use[set]) == 0)
+      continue;
+    for (int way = 0; way < LARGE_WAYS; way++) {
+      const struct large_entry *entry = &order.tables->large[set][way];
+      uintptr_t address = atomic_load(&entry->address);
+      uint64_t bytes = atomic_load(&entry->bytes);
+      if (address && bytes)
+        visit((const void *)address, bytes);
+    }
+  }
+}
+
 struct look {
   uint64_t resident; /* OS pages */
   bool first, last;  /* is that OS page? */

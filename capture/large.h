@@ -31,6 +31,9 @@ void large_put(const void *object, uint64_t bytes);
 /* object is about to be released: takes it out and returns its bytes, 0 if it is not known. */
 uint64_t large_take(const void *object);
 
+/* Calls visit for each object in the table. Others may come and go meanwhile. */
+void large_visit(void (*visit)(const void *object, uint64_t bytes));
+
 /* OS pages of the object that are resident; bytes > 0. LARGE_UNKNOWN where the kernel does not say, or
    the process may be killed for asking.
    quick: a large block is sampled, so that a program that resizes one in small steps pays little for each.

@@ -24,6 +24,7 @@ enum record_op {
   RECORD_THREAD = 62 | 0x80,  /* the slot has a new owner; the old one is dead */
   RECORD_DROPPED = 63 | 0x80, /* word 1: that many events of this thread are missing here */
   RECORD_TOUCHED = 62 | 0xc0, /* the next event or BEGIN releases address, of which word 1 OS pages are resident */
+  RECORD_ALIVE = 63 | 0xc0,   /* address is a large object that is alive at the end; word 1 OS pages are resident */
 };
 
 /* A slot is 256 KiB. Host CPU per event, lower quartile and median of 31 alternating pairs on a machine with other
