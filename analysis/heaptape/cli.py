@@ -23,17 +23,20 @@ PROGRAMS: dict[str, tuple[str, list[str], str, str]] = {
         [],
         "run a program and record its malloc calls",
         """usage: heaptape record [-o F.tape] [--on-full wait|drop] [--no-follow] [--describe] [--preload LIB]
-                       [--stamp tags|every] [--] CMD [ARGUMENT...]
+                       [--stamp tags|every] [--clock auto|counter] [--touch-min BYTES] [--] CMD [ARGUMENT...]
 
 Runs CMD with its malloc calls recorded, and exits with CMD's status. Each process that CMD starts gets a trace of its
 own (NAME.PID.tape).
 
-  -o F.tape            where the trace goes (default: heaptape.PROGRAM.PID.tape)
+  -o F.tape            where the trace goes (default: PROGRAM.PID.tape)
   --on-full wait|drop  when the collector can't keep up: let the program wait (default), or drop events and count them
   --no-follow          record this process only, not its children
   --describe           store arguments and host name in the trace (never done without this)
   --preload LIB        record the program on another allocator
   --stamp tags|every   how events of different threads are ordered (default tags; every: a time stamp per event)
+  --clock auto|counter stamps from the cycle counter where it can be trusted (auto), or from a shared counter
+  --touch-min BYTES    blocks of this size or more are asked how many of their OS pages the program touched (default
+                       65536; 0: none)
 """,
     ),
     "info": (
