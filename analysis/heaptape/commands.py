@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def replay(arguments: argparse.Namespace, home: Home) -> int:
     """Replays into all allocators, writes R.json, prints the comparison. 1 if a run failed."""
     from heaptape import registry, replay
-    from heaptape.progress import ReplayProgress
+    from heaptape.progress import WorkProgress
 
     settings = _replay_settings(arguments)
     choices = registry.choose_all(arguments.allocator or [], registry.load(home))
@@ -36,7 +36,7 @@ def replay(arguments: argparse.Namespace, home: Home) -> int:
         about = replay.describe_workload(workload, name)
         for doubt in replay.doubts(about):
             print(f"heaptape: {arguments.input}: {doubt}", file=sys.stderr)
-        with ReplayProgress() as progress:
+        with WorkProgress() as progress:
 
             def on_failure(run: replay.Run, error: str) -> None:
                 failures.append(run)
@@ -44,7 +44,7 @@ def replay(arguments: argparse.Namespace, home: Home) -> int:
                     f"heaptape: {run.choice.label}, {run.pass_} pass, repetition {run.repeat + 1}: {error}"
                 )
 
-            data = replay.replay(workload, about, choices, settings, home, progress.update, on_failure)
+            data = replay.replay(workload, about, choices, settings, home, progress.run, on_failure)
     _give_results(output, data, arguments.baseline)
     if failures:
         print(f"heaptape: {len(failures)} of {len(data['runs'])} runs failed", file=sys.stderr)
@@ -74,11 +74,13 @@ def report(arguments: argparse.Namespace, home: Home) -> int:
     """Writes the HTML report."""
     from heaptape import compare as library
     from heaptape import report
+    from heaptape.progress import WorkProgress
 
     check_writable(arguments.output)
     files = _read_all(arguments.results)
     baseline = library.choose_baseline(files, arguments.baseline)
-    page = report.make(files, baseline)
+    with WorkProgress() as progress:
+        page = report.make(files, baseline, progress.update)
     write_text(arguments.output, page)
     if arguments.output != STANDARD_OUTPUT:
         print(f"{arguments.output}: {len(page.encode()) / (1 << 20):.1f} MiB")

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 QUIET_S = 2.0
 
 
-class ReplayProgress:
-    """Shows which run is under way and how long all of them will take; nothing where stderr is no terminal."""
+class WorkProgress:
+    """Shows what is under way and how long all of it will take; nothing where stderr is no terminal."""
 
     def __init__(self) -> None:
         self._begin = time.monotonic()
@@ -29,14 +29,17 @@ class ReplayProgress:
         if self._bar:
             self._bar.stop()
 
-    def update(self, run: "Run | None", share: float) -> None:
+    def run(self, run: "Run | None", share: float) -> None:
         """Callback of replay.replay."""
+        self.update(f"{run.choice.label}, {run.pass_} pass" if run else "done", share)
+
+    def update(self, what: str, share: float) -> None:
+        """`what` is under way, and `share` (0 to 1) of the whole is done."""
         if not self._wanted or time.monotonic() - self._begin < QUIET_S:
             return
         if self._bar is None:
             self._start()
-        named = f"{run.choice.label}, {run.pass_} pass" if run else "done"
-        self._bar.update(self._task, completed=share, description=named)
+        self._bar.update(self._task, completed=share, description=what)
 
     def message(self, line: str) -> None:
         """A line above the bar."""

@@ -71,12 +71,18 @@ class Section:
     raw: str = "{}"
 
 
-def make(files: Sequence[Results], baseline: str) -> str:
-    """The page, as text. Raises HeaptapeError if there are no figures, or a memory map is malformed."""
+def make(
+    files: Sequence[Results], baseline: str, on_progress: Callable[[str, float], None] = lambda name, share: None
+) -> str:
+    """The page, as text. `on_progress(name, share)`: this workload's turn, and the share of all (0 to 1) that is done.
+    Raises HeaptapeError if there are no figures, or a memory map is malformed."""
     if figures(files).empty:
         raise HeaptapeError("the results hold no figures to report")
     with matplotlib.rc_context(STYLE):
-        sections = [_section(file, baseline) for file in files]
+        sections = []
+        for index, file in enumerate(files):
+            on_progress(file.name, index / len(files))
+            sections.append(_section(file, baseline))
     together = comparison(files, baseline) if len(files) > 1 else []
     means = [t for t in together if t.title.endswith(f"% of {baseline}")]
     environment = jinja2.Environment(
