@@ -253,7 +253,8 @@ static bool attach(struct process *process) {
                                    .kind = ATTACH_PROCESS,
                                    .forked = forked,
                                    .pid = process->pid,
-                                   .parent_pid = (int)syscall(SYS_getppid)};
+                                   .parent_pid = (int)syscall(SYS_getppid),
+                                   .operators_missed = real_operators_missed()};
   strncpy(request.allocator, real_allocator_name(), sizeof request.allocator - 1);
   struct attach_reply reply;
   int fds[2];

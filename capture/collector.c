@@ -248,7 +248,11 @@ static char *info_json(const struct collector *collector, const struct attach_re
   json_t *describe =
       collector->settings->describe_json ? json_loads(collector->settings->describe_json, 0, NULL) : NULL;
   uint64_t unix_ns = os_unix_ns();
-  json_t *lacks = request->forked ? json_pack("[s,s]", "start", "usable_size") : json_pack("[s]", "usable_size");
+  json_t *lacks = json_pack("[s]", "usable_size");
+  if (request->forked)
+    json_array_append_new(lacks, json_string("start"));
+  if (request->operators_missed)
+    json_array_append_new(lacks, json_string("operators"));
   json_t *info =
       json_pack("{s:{s:s,s:f,s:I,s:I},s:s,s:s,s:s%,s:i,s:i,s:I,s:s%,s:I,s:s,s:o,s:o*}", "clock", "kind",
                 counter ? "counter" : "tsc", "hz", counter ? 0.0 : cycles_hz(collector), "origin_stamp",
@@ -311,6 +315,10 @@ static struct host *add_host(struct collector *collector, const struct attach_re
       close(pid_fd);
     collector->settings->complain(&error);
     return NULL;
+  }
+  if (request->operators_missed) {
+    trace_error_set(&error, path, "C++ operators new and delete are the allocator's own here and are not recorded");
+    collector->settings->complain(&error);
   }
   watch(collector, pid_fd);
   collector->hosts[collector->host_count++] = host;

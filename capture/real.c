@@ -145,6 +145,7 @@ static struct code {
 } allocators[ALLOCATORS_MAX];
 static int allocator_count;
 static char allocator_name[64] = "unknown";
+static bool operators_missed;
 
 static int find_code(struct dl_phdr_info *info, size_t bytes, void *context) {
   (void)bytes;
@@ -192,6 +193,24 @@ static void note_name(void *function) {
   strncpy(allocator_name, slash ? slash + 1 : info.dli_fname, sizeof allocator_name - 1);
 }
 
+/* Does the main program, the first that is visited, name a C++ library as needed? */
+static int needs_cpp(struct dl_phdr_info *info, size_t bytes, void *context) {
+  (void)bytes;
+  const ElfW(Dyn) *dynamic = NULL;
+  const char *names = NULL;
+  for (int i = 0; i < info->dlpi_phnum; i++)
+    if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
+      dynamic = (const ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+  for (const ElfW(Dyn) *entry = dynamic; entry && entry->d_tag != DT_NULL; entry++)
+    if (entry->d_tag == DT_STRTAB)
+      names = (const char *)entry->d_un.d_ptr;
+  for (const ElfW(Dyn) *entry = dynamic; names && entry && entry->d_tag != DT_NULL; entry++)
+    if (entry->d_tag == DT_NEEDED && (strncmp(names + entry->d_un.d_val, "libstdc++.so", 12) == 0 ||
+                                      strncmp(names + entry->d_un.d_val, "libc++.so", 9) == 0))
+      *(bool *)context = true;
+  return 1;
+}
+
 static void *next(const char *name) {
   return dlsym(RTLD_NEXT, name);
 }
@@ -234,11 +253,17 @@ bool real_resolve(void) {
     note_name(malloc_code);
     note_allocator(malloc_code, libc_base);
   }
+  if (malloc_code && base_of(malloc_code) != libc_base && base_of(next("_Znwm")) == base_of(malloc_code))
+    dl_iterate_phdr(needs_cpp, &operators_missed);
   real = found;
   atomic_store_explicit(&resolved, true, memory_order_release);
   resolving = false;
   errno = error;
   return true;
+}
+
+bool real_operators_missed(void) {
+  return operators_missed;
 }
 
 const char *real_allocator_name(void) {

@@ -24,6 +24,10 @@ bool real_resolve(void);
 /* Base name of the library whose malloc is called; valid after real_resolve. */
 const char *real_allocator_name(void);
 
+/* Has the allocator C++ operators of its own, which never reach malloc, and is the program one that uses them? Valid
+   after real_resolve. */
+bool real_operators_missed(void);
+
 /* Is this code address inside an allocator (not libc, which has much else and never calls its own malloc from within)?
    Tells calls that an allocator makes from those of a signal handler that interrupted it. */
 bool real_is_allocator_code(const void *address);
