@@ -48,6 +48,21 @@ static void complain(const struct trace_error *error) {
   fprintf(stderr, "heaptape-record: %s\n", error->text);
 }
 
+/* The traces written, and the one with most events: what a wrapper that starts a hundred processes leaves is hard to
+   find one's way in. */
+static struct {
+  uint32_t traces;
+  uint64_t events;
+  char path[4096];
+} largest;
+
+static void note_largest(const char *path, uint64_t events) {
+  if (largest.traces++ == 0 || events > largest.events) {
+    largest.events = events;
+    snprintf(largest.path, sizeof largest.path, "%s", path);
+  }
+}
+
 static void report(const char *path, int pid, const struct host_totals *totals, const struct trace_error *error) {
   const struct trace_totals *t = &totals->totals;
   if (error->text[0]) {
@@ -58,6 +73,7 @@ static void report(const char *path, int pid, const struct host_totals *totals, 
   fprintf(stderr, "heaptape: %s: %llu events, %u threads, %llu dropped, %.2f bytes/event, %.2f s\n", path,
           (unsigned long long)t->events, t->threads, (unsigned long long)t->dropped,
           t->events ? (double)t->file_bytes / (double)t->events : 0.0, totals->seconds);
+  note_largest(path, t->events);
   if (totals->broken)
     fprintf(stderr, "heaptape-record: %s: %llu records made no sense: process %d overwrote its rings\n", path,
             (unsigned long long)totals->broken, pid);
@@ -230,24 +246,42 @@ static void set_signals(void) {
   sigaction(SIGCHLD, &action, NULL);
 }
 
+/* All that can be found wrong before anything runs; does not come back then. preload has room for PATH_MAX. */
+static void preflight(struct command *command, char *program, char *library, char *preload) {
+  struct trace_error error = {""};
+  int status = preflight_program(command->arguments[0], program, PATH_MAX, &error);
+  if (status == 0)
+    status = preflight_library(library, PATH_MAX, &error);
+  if (status == 0 && command->preload) {
+    if (!realpath(command->preload, preload))
+      status = -trace_error_errno(&error, command->preload, "no such library");
+    else
+      status = preflight_preloadable(preload, &error);
+    command->preload = preload;
+  }
+  if (status != 0)
+    fail(&error, status);
+}
+
+/* What is said when all is over. exec_error: 0 if the program ran. */
+static void conclude(const struct command *command, int exec_error, const char *output, bool made) {
+  if (exec_error)
+    fprintf(stderr, "heaptape-record: %s: %s\n", command->arguments[0], strerror(exec_error));
+  else if (collector_recorded(serving) == 0)
+    fprintf(stderr, "heaptape-record: %s: nothing was recorded: the program did not load libheaptape.so\n",
+            command->arguments[0]);
+  else if (largest.traces > 1)
+    fprintf(stderr, "heaptape: %u traces; most events are in %s\n", largest.traces, largest.path);
+  if (collector_recorded(serving) == 0 && made)
+    unlink(output);
+}
+
 int main(int argc, char **argv) {
   struct command command = {.settings = {.report = report, .complain = complain}};
   parse(&command, argc, argv);
   struct trace_error error = {""};
-  char program[PATH_MAX], library[PATH_MAX], output[PATH_MAX];
-  int status = preflight_program(command.arguments[0], program, sizeof program, &error);
-  if (status == 0)
-    status = preflight_library(library, sizeof library, &error);
-  char preload[PATH_MAX];
-  if (status == 0 && command.preload) {
-    if (!realpath(command.preload, preload))
-      status = -trace_error_errno(&error, command.preload, "no such library");
-    else
-      status = preflight_preloadable(preload, &error);
-    command.preload = preload;
-  }
-  if (status != 0)
-    fail(&error, status);
+  char program[PATH_MAX], library[PATH_MAX], preload[PATH_MAX], output[PATH_MAX];
+  preflight(&command, program, library, preload);
 
   const char *slash = strrchr(program, '/');
   command.settings.name = slash ? slash + 1 : program;
@@ -282,17 +316,12 @@ int main(int argc, char **argv) {
   close(go[1]);
   int ended = collector_serve(serving);
   int exec_error;
-  bool ran = read(failed[0], &exec_error, sizeof exec_error) != sizeof exec_error;
-  if (!ran)
-    fprintf(stderr, "heaptape-record: %s: %s\n", command.arguments[0], strerror(exec_error));
-  else if (collector_recorded(serving) == 0)
-    fprintf(stderr, "heaptape-record: %s: nothing was recorded: the program did not load libheaptape.so\n",
-            command.arguments[0]);
-  if (collector_recorded(serving) == 0 && made)
-    unlink(output);
+  if (read(failed[0], &exec_error, sizeof exec_error) != sizeof exec_error)
+    exec_error = 0;
+  conclude(&command, exec_error, output, made);
   collector_close(serving);
   free(description);
-  if (!ran)
+  if (exec_error)
     return exec_error == ENOENT ? 127 : 126;
   return WIFSIGNALED(ended) ? 128 + WTERMSIG(ended) : WEXITSTATUS(ended);
 }
