@@ -75,7 +75,7 @@ demo: all ## record redis and sqlite3, replay them under five allocators, write 
 programs: everything $(TESTS) $(TEST_EXTRAS)
 test: setup ## build and run all tests
 	@$(MAKE) --no-print-directory programs
-	HEAPTAPE_OUT=$(abspath $(OUT)) $(VENV)/bin/python -m pytest -q $(PYTEST)
+	HEAPTAPE_OUT=$(abspath $(OUT)) $(VENV)/bin/python -m pytest $(PYTEST)
 
 bench: setup ## measure the targets; prints a table with machine and commit
 	@$(MAKE) --no-print-directory programs $(BENCHES)
