@@ -97,6 +97,11 @@ static void thread_ends(struct host *host, struct host_tape *tape) {
   tape->stamp = tape->param = tape->touched_address = 0;
 }
 
+/* Word 1 of TOUCHED and ALIVE as the trace can hold it: the host may write anything there. */
+static uint32_t os_pages_told(uint64_t word) {
+  return word < UINT32_MAX ? (uint32_t)word : UINT32_MAX - 1;
+}
+
 /* Of the object at address, whose release is the record just read: OS pages plus 1, or 0. The address is compared, as a
    drop may have taken the event to which a TOUCHED record belonged. */
 static uint32_t take_touched(struct host_tape *tape, uint64_t address) {
@@ -165,11 +170,10 @@ static void take_record(struct host *host, struct host_tape *tape, uint64_t head
     break;
   case RECORD_TOUCHED:
     tape->touched_address = head >> 8;
-    tape->touched_os_pages = word < UINT32_MAX ? (uint32_t)word : UINT32_MAX - 1;
+    tape->touched_os_pages = os_pages_told(word);
     break;
   case RECORD_ALIVE:
-    if (host->writer &&
-        trace_writer_touched(host->writer, head >> 8, word < UINT32_MAX ? (uint32_t)word : UINT32_MAX - 1))
+    if (host->writer && trace_writer_touched(host->writer, head >> 8, os_pages_told(word)))
       give_up(host, "cannot be written");
     break;
   case RECORD_THREAD:

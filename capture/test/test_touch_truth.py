@@ -37,7 +37,11 @@ def replayed_peak_bytes(tape: Path) -> int:
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_replay_reaches_the_recorded_peak(tmp_path: Path, name: str) -> None:
-    """Within 15 % and 6 MiB of the program's own data, which no replay has; without touch truth it stays far below."""
+    """At least the sampled RssAnon less 15 % and 6 MiB of the program's own data, which no replay has, and at most the
+    kernel's exact peak of the whole RSS; without touch truth it stays far below.
+
+    The samples are 10 ms apart and miss a short peak on a busy machine, so they bound it from below only.
+    """
     command = PROGRAMS[name]
     if not shutil.which(command[0]):
         pytest.skip(f"{command[0]} is not installed")
@@ -46,8 +50,11 @@ def test_replay_reaches_the_recorded_peak(tmp_path: Path, name: str) -> None:
         tape = tmp_path / f"{least}.tape"
         result = run(RECORD, "-o", tape, "--touch-min", least, "--", *command)
         assert result.status == 0, result.stderr
-        peaks[least] = replayed_peak_bytes(tape), info(tape)["recorded"]["rss_anon_peak_bytes"]
-    (blind, _), (seeing, host) = peaks["0"], peaks["65536"]
-    print(f"{name}: host {host / 2**20:.1f}, without {blind / 2**20:.1f}, with {seeing / 2**20:.1f} MiB")
-    assert abs(seeing - host) < 0.15 * host + (6 << 20)
-    assert blind < 0.7 * host
+        peaks[least] = replayed_peak_bytes(tape), info(tape)["recorded"]
+    (blind, _), (seeing, recorded) = peaks["0"], peaks["65536"]
+    host, whole = recorded["rss_anon_peak_bytes"], recorded["vm_hwm_bytes"]
+    print(
+        f"{name}: host {host / 2**20:.1f} (all its RSS {whole / 2**20:.1f}), without {blind / 2**20:.1f}, with {seeing / 2**20:.1f} MiB"
+    )
+    assert host - 0.15 * host - (6 << 20) < seeing < whole
+    assert blind < 0.7 * seeing
