@@ -21,7 +21,7 @@ SPARSE = (
     "import time; a = [bytes(4 << 20) for _ in range(30)]; b = [bytes(8 << 20)[: i << 18] for i in range(30)];"
     " time.sleep(0.1); del a, b"
 )
-PROGRAMS = {"sqlite3": ("sqlite3", ":memory:", SQL), "python3": ("/usr/bin/python3", "-c", SPARSE)}
+PROGRAMS = {"sqlite3": ("sqlite3", ":memory:", SQL, ".shell sleep 0.3"), "python3": ("/usr/bin/python3", "-c", SPARSE)}
 
 
 def replayed_peak_bytes(tape: Path) -> int:
@@ -40,7 +40,8 @@ def test_replay_reaches_the_recorded_peak(tmp_path: Path, name: str) -> None:
     """At least the sampled RssAnon less 15 % and 6 MiB of the program's own data, which no replay has, and at most the
     kernel's exact peak of the whole RSS; without touch truth it stays far below.
 
-    The samples are 10 ms apart and miss a short peak on a busy machine, so they bound it from below only.
+    The samples are 10 ms apart and miss a short peak on a busy machine, so they bound it from below only; the programs
+    linger after their peak, so that the kernel's figure is read after it.
     """
     command = PROGRAMS[name]
     if not shutil.which(command[0]):
@@ -53,8 +54,7 @@ def test_replay_reaches_the_recorded_peak(tmp_path: Path, name: str) -> None:
         peaks[least] = replayed_peak_bytes(tape), info(tape)["recorded"]
     (blind, _), (seeing, recorded) = peaks["0"], peaks["65536"]
     host, whole = recorded["rss_anon_peak_bytes"], recorded["vm_hwm_bytes"]
-    print(
-        f"{name}: host {host / 2**20:.1f} (all its RSS {whole / 2**20:.1f}), without {blind / 2**20:.1f}, with {seeing / 2**20:.1f} MiB"
-    )
+    mib = [round(peak / 2**20, 1) for peak in (host, whole, blind, seeing)]
+    print("{}: host {} (all its RSS {}), without {}, with {} MiB".format(name, *mib))
     assert host - 0.15 * host - (6 << 20) < seeing < whole
     assert blind < 0.7 * seeing
