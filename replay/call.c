@@ -35,8 +35,16 @@ static void *object_of(void *function) {
   return function && dladdr(function, &about) ? about.dli_fbase : NULL;
 }
 
-static void no_usable_size(void *pointer) {
+static size_t no_usable_size(void *pointer) {
   (void)pointer;
+  return SIZE_MAX;
+}
+
+/* The table's members for calls without an object have no answers. Through void *, as compilers take the cast between
+   functions for a mistake. */
+size_t call_usable_size(void *object) {
+  size_t (*usable_size)(void *) = (size_t(*)(void *))(void *)allocator.malloc_usable_size;
+  return usable_size(object);
 }
 
 static bool entry_present(int id) {
@@ -108,7 +116,7 @@ bool call_setup_process(void) {
       allocator.malloc_usable_size = NULL;
   }
   if (!allocator.malloc_usable_size)
-    allocator.malloc_usable_size = no_usable_size;
+    allocator.malloc_usable_size = (void (*)(void *))(void *)no_usable_size;
   make_plans();
   return of_libc;
 }

@@ -62,6 +62,9 @@ bool call_setup_process(void);
    nothing. Returns 0, or -1 with errno set: no address space. */
 int call_setup_null(void);
 
+/* What malloc_usable_size says of an object; SIZE_MAX where the allocator has no such call. */
+size_t call_usable_size(void *object);
+
 /* Makes the call. Returns the object, NULL if there is none. timed: *cycles is the counter's advance, the cost of
    timing included. */
 static inline __attribute__((always_inline)) void *call_entry(uint8_t entry, const struct op *op, const bool timed,

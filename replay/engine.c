@@ -9,6 +9,7 @@
 #include "replay/order.h"
 #include "replay/preload.h"
 #include "replay/threads.h"
+#include "replay/verify.h"
 #include "trace/os.h"
 
 #include <errno.h>
@@ -31,7 +32,7 @@ static loop_body *stream_loop;
 
 void engine_fail(const uint64_t *word, const char *format, ...) {
   struct replay_result *result = engine.result;
-  char what[256];
+  char what[400];
   va_list arguments;
   va_start(arguments, format);
   vsnprintf(what, sizeof what, format, arguments);
@@ -109,6 +110,8 @@ static void set_up(void) {
     engine_fail(NULL, "no memory for %u threads: %s", engine.map.header.threads, strerror(errno));
   if (memory_setup(engine.result, setup->pass == PASS_MEMORY) != 0)
     engine_fail(NULL, "/proc/self/status: %s", strerror(errno));
+  if (setup->pass == PASS_VERIFY && verify_setup() != 0)
+    engine_fail(NULL, "no memory to verify with: %s", strerror(errno));
   if (!setup->null_allocator)
     engine.result->malloc_is_of_libc = call_setup_process();
   else if (call_setup_null() != 0)
@@ -124,6 +127,9 @@ static void add_worker(const struct worker *worker) {
   result->wait_cycles += worker->wait_cycles;
   result->cpu_ns += worker->cpu_ns;
   result->page_faults -= worker->engine_faults;
+  result->verified_objects += worker->verified_objects;
+  result->verified_bytes += worker->verified_bytes;
+  result->verified_partly += worker->verified_partly;
   for (int id = 0; id < CALL_LIMIT; id++) {
     result->folded[id] += worker->folded[id];
     if (result->setup.pass != PASS_TIME || worker->calls[id].count == 0)
@@ -151,6 +157,8 @@ static void replay(void) {
   result->page_faults = faults_of_process() - faults;
   if (sampling)
     memory_end();
+  if (result->setup.pass == PASS_VERIFY)
+    verify_end();
   memory_read(&result->rss_anon_end_bytes, &result->vm_size_end_bytes);
   threads_visit_workers(add_worker);
 }

@@ -26,6 +26,7 @@ enum { SEEN_ENTRIES = 64 };
 struct worker {
   struct stream stream;
   uint64_t ops, skipped, failed_calls, waits, wait_cycles, wait_cpu_ns, cpu_ns, engine_faults;
+  uint64_t verified_objects, verified_bytes, verified_partly; /* verify.h */
   uint64_t folded[CALL_LIMIT];
   /* What other threads are known to have completed: true for good, so it may be handed on too. */
   struct {

@@ -5,6 +5,7 @@
 #include "replay/order.h"
 #include "replay/threads.h"
 #include "replay/touch.h"
+#include "replay/verify.h"
 
 #include <inttypes.h>
 
@@ -107,6 +108,8 @@ static ALWAYS_INLINE void replay_op(struct replay_thread *self, const uint64_t *
     worker->skipped++;
     if ((plan.traits & (CALL_RELEASES | CALL_ACQUIRES)) == CALL_RELEASES)
       *object = EMPTY;
+  } else if (pass == PASS_VERIFY) {
+    verify_op(self, object, plan, &op);
   } else {
     make_call(worker, object, plan, &op, pass);
   }
@@ -198,12 +201,16 @@ LOOP(memory_window, PASS_MEMORY, ORDER_WINDOW)
 LOOP(bare_recorded, PASS_BARE, ORDER_RECORDED)
 LOOP(bare_causal, PASS_BARE, ORDER_CAUSAL)
 LOOP(bare_window, PASS_BARE, ORDER_WINDOW)
+LOOP(verify_recorded, PASS_VERIFY, ORDER_RECORDED)
+LOOP(verify_causal, PASS_VERIFY, ORDER_CAUSAL)
+LOOP(verify_window, PASS_VERIFY, ORDER_WINDOW)
 
 loop_body *loop_for(enum replay_pass pass, enum replay_order order) {
-  static loop_body *const loops[3][3] = {
+  static loop_body *const loops[4][3] = {
       [PASS_TIME] = {time_recorded, time_causal, time_window},
       [PASS_MEMORY] = {memory_recorded, memory_causal, memory_window},
       [PASS_BARE] = {bare_recorded, bare_causal, bare_window},
+      [PASS_VERIFY] = {verify_recorded, verify_causal, verify_window},
   };
   return loops[pass][order];
 }

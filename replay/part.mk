@@ -1,5 +1,5 @@
 REPLAY_ENGINE_SOURCES := $(addprefix replay/,engine.c loop.c call.c null_allocator.c order.c gate.c threads.c stream.c \
-  memory.c memory_map.c counter.c histogram.c preload.c)
+  memory.c memory_map.c counter.c histogram.c preload.c verify.c claims.c)
 REPLAY_PARENT_SOURCES := $(addprefix replay/,run.c syscalls.c report.c report_map.c replay_main.c)
 REPLAY_TRACE_SOURCES  := $(addprefix trace/,error.c event.c os.c)
 
@@ -13,10 +13,13 @@ $(eval $(call c_test,replay/test/gate_loses_no_wakeup.c,replay/gate.c trace/os.c
 
 # What the tests in Python replay: generated workloads, on an allocator whose costs and faults are known.
 REPLAY_TEST_SOURCES = replay/test/make_workload.c replay/test/generate.c $(WORKLOAD_SOURCES) $(TRACE_SOURCES)
-TEST_EXTRAS += $(OUT)/test-programs/make_workload $(OUT)/test-programs/libplanted.so
+TEST_EXTRAS += $(OUT)/test-programs/make_workload $(OUT)/test-programs/libplanted.so $(OUT)/test-programs/libfaulty.so
 $(OUT)/test-programs/make_workload: $(call c_objects,$(REPLAY_TEST_SOURCES))
 	@mkdir -p $(@D)
 	$(CC) $(HT_CFLAGS) -o $@ $^ $(TRACE_LIBS)
 $(OUT)/test-programs/libplanted.so: $(call c_pic_objects,replay/test/planted_allocator.c)
 	@mkdir -p $(@D)
 	$(CC) $(HT_CFLAGS) -shared -o $@ $^
+$(OUT)/test-programs/libfaulty.so: $(call c_pic_objects,replay/test/faulty_allocator.c)
+	@mkdir -p $(@D)
+	$(CC) $(HT_CFLAGS) -shared -o $@ $^ -lpthread

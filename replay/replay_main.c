@@ -25,7 +25,7 @@ enum {
 enum { DEFAULT_WINDOW = 4096 };
 
 static const char USAGE[] =
-    "usage: heaptape-replay --pass time|memory|bare [--order recorded|causal|window[=N]]\n"
+    "usage: heaptape-replay --pass time|memory|bare|verify [--order recorded|causal|window[=N]]\n"
     "                       [--touch recorded|first|pages|all|none] [--preload LIB]... [--env NAME=VALUE]... [--null]\n"
     "                       [--baseline-rss-anon-bytes N] [--baseline-vm-size-bytes N] [--engine-cycles-per-op X]\n"
     "                       [--progress-fd FD] [-o RUN.json] F.work\n"
@@ -60,7 +60,7 @@ static bool parse_number(const char *text, uint64_t *value) {
 }
 
 static bool parse_pass(const char *text, struct options *options) {
-  for (int pass = PASS_TIME; pass <= PASS_BARE; pass++) {
+  for (int pass = PASS_TIME; pass <= PASS_VERIFY; pass++) {
     if (strcmp(text, pass_name(pass)) == 0) {
       options->request.pass = pass;
       return options->have_pass = true;
@@ -194,6 +194,8 @@ static int parse(int count, char **arguments, struct options *options) {
     return usage_error("--pass is missing", NULL);
   if (options->request.null_allocator && options->preload_count > 0)
     return usage_error("--null and --preload exclude each other", NULL);
+  if (options->request.null_allocator && options->request.pass == PASS_VERIFY)
+    return usage_error("--null has no memory to verify", NULL);
   if (!options->have_order)
     options->request.order = options->request.pass == PASS_MEMORY ? ORDER_RECORDED : ORDER_WINDOW;
   return 0;
@@ -279,7 +281,8 @@ static int make_run(struct options *options, struct trace_error *error) {
       baseline.vm_size_bytes = options->given.vm_size_bytes;
   }
   double engine_cycles = options->engine_cycles_per_op;
-  if (engine_cycles < 0 && request->pass != PASS_MEMORY && measure_engine(request, &engine_cycles, error) != 0)
+  bool timed = request->pass == PASS_TIME || request->pass == PASS_BARE;
+  if (engine_cycles < 0 && timed && measure_engine(request, &engine_cycles, error) != 0)
     return -1;
   struct run run;
   int status = run_engine(&run, request, error);

@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 const char *pass_name(enum replay_pass pass) {
-  static const char *const names[] = {"time", "memory", "bare"};
+  static const char *const names[] = {"time", "memory", "bare", "verify"};
   return names[pass];
 }
 
@@ -176,6 +176,13 @@ json_t *report_run(const struct run *run, const struct run_request *request, con
     break;
   case PASS_MEMORY:
     add_memory(out, run, baseline);
+    break;
+  case PASS_VERIFY:
+    json_object_set_new(out, "verified",
+                        json_pack("{s:o, s:o, s:o, s:o}", "objects", integer(result->verified_objects), "bytes",
+                                  integer(result->verified_bytes), "partly_stamped_objects",
+                                  integer(result->verified_partly), "live_objects_at_end",
+                                  integer(result->verified_at_end)));
     break;
   }
   return out;

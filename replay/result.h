@@ -16,7 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum replay_pass { PASS_TIME, PASS_MEMORY, PASS_BARE };
+enum replay_pass { PASS_TIME, PASS_MEMORY, PASS_BARE, PASS_VERIFY };
 enum replay_order { ORDER_RECORDED, ORDER_CAUSAL, ORDER_WINDOW };
 enum touch_policy { TOUCH_RECORDED, TOUCH_FIRST, TOUCH_PAGES, TOUCH_ALL, TOUCH_NONE };
 
@@ -84,6 +84,7 @@ struct replay_result {
   uint64_t failed_calls;
   uint64_t folded[CALL_LIMIT]; /* calls replayed by a plainer entry point, by the call recorded */
   uint64_t waits, wait_cycles;
+  uint64_t verified_objects, verified_bytes, verified_partly, verified_at_end; /* verify.h; partly: objects */
   uint64_t threads;
   double counter_overhead_cycles;
   uint64_t wall_ns, cpu_ns; /* cpu_ns: of the replaying threads, less what they spent waiting */

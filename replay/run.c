@@ -33,7 +33,7 @@ static int make_result(struct run *run, const struct run_request *request, struc
   struct replay_setup *setup = &run->result->setup;
   setup->pass = request->pass;
   setup->order = request->order;
-  setup->touch = request->null_allocator ? TOUCH_NONE : request->touch;
+  setup->touch = request->null_allocator ? TOUCH_NONE : request->pass == PASS_VERIFY ? TOUCH_ALL : request->touch;
   setup->null_allocator = request->null_allocator;
   setup->baseline_only = request->baseline_only;
   setup->window = request->window;

@@ -1,0 +1,92 @@
+"""The verify pass: an allocator that breaks a promise is caught, and the op named. Each fault is planted once."""
+
+import json
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+OUT = Path(os.environ.get("HEAPTAPE_OUT", Path(__file__).resolve().parents[2] / "out"))
+ENGINE = OUT / "libexec/heaptape-replay"
+FAULTY = OUT / "test-programs/libfaulty.so"
+AT = 60
+# fault -> what the error says, behind the op that it names
+FAULTS = {
+    "overlap": r"(malloc|operator new)\(\d+ bytes\): gave 0x\w+, which overlaps the live object of \d+ bytes at 0x\w+ "
+    r"from .*, op \d+ of thread \d+",
+    "misaligned": r"(malloc|operator new)\(\d+ bytes\): gave 0x\w+, which is not aligned to 16 bytes",
+    "unaligned": r"(posix_memalign|aligned_alloc|memalign|operator new\(align\))\(\d+ bytes\): gave 0x\w+, which is not "
+    r"aligned to \d+ bytes",
+    "dirty_calloc": r"calloc\((\d+) bytes\): gave memory that is not zero: byte \d+ at 0x\w+ is 0x01",
+    "free_neighbour": r".*: a live object was overwritten: byte \d+ of \d+ at 0x\w+ is .* \(1 are wrong\); from .*",
+    "write_after_free": r".*: a live object was overwritten: byte 0 of \d+ at 0x\w+ is .* \(1 are wrong\); from .*",
+    "realloc_loses": r"realloc\w*\(0x\w+, \d+ bytes\): contents were lost: byte \d+ of \d+ .* \(1 are wrong\); from .*",
+    "realloc_shrinks": r"realloc\w*\(0x\w+, \d+ bytes\): contents were lost: byte \d+ of \d+ .*; from .*",
+    "realloc_overlap": r"realloc\w*\(0x\w+, \d+ bytes\): gave 0x\w+, which overlaps the live object of .*",
+    "usable_size": r".*\(.*\d+ bytes\): gave 0x\w+, of which malloc_usable_size says only \d+ bytes",
+}
+
+
+@pytest.fixture(scope="module")
+def workload(tmp_path_factory):
+    path = tmp_path_factory.mktemp("verify") / "mixed.work"
+    shape = ["ops=40000", "threads=3", "live_objects=400", "remote_percent=20", "run_ops=20"]
+    command = [OUT / "test-programs/make_workload", path, *shape]
+    return path, json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+def verify(path, *arguments, fault="", at=AT):
+    settings = [f"--env=FAULT={fault}", f"--env=FAULT_AT={at}"] if fault else []
+    command = [str(a) for a in (ENGINE, "--pass", "verify", *settings, *arguments, path)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+
+@pytest.mark.parametrize("order", ["recorded", "window", "causal"])
+@pytest.mark.parametrize("fault", FAULTS)
+def test_allocator_with_one_fault_is_caught_and_the_op_named(workload, fault, order):
+    result = verify(workload[0], "--order", order, "--preload", FAULTY, fault=fault)
+    assert result.returncode == 1
+    assert result.stdout == ""
+    (line,) = result.stderr.splitlines()
+    place = r"(op \d+ of thread \d+ \(position \d+( to \d+)?\), |after the last op)"
+    assert re.fullmatch(rf"heaptape-replay: .*\.work: the allocator is at fault: {place}{FAULTS[fault]}", line), line
+
+
+@pytest.mark.parametrize("order", ["recorded", "window"])
+@pytest.mark.parametrize("preload", [[], ["--preload", FAULTY]])
+def test_allocator_without_fault_passes(workload, preload, order):
+    path, made = workload
+    result = verify(path, "--order", order, *preload)
+    assert result.returncode == 0, result.stderr
+    run = json.loads(result.stdout)
+    releases = sum(made["calls"][name] for name in ("free", "operator delete"))
+    assert run["ops"] == made["ops"]
+    assert run["verified"]["live_objects_at_end"] == made["live_end_objects"]
+    # Objects are counted at birth and at each realloc; free(NULL) is among the releases.
+    assert run["verified"]["objects"] > releases / 2
+    assert run["verified"]["partly_stamped_objects"] == 0
+
+
+def test_fault_of_the_first_and_of_the_last_call_is_caught(workload):
+    """The exact call is named: malloc is the workload's first op."""
+    first = verify(workload[0], "--order", "recorded", "--preload", FAULTY, fault="usable_size", at=1)
+    assert "op 0 of thread 0 (position 0)" in first.stderr
+    never = verify(workload[0], "--order", "recorded", "--preload", FAULTY, fault="usable_size", at=10**9)
+    assert never.returncode == 0
+
+
+def test_large_objects_are_stamped_in_part_and_counted(tmp_path):
+    path = tmp_path / "large.work"
+    shape = ["ops=100", "threads=1", "live_objects=2", f"size_limit={200 << 20}", "seed=1"]
+    subprocess.run([OUT / "test-programs/make_workload", path, *shape], check=True, capture_output=True)
+    result = verify(path)
+    assert result.returncode == 0, result.stderr
+    assert json.loads(result.stdout)["verified"]["partly_stamped_objects"] > 0
+
+
+def test_null_allocator_cannot_be_verified(workload):
+    result = verify(workload[0], "--null")
+    assert result.returncode == 2
+    assert "--null has no memory to verify" in result.stderr
