@@ -27,6 +27,7 @@ struct engine engine;
 
 /* The thread of the workload that runs here, plus 1, for whoever asks what died. */
 static __thread uint32_t running_thread;
+static __thread const struct stream *running_stream;
 
 static loop_body *stream_loop;
 
@@ -41,9 +42,8 @@ void engine_fail(const uint64_t *word, const char *format, ...) {
   if (!atomic_compare_exchange_strong(&result->failed, &nobody, 1))
     for (;;)
       pause(); /* another thread is about to end the process */
-  if (word)
-    trace_error_at(&result->error, result->setup.path, (uint64_t)((const uint8_t *)word - engine.map.bytes), "%s",
-                   what);
+  if (word && running_stream && stream_holds(running_stream, word))
+    trace_error_at(&result->error, result->setup.path, stream_offset(running_stream, word), "%s", what);
   else
     trace_error_set(&result->error, result->setup.path, "%s", what);
   atomic_store(&result->failed, 2);
@@ -89,8 +89,10 @@ static void map_objects(void) {
 
 static void run_thread(struct replay_thread *self) {
   running_thread = self->number + 1;
+  running_stream = &self->worker->stream;
   stream_loop(self);
   running_thread = 0;
+  running_stream = NULL;
 }
 
 static void set_up(void) {
@@ -99,9 +101,8 @@ static void set_up(void) {
     engine_fail(NULL, "changed before it was replayed");
   engine.op_limit = setup->op_limit ? setup->op_limit : UINT64_MAX;
   engine.completed = engine.result->completed;
-  engine.map.prefault_exactly = setup->pass == PASS_MEMORY;
   engine.touch = setup->touch;
-  stream_loop = loop_for(setup->pass, setup->order);
+  stream_loop = loop_for(setup->pass, setup->order == ORDER_RECORDED);
   map_objects();
   long processors = sysconf(_SC_NPROCESSORS_ONLN);
   bool crowded = engine.map.header.threads > processors;

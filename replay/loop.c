@@ -7,7 +7,9 @@
 #include "replay/touch.h"
 #include "replay/verify.h"
 
+#include <errno.h>
 #include <inttypes.h>
+#include <string.h>
 
 #define ALWAYS_INLINE inline __attribute__((always_inline))
 #define unlikely(condition) __builtin_expect(!!(condition), 0)
@@ -18,6 +20,16 @@ struct extras {
 };
 static const struct extras NO_EXTRAS = {.param = 1};
 
+/* What the loop knows by heart: locals of the loop, so that the compiler may keep them in registers across calls, which
+   it can't do with what is reached through a pointer. */
+struct frame {
+  struct replay_thread *self;
+  struct worker *worker;
+  struct object *objects;
+  uint32_t slots;
+  enum touch_policy touch;
+};
+
 /* The object that a call was refused: everything about it is left out from here on. */
 static const struct object MISSING = {NULL, OBJECT_MISSING};
 static const struct object EMPTY = {NULL, 0};
@@ -26,18 +38,19 @@ static const struct object EMPTY = {NULL, 0};
 static __thread struct object no_object;
 
 /* Acquires: what became of the object that the call was to make. */
-static ALWAYS_INLINE void keep_answer(struct worker *worker, struct object *object, const struct op *op, void *answer) {
-  uint64_t old_bytes = op->pointer ? object->size_bytes : 0;
+static ALWAYS_INLINE void keep_answer(const struct frame *frame, struct object *object, const struct op *op,
+                                      const uint8_t traits, void *answer) {
+  uint64_t old_bytes = traits & CALL_TAKES ? object->size_bytes : 0;
   if (unlikely(!answer) && op->request_bytes > 0) {
-    worker->failed_calls++;
-    if (!op->pointer)
+    frame->worker->failed_calls++;
+    if (!(traits & CALL_TAKES))
       *object = MISSING; /* a realloc that failed leaves the old object as it was */
     return;
   }
   object->pointer = answer;
   object->size_bytes = op->request_bytes;
   if (answer)
-    touch_object(engine.touch, answer, old_bytes, op->request_bytes, op->touched);
+    touch_object(frame->touch, answer, old_bytes, op->request_bytes, op->touched);
 }
 
 /* The allocator gave an object where the recorded one gave none: realloc to size 0. Nobody will free it. */
@@ -45,19 +58,19 @@ static __attribute__((noinline)) void free_unwanted(void *object) {
   allocator.free(object);
 }
 
-static ALWAYS_INLINE void make_call(struct worker *worker, struct object *object, struct call_plan plan,
+static ALWAYS_INLINE void make_call(const struct frame *frame, struct object *object, const struct call_plan plan,
                                     const struct op *op, const enum replay_pass pass) {
   uint64_t cycles = 0;
   void *answer = call_entry(plan.entry, op, pass == PASS_TIME, &cycles);
   if (pass == PASS_TIME) {
-    struct replay_call *call = &worker->calls[op->call & CALL_ID_MASK];
+    struct replay_call *call = &frame->worker->calls[op->call & CALL_ID_MASK];
     call->count++;
     call->cycles_total += cycles;
     call->cycles_max = cycles > call->cycles_max ? cycles : call->cycles_max;
     histogram_add(&call->histogram, cycles);
   }
   if (plan.traits & CALL_ACQUIRES) {
-    keep_answer(worker, object, op, answer);
+    keep_answer(frame, object, op, plan.traits, answer);
   } else if (plan.traits & CALL_RELEASES) {
     *object = EMPTY;
     if (unlikely(answer != NULL))
@@ -66,26 +79,26 @@ static ALWAYS_INLINE void make_call(struct worker *worker, struct object *object
 }
 
 /* The op that the word and its extras say, with the call's plan; its pointer is not known yet. */
-static ALWAYS_INLINE struct op decode(struct worker *worker, const uint64_t *word, const struct extras *extras,
-                                      struct call_plan plan) {
-  struct op op = {
-      .call = word_code(*word), .slot = word_slot(*word), .param = extras->param, .touched = extras->touched};
-  op.size_bytes = op.request_bytes = word_size_low(*word) | extras->size_high;
+static ALWAYS_INLINE struct op decode(const struct frame *frame, const uint64_t *at, const struct extras *extras,
+                                      const struct call_plan plan) {
+  struct op op = {.call = word_code(*at), .slot = word_slot(*at), .param = extras->param, .touched = extras->touched};
+  op.size_bytes = op.request_bytes = word_size_low(*at) | extras->size_high;
   if ((plan.traits & CALL_COUNTED) && __builtin_mul_overflow(op.size_bytes, op.param, &op.request_bytes))
     op.request_bytes = UINT64_MAX;
   if (unlikely(plan.traits & CALL_UNUSUAL)) {
     if (plan.traits & CALL_ILLEGAL)
-      engine_fail(word, "call byte 0x%02x", op.call);
-    worker->folded[op.call & CALL_ID_MASK] += (plan.traits & CALL_FOLDED) != 0;
+      engine_fail(at, "call byte 0x%02x", op.call);
+    frame->worker->folded[op.call & CALL_ID_MASK] += (plan.traits & CALL_FOLDED) != 0;
   }
   return op;
 }
 
-static ALWAYS_INLINE struct object *find_object(const uint64_t *word, const struct op *op, struct call_plan plan) {
-  if (op->slot < engine.map.header.slots)
-    return &engine.objects[op->slot];
+static ALWAYS_INLINE struct object *find_object(const struct frame *frame, const uint64_t *at, const struct op *op,
+                                                const struct call_plan plan) {
+  if (op->slot < frame->slots)
+    return &frame->objects[op->slot];
   if (!(plan.traits & CALL_SLOTLESS) || op->slot != WORKLOAD_NO_SLOT)
-    engine_fail(word, "slot %" PRIu32 " of %" PRIu32, op->slot, engine.map.header.slots);
+    engine_fail(at, "slot %" PRIu32 " of %" PRIu32, op->slot, frame->slots);
   return &no_object;
 }
 
@@ -93,124 +106,174 @@ static ALWAYS_INLINE int64_t live_bytes(const struct object *object) {
   return object->size_bytes == OBJECT_MISSING ? 0 : (int64_t)object->size_bytes;
 }
 
-/* One replayed op: find its object, make the call, keep the answer. */
-static ALWAYS_INLINE void replay_op(struct replay_thread *self, const uint64_t *word, const struct extras *extras,
-                                    const enum replay_pass pass) {
-  struct worker *worker = self->worker;
-  struct call_plan plan = call_plans[word_code(*word)];
-  struct op op = decode(worker, word, extras, plan);
-  struct object *object = find_object(word, &op, plan);
-  int64_t live_before = live_bytes(object);
-  /* Masked, not branched: acquires and releases may come in an order that no predictor learns; one such branch, that of
-     the call itself, is enough. */
-  op.pointer = (void *)((uintptr_t)object->pointer & -(uintptr_t)(plan.traits & CALL_TAKES));
-  if (unlikely(object->size_bytes == OBJECT_MISSING) && (plan.traits & CALL_TAKES)) {
-    worker->skipped++;
+/* One replayed op: find its object, make the call, keep the answer. at: its word. Where the plan is a constant, what it
+   rules out is not compiled. */
+static ALWAYS_INLINE void replay_op(const struct frame *frame, const uint64_t *at, const struct extras *extras,
+                                    const struct call_plan plan, const enum replay_pass pass) {
+  struct op op = decode(frame, at, extras, plan);
+  struct object *object = find_object(frame, at, &op, plan);
+  int64_t live_before = pass == PASS_MEMORY ? live_bytes(object) : 0;
+  op.pointer = plan.traits & CALL_TAKES ? object->pointer : NULL;
+  if ((plan.traits & CALL_TAKES) && unlikely(object->size_bytes == OBJECT_MISSING)) {
+    frame->worker->skipped++;
     if ((plan.traits & (CALL_RELEASES | CALL_ACQUIRES)) == CALL_RELEASES)
       *object = EMPTY;
   } else if (pass == PASS_VERIFY) {
-    verify_op(self, object, plan, &op);
+    verify_op(frame->self, object, plan, &op);
   } else {
-    make_call(worker, object, plan, &op, pass);
+    make_call(frame, object, plan, &op, pass);
   }
   if (pass == PASS_MEMORY)
-    memory_after_op(worker, live_bytes(object) - live_before);
+    memory_after_op(frame->worker, live_bytes(object) - live_before);
 }
 
-/* A word that is not an op: returns false where the stream ends. */
-static ALWAYS_INLINE bool obey(struct replay_thread *self, const uint64_t *word, struct extras *extras,
-                               uint64_t *position, const enum replay_order order) {
-  switch (word_code(*word)) {
-  case WORD_SIZE_HIGH:
-    extras->size_high = word_payload(*word) << 24;
-    return true;
-  case WORD_PARAM:
-    extras->param = word_payload(*word);
-    return true;
-  case WORD_TOUCHED:
-    extras->touched = word_payload(*word);
-    return true;
+/* A word of order: returns false where the stream ends. */
+static ALWAYS_INLINE bool obey(struct replay_thread *self, const uint64_t *at, uint64_t *position, const bool turns) {
+  switch (word_code(*at)) {
   case WORD_WAIT:
-    if (order != ORDER_RECORDED) /* the baton implies it */
-      order_wait(self, word);
+    if (!turns) /* the recorded order implies it */
+      order_wait(self, at);
     return true;
   case WORD_MARK:
-    *position = word_payload(*word);
+    *position = word_payload(*at);
     if (*position >= engine.op_limit)
       return false;
     order_mark(self, *position);
     return true;
   case WORD_START:
-    threads_start(word_wait_thread(*word), word, *position);
+    threads_start(word_wait_thread(*at), at, *position);
     return true;
   case WORD_END:
     return false;
   default:
-    engine_fail(word, "unknown word 0x%02x", word_code(*word));
+    engine_fail(at, "unknown word 0x%02x", word_code(*at));
   }
 }
 
-static ALWAYS_INLINE void replay_words(struct replay_thread *self, const enum replay_pass pass,
-                                       const enum replay_order order) {
-  struct stream *stream = &self->worker->stream;
-  struct gate *gate = &engine.completed[self->number];
-  struct extras extras = NO_EXTRAS;
-  uint64_t position = 0, completed = 0, granted = 0;
-  const uint64_t ops = engine.map.op_counts[self->number];
-  /* Kept out of the stream, whose members the compiler would have to store and load again at every call. */
-  const uint64_t *at = NULL, *end = NULL, *word = NULL;
-  for (;;) {
-    if (unlikely(at == end)) {
-      if (!stream_refill(stream))
-        engine_fail(word, "the stream of thread %" PRIu32 " has no END", self->number);
-      at = stream->at;
-      end = stream->end;
-    }
-    word = at++;
-    if (unlikely(word_code(*word) >= WORD_SIZE_HIGH)) {
-      if (!obey(self, word, &extras, &position, order))
-        break;
-      continue;
-    }
-    if (unlikely(completed == ops))
-      engine_fail(word, "thread %" PRIu32 " has more ops than its count, %" PRIu64, self->number, ops);
-    if (order == ORDER_RECORDED && completed == granted)
-      granted = order_next_run(self, completed);
-    replay_op(self, word, &extras, pass);
-    extras = NO_EXTRAS;
-    gate_publish(gate, ++completed);
+/* A word that changes the next op. Returns whether it is one. */
+static ALWAYS_INLINE bool note_extra(struct extras *extras, const uint64_t word) {
+  switch (word_code(word)) {
+  case WORD_SIZE_HIGH:
+    extras->size_high = word_payload(word) << 24;
+    return true;
+  case WORD_PARAM:
+    extras->param = word_payload(word);
+    return true;
+  case WORD_TOUCHED:
+    extras->touched = word_payload(word);
+    return true;
+  default:
+    return false;
   }
+}
+
+__attribute__((noreturn)) static void end_without_end(const struct replay_thread *self, const uint64_t *at) {
+  if (self->worker->stream.failed)
+    engine_fail(NULL, "can't be read: %s", strerror(errno));
+  engine_fail(at ? at - 1 : NULL, "the stream of thread %" PRIu32 " has no END", self->number);
+}
+
+/* The next word of the stream; the loop's `at` and `end` are kept out of the stream, whose members the compiler would
+   have to store and load again at every call. */
+static ALWAYS_INLINE const uint64_t *next_word(struct replay_thread *self, const uint64_t **at, const uint64_t **end) {
+  struct stream *stream = &self->worker->stream;
+  if (unlikely(*at == *end)) {
+    if (!stream_refill(stream))
+      end_without_end(self, *at);
+    *at = stream->at;
+    *end = stream->end;
+  }
+  return (*at)++;
+}
+
+/* The two calls that programs make most have branches and code of their own, with all that their plans rule out left
+   away. As constants, so not from call_plans: neither is ever folded. */
+static const struct call_plan MALLOC = {CALL_malloc, CALL_ACQUIRES};
+static const struct call_plan FREE = {CALL_free, CALL_TAKES | CALL_RELEASES};
+
+/* Before an op: under an order by turns, self's turn. Returns false where the thread has an op too many. */
+static ALWAYS_INLINE bool take_turn(struct replay_thread *self, uint64_t completed, uint64_t *granted,
+                                    const bool turns) {
+  if (!turns || completed < *granted)
+    return true;
+  if (completed == engine.map.op_counts[self->number])
+    return false;
+  *granted = order_next_run(self, completed);
+  return true;
+}
+
+/* Reads the words before an op that change it: from *place, which is the first, to the op's own. */
+static ALWAYS_INLINE struct extras collect_extras(struct replay_thread *self, const uint64_t **place,
+                                                  const uint64_t **at, const uint64_t **end) {
+  struct extras extras = NO_EXTRAS;
+  while (note_extra(&extras, **place))
+    *place = next_word(self, at, end);
+  if (word_code(**place) > WORD_TOUCHED)
+    engine_fail(*place, "a word of order between an op and the words that change it");
+  return extras;
+}
+
+static void end_of_stream(struct replay_thread *self, const uint64_t *place, uint64_t completed, bool cut_short) {
+  uint64_t ops = engine.map.op_counts[self->number];
   self->worker->ops += completed;
   /* Nobody shall wait for what is left out; with the null allocator that does no harm. */
-  if (position >= engine.op_limit)
-    gate_publish(gate, UINT64_MAX);
+  if (cut_short)
+    gate_publish(&engine.completed[self->number], UINT64_MAX);
   else if (completed != ops)
-    engine_fail(word, "thread %" PRIu32 " ends after %" PRIu64 " ops of %" PRIu64, self->number, completed, ops);
+    engine_fail(place, "thread %" PRIu32 " ends after %" PRIu64 " ops of %" PRIu64, self->number, completed, ops);
+  else if (word_code(*place) != WORD_END)
+    engine_fail(place, "thread %" PRIu32 " has more ops than its count, %" PRIu64, self->number, ops);
 }
 
-#define LOOP(name, pass, order)                                                                                        \
-  static void name(struct replay_thread *self) {                                                                       \
-    replay_words(self, pass, order);                                                                                   \
+static ALWAYS_INLINE void replay_words(struct replay_thread *self, const enum replay_pass pass, const bool turns) {
+  const struct frame frame = {self, self->worker, engine.objects, engine.map.header.slots, engine.touch};
+  struct gate *gate = &engine.completed[self->number];
+  uint64_t position = 0, completed = 0, granted = 0;
+  const uint64_t *at = NULL, *end = NULL, *place;
+  for (;;) {
+    place = next_word(self, &at, &end);
+    if (word_code(*place) == CALL_malloc) {
+      if (!take_turn(self, completed, &granted, turns))
+        break;
+      replay_op(&frame, place, &NO_EXTRAS, MALLOC, pass);
+    } else if (word_code(*place) == CALL_free) {
+      if (!take_turn(self, completed, &granted, turns))
+        break;
+      replay_op(&frame, place, &NO_EXTRAS, FREE, pass);
+    } else if (word_code(*place) > WORD_TOUCHED) {
+      if (!obey(self, place, &position, turns))
+        break;
+      continue;
+    } else {
+      struct extras extras = collect_extras(self, &place, &at, &end);
+      if (!take_turn(self, completed, &granted, turns))
+        break;
+      replay_op(&frame, place, &extras, call_plans[word_code(*place)], pass);
+    }
+    gate_publish(gate, ++completed);
   }
-LOOP(time_recorded, PASS_TIME, ORDER_RECORDED)
-LOOP(time_causal, PASS_TIME, ORDER_CAUSAL)
-LOOP(time_window, PASS_TIME, ORDER_WINDOW)
-LOOP(memory_recorded, PASS_MEMORY, ORDER_RECORDED)
-LOOP(memory_causal, PASS_MEMORY, ORDER_CAUSAL)
-LOOP(memory_window, PASS_MEMORY, ORDER_WINDOW)
-LOOP(bare_recorded, PASS_BARE, ORDER_RECORDED)
-LOOP(bare_causal, PASS_BARE, ORDER_CAUSAL)
-LOOP(bare_window, PASS_BARE, ORDER_WINDOW)
-LOOP(verify_recorded, PASS_VERIFY, ORDER_RECORDED)
-LOOP(verify_causal, PASS_VERIFY, ORDER_CAUSAL)
-LOOP(verify_window, PASS_VERIFY, ORDER_WINDOW)
+  end_of_stream(self, place, completed, position >= engine.op_limit);
+}
 
-loop_body *loop_for(enum replay_pass pass, enum replay_order order) {
-  static loop_body *const loops[4][3] = {
-      [PASS_TIME] = {time_recorded, time_causal, time_window},
-      [PASS_MEMORY] = {memory_recorded, memory_causal, memory_window},
-      [PASS_BARE] = {bare_recorded, bare_causal, bare_window},
-      [PASS_VERIFY] = {verify_recorded, verify_causal, verify_window},
+#define LOOP(name, pass, turns)                                                                                        \
+  static void name(struct replay_thread *self) {                                                                       \
+    replay_words(self, pass, turns);                                                                                   \
+  }
+LOOP(time_freely, PASS_TIME, false)
+LOOP(time_by_turns, PASS_TIME, true)
+LOOP(memory_freely, PASS_MEMORY, false)
+LOOP(memory_by_turns, PASS_MEMORY, true)
+LOOP(bare_freely, PASS_BARE, false)
+LOOP(bare_by_turns, PASS_BARE, true)
+LOOP(verify_freely, PASS_VERIFY, false)
+LOOP(verify_by_turns, PASS_VERIFY, true)
+
+loop_body *loop_for(enum replay_pass pass, bool turns) {
+  static loop_body *const loops[4][2] = {
+      [PASS_TIME] = {time_freely, time_by_turns},
+      [PASS_MEMORY] = {memory_freely, memory_by_turns},
+      [PASS_BARE] = {bare_freely, bare_by_turns},
+      [PASS_VERIFY] = {verify_freely, verify_by_turns},
   };
-  return loops[pass][order];
+  return loops[pass][turns];
 }

@@ -12,6 +12,7 @@
 /* Replays the stream of self, whose worker has it opened, to its END. */
 typedef void loop_body(struct replay_thread *self);
 
-loop_body *loop_for(enum replay_pass pass, enum replay_order order);
+/* turns: one thread at a time, as order.h grants them (the recorded order). */
+loop_body *loop_for(enum replay_pass pass, bool turns);
 
 #endif

@@ -22,12 +22,14 @@ static struct {
 
 /* Whoever holds the baton reads it on. */
 static struct stream schedule;
+enum { SCHEDULE_WORDS = 2048 };
 
 int order_setup(enum replay_order chosen, uint64_t positions) {
   order = chosen;
   window = positions > WORKLOAD_MARK_INTERVAL ? positions : WORKLOAD_MARK_INTERVAL;
   live.threads = os_map((engine.map.header.threads + 1ull) * sizeof *live.threads, true);
-  stream_open(&schedule, &engine.map, engine.map.header.threads);
+  static uint64_t buffer[SCHEDULE_WORDS];
+  stream_open(&schedule, &engine.map, engine.map.header.threads, buffer, SCHEDULE_WORDS);
   return live.threads ? 0 : -1;
 }
 

@@ -1,8 +1,8 @@
 #include "replay/stream.h"
 
-#include "replay/faults.h"
 #include "trace/os.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -12,9 +12,6 @@
 
 /* Asked of the disk at a time, ahead of the stream that is furthest on. */
 enum { READ_AHEAD_BYTES = 8 << 20 };
-
-/* Mapped at a time, of an extent that is longer. */
-enum { CHUNK_WORDS = (1 << 20) / sizeof(uint64_t) };
 
 static _Atomic uint64_t read_ahead_to;
 
@@ -77,12 +74,12 @@ static int check_extents(struct workload_map *map, struct trace_error *error) {
 }
 
 int workload_map(struct workload_map *map, int fd, const char *path, struct trace_error *error) {
-  *map = (struct workload_map){.path = path};
+  *map = (struct workload_map){.path = path, .fd = fd};
   struct stat about;
   if (fstat(fd, &about) != 0)
     return trace_error_errno(error, path, "can't read");
   if (!S_ISREG(about.st_mode))
-    return trace_error_set(error, path, "not a regular file, and a workload is replayed from a mapping");
+    return trace_error_set(error, path, "not a regular file, and a workload is read at many places");
   map->file_bytes = (uint64_t)about.st_size;
   if (map->file_bytes < WORKLOAD_HEADER_BYTES)
     return trace_error_at(error, path, map->file_bytes, "ends inside the workload's header");
@@ -115,9 +112,9 @@ void workload_unmap(struct workload_map *map) {
 
 int workload_check_schedule(const struct workload_map *map, struct trace_error *error) {
   uint32_t threads = map->header.threads;
-  struct workload_map copy = *map;
   struct stream schedule;
-  stream_open(&schedule, &copy, threads);
+  uint64_t buffer[4096];
+  stream_open(&schedule, map, threads, buffer, sizeof buffer / sizeof *buffer);
   uint64_t bytes = (threads + 1ull) * sizeof(uint64_t);
   uint64_t *ops = os_map(bytes, true);
   if (!ops)
@@ -131,6 +128,8 @@ int workload_check_schedule(const struct workload_map *map, struct trace_error *
     else
       ops[thread] += word >> 32;
   }
+  if (status == 0 && schedule.failed)
+    status = trace_error_errno(error, map->path, "can't read its schedule");
   for (uint32_t thread = 0; status == 0 && thread < threads; thread++) {
     if (ops[thread] != map->op_counts[thread])
       status = trace_error_at(error, map->path, map->header.op_counts_offset + 8 * (uint64_t)thread,
@@ -141,18 +140,13 @@ int workload_check_schedule(const struct workload_map *map, struct trace_error *
   return status;
 }
 
-void stream_open(struct stream *stream, struct workload_map *map, uint32_t number) {
-  *stream =
-      (struct stream){.map = map, .extent = map->first_extent[number], .last_extent = map->first_extent[number + 1]};
-}
-
-/* Of words that were read, those OS pages that lie wholly in them: a neighbour's words are left alone. */
-static void give_back(const struct stream *stream) {
-  uint64_t os_page = os_page_bytes();
-  uint64_t first = (stream_offset(stream, stream->chunk) + os_page - 1) & ~(os_page - 1);
-  uint64_t last = stream_offset(stream, stream->end) & ~(os_page - 1);
-  if (first < last)
-    madvise((void *)(stream->map->bytes + first), last - first, MADV_DONTNEED);
+void stream_open(struct stream *stream, const struct workload_map *map, uint32_t number, uint64_t *buffer,
+                 uint32_t buffer_words) {
+  *stream = (struct stream){.map = map,
+                            .buffer = buffer,
+                            .buffer_words = buffer_words,
+                            .extent = map->first_extent[number],
+                            .last_extent = map->first_extent[number + 1]};
 }
 
 /* One reader at a time moves the mark; the others go on. */
@@ -160,49 +154,29 @@ static void read_ahead(const struct workload_map *map, uint64_t offset) {
   uint64_t mark = atomic_load_explicit(&read_ahead_to, memory_order_relaxed);
   if (offset + READ_AHEAD_BYTES <= mark || mark >= map->file_bytes)
     return;
-  uint64_t first = mark > offset ? mark : offset & ~(uint64_t)(os_page_bytes() - 1);
-  if (!atomic_compare_exchange_strong(&read_ahead_to, &mark, first + READ_AHEAD_BYTES))
-    return;
-  uint64_t bytes = map->file_bytes - first < READ_AHEAD_BYTES ? map->file_bytes - first : READ_AHEAD_BYTES;
-  madvise((void *)(map->bytes + first), bytes, MADV_WILLNEED);
-}
-
-/* Maps the chunk's OS pages in one system call instead of one fault for each 64 KiB; kernels before 5.14 can't, and
-   fault. */
-static void prefault(const struct stream *stream) {
-  const struct workload_map *map = stream->map;
-  uint64_t os_page = os_page_bytes();
-  uint64_t first = stream_offset(stream, stream->chunk) & ~(os_page - 1);
-  uint64_t last = stream_offset(stream, stream->end);
-  if (last - first >= 4 * os_page && madvise((void *)(map->bytes + first), last - first, MADV_POPULATE_READ) == 0)
-    return;
-  for (uint64_t offset = first; offset < last && map->prefault_exactly; offset += os_page)
-    (void)*(const volatile uint8_t *)(map->bytes + offset);
-}
-
-static void begin_chunk(struct stream *stream, const uint64_t *first) {
-  uint64_t words = (uint64_t)(stream->extent_end - first);
-  stream->at = stream->chunk = first;
-  stream->end = first + (words < CHUNK_WORDS ? words : CHUNK_WORDS);
-  read_ahead(stream->map, stream_offset(stream, first));
-  uint64_t faults = stream->map->prefault_exactly ? faults_of_thread() : 0;
-  prefault(stream);
-  if (stream->map->prefault_exactly)
-    stream->faults += faults_of_thread() - faults;
+  uint64_t first = mark > offset ? mark : offset;
+  if (atomic_compare_exchange_strong(&read_ahead_to, &mark, first + READ_AHEAD_BYTES))
+    posix_fadvise(map->fd, (off_t)first, READ_AHEAD_BYTES, POSIX_FADV_WILLNEED);
 }
 
 bool stream_refill(struct stream *stream) {
-  if (stream->end)
-    give_back(stream);
-  if (stream->end != stream->extent_end) {
-    begin_chunk(stream, stream->end);
-    return true;
+  if (stream->words_left == 0) {
+    if (stream->extent == stream->last_extent)
+      return false;
+    const struct workload_extent *extent = &stream->map->extents[stream->extent++];
+    stream->next_offset = extent->offset;
+    stream->words_left = extent->words;
   }
-  if (stream->extent == stream->last_extent)
+  uint32_t words = stream->words_left < stream->buffer_words ? stream->words_left : stream->buffer_words;
+  read_ahead(stream->map, stream->next_offset);
+  stream->at = stream->end = stream->buffer;
+  stream->offset = stream->next_offset;
+  if (os_pread_all(stream->map->fd, stream->buffer, words * sizeof *stream->buffer, stream->offset) != 0) {
+    stream->failed = true;
     return false;
-  const struct workload_extent *extent = &stream->map->extents[stream->extent++];
-  const uint64_t *first = (const uint64_t *)(stream->map->bytes + extent->offset);
-  stream->extent_end = first + extent->words;
-  begin_chunk(stream, first);
+  }
+  stream->end += words;
+  stream->next_offset += words * sizeof *stream->buffer;
+  stream->words_left -= words;
   return true;
 }

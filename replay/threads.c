@@ -15,6 +15,9 @@ enum {
   STACK_BYTES = 256 << 10,
   STACK_PREFAULT_BYTES = 32 << 10, /* its top, where thread control block and first frames lie */
   LIVE_LIMIT = 32768,              /* threads at the same time; the kernel's own limit is near */
+  BUFFERS_BYTES = 16 << 20,
+  SMALLEST_BUFFER_BYTES = 4 << 10,
+  LARGEST_BUFFER_BYTES = 64 << 10,
 };
 
 /* Exported by heaptape's recording library; null elsewhere. Declared here, as replay stands below capture. */
@@ -26,6 +29,8 @@ static void (*thread_body)(struct replay_thread *self);
 static struct {
   pthread_mutex_t lock;
   uint8_t *stacks;
+  uint64_t *buffers; /* of the workers' streams */
+  uint32_t buffer_words;
   struct worker *workers;
   uint32_t *idle; /* numbers of workers that were used and are not now */
   uint32_t idle_count, used, limit;
@@ -46,15 +51,33 @@ static void resume_recording(void) {
     heaptape_resume();
 }
 
+/* All streams' buffers together shall stay near BUFFERS_BYTES, however many threads there are. */
+static uint32_t stream_buffer_bytes(uint32_t workers) {
+  uint32_t share = BUFFERS_BYTES / workers;
+  return share > LARGEST_BUFFER_BYTES    ? LARGEST_BUFFER_BYTES
+         : share < SMALLEST_BUFFER_BYTES ? SMALLEST_BUFFER_BYTES
+                                         : share & ~4095u;
+}
+
+static uint8_t *stack_of(const struct worker *worker) {
+  return pool.stacks + (size_t)(worker - pool.workers) * STACK_BYTES;
+}
+
+static uint64_t *buffer_of(const struct worker *worker) {
+  return pool.buffers + (size_t)(worker - pool.workers) * pool.buffer_words;
+}
+
 int threads_setup(void (*body)(struct replay_thread *self)) {
   thread_body = body;
   uint32_t threads = engine.map.header.threads;
   pool.limit = threads < 1 ? 1 : threads < LIVE_LIMIT ? threads : LIVE_LIMIT;
   pool.stacks = os_map((size_t)pool.limit * STACK_BYTES, true);
+  pool.buffer_words = stream_buffer_bytes(pool.limit) / sizeof *pool.buffers;
+  pool.buffers = os_map((size_t)pool.limit * pool.buffer_words * sizeof *pool.buffers, true);
   pool.workers = os_map((size_t)pool.limit * sizeof *pool.workers, true);
   pool.idle = os_map((size_t)pool.limit * sizeof *pool.idle, true);
   engine.threads = os_map((threads + 1ull) * sizeof *engine.threads, true);
-  if (!pool.stacks || !pool.workers || !pool.idle || !engine.threads)
+  if (!pool.stacks || !pool.buffers || !pool.workers || !pool.idle || !engine.threads)
     return -1;
   memset(pool.idle, 0, pool.limit * sizeof *pool.idle);
   for (uint32_t number = 0; number < threads; number++) {
@@ -103,13 +126,12 @@ static void run_stream(struct replay_thread *self) {
   struct worker *worker = self->worker;
   uint64_t waited_ns = worker->wait_cpu_ns;
   struct timespec begin, end;
-  stream_open(&worker->stream, &engine.map, self->number);
+  stream_open(&worker->stream, &engine.map, self->number, buffer_of(worker), pool.buffer_words);
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begin);
   thread_body(self);
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &end);
   worker->cpu_ns += (uint64_t)((end.tv_sec - begin.tv_sec) * 1000000000 + end.tv_nsec - begin.tv_nsec) -
                     (worker->wait_cpu_ns - waited_ns);
-  worker->engine_faults += worker->stream.faults;
 }
 
 static void leave(void) {
@@ -134,12 +156,17 @@ static void *thread_main(void *argument) {
   return NULL;
 }
 
-/* Faults a new stack's top in beforehand, so that these faults are told from the allocator's. */
-static void prefault_stack(uint8_t *stack, struct worker *counter) {
+static void touch_os_pages(void *memory, size_t bytes) {
+  for (size_t offset = 0; offset < bytes; offset += 4096)
+    ((volatile uint8_t *)memory)[offset] = 0;
+}
+
+/* Faults a stack's top and a stream's buffer in beforehand, so that these faults are told from the allocator's. */
+static void prefault(struct worker *worker) {
   uint64_t faults = faults_of_thread();
-  for (size_t offset = STACK_BYTES - STACK_PREFAULT_BYTES; offset < STACK_BYTES; offset += 4096)
-    ((volatile uint8_t *)stack)[offset] = 0;
-  counter->engine_faults += faults_of_thread() - faults;
+  touch_os_pages(stack_of(worker) + STACK_BYTES - STACK_PREFAULT_BYTES, STACK_PREFAULT_BYTES);
+  touch_os_pages(buffer_of(worker), pool.buffer_words * sizeof *pool.buffers);
+  worker->engine_faults += faults_of_thread() - faults;
 }
 
 void threads_start(uint32_t number, const uint64_t *word, uint64_t position) {
@@ -152,14 +179,13 @@ void threads_start(uint32_t number, const uint64_t *word, uint64_t position) {
   thread->worker = take_worker();
   if (!thread->worker)
     engine_fail(word, "more than %d threads at the same time", LIVE_LIMIT);
-  uint8_t *stack = pool.stacks + (size_t)(thread->worker - pool.workers) * STACK_BYTES;
-  prefault_stack(stack, thread->worker);
+  prefault(thread->worker);
   order_thread_starts(thread, position);
   atomic_fetch_add(&engine.result->live_threads, 1);
   pthread_attr_t attributes;
   pause_recording();
   pthread_attr_init(&attributes);
-  pthread_attr_setstack(&attributes, stack, STACK_BYTES);
+  pthread_attr_setstack(&attributes, stack_of(thread->worker), STACK_BYTES);
   int status = pthread_create(&thread->handle, &attributes, thread_main, thread);
   pthread_attr_destroy(&attributes);
   resume_recording();
@@ -170,6 +196,7 @@ void threads_start(uint32_t number, const uint64_t *word, uint64_t position) {
 void threads_run_all(void) {
   struct replay_thread *self = &engine.threads[0];
   self->worker = take_worker();
+  prefault(self->worker);
   atomic_store(&self->started, true);
   order_thread_starts(self, 0);
   atomic_store(&engine.result->live_threads, 1);
