@@ -52,6 +52,12 @@ const char *block_decode_begin(struct block_decoder *decoder) {
   if (!buffer_reserve(&decoder->acquires, decoder->rows * sizeof(struct acquire)) ||
       !buffer_reserve(&decoder->freed, decoder->rows * sizeof(struct freed)))
     return "out of memory";
+  decoder->has_optional = false;
+  for (int column = COLUMN_LATENCY; column < EVENT_COLUMNS; column++) {
+    bool present = decoder->columns[column].at != decoder->columns[column].end;
+    decoder->present[column - COLUMN_LATENCY] = present;
+    decoder->has_optional |= present;
+  }
   const char *wrong = next_stamp_gap(decoder);
   return wrong ? wrong : next_touched(decoder);
 }
@@ -121,6 +127,31 @@ static const char *take_acquire(struct block_decoder *decoder, struct trace_even
   return NULL;
 }
 
+/* A column that is there has an entry for each event that can have one: it may not end before they do. */
+static bool has(const struct block_decoder *decoder, enum event_column column) {
+  return decoder->present[column - COLUMN_LATENCY];
+}
+
+static const char *take_optional(struct block_decoder *decoder, struct trace_event *event) {
+  enum event_column stack = call_table[event->call & CALL_ID_MASK].acquires ? COLUMN_STACK : COLUMN_OTHER_STACK;
+  uint64_t value;
+  if (has(decoder, COLUMN_LATENCY) && !take(decoder, COLUMN_LATENCY, &event->latency))
+    return "latency column is too short or has a bad number";
+  if (has(decoder, COLUMN_SLACK) && trace_event_acquires(event)) {
+    if (!take(decoder, COLUMN_SLACK, &value) || value > UINT32_MAX)
+      return "slack column is too short or has a bad number";
+    event->slack_bytes = (uint32_t)value;
+  }
+  if (has(decoder, stack)) {
+    if (!take(decoder, stack, &value))
+      return "stack column is too short or has a bad number";
+    if (value > decoder->stack_nodes)
+      return "stack that no STACKS block before this one has";
+    event->stack = (uint32_t)value;
+  }
+  return NULL;
+}
+
 /* What only shows when the last row has been taken. */
 static const char *check_end(struct block_decoder *decoder) {
   if (decoder->step != decoder->steps)
@@ -166,6 +197,8 @@ const char *block_decode_next(struct block_decoder *decoder, struct trace_event 
     if ((wrong = take_acquire(decoder, event)))
       return wrong;
   }
+  if (__builtin_expect(decoder->has_optional, 0) && (wrong = take_optional(decoder, event)))
+    return wrong;
   return ++decoder->row == decoder->rows ? check_end(decoder) : NULL;
 }
 

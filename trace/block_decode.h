@@ -24,12 +24,16 @@ struct block_decoder {
   uint64_t steps_to_stamp;      /* unstamped steps before the next stamped one; UINT64_MAX: no more stamps */
   uint64_t releases_to_touched; /* likewise for column 11 */
   uint64_t touched_os_pages;
+  uint32_t stack_nodes; /* of the tree of stacks; events may name those up to this number */
+  bool has_optional;    /* one of columns 12 to 15 is there */
+  bool present[EVENT_COLUMNS - COLUMN_LATENCY];
   struct buffer acquires, freed; /* struct acquire[rows], struct freed[rows] of block_decode.c */
   uint32_t stack[PREDICTOR_CLASSES];
 };
 
-/* Begins a block whose columns (empty spans where left out), shifts, rows, steps, stamp (the header's first) and
-   last_stamp the caller has filled in; the column bytes must outlive the decoding. Returns NULL, or what is wrong. */
+/* Begins a block whose columns (empty spans where left out), shifts, rows, steps, stamp (the header's first),
+   last_stamp and stack_nodes the caller has filled in; the column bytes must outlive the decoding. Returns NULL, or
+   what is wrong. */
 const char *block_decode_begin(struct block_decoder *decoder);
 
 /* Decodes the next event; call it exactly rows times. Returns NULL, or what is wrong. After the last one it has also

@@ -67,12 +67,22 @@ static struct place *place_find(struct block_encoder *encoder, uint64_t address)
   return &encoder->places[at];
 }
 
-/* The common trailing zeros of all addresses, at most 4: what the address columns are shifted by. */
-static uint8_t common_shift(const struct trace_event *events, uint32_t count) {
-  uint64_t any = 16;
-  for (uint32_t i = 0; i < count; i++)
-    any |= events[i].released | events[i].acquired;
-  return (uint8_t)__builtin_ctzll(any);
+/* What is known of the events as a whole. */
+struct survey {
+  uint8_t address_shift; /* common trailing zeros of all addresses, at most 4 */
+  bool latency, slack, stack;
+};
+
+static struct survey survey_events(const struct trace_event *events, uint32_t count) {
+  uint64_t address = 16, latency = 0;
+  uint32_t slack = 0, stack = 0;
+  for (uint32_t i = 0; i < count; i++) {
+    address |= events[i].released | events[i].acquired;
+    latency |= events[i].latency;
+    slack |= events[i].slack_bytes;
+    stack |= events[i].stack;
+  }
+  return (struct survey){(uint8_t)__builtin_ctzll(address), latency != 0, slack != 0, stack != 0};
 }
 
 /* The column cursors of one pass; room is reserved beforehand for the worst case, so that the loop has no growth
@@ -88,6 +98,38 @@ static uint8_t *column_begin(struct encoded_block *block, int column, size_t wor
 
 static void column_end(struct encoded_block *block, int column, const uint8_t *end) {
   block->columns[column].used = (size_t)(end - block->columns[column].bytes);
+}
+
+/* A column that most recordings lack: a pass of its own, so that they don't pay for it. A column of zeros only, "not
+   known", is left out. */
+static bool encode_optional(struct encoded_block *block, int column, const struct trace_event *events, uint32_t count) {
+  uint8_t *const begin = column_begin(block, column, (size_t)count * LEB_MAX_BYTES), *to = begin;
+  uint64_t any = 0;
+  for (uint32_t i = 0; begin && i < count; i++) {
+    const struct trace_event *event = &events[i];
+    bool call_acquires = call_table[event->call & CALL_ID_MASK].acquires;
+    uint64_t value = event->latency;
+    if (column == COLUMN_SLACK ? !trace_event_acquires(event)
+                               : column != COLUMN_LATENCY && call_acquires != (column == COLUMN_STACK))
+      continue;
+    if (column != COLUMN_LATENCY)
+      value = column == COLUMN_SLACK ? event->slack_bytes : event->stack;
+    to = leb_put(to, value);
+    any |= value;
+  }
+  if (begin)
+    column_end(block, column, any ? to : begin);
+  return begin != NULL;
+}
+
+static bool encode_optionals(struct encoded_block *block, struct survey survey, const struct trace_event *events,
+                             uint32_t count) {
+  for (int column = COLUMN_LATENCY; column < EVENT_COLUMNS; column++)
+    block->columns[column].used = 0;
+  return (!survey.latency || encode_optional(block, COLUMN_LATENCY, events, count)) &&
+         (!survey.slack || encode_optional(block, COLUMN_SLACK, events, count)) &&
+         (!survey.stack || (encode_optional(block, COLUMN_STACK, events, count) &&
+                            encode_optional(block, COLUMN_OTHER_STACK, events, count)));
 }
 
 static bool cursors_begin(struct encoded_block *block, struct cursors *to, uint32_t count) {
@@ -185,7 +227,8 @@ struct encoded_block *block_encode(struct block_encoder *encoder, const struct t
                                    uint64_t first_stamp) {
   struct encoded_block *block = &encoder->block;
   struct cursors to;
-  if (!cursors_begin(block, &to, count))
+  struct survey survey = survey_events(events, count);
+  if (!cursors_begin(block, &to, count) || !encode_optionals(block, survey, events, count))
     return block;
   memset(encoder->stack, 0, sizeof encoder->stack);
   if (++encoder->epoch == 0) {
@@ -193,7 +236,7 @@ struct encoded_block *block_encode(struct block_encoder *encoder, const struct t
     encoder->epoch = 1;
   }
   encoder->acquired = encoder->pushed = 0;
-  block->address_shift = common_shift(events, count);
+  block->address_shift = survey.address_shift;
   block->steps = 0;
   block->clamped_stamps = 0;
 

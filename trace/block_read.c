@@ -124,3 +124,23 @@ char *block_read_json(const struct block_source *source, uint64_t offset, const 
   buffer_free(&raw);
   return text;
 }
+
+json_t *block_read_array(const struct block_source *source, uint64_t offset, const struct block *block,
+                         struct trace_error *error) {
+  struct byte_span spans[2] = {{0}};
+  struct buffer stored = {0}, raw = {0};
+  json_t *array = NULL;
+  if (block_read_columns(source, offset, block, 2, spans, &stored, &raw, error) == 0) {
+    json_error_t wrong;
+    array = json_loadb((const char *)spans[1].at, (size_t)(spans[1].end - spans[1].at), JSON_REJECT_DUPLICATES, &wrong);
+    if (!json_is_array(array) || json_array_size(array) != block->header.rows) {
+      trace_error_at(error, source->path, offset, "not a JSON array of %u values%s%s", block->header.rows,
+                     array ? "" : ": ", array ? "" : wrong.text);
+      json_decref(array);
+      array = NULL;
+    }
+  }
+  buffer_free(&stored);
+  buffer_free(&raw);
+  return array;
+}

@@ -38,4 +38,8 @@ int block_read_columns(const struct block_source *source, uint64_t offset, const
 char *block_read_json(const struct block_source *source, uint64_t offset, const struct block *block, json_t **object,
                       struct trace_error *error);
 
+/* The same for an array of as many values as the block has rows, without its text. NULL with error. */
+json_t *block_read_array(const struct block_source *source, uint64_t offset, const struct block *block,
+                         struct trace_error *error);
+
 #endif

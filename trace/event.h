@@ -48,7 +48,10 @@ struct trace_event {
   uint64_t param;            /* element count or alignment in bytes; 0 if the call has neither */
   uint64_t release_stamp;    /* stamp of the releasing (or touching) step */
   uint64_t acquire_stamp;    /* stamp of the acquiring step, or of the only step of an event that does neither */
+  uint64_t latency;          /* duration of the real call in units of the trace's clock, plus 1; 0 = not known */
   uint32_t touched_os_pages; /* resident OS pages of the released object, plus 1; 0 = not known */
+  uint32_t slack_bytes;      /* usable size of the acquired object less the request, plus 1; 0 = not known */
+  uint32_t stack;            /* node of the trace's tree of call stacks; 0 = not known */
   uint8_t call;              /* id and flags */
 };
 
@@ -58,6 +61,18 @@ static inline uint64_t trace_event_request_bytes(const struct trace_event *event
     return event->size_bytes;
   uint64_t bytes;
   return __builtin_mul_overflow(event->size_bytes, event->param, &bytes) ? UINT64_MAX : bytes;
+}
+
+/* Slack as the event holds it: an object whose usable size is more than 4 GiB above the request is told as 4 GiB - 2;
+   one that claims less than the request as 0. */
+static inline uint32_t trace_event_slack(uint64_t request_bytes, uint64_t usable_bytes) {
+  uint64_t slack_bytes = usable_bytes > request_bytes ? usable_bytes - request_bytes : 0;
+  return slack_bytes < UINT32_MAX - 1 ? (uint32_t)slack_bytes + 1 : UINT32_MAX;
+}
+
+/* Usable size of the acquired object; 0 = not known. */
+static inline uint64_t trace_event_usable_bytes(const struct trace_event *event) {
+  return event->slack_bytes ? trace_event_request_bytes(event) + event->slack_bytes - 1 : 0;
 }
 
 /* True where the event passes a non-null address in. */

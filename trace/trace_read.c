@@ -1,47 +1,16 @@
 #include "trace/trace_read.h"
 
-#include "trace/block_decode.h"
-#include "trace/block_read.h"
-#include "trace/buffer.h"
-#include "trace/layout.h"
-#include "trace/leb.h"
 #include "trace/os.h"
+#include "trace/reader.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
-
-/* One block, as the walk over the headers found it. */
-struct block_place {
-  uint64_t offset;
-  uint64_t first_stamp;
-  uint32_t thread, rows, sequence;
-  uint8_t type;
-};
-
-struct trace_reader {
-  struct block_source source;
-  char *path; /* owns source.path */
-  struct trace_summary summary;
-  char *info_json, *footer_json;
-  struct buffer places;  /* struct block_place: EVENTS and GAP, sorted by thread, then place in the file */
-  struct buffer samples; /* struct block_place of SAMPLES blocks, in file order */
-  struct buffer touched; /* likewise, TOUCHED */
-  uint64_t footer_offset;
-};
-
-static size_t place_count(const struct buffer *places) {
-  return places->used / sizeof(struct block_place);
-}
-static struct block_place *place_at(const struct buffer *places, size_t i) {
-  return (struct block_place *)places->bytes + i;
-}
 
 static int take_info(struct trace_reader *reader, uint64_t offset, const struct block *block,
                      struct trace_error *error) {
@@ -99,19 +68,28 @@ static int take_footer(struct trace_reader *reader, uint64_t offset, const struc
   return 0;
 }
 
-static void count_events(struct trace_summary *summary, const struct block_header *header) {
+static void count_events(struct trace_summary *summary, const struct block *block) {
+  const struct block_header *header = &block->header;
   if (summary->events == 0 || header->first_stamp < summary->first_stamp)
     summary->first_stamp = header->first_stamp;
   if (header->last_stamp > summary->last_stamp)
     summary->last_stamp = header->last_stamp;
   summary->events += header->rows;
+  for (int i = 0; i < header->columns; i++)
+    if (block->directory[i].id < TRACE_MAX_COLUMNS && block->directory[i].raw_bytes)
+      summary->columns |= 1ull << block->directory[i].id;
 }
 
 static int take_block(struct trace_reader *reader, uint64_t offset, const struct block *block,
                       struct trace_error *error) {
   const struct block_header *header = &block->header;
-  struct block_place place = {offset,       header->first_stamp, header->thread,
-                              header->rows, header->sequence,    header->type};
+  struct block_place place = {.offset = offset,
+                              .first_stamp = header->first_stamp,
+                              .thread = header->thread,
+                              .rows = header->rows,
+                              .sequence = header->sequence,
+                              .stack_nodes = reader->summary.stack_nodes,
+                              .type = header->type};
   if (!reader->info_json && header->type != BLOCK_INFO)
     return trace_error_at(error, reader->path, offset, "the first block is not INFO");
   switch (header->type) {
@@ -125,14 +103,21 @@ static int take_block(struct trace_reader *reader, uint64_t offset, const struct
   case BLOCK_EVENTS:
     if (header->rows == 0 || header->steps < header->rows)
       return trace_error_at(error, reader->path, offset, "EVENTS block without rows, or with fewer steps than rows");
-    count_events(&reader->summary, header);
+    count_events(&reader->summary, block);
     buffer_append(&reader->places, &place, sizeof place);
     break;
-  case BLOCK_SAMPLES:
-    buffer_append(&reader->samples, &place, sizeof place);
+  case BLOCK_STACKS:
+    if (header->rows > TRACE_MAX_STACK_NODES - reader->summary.stack_nodes)
+      return trace_error_at(error, reader->path, offset, "more stack nodes than a trace can have");
+    reader->summary.stack_nodes += header->rows;
+    buffer_append(&reader->others, &place, sizeof place);
     break;
+  case BLOCK_SAMPLES:
   case BLOCK_TOUCHED:
-    buffer_append(&reader->touched, &place, sizeof place);
+  case BLOCK_MODULES:
+  case BLOCK_MARKS:
+  case BLOCK_THREADS:
+    buffer_append(&reader->others, &place, sizeof place);
     break;
   case BLOCK_FOOTER:
     return take_footer(reader, offset, block, error);
@@ -141,9 +126,7 @@ static int take_block(struct trace_reader *reader, uint64_t offset, const struct
       return trace_error_at(error, reader->path, offset, "block type %d must be understood and is not known",
                             header->type);
   }
-  return reader->places.failed || reader->samples.failed || reader->touched.failed
-             ? trace_error_set(error, reader->path, "out of memory")
-             : 0;
+  return reader->places.failed || reader->others.failed ? trace_error_set(error, reader->path, "out of memory") : 0;
 }
 
 static int compare_places(const void *left, const void *right) {
@@ -297,8 +280,7 @@ void trace_reader_close(struct trace_reader *reader) {
   if (reader->source.fd >= 0)
     close(reader->source.fd);
   buffer_free(&reader->places);
-  buffer_free(&reader->samples);
-  buffer_free(&reader->touched);
+  buffer_free(&reader->others);
   free(reader->info_json);
   free(reader->footer_json);
   free(reader->path);
@@ -404,6 +386,7 @@ static int cursor_load(struct trace_cursor *cursor) {
   decoder->steps = block.header.steps;
   decoder->stamp = block.header.first_stamp;
   decoder->last_stamp = block.header.last_stamp;
+  decoder->stack_nodes = place->stack_nodes;
   decoder->release_shift = decoder->acquire_shift = 0;
   for (int i = 0; i < block.header.columns; i++) {
     if (block.directory[i].id == COLUMN_RELEASE_ADDRESS)
@@ -433,92 +416,6 @@ int trace_cursor_next(struct trace_cursor *cursor, struct trace_event *event) {
                           cursor->decoder.row, wrong);
   cursor->in_block = cursor->decoder.row < cursor->decoder.rows;
   return 1;
-}
-
-static uint64_t *sample_field(struct trace_sample *sample, int column) {
-  uint64_t *const fields[SAMPLE_COLUMNS] = {&sample->stamp,           &sample->rss_anon_bytes, &sample->rss_file_bytes,
-                                            &sample->rss_shmem_bytes, &sample->vm_size_bytes,  &sample->vm_hwm_bytes,
-                                            &sample->minor_faults,    &sample->major_faults,   &sample->user_ns,
-                                            &sample->system_ns};
-  return fields[column];
-}
-
-static int visit_samples(const struct trace_reader *reader, const struct block_place *place, struct buffer *stored,
-                         struct buffer *raw, int (*visit)(void *, const struct trace_sample *), void *context,
-                         struct trace_error *error) {
-  struct block block;
-  struct byte_span spans[SAMPLE_COLUMNS + 1];
-  uint64_t previous[SAMPLE_COLUMNS] = {0};
-  bool missing[SAMPLE_COLUMNS];
-  if (block_read_head(&reader->source, place->offset, &block, error) != 1)
-    return trace_error_at(error, reader->path, place->offset, "file shrank while it was read");
-  if (block_read_columns(&reader->source, place->offset, &block, SAMPLE_COLUMNS + 1, spans, stored, raw, error) != 0)
-    return -1;
-  for (int column = 0; column < SAMPLE_COLUMNS; column++)
-    missing[column] = spans[column + 1].at == spans[column + 1].end;
-  for (uint32_t row = 0; row < place->rows; row++) {
-    struct trace_sample sample;
-    for (int column = 0; column < SAMPLE_COLUMNS; column++) {
-      uint64_t entry = 0;
-      if (!missing[column] && !leb_get(&spans[column + 1].at, spans[column + 1].end, &entry))
-        return trace_error_at(error, reader->path, place->offset, "samples column %d is too short", column + 1);
-      previous[column] += (uint64_t)unzigzag(entry);
-      *sample_field(&sample, column) = missing[column] ? TRACE_SAMPLE_MISSING : previous[column];
-    }
-    int stop = visit(context, &sample);
-    if (stop)
-      return stop;
-  }
-  for (int column = 0; column < SAMPLE_COLUMNS; column++)
-    if (spans[column + 1].at != spans[column + 1].end)
-      return trace_error_at(error, reader->path, place->offset, "samples column %d is too long", column + 1);
-  return 0;
-}
-
-int trace_reader_samples(struct trace_reader *reader, int (*visit)(void *context, const struct trace_sample *sample),
-                         void *context, struct trace_error *error) {
-  struct buffer stored = {0}, raw = {0};
-  int result = 0;
-  for (size_t i = 0; i < place_count(&reader->samples) && result == 0; i++)
-    result = visit_samples(reader, place_at(&reader->samples, i), &stored, &raw, visit, context, error);
-  buffer_free(&stored);
-  buffer_free(&raw);
-  return result;
-}
-
-static int visit_touched(const struct trace_reader *reader, const struct block_place *place, struct buffer *stored,
-                         struct buffer *raw, int (*visit)(void *, uint64_t, uint32_t), void *context,
-                         struct trace_error *error) {
-  struct block block;
-  struct byte_span spans[3];
-  uint64_t address = 0, difference, os_pages;
-  if (block_read_head(&reader->source, place->offset, &block, error) != 1)
-    return trace_error_at(error, reader->path, place->offset, "file shrank while it was read");
-  if (block_read_columns(&reader->source, place->offset, &block, 3, spans, stored, raw, error) != 0)
-    return -1;
-  for (uint32_t row = 0; row < place->rows; row++) {
-    if (!leb_get(&spans[1].at, spans[1].end, &difference) || !leb_get(&spans[2].at, spans[2].end, &os_pages) ||
-        os_pages >= UINT32_MAX)
-      return trace_error_at(error, reader->path, place->offset, "a TOUCHED column is too short or has a bad number");
-    address += (uint64_t)unzigzag(difference);
-    int stop = visit(context, address, (uint32_t)os_pages);
-    if (stop)
-      return stop;
-  }
-  if (spans[1].at != spans[1].end || spans[2].at != spans[2].end)
-    return trace_error_at(error, reader->path, place->offset, "a TOUCHED column is too long");
-  return 0;
-}
-
-int trace_reader_touched(struct trace_reader *reader, int (*visit)(void *context, uint64_t address, uint32_t os_pages),
-                         void *context, struct trace_error *error) {
-  struct buffer stored = {0}, raw = {0};
-  int result = 0;
-  for (size_t i = 0; i < place_count(&reader->touched) && result == 0; i++)
-    result = visit_touched(reader, place_at(&reader->touched, i), &stored, &raw, visit, context, error);
-  buffer_free(&stored);
-  buffer_free(&raw);
-  return result;
 }
 
 double trace_stamp_ns(const struct trace_summary *summary, uint64_t stamp) {

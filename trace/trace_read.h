@@ -27,6 +27,8 @@ struct trace_summary {
   uint64_t first_stamp, last_stamp; /* over all EVENTS blocks; 0 if there are none */
   bool truncated;                   /* no footer and trailer: what is here was read, more may be missing */
   uint64_t truncated_at;            /* offset where the last whole block ends */
+  uint32_t stack_nodes;             /* of the tree of stacks: 1 .. stack_nodes */
+  uint64_t columns;                 /* bit i: some EVENTS block has column i */
   double clock_hz;                  /* the footer's, else INFO's; 0: stamps tell order only */
   uint64_t clock_origin_stamp;      /* time 0 of the recording */
 };
@@ -62,6 +64,25 @@ int trace_reader_samples(struct trace_reader *reader, int (*visit)(void *context
    return of visit stops. Returns 0, visit's value, or -1 with error. */
 int trace_reader_touched(struct trace_reader *reader, int (*visit)(void *context, uint64_t address, uint32_t os_pages),
                          void *context, struct trace_error *error);
+
+/* Calls visit for each node of the tree of stacks, in the order of their numbers, from 1. modules: how many modules
+   stand before it in the file. A non-zero return of visit stops. Returns 0, visit's value, or -1 with error. */
+struct trace_stack_node {
+  uint32_t node, parent; /* parent 0: the outermost frame */
+  uint32_t modules;
+  uint64_t instruction;
+};
+int trace_reader_stacks(struct trace_reader *reader, int (*visit)(void *context, const struct trace_stack_node *node),
+                        void *context, struct trace_error *error);
+
+/* The same for modules (in file order), marks (by stamp) and names of threads (the last one holds). */
+int trace_reader_modules(struct trace_reader *reader, int (*visit)(void *context, const struct trace_module *module),
+                         void *context, struct trace_error *error);
+int trace_reader_marks(struct trace_reader *reader, int (*visit)(void *context, const struct trace_mark *mark),
+                       void *context, struct trace_error *error);
+int trace_reader_thread_names(struct trace_reader *reader,
+                              int (*visit)(void *context, uint32_t thread, const char *name), void *context,
+                              struct trace_error *error);
 
 /* Stamp as nanoseconds since the recording's start; 0 where the clock has no rate. */
 double trace_stamp_ns(const struct trace_summary *summary, uint64_t stamp);

@@ -1,64 +1,24 @@
 #include "trace/trace_write.h"
 
-#include "trace/block_encode.h"
-#include "trace/buffer.h"
-#include "trace/layout.h"
-#include "trace/leb.h"
 #include "trace/os.h"
+#include "trace/writer.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include <zlib.h>
-#include <zstd.h>
 
 /* Chosen by measurement (make bench, bytes per event and collector ns): level 3 is within 5 % of level 9's size at a
    third of its time; a longer block shares more context but costs memory per thread and finds its end later in a crash.
  */
 enum { DEFAULT_ZSTD_LEVEL = 3, DEFAULT_BLOCK_EVENTS = 1 << 16, MIN_BLOCK_EVENTS = 1 << 11 };
 
-/* Events that all threads together may have waiting: 2^21 x 64 bytes. More threads get shorter blocks. */
+/* Events that all threads together may have waiting: 2^21 x 72 bytes. More threads get shorter blocks. */
 enum { PENDING_EVENTS_LIMIT = 1 << 21 };
 
-enum { SAMPLES_PER_BLOCK = 4096 };
-
-struct thread_state {
-  struct trace_event *events; /* those not yet in a block */
-  uint32_t count, room;
-  uint32_t sequence;
-  uint64_t last_stamp; /* in force before events[0] */
-};
-
-struct trace_writer {
-  char *path;
-  int fd;
-  uint64_t offset;
-  int saved_errno; /* of the first failed write; 0: all is well */
-  uint32_t block_events, block_limit;
-  uint32_t thread_count, thread_room;
-  struct thread_state *threads;
-  uint32_t pending_threads; /* that hold memory */
-  struct block_encoder *encoder;
-  ZSTD_CCtx *zstd;
-  struct buffer compressed, index;
-  struct trace_sample samples[SAMPLES_PER_BLOCK];
-  uint32_t sample_count;
-  struct buffer touched[2]; /* columns of the TOUCHED block to come */
-  uint32_t touched_count;
-  uint64_t touched_address;
-  struct trace_totals totals;
-};
-
-/* One column on its way into a block. */
-struct column {
-  struct column_entry entry;
-  const void *bytes;
-};
-
-static int writer_fail(struct trace_writer *writer, int error) {
+int writer_fail(struct trace_writer *writer, int error) {
   if (!writer->saved_errno)
     writer->saved_errno = error ? error : EIO;
   return -1;
@@ -73,10 +33,7 @@ static int writer_append(struct trace_writer *writer, const void *bytes, size_t 
   return 0;
 }
 
-/* Compresses the columns that are not empty and appends header, directory and frames in one write, so that a file
-   system that fills up leaves at most one broken block at the end. */
-static int write_block(struct trace_writer *writer, struct block_header *header, const struct column *columns,
-                       int count) {
+int write_block(struct trace_writer *writer, struct block_header *header, const struct column *columns, int count) {
   struct buffer *out = &writer->compressed;
   struct column_entry directory[TRACE_MAX_COLUMNS];
   int used = 0;
@@ -114,11 +71,11 @@ static int write_block(struct trace_writer *writer, struct block_header *header,
   return writer_append(writer, out->bytes, out->used);
 }
 
-static struct column column_of(uint8_t id, const void *bytes, size_t count) {
+struct column column_of(uint8_t id, const void *bytes, size_t count) {
   return (struct column){{.id = id, .flags = COLUMN_CRITICAL, .raw_bytes = (uint32_t)count}, bytes};
 }
 
-static int write_json_block(struct trace_writer *writer, struct block_header header, const char *json) {
+int write_json_block(struct trace_writer *writer, struct block_header header, const char *json) {
   struct column column = column_of(1, json, strlen(json));
   return write_block(writer, &header, &column, 1);
 }
@@ -162,6 +119,7 @@ static void writer_free(struct trace_writer *writer) {
   buffer_free(&writer->index);
   buffer_free(&writer->touched[0]);
   buffer_free(&writer->touched[1]);
+  annotations_free(writer);
   free(writer->path);
   free(writer);
 }
@@ -212,6 +170,7 @@ static int flush_thread(struct trace_writer *writer, uint32_t thread) {
   struct thread_state *state = &writer->threads[thread];
   if (state->count == 0)
     return 0;
+  flush_annotations(writer); /* the stacks that these events name go before them */
   struct encoded_block *block = block_encode(writer->encoder, state->events, state->count, state->last_stamp);
   struct column columns[EVENT_COLUMNS];
   int count = 0;
@@ -222,7 +181,7 @@ static int flush_thread(struct trace_writer *writer, uint32_t thread) {
     columns[count] = column_of(id, bytes->bytes, bytes->used);
     if (id == COLUMN_RELEASE_ADDRESS || id == COLUMN_ACQUIRE_ADDRESS)
       columns[count].entry.shift = block->address_shift;
-    if (id == COLUMN_TOUCHED)
+    if (id >= COLUMN_TOUCHED)
       columns[count].entry.flags = 0;
     count++;
   }
@@ -237,6 +196,7 @@ static int flush_thread(struct trace_writer *writer, uint32_t thread) {
   uint64_t index[3] = {writer->offset, header.first_stamp, (uint64_t)thread << 32 | header.rows};
   writer->totals.clamped_stamps += block->clamped_stamps;
   state->last_stamp = block->last_stamp;
+  state->written += state->count;
   state->count = 0;
   if (write_block(writer, &header, columns, count) != 0)
     return -1;
@@ -314,77 +274,6 @@ int trace_writer_gap(struct trace_writer *writer, uint32_t thread, uint64_t drop
   return result;
 }
 
-/* The quantities of a sample in the order of FORMAT.md section 6. */
-static uint64_t sample_quantity(const struct trace_sample *sample, int column) {
-  const uint64_t quantities[SAMPLE_COLUMNS] = {sample->stamp,           sample->rss_anon_bytes, sample->rss_file_bytes,
-                                               sample->rss_shmem_bytes, sample->vm_size_bytes,  sample->vm_hwm_bytes,
-                                               sample->minor_faults,    sample->major_faults,   sample->user_ns,
-                                               sample->system_ns};
-  return quantities[column];
-}
-
-static int flush_samples(struct trace_writer *writer) {
-  if (writer->sample_count == 0)
-    return 0;
-  struct buffer buffers[SAMPLE_COLUMNS] = {0};
-  struct column columns[SAMPLE_COLUMNS];
-  bool failed = false;
-  for (int id = 0; id < SAMPLE_COLUMNS; id++) {
-    uint64_t previous = 0;
-    for (uint32_t row = 0; row < writer->sample_count; row++) {
-      uint64_t now = sample_quantity(&writer->samples[row], id);
-      if (now == TRACE_SAMPLE_MISSING) {
-        buffers[id].used = 0;
-        break;
-      }
-      buffer_append_leb(&buffers[id], zigzag((int64_t)(now - previous)));
-      previous = now;
-    }
-    failed |= buffers[id].failed;
-    columns[id] = column_of((uint8_t)(id + 1), buffers[id].bytes, buffers[id].used);
-    columns[id].entry.flags = 0;
-  }
-  struct block_header header = {.type = BLOCK_SAMPLES,
-                                .rows = writer->sample_count,
-                                .first_stamp = writer->samples[0].stamp,
-                                .last_stamp = writer->samples[writer->sample_count - 1].stamp};
-  int result = failed ? writer_fail(writer, ENOMEM) : write_block(writer, &header, columns, SAMPLE_COLUMNS);
-  for (int id = 0; id < SAMPLE_COLUMNS; id++)
-    buffer_free(&buffers[id]);
-  writer->sample_count = 0;
-  writer->totals.file_bytes = writer->offset;
-  return result;
-}
-
-int trace_writer_sample(struct trace_writer *writer, const struct trace_sample *sample) {
-  writer->samples[writer->sample_count++] = *sample;
-  return writer->sample_count == SAMPLES_PER_BLOCK ? flush_samples(writer) : 0;
-}
-
-static int flush_touched(struct trace_writer *writer) {
-  if (writer->touched_count == 0)
-    return 0;
-  struct column columns[2];
-  for (uint8_t i = 0; i < 2; i++) {
-    if (writer->touched[i].failed)
-      return writer_fail(writer, ENOMEM);
-    columns[i] = column_of(i + 1, writer->touched[i].bytes, writer->touched[i].used);
-    columns[i].entry.flags = 0;
-    writer->touched[i].used = 0;
-  }
-  struct block_header header = {.type = BLOCK_TOUCHED, .rows = writer->touched_count};
-  writer->touched_count = 0;
-  writer->touched_address = 0;
-  return write_block(writer, &header, columns, 2);
-}
-
-int trace_writer_touched(struct trace_writer *writer, uint64_t address, uint32_t os_pages) {
-  buffer_append_leb(&writer->touched[0], zigzag((int64_t)(address - writer->touched_address)));
-  buffer_append_leb(&writer->touched[1], os_pages);
-  writer->touched_address = address;
-  return ++writer->touched_count == TRACE_MAX_ROWS ? flush_touched(writer) : 0;
-}
-
 struct trace_totals *trace_writer_totals(struct trace_writer *writer) {
   return &writer->totals;
 }
@@ -429,6 +318,7 @@ int trace_writer_close(struct trace_writer *writer, const char *end, double cloc
     flush_thread(writer, thread);
   flush_samples(writer);
   flush_touched(writer);
+  flush_annotations(writer);
   if (!writer->saved_errno)
     write_footer(writer, end, clock_hz);
   if (close(writer->fd) != 0)

@@ -8,6 +8,7 @@
 #ifndef TRACE_WRITE_H
 #define TRACE_WRITE_H
 
+#include "trace/annotations.h"
 #include "trace/error.h"
 #include "trace/event.h"
 
@@ -29,6 +30,7 @@ struct trace_totals {
   uint64_t clamped_stamps; /* stamps that went back and were raised to their predecessor */
   uint64_t calls[CALL_LIMIT];
   uint32_t threads;
+  uint32_t stack_nodes;
   uint64_t file_bytes;
 };
 
@@ -59,6 +61,20 @@ int trace_writer_sample(struct trace_writer *writer, const struct trace_sample *
 
 /* Notes that the object at address was alive at the end, with so many of its OS pages resident. */
 int trace_writer_touched(struct trace_writer *writer, uint64_t address, uint32_t os_pages);
+
+/* The number of the stack's node: the frame at instruction, called by the frame of node parent (0: the outermost,
+   called by none). The same pair gives the same node, until trace_writer_forget_stacks. 0: no memory, or parent is no
+   node of this trace; the events then go without. Nodes reach the file before the events that name them. */
+uint32_t trace_writer_stack_node(struct trace_writer *writer, uint32_t parent, uint64_t instruction);
+
+/* What is mapped now is no longer what it was: the same addresses give new nodes from here on. Call it before the
+   modules that have taken the place of others. */
+void trace_writer_forget_stacks(struct trace_writer *writer);
+
+/* Adds a module, a mark, the name of a thread (at most 255 bytes). The texts are copied. Return 0, or -1 as above. */
+int trace_writer_module(struct trace_writer *writer, const struct trace_module *module);
+int trace_writer_mark(struct trace_writer *writer, const struct trace_mark *mark);
+int trace_writer_thread_name(struct trace_writer *writer, uint32_t thread, const char *name);
 
 /* What has been taken so far. in_flight and nested are the caller's to fill in before closing. */
 struct trace_totals *trace_writer_totals(struct trace_writer *writer);

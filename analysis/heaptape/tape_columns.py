@@ -37,6 +37,9 @@ class Events:
     acquire_stamp: np.ndarray  # uint64: of the acquire, or of the only step of an event that does neither
     touched: np.ndarray  # uint32 OS pages
     touched_known: np.ndarray  # bool
+    latency: np.ndarray  # uint64 units of the trace's clock, plus 1; 0: not known
+    slack: np.ndarray  # uint64: usable size less request_bytes, plus 1; 0: not known
+    stack: np.ndarray  # uint32: a node of the tree of stacks; 0: not known
 
 
 def leb(column: bytes, name: str) -> np.ndarray:
@@ -69,9 +72,17 @@ def exactly(values: np.ndarray, count: int, name: str) -> np.ndarray:
 
 
 def decode_events(
-    rows: int, steps: int, first_stamp: int, last_stamp: int, columns: dict[int, bytes], shifts: dict[int, int]
+    rows: int,
+    steps: int,
+    first_stamp: int,
+    last_stamp: int,
+    columns: dict[int, bytes],
+    shifts: dict[int, int],
+    stack_nodes: int = 0,
 ) -> Events:
-    """Raises Malformed. `columns`: id -> raw bytes, those left out missing; `shifts`: id -> shift."""
+    """Raises Malformed. `columns`: id -> raw bytes, those left out missing; `shifts`: id -> shift; `stack_nodes`: how
+    many there are before this block.
+    """
     call = exactly(np.frombuffer(columns.get(1, b""), np.uint8), rows, "call")
     if not calls.LEGAL[call].all():
         raise Malformed(f"call byte {call[~calls.LEGAL[call]][0]:#x} can't be")
@@ -87,9 +98,13 @@ def decode_events(
     released, acquired = _addresses(request, takes, releases, acquires, columns, shifts)
     release_stamp, acquire_stamp = _stamps(takes, releases & acquires, steps, first_stamp, last_stamp, columns)
     touched, known = _touched(releases, columns)
+    latency = _optional(np.ones(rows, bool), columns, 12, "latency", LARGEST)
+    slack = _optional(acquires, columns, 13, "slack", U64(0xFFFFFFFF))
+    stack = _optional(calls.ACQUIRES[number], columns, 14, "stack", U64(stack_nodes))
+    stack += _optional(~calls.ACQUIRES[number], columns, 15, "stack of the other calls", U64(stack_nodes))
     return Events(
         call, size, param, request, takes, releases, acquires, released, acquired,
-        release_stamp, acquire_stamp, touched, known,
+        release_stamp, acquire_stamp, touched, known, latency, slack, stack.astype(np.uint32),
     )  # fmt: skip
 
 
@@ -97,6 +112,16 @@ def _spread(mask: np.ndarray, columns: dict[int, bytes], column: int, name: str)
     """The column's numbers at the events that have one, 0 elsewhere."""
     out = np.zeros(len(mask), U64)
     out[mask] = exactly(leb(columns.get(column, b""), name), int(mask.sum()), name)
+    return out
+
+
+def _optional(mask: np.ndarray, columns: dict[int, bytes], column: int, name: str, limit: np.uint64) -> np.ndarray:
+    """Like _spread for a column that may be left out."""
+    if not columns.get(column):
+        return np.zeros(len(mask), U64)
+    out = _spread(mask, columns, column, name)
+    if (out > limit).any():
+        raise Malformed(f"column {name}: {int(out.max())} is above {int(limit)}")
     return out
 
 

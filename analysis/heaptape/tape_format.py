@@ -18,21 +18,26 @@ import pandas as pd
 import pyarrow as pa
 import zstandard
 
-from heaptape import calls
+from heaptape import calls, tape_annotations
 from heaptape.errors import FormatError
 from heaptape.tape_columns import Events, Malformed, decode_events, exactly, leb, zigzag
 
 FILE_HEADER, TRAILER = struct.Struct("<8sHHI"), struct.Struct("<Q8s")
 BLOCK_HEADER, COLUMN = struct.Struct("<4sBBHIIIIQQII"), struct.Struct("<BBBBIII")
-INFO, EVENTS, SAMPLES, GAP, FOOTER = 1, 2, 3, 4, 15
+INFO, EVENTS, SAMPLES, GAP, TOUCHED, STACKS, MODULES, MARKS, THREADS, FOOTER = 1, 2, 3, 4, 5, 6, 7, 8, 9, 15
 CRITICAL = 1
 MAX_COLUMNS, MAX_PAYLOAD, MAX_THREAD, MAX_ROWS, MAX_WINDOW = 64, 1 << 30, 1 << 24, 1 << 22, 8 << 20
-MAX_RAW, MAX_INFO = 1 << 26, 1 << 20
+MAX_RAW, MAX_INFO, MAX_STACK_NODES = 1 << 26, 1 << 20, 1 << 28
 KNOWN_COLUMNS = {
     INFO: {1},
-    EVENTS: {1, 2, 3, 4, 6, 7, 8, 9, 10, 11},
+    EVENTS: {1, 2, 3, 4, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15},
     SAMPLES: set(range(1, 11)),
     GAP: {1},
+    TOUCHED: {1, 2},
+    STACKS: {1, 2},
+    MODULES: {1},
+    MARKS: {1},
+    THREADS: {1},
     FOOTER: {1, 2},
 }
 SAMPLE_NAMES = (
@@ -56,6 +61,9 @@ SCHEMA = pa.schema(
         ("acquire_stamp", pa.uint64()),
         ("releases", pa.bool_()),  # the object passed in died
         ("touched_os_pages", pa.uint32()),
+        ("latency", pa.uint64()),  # of the real call, in units of the trace's clock
+        ("usable_bytes", pa.uint64()),  # of the object handed out
+        ("stack", pa.uint32()),  # node of Trace.stacks(); these last four are null where not known
     ]
 )
 
@@ -88,6 +96,7 @@ class Block:
     sequence: int
     columns: tuple[Column, ...]
     end: int
+    stack_nodes: int  # in the STACKS blocks before it
 
 
 @dataclass
@@ -154,11 +163,35 @@ class Trace:
         parts = [self._samples(block) for block in self.blocks if block.type == SAMPLES]
         return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["stamp"])
 
+    def touched_at_end(self) -> pd.DataFrame:
+        """Large objects alive at the end: address, os_pages (resident). Raises FormatError."""
+        return tape_annotations.touched(self)
+
+    def stacks(self) -> pd.DataFrame:
+        """The tree of call stacks, indexed by node from 1: parent (0: the outermost frame), instruction, modules (how
+        many rows of `modules` stand before it). Raises FormatError.
+        """
+        return tape_annotations.stacks(self)
+
+    def modules(self) -> pd.DataFrame:
+        """What was mapped where, in file order: name, path, build_id (None where not stored), start, end, bias."""
+        return tape_annotations.modules(self)
+
+    def marks(self) -> pd.DataFrame:
+        """What the program said of itself: stamp, thread, events (of that thread, before it), text."""
+        return tape_annotations.marks(self)
+
+    def thread_names(self) -> dict[int, str]:
+        """Names of the threads that have one."""
+        return tape_annotations.thread_names(self)
+
     def _decode(self, block: Block) -> Events:
-        raw = {c.id: self._column(block, c) for c in _usable(block)}
+        raw = self.raw_columns(block)
         shifts = {c.id: c.shift for c in block.columns}
         try:
-            return decode_events(block.rows, block.steps, block.first_stamp, block.last_stamp, raw, shifts)
+            return decode_events(
+                block.rows, block.steps, block.first_stamp, block.last_stamp, raw, shifts, block.stack_nodes
+            )
         except Malformed as error:
             raise FormatError(self.path, block.offset, str(error)) from error
 
@@ -177,16 +210,24 @@ class Trace:
         return _decompress(self.path, block, column, _pread(self._fd, column.stored_bytes, column.offset))
 
     def _json(self, block: Block, limit: int = MAX_RAW) -> dict:
+        value = self.json_value(block, limit)
+        if not isinstance(value, dict):
+            raise FormatError(self.path, block.offset, "its JSON is not an object")
+        return value
+
+    def json_value(self, block: Block, limit: int = MAX_RAW) -> object:
+        """Column 1 of a block as JSON. Raises FormatError."""
         column = next((c for c in _usable(block) if c.id == 1), None)
         if column is None or column.raw_bytes > limit:
             raise FormatError(self.path, block.offset, "its JSON is missing or too long")
         try:
-            value = json.loads(self._column(block, column).decode())
+            return json.loads(self._column(block, column).decode())
         except (ValueError, RecursionError) as error:
             raise FormatError(self.path, block.offset, f"its JSON can't be read: {error}") from error
-        if not isinstance(value, dict):
-            raise FormatError(self.path, block.offset, "its JSON is not an object")
-        return value
+
+    def raw_columns(self, block: Block) -> dict[int, bytes]:
+        """The columns of a block that are known, by id, decompressed. Raises FormatError."""
+        return {c.id: self._column(block, c) for c in _usable(block)}
 
 
 def open_trace(path: str | Path) -> Trace:
@@ -273,7 +314,13 @@ def _read_block(trace: Trace, offset: int, size: int) -> Block | None:
         raise FormatError(trace.path, offset, "the columns' bytes do not add up to the payload")
     if end > size:
         return None
-    block = Block(offset, kind, bool(flags & CRITICAL), thread, rows, steps, first, last, sequence, tuple(entries), end)
+    before = trace.blocks[-1] if trace.blocks else None
+    nodes = before.stack_nodes + before.rows * (before.type == STACKS) if before else 0
+    if nodes > MAX_STACK_NODES:
+        raise FormatError(trace.path, offset, "more stack nodes than a trace can have")
+    block = Block(
+        offset, kind, bool(flags & CRITICAL), thread, rows, steps, first, last, sequence, tuple(entries), end, nodes
+    )
     _check_columns(trace.path, block)
     return block
 
@@ -384,5 +431,8 @@ def _batch(block: Block, begin: int, events: Events) -> pa.RecordBatch:
         pa.array(events.acquire_stamp, mask=single),
         pa.array(events.releases),
         pa.array(events.touched, mask=~events.touched_known),
+        pa.array(events.latency - np.uint64(1), mask=events.latency == 0),
+        pa.array(events.request_bytes + events.slack - np.uint64(1), mask=events.slack == 0),
+        pa.array(events.stack, mask=events.stack == 0),
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)

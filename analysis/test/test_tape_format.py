@@ -41,6 +41,8 @@ def as_c_reader_prints(path):
     }
     columns |= {"released": frame["released_address"].fillna(0), "acquired": frame["acquired_address"].fillna(0)}
     columns |= {"release_stamp": release, "acquire_stamp": acquire, "touched": touched}
+    columns |= {"latency": (frame["latency"] + 1).fillna(0), "usable": frame["usable_bytes"].fillna(0)}
+    columns |= {"stack": frame["stack"].fillna(0)}
     return pd.DataFrame({name: column.astype("uint64") for name, column in columns.items()}).reset_index(drop=True)
 
 
@@ -49,6 +51,31 @@ def test_two_readers_agree(seed, tmp_path, write_random_trace):
     expected = pd.read_csv(io.StringIO(write_random_trace(seed, 4000, tmp_path / "a.tape")), dtype="uint64")
     found = as_c_reader_prints(tmp_path / "a.tape")
     pd.testing.assert_frame_equal(found, expected)
+
+
+@pytest.mark.parametrize("seed", [3, 6, 9])
+def test_two_readers_agree_on_stacks(seed, tmp_path, write_random_trace):
+    write_random_trace(seed, 500, tmp_path / "a.tape")
+    expected = pd.read_csv(tmp_path / "a.tape.nodes", dtype="uint64").set_index("node")
+    with open_trace(tmp_path / "a.tape") as trace:
+        found = trace.stacks()
+        assert list(trace.modules()["start"]) == [1, 101, 201]
+        assert trace.thread_names() == {1: "worker"}
+    assert len(expected) == 300
+    assert set(expected["modules"]) == {0, 1, 2, 3}
+    pd.testing.assert_frame_equal(found, expected, check_dtype=False, check_index_type=False)
+
+
+def test_marks_are_read(tmp_path, write_random_trace):
+    write_random_trace(2, 4000, tmp_path / "a.tape")
+    with open_trace(tmp_path / "a.tape") as trace:
+        marks = trace.marks()
+        frame = pd.concat(trace.frames())
+        per_thread = frame.groupby("thread").size()
+    assert list(marks["stamp"]) == [999, 1999, 2999, 3999]
+    assert (marks["text"] == "mark").all()
+    assert (marks["events"] <= marks["thread"].map(per_thread)).all()
+    assert (marks["events"] > 0).all()
 
 
 def test_samples_and_gaps_are_read(tmp_path, write_random_trace):
@@ -167,7 +194,7 @@ MUST_REJECT = {
     "first block not INFO": (trace_file(events_of(*MALLOC_16)), 16, "first block"),
     "info without clock": (trace_file(block(INFO, [column(1, b"{}")])), 16, "clock"),
     "info not an object": (trace_file(block(INFO, [column(1, b"[]")])), 16, "not an object"),
-    "unknown critical block": (blocks(block(9, [])), None, "block type 9"),
+    "unknown critical block": (blocks(block(14, [])), None, "block type 14"),
     "unknown critical column": (blocks(events_of(*MALLOC_16, column(40, b"", flags=1))), None, "column 40"),
     "unknown critical encoding": (
         blocks(events_of(*MALLOC_16, column(11, b"", flags=1, encoding=2))), None, "column 11",
@@ -203,6 +230,10 @@ MUST_REJECT = {
     ),
     "another last stamp": (blocks(events_of(*FREE_FAR, first=5, last=6)), None, "last stamp"),
     "touched too far": (blocks(events_of(*FREE_FAR, column(11, b"\1\1"))), None, "touched"),
+    "latencies too few": (blocks(events_of(*MALLOC_16, column(12, b"\1\1"))), None, "latency"),
+    "slack of nothing": (blocks(events_of(*FREE_FAR, column(13, b"\1"))), None, "slack"),
+    "slack too large": (blocks(events_of(*MALLOC_16, column(13, b"\x80\x80\x80\x80\x10"))), None, "slack"),
+    "stack that is not there": (blocks(events_of(*MALLOC_16, column(14, b"\1"))), None, "stack"),
     "lost block": (blocks(events_of(*MALLOC_16, sequence=1)), None, "block 0 of thread 0 is missing"),
 }  # fmt: skip
 
@@ -219,9 +250,43 @@ def test_must_reject(case, tmp_path):
     assert what in str(error)
 
 
+def text(rows):
+    return [column(1, rows)]
+
+
+MUST_REJECT_ANNOTATIONS = {
+    "parent after its child": (block(6, [column(1, b"\2"), column(2, b"\2")], rows=1), "parent"),
+    "parent is itself": (block(6, [column(1, b"\0"), column(2, b"\2")], rows=1), "parent"),
+    "instructions too few": (block(6, [column(1, b"\1\1"), column(2, b"\2")], rows=2), "instruction"),
+    "modules not an array": (block(7, text(b"{}"), rows=1), "array"),
+    "fewer rows than told": (block(8, text(b"[]"), rows=1), "array"),
+    "module that ends first": (
+        block(7, text(b'[{"name": "a", "start": 2, "end": 2, "bias": 0}]'), rows=1), "row 0",
+    ),
+    "module without bias": (block(7, text(b'[{"name": "a", "start": 1, "end": 2}]'), rows=1), "row 0"),
+    "mark without text": (block(8, text(b'[{"stamp": 1, "thread": 0, "events": 0}]'), rows=1), "row 0"),
+    "mark before time": (
+        block(8, text(b'[{"stamp": -1, "thread": 0, "events": 0, "text": ""}]'), rows=1), "row 0",
+    ),
+    "thread number too high": (block(9, text(b'[{"thread": 16777216, "name": "a"}]'), rows=1), "row 0"),
+    "name with a zero": (block(9, text(b'[{"thread": 0, "name": "a\\u0000"}]'), rows=1), None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", MUST_REJECT_ANNOTATIONS)
+def test_must_reject_annotations(case, tmp_path):
+    data, what = MUST_REJECT_ANNOTATIONS[case]
+    path = tmp_path / "b.tape"
+    path.write_bytes(blocks(data, events_of(*MALLOC_16)))
+    with open_trace(path) as trace, pytest.raises(FormatError) as caught:
+        (trace.stacks(), trace.modules(), trace.marks(), trace.thread_names())
+    assert str(caught.value).startswith(f"{path}: offset {16 + len(GOOD_INFO)}: ")
+    assert what is None or what in str(caught.value)
+
+
 @pytest.mark.parametrize(
     "extra",
-    [block(9, [column(1, b"x")], flags=0), events_of(*MALLOC_16, column(40, b"x"), column(12, b"y", encoding=7))],
+    [block(14, [column(1, b"x")], flags=0), events_of(*MALLOC_16, column(40, b"x"), column(12, b"y", encoding=7))],
     ids=["block", "column"],
 )
 def test_unknown_but_not_critical_is_skipped(extra, tmp_path):

@@ -1,6 +1,7 @@
 /* Writes a random trace with the C writer, and what the C reader makes of it as CSV on stdout: the other side of
    test_tape_format.py. Usage: write_random_trace SEED EVENTS OUT.tape. Even seeds: any legal events, odd ones: a small
-   allocator with last-in-first-out bins, so that the address predictor is often right. */
+   allocator with last-in-first-out bins, so that the address predictor is often right. Every third seed: with latency,
+   usable size and stacks, whose nodes go as CSV to OUT.tape.nodes. */
 #include "trace/test/generate.h"
 #include "trace/trace_read.h"
 
@@ -56,7 +57,24 @@ static struct trace_event heap_event(struct heap *heap, struct generator *g) {
   }
   event.release_stamp = generate_stamp(g);
   event.acquire_stamp = trace_event_steps(&event) == 2 ? generate_stamp(g) : event.release_stamp;
+  if (g->stack_nodes)
+    event.stack = trace_event_acquires(&event) ? 1 + (uint32_t)test_below(&g->random, g->stack_nodes) : 0;
   return event;
+}
+
+enum { NODES = 300 };
+
+static void write_nodes(struct trace_writer *writer, uint64_t *random) {
+  for (uint32_t i = 0; i < NODES; i++) {
+    struct trace_module module = {.name = "lib.so", .start = i, .end = i + 7};
+    if (i % 100 == 1) {
+      trace_writer_forget_stacks(writer);
+      CHECK(trace_writer_module(writer, &module) == 0, "module");
+    }
+    uint32_t parent = (uint32_t)test_below(random, i + 1);
+    CHECK(trace_writer_stack_node(writer, parent, test_random(random) >> test_below(random, 64)), "node %u", i);
+  }
+  CHECK(trace_writer_thread_name(writer, 1, "worker") == 0, "name");
 }
 
 static void write_trace(const char *path, uint64_t seed, int events) {
@@ -72,13 +90,20 @@ static void write_trace(const char *path, uint64_t seed, int events) {
     heaps[thread].top = 0x10000000u + thread * 0x1000000000u;
     generators[thread] = (struct generator){.random = test_random(&random), .aligned = thread % 2, .stamp_every = 20};
   }
+  if (seed % 3 == 0) {
+    write_nodes(writer, &random);
+    for (uint32_t thread = 0; thread < THREADS; thread++)
+      generators[thread].stack_nodes = NODES;
+  }
   for (int i = 0; i < events; i++) {
     uint32_t thread = i < THREADS ? (uint32_t)i : (uint32_t)test_below(&random, THREADS);
     struct generator *g = &generators[thread];
     struct trace_event event = seed % 2 ? heap_event(&heaps[thread], g) : generate_event(g);
     CHECK(trace_writer_event(writer, thread, &event) == 0, "event %d", i);
     if (i % 1000 == 999)
-      CHECK(trace_writer_gap(writer, thread, 3, "test") == 0, "gap");
+      CHECK(trace_writer_gap(writer, thread, 3, "test") == 0 &&
+                trace_writer_mark(writer, &(struct trace_mark){(uint64_t)i, TRACE_MARK_HERE, thread, "mark"}) == 0,
+            "gap or mark");
   }
   for (uint64_t i = 0; i < 10; i++) {
     struct trace_sample sample = {.stamp = i * 1000, .rss_anon_bytes = 4096 * (20 - i), .vm_size_bytes = i << 20};
@@ -88,19 +113,37 @@ static void write_trace(const char *path, uint64_t seed, int events) {
   CHECK(trace_writer_close(writer, "exit", 0, &error) == 0, "%s", error.text);
 }
 
+static int print_node(void *context, const struct trace_stack_node *node) {
+  fprintf(context, "%u,%u,%lu,%u\n", node->node, node->parent, node->instruction, node->modules);
+  return 0;
+}
+
+static void print_nodes(struct trace_reader *reader, const char *path) {
+  struct trace_error error = {{0}};
+  char name[4096];
+  snprintf(name, sizeof name, "%s.nodes", path);
+  FILE *file = fopen(name, "w");
+  CHECK(file, "can't write %s", name);
+  fprintf(file, "node,parent,instruction,modules\n");
+  CHECK(trace_reader_stacks(reader, print_node, file, &error) == 0, "%s", error.text);
+  fclose(file);
+}
+
 static void print_trace(const char *path) {
   struct trace_error error = {{0}};
   struct trace_reader *reader;
   CHECK(trace_reader_open(&reader, path, &error) == 0, "%s", error.text);
-  printf("thread,call,size,param,released,acquired,release_stamp,acquire_stamp,touched\n");
+  printf("thread,call,size,param,released,acquired,release_stamp,acquire_stamp,touched,latency,usable,stack\n");
+  print_nodes(reader, path);
   for (uint32_t thread = 0; thread < trace_reader_summary(reader)->threads; thread++) {
     struct trace_cursor *cursor;
     struct trace_event e;
     CHECK(trace_cursor_open(&cursor, reader, thread, &error) == 0, "%s", error.text);
     int more;
     while ((more = trace_cursor_next(cursor, &e)) == 1)
-      printf("%u,%u,%lu,%lu,%lu,%lu,%lu,%lu,%u\n", thread, e.call, e.size_bytes, e.param, e.released, e.acquired,
-             e.release_stamp, e.acquire_stamp, e.touched_os_pages);
+      printf("%u,%u,%lu,%lu,%lu,%lu,%lu,%lu,%u,%lu,%lu,%u\n", thread, e.call, e.size_bytes, e.param, e.released,
+             e.acquired, e.release_stamp, e.acquire_stamp, e.touched_os_pages, e.latency, trace_event_usable_bytes(&e),
+             e.stack);
     CHECK(more == 0, "%s", error.text);
     trace_cursor_close(cursor);
   }

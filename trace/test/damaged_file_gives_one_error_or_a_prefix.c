@@ -20,13 +20,19 @@ static void write_whole(void) {
   struct trace_error error = {{0}};
   struct trace_writer *writer;
   struct trace_writer_options options = {.block_events = 60};
-  struct generator g = {.random = 99, .aligned = true, .stamp_every = 5};
+  struct generator g = {.random = 99, .aligned = true, .stamp_every = 5, .stack_nodes = 9};
   CHECK(trace_writer_open(&writer, path, "{\"clock\":{\"kind\":\"tsc\",\"hz\":1e9}}", &options, &error) == 0, "%s",
         error.text);
+  for (uint32_t node = 1; node <= 9; node++)
+    trace_writer_stack_node(writer, node / 3, 1000 * node);
+  trace_writer_module(writer, &(struct trace_module){.name = "a.so", .start = 1000, .end = 2000});
   for (int i = 0; i < 300; i++) {
     struct trace_event event = generate_event(&g);
     trace_writer_event(writer, 0, &event);
+    if (i == 150)
+      trace_writer_mark(writer, &(struct trace_mark){.stamp = 7, .events = TRACE_MARK_HERE, .text = "half"});
   }
+  trace_writer_thread_name(writer, 0, "main");
   for (int i = 0; i < 3; i++)
     trace_writer_sample(writer, &(struct trace_sample){
                                     .stamp = 5 + (uint64_t)i, .rss_anon_bytes = 4096, .user_ns = TRACE_SAMPLE_MISSING});
@@ -40,6 +46,24 @@ static int ignore_sample(void *context, const struct trace_sample *sample) {
   (void)context;
   (void)sample;
   return 0;
+}
+
+static int ignore_node(void *context, const struct trace_stack_node *node) {
+  CHECK(node->parent < node->node, "parent %u of node %u", node->parent, node->node);
+  (void)context;
+  return 0;
+}
+static int ignore_module(void *context, const struct trace_module *module) {
+  (void)context;
+  return module->name ? 0 : -1;
+}
+static int ignore_mark(void *context, const struct trace_mark *mark) {
+  (void)context;
+  return mark->text ? 0 : -1;
+}
+static int ignore_name(void *context, uint32_t thread, const char *name) {
+  (void)context;
+  return thread < 1 << 24 && name ? 0 : -1;
 }
 
 /* Reads everything; returns events read. *failed: an error was given; it must name the file. */
@@ -65,7 +89,11 @@ static uint64_t read_all(bool *failed, bool *truncated) {
         continue;
     }
     if (!*failed)
-      *failed = trace_reader_samples(reader, ignore_sample, NULL, &error) != 0;
+      *failed = trace_reader_samples(reader, ignore_sample, NULL, &error) != 0 ||
+                trace_reader_stacks(reader, ignore_node, NULL, &error) != 0 ||
+                trace_reader_modules(reader, ignore_module, NULL, &error) != 0 ||
+                trace_reader_marks(reader, ignore_mark, NULL, &error) != 0 ||
+                trace_reader_thread_names(reader, ignore_name, NULL, &error) != 0;
     trace_reader_close(reader);
   }
   CHECK(*failed == (error.text[0] != 0), "failure and error text disagree");

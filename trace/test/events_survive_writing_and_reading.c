@@ -1,5 +1,6 @@
-/* Whatever events are written, the same ones are read, with inherited stamps filled in, and what was touched at the
-   end: random events of random threads, in blocks of random length, aligned and not. */
+/* Whatever events are written, the same ones are read, with inherited stamps filled in, and so is what was touched at
+   the end: random events of random threads, in blocks of random length, aligned and not, with and without the optional
+   columns. */
 #include "trace/test/generate.h"
 #include "trace/trace_read.h"
 
@@ -38,11 +39,14 @@ static void round_trip(const char *path, uint64_t seed) {
   struct trace_writer_options options = {.zstd_level = 1, .block_events = 1 + (uint32_t)test_below(&random, 1500)};
   CHECK(trace_writer_open(&writer, path, "{\"clock\":{\"kind\":\"tsc\",\"hz\":1e9}}", &options, &error) == 0, "%s",
         error.text);
+  for (uint32_t node = 1; node <= 50; node++)
+    CHECK(trace_writer_stack_node(writer, node / 2, node) == node, "node %u", node);
   for (uint32_t thread = 0; thread < THREADS; thread++) {
     struct generator g = {.random = test_random(&random),
                           .stamp = test_below(&random, 1u << 30),
                           .aligned = thread % 2,
-                          .stamp_every = 1 + (uint32_t)test_below(&random, 30)};
+                          .stamp_every = 1 + (uint32_t)test_below(&random, 30),
+                          .stack_nodes = thread % 3 ? 0 : 50};
     counts[thread] = 1 + (int)test_below(&random, EVENTS);
     for (int i = 0; i < counts[thread]; i++) {
       written[thread][i] = generate_event(&g);
@@ -61,7 +65,7 @@ static void round_trip(const char *path, uint64_t seed) {
   CHECK(trace_reader_open(&reader, path, &error) == 0, "%s", error.text);
   const struct trace_summary *summary = trace_reader_summary(reader);
   CHECK(summary->events == (uint64_t)total && summary->dropped == 7 && summary->threads == THREADS &&
-            !summary->truncated,
+            !summary->truncated && summary->stack_nodes == 50,
         "summary differs");
   for (uint32_t thread = 0; thread < THREADS; thread++) {
     struct trace_cursor *cursor;

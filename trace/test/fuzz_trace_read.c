@@ -10,6 +10,26 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count);
 
+static int ignore_node(void *context, const struct trace_stack_node *node) {
+  (void)context;
+  if (node->parent >= node->node)
+    __builtin_trap();
+  return 0;
+}
+static int ignore_module(void *context, const struct trace_module *module) {
+  (void)context;
+  return module->start >= module->end || strlen(module->name) > 4095;
+}
+static int ignore_mark(void *context, const struct trace_mark *mark) {
+  (void)context;
+  return strlen(mark->text) > TRACE_MARK_MAX_BYTES;
+}
+static int ignore_name(void *context, uint32_t thread, const char *name) {
+  (void)context;
+  (void)thread;
+  return strlen(name) > 255;
+}
+
 static void read_as_file(const uint8_t *bytes, size_t count) {
   int fd = memfd_create("fuzz", 0);
   char path[64];
@@ -27,6 +47,11 @@ static void read_as_file(const uint8_t *bytes, size_t count) {
           ;
       trace_cursor_close(cursor);
     }
+    if (trace_reader_stacks(reader, ignore_node, NULL, &error) > 0 ||
+        trace_reader_modules(reader, ignore_module, NULL, &error) > 0 ||
+        trace_reader_marks(reader, ignore_mark, NULL, &error) > 0 ||
+        trace_reader_thread_names(reader, ignore_name, NULL, &error) > 0)
+      __builtin_trap();
     trace_reader_close(reader);
   }
   close(fd);
@@ -43,6 +68,7 @@ static void decode_as_columns(const uint8_t *bytes, size_t count) {
   decoder.last_stamp = bytes[3] | (uint64_t)bytes[4] << 8;
   decoder.release_shift = bytes[5] & 63;
   decoder.acquire_shift = bytes[6] & 63;
+  decoder.stack_nodes = bytes[7];
   bytes += 8;
   for (int column = COLUMN_CALL; column < EVENT_COLUMNS && bytes < end; column++) {
     size_t length = *bytes++;

@@ -13,6 +13,7 @@ struct generator {
   bool aligned;       /* all addresses multiples of 16 */
   uint32_t stamp_every;
   bool started;
+  uint32_t stack_nodes; /* events have latency, slack and one of so many stacks; 0: none of them */
 };
 
 static inline uint64_t generate_address(struct generator *g) {
@@ -51,6 +52,13 @@ static inline struct trace_event generate_event(struct generator *g) {
     event.acquire_stamp = generate_stamp(g);
   if (trace_event_releases(&event) && test_below(&g->random, 20) == 0)
     event.touched_os_pages = 1 + (uint32_t)test_below(&g->random, 1000);
+  if (g->stack_nodes == 0)
+    return event;
+  if (test_below(&g->random, 4))
+    event.latency = 1 + (test_random(&g->random) >> 1 >> test_below(&g->random, 63));
+  if (trace_event_acquires(&event) && test_below(&g->random, 4))
+    event.slack_bytes = trace_event_slack(100, 99 + (test_random(&g->random) >> (16 + test_below(&g->random, 48))));
+  event.stack = (uint32_t)test_below(&g->random, g->stack_nodes + 1);
   return event;
 }
 
