@@ -1,5 +1,5 @@
 REPLAY_ENGINE_SOURCES := $(addprefix replay/,engine.c loop.c call.c null_allocator.c order.c gate.c threads.c stream.c \
-  memory.c memory_map.c counter.c histogram.c preload.c verify.c claims.c)
+  memory.c memory_map.c counter.c histogram.c preload.c verify.c claims.c residency.c)
 REPLAY_PARENT_SOURCES := $(addprefix replay/,run.c syscalls.c report.c report_map.c replay_main.c)
 REPLAY_TRACE_SOURCES  := $(addprefix trace/,error.c event.c os.c)
 
@@ -10,6 +10,7 @@ $(OUT)/obj/replay/%.o: HT_CFLAGS += -D_GNU_SOURCE
 
 $(eval $(call c_test,replay/test/histogram_percentiles_are_within_one_part_in_32.c,replay/histogram.c,))
 $(eval $(call c_test,replay/test/gate_loses_no_wakeup.c,replay/gate.c trace/os.c,-lpthread))
+$(eval $(call c_test,replay/test/resident_os_pages_are_found_both_ways.c,replay/residency.c trace/os.c,))
 
 # What the tests in Python replay: generated workloads, on an allocator whose costs and faults are known.
 REPLAY_TEST_SOURCES = replay/test/make_workload.c replay/test/generate.c $(WORKLOAD_SOURCES) $(TRACE_SOURCES)

@@ -1,5 +1,7 @@
 #include "replay/report_map.h"
 
+#include "replay/residency.h"
+
 #include <stdlib.h>
 #include <zlib.h>
 
@@ -39,9 +41,13 @@ json_t *report_map(const struct replay_result *result) {
   json_t *positions = json_array();
   for (uint64_t index = 0; index < result->map_positions_count; index++)
     json_array_append_new(positions, json_integer((json_int_t)result->map_positions[index]));
-  json_t *map =
-      json_pack("{s:I, s:o, s:s, s:s, s:I}", "region_bytes", (json_int_t)result->map_region_bytes, "positions",
-                positions, "encoding", "zlib+base64", "cells", cells, "bytes_lost", (json_int_t)result->map_lost_bytes);
+  static const char *const methods[] = {
+      [RESIDENCY_NONE] = "none", [RESIDENCY_SCAN] = "pagemap scan", [RESIDENCY_PAGEMAP] = "pagemap"};
+  json_t *map = json_pack(
+      "{s:I, s:o, s:s, s:[s, s, s], s:s, s:s, s:I, s:I}", "region_bytes", (json_int_t)result->map_region_bytes,
+      "positions", positions, "encoding", "zlib+base64", "columns", "region", "live_bytes", "resident_bytes",
+      "residency", methods[result->map_residency], "cells", cells, "bytes_lost", (json_int_t)result->map_lost_bytes,
+      "resident_bytes_lost", (json_int_t)result->map_lost_resident_bytes);
   free(cells);
   return map;
 }

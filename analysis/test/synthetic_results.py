@@ -12,8 +12,24 @@ ALLOCATORS = ("glibc", "jemalloc", "tcmalloc", "mimalloc", "tbbmalloc")
 CALLS = {"malloc": 90.0, "calloc": 160.0, "realloc": 210.0, "free": 70.0}
 
 
+def encode_resident_map(region_bytes: int, positions: list[int], cells: list[dict[int, tuple[int, int]]]) -> dict:
+    """The engine's encoding: per position u32 n, then n x (u64 region, u32 live bytes, u32 resident bytes)."""
+    raw = b"".join(
+        struct.pack("<I", len(c)) + b"".join(struct.pack("<QII", r, *both) for r, both in sorted(c.items()))
+        for c in cells
+    )
+    return {
+        "region_bytes": region_bytes,
+        "positions": positions,
+        "encoding": "zlib+base64",
+        "columns": ["region", "live_bytes", "resident_bytes"],
+        "residency": "pagemap",
+        "cells": base64.b64encode(zlib.compress(raw)).decode(),
+    }
+
+
 def encode_memory_map(region_bytes: int, positions: list[int], cells: list[dict[int, int]]) -> dict:
-    """The engine's encoding: per position u32 n, then n x (u64 region, u32 live bytes)."""
+    """The engine's encoding before it knew residency: per position u32 n, then n x (u64 region, u32 live bytes)."""
     raw = b"".join(
         struct.pack("<I", len(c)) + b"".join(struct.pack("<QI", r, live) for r, live in sorted(c.items()))
         for c in cells

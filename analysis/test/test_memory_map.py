@@ -10,7 +10,7 @@ from heaptape.errors import HeaptapeError
 from heaptape.memory_map import DRAWN_HOLE_REGIONS, decode, fold
 from hypothesis import given
 from hypothesis import strategies as st
-from synthetic_results import encode_memory_map
+from synthetic_results import encode_memory_map, encode_resident_map
 
 cell_tables = st.lists(
     st.dictionaries(st.integers(0, 2**50), st.integers(1, 2**32 - 1), max_size=20), min_size=1, max_size=8
@@ -44,6 +44,21 @@ def test_a_region_that_emptied_is_told_from_one_never_used():
     folded = fold(decode({"memory_map": encode_memory_map(4096, [0, 10, 20], [{}, {7: 2048}, {}])}))
     assert np.isnan(folded.fullness[0, 0])
     assert folded.fullness[0, 1:].tolist() == [0.5, -1.0]
+
+
+def test_resident_but_empty_is_told_from_given_back():
+    """Region 7 is live, then held, then given back, then held again without ever being live."""
+    cells = [{7: (2048, 4096)}, {7: (0, 4096)}, {}, {7: (0, 4096)}, {7: (4096, 4096), 8: (1, 0)}]
+    table = encode_resident_map(4096, list(range(5)), cells)
+    decoded = decode({"memory_map": table})
+    assert decoded.resident_bytes.tolist() == [4096, 4096, 4096, 4096, 0]
+    fullness = fold(decoded).fullness
+    assert fullness[0, [0, 1, 3, 4]].tolist() == [0.5, -1.0, -1.0, 1.0]
+    assert np.isnan(fullness[0, 2])
+    assert fullness[1, 4] > 0  # live, but never touched
+    unknown = decode({"memory_map": table | {"residency": "none"}})
+    assert unknown.resident_bytes is None
+    assert fold(unknown).fullness[0, 2] == -1.0
 
 
 def test_a_run_without_a_map_has_none():

@@ -183,21 +183,28 @@ def test_touching_every_byte_costs_more_memory_than_the_first(tmp_path):
     assert abs(every - pages) < every / 50
 
 
+def map_rows(map_):
+    """Each position's [(region, live bytes, resident bytes)]."""
+    cells, at, rows = zlib.decompress(base64.b64decode(map_["cells"])), 0, []
+    for _ in map_["positions"]:
+        (count,) = struct.unpack_from("<I", cells, at)
+        rows.append([struct.unpack_from("<QII", cells, at + 4 + 16 * index) for index in range(count)])
+        at += 4 + 16 * count
+    assert at == len(cells)
+    return rows
+
+
 def test_memory_map_holds_all_live_bytes(single):
     path, made = single
     map_ = replay("--pass", "memory", path)["memory_map"]
-    cells = zlib.decompress(base64.b64decode(map_["cells"]))
     assert map_["encoding"] == "zlib+base64"
-    assert map_["bytes_lost"] == 0
-    sums, at = [], 0
-    for _ in map_["positions"]:
-        (count,) = struct.unpack_from("<I", cells, at)
-        rows = [struct.unpack_from("<QI", cells, at + 4 + 12 * index) for index in range(count)]
-        assert rows == sorted(rows)
-        assert all(0 < live <= map_["region_bytes"] for _, live in rows)
-        sums.append(sum(live for _, live in rows))
-        at += 4 + 12 * count
-    assert at == len(cells)
+    assert map_["columns"] == ["region", "live_bytes", "resident_bytes"]
+    assert map_["bytes_lost"] == map_["resident_bytes_lost"] == 0
+    rows = map_rows(map_)
+    for position in rows:
+        assert position == sorted(position)
+        assert all(live <= map_["region_bytes"] and resident <= map_["region_bytes"] for _, live, resident in position)
+    sums = [sum(live for _, live, _ in position) for position in rows]
     assert sums[0] == 0
     assert sums[-1] == made["live_end_bytes"]
     assert map_["positions"] == sorted(map_["positions"])

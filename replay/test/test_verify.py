@@ -17,8 +17,8 @@ FAULTS = {
     "overlap": r"(malloc|operator new)\(\d+ bytes\): gave 0x\w+, which overlaps the live object of \d+ bytes at 0x\w+ "
     r"from .*, op \d+ of thread \d+",
     "misaligned": r"(malloc|operator new)\(\d+ bytes\): gave 0x\w+, which is not aligned to 16 bytes",
-    "unaligned": r"(posix_memalign|aligned_alloc|memalign|operator new\(align\))\(\d+ bytes\): gave 0x\w+, which is not "
-    r"aligned to \d+ bytes",
+    "unaligned": r"(posix_memalign|aligned_alloc|memalign|operator new\(align\))\(\d+ bytes\): gave 0x\w+, which is "
+    r"not aligned to \d+ bytes",
     "dirty_calloc": r"calloc\((\d+) bytes\): gave memory that is not zero: byte \d+ at 0x\w+ is 0x01",
     "free_neighbour": r".*: a live object was overwritten: byte \d+ of \d+ at 0x\w+ is .* \(1 are wrong\); from .*",
     "write_after_free": r".*: a live object was overwritten: byte 0 of \d+ at 0x\w+ is .* \(1 are wrong\); from .*",
