@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "capture/attach.h"
 
+#include "capture/heaptape.h"
 #include "capture/real.h"
 #include "trace/os.h"
 
@@ -235,6 +236,9 @@ bool process_add_region(struct process *process) {
   return done;
 }
 
+/* heaptape_pause less heaptape_resume; changed with the lock held. A fork child starts as its parent was. */
+static uint32_t program_pauses;
+
 /* Meets the collector; called with the lock held, once per process. */
 static bool attach(struct process *process) {
   bool forked = inherited_count > 0;
@@ -269,6 +273,8 @@ static bool attach(struct process *process) {
     void *control = fds[1] >= 0 ? map_shared(fds[1], sizeof(struct control)) : NULL;
     if (tables && control && fds[0] >= 0 && take_region(process, fds[0], reply.slots)) {
       process->flags = reply.flags;
+      if (program_pauses)
+        atomic_fetch_or(&process->region[0].memory->paused, PAUSED_BY_PROGRAM);
       order = (struct order){tables,         control, reply.flags, process->region[0].memory, reply.touch_min_bytes,
                              os_page_bytes()};
       done = true;
@@ -305,6 +311,38 @@ struct process *process_get(void) {
 bool process_is_off(void) {
   struct process *process = atomic_load_explicit(&the_process, memory_order_acquire);
   return process && atomic_load_explicit(&process->state, memory_order_relaxed) == PROCESS_OFF;
+}
+
+/* The tick makes the other threads look. */
+static void change_program_pauses(bool more) {
+  int error = errno;
+  uint64_t mask;
+  process_block_signals(&mask);
+  struct process *process = process_get();
+  if (process) {
+    process_lock(process);
+    if (more)
+      program_pauses++;
+    else if (program_pauses)
+      program_pauses--;
+    struct region *first = process->region[0].memory;
+    if (program_pauses)
+      atomic_fetch_or(&first->paused, PAUSED_BY_PROGRAM);
+    else
+      atomic_fetch_and(&first->paused, ~(uint32_t)PAUSED_BY_PROGRAM);
+    atomic_fetch_add(&order.control->tick, 1);
+    process_unlock(process);
+  }
+  process_restore_signals(&mask);
+  errno = error;
+}
+
+void heaptape_lib_pause(void) {
+  change_program_pauses(true);
+}
+
+void heaptape_lib_resume(void) {
+  change_program_pauses(false);
 }
 
 /* A fresh image is recorded even if it never allocates, so that each program that ran has its trace. */

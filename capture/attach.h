@@ -81,6 +81,11 @@ void process_stop(struct process *process, const char *why);
 /* Has the collector died? Cheap. */
 bool process_collector_died(void);
 
+/* Bits of enum pause_reason. Cheap. Call only with a tape in hand, so in a process that has attached. */
+static inline uint32_t process_paused(void) {
+  return atomic_load_explicit(&order.region->paused, memory_order_relaxed);
+}
+
 /* Blocks all signals of the thread, or sets them back. *mask is 64 bits, as the kernel has it. */
 void process_block_signals(uint64_t *mask);
 void process_restore_signals(const uint64_t *mask);

@@ -1,15 +1,14 @@
 #define _GNU_SOURCE
 #include "capture/collector.h"
 
+#include "capture/collector_state.h"
+#include "capture/control.h"
+#include "capture/describe.h"
 #include "trace/os.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <jansson.h>
-#include <limits.h>
-#include <linux/futex.h>
 #include <poll.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -34,28 +33,6 @@ enum {
   BUSY_RECORDS = 4096,   /* a pass that found more is followed by another at once */
 };
 
-struct collector {
-  const struct collector_settings *settings;
-  char address[160];
-  uint64_t secret;
-  int socket, epoll;
-  struct control *control;
-  int control_fd;
-  struct {
-    struct robust_list_head head;
-    struct robust_list entry;
-  } robust;
-  struct host **hosts;
-  uint32_t host_count, host_room, recorded;
-  _Atomic bool stopping;
-  _Atomic bool attention; /* something happened to a socket or a process */
-  pthread_t waker;
-  uint64_t origin_ns, origin_cycles;
-  uint64_t tick_ns, sample_ns; /* when they were last done */
-  volatile bool child_ended;   /* read by a signal handler */
-  int child_status;
-};
-
 const char *collector_address(const struct collector *collector) {
   return collector->address;
 }
@@ -75,6 +52,11 @@ void collector_wake(struct collector *collector) {
 
 void collector_stop(struct collector *collector) {
   atomic_store(&collector->stopping, true);
+  collector_wake(collector);
+}
+
+void collector_toggle(struct collector *collector) {
+  atomic_store(&collector->toggle, true);
   collector_wake(collector);
 }
 
@@ -168,33 +150,6 @@ void collector_close(struct collector *collector) {
   free(collector);
 }
 
-void collector_first_path(const struct collector_settings *settings, char *path, size_t bytes) {
-  if (settings->output)
-    snprintf(path, bytes, "%s", settings->output);
-  else
-    snprintf(path, bytes, "%s.%d.tape", settings->name, settings->first_pid);
-}
-
-/* F.PID.tape beside F.tape, with a further number if that is taken; made here, so that it stays ours. */
-static void further_path(const struct collector *collector, int pid, char *path, size_t bytes) {
-  char base[4096];
-  collector_first_path(collector->settings, base, sizeof base);
-  size_t length = strlen(base);
-  if (length > 5 && strcmp(base + length - 5, ".tape") == 0)
-    base[length - 5] = '\0';
-  for (unsigned number = 1; number < 1000000; number++) {
-    if (number == 1)
-      snprintf(path, bytes, "%s.%d.tape", base, pid);
-    else
-      snprintf(path, bytes, "%s.%d.%u.tape", base, pid, number);
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd >= 0)
-      close(fd);
-    if (fd >= 0 || errno != EEXIST)
-      return;
-  }
-}
-
 static double cycles_hz(const struct collector *collector) {
   uint64_t ns = os_monotonic_ns() - collector->origin_ns, cycles = os_cycles() - collector->origin_cycles;
   return ns == 0 ? 0 : (double)cycles * 1e9 / (double)ns;
@@ -204,66 +159,8 @@ static bool by_counter(const struct collector *collector) {
   return collector->settings->flags & ATTACH_COUNTER;
 }
 
-static uint64_t stamp_now(const struct collector *collector) {
+uint64_t collector_stamp(const struct collector *collector) {
   return by_counter(collector) ? atomic_load(&collector->control->counter) : os_cycles();
-}
-
-static const char *arch(void) {
-#if defined(__x86_64__)
-  return "x86_64";
-#else
-  return "aarch64";
-#endif
-}
-
-/* The name by which the process was started. comm has it, cut to 15 bytes: the exec'ed path's base name, a symlink's
-   own (exe has the name of the file behind it) and a script's. Where exe's name begins with it, it is the whole of it.
- */
-static void program_name(int pid, char *name, size_t bytes) {
-  char path[64], program[4096] = "", comm[64] = "";
-  snprintf(path, sizeof path, "/proc/%d/exe", pid);
-  ssize_t length = readlink(path, program, sizeof program - 1);
-  program[length < 0 ? 0 : length] = '\0';
-  snprintf(path, sizeof path, "/proc/%d/comm", pid);
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
-  length = fd < 0 ? 0 : read(fd, comm, sizeof comm - 1);
-  if (fd >= 0)
-    close(fd);
-  if (length > 0 && comm[length - 1] == '\n')
-    comm[length - 1] = '\0';
-  const char *slash = strrchr(program, '/');
-  const char *base = slash ? slash + 1 : program;
-  snprintf(name, bytes, "%s", strncmp(base, comm, strlen(comm)) == 0 ? base : comm);
-}
-
-/* INFO's object, to be freed. */
-static char *info_json(const struct collector *collector, const struct attach_request *request, int pid,
-                       uint64_t origin_stamp) {
-  char program[NAME_MAX + 1];
-  program_name(pid, program, sizeof program);
-  char allocator[sizeof request->allocator];
-  memcpy(allocator, request->allocator, sizeof allocator);
-  allocator[sizeof allocator - 1] = '\0';
-  bool counter = by_counter(collector);
-  json_t *describe =
-      collector->settings->describe_json ? json_loads(collector->settings->describe_json, 0, NULL) : NULL;
-  uint64_t unix_ns = os_unix_ns();
-  json_t *lacks = json_pack("[s]", "usable_size");
-  if (request->forked)
-    json_array_append_new(lacks, json_string("start"));
-  if (request->operators_missed)
-    json_array_append_new(lacks, json_string("operators"));
-  json_t *info =
-      json_pack("{s:{s:s,s:f,s:I,s:I},s:s,s:s,s:s%,s:i,s:i,s:I,s:s%,s:I,s:s,s:o,s:o*}", "clock", "kind",
-                counter ? "counter" : "tsc", "hz", counter ? 0.0 : cycles_hz(collector), "origin_stamp",
-                (json_int_t)origin_stamp, "origin_unix_ns", (json_int_t)unix_ns, "order",
-                collector->settings->flags & ATTACH_STAMP_EVERY ? "every" : "tags", "source", "heaptape-record 0.1",
-                "program", program, strlen(program), "pid", request->pid, "parent_pid", request->parent_pid,
-                "start_unix_ns", (json_int_t)unix_ns, "allocator", allocator, strlen(allocator), "os_page_bytes",
-                (json_int_t)os_page_bytes(), "arch", arch(), "lacks", lacks, "describe", describe);
-  char *text = info ? json_dumps(info, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
-  json_decref(info);
-  return text;
 }
 
 static struct host *find_host(const struct collector *collector, int pid) {
@@ -283,6 +180,7 @@ static void end_host(struct collector *collector, struct host *host, const char 
   struct host_totals totals;
   struct trace_error error = {""};
   host_close(host, end, by_counter(collector) ? 0 : cycles_hz(collector), &totals, &error);
+  collector->closed_bytes += totals.totals.file_bytes;
   collector->settings->report(path, pid, &totals, &error);
 }
 
@@ -299,16 +197,19 @@ static struct host *add_host(struct collector *collector, const struct attach_re
   if (collector->recorded == 0)
     collector_first_path(collector->settings, path, sizeof path);
   else
-    further_path(collector, pid, path, sizeof path);
-  uint64_t origin = stamp_now(collector);
-  char *info = info_json(collector, request, pid, origin);
+    describe_further_path(collector->settings, pid, path, sizeof path);
+  struct describe_clock clock = {by_counter(collector), by_counter(collector) ? 0 : cycles_hz(collector),
+                                 collector_stamp(collector)};
+  struct host *parent = request->forked ? find_host(collector, request->parent_pid) : NULL;
+  uint32_t paused = parent ? parent->paused : collector->paused;
+  char *info = describe_info(collector->settings, request, &clock, request->forked || paused);
   struct trace_error error = {""};
   int pid_fd = (int)syscall(SYS_pidfd_open, pid, 0);
   struct host *host = NULL;
   if (!info || pid_fd < 0)
     trace_error_set(&error, path, "process %d cannot be watched", pid);
   else
-    host = host_open(pid, pid_fd, path, info, origin, &error);
+    host = host_open(pid, pid_fd, path, info, clock.origin_stamp, &error);
   free(info);
   if (!host) {
     if (pid_fd >= 0)
@@ -320,6 +221,7 @@ static struct host *add_host(struct collector *collector, const struct attach_re
     trace_error_set(&error, path, "C++ operators new and delete are the allocator's own here and are not recorded");
     collector->settings->complain(&error);
   }
+  host_pause(host, paused, true);
   watch(collector, pid_fd);
   collector->hosts[collector->host_count++] = host;
   collector->recorded++;
@@ -328,7 +230,7 @@ static struct host *add_host(struct collector *collector, const struct attach_re
 
 static bool may_attach(const struct collector *collector, const struct attach_request *request,
                        const struct ucred *peer) {
-  return request->magic == ATTACH_MAGIC && request->secret == collector->secret && peer->pid > 0 &&
+  return !collector->ended && request->magic == ATTACH_MAGIC && request->secret == collector->secret && peer->pid > 0 &&
          (peer->uid == getuid() || getuid() == 0) &&
          (collector->settings->follow || peer->pid == collector->settings->first_pid);
 }
@@ -352,8 +254,20 @@ static void reply_to(int connection, struct attach_reply *reply, const int *fds,
   sendmsg(connection, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
+static void answer_control(struct collector *collector, int connection, const struct ucred *peer, const char *text) {
+  if (peer->uid != getuid() && peer->uid != 0)
+    return;
+  char *reply = control_request(collector, text);
+  if (reply)
+    send(connection, reply, strlen(reply), MSG_NOSIGNAL | MSG_DONTWAIT);
+  free(reply);
+}
+
 static void serve_connection(struct collector *collector, int connection) {
-  struct attach_request request;
+  union {
+    struct attach_request attach;
+    char text[512];
+  } message;
   struct ucred peer;
   socklen_t peer_bytes = sizeof peer;
   struct attach_reply reply = {.magic = ATTACH_MAGIC,
@@ -363,9 +277,16 @@ static void serve_connection(struct collector *collector, int connection) {
   int fds[2] = {-1, collector->control_fd};
   /* The request follows the connect at once; one that does not come must not hold up the rings. */
   struct pollfd readable = {connection, POLLIN, 0};
-  if (poll(&readable, 1, 100) != 1 || recv(connection, &request, sizeof request, MSG_DONTWAIT) != sizeof request ||
-      getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &peer_bytes) != 0 ||
-      !may_attach(collector, &request, &peer)) {
+  ssize_t got = poll(&readable, 1, 100) == 1 ? recv(connection, &message, sizeof message - 1, MSG_DONTWAIT) : -1;
+  bool known = got > 0 && getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &peer_bytes) == 0;
+  if (known && message.text[0] == '{') {
+    message.text[got] = '\0';
+    answer_control(collector, connection, &peer, message.text);
+    return;
+  }
+  struct attach_request request = message.attach;
+  request.pid = peer.pid; /* it may have another in a name space of its own */
+  if (!known || got != sizeof request || !may_attach(collector, &request, &peer)) {
     reply_to(connection, &reply, NULL, 0);
     return;
   }
@@ -438,18 +359,28 @@ static void tick(void *context) {
   atomic_fetch_add_explicit(&collector->control->tick, 1, memory_order_relaxed);
 }
 
-static void stop_all(struct collector *collector) {
-  for (uint32_t i = 0; i < collector->host_count; i++)
-    host_stop(collector->hosts[i]);
-  while (collector->host_count > 0)
-    end_host(collector, collector->hosts[0], "stopped");
-}
-
 static uint64_t drain_all(struct collector *collector) {
   uint64_t records = 0;
   for (uint32_t i = 0; i < collector->host_count; i++)
     records += host_drain(collector->hosts[i], tick, collector);
   return records;
+}
+
+void collector_advance_tick(struct collector *collector) {
+  atomic_fetch_add(&collector->control->tick, 1);
+}
+
+/* Each thread is drained at another time, and a later one may show what follows from things that an earlier one does
+   not yet show: so all are cut at one stamp, and the pass that closes them has begun after it. */
+void collector_end_recording(struct collector *collector, const char *why) {
+  collector->ended = true;
+  uint64_t stamp = collector_stamp(collector);
+  for (uint32_t i = 0; i < collector->host_count; i++) {
+    host_stop(collector->hosts[i]);
+    host_cut(collector->hosts[i], stamp, why);
+  }
+  while (collector->host_count > 0)
+    end_host(collector, collector->hosts[0], "stopped");
 }
 
 static void sample_all(struct collector *collector) {
@@ -458,24 +389,28 @@ static void sample_all(struct collector *collector) {
     return;
   collector->sample_ns = now;
   for (uint32_t i = 0; i < collector->host_count; i++)
-    host_sample(collector->hosts[i], stamp_now(collector));
+    host_sample(collector->hosts[i], collector_stamp(collector));
 }
 
 int collector_serve(struct collector *collector) {
   uint64_t empty_since_ns = 0;
   uint32_t idle_passes = 0;
   watch(collector, (int)syscall(SYS_pidfd_open, collector->settings->first_pid, 0));
+  control_begin(collector);
   for (;;) {
     uint32_t seen = atomic_load(&collector->control->wake);
     tick(collector);
     bool attention = atomic_exchange(&collector->attention, false);
     if (attention)
       serve_connections(collector);
+    if (atomic_exchange(&collector->toggle, false))
+      control_toggle(collector);
     uint64_t records = drain_all(collector);
     sample_all(collector);
+    control_keep_limits(collector);
     bool nothing_left = collector->host_count == 0 && collector->child_ended;
     if (collector->child_ended && atomic_load(&collector->stopping)) {
-      stop_all(collector);
+      collector_end_recording(collector, "the recorder was told to end");
       return collector->child_status;
     }
     if (attention || nothing_left) {
@@ -483,7 +418,7 @@ int collector_serve(struct collector *collector) {
       if (collector->host_count == 0 && collector->child_ended) {
         if (!empty_since_ns)
           empty_since_ns = os_monotonic_ns();
-        if (!children || os_monotonic_ns() - empty_since_ns > LINGER_NS)
+        if (!children || collector->ended || os_monotonic_ns() - empty_since_ns > LINGER_NS)
           return collector->child_status;
       } else {
         empty_since_ns = 0;

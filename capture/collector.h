@@ -17,6 +17,10 @@ struct collector_settings {
   const char *name;          /* program's base name, for that */
   uint32_t flags;            /* enum attach_flags */
   uint64_t touch_min_bytes;  /* of the blocks whose resident OS pages are recorded; UINT64_MAX: of none */
+  uint64_t duration_ns;      /* recording ends so long after its start; 0: with the program */
+  uint64_t max_bytes;        /* ... or when all traces together are about to be larger; 0: no limit */
+  uint64_t sample_ns;        /* of one sample of memory to the next; 0: the default */
+  bool start_paused;         /* nothing is recorded until it is started (control.h) */
   bool follow;               /* record the processes that the first one starts */
   const char *describe_json; /* object for INFO's "describe", or NULL */
   int first_pid;
@@ -43,6 +47,9 @@ void collector_wake(struct collector *collector);
  */
 void collector_stop(struct collector *collector);
 
+/* Starts or stops the recording of all processes, whichever is not so now. Async-signal-safe. */
+void collector_toggle(struct collector *collector);
+
 /* Has first_pid been reaped? Then its number may be another's. */
 bool collector_child_ended(const struct collector *collector);
 
@@ -51,7 +58,7 @@ uint32_t collector_recorded(const struct collector *collector);
 
 void collector_close(struct collector *collector);
 
-/* The path of the first process's trace: -o, or NAME.PID.tape. Written to path. */
+/* The path of the first process's trace: -o, or NAME.PID.tape. Written to path. (describe.c) */
 void collector_first_path(const struct collector_settings *settings, char *path, size_t bytes);
 
 #endif

@@ -55,6 +55,8 @@ int host_add_region(struct host *host, uint32_t slots) {
     close(fd);
     return -1;
   }
+  if (host->regions == 0)
+    atomic_store(&((struct region *)memory)->paused, host->paused);
   host->region[host->regions].memory = memory;
   host->region[host->regions].slots = slots;
   host->region[host->regions++].seen = 0;
@@ -64,6 +66,20 @@ int host_add_region(struct host *host, uint32_t slots) {
 void host_stop(struct host *host) {
   for (uint32_t i = 0; i < host->regions; i++)
     atomic_store(&host->region[i].memory->stop, 1);
+}
+
+void host_pause(struct host *host, uint32_t reasons, bool on) {
+  host->paused = on ? host->paused | reasons : host->paused & ~reasons;
+  if (!host->regions)
+    return;
+  if (on)
+    atomic_fetch_or(&host->region[0].memory->paused, reasons);
+  else
+    atomic_fetch_and(&host->region[0].memory->paused, ~reasons);
+}
+
+uint32_t host_paused(const struct host *host) {
+  return host->regions ? atomic_load(&host->region[0].memory->paused) : host->paused;
 }
 
 static void give_up(struct host *host, const char *why) {
@@ -84,7 +100,21 @@ static uint32_t thread_of(struct host *host, struct host_tape *tape) {
 static void tell_gap(struct host *host, struct host_tape *tape, uint64_t dropped, const char *why) {
   if (host->writer && trace_writer_gap(host->writer, thread_of(host, tape), dropped, why) != 0)
     give_up(host, "cannot be written");
-  tape->dropped_told += dropped;
+}
+
+static void tell_missing(struct host *host, struct host_tape *tape, enum missing why, uint64_t dropped) {
+  if (why == MISSING_PAUSED) {
+    tape->unseen_told += dropped;
+    host->unseen += dropped;
+  } else {
+    tape->dropped_told += dropped;
+  }
+  tell_gap(host, tape, dropped, why == MISSING_PAUSED ? "paused" : "ring full");
+}
+
+void host_cut(struct host *host, uint64_t stamp, const char *why) {
+  host->cut_stamp = stamp;
+  host->cut_why = why;
 }
 
 /* The slot's owner has died and another thread has it, or all is over. */
@@ -156,9 +186,51 @@ static void take_event(struct host *host, struct host_tape *tape, uint8_t op, ui
     give_up(host, "cannot be written");
 }
 
+/* A record of at most 15 bytes; one too many for a mark starts anew, as its first records were a mark that was lost. */
+static void take_text(struct host_tape *tape, uint64_t head, uint64_t word) {
+  if (tape->text_bytes + 15 > sizeof tape->text)
+    tape->text_bytes = 0;
+  memcpy(tape->text + tape->text_bytes, (const char *)&head + 1, 7);
+  memcpy(tape->text + tape->text_bytes + 7, &word, 8);
+  tape->text_bytes += 15;
+}
+
+/* The stamp that the record carries of its own; 0: it has none. */
+static uint64_t stamp_in(uint8_t op, uint64_t word) {
+  const struct call_info *info = &call_table[op & CALL_ID_MASK];
+  if (op == RECORD_STAMP || op == RECORD_BEGIN || op == RECORD_MARK)
+    return word;
+  return info->name && !info->has_size ? word : 0;
+}
+
+/* length: of the text, which the last records hold. */
+static void take_mark(struct host *host, struct host_tape *tape, uint64_t length, uint64_t stamp) {
+  uint64_t bytes = (length / 15 + 1) * 15;
+  if (length > 255 || bytes > tape->text_bytes) {
+    host->broken++;
+  } else {
+    char *text = tape->text + tape->text_bytes - bytes;
+    text[length] = '\0';
+    struct trace_mark mark = {.stamp = stamp, .events = TRACE_MARK_HERE, .thread = thread_of(host, tape), .text = text};
+    if (host->writer && trace_writer_mark(host->writer, &mark) != 0)
+      give_up(host, "cannot be written");
+  }
+  tape->text_bytes = 0;
+}
+
 static void take_record(struct host *host, struct host_tape *tape, uint64_t head, uint64_t word) {
   uint8_t op = (uint8_t)head;
+  if (host->cut_stamp && (tape->cut || stamp_in(op, word) > host->cut_stamp)) {
+    tape->cut = true;
+    return;
+  }
   switch (op) {
+  case RECORD_TEXT:
+    take_text(tape, head, word);
+    break;
+  case RECORD_MARK:
+    take_mark(host, tape, head >> 8, word);
+    break;
   case RECORD_PARAM:
     tape->param = word;
     break;
@@ -180,7 +252,7 @@ static void take_record(struct host *host, struct host_tape *tape, uint64_t head
     thread_ends(host, tape);
     break;
   case RECORD_DROPPED:
-    tell_gap(host, tape, word, "ring full");
+    tell_missing(host, tape, head >> 8 == MISSING_PAUSED ? MISSING_PAUSED : MISSING_RING_FULL, word);
     break;
   default:
     take_event(host, tape, op, head >> 8, word);
@@ -264,6 +336,19 @@ uint64_t host_drain(struct host *host, void (*between)(void *context), void *con
   return records;
 }
 
+void host_flush(struct host *host) {
+  if (host->writer && trace_writer_flush(host->writer) != 0)
+    give_up(host, "cannot be written");
+}
+
+uint64_t host_file_bytes(const struct host *host) {
+  enum { FOOTER_BYTES = 16 << 10, EVENT_BYTES = 3 };
+  if (!host->writer)
+    return 0;
+  const struct trace_totals *running = trace_writer_totals(host->writer);
+  return running->file_bytes + running->pending * EVENT_BYTES + FOOTER_BYTES;
+}
+
 void host_sample(struct host *host, uint64_t stamp) {
   struct trace_sample sample;
   if (!host->writer || !sampler_read(&host->sampler, &sample))
@@ -283,12 +368,22 @@ static uint64_t settle(struct host *host) {
     struct host_tape *tape = &host->tapes[i];
     nested += atomic_load(&tape->slot->nested);
     uint64_t dropped = atomic_load(&tape->slot->dropped);
-    if (dropped > tape->dropped_told)
-      tell_gap(host, tape, dropped - tape->dropped_told, "ring full");
+    if (dropped > tape->dropped_told && !host->cut_stamp)
+      tell_missing(host, tape, MISSING_RING_FULL, dropped - tape->dropped_told);
+    uint64_t unseen = atomic_load(&tape->slot->unseen);
+    if (unseen > tape->unseen_told && !host->cut_stamp)
+      tell_missing(host, tape, MISSING_PAUSED, unseen - tape->unseen_told);
+    uint64_t marks = atomic_load(&tape->slot->marks_lost);
+    if (marks)
+      tell_gap(host, tape, 0, "marks were lost: ring full");
     thread_ends(host, tape);
   }
   for (uint32_t r = 0; r < host->regions; r++)
     orphan += atomic_load(&host->region[r].memory->orphan);
+  if (host->cut_why) {
+    struct host_tape first = {.thread = host->threads ? 0 : -1};
+    tell_gap(host, &first, 0, host->cut_why);
+  }
   if (orphan) {
     struct host_tape nobody = {.thread = -1};
     tell_gap(host, &nobody, orphan, "no ring for the thread");
@@ -317,6 +412,8 @@ int host_close(struct host *host, const char *end, double clock_hz, struct host_
   if (stat(host->path, &status) == 0)
     totals->totals.file_bytes = (uint64_t)status.st_size;
   totals->broken = host->broken;
+  totals->unseen = host->unseen;
+  totals->cut_why = host->cut_why;
   totals->seconds = (double)(os_monotonic_ns() - host->origin_ns) / 1e9;
   for (uint32_t r = 0; r < host->regions; r++)
     munmap(host->region[r].memory, region_bytes(host->region[r].slots));

@@ -10,7 +10,7 @@
 #include "capture/sample.h"
 #include "trace/trace_write.h"
 
-enum { HOST_BEGINS_MAX = 8 };
+enum { HOST_BEGINS_MAX = 8, TRACE_MARK_ROOM = 18 * 15 };
 
 /* A slot and what is known of the call being read from it. */
 struct host_tape {
@@ -26,7 +26,10 @@ struct host_tape {
     uint32_t touched_os_pages; /* plus 1; 0: not known */
   } begun[HOST_BEGINS_MAX];    /* resizes; deeper than 1 only where a signal handler interrupted one */
   uint32_t begins;
-  uint64_t dropped_told;
+  uint64_t dropped_told, unseen_told; /* by DROPPED records, so that the slot's counters tell the rest */
+  char text[TRACE_MARK_ROOM];         /* of the mark being read */
+  uint32_t text_bytes;
+  bool cut; /* the recording ended before the record just read */
 };
 
 struct host {
@@ -44,15 +47,21 @@ struct host {
   uint32_t tape_count, tape_room;
   uint32_t threads;
   uint64_t in_flight;
-  uint64_t broken; /* records that made no sense */
+  uint64_t unseen;    /* calls made in pauses */
+  uint64_t broken;    /* records that made no sense */
+  uint64_t cut_stamp; /* what is later is not taken; 0: all is */
+  const char *cut_why;
+  uint32_t paused; /* enum pause_reason, for the first region when it comes */
   uint64_t origin_ns;
   uint64_t origin_stamp;
 };
 
 struct host_totals {
-  struct trace_totals totals;
+  struct trace_totals totals; /* of which dropped includes unseen */
+  uint64_t unseen;            /* calls made in pauses */
   uint64_t broken;
   double seconds;
+  const char *cut_why; /* NULL: it went on to the process's end */
 };
 
 /* Opens the trace. info_json: trace/FORMAT.md section 5. Takes pid_fd. Returns NULL with error filled in. */
@@ -68,6 +77,23 @@ uint64_t host_drain(struct host *host, void (*between)(void *context), void *con
 
 /* Tells the process to record no more; it heeds that within half a lap of each ring. */
 void host_stop(struct host *host);
+
+/* The trace ends at the stamp: each thread's records are taken up to its first one with a later stamp, which makes a
+   legal history of those drained by a pass that begins after that time. why goes into the trace, as a gap of unknown
+   count; kept by reference. */
+void host_cut(struct host *host, uint64_t stamp, const char *why);
+
+/* Sets or clears bits of enum pause_reason; the caller then advances the tick. */
+void host_pause(struct host *host, uint32_t reasons, bool on);
+
+/* enum pause_reason, those of the program included. */
+uint32_t host_paused(const struct host *host);
+
+/* Writes out all that was drained, so that the file can be read up to here. */
+void host_flush(struct host *host);
+
+/* What the file would have if it were closed now, at most. */
+uint64_t host_file_bytes(const struct host *host);
 
 void host_sample(struct host *host, uint64_t stamp);
 

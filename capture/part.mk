@@ -7,8 +7,8 @@ $(HT_LIB): $(call c_pic_objects,$(HT_LIB_SOURCES))
 	@mkdir -p $(@D)
 	$(CC) $(HT_CFLAGS) -shared -Wl,-z,now -Wl,-z,defs -Wl,-soname,libheaptape.so -o $@ $^ -ldl
 
-HT_RECORD_SOURCES := $(addprefix capture/,record_main.c collector.c host.c sample.c preflight.c)
-$(eval $(call c_program,record,$(HT_RECORD_SOURCES) $(TRACE_SOURCES),$(TRACE_LIBS) -pthread))
+HT_RECORD_SOURCES := $(addprefix capture/,record_main.c options.c collector.c control.c describe.c host.c sample.c preflight.c)
+$(eval $(call c_program,record,$(HT_RECORD_SOURCES) $(TRACE_SOURCES),$(TRACE_LIBS) -pthread -lm))
 $(OUT)/libexec/heaptape-record: | $(HT_LIB)
 
 # The tests drive the recorder built beside them, some on an allocator of their own.
@@ -18,7 +18,7 @@ HT_CAPTURE_TESTS := errno_is_preserved_by_every_call forked_child_gets_its_own_t
   full_ring_waits_and_loses_nothing host_survives_collector_killed odd_calls_are_recorded_truly \
   calls_made_by_the_allocator_are_nested_not_events longjmp_out_of_a_handler_ends_no_recording \
   touched_pages_of_large_blocks_are_recorded large_blocks_alive_at_exit_are_recorded sandboxed_host_is_not_asked_for_pages \
-  large_blocks_are_never_mistaken_for_others
+  large_blocks_are_never_mistaken_for_others paused_calls_are_counted_not_recorded
 HT_BUMP := $(OUT)/lib/test/libbump.so
 $(foreach test,$(HT_CAPTURE_TESTS),$(eval $(call c_test,capture/test/$(test).c,capture/test/recording.c $(TRACE_SOURCES),$(TRACE_LIBS) -pthread)))
 $(foreach test,$(HT_CAPTURE_TESTS),$(eval $(OUT)/test/capture/$(test): | $(HT_BUMP) $(OUT)/libexec/heaptape-record))

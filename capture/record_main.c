@@ -1,12 +1,12 @@
 /* heaptape-record: runs a program and records what it asks of malloc. Command line, launch, and all that is printed. */
 #define _GNU_SOURCE
 #include "capture/collector.h"
+#include "capture/options.h"
 #include "capture/preflight.h"
 #include "trace/os.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <jansson.h>
 #include <limits.h>
 #include <signal.h>
@@ -16,13 +16,6 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-static const char usage[] =
-    "usage: heaptape-record [-o F.tape] [--on-full wait|drop] [--no-follow] [--describe] [--preload LIB]\n"
-    "                       [--stamp tags|every] [--clock auto|counter] [--touch-min BYTES] -- CMD...\n";
-
-/* The workload compiler takes no smaller blocks into account. */
-enum { TOUCH_MIN_BYTES = 64 << 10 };
 
 static struct collector *serving;
 static int child_pid;
@@ -34,6 +27,13 @@ static void end(int signal) {
   if (signal != SIGINT && !collector_child_ended(serving))
     kill(child_pid, signal);
   collector_stop(serving);
+  errno = error;
+}
+
+static void toggle(int signal) {
+  (void)signal;
+  int error = errno;
+  collector_toggle(serving);
   errno = error;
 }
 
@@ -70,97 +70,18 @@ static void report(const char *path, int pid, const struct host_totals *totals, 
             pid);
     return;
   }
-  fprintf(stderr, "heaptape: %s: %llu events, %u threads, %llu dropped, %.2f bytes/event, %.2f s\n", path,
-          (unsigned long long)t->events, t->threads, (unsigned long long)t->dropped,
+  fprintf(stderr, "heaptape: %s: %llu events, %u threads, %llu dropped, %.2f bytes/event, %.2f s", path,
+          (unsigned long long)t->events, t->threads, (unsigned long long)(t->dropped - totals->unseen),
           t->events ? (double)t->file_bytes / (double)t->events : 0.0, totals->seconds);
+  if (totals->unseen)
+    fprintf(stderr, ", %llu not seen in pauses", (unsigned long long)totals->unseen);
+  if (totals->cut_why)
+    fprintf(stderr, "; %s", totals->cut_why);
+  fputc('\n', stderr);
   note_largest(path, t->events);
   if (totals->broken)
     fprintf(stderr, "heaptape-record: %s: %llu records made no sense: process %d overwrote its rings\n", path,
             (unsigned long long)totals->broken, pid);
-}
-
-struct command {
-  struct collector_settings settings;
-  const char *preload;
-  bool describe;
-  char **arguments;
-};
-
-static int choice(const char *option, const char *value, const char *first, const char *second) {
-  if (strcmp(value, first) == 0)
-    return 0;
-  if (strcmp(value, second) == 0)
-    return 1;
-  fprintf(stderr, "heaptape-record: --%s is %s or %s, not %s\n", option, first, second, value);
-  exit(2);
-}
-
-/* 0 turns it off. */
-static uint64_t touch_min(const char *value) {
-  char *end;
-  errno = 0;
-  unsigned long long bytes = strtoull(value, &end, 10);
-  if (*value < '0' || *value > '9' || *end || errno) {
-    fprintf(stderr, "heaptape-record: --touch-min is a number of bytes, not %s\n", value);
-    exit(2);
-  }
-  return bytes ? bytes : UINT64_MAX;
-}
-
-static void parse(struct command *command, int argc, char **argv) {
-  enum { ON_FULL = 256, NO_FOLLOW, DESCRIBE, PRELOAD, STAMP, CLOCK, TOUCH_MIN, HELP };
-  static const struct option options[] = {{"output", required_argument, NULL, 'o'},
-                                          {"on-full", required_argument, NULL, ON_FULL},
-                                          {"no-follow", no_argument, NULL, NO_FOLLOW},
-                                          {"describe", no_argument, NULL, DESCRIBE},
-                                          {"preload", required_argument, NULL, PRELOAD},
-                                          {"stamp", required_argument, NULL, STAMP},
-                                          {"clock", required_argument, NULL, CLOCK},
-                                          {"touch-min", required_argument, NULL, TOUCH_MIN},
-                                          {"help", no_argument, NULL, HELP},
-                                          {NULL, 0, NULL, 0}};
-  command->settings.follow = true;
-  command->settings.touch_min_bytes = TOUCH_MIN_BYTES;
-  int option;
-  while ((option = getopt_long(argc, argv, "+o:", options, NULL)) != -1) {
-    switch (option) {
-    case 'o':
-      command->settings.output = optarg;
-      break;
-    case ON_FULL:
-      command->settings.flags |= choice("on-full", optarg, "wait", "drop") ? ATTACH_DROP : 0;
-      break;
-    case NO_FOLLOW:
-      command->settings.follow = false;
-      break;
-    case DESCRIBE:
-      command->describe = true;
-      break;
-    case PRELOAD:
-      command->preload = optarg;
-      break;
-    case STAMP:
-      command->settings.flags |= choice("stamp", optarg, "tags", "every") ? ATTACH_STAMP_EVERY : 0;
-      break;
-    case CLOCK:
-      command->settings.flags |= choice("clock", optarg, "auto", "counter") ? ATTACH_COUNTER : 0;
-      break;
-    case TOUCH_MIN:
-      command->settings.touch_min_bytes = touch_min(optarg);
-      break;
-    case HELP:
-      fputs(usage, stdout);
-      exit(0);
-    default:
-      fputs(usage, stderr);
-      exit(2);
-    }
-  }
-  if (optind == argc) {
-    fputs(usage, stderr);
-    exit(2);
-  }
-  command->arguments = argv + optind;
 }
 
 static void fail(const struct trace_error *error, int status) {
@@ -234,7 +155,7 @@ static void raise_descriptor_limit(void) {
   }
 }
 
-static void set_signals(void) {
+static void set_signals(int toggle_signal) {
   signal(SIGQUIT, SIG_IGN);
   signal(SIGPIPE, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN);
@@ -244,6 +165,9 @@ static void set_signals(void) {
   sigaction(SIGHUP, &action, NULL);
   action.sa_handler = child_changed;
   sigaction(SIGCHLD, &action, NULL);
+  action.sa_handler = toggle;
+  if (toggle_signal)
+    sigaction(toggle_signal, &action, NULL);
 }
 
 /* All that can be found wrong before anything runs; does not come back then. preload has room for PATH_MAX. */
@@ -278,7 +202,7 @@ static void conclude(const struct command *command, int exec_error, const char *
 
 int main(int argc, char **argv) {
   struct command command = {.settings = {.report = report, .complain = complain}};
-  parse(&command, argc, argv);
+  options_parse(&command, argc, argv);
   struct trace_error error = {""};
   char program[PATH_MAX], library[PATH_MAX], preload[PATH_MAX], output[PATH_MAX];
   preflight(&command, program, library, preload);
@@ -300,7 +224,7 @@ int main(int argc, char **argv) {
     return 1;
   }
   unsetenv("LD_PRELOAD");
-  set_signals();
+  set_signals(command.toggle_signal);
   raise_descriptor_limit();
   command.settings.first_pid = child_pid;
   bool made;

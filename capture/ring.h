@@ -14,18 +14,23 @@
 #include <stdint.h>
 
 /* A record: word 0 = op | address << 8, word 1 = size, stamp or other value, as the op says. For an event, op is the
-   call byte of the trace (id and NULL flags). The ids 62 and 63 are never calls, so with the flag bits they name the
+   call byte of the trace (id and NULL flags). The ids 61 to 63 are never calls, so with the flag bits they name the
    control records. */
 enum record_op {
+  RECORD_TEXT = 61,           /* 15 bytes of text after the op: word 0's other 7, then word 1's 8 */
+  RECORD_MARK = 61 | 0x40,    /* word 1: stamp; the mark's text came before, of which address bytes count */
   RECORD_PARAM = 62,          /* word 1: element count or alignment of the next event */
   RECORD_STAMP = 63,          /* word 1: stamp of the next step */
   RECORD_BEGIN = 62 | 0x40,   /* a resize has begun: address = old object, word 1 = stamp of the release, or 0 */
   RECORD_WRAP = 63 | 0x40,    /* go on at the slot's start */
   RECORD_THREAD = 62 | 0x80,  /* the slot has a new owner; the old one is dead */
-  RECORD_DROPPED = 63 | 0x80, /* word 1: that many events of this thread are missing here */
+  RECORD_DROPPED = 63 | 0x80, /* word 1: that many events of this thread are missing here; address: enum missing */
   RECORD_TOUCHED = 62 | 0xc0, /* the next event or BEGIN releases address, of which word 1 OS pages are resident */
   RECORD_ALIVE = 63 | 0xc0,   /* address is a large object that is alive at the end; word 1 OS pages are resident */
 };
+
+/* Why events are missing. */
+enum missing { MISSING_RING_FULL, MISSING_PAUSED };
 
 /* A slot is 256 KiB. Host CPU per event, lower quartile and median of 31 alternating pairs on a machine with other
    work: cfrac 10 and 15 ns with 64 KiB, 6 and 10 with 256 KiB, 5 and 8 with 1 MiB; larson 13 and 14, 11 and 13, 10
@@ -42,13 +47,23 @@ struct slot {
   uint32_t unused;
   _Atomic uint64_t nested;            /* calls that the allocator made inside another call */
   _Atomic uint64_t dropped;           /* events dropped, those told by DROPPED records included */
+  _Atomic uint64_t unseen;            /* calls made in pauses, likewise */
+  _Atomic uint64_t marks_lost;        /* heaptape_mark found the ring full */
   _Alignas(64) _Atomic uint32_t tail; /* bytes from the slot's start up to which the collector is done */
   _Atomic uint32_t drained;           /* futex: changes when tail has moved and the host waits */
+};
+
+/* Bits of region.paused: nothing is recorded while any is set. */
+enum pause_reason {
+  PAUSED_BY_CONTROL = 1,
+  PAUSED_BY_PROGRAM = 2, /* heaptape_pause; the host sets it, the others the collector */
+  PAUSED_FROM_START = 4, /* not started yet: calls are not counted as missing, as the whole beginning is */
 };
 
 struct region {
   _Atomic uint32_t used;      /* slots 0 .. used - 1 are in use or were */
   _Atomic uint32_t stop;      /* the collector wants no more events of this process */
+  _Atomic uint32_t paused;    /* of the first region: enum pause_reason; the tick is advanced after each change */
   _Atomic uint32_t sandboxed; /* of the first region: the process has put itself under a filter of system calls */
   _Atomic uint64_t orphan;    /* events lost because their thread could get no slot */
   struct slot slots[];

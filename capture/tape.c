@@ -15,8 +15,9 @@ __thread struct tape *tape_mine __attribute__((tls_model("initial-exec")));
 /* Of the thread, beside its tape: it may have none yet, or may get none. */
 static __thread struct {
   bool being_born;
-  uint32_t paused;
-  uint32_t unborn; /* events lost because there is no tape to be had */
+  uint32_t excluded;
+  struct tape *parked; /* its tape, while it met a pause and tape_mine is NULL; so the fast path need not ask */
+  uint32_t unborn;     /* events lost because there is no tape to be had */
 } mine __attribute__((tls_model("initial-exec")));
 
 enum {
@@ -45,7 +46,7 @@ static void publish(struct tape *tape) {
   atomic_store_explicit(&tape->slot->head, (uint32_t)(uintptr_t)tape->cursor, memory_order_release);
 }
 
-static void put_control(struct tape *tape, uint8_t op, uint64_t word) {
+static void put_control(struct tape *tape, uint64_t op, uint64_t word) {
   tape->cursor[0] = op;
   tape->cursor[1] = word;
   tape->cursor += 2;
@@ -58,9 +59,31 @@ static struct process *stop_if_told(struct tape *tape) {
     process_stop(process, NULL);
   else if (process && process_collector_died())
     process_stop(process, "the collector has ended; recording stops, the program goes on");
-  if (process_is_off())
-    tape->limit = NULL;
-  return process_is_off() ? NULL : process;
+  if (!process_is_off())
+    return process;
+  tape->limit = NULL;
+  if (tape == tape_mine) /* from the next call on, the thread is told from others without a look at the ring */
+    tape_mine = NULL;
+  return NULL;
+}
+
+/* Calls that a pause hides: a plain store, as the slot has one writer. */
+static void count_unseen(struct tape *tape) {
+  if (process_paused() & PAUSED_FROM_START)
+    return;
+  tape->unseen++;
+  uint64_t all = atomic_load_explicit(&tape->slot->unseen, memory_order_relaxed) + 1;
+  atomic_store_explicit(&tape->slot->unseen, all, memory_order_relaxed);
+}
+
+/* The thread has met a pause, which the advanced tick makes it look for. A resize that has begun must end first. */
+static bool park_if_paused(struct tape *tape) {
+  if (!process_paused() || tape->open || tape != tape_mine)
+    return false;
+  count_unseen(tape);
+  mine.parked = tape;
+  tape_mine = NULL;
+  return true;
 }
 
 static void begin_lap(struct tape *tape) {
@@ -127,6 +150,14 @@ static void count_dropped(struct tape *tape, uint64_t events) {
   atomic_fetch_add_explicit(&tape->slot->dropped, events, memory_order_relaxed);
 }
 
+static void tell_missing(struct tape *tape) {
+  if (tape->dropped)
+    put_control(tape, RECORD_DROPPED | (uint64_t)MISSING_RING_FULL << 8, tape->dropped);
+  if (tape->unseen)
+    put_control(tape, RECORD_DROPPED | (uint64_t)MISSING_PAUSED << 8, tape->unseen);
+  tape->dropped = tape->unseen = 0;
+}
+
 /* Room for one call, waiting for it or not as the recording was told. False: none, or the recording has ended. */
 static bool reserve(struct tape *tape) {
   bool drop = order.flags & ATTACH_DROP;
@@ -139,10 +170,7 @@ static bool reserve(struct tape *tape) {
     }
     wait_for_collector(tape);
   }
-  if (tape->dropped) {
-    put_control(tape, RECORD_DROPPED, tape->dropped);
-    tape->dropped = 0;
-  }
+  tell_missing(tape);
   return stop_if_told(tape) != NULL;
 }
 
@@ -238,7 +266,7 @@ void tape_flush_side(struct tape *tape) {
 }
 
 bool tape_step_slow(struct tape *tape, const void *address, uint64_t *stamp) {
-  if (!tape->slot)
+  if (!tape->slot || park_if_paused(tape))
     return false;
   int error = errno;
   bool room = tape->cursor < tape->limit || reserve(tape);
@@ -385,9 +413,7 @@ static struct tape *take_tape(struct process *process) {
       move_side(tape);
     while (!find_room(tape, true) && stop_if_told(tape))
       wait_for_collector(tape);
-    if (tape->dropped)
-      put_control(tape, RECORD_DROPPED, tape->dropped);
-    tape->dropped = 0;
+    tell_missing(tape);
     put_control(tape, RECORD_THREAD, 0);
   }
   tape->state = TAPE_IDLE;
@@ -397,7 +423,7 @@ static struct tape *take_tape(struct process *process) {
 /* The thread's first event, or a fork child's. */
 static struct tape *birth(void) {
   enum { UNBORN_RETRY = 4096 };
-  if (mine.being_born || mine.paused || process_is_off())
+  if (mine.being_born || mine.excluded || process_is_off())
     return NULL;
   if (mine.unborn && mine.unborn++ % UNBORN_RETRY) {
     struct process *process = process_get();
@@ -432,10 +458,38 @@ static bool is_abandoned(const struct tape *tape, uintptr_t frame) {
   return !apart;
 }
 
+/* The thread's tape again, if the pause is over that it was parked for. NULL otherwise: while mine.parked is set, the
+   call is not to be recorded; when it is not, the thread has no tape. */
+static struct tape *unpark(const void *caller) {
+  struct tape *tape = mine.parked;
+  if (!tape)
+    return NULL;
+  if (tape->state == TAPE_WIPED) { /* a fork child */
+    mine.parked = NULL;
+    return NULL;
+  }
+  if (mine.excluded)
+    return NULL;
+  if (process_paused()) {
+    if (!real_is_allocator_code(caller))
+      count_unseen(tape);
+    return NULL;
+  }
+  mine.parked = NULL;
+  tape_mine = tape;
+  tape->tick = order_tick() - 1;
+  tape->limit = NULL; /* the next step finds room anew, and tells first what was not seen */
+  return tape;
+}
+
 struct tape_entry tape_enter_slow(const void *caller, uintptr_t frame) {
-  struct tape *tape = tape_mine;
-  if (!tape || tape->state == TAPE_WIPED)
+  struct tape *tape = tape_mine ? tape_mine : unpark(caller);
+  if (!tape && !mine.parked)
     tape = birth();
+  else if (tape && tape->state == TAPE_WIPED)
+    tape = birth();
+  else if (!tape)
+    return (struct tape_entry){NULL, 0};
   else if (tape->state == TAPE_OFF)
     tape = NULL;
   if (!tape)
@@ -453,13 +507,68 @@ struct tape_entry tape_enter_slow(const void *caller, uintptr_t frame) {
   return (struct tape_entry){tape, TAPE_IDLE};
 }
 
-void heaptape_pause(void) {
-  mine.paused++;
+/* Room for one record of a mark. It never waits where events don't. */
+static bool find_mark_room(struct tape *tape) {
+  while (tape->cursor >= tape->limit && !find_room(tape, false)) {
+    if (!stop_if_told(tape) || order.flags & ATTACH_DROP)
+      return false;
+    wait_for_collector(tape);
+  }
+  return true;
+}
+
+/* Its records need not lie together: other threads have their own rings, and handlers of this one the side buffer. */
+static void put_mark(struct tape *tape, const char *text, size_t length) {
+  enum { TEXT_BYTES = RECORD_BYTES - 1 };
+  for (size_t at = 0; at <= length; at += TEXT_BYTES) {
+    if (!find_mark_room(tape)) {
+      atomic_fetch_add_explicit(&tape->slot->marks_lost, 1, memory_order_relaxed);
+      return;
+    }
+    size_t count = length - at < TEXT_BYTES ? length - at : TEXT_BYTES;
+    char *to = (char *)tape->cursor;
+    memset(to, 0, RECORD_BYTES);
+    to[0] = (char)RECORD_TEXT;
+    memcpy(to + 1, text + at, count);
+    tape->cursor += 2;
+    publish(tape);
+  }
+  if (find_mark_room(tape))
+    put_control(tape, RECORD_MARK | (uint64_t)length << 8, order_stamp());
+  else
+    atomic_fetch_add_explicit(&tape->slot->marks_lost, 1, memory_order_relaxed);
+}
+
+void heaptape_lib_mark(const char *text) {
+  enum { MARK_MAX_BYTES = 255 };
+  struct tape *tape = tape_mine ? tape_mine : mine.parked;
+  if (!tape || tape->state == TAPE_WIPED)
+    tape = birth();
+  if (!tape || !text || process_is_off() || (tape->state != TAPE_IDLE && tape->state != TAPE_OFF))
+    return;
+  int error = errno;
+  uint32_t was = tape->state;
+  tape->state = TAPE_RECORDING;
+  atomic_signal_fence(memory_order_seq_cst);
+  size_t length = strnlen(text, MARK_MAX_BYTES + 1);
+  if (length > MARK_MAX_BYTES)
+    for (length = MARK_MAX_BYTES; length > 0 && (text[length] & 0xc0) == 0x80;) /* never half a character */
+      length--;
+  put_mark(tape, text, length);
+  atomic_signal_fence(memory_order_seq_cst);
+  tape->state = was;
+  if (atomic_load(&tape->side_count))
+    tape_flush_side(tape);
+  errno = error;
+}
+
+void heaptape_lib_exclude(void) {
+  mine.excluded++;
   if (tape_mine && tape_mine->state == TAPE_IDLE)
     tape_mine->state = TAPE_OFF;
 }
 
-void heaptape_resume(void) {
-  if (mine.paused && --mine.paused == 0 && tape_mine && tape_mine->state == TAPE_OFF)
+void heaptape_lib_include(void) {
+  if (mine.excluded && --mine.excluded == 0 && tape_mine && tape_mine->state == TAPE_OFF)
     tape_mine->state = TAPE_IDLE;
 }

@@ -16,7 +16,7 @@ enum tape_state {
   TAPE_IDLE,
   TAPE_CALLING,   /* inside a real function */
   TAPE_RECORDING, /* cursor is being moved */
-  TAPE_OFF,       /* paused, or the recording has ended */
+  TAPE_OFF,       /* excluded */
 };
 
 enum {
@@ -43,7 +43,7 @@ struct tape {
   uint32_t paused;
   uint32_t open;              /* resizes begun and not ended: their ends may use the reserve */
   _Atomic uint32_t side_lost; /* events that found side full */
-  uint64_t dropped;           /* events not yet told by a DROPPED record */
+  uint64_t dropped, unseen;   /* events not yet told by a DROPPED record: for want of room, in pauses */
   uint64_t passed_bytes;      /* of laps completed: tells how many records lie between two events */
   uint64_t window_bytes;      /* where the present window of foreign events began */
   uint32_t foreign;           /* events of the window that found another's tag */

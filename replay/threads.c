@@ -21,8 +21,8 @@ enum {
 };
 
 /* Exported by heaptape's recording library; null elsewhere. Declared here, as replay stands below capture. */
-__attribute__((weak, visibility("default"))) void heaptape_pause(void);
-__attribute__((weak, visibility("default"))) void heaptape_resume(void);
+__attribute__((weak, visibility("default"))) void heaptape_lib_exclude(void);
+__attribute__((weak, visibility("default"))) void heaptape_lib_include(void);
 
 static void (*thread_body)(struct replay_thread *self);
 
@@ -42,13 +42,13 @@ static struct {
 } ended = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static void pause_recording(void) {
-  if (heaptape_pause)
-    heaptape_pause();
+  if (heaptape_lib_exclude)
+    heaptape_lib_exclude();
 }
 
 static void resume_recording(void) {
-  if (heaptape_resume)
-    heaptape_resume();
+  if (heaptape_lib_include)
+    heaptape_lib_include();
 }
 
 /* All streams' buffers together shall stay near BUFFERS_BYTES, however many threads there are. */

@@ -197,6 +197,7 @@ static int flush_thread(struct trace_writer *writer, uint32_t thread) {
   writer->totals.clamped_stamps += block->clamped_stamps;
   state->last_stamp = block->last_stamp;
   state->written += state->count;
+  writer->totals.pending -= state->count;
   state->count = 0;
   if (write_block(writer, &header, columns, count) != 0)
     return -1;
@@ -231,6 +232,7 @@ int trace_writer_event(struct trace_writer *writer, uint32_t thread, const struc
     state->last_stamp = trace_event_first_stamp(event);
   state->events[state->count++] = *event;
   writer->totals.events++;
+  writer->totals.pending++;
   writer->totals.calls[event->call & CALL_ID_MASK]++;
   return 0;
 }
@@ -311,6 +313,14 @@ static int write_footer(struct trace_writer *writer, const char *end, double clo
   int result = write_block(writer, &header, columns, count);
   free(json);
   return result != 0 ? -1 : writer_append(writer, &trailer, sizeof trailer);
+}
+
+int trace_writer_flush(struct trace_writer *writer) {
+  for (uint32_t thread = 0; thread < writer->thread_count; thread++)
+    if (trace_writer_flush_thread(writer, thread) != 0)
+      return -1;
+  flush_annotations(writer);
+  return flush_samples(writer) != 0 || flush_touched(writer) != 0 ? -1 : 0;
 }
 
 int trace_writer_close(struct trace_writer *writer, const char *end, double clock_hz, struct trace_error *error) {

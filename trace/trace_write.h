@@ -31,7 +31,8 @@ struct trace_totals {
   uint64_t calls[CALL_LIMIT];
   uint32_t threads;
   uint32_t stack_nodes;
-  uint64_t file_bytes;
+  uint64_t file_bytes; /* written so far; what is pending is not in a block yet */
+  uint64_t pending;    /* events */
 };
 
 struct trace_writer_options {
@@ -52,6 +53,9 @@ int trace_writer_event(struct trace_writer *writer, uint32_t thread, const struc
 
 /* Writes out what the thread has pending; call it when the thread is known to have ended, to give its memory back. */
 int trace_writer_flush_thread(struct trace_writer *writer, uint32_t thread);
+
+/* Writes out all that is pending, so that the file can be read up to here, as a truncated one. */
+int trace_writer_flush(struct trace_writer *writer);
 
 /* Notes that dropped events of the thread are missing at this place. why: short text, ASCII. */
 int trace_writer_gap(struct trace_writer *writer, uint32_t thread, uint64_t dropped, const char *why);

@@ -23,6 +23,7 @@ PROGRAMS: dict[str, tuple[str, list[str], str, str]] = {
         [],
         "run a program and record its malloc calls",
         """usage: heaptape record [-o F.tape] [--on-full wait|drop] [--no-follow] [--describe] [--preload LIB]
+                       [--start-paused] [--signal NAME] [--duration SECONDS] [--max-size BYTES] [--sample-ms MS]
                        [--stamp tags|every] [--clock auto|counter] [--touch-min BYTES] [--] CMD [ARGUMENT...]
 
 Runs CMD with its malloc calls recorded, and exits with CMD's status. Each process that CMD starts gets a trace of its
@@ -33,6 +34,11 @@ own (NAME.PID.tape).
   --no-follow          record this process only, not its children
   --describe           store arguments and host name in the trace (never done without this)
   --preload LIB        record the program on another allocator
+  --start-paused       record nothing until 'heaptape ctl PID start' or the signal
+  --signal NAME        the recorder starts or stops recording when it (not the program) gets this signal: USR1, RTMIN+3
+  --duration SECONDS   recording ends so long after its start; the program goes on
+  --max-size BYTES     recording ends when the traces together are about to be larger (K, M, G: powers of 1024)
+  --sample-ms MS       how often the memory of the program is looked at (default 10)
   --stamp tags|every   how events of different threads are ordered (default tags; every: a time stamp per event)
   --clock auto|counter stamps from the cycle counter where it can be trusted (auto), or from a shared counter
   --touch-min BYTES    blocks of this size or more are asked how many of their OS pages the program touched (default
@@ -89,7 +95,7 @@ this by itself when it is given a trace.
     ),
 }
 
-COMMANDS = (*PROGRAMS, "replay", "compare", "report", "allocators", "workloads")
+COMMANDS = (*PROGRAMS, "ctl", "replay", "compare", "report", "allocators", "workloads")
 
 
 class Parser(argparse.ArgumentParser):
@@ -97,6 +103,19 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {message} (see '{self.prog} --help')\n")
+
+
+def _add_ctl(commands: argparse._SubParsersAction) -> None:
+    parser = commands.add_parser(
+        "ctl",
+        help="start, stop, flush or ask a recording that runs",
+        description="Controls a running 'heaptape record'. PID is a recorded process, or the recorder for all that it "
+        "records. 'stop' suspends recording until 'start'; the trace counts what was not seen. 'flush' makes "
+        "the trace readable up to now. Only for the user who records, and root.",
+    )
+    parser.add_argument("pid", metavar="PID", type=int)
+    parser.add_argument("verb", metavar="start|stop|flush|status", choices=["start", "stop", "flush", "status"])
+    parser.add_argument("--json", action="store_true", help="machine-readable")
 
 
 def _add_replay(commands: argparse._SubParsersAction) -> None:
@@ -210,6 +229,7 @@ def make_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
     for name, (_, _, summary, _) in PROGRAMS.items():
         commands.add_parser(name, help=summary, add_help=False)
+    _add_ctl(commands)
     _add_replay(commands)
     _add_compare(commands)
     _add_report(commands)
@@ -229,6 +249,8 @@ def _exec_program(name: str, arguments: Sequence[str], home: Home) -> int | NoRe
 
 def _run(arguments: argparse.Namespace, home: Home) -> int:
     match arguments.command:
+        case "ctl":
+            from heaptape.commands import ctl as command
         case "replay":
             from heaptape.commands import replay as command
         case "compare":

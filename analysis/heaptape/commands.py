@@ -17,6 +17,15 @@ if TYPE_CHECKING:
     from heaptape.results_file import Results
 
 
+def ctl(arguments: argparse.Namespace, home: Home) -> int:
+    """`heaptape ctl`."""
+    from heaptape.ctl import command, told
+
+    reply = command(arguments.verb, arguments.pid)
+    write_text(STANDARD_OUTPUT, (json.dumps(reply) if arguments.json else told(reply)) + "\n")
+    return 0
+
+
 def replay(arguments: argparse.Namespace, home: Home) -> int:
     """Replays into all allocators, writes R.json, prints the comparison. 1 if a run failed."""
     from heaptape import registry, replay

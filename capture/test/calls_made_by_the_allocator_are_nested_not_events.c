@@ -1,5 +1,5 @@
 /* An allocator whose calloc and realloc call its own malloc: the program's calls are events, the allocator's are
-   counted. And what is done in a pause is neither. */
+   counted. And what is excluded is neither. */
 #define _GNU_SOURCE
 #include "capture/heaptape.h"
 #include "capture/test/recording.h"
@@ -9,12 +9,12 @@ enum { ROUNDS = 1000, BYTES = 99 };
 static int host(void) {
   for (int i = 0; i < ROUNDS; i++)
     free(keep(realloc(keep(calloc(1, BYTES)), BYTES)));
-  heaptape_try_pause();
-  heaptape_try_pause();
+  heaptape_exclude();
+  heaptape_exclude();
   free(keep(malloc(BYTES)));
-  heaptape_try_resume();
+  heaptape_include();
   free(keep(malloc(BYTES)));
-  heaptape_try_resume();
+  heaptape_include();
   free(keep(malloc(BYTES + 1)));
   return 0;
 }

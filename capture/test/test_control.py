@@ -1,0 +1,233 @@
+"""A running recording can be started, stopped, flushed, asked and limited; the program never notices."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support import HEAPTAPE, RECORD, check, info
+
+# Says "1\n" when it has made 20,000 calls more, for as long as it is asked; then exits with 7.
+COUNTING = """
+import ctypes, sys
+libc = ctypes.CDLL(None)
+malloc, free = libc.malloc, libc.free
+malloc.restype, free.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
+for line in sys.stdin:
+    for i in range(10000):
+        free(malloc(100))
+    print(1, flush=True)
+sys.exit(7)
+"""
+
+
+class Recording:
+    """A recorder and the program under it, which makes calls when told."""
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        self.trace = folder / "t.tape"
+        self.process = subprocess.Popen(
+            [RECORD, "-o", self.trace, *options, "--", "/usr/bin/python3", "-c", COUNTING],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.work()
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        self.pid = int(children[0])
+
+    def work(self) -> None:
+        """20,000 calls, done when this returns."""
+        assert self.process.stdin
+        assert self.process.stdout
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        assert self.process.stdout.readline() == "1\n"
+
+    def end(self) -> str:
+        """What the recorder said."""
+        _, told = self.process.communicate(timeout=30)
+        assert self.process.returncode == 7, told
+        return told
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator:
+    """Starts a recording with these options."""
+    started: list[Recording] = []
+
+    def begin(*options: str) -> Recording:
+        started.append(Recording(tmp_path, *options))
+        return started[-1]
+
+    yield begin
+    for recording in started:
+        recording.process.kill()
+
+
+def ctl(pid: int, verb: str) -> dict:
+    """The reply of `heaptape ctl`."""
+    done = subprocess.run([HEAPTAPE, "ctl", str(pid), verb, "--json"], capture_output=True, text=True, timeout=30)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def calls_of_100_bytes(trace: Path) -> int:
+    """Allocations of that size: the counted ones, and few others."""
+    dump = subprocess.run([HEAPTAPE, "dump", trace], capture_output=True, text=True, timeout=60, check=True)
+    return dump.stdout.count("malloc(100)")
+
+
+@pytest.mark.parametrize("whose", ["program", "recorder"])
+def test_stop_and_start_leave_out_what_is_between_and_count_it(start, whose: str) -> None:
+    recording = start()
+    pid = recording.pid if whose == "program" else recording.process.pid
+    reply = ctl(pid, "stop")
+    assert [p["state"] for p in reply["processes"]] == ["stopped"]
+    recording.work()
+    assert [p["state"] for p in ctl(pid, "start")["processes"]] == ["recording"]
+    recording.work()
+    told = recording.end()
+    summary = info(recording.trace)
+    assert "not seen in pauses" in told
+    assert 20000 <= summary["dropped"] < 25000
+    assert 20000 <= calls_of_100_bytes(recording.trace) < 20500
+    assert check(recording.trace)["ok"]
+
+
+def test_a_late_start_says_that_the_beginning_is_unseen(start) -> None:
+    recording = start("--start-paused")
+    assert ctl(recording.pid, "status")["processes"][0]["state"] == "not started"
+    ctl(recording.pid, "start")
+    recording.work()
+    recording.end()
+    proof = check(recording.trace)
+    assert proof["ok"]
+    assert proof["lacks_start"]
+    assert proof["dropped"] == 0
+    assert 10000 <= calls_of_100_bytes(recording.trace) < 10500
+
+
+def test_a_recording_that_was_never_started_is_empty_and_whole(start) -> None:
+    recording = start("--start-paused")
+    recording.end()
+    proof = check(recording.trace)
+    assert proof["ok"]
+    assert proof["lacks_start"]
+    assert proof["events"] == 0
+    assert proof["dropped"] == 0
+
+
+def test_a_signal_to_the_recorder_starts_and_stops(start) -> None:
+    recording = start("--start-paused", "--signal", "SIGUSR2")
+    for state in ("recording", "stopped", "recording"):
+        os.kill(recording.process.pid, signal.SIGUSR2)
+        until = time.monotonic() + 10
+        while ctl(recording.pid, "status")["processes"][0]["state"] != state:
+            assert time.monotonic() < until, state
+        recording.work()
+    recording.end()
+    assert 20000 <= calls_of_100_bytes(recording.trace) < 20500
+    assert check(recording.trace)["ok"]
+
+
+def test_flush_makes_the_trace_readable_up_to_now(start) -> None:
+    recording = start()
+    ctl(recording.pid, "flush")
+    before = info(recording.trace)
+    assert before["truncated"]
+    assert calls_of_100_bytes(recording.trace) >= 10000
+    assert check(recording.trace)["ok"]
+    recording.end()
+    after = info(recording.trace)
+    assert not after["truncated"]
+    assert after["events"] > before["events"]
+
+
+def test_a_duration_ends_the_recording_and_not_the_program(start) -> None:
+    recording = start("--duration", "0.5")
+    time.sleep(0.7)
+    assert ctl(recording.process.pid, "status")["state"] == "ended"
+    recording.work()
+    told = recording.end()
+    assert "--duration is over" in told
+    summary = info(recording.trace)
+    assert not summary["truncated"]
+    assert summary["dropped"] == 0
+    assert 10000 <= calls_of_100_bytes(recording.trace) < 10500
+    assert check(recording.trace)["ok"]
+
+
+STORM = """
+import random, threading
+def storm(seed):
+    choose = random.Random(seed)
+    for i in range(200_000):
+        bytes(choose.randrange(600, 60_000))
+threads = [threading.Thread(target=storm, args=[i]) for i in range(3)]
+[t.start() for t in threads]
+[t.join() for t in threads]
+print("done")
+"""
+
+
+@pytest.mark.parametrize("limit", [100_000, 300_000])
+def test_a_size_limit_is_kept_and_leaves_a_legal_history(tmp_path: Path, limit: int) -> None:
+    trace = tmp_path / "t.tape"
+    done = subprocess.run(
+        [RECORD, "-o", trace, "--max-size", str(limit), "--", "/usr/bin/python3", "-c", STORM],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "PYTHONMALLOC": "malloc"},
+    )
+    assert done.returncode == 0
+    assert done.stdout == "done\n"
+    assert "--max-size was reached" in done.stderr
+    assert limit / 4 < trace.stat().st_size <= limit
+    proof = check(trace)
+    assert proof["ok"]
+    assert not proof["truncated"]
+    assert proof["dropped"] == 0
+    assert proof["unseen_frees"] == 0
+
+
+def test_ctl_refuses_a_process_that_nobody_records() -> None:
+    done = subprocess.run([HEAPTAPE, "ctl", str(os.getpid()), "stop"], capture_output=True, text=True, timeout=30)
+    assert done.returncode == 1
+    assert done.stderr == f"heaptape: process {os.getpid()}: no recorder of yours is or records it\n"
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can try as another user")
+def test_ctl_refuses_another_user(start) -> None:
+    recording = start()
+    code = (
+        "import os, sys; sys.path.insert(0, sys.argv[2]); from heaptape import ctl; os.setuid(65534)\n"
+        "try: ctl.command('stop', int(sys.argv[1]))\n"
+        "except Exception as error: print(error)"
+    )
+    package = str(Path(__file__).parents[2] / "analysis")
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(recording.pid), package], capture_output=True, text=True, timeout=30
+    )
+    assert "no recorder of yours" in done.stdout, done.stderr
+    assert ctl(recording.pid, "status")["processes"][0]["state"] == "recording"
+    recording.end()
+
+
+@pytest.mark.parametrize(
+    "option", [["--signal", "KILL"], ["--signal", "NOPE"], ["--duration", "-1"], ["--max-size", "1Q"]]
+)
+def test_wrong_values_are_refused_before_the_program_starts(tmp_path: Path, option: list[str]) -> None:
+    flag = tmp_path / "ran"
+    done = subprocess.run([RECORD, *option, "--", "touch", flag], capture_output=True, text=True, timeout=30)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert not flag.exists()
