@@ -257,8 +257,7 @@ static bool attach(struct process *process) {
                                    .kind = ATTACH_PROCESS,
                                    .forked = forked,
                                    .pid = process->pid,
-                                   .parent_pid = (int)syscall(SYS_getppid),
-                                   .operators_missed = real_operators_missed()};
+                                   .parent_pid = (int)syscall(SYS_getppid)};
   strncpy(request.allocator, real_allocator_name(), sizeof request.allocator - 1);
   struct attach_reply reply;
   int fds[2];

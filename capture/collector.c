@@ -217,10 +217,6 @@ static struct host *add_host(struct collector *collector, const struct attach_re
     collector->settings->complain(&error);
     return NULL;
   }
-  if (request->operators_missed) {
-    trace_error_set(&error, path, "C++ operators new and delete are the allocator's own here and are not recorded");
-    collector->settings->complain(&error);
-  }
   host_pause(host, paused, true);
   watch(collector, pid_fd);
   collector->hosts[collector->host_count++] = host;

@@ -76,8 +76,6 @@ char *describe_info(const struct collector_settings *settings, const struct atta
   json_t *lacks = json_pack("[s]", "usable_size");
   if (lacks_start)
     json_array_append_new(lacks, json_string("start"));
-  if (request->operators_missed)
-    json_array_append_new(lacks, json_string("operators"));
   json_t *info =
       json_pack("{s:{s:s,s:f,s:I,s:I},s:s,s:s,s:s%,s:i,s:i,s:I,s:s%,s:I,s:s,s:o,s:o*}", "clock", "kind",
                 clock->counter ? "counter" : "tsc", "hz", clock->hz, "origin_stamp", (json_int_t)clock->origin_stamp,

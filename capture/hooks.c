@@ -5,6 +5,7 @@
 #include "capture/hooks.h"
 
 #include "capture/large.h"
+#include "capture/operators.h"
 #include "capture/real.h"
 #include "capture/tape.h"
 
@@ -20,6 +21,18 @@ enum {
 #include "trace/calls.def"
 #undef CALL
 };
+
+static inline bool call_has_param(uint8_t op) {
+  switch (op) {
+#define CALL(id, ident, name, acquires, released, size, param)                                                         \
+  case id:                                                                                                             \
+    return param != NONE;
+#include "trace/calls.def"
+#undef CALL
+  default:
+    return false;
+  }
+}
 
 /* After the real call of something that acquires. result NULL: it failed. request_bytes: count included. */
 static inline void acquired(struct tape_entry in, uint8_t op, const void *result, uint64_t request_bytes, uint64_t size,
@@ -42,15 +55,15 @@ static __attribute__((noinline, cold)) uint64_t releasing_large(struct tape_entr
   return bytes;
 }
 
-/* Before the real call of something that releases or touches. */
-static inline void releasing(struct tape_entry in, uint8_t op, const void *object, bool has_size, uint64_t size,
-                             const uint64_t *param) {
+/* Before the real call of something that releases or touches. calling: the tape's state during that call. */
+static inline void releasing(struct tape_entry in, enum tape_state calling, uint8_t op, const void *object,
+                             bool has_size, uint64_t size, const uint64_t *param) {
   if (!object)
     op |= CALL_NULL_IN;
   else if (__builtin_expect(large_may_be(object), 0) && op != CALL_malloc_usable_size)
     releasing_large(in, object, false);
   tape_record(in, op, object, has_size ? size : 0, !has_size, param);
-  in.tape->state = in.was == TAPE_RECORDING ? TAPE_RECORDING : TAPE_CALLING;
+  in.tape->state = in.was == TAPE_RECORDING ? TAPE_RECORDING : calling;
 }
 
 /* A resize has two steps: BEGIN before the real call, the event after it. */
@@ -96,7 +109,7 @@ static inline uint64_t product(uint64_t size, uint64_t count) {
 
 #define HOOK_ACQUIRE(ident, result, declaration, arguments, size, param)                                               \
   EXPORT result ident declaration {                                                                                    \
-    struct tape_entry in = tape_enter(CALLER);                                                                         \
+    struct tape_entry in = tape_enter(TAPE_CALLING, CALLER);                                                           \
     result got = real.ident arguments;                                                                                 \
     if (__builtin_expect(in.tape != NULL, 1))                                                                          \
       acquired(in, CALL_##ident, got, REQUEST(ident, size, param), size, PARAM_OF(ident, param));                      \
@@ -107,9 +120,9 @@ static inline uint64_t product(uint64_t size, uint64_t count) {
   EXPORT result ident declaration {                                                                                    \
     if (__builtin_expect(real_in_arena(object), 0))                                                                    \
       return;                                                                                                          \
-    struct tape_entry in = tape_enter(CALLER);                                                                         \
+    struct tape_entry in = tape_enter(TAPE_CALLING | TAPE_RELEASES, CALLER);                                           \
     if (__builtin_expect(in.tape != NULL, 1))                                                                          \
-      releasing(in, CALL_##ident, object, HAS_SIZE_##ident, size, PARAM_OF(ident, param));                             \
+      releasing(in, TAPE_CALLING, CALL_##ident, object, HAS_SIZE_##ident, size, PARAM_OF(ident, param));               \
     real.ident arguments;                                                                                              \
     if (__builtin_expect(in.tape != NULL, 1))                                                                          \
       tape_leave(in);                                                                                                  \
@@ -121,7 +134,7 @@ static inline uint64_t product(uint64_t size, uint64_t count) {
   EXPORT result ident declaration {                                                                                    \
     if (__builtin_expect(real_in_arena(object), 0))                                                                    \
       return real_arena_move(object, PRODUCT(ident, size, param));                                                     \
-    struct tape_entry in = tape_enter(CALLER);                                                                         \
+    struct tape_entry in = tape_enter(TAPE_CALLING, CALLER);                                                           \
     if (__builtin_expect(!in.tape, 0))                                                                                 \
       return real.ident arguments;                                                                                     \
     struct resize resize = resizing(in, object);                                                                       \
@@ -136,10 +149,9 @@ static inline uint64_t product(uint64_t size, uint64_t count) {
 #define HOOK(ident, kind, result, declaration, arguments, size, param)                                                 \
   HOOK_##kind(ident, result, declaration, arguments, size, param)
 #include "capture/hooks.def"
-#undef HOOK
 
 EXPORT int posix_memalign(void **result, size_t align, size_t size) {
-  struct tape_entry in = tape_enter(CALLER);
+  struct tape_entry in = tape_enter(TAPE_CALLING, CALLER);
   int error = real.posix_memalign(result, align, size);
   if (__builtin_expect(in.tape != NULL, 1)) {
     uint64_t param = align;
@@ -151,17 +163,87 @@ EXPORT int posix_memalign(void **result, size_t align, size_t size) {
 EXPORT size_t malloc_usable_size(void *object) {
   if (__builtin_expect(real_in_arena(object), 0))
     return real_arena_usable(object);
-  struct tape_entry in = tape_enter(CALLER);
+  struct tape_entry in = tape_enter(TAPE_CALLING, CALLER);
   if (__builtin_expect(in.tape != NULL, 1))
-    releasing(in, CALL_malloc_usable_size, object, false, 0, NULL);
+    releasing(in, TAPE_CALLING, CALL_malloc_usable_size, object, false, 0, NULL);
   size_t usable_bytes = real.malloc_usable_size(object);
   if (__builtin_expect(in.tape != NULL, 1))
     tape_leave(in);
   return usable_bytes;
 }
 
+/* An operator new may end by an exception, of its own or of a new-handler. The unwinder asks the personality routine of
+   each frame that it passes; ours records the failed call. That needs no help of the unwinder's library, which a C
+   program has not (compiled with -fexceptions, our code would need it), and costs nothing where nothing is thrown. */
+enum { UNWIND_CLEANUP_PHASE = 2, UNWIND_CONTINUE = 8 };
+
+__attribute__((used)) int hooks_personality(int version, int actions, uint64_t class, void *exception, void *context);
+int hooks_personality(int version, int actions, uint64_t class, void *exception, void *context) {
+  (void)version, (void)class, (void)exception, (void)context;
+  struct tape_throw thrown;
+  if ((actions & UNWIND_CLEANUP_PHASE) && tape_thrown(&thrown)) {
+    int error = errno;
+    struct tape_entry in = {tape_mine, thrown.was};
+    acquired(in, thrown.op, NULL, 0, thrown.size_bytes, call_has_param(thrown.op) ? &thrown.param : NULL);
+    errno = error;
+  }
+  return UNWIND_CONTINUE;
+}
+
+/* The frame that has this personality; only for calls that are recorded. The assembler statement at its end keeps the
+   call from becoming a jump, which would leave no frame. */
+#define OPERATOR_NEW_FRAME(ident, declaration, arguments)                                                              \
+  static __attribute__((noinline)) void *call_##ident declaration {                                                    \
+    __asm__ volatile(".cfi_personality 0x1b, hooks_personality");                                                      \
+    void *got = operators.ident arguments;                                                                             \
+    __asm__ volatile("" : "+r"(got));                                                                                  \
+    return got;                                                                                                        \
+  }
+
+#define OPERATOR_NEW_HOOK(ident, declaration, arguments, size, param)                                                  \
+  OPERATOR_NEW_FRAME(ident, declaration, arguments)                                                                    \
+  EXPORT void *ident declaration {                                                                                     \
+    if (__builtin_expect(!(operators.flags & OPERATORS_RECORDED), 0) && !operators_find(__builtin_return_address(0)))  \
+      return operators.ident arguments;                                                                                \
+    struct tape_entry in = tape_enter(TAPE_NEW, CALLER);                                                               \
+    bool is_malloc = !HAS_PARAM_##ident && (operators.flags & OPERATORS_NEW_IS_MALLOC);                                \
+    void *got = is_malloc ? real.malloc(size + !size) : NULL;                                                          \
+    if (__builtin_expect(!got, 0) && !in.tape)                                                                         \
+      return operators.ident arguments;                                                                                \
+    if (__builtin_expect(!got, 0)) {                                                                                   \
+      tape_may_throw(in, CALL_##ident, size, param);                                                                   \
+      got = call_##ident arguments;                                                                                    \
+      tape_threw_not(in);                                                                                              \
+    }                                                                                                                  \
+    if (__builtin_expect(in.tape != NULL, 1))                                                                          \
+      acquired(in, CALL_##ident, got, size, size, PARAM_OF(ident, param));                                             \
+    return got;                                                                                                        \
+  }
+
+#define OPERATOR_DELETE_HOOK(ident, declaration, arguments, size, param)                                               \
+  EXPORT void ident declaration {                                                                                      \
+    if (__builtin_expect(!(operators.flags & OPERATORS_RECORDED), 0) &&                                                \
+        !operators_find(__builtin_return_address(0))) {                                                                \
+      operators.ident arguments;                                                                                       \
+      return;                                                                                                          \
+    }                                                                                                                  \
+    struct tape_entry in = tape_enter(TAPE_DELETE | TAPE_RELEASES, CALLER);                                            \
+    if (__builtin_expect(in.tape != NULL, 1))                                                                          \
+      releasing(in, TAPE_DELETE, CALL_##ident, object, HAS_SIZE_##ident, size, PARAM_OF(ident, param));                \
+    if (operators.flags & OPERATORS_DELETE_IS_FREE)                                                                    \
+      real.free(object);                                                                                               \
+    else                                                                                                               \
+      operators.ident arguments;                                                                                       \
+    if (__builtin_expect(in.tape != NULL, 1))                                                                          \
+      tape_leave(in);                                                                                                  \
+  }
+
+#define OPERATOR(ident, symbol, kind, result, declaration, arguments, size, param)                                     \
+  OPERATOR_##kind##_HOOK(ident, declaration, arguments, size, param)
+#include "capture/hooks.def"
+
 static void tell_alive(const void *object, uint64_t bytes) {
-  struct tape_entry in = tape_enter(CALLER);
+  struct tape_entry in = tape_enter(TAPE_CALLING, CALLER);
   if (!in.tape)
     return;
   uint32_t os_pages = large_resident_os_pages(object, bytes, false);

@@ -6,7 +6,8 @@
 #include <stddef.h>
 
 #define HOOK(ident, kind, result, declaration, arguments, size, param) result ident declaration;
+#define OPERATOR(ident, symbol, kind, result, declaration, arguments, size, param)                                     \
+  result ident declaration __asm__(symbol);
 #include "capture/hooks.def"
-#undef HOOK
 
 #endif

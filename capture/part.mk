@@ -1,8 +1,10 @@
 HT_LIB := $(OUT)/lib/libheaptape.so
-HT_LIB_SOURCES := $(addprefix capture/,hooks.c tape.c large.c attach.c real.c) trace/os.c
+HT_LIB_SOURCES := $(addprefix capture/,hooks.c tape.c large.c attach.c real.c operators.c) trace/os.c
 ALL += $(HT_LIB)
 # The compiler must not know malloc and its kin where we define them. now: no lazy binding inside a signal handler.
-$(OUT)/pic/capture/hooks.o $(OUT)/pic/capture/real.o: HT_CFLAGS += -fno-builtin
+$(OUT)/pic/capture/hooks.o $(OUT)/pic/capture/real.o $(OUT)/pic/capture/operators.o: HT_CFLAGS += -fno-builtin
+# Exceptions go through our operators new.
+$(OUT)/pic/capture/hooks.o: HT_CFLAGS += -fasynchronous-unwind-tables
 $(HT_LIB): $(call c_pic_objects,$(HT_LIB_SOURCES))
 	@mkdir -p $(@D)
 	$(CC) $(HT_CFLAGS) -shared -Wl,-z,now -Wl,-z,defs -Wl,-soname,libheaptape.so -o $@ $^ -ldl

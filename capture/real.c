@@ -1,6 +1,9 @@
 #define _GNU_SOURCE
 #include "capture/real.h"
 
+#include "capture/hooks.h"
+#include "capture/operators.h"
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
@@ -138,14 +141,15 @@ static void *plain_reallocarray(void *object, size_t count, size_t size_bytes) {
   return real.realloc(object, bytes);
 }
 
-enum { ALLOCATORS_MAX = 4 };
+enum { ALLOCATORS_MAX = 8 };
 static struct code {
   const void *base;
   uintptr_t from, to;
-} allocators[ALLOCATORS_MAX];
+} ours, allocators[ALLOCATORS_MAX];
 static int allocator_count;
 static char allocator_name[64] = "unknown";
-static bool operators_missed;
+static bool malloc_is_the_programs;
+static const void *libc_base;
 
 static int find_code(struct dl_phdr_info *info, size_t bytes, void *context) {
   (void)bytes;
@@ -173,16 +177,45 @@ static void *base_of(void *function) {
   return function && dladdr(function, &info) ? info.dli_fbase : NULL;
 }
 
-static void note_allocator(void *function, const void *libc_base) {
+static bool code_of(const void *function, struct code *code) {
   Dl_info info;
-  if (!dladdr(function, &info) || info.dli_fbase == libc_base || allocator_count == ALLOCATORS_MAX)
+  if (!function || !dladdr(function, &info) || info.dli_fbase == libc_base)
+    return false;
+  code->base = info.dli_fbase;
+  return dl_iterate_phdr(find_code, code) == 1;
+}
+
+bool real_library_of(const void *address, uintptr_t *from, uintptr_t *to) {
+  struct code code;
+  if (!code_of(address, &code))
+    return false;
+  *from = code.from;
+  *to = code.to;
+  return true;
+}
+
+static bool is_in(const struct code *code, const void *address) {
+  return (uintptr_t)address - code->from < code->to - code->from;
+}
+
+bool real_is_ours(const void *address) {
+  return is_in(&ours, address);
+}
+
+/* The program may have an entry of its own for a function whose address it takes: that is no definition. */
+bool real_is_replaced(void *winner) {
+  Dl_info info;
+  const ElfW(Sym) *symbol = NULL;
+  if (real_is_ours(winner))
+    return false;
+  return !dladdr1(winner, &info, (void **)&symbol, RTLD_DL_SYMENT) || !symbol || symbol->st_shndx != SHN_UNDEF;
+}
+
+static void note_allocator(const void *function) {
+  if (allocator_count == ALLOCATORS_MAX || real_is_allocator_code(function))
     return;
-  for (int i = 0; i < allocator_count; i++)
-    if (allocators[i].base == info.dli_fbase)
-      return;
-  struct code code = {.base = info.dli_fbase};
-  if (dl_iterate_phdr(find_code, &code) == 1)
-    allocators[allocator_count++] = code;
+  if (code_of(function, &allocators[allocator_count]))
+    allocator_count++;
 }
 
 static void note_name(void *function) {
@@ -191,24 +224,6 @@ static void note_name(void *function) {
     return;
   const char *slash = strrchr(info.dli_fname, '/');
   strncpy(allocator_name, slash ? slash + 1 : info.dli_fname, sizeof allocator_name - 1);
-}
-
-/* Does the main program, the first that is visited, name a C++ library as needed? */
-static int needs_cpp(struct dl_phdr_info *info, size_t bytes, void *context) {
-  (void)bytes;
-  const ElfW(Dyn) *dynamic = NULL;
-  const char *names = NULL;
-  for (int i = 0; i < info->dlpi_phnum; i++)
-    if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
-      dynamic = (const ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
-  for (const ElfW(Dyn) *entry = dynamic; entry && entry->d_tag != DT_NULL; entry++)
-    if (entry->d_tag == DT_STRTAB)
-      names = (const char *)entry->d_un.d_ptr;
-  for (const ElfW(Dyn) *entry = dynamic; names && entry && entry->d_tag != DT_NULL; entry++)
-    if (entry->d_tag == DT_NEEDED && (strncmp(names + entry->d_un.d_val, "libstdc++.so", 12) == 0 ||
-                                      strncmp(names + entry->d_un.d_val, "libc++.so", 9) == 0))
-      *(bool *)context = true;
-  return 1;
 }
 
 static void *next(const char *name) {
@@ -222,6 +237,8 @@ bool real_resolve(void) {
     return false;
   int error = errno;
   resolving = true;
+  libc_base = base_of(next("gnu_get_libc_version"));
+  code_of((void *)(uintptr_t)real_resolve, &ours);
   struct real_calls found;
   /* A union turns the data pointer of dlsym into a function pointer without a cast that ISO C forbids. */
 #define HOOK(ident, kind, result, declaration, arguments, size, param)                                                 \
@@ -231,10 +248,9 @@ bool real_resolve(void) {
       result(*code) declaration;                                                                                       \
     } symbol = {.data = next(#ident)};                                                                                 \
     found.ident = symbol.code;                                                                                         \
+    note_allocator(symbol.data); /* each: one that has a reallocarray of its own may get it from a third */            \
   }
 #include "capture/hooks.def"
-#undef HOOK
-  void *libc_base = base_of(next("gnu_get_libc_version"));
   void *malloc_code = next("malloc"), *array_code = next("reallocarray");
   /* libc's reallocarray calls realloc through us: it would be recorded as both, or as realloc. */
   if (!found.reallocarray || base_of(array_code) == libc_base)
@@ -247,14 +263,10 @@ bool real_resolve(void) {
     found.valloc = boot_valloc;
   if (!found.pvalloc)
     found.pvalloc = boot_valloc;
-  /* Ours too: where an allocator's function ends in a jump to another, that one seems to be called by our hook. */
-  note_allocator((void *)(uintptr_t)real_resolve, libc_base);
-  if (malloc_code) {
+  if (malloc_code)
     note_name(malloc_code);
-    note_allocator(malloc_code, libc_base);
-  }
-  if (malloc_code && base_of(malloc_code) != libc_base && base_of(next("_Znwm")) == base_of(malloc_code))
-    dl_iterate_phdr(needs_cpp, &operators_missed);
+  malloc_is_the_programs = real_is_replaced((void *)(uintptr_t)malloc);
+  operators_look_at_start();
   real = found;
   atomic_store_explicit(&resolved, true, memory_order_release);
   resolving = false;
@@ -262,8 +274,8 @@ bool real_resolve(void) {
   return true;
 }
 
-bool real_operators_missed(void) {
-  return operators_missed;
+bool real_malloc_is_the_programs(void) {
+  return malloc_is_the_programs;
 }
 
 const char *real_allocator_name(void) {
@@ -271,8 +283,11 @@ const char *real_allocator_name(void) {
 }
 
 bool real_is_allocator_code(const void *address) {
+  /* Where an allocator's function ends in a jump to another, that one seems to be called by our hook. */
+  if (is_in(&ours, address))
+    return true;
   for (int i = 0; i < allocator_count; i++)
-    if ((uintptr_t)address - allocators[i].from < allocators[i].to - allocators[i].from)
+    if (is_in(&allocators[i], address))
       return true;
   return false;
 }

@@ -13,7 +13,6 @@
 struct real_calls {
 #define HOOK(ident, kind, result, declaration, arguments, size, param) result(*ident) declaration;
 #include "capture/hooks.def"
-#undef HOOK
 };
 extern struct real_calls real;
 
@@ -24,9 +23,17 @@ bool real_resolve(void);
 /* Base name of the library whose malloc is called; valid after real_resolve. */
 const char *real_allocator_name(void);
 
-/* Has the allocator C++ operators of its own, which never reach malloc, and is the program one that uses them? Valid
-   after real_resolve. */
-bool real_operators_missed(void);
+/* Has the program a malloc of its own, so that nobody's call of malloc reaches us? Valid after real_resolve. */
+bool real_malloc_is_the_programs(void);
+
+/* Is this code address ours? */
+bool real_is_ours(const void *address);
+
+/* winner: what the dynamic linker gives for the name of one of our hooks. True: the program has defined that name. */
+bool real_is_replaced(void *winner);
+
+/* The addresses that the library of this code occupies; false: libc, or not known. */
+bool real_library_of(const void *address, uintptr_t *from, uintptr_t *to);
 
 /* Is this code address inside an allocator (not libc, which has much else and never calls its own malloc from within)?
    Tells calls that an allocator makes from those of a signal handler that interrupted it. */

@@ -101,9 +101,7 @@ struct attach_request {
   uint32_t kind;
   uint32_t forked; /* 1: a fork child, 0: a fresh image */
   int32_t pid, parent_pid;
-  char allocator[64];        /* base name of the library whose malloc is called */
-  uint32_t operators_missed; /* 1: a C++ program whose operators new and delete do not come through malloc */
-  uint32_t unused;
+  char allocator[64]; /* base name of the library whose malloc is called */
 };
 
 enum attach_flags { ATTACH_DROP = 1, ATTACH_STAMP_EVERY = 2, ATTACH_COUNTER = 4 };

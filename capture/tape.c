@@ -2,6 +2,7 @@
 #include "capture/tape.h"
 
 #include "capture/heaptape.h"
+#include "capture/operators.h"
 #include "capture/real.h"
 
 #include <errno.h>
@@ -446,10 +447,10 @@ static struct tape *birth(void) {
 
 /* Was the call that left the tape busy abandoned, by a handler that went away with longjmp? Then a later call stands at
    about its depth or above; a handler stands below it by more than the frame that the kernel makes, or on a stack of
-   its own. */
+   its own. A new-handler, and what an operator calls to throw, stand below it by any distance. */
 static bool is_abandoned(const struct tape *tape, uintptr_t frame) {
   enum { SIGNAL_FRAME_BYTES = 512 }; /* at least; the saved registers alone are more */
-  if (frame + SIGNAL_FRAME_BYTES <= tape->frame)
+  if (frame + (tape->state == TAPE_NEW || tape->state == TAPE_DELETE ? 1 : SIGNAL_FRAME_BYTES) <= tape->frame)
     return false;
   int error = errno;
   stack_t stack;
@@ -471,7 +472,7 @@ static struct tape *unpark(const void *caller) {
   if (mine.excluded)
     return NULL;
   if (process_paused()) {
-    if (!real_is_allocator_code(caller))
+    if (!operators_are_at(caller, true))
       count_unseen(tape);
     return NULL;
   }
@@ -482,7 +483,21 @@ static struct tape *unpark(const void *caller) {
   return tape;
 }
 
-struct tape_entry tape_enter_slow(const void *caller, uintptr_t frame) {
+/* Is the call a part of the one in which the tape is? An operator new may take memory from malloc, but frees none: a
+   free from its code is an exception's end. And the other way round. */
+static bool is_part(struct tape *tape, uint32_t what, const void *caller) {
+  uint32_t state = tape->state;
+  if (state == TAPE_NEW || state == TAPE_DELETE) {
+    bool releases = what & TAPE_RELEASES;
+    return operators_are_at(caller, releases == (state == TAPE_DELETE));
+  }
+  if (!real_is_allocator_code(caller))
+    return false;
+  atomic_fetch_add_explicit(&tape->slot->nested, 1, memory_order_relaxed);
+  return true;
+}
+
+struct tape_entry tape_enter_slow(uint32_t what, const void *caller, uintptr_t frame) {
   struct tape *tape = tape_mine ? tape_mine : unpark(caller);
   if (!tape && !mine.parked)
     tape = birth();
@@ -495,15 +510,17 @@ struct tape_entry tape_enter_slow(const void *caller, uintptr_t frame) {
   if (!tape)
     return (struct tape_entry){NULL, 0};
   if (tape->state != TAPE_IDLE) {
-    if (real_is_allocator_code(caller)) {
-      atomic_fetch_add_explicit(&tape->slot->nested, 1, memory_order_relaxed);
+    if (is_part(tape, what, caller))
       return (struct tape_entry){NULL, 0};
+    if (!is_abandoned(tape, frame)) {
+      struct tape_entry in = {tape, tape->state};
+      if (in.was == TAPE_CALLING)
+        tape->state = what & TAPE_STATES;
+      return in;
     }
-    if (!is_abandoned(tape, frame))
-      return (struct tape_entry){tape, tape->state};
   }
   tape->frame = frame;
-  tape->state = TAPE_CALLING;
+  tape->state = what & TAPE_STATES;
   return (struct tape_entry){tape, TAPE_IDLE};
 }
 

@@ -15,12 +15,15 @@ enum tape_state {
   TAPE_WIPED = 0, /* a fork child's view of its parent's tape */
   TAPE_IDLE,
   TAPE_CALLING,   /* inside a real function */
+  TAPE_NEW,       /* inside a real operator new, which may call malloc for itself, or a new-handler of the program */
+  TAPE_DELETE,    /* inside a real operator delete, which may call free for itself */
   TAPE_RECORDING, /* cursor is being moved */
   TAPE_OFF,       /* excluded */
 };
 
 enum {
   TAPE_SIDE_RECORDS = 96,
+  TAPE_THROWS = 4, /* operators new inside one another (by new-handlers) that are known to have failed if they throw */
   TAPE_BYTES = 2048,
   /* Records that always fit behind limit: the WRAP record and the ends of resizes that have begun. A call takes at
      most 3. */
@@ -51,6 +54,12 @@ struct tape {
   uint32_t each_left;         /* events still to be stamped each */
   _Atomic int owner;          /* kernel's thread id */
   uint32_t index;
+  uint32_t throws; /* operators new that have begun; from TAPE_THROWS on, they are not told of */
+  struct tape_throw {
+    uint64_t size_bytes, param;
+    uint8_t op;
+    uint32_t was;
+  } may_throw[TAPE_THROWS];
   uint64_t side[TAPE_SIDE_RECORDS][2];
 };
 _Static_assert(sizeof(struct tape) <= TAPE_BYTES, "a tape outgrew its place");
@@ -64,19 +73,21 @@ struct tape_entry {
 extern __thread struct tape *tape_mine __attribute__((tls_model("initial-exec")));
 
 /* The rest of the functions below, for the cases that are not the common one. */
-struct tape_entry tape_enter_slow(const void *caller, uintptr_t frame);
+struct tape_entry tape_enter_slow(uint32_t what, const void *caller, uintptr_t frame);
 bool tape_step_slow(struct tape *tape, const void *address, uint64_t *stamp);
 void tape_flush_side(struct tape *tape);
 void tape_side_event(struct tape *tape, uint8_t op, const void *address, uint64_t word, bool stamped,
                      const uint64_t *param);
 
-/* A hook begins. caller: its return address; frame: its own. */
-static inline struct tape_entry tape_enter(const void *caller, uintptr_t frame) {
+/* A hook begins. what: the state during the real call, plus TAPE_RELEASES where the call releases and acquires nothing;
+   caller: its return address; frame: its own. */
+enum { TAPE_RELEASES = 16, TAPE_STATES = 15 };
+static inline struct tape_entry tape_enter(uint32_t what, const void *caller, uintptr_t frame) {
   struct tape *tape = tape_mine;
   if (__builtin_expect(!tape || tape->state != TAPE_IDLE, 0))
-    return tape_enter_slow(caller, frame);
+    return tape_enter_slow(what, caller, frame);
   tape->frame = frame;
-  tape->state = TAPE_CALLING;
+  tape->state = what & TAPE_STATES;
   return (struct tape_entry){tape, TAPE_IDLE};
 }
 
@@ -124,6 +135,28 @@ static inline void tape_put(struct tape *tape, uint8_t op, const void *address, 
   to += 2;
   tape->cursor = to;
   atomic_store_explicit(&tape->slot->head, (uint32_t)(uintptr_t)to, memory_order_release);
+}
+
+/* Brackets the call of an operator new that may be left by an exception: from in between, tape_thrown gives what has to
+   be recorded then (false: nothing). One of an enclosing call that went away by longjmp is forgotten with the next call
+   that is not inside another. */
+static inline void tape_may_throw(struct tape_entry in, uint8_t op, uint64_t size_bytes, uint64_t param) {
+  struct tape *tape = in.tape;
+  if (in.was == TAPE_IDLE)
+    tape->throws = 0;
+  if (tape->throws < TAPE_THROWS)
+    tape->may_throw[tape->throws] = (struct tape_throw){size_bytes, param, op, in.was};
+  tape->throws++;
+}
+static inline void tape_threw_not(struct tape_entry in) {
+  in.tape->throws -= in.tape->throws > 0;
+}
+static inline bool tape_thrown(struct tape_throw *thrown) {
+  struct tape *tape = tape_mine;
+  if (!tape || tape->throws == 0 || --tape->throws >= TAPE_THROWS)
+    return false;
+  *thrown = tape->may_throw[tape->throws];
+  return true;
 }
 
 /* Writes a control record about the next step, and leaves the tape in state RECORDING. Nothing is written where there

@@ -12,6 +12,7 @@ $(OUT)/test-lib/lib$(1).so: $(call c_pic_objects,tests/preload/$(1).c)
 	$(CC) $(HT_CFLAGS) -shared -o $$@ $$^ -ldl
 endef
 $(eval $(call test_preload,count_calls))
+$(OUT)/pic/tests/preload/count_calls.o: HT_CFLAGS += -fexceptions
 $(eval $(call test_preload,cpu_at_exit))
 
 # $(call test_program,name): out/test-programs/NAME from tests/programs/NAME.c.

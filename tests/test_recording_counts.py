@@ -10,6 +10,7 @@ allowed for at either end:
 - end: a call is recorded before or after it is passed on, but in the same thread. Only a process that ends while
   another thread is inside a call could differ; the recorder then reports it as in flight, and the tests demand that
   there is none.
+- C++ operators: what an operator calls in turn counts on neither side.
 - fork and exec: both keep their state in memory that a fork child finds wiped, so each process image has its own
   counts. An image is known by its pid; images of one pid (exec) are added up.
 The other half, that the order of the libraries hides nothing, is shown by a deterministic program: counted without
@@ -32,7 +33,7 @@ import pytest
 from tests.support import OUT, RECORD, assert_clean, info, record, succeed, workload
 
 COUNTER = OUT / "test-lib" / "libcount_calls.so"
-ENTRY_BYTES = 32
+ENTRY_BYTES = 48
 
 Calls = dict[int, Counter[str]]  # pid -> calls by name
 
@@ -50,7 +51,7 @@ def counted_calls(counts: Path) -> Calls:
         of_pid = calls.setdefault(int(image.name.split(".")[0]), Counter())
         data = image.read_bytes()
         for at in range(0, len(data), ENTRY_BYTES):
-            name, count = struct.unpack_from("<24sQ", data, at)
+            name, count = struct.unpack_from("<40sQ", data, at)
             of_pid[name.rstrip(b"\0").decode()] += count
     return {pid: +count for pid, count in calls.items() if +count}
 
@@ -126,6 +127,16 @@ def test_gcc_is_recorded_completely_with_its_process_tree(tmp_path: Path, counts
     record_counted(tmp_path, counts, need("gcc"), "-O2", "-o", tmp_path / "hello", source)
     assert_all_recorded(tmp_path, counts, at_least=10_000, processes=4)
     assert succeed(tmp_path / "hello").stdout == "hello\n"
+
+
+def test_a_cpp_program_is_recorded_completely_by_its_operators(tmp_path: Path, counts: Path) -> None:
+    """clang-format is C++ throughout, and not written for this."""
+    source = tmp_path / "long.c"
+    source.write_text("".join(f"int f{i}(int a,int b){{return a+b*{i};}}\n" for i in range(400)))
+    record_counted(tmp_path, counts, need("clang-format"), "-i", source)
+    assert_all_recorded(tmp_path, counts, at_least=2_000)
+    calls = info(tmp_path / "t.tape")["calls"]
+    assert sum(n for name, n in calls.items() if name.startswith("operator")) > 1_000
 
 
 def test_fork_children_are_recorded_completely_and_say_that_they_lack_the_start(tmp_path: Path, counts: Path) -> None:

@@ -3,7 +3,9 @@
 
    LD_PRELOAD=libcount_calls.so COUNT_CALLS_DIR=DIR program: one file DIR/PID.N for each process image that made a call;
    N tells apart the images of a process (exec). A file holds one entry for each entry point: its name, NUL-padded to
-   24 bytes, and how often it was called, as a little-endian u64. Every call counts, also one that fails or frees NULL.
+   40 bytes, and how often it was called, as a little-endian u64. Every call counts, also one that fails or frees NULL.
+   What a C++ operator calls in turn does not count (so neither do a new-handler's calls, nor the memory of an exception
+   that an operator throws: a program with these is not for this library).
 
    The counters are a shared mapping of the file, so that they survive _exit and SIGKILL. The pointer to them lies in
    memory that a fork child finds wiped, so a child gets a file of its own however it was forked. */
@@ -33,16 +35,57 @@ enum call {
   COUNT_VALLOC,
   COUNT_PVALLOC,
   COUNT_MALLOC_USABLE_SIZE,
-  COUNTED
+#define OPERATOR(ident, symbol, name, result, declaration, arguments) COUNT_##ident,
+#define OPERATORS                                                                                                      \
+  OPERATOR(new, "_Znwm", "operator new", void *, (size_t size), (size))                                                \
+  OPERATOR(new_nothrow, "_ZnwmRKSt9nothrow_t", "operator new(nothrow)", void *, (size_t size, const void *tag),        \
+           (size, tag))                                                                                                \
+  OPERATOR(new_aligned, "_ZnwmSt11align_val_t", "operator new(align)", void *, (size_t size, size_t align),            \
+           (size, align))                                                                                              \
+  OPERATOR(new_aligned_nothrow, "_ZnwmSt11align_val_tRKSt9nothrow_t", "operator new(align,nothrow)", void *,           \
+           (size_t size, size_t align, const void *tag), (size, align, tag))                                           \
+  OPERATOR(delete, "_ZdlPv", "operator delete", void, (void *block), (block))                                          \
+  OPERATOR(delete_nothrow, "_ZdlPvRKSt9nothrow_t", "operator delete(nothrow)", void, (void *block, const void *tag),   \
+           (block, tag))                                                                                               \
+  OPERATOR(delete_sized, "_ZdlPvm", "operator delete(size)", void, (void *block, size_t size), (block, size))          \
+  OPERATOR(delete_aligned, "_ZdlPvSt11align_val_t", "operator delete(align)", void, (void *block, size_t align),       \
+           (block, align))                                                                                             \
+  OPERATOR(delete_aligned_nothrow, "_ZdlPvSt11align_val_tRKSt9nothrow_t", "operator delete(align,nothrow)", void,      \
+           (void *block, size_t align, const void *tag), (block, align, tag))                                          \
+  OPERATOR(delete_sized_aligned, "_ZdlPvmSt11align_val_t", "operator delete(size,align)", void,                        \
+           (void *block, size_t size, size_t align), (block, size, align))                                             \
+  OPERATOR(new_array, "_Znam", "operator new[]", void *, (size_t size), (size))                                        \
+  OPERATOR(new_array_nothrow, "_ZnamRKSt9nothrow_t", "operator new[](nothrow)", void *,                                \
+           (size_t size, const void *tag), (size, tag))                                                                \
+  OPERATOR(new_array_aligned, "_ZnamSt11align_val_t", "operator new[](align)", void *, (size_t size, size_t align),    \
+           (size, align))                                                                                              \
+  OPERATOR(new_array_aligned_nothrow, "_ZnamSt11align_val_tRKSt9nothrow_t", "operator new[](align,nothrow)", void *,   \
+           (size_t size, size_t align, const void *tag), (size, align, tag))                                           \
+  OPERATOR(delete_array, "_ZdaPv", "operator delete[]", void, (void *block), (block))                                  \
+  OPERATOR(delete_array_nothrow, "_ZdaPvRKSt9nothrow_t", "operator delete[](nothrow)", void,                           \
+           (void *block, const void *tag), (block, tag))                                                               \
+  OPERATOR(delete_array_sized, "_ZdaPvm", "operator delete[](size)", void, (void *block, size_t size), (block, size))  \
+  OPERATOR(delete_array_aligned, "_ZdaPvSt11align_val_t", "operator delete[](align)", void,                            \
+           (void *block, size_t align), (block, align))                                                                \
+  OPERATOR(delete_array_aligned_nothrow, "_ZdaPvSt11align_val_tRKSt9nothrow_t", "operator delete[](align,nothrow)",    \
+           void, (void *block, size_t align, const void *tag), (block, align, tag))                                    \
+  OPERATOR(delete_array_sized_aligned, "_ZdaPvmSt11align_val_t", "operator delete[](size,align)", void,                \
+           (void *block, size_t size, size_t align), (block, size, align))
+  OPERATORS
+#undef OPERATOR
+      COUNTED
 };
 
-static const char names[COUNTED][24] = {
+static const char names[COUNTED][40] = {
     "malloc",        "free",     "calloc", "realloc", "reallocarray",       "posix_memalign",
     "aligned_alloc", "memalign", "valloc", "pvalloc", "malloc_usable_size",
+#define OPERATOR(ident, symbol, name, result, declaration, arguments) name,
+    OPERATORS
+#undef OPERATOR
 };
 
 struct counter {
-  char name[24];
+  char name[40];
   _Atomic uint64_t count;
 };
 
@@ -65,6 +108,9 @@ EXPORT void *memalign(size_t align, size_t size);
 EXPORT void *valloc(size_t size);
 EXPORT void *pvalloc(size_t size);
 EXPORT size_t malloc_usable_size(void *block);
+#define OPERATOR(ident, symbol, name, result, declaration, arguments) EXPORT result ident declaration __asm__(symbol);
+OPERATORS
+#undef OPERATOR
 
 /* A count that is lost would pass for a recorder's error, so there is no going on. */
 static void give_up(const char *what) {
@@ -108,7 +154,11 @@ static struct counter *open_counters(void) {
   return counters;
 }
 
+static __thread int inside; /* operators */
+
 static void count(enum call call) {
+  if (inside > 0)
+    return;
   struct image *mine = this_image();
   struct counter *counters = atomic_load_explicit(&mine->counters, memory_order_acquire);
   while (!counters) {
@@ -203,3 +253,37 @@ void *pvalloc(size_t size) {
 size_t malloc_usable_size(void *block) {
   PASS_ON(COUNT_MALLOC_USABLE_SIZE, malloc_usable_size, block);
 }
+
+static struct {
+#define OPERATOR(ident, symbol, name, result, declaration, arguments) result(*ident) declaration;
+  OPERATORS
+#undef OPERATOR
+} next_operator;
+
+/* Only for a program that calls one: the others have no C++ library. */
+static void look_up_operators(void) {
+  void *library = dlsym(RTLD_NEXT, "_Znwm") ? RTLD_NEXT : dlopen("libstdc++.so.6", RTLD_LAZY | RTLD_NOLOAD);
+#define OPERATOR(ident, symbol, name, result, declaration, arguments)                                                  \
+  next_operator.ident = (__typeof__(next_operator.ident))dlsym(library, symbol);                                       \
+  if (!next_operator.ident)                                                                                            \
+    give_up(name);
+  OPERATORS
+#undef OPERATOR
+}
+
+static void leave(const int *entered) {
+  inside -= *entered;
+}
+
+/* Compiled with -fexceptions: an exception leaves, too. */
+#define OPERATOR(ident, symbol, name, result, declaration, arguments)                                                  \
+  result ident declaration {                                                                                           \
+    count(COUNT_##ident);                                                                                              \
+    if (!next_operator.ident)                                                                                          \
+      look_up_operators();                                                                                             \
+    __attribute__((cleanup(leave))) const int entered = 1;                                                             \
+    inside += entered;                                                                                                 \
+    return next_operator.ident arguments;                                                                              \
+  }
+OPERATORS
+#undef OPERATOR

@@ -1,0 +1,16 @@
+// Replaces plain new and delete by operators that put 16 bytes before each object; all other forms come to these. In a
+// program, or, built as a shared library, in a library that stands behind libheaptape.so.
+#include <cstdlib>
+#include <new>
+
+__attribute__((visibility("default"))) void *operator new(std::size_t size) {
+  char *block = static_cast<char *>(std::malloc(size + 16));
+  if (!block)
+    throw std::bad_alloc();
+  return block + 16;
+}
+
+__attribute__((visibility("default"))) void operator delete(void *object) noexcept {
+  if (object)
+    std::free(static_cast<char *>(object) - 16);
+}
