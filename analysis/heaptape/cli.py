@@ -187,6 +187,12 @@ def _add_compare(commands: argparse._SubParsersAction) -> None:
         "--baseline", metavar="NAME", help="allocator that percentages refer to (default: glibc, else the first)"
     )
     parser.add_argument("--format", default="text", choices=["text", "md", "csv", "json"])
+    parser.add_argument(
+        "--corners",
+        metavar="NEITHER,A,B,BOTH",
+        help="the four-corner matrix of two switches instead: four allocators of the results, for instance "
+        "reference:neither,reference:fastbins,reference:tcache,reference",
+    )
 
 
 def _add_report(commands: argparse._SubParsersAction) -> None:

@@ -65,6 +65,8 @@ def compare(arguments: argparse.Namespace, home: Home) -> int:
     from heaptape import compare as library
 
     files = _read_all(arguments.results)
+    if arguments.corners is not None:
+        return _compare_corners(files, arguments.corners, arguments.format)
     baseline = library.choose_baseline(files, arguments.baseline)
     if arguments.format in ("csv", "json"):
         table = library.long_table(files, baseline)
@@ -159,6 +161,36 @@ def _print_tables(files: "Sequence[Results]", baseline: str, form: str) -> None:
     if not tables:
         raise HeaptapeError("the results hold no figures to compare")
     write_text(STANDARD_OUTPUT, render_text(tables) if form == "text" else render_markdown(tables))
+    _tell_failures(files)
+
+
+def _compare_corners(files: "Sequence[Results]", wanted: str, form: str) -> int:
+    import pandas as pd
+
+    from heaptape.compare import allocator_order
+    from heaptape.corner_tables import METRICS, corner_tables
+    from heaptape.corners import four_corners, parse_corners
+    from heaptape.results_file import figures
+    from heaptape.tables import render_markdown, render_text
+
+    corners = parse_corners(wanted, allocator_order(files))
+    if form in ("text", "md"):
+        tables = corner_tables(files, corners)
+        write_text(STANDARD_OUTPUT, render_text(tables) if form == "text" else render_markdown(tables))
+        _tell_failures(files)
+        return 0
+    table = figures(files)
+    long = pd.concat([four_corners(table, metric, corners).assign(metric=metric) for metric in METRICS])
+    if form == "csv":
+        write_text(STANDARD_OUTPUT, long.to_csv(index=False, lineterminator="\n"))
+        return 0
+    rows = json.loads(long.to_json(orient="records", double_precision=15))
+    about = {"schema": 1, "corners": corners.labels, "level": 0.95, "rows": rows}
+    write_text(STANDARD_OUTPUT, json.dumps(about, indent=1) + "\n")
+    return 0
+
+
+def _tell_failures(files: "Sequence[Results]") -> None:
     for file in files:
         for run in file.failures:
             label = f"{run['allocator']}, {run.get('pass', '?')} pass"

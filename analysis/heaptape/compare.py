@@ -79,11 +79,11 @@ def relative(table: pd.DataFrame, baseline: str) -> pd.DataFrame:
         ratio = log_ratio(base, values)
         if ratio is not None:
             ratios.setdefault((metric, allocator), []).append(ratio)
-            rows.append({"workload": workload, "allocator": allocator, "metric": metric} | _percent(ratio))
+            rows.append({"workload": workload, "allocator": allocator, "metric": metric} | percent_row(ratio))
     for (metric, allocator), found in ratios.items():
         about = {"allocator": allocator, "metric": metric}
-        rows.append({"workload": GEOMETRIC} | about | _percent(mean_of(found)))
-        rows.append({"workload": ARITHMETIC} | about | _arithmetic(found))
+        rows.append({"workload": GEOMETRIC} | about | percent_row(mean_of(found)))
+        rows.append({"workload": ARITHMETIC} | about | arithmetic_row(found))
     columns = ["workload", "allocator", "metric", "percent", "low", "high", "repetitions", "supported"]
     return pd.DataFrame(rows, columns=columns).astype(
         {"percent": float, "low": float, "high": float, "supported": object}
@@ -111,13 +111,17 @@ def long_table(files: Sequence[Results], baseline: str) -> pd.DataFrame:
     return merged.drop(columns=["_workload", "_allocator"]).reset_index(drop=True)
 
 
-def _percent(ratio: LogRatio) -> dict:
+def percent_row(ratio: LogRatio) -> dict:
+    """The keys percent, low, high, repetitions, supported of `relative`."""
     low, high = ratio.interval()
     return _row(100 * math.exp(ratio.mean), 100 * low, 100 * high, ratio.repetitions)
 
 
-def _arithmetic(ratios: list[LogRatio]) -> dict:
-    """Mean of the percentages. A ratio's standard error is about the ratio times that of its logarithm."""
+def arithmetic_row(ratios: list[LogRatio]) -> dict:
+    """`percent_row` of the mean of the percentages.
+
+    A ratio's standard error is about the ratio times that of its logarithm.
+    """
     percents = [100 * math.exp(r.mean) for r in ratios]
     scaled = mean_of([LogRatio(p, p * p * r.variance, r.freedom, r.repetitions) for p, r in zip(percents, ratios)])
     centre, half = scaled.mean, scaled.half_width()

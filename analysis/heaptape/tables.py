@@ -143,7 +143,7 @@ def _n_note(counts: pd.DataFrame, metric: str) -> str:
 
 
 def _relative_tables(percents: pd.DataFrame, order: list[str], baseline: str, workloads: list[str]) -> list[Table]:
-    cells = {(r.workload, r.allocator, r.metric): _percent(r) for r in percents.itertuples()}
+    cells = {(r.workload, r.allocator, r.metric): percent_cell(r) for r in percents.itertuples()}
     calls = [c for c in calls_in(list(percents["metric"].unique())) if c in MAIN_CALLS]
     time = {"total_cycles": "Total"} | {f"calls/{c}": c for c in calls}
     bare = {"bare_wall": "bare", "bare_cpu": "bare CPU"}
@@ -166,7 +166,8 @@ def _relative_tables(percents: pd.DataFrame, order: list[str], baseline: str, wo
     return [Table(t.title, t.columns, t.rows, t.notes if t is tables[-1] else []) for t in tables]
 
 
-def _percent(row: object) -> Cell:
+def percent_cell(row: object) -> Cell:
+    """A row of `compare.relative` as shown: the percentage, its interval, and whether it is supported."""
     text = f"{row.percent:,.1f}"
     if row.supported is None:
         return Cell(f"{text} ?", row.percent, True)
