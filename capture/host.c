@@ -211,7 +211,10 @@ static void take_mark(struct host *host, struct host_tape *tape, uint64_t length
   } else {
     char *text = tape->text + tape->text_bytes - bytes;
     text[length] = '\0';
-    struct trace_mark mark = {.stamp = stamp, .events = TRACE_MARK_HERE, .thread = thread_of(host, tape), .text = text};
+    struct trace_mark mark = {.stamp = stamp, .events = TRACE_MARK_HERE, .text = text};
+    if (tape->thread < 0) /* a thread is made known by a block of its own */
+      tell_gap(host, tape, 0, "a mark before the first event");
+    mark.thread = thread_of(host, tape);
     if (host->writer && trace_writer_mark(host->writer, &mark) != 0)
       give_up(host, "cannot be written");
   }

@@ -1,5 +1,6 @@
 #include "convert/info.h"
 
+#include "convert/marks.h"
 #include "convert/recorded_samples.h"
 #include "convert/trace_info.h"
 #include "convert/witness_json.h"
@@ -45,8 +46,9 @@ static void set_bytes(json_t *object, uint64_t file_bytes, uint64_t events) {
     json_object_set_new(object, "bytes_per_event", json_real((double)file_bytes / (double)events));
 }
 
+/* Takes marks over. */
 static json_t *trace_json(struct trace_reader *reader, const struct witness *witness,
-                          const struct recorded_samples *samples) {
+                          const struct recorded_samples *samples, json_t *marks) {
   const struct trace_summary *summary = trace_reader_summary(reader);
   json_t *object = json_object(), *witness_object = witness_json(witness);
   json_object_set_new(object, "kind", json_string("trace"));
@@ -67,6 +69,7 @@ static json_t *trace_json(struct trace_reader *reader, const struct witness *wit
   json_object_set_new(object, "recorded", recorded_json(samples));
   json_object_set(object, "ok", json_object_get(witness_object, "ok"));
   json_object_set_new(object, "witness", witness_object);
+  json_object_set_new(object, "marks", marks);
   json_object_set_new(object, "info", json_loads(summary->info_json, 0, NULL));
   json_object_set_new(object, "footer", json_loads(summary->footer_json, 0, NULL));
   return object;
@@ -75,12 +78,12 @@ static json_t *trace_json(struct trace_reader *reader, const struct witness *wit
 json_t *info_of_trace(struct trace_reader *reader, const struct history_options *options, struct trace_error *error) {
   struct witness witness;
   struct recorded_samples *samples = malloc(sizeof *samples);
-  json_t *object = NULL;
+  json_t *object = NULL, *marks = NULL;
   if (!samples)
     trace_error_set(error, trace_reader_path(reader), "out of memory");
   else if (recorded_samples_load(samples, reader, error) == 0 &&
-           history_run(reader, options, NULL, &witness, error) == 0)
-    object = trace_json(reader, &witness, samples);
+           history_run(reader, options, NULL, &witness, error) == 0 && (marks = marks_json(reader, error)))
+    object = trace_json(reader, &witness, samples, marks);
   free(samples);
   return object;
 }
@@ -209,6 +212,19 @@ static void print_doubts(const json_t *info, const json_t *witness, FILE *out) {
             json_is_true(json_object_get(witness, "ok")) ? "legal" : "NOT legal: check says why");
 }
 
+/* A program may set one per request: the first of them tell how it does. */
+static void print_marks(const json_t *marks, FILE *out) {
+  enum { SHOWN = 20 };
+  const char *label = "marks";
+  for (size_t i = 0; i < json_array_size(marks) && i < SHOWN; i++, label = "") {
+    const json_t *mark = json_array_get(marks, i);
+    fprintf(out, "%-22s %.6f s, thread %" PRIu64 ": %s\n", label, (double)count_of(mark, "time_ns") / 1e9,
+            count_of(mark, "thread"), string_of(mark, "text", ""));
+  }
+  if (json_array_size(marks) > SHOWN)
+    fprintf(out, "%-22s ... and %zu more\n", "", json_array_size(marks) - SHOWN);
+}
+
 void info_print(const json_t *info, FILE *out) {
   const json_t *about = json_object_get(info, "info"), *recorded = json_object_get(info, "recorded");
   const json_t *witness = json_object_get(info, "witness");
@@ -231,5 +247,6 @@ void info_print(const json_t *info, FILE *out) {
   print_count(out, "live at the end", info, "live_at_end");
   print_bytes(out, "recorded RssAnon peak", recorded, "rss_anon_peak_bytes");
   print_bytes(out, "recorded VmSize peak", recorded, "vm_size_peak_bytes");
+  print_marks(json_object_get(info, "marks"), out);
   print_doubts(info, witness ? witness : json_object_get(about, "witness"), out);
 }

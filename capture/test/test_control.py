@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import HEAPTAPE, RECORD, check, info
+from tests.support import HEAPTAPE, OUT, RECORD, check, info
 
 # Says "1\n" when it has made 20,000 calls more, for as long as it is asked; then exits with 7.
 COUNTING = """
@@ -231,3 +231,22 @@ def test_wrong_values_are_refused_before_the_program_starts(tmp_path: Path, opti
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
     assert not flag.exists()
+
+
+def test_marks_show_in_dump_and_info(tmp_path: Path) -> None:
+    trace = tmp_path / "t.tape"
+    marking = OUT / "test" / "capture" / "marks_stand_where_the_program_set_them"
+    subprocess.run([RECORD, "-o", trace, "--", marking, "host"], check=True, capture_output=True, timeout=60)
+    marks = info(trace)["marks"]
+    assert len(marks) == 3 * 6000 + 2
+    assert [mark["time_ns"] for mark in marks] == sorted(mark["time_ns"] for mark in marks)
+    dump = subprocess.run([HEAPTAPE, "dump", trace, "--format", "jsonl"], capture_output=True, timeout=60, check=True)
+    events: dict[int, int] = {}
+    shown = []
+    for line in map(json.loads, dump.stdout.splitlines()):
+        thread = line["thread"]
+        if "mark" in line:
+            shown.append((thread, events.get(thread, 0), line["mark"]))
+        else:
+            events[thread] = events.get(thread, 0) + 1
+    assert sorted(shown) == sorted((mark["thread"], mark["events"], mark["text"]) for mark in marks)
