@@ -4,6 +4,7 @@
 #include "replay/counter.h"
 #include "replay/faults.h"
 #include "replay/gate.h"
+#include "replay/held.h"
 #include "replay/loop.h"
 #include "replay/memory.h"
 #include "replay/order.h"
@@ -149,19 +150,22 @@ static void replay(void) {
   bool sampling = result->setup.pass == PASS_MEMORY;
   if (sampling)
     memory_begin();
-  uint64_t faults = faults_of_process();
+  uint64_t faults = faults_of_process(), major_faults = major_faults_of_process();
   uint64_t begin_ns = os_monotonic_ns();
   atomic_store(&result->phase, PHASE_REPLAY);
   threads_run_all();
   atomic_store(&result->phase, PHASE_DONE);
   result->wall_ns = os_monotonic_ns() - begin_ns;
   result->page_faults = faults_of_process() - faults;
+  result->page_faults_major = major_faults_of_process() - major_faults;
   if (sampling)
     memory_end();
   if (result->setup.pass == PASS_VERIFY)
     verify_end();
   memory_read(&result->rss_anon_end_bytes, &result->vm_size_end_bytes);
   threads_visit_workers(add_worker);
+  if (sampling)
+    held_measure(result);
 }
 
 int engine_main(int result_fd, int workload_fd) {

@@ -11,6 +11,13 @@ static inline uint64_t faults_of(int who) {
   return (uint64_t)usage.ru_minflt + (uint64_t)usage.ru_majflt;
 }
 
+/* Of the whole process, those that had to wait for a disk. */
+static inline uint64_t major_faults_of_process(void) {
+  struct rusage usage = {0};
+  getrusage(RUSAGE_SELF, &usage);
+  return (uint64_t)usage.ru_majflt;
+}
+
 /* Minor and major faults of the calling thread so far. */
 static inline uint64_t faults_of_thread(void) {
   return faults_of(RUSAGE_THREAD);

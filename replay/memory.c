@@ -2,11 +2,10 @@
 
 #include "replay/faults.h"
 #include "replay/memory_map.h"
+#include "replay/proc_status.h"
 #include "trace/os.h"
 
 #include <fcntl.h>
-#include <string.h>
-#include <unistd.h>
 
 enum { EVEN_SAMPLES = 2048 };
 
@@ -14,34 +13,18 @@ static int status_fd = -1;
 
 static struct {
   struct replay_result *result;
-  _Atomic uint64_t done;
   _Atomic int64_t live_bytes;
   _Atomic uint64_t next_position, next_maximum;
   uint64_t interval, map_interval, next_map;
   pthread_mutex_t lock;
 } sampler = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* The number after "NAME:" in /proc/self/status, which is in KiB. */
-static uint64_t field_bytes(const char *text, const char *name) {
-  const char *at = strstr(text, name);
-  if (!at)
-    return 0;
-  uint64_t kib = 0;
-  for (at += strlen(name); *at == ' ' || *at == '\t'; at++)
-    ;
-  for (; *at >= '0' && *at <= '9'; at++)
-    kib = kib * 10 + (uint64_t)(*at - '0');
-  return kib << 10;
-}
-
 int memory_read(uint64_t *rss_anon_bytes, uint64_t *vm_size_bytes) {
-  char text[4096];
-  ssize_t bytes = pread(status_fd, text, sizeof text - 1, 0);
-  if (bytes <= 0)
+  struct proc_status status;
+  if (proc_status_read(status_fd, &status) != 0)
     return -1;
-  text[bytes] = '\0';
-  *rss_anon_bytes = field_bytes(text, "RssAnon:");
-  *vm_size_bytes = field_bytes(text, "VmSize:");
+  *rss_anon_bytes = status.rss_anon_bytes;
+  *vm_size_bytes = status.vm_size_bytes;
   return 0;
 }
 
@@ -85,7 +68,7 @@ void memory_begin(void) {
 
 void memory_end(void) {
   struct replay_result *result = sampler.result;
-  uint64_t done = atomic_load(&sampler.done);
+  uint64_t done = atomic_load(&result->done);
   if (result->rows > 0 && result->timeline[result->rows - 1].position == done)
     result->rows--; /* taken once more, now that all threads have ended */
   if (result->rows == TIMELINE_ROWS)
@@ -93,12 +76,17 @@ void memory_end(void) {
   sampler.next_map = 0;
   add_row(done);
   result->live_bytes_end = (uint64_t)atomic_load(&sampler.live_bytes);
+  struct proc_status status;
+  if (proc_status_read(status_fd, &status) == 0) {
+    result->vm_hwm_bytes = status.vm_hwm_bytes;
+    result->vm_peak_bytes = status.vm_peak_bytes;
+  }
 }
 
 static __attribute__((noinline)) void sample(struct worker *worker) {
   uint64_t faults = faults_of_thread();
   pthread_mutex_lock(&sampler.lock);
-  uint64_t position = atomic_load(&sampler.done);
+  uint64_t position = atomic_load(&sampler.result->done);
   uint64_t live_bytes = (uint64_t)atomic_load(&sampler.live_bytes);
   add_row(position);
   if (position >= atomic_load(&sampler.next_position))
@@ -110,7 +98,7 @@ static __attribute__((noinline)) void sample(struct worker *worker) {
 }
 
 void memory_after_op(struct worker *worker, int64_t live_change) {
-  uint64_t done = atomic_fetch_add(&sampler.done, 1) + 1;
+  uint64_t done = atomic_fetch_add(&sampler.result->done, 1) + 1;
   int64_t live = atomic_fetch_add(&sampler.live_bytes, live_change) + live_change;
   if (live > 0 && (uint64_t)live > sampler.result->live_bytes_peak)
     sampler.result->live_bytes_peak =

@@ -4,9 +4,10 @@
    Not its job: system calls (syscalls.h), subtracting the baseline (report.c).
    Invariants: progress is the number of ops completed, which under the recorded order is the recorded position; samples
    lie at evenly spaced positions, and at each new maximum of live bytes that is 1 % above the last; one thread samples
-   at a time, on the thread that did the op, with nothing but preallocated memory. How exact RssAnon is depends on the
-   kernel: Linux 6.17 and later sum their per-processor counters for it; earlier ones may be off by up to 64 OS pages
-   per thread or processor. */
+   at a time, on the thread that did the op, with nothing but preallocated memory. Peaks between the samples are the
+   parent's to find: RssAnon and VmSize only fall in a system call, and before each of these it looks (syscalls.h). How
+   exact RssAnon is depends on the kernel: Linux 6.17 and later sum their per-processor counters for it; earlier ones
+   may be off by up to 64 OS pages per thread or processor. */
 #ifndef REPLAY_MEMORY_H
 #define REPLAY_MEMORY_H
 

@@ -28,7 +28,7 @@ static const char USAGE[] =
     "usage: heaptape-replay --pass time|memory|bare|verify [--order recorded|causal|window[=N]]\n"
     "                       [--touch recorded|first|pages|all|none] [--preload LIB]... [--env NAME=VALUE]... [--null]\n"
     "                       [--baseline-rss-anon-bytes N] [--baseline-vm-size-bytes N] [--engine-cycles-per-op X]\n"
-    "                       [--progress-fd FD] [-o RUN.json] F.work\n"
+    "                       [--aslr] [--progress-fd FD] [-o RUN.json] F.work\n"
     "       heaptape-replay --baseline F.work\n";
 
 struct options {
@@ -117,6 +117,7 @@ enum option_code {
   OPTION_BASELINE_VM,
   OPTION_ENGINE_CYCLES,
   OPTION_PROGRESS,
+  OPTION_ASLR,
   OPTION_HELP,
 };
 
@@ -137,6 +138,8 @@ static bool take_option(int code, struct options *options) {
     return strchr(optarg, '=') > optarg && add_argument(options->settings, &options->setting_count, optarg);
   case OPTION_NULL:
     return options->request.null_allocator = true;
+  case OPTION_ASLR:
+    return options->request.aslr = true;
   case OPTION_BASELINE:
     return options->baseline = true;
   case OPTION_BASELINE_RSS:
@@ -172,6 +175,7 @@ static int parse(int count, char **arguments, struct options *options) {
       {"baseline-rss-anon-bytes", required_argument, NULL, OPTION_BASELINE_RSS},
       {"baseline-vm-size-bytes", required_argument, NULL, OPTION_BASELINE_VM},
       {"engine-cycles-per-op", required_argument, NULL, OPTION_ENGINE_CYCLES},
+      {"aslr", no_argument, NULL, OPTION_ASLR},
       {"progress-fd", required_argument, NULL, OPTION_PROGRESS},
       {"help", no_argument, NULL, OPTION_HELP},
       {0},

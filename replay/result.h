@@ -25,6 +25,7 @@ enum replay_phase {
   PHASE_LOADING, /* dynamic linker and the allocator's constructors */
   PHASE_SETUP,   /* the engine maps its tables */
   PHASE_REPLAY,
+  PHASE_EMPTYING, /* memory pass: what is still live is freed, the allocator purged (held.h) */
   PHASE_DONE,
 };
 
@@ -59,6 +60,10 @@ struct replay_row {
   uint64_t position, rss_anon_bytes, vm_size_bytes, live_bytes;
 };
 
+struct replay_held {
+  uint64_t rss_anon_bytes, vm_size_bytes;
+};
+
 struct replay_call {
   uint64_t count, cycles_total, cycles_max; /* counter's cost not yet subtracted */
   struct histogram histogram;
@@ -70,6 +75,7 @@ struct replay_result {
   _Atomic uint32_t phase;
   _Atomic uint32_t live_threads, blocked_threads; /* blocked: in a wait that only another thread ends */
   _Atomic uint32_t failed;                        /* 1: `error` is being written, 2: it is there */
+  _Atomic uint64_t done;                          /* memory pass: ops done by all threads */
   _Atomic uint32_t died_thread;                   /* thread that was hit by a fatal signal, plus 1 */
   struct trace_error error;
 
@@ -87,10 +93,14 @@ struct replay_result {
   uint64_t verified_objects, verified_bytes, verified_partly, verified_at_end; /* verify.h; partly: objects */
   uint64_t threads;
   double counter_overhead_cycles;
-  uint64_t wall_ns, cpu_ns; /* cpu_ns: of the replaying threads, less what they spent waiting */
-  uint64_t page_faults;     /* the engine's own subtracted */
+  uint64_t wall_ns, cpu_ns;                /* cpu_ns: of the replaying threads, less what they spent waiting */
+  uint64_t page_faults, page_faults_major; /* both kinds; the engine's own subtracted from the first */
   uint64_t rss_anon_start_bytes, vm_size_start_bytes; /* just before the first op */
   uint64_t rss_anon_end_bytes, vm_size_end_bytes, live_bytes_end, live_bytes_peak;
+  uint64_t vm_hwm_bytes, vm_peak_bytes; /* proc_status.h; the engine's own memory included */
+  struct replay_held freed, purged;     /* held.h; memory pass */
+  char purge_call[96];                  /* empty: none is known */
+  bool aslr;                            /* addresses were randomised; written by the parent's child */
 
   struct replay_call calls[CALL_LIMIT]; /* by the call recorded; time pass */
 

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/personality.h>
 #include <sys/pidfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -56,11 +57,32 @@ static int set_preloads(char *const *preloads) {
   return used == 0 ? 0 : (size_t)used < sizeof value ? setenv("LD_PRELOAD", value, 1) : -1;
 }
 
+enum { ENVIRONMENT_STEP_BYTES = 16384 };
+
+/* Environment and arguments lie above the stack, whose place they shift; a variant's longer settings must not. So the
+   environment is filled up to whole steps. Returns 0, or -1: no memory. */
+static int pad_environment(void) {
+  static char padding[ENVIRONMENT_STEP_BYTES + 32] = "HEAPTAPE_PADDING=";
+  size_t name = strlen(padding), bytes = name + 1 + sizeof(char *);
+  for (char **setting = environ; *setting; setting++)
+    bytes += strlen(*setting) + 1 + sizeof(char *);
+  memset(padding + name, '.', (ENVIRONMENT_STEP_BYTES - bytes % ENVIRONMENT_STEP_BYTES) % ENVIRONMENT_STEP_BYTES);
+  return putenv(padding);
+}
+
+/* The same addresses in each run; containers may forbid it, and the result says what was. */
+static bool stop_randomisation(void) {
+  int now = personality(0xffffffff);
+  return now != -1 && personality((unsigned)now | ADDR_NO_RANDOMIZE) != -1;
+}
+
 /* The child, between fork and exec. */
-__attribute__((noreturn)) static void become_engine(const struct run_request *request, int result_fd, int socket) {
+__attribute__((noreturn)) static void become_engine(struct replay_result *result, const struct run_request *request,
+                                                    int result_fd, int socket) {
+  result->aslr = request->aslr || !stop_randomisation();
   for (char *const *setting = request->settings; setting && *setting; setting++)
     putenv(*setting);
-  if (set_preloads(request->preloads) != 0)
+  if (set_preloads(request->preloads) != 0 || pad_environment() != 0)
     _exit(126);
   char argument[64];
   snprintf(argument, sizeof argument, "--engine=%d,%d", result_fd, request->workload_fd);
@@ -112,6 +134,8 @@ static void describe_place(const struct run *run, char *text, size_t bytes) {
     snprintf(text, bytes, "while it was being loaded");
   else if (phase == PHASE_SETUP)
     snprintf(text, bytes, "before the first op");
+  else if (phase == PHASE_EMPTYING)
+    snprintf(text, bytes, "after the last op, as it freed all objects and gave memory back");
   else if (died > 0)
     snprintf(text, bytes, "at op %" PRIu64 " of thread %" PRIu32, atomic_load(&result->completed[died - 1].value),
              died - 1);
@@ -196,14 +220,14 @@ int run_engine(struct run *run, const struct run_request *request, struct trace_
   uint64_t begin_ns = os_monotonic_ns(), begin_cycles = os_cycles();
   pid_t child = fork();
   if (child == 0)
-    become_engine(request, result_fd, sockets[1]);
+    become_engine(run->result, request, result_fd, sockets[1]);
   close(sockets[1]);
   close(result_fd);
   if (child < 0) {
     close(sockets[0]);
     return trace_error_errno(error, request->path, "can't start the engine");
   }
-  syscalls_accept(&run->syscalls, sockets[0]);
+  syscalls_accept(&run->syscalls, sockets[0], child);
   close(sockets[0]);
   const char *killed_because = NULL;
   int status = supervise(run, request, child, &killed_because);
@@ -219,5 +243,7 @@ int run_engine(struct run *run, const struct run_request *request, struct trace_
 void run_free(struct run *run) {
   if (run->result)
     munmap(run->result, run->result_bytes);
+  free(run->syscalls.rows);
+  run->syscalls.rows = NULL;
   run->result = NULL;
 }

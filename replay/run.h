@@ -21,6 +21,7 @@ struct run_request {
   enum touch_policy touch;
   uint64_t window, op_limit;
   bool null_allocator, baseline_only;
+  bool aslr;             /* leave address space randomisation as it is */
   char *const *preloads; /* NULL-terminated; NULL: none */
   char *const *settings; /* NAME=VALUE, NULL-terminated; NULL: none */
   int progress_fd;       /* -1: none */

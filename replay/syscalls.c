@@ -1,11 +1,15 @@
 #include "replay/syscalls.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -61,13 +65,13 @@ int syscalls_install(int socket) {
   return sent == 1 ? 0 : -1;
 }
 
-void syscalls_accept(struct syscalls *counts, int socket) {
+void syscalls_accept(struct syscalls *counts, int socket, pid_t engine) {
   char byte;
   struct iovec part = {&byte, 1};
   union control control;
   struct msghdr message = {
       .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
-  counts->listener = -1;
+  counts->listener = counts->status_fd = -1;
   counts->missing_because = "the kernel does not permit seccomp user notification here";
   if (recvmsg(socket, &message, MSG_CMSG_CLOEXEC) != 1)
     return;
@@ -76,6 +80,9 @@ void syscalls_accept(struct syscalls *counts, int socket) {
     return;
   memcpy(&counts->listener, CMSG_DATA(header), sizeof counts->listener);
   counts->missing_because = NULL;
+  char path[64];
+  snprintf(path, sizeof path, "/proc/%d/status", (int)engine);
+  counts->status_fd = open(path, O_RDONLY | O_CLOEXEC);
 }
 
 /* brk takes an address: the bytes are those by which it moves the break, up or down. 0 asks where it is. */
@@ -89,6 +96,45 @@ static uint64_t bytes_of_break(struct syscalls *counts, uint64_t address, const 
   return address > before ? address - before : before - address;
 }
 
+/* May the call take memory away from the process? */
+static bool may_shrink(enum counted_syscall number, const struct seccomp_data *data, uint64_t break_before) {
+  switch (number) {
+  case SYSCALL_MMAP:
+    return (data->args[3] & MAP_FIXED) != 0; /* it replaces what is there */
+  case SYSCALL_MUNMAP:
+    return true;
+  case SYSCALL_MREMAP:
+    return data->args[2] < data->args[1] || (data->args[3] & MREMAP_FIXED) != 0;
+  case SYSCALL_MADVISE: {
+    int advice = (int)data->args[2];
+    return advice != MADV_NORMAL && advice != MADV_HUGEPAGE && advice != MADV_NOHUGEPAGE && advice != MADV_WILLNEED;
+  }
+  default:
+    return data->args[0] != 0 && data->args[0] < break_before;
+  }
+}
+
+static void look_at_memory(struct syscalls *counts, const struct replay_result *result) {
+  struct proc_status now;
+  if (counts->status_fd < 0 || proc_status_read(counts->status_fd, &now) != 0)
+    return;
+  if (now.rss_anon_bytes > counts->peak.rss_anon_bytes) {
+    counts->peak.rss_anon_bytes = now.rss_anon_bytes;
+    counts->rss_peak_position = atomic_load(&result->done);
+  }
+  if (now.vm_size_bytes > counts->peak.vm_size_bytes)
+    counts->peak.vm_size_bytes = now.vm_size_bytes;
+}
+
+static void add_row(struct syscalls *counts, struct syscall_row row) {
+  if (!counts->rows)
+    counts->rows = malloc(SYSCALL_ROWS * sizeof *counts->rows);
+  if (counts->rows && counts->row_count < SYSCALL_ROWS)
+    counts->rows[counts->row_count++] = row;
+  else
+    counts->rows_lost++;
+}
+
 static void count_call(struct syscalls *counts, const struct seccomp_data *data, const struct replay_result *result) {
   enum counted_syscall number = 0;
   while (number < COUNTED_SYSCALLS && data->nr != numbers[number])
@@ -96,17 +142,25 @@ static void count_call(struct syscalls *counts, const struct seccomp_data *data,
   if (number == COUNTED_SYSCALLS)
     return;
   uint64_t bytes = number == SYSCALL_MREMAP ? data->args[2] : data->args[1];
+  uint64_t break_before = counts->break_address ? counts->break_address : result->brk_at_setup;
   if (number == SYSCALL_BRK)
     bytes = bytes_of_break(counts, data->args[0], result);
   uint32_t phase = atomic_load(&result->phase);
   if (phase == PHASE_LOADING && counts->early_count < EARLY_CALLS)
     counts->early[counts->early_count++] = (struct early_call){data->instruction_pointer, bytes, number};
-  if (phase != PHASE_REPLAY)
-    return;
   if (number == SYSCALL_MADVISE && data->args[0] >= result->file_first && data->args[0] < result->file_last)
+    return;
+  if (phase == PHASE_EMPTYING) {
+    counts->emptying_counts[number]++;
+    counts->emptying_bytes[number] += bytes;
+  }
+  if (phase != PHASE_REPLAY)
     return;
   counts->counts[number]++;
   counts->bytes[number] += bytes;
+  add_row(counts, (struct syscall_row){atomic_load(&result->done), bytes, number});
+  if (may_shrink(number, data, break_before))
+    look_at_memory(counts, result);
 }
 
 void syscalls_answer(struct syscalls *counts, const struct replay_result *result) {
@@ -123,6 +177,8 @@ void syscalls_finish(struct syscalls *counts, const struct replay_result *result
   if (counts->listener < 0)
     return;
   close(counts->listener);
+  if (counts->status_fd >= 0)
+    close(counts->status_fd);
   /* The last of them is the engine's mapping of the shared area, without which it can't say that its main has begun. */
   for (uint32_t index = 0; index + 1 < counts->early_count; index++) {
     const struct early_call *early = &counts->early[index];

@@ -4,8 +4,10 @@
    Environment: PLANT_SPIN_CYCLES (each malloc takes at least that long), PLANT_HOLD_BYTES (held resident from the
    start), PLANT_MAP_EVERY (every so many mallocs: one mmap of 64 KiB, one madvise, one munmap), PLANT_REFUSE_FROM
    (requests from that size on get NULL), PLANT_CRASH_AT (that malloc, counted from 1, writes to an address
-   below 4096),
-   PLANT_HANG_AT (that one sleeps). */
+   below 4096), PLANT_HANG_AT (that one sleeps), PLANT_OS_PAGES (each object has a mapping of its own, of that many OS
+   pages more than it needs, all written: resident memory is live objects times OS pages), PLANT_SPIKE_AT and
+   PLANT_SPIKE_BYTES (that malloc maps, writes and unmaps so many, all before it returns). malloc_trim gives the held
+   bytes back in one madvise. */
 #include "trace/os.h"
 
 #include <malloc.h>
@@ -18,19 +20,19 @@
 #define PUBLIC __attribute__((visibility("default")))
 #define ARENA_BYTES ((uint64_t)8 << 30)
 
-enum { LIVE = 0x4c495645, DEAD = 0x44454144, MAPPED_BYTES = 64 << 10 };
+enum { LIVE = 0x4c495645, DEAD = 0x44454144, MAPPED_BYTES = 64 << 10, OS_PAGE_BYTES = 4096 };
 
 /* Directly before each object. */
 struct header {
   uint64_t bytes;
   _Atomic uint32_t state;
-  uint32_t spare;
+  uint32_t alignment; /* PLANT_OS_PAGES: the object's offset in its mapping */
 };
 
 static uint8_t *arena;
 static _Atomic uint64_t used;
 static _Atomic uint64_t mallocs;
-static uint64_t spin_cycles, map_every, refuse_from, crash_at, hang_at;
+static uint64_t spin_cycles, map_every, refuse_from, crash_at, hang_at, hold_bytes, os_pages, spike_at, spike_bytes;
 
 static uint64_t setting(const char *name) {
   const char *value = getenv(name);
@@ -49,15 +51,45 @@ __attribute__((constructor)) static void begin(void) {
   refuse_from = setting("PLANT_REFUSE_FROM");
   crash_at = setting("PLANT_CRASH_AT");
   hang_at = setting("PLANT_HANG_AT");
-  uint64_t hold = setting("PLANT_HOLD_BYTES");
-  memset(arena, 1, hold);
-  used = hold;
+  os_pages = setting("PLANT_OS_PAGES");
+  spike_at = setting("PLANT_SPIKE_AT");
+  spike_bytes = setting("PLANT_SPIKE_BYTES");
+  hold_bytes = setting("PLANT_HOLD_BYTES");
+  memset(arena, 1, hold_bytes);
+  used = hold_bytes;
 }
 
 static void die(const char *why) {
   ssize_t ignored = write(STDERR_FILENO, why, strlen(why));
   (void)ignored;
   abort();
+}
+
+/* Resident anonymous memory that is no transparent huge page. */
+static uint8_t *map_resident(uint64_t bytes) {
+  uint8_t *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED)
+    die("planted allocator: no memory\n");
+  for (uint64_t at = 0; at < bytes; at += OS_PAGE_BYTES)
+    ((volatile uint8_t *)memory)[at] = 1;
+  return memory;
+}
+
+/* A whole mapping: header and object, rounded up to OS pages, and os_pages more. */
+static uint64_t mapping_bytes(uint64_t alignment, uint64_t bytes) {
+  uint64_t whole = (alignment + bytes + OS_PAGE_BYTES - 1) & ~(uint64_t)(OS_PAGE_BYTES - 1);
+  return whole + os_pages * OS_PAGE_BYTES;
+}
+
+static void *take_mapping(uint64_t alignment, uint64_t bytes) {
+  if (alignment > OS_PAGE_BYTES / 2)
+    die("planted allocator: alignment too large for PLANT_OS_PAGES\n");
+  uint8_t *mapping = map_resident(mapping_bytes(alignment < 32 ? 32 : alignment, bytes));
+  struct header *header = (struct header *)(mapping + (alignment < 32 ? 32 : alignment)) - 1;
+  header->bytes = bytes;
+  header->alignment = (uint32_t)(alignment < 32 ? 32 : alignment);
+  atomic_store(&header->state, LIVE);
+  return header + 1;
 }
 
 static void *take(uint64_t alignment, uint64_t bytes) {
@@ -70,6 +102,8 @@ static void *take(uint64_t alignment, uint64_t bytes) {
   uint64_t room = sizeof(struct header) + alignment + ((bytes + 15) & ~(uint64_t)15);
   if (bytes >= ARENA_BYTES)
     return NULL;
+  if (os_pages)
+    return take_mapping(alignment, bytes);
   uint64_t at = atomic_fetch_add(&used, room);
   if (at + room > ARENA_BYTES)
     die("planted allocator: arena is used up\n");
@@ -82,7 +116,7 @@ static void *take(uint64_t alignment, uint64_t bytes) {
 
 static struct header *header_of(void *object) {
   struct header *header = (struct header *)object - 1;
-  if ((uint8_t *)header < arena || (uint8_t *)object > arena + ARENA_BYTES)
+  if (!os_pages && ((uint8_t *)header < arena || (uint8_t *)object > arena + ARENA_BYTES))
     die("planted allocator: given an address that it never handed out\n");
   if (atomic_load(&header->state) != LIVE)
     die("planted allocator: given an object that is not alive\n");
@@ -101,6 +135,8 @@ static void plant(void) {
     madvise(memory, MAPPED_BYTES, MADV_DONTNEED);
     munmap(memory, MAPPED_BYTES);
   }
+  if (number == spike_at)
+    munmap(map_resident(spike_bytes), spike_bytes);
   if (spin_cycles) {
     uint64_t begin_cycles = os_cycles();
     while (os_cycles() - begin_cycles < spin_cycles)
@@ -114,8 +150,13 @@ PUBLIC void *malloc(size_t bytes) {
 }
 
 PUBLIC void free(void *object) {
-  if (object && atomic_exchange(&header_of(object)->state, DEAD) != LIVE)
+  if (!object)
+    return;
+  struct header *header = header_of(object);
+  if (atomic_exchange(&header->state, DEAD) != LIVE)
     die("planted allocator: two threads freed one object\n");
+  if (os_pages)
+    munmap((uint8_t *)object - header->alignment, mapping_bytes(header->alignment, header->bytes));
 }
 
 PUBLIC void *calloc(size_t count, size_t bytes) {
@@ -143,6 +184,11 @@ PUBLIC void *aligned_alloc(size_t alignment, size_t bytes) {
 PUBLIC int posix_memalign(void **out, size_t alignment, size_t bytes) {
   *out = take(alignment, bytes);
   return *out ? 0 : 12;
+}
+
+PUBLIC int malloc_trim(size_t unused) {
+  (void)unused;
+  return hold_bytes == 0 || madvise(arena, hold_bytes & ~(uint64_t)(OS_PAGE_BYTES - 1), MADV_DONTNEED) == 0;
 }
 
 PUBLIC size_t malloc_usable_size(void *object) {
