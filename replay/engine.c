@@ -14,6 +14,7 @@
 #include "trace/os.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -96,6 +97,14 @@ static void run_thread(struct replay_thread *self) {
   running_stream = NULL;
 }
 
+static uint32_t processors_allowed(void) {
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) == 0)
+    return (uint32_t)CPU_COUNT(&allowed);
+  long online = sysconf(_SC_NPROCESSORS_ONLN); /* more processors than cpu_set_t holds */
+  return online > 0 ? (uint32_t)online : 1;
+}
+
 static void set_up(void) {
   const struct replay_setup *setup = &engine.result->setup;
   if (engine.map.header.threads > engine.result->thread_count)
@@ -105,9 +114,7 @@ static void set_up(void) {
   engine.touch = setup->touch;
   stream_loop = loop_for(setup->pass, setup->order == ORDER_RECORDED);
   map_objects();
-  long processors = sysconf(_SC_NPROCESSORS_ONLN);
-  bool crowded = engine.map.header.threads > processors;
-  gate_setup(crowded ? CROWDED_SPINS : SPINS);
+  gate_setup((struct crowd){&engine.result->live_threads, &engine.result->blocked_threads, processors_allowed()});
   if (threads_setup(run_thread) != 0 || order_setup(setup->order, setup->window) != 0)
     engine_fail(NULL, "no memory for %u threads: %s", engine.map.header.threads, strerror(errno));
   if (memory_setup(engine.result, setup->pass == PASS_MEMORY) != 0)

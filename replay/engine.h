@@ -25,7 +25,8 @@ enum { SEEN_ENTRIES = 64 };
 /* What a live thread needs, kept in a pool and handed on when the thread ends. */
 struct worker {
   struct stream stream;
-  uint64_t ops, skipped, failed_calls, waits, wait_cycles, wait_cpu_ns, cpu_ns, engine_faults;
+  uint64_t ops, skipped, failed_calls, waits, wait_cycles, wait_cpu_ns, start_cpu_ns, cpu_ns, engine_faults;
+  bool prefaulted;                                            /* its stack and buffer */
   uint64_t verified_objects, verified_bytes, verified_partly; /* verify.h */
   uint64_t folded[CALL_LIMIT];
   /* What other threads are known to have completed: true for good, so it may be handed on too. */

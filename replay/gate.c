@@ -2,16 +2,18 @@
 
 #include "trace/os.h"
 
-#include <linux/membarrier.h>
-#include <sys/syscall.h>
-#include <unistd.h>
+#include <limits.h>
 
-static uint32_t spin_limit;
-static bool have_membarrier;
+/* A waiter's first sleep and its longest: by then every store buffer has drained, so that the longer ones are not
+   needed to find a missed wake-up; that they end at all is caution. */
+static const uint64_t FIRST_SLEEP_NS = 100000, LAST_SLEEP_NS = 100000000;
 
-void gate_setup(uint32_t spins) {
-  spin_limit = spins;
-  have_membarrier = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
+static struct crowd crowd;
+
+static __thread uint64_t wake_cpu_ns;
+
+void gate_setup(struct crowd who) {
+  crowd = who;
 }
 
 void gate_init(struct gate *gate, uint64_t value) {
@@ -20,13 +22,23 @@ void gate_init(struct gate *gate, uint64_t value) {
 }
 
 void gate_wake(struct gate *gate) {
+  uint64_t begin_ns = os_thread_cpu_ns();
   atomic_store(&gate->wake_at, UINT64_MAX);
   atomic_fetch_add(&gate->sequence, 1);
   os_futex_wake((const uint32_t *)&gate->sequence, INT_MAX, false);
+  wake_cpu_ns += os_thread_cpu_ns() - begin_ns;
 }
 
-static bool spin_for(const struct gate *gate, uint64_t value) {
-  for (uint32_t spin = 0; spin < spin_limit; spin++) {
+uint64_t gate_wake_cpu_ns(void) {
+  return wake_cpu_ns;
+}
+
+/* Fenced gates are waited for long: nobody spins there. */
+static bool spin_for(const struct gate *gate, uint64_t value, bool fenced) {
+  uint32_t live = atomic_load_explicit(crowd.live, memory_order_relaxed);
+  uint32_t blocked = atomic_load_explicit(crowd.blocked, memory_order_relaxed);
+  uint32_t spins = fenced ? 0 : live <= crowd.processors + blocked ? SPINS : CROWDED_SPINS;
+  for (uint32_t spin = 0; spin < spins; spin++) {
     if (gate_value(gate) >= value)
       return true;
     os_spin_pause();
@@ -41,18 +53,17 @@ static void ask_for(struct gate *gate, uint64_t value) {
     ;
 }
 
-void gate_wait(struct gate *gate, uint64_t value, _Atomic uint32_t *blocked) {
-  if (spin_for(gate, value))
+void gate_wait(struct gate *gate, uint64_t value, bool fenced) {
+  if (spin_for(gate, value, fenced))
     return;
-  atomic_fetch_add_explicit(blocked, 1, memory_order_relaxed);
-  for (;;) {
+  atomic_fetch_add_explicit(crowd.blocked, 1, memory_order_relaxed);
+  for (uint64_t sleep_ns = FIRST_SLEEP_NS;;) {
     uint32_t sequence = atomic_load(&gate->sequence);
     ask_for(gate, value);
-    if (have_membarrier)
-      syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
-    if (gate_value(gate) >= value)
+    if (atomic_load(&gate->value) >= value)
       break;
-    os_futex_wait((const uint32_t *)&gate->sequence, sequence, have_membarrier ? 0 : 100000, false);
+    os_futex_wait((const uint32_t *)&gate->sequence, sequence, fenced ? 0 : sleep_ns, false);
+    sleep_ns = sleep_ns < LAST_SLEEP_NS ? 10 * sleep_ns : LAST_SLEEP_NS;
   }
-  atomic_fetch_sub_explicit(blocked, 1, memory_order_relaxed);
+  atomic_fetch_sub_explicit(crowd.blocked, 1, memory_order_relaxed);
 }

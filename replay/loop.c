@@ -141,7 +141,7 @@ static ALWAYS_INLINE bool obey(struct replay_thread *self, const uint64_t *at, u
     order_mark(self, *position);
     return true;
   case WORD_START:
-    threads_start(word_wait_thread(*at), at, *position);
+    threads_start(self, at, *position);
     return true;
   case WORD_END:
     return false;

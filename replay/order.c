@@ -4,7 +4,6 @@
 #include "trace/os.h"
 
 #include <inttypes.h>
-#include <time.h>
 
 static enum replay_order order;
 static uint64_t window;
@@ -53,20 +52,14 @@ void order_thread_ends(struct replay_thread *thread) {
   pthread_mutex_unlock(&live.lock);
 }
 
-static uint64_t cpu_ns(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 /* A wait that is not over at once: counted, so that the time it took can be told from the replay's. */
-static void wait_counted(struct replay_thread *self, struct gate *gate, uint64_t value) {
+static void wait_counted(struct replay_thread *self, struct gate *gate, uint64_t value, bool fenced) {
   struct worker *worker = self->worker;
-  uint64_t begin_cycles = os_cycles(), begin_ns = cpu_ns();
-  gate_wait(gate, value, &engine.result->blocked_threads);
+  uint64_t begin_cycles = os_cycles(), begin_ns = os_thread_cpu_ns();
+  gate_wait(gate, value, fenced);
   worker->waits++;
   worker->wait_cycles += os_cycles() - begin_cycles;
-  worker->wait_cpu_ns += cpu_ns() - begin_ns;
+  worker->wait_cpu_ns += os_thread_cpu_ns() - begin_ns;
 }
 
 void order_wait(struct replay_thread *self, const uint64_t *word) {
@@ -80,7 +73,7 @@ void order_wait(struct replay_thread *self, const uint64_t *word) {
     return;
   struct gate *gate = &engine.completed[thread];
   if (gate_value(gate) < ops)
-    wait_counted(self, gate, ops);
+    wait_counted(self, gate, ops, false);
   worker->seen[entry].thread = thread;
   worker->seen[entry].ops = gate_value(gate);
 }
@@ -114,7 +107,7 @@ static void wait_for_window(struct replay_thread *self, uint64_t position) {
        until less than a MARK interval is left: the slowest thread's next op may be that far beyond its MARK, hence
        beyond ours, and wait for an op of ours. */
     uint64_t slack = window / 2 > WORKLOAD_MARK_INTERVAL ? window / 2 : WORKLOAD_MARK_INTERVAL;
-    wait_counted(self, &thread->position, position - slack);
+    wait_counted(self, &thread->position, position - slack, false);
   }
 }
 
@@ -136,13 +129,13 @@ void order_pass_baton(struct replay_thread *self, uint64_t completed) {
   if (thread >= engine.map.header.threads || ops == 0)
     engine_fail(word, "bad run in the schedule");
   struct gate *granted = &engine.threads[thread].granted;
-  gate_publish(granted, gate_value(granted) + ops);
+  gate_publish_fenced(granted, gate_value(granted) + ops);
 }
 
 uint64_t order_next_run(struct replay_thread *self, uint64_t completed) {
   order_pass_baton(self, completed);
   if (gate_value(&self->granted) <= completed)
-    wait_counted(self, &self->granted, completed + 1);
+    wait_counted(self, &self->granted, completed + 1, true);
   threads_reap();
   return gate_value(&self->granted);
 }

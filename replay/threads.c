@@ -1,6 +1,7 @@
 #include "replay/threads.h"
 
 #include "replay/faults.h"
+#include "replay/gate.h"
 #include "replay/order.h"
 #include "trace/os.h"
 
@@ -9,7 +10,6 @@
 #include <limits.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 
 enum {
   STACK_BYTES = 256 << 10,
@@ -124,14 +124,13 @@ void threads_reap(void) {
 
 static void run_stream(struct replay_thread *self) {
   struct worker *worker = self->worker;
-  uint64_t waited_ns = worker->wait_cpu_ns;
-  struct timespec begin, end;
+  uint64_t other_ns = worker->wait_cpu_ns + worker->start_cpu_ns + gate_wake_cpu_ns();
   stream_open(&worker->stream, &engine.map, self->number, buffer_of(worker), pool.buffer_words);
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begin);
+  uint64_t begin_ns = os_thread_cpu_ns();
   thread_body(self);
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &end);
-  worker->cpu_ns += (uint64_t)((end.tv_sec - begin.tv_sec) * 1000000000 + end.tv_nsec - begin.tv_nsec) -
-                    (worker->wait_cpu_ns - waited_ns);
+  uint64_t cpu_ns = os_thread_cpu_ns() - begin_ns;
+  other_ns = worker->wait_cpu_ns + worker->start_cpu_ns + gate_wake_cpu_ns() - other_ns;
+  worker->cpu_ns += cpu_ns > other_ns ? cpu_ns - other_ns : 0;
 }
 
 static void leave(void) {
@@ -157,19 +156,24 @@ static void *thread_main(void *argument) {
 }
 
 static void touch_os_pages(void *memory, size_t bytes) {
+  if (madvise(memory, bytes, MADV_POPULATE_WRITE) == 0)
+    return;
   for (size_t offset = 0; offset < bytes; offset += 4096)
     ((volatile uint8_t *)memory)[offset] = 0;
 }
 
 /* Faults a stack's top and a stream's buffer in beforehand, so that these faults are told from the allocator's. */
 static void prefault(struct worker *worker) {
+  if (worker->prefaulted)
+    return;
+  worker->prefaulted = true;
   uint64_t faults = faults_of_thread();
   touch_os_pages(stack_of(worker) + STACK_BYTES - STACK_PREFAULT_BYTES, STACK_PREFAULT_BYTES);
   touch_os_pages(buffer_of(worker), pool.buffer_words * sizeof *pool.buffers);
   worker->engine_faults += faults_of_thread() - faults;
 }
 
-void threads_start(uint32_t number, const uint64_t *word, uint64_t position) {
+static void start(uint32_t number, const uint64_t *word, uint64_t position) {
   if (number == 0 || number >= engine.map.header.threads)
     engine_fail(word, "starts thread %" PRIu32 ", which it can't", number);
   struct replay_thread *thread = &engine.threads[number];
@@ -191,6 +195,12 @@ void threads_start(uint32_t number, const uint64_t *word, uint64_t position) {
   resume_recording();
   if (status != 0)
     engine_fail(word, "can't start thread %" PRIu32 ": %s", number, strerror(status));
+}
+
+void threads_start(struct replay_thread *starter, const uint64_t *word, uint64_t position) {
+  uint64_t begin_ns = os_thread_cpu_ns();
+  start(word_wait_thread(*word), word, position);
+  starter->worker->start_cpu_ns += os_thread_cpu_ns() - begin_ns;
 }
 
 void threads_run_all(void) {

@@ -14,8 +14,9 @@
 /* Before the first op. body: replays a thread's stream. Returns 0, or -1 with errno set. */
 int threads_setup(void (*body)(struct replay_thread *self));
 
-/* Starts a thread of the workload. word: the START, for errors. position: lower bound of the starter's next op. */
-void threads_start(uint32_t number, const uint64_t *word, uint64_t position);
+/* Starts the thread of the workload that word, a START of starter, names. position: lower bound of starter's next op.
+   The CPU time it takes is kept apart from that of the stream. */
+void threads_start(struct replay_thread *starter, const uint64_t *word, uint64_t position);
 
 /* Runs thread 0 on the calling thread, and returns when all threads have ended. */
 void threads_run_all(void);

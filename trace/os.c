@@ -25,6 +25,10 @@ uint64_t os_unix_ns(void) {
   return clock_ns(CLOCK_REALTIME);
 }
 
+uint64_t os_thread_cpu_ns(void) {
+  return clock_ns(CLOCK_THREAD_CPUTIME_ID);
+}
+
 double os_cycles_hz(uint64_t interval_ns) {
   uint64_t ns_0 = os_monotonic_ns();
   uint64_t cycles_0 = os_cycles();

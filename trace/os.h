@@ -58,6 +58,9 @@ static inline void os_spin_pause(void) {
 uint64_t os_monotonic_ns(void);
 uint64_t os_unix_ns(void);
 
+/* CPU time of the calling thread in nanoseconds. A system call, some 200 ns. */
+uint64_t os_thread_cpu_ns(void);
+
 /* Frequency of os_cycles in Hz, from two readings of both clocks at least interval_ns apart (blocks that long). */
 double os_cycles_hz(uint64_t interval_ns);
 

@@ -9,31 +9,31 @@
 enum { STEPS = 60000 };
 
 static struct gate gates[2];
-static _Atomic uint32_t blocked;
+static _Atomic uint32_t live = 3, blocked;
 
 static void *player(void *argument) {
   int self = argument != NULL;
   for (uint64_t step = 1; step <= STEPS; step++) {
     if (self == 1)
-      gate_wait(&gates[0], step, &blocked);
+      gate_wait(&gates[0], step, false);
     gate_publish(&gates[self], step);
     if (self == 0)
-      gate_wait(&gates[1], step, &blocked);
+      gate_wait(&gates[1], step, false);
   }
   return NULL;
 }
 
 static void *watcher(void *argument) {
   for (uint64_t step = 7; step <= STEPS; step += 7)
-    gate_wait(&gates[(uintptr_t)argument], step, &blocked);
+    gate_wait(&gates[(uintptr_t)argument], step, false);
   return NULL;
 }
 
 int main(void) {
   alarm(60);
-  static const uint32_t spins[] = {0, CROWDED_SPINS, SPINS};
-  for (size_t round = 0; round < sizeof spins / sizeof *spins; round++) {
-    gate_setup(spins[round]);
+  /* As if there were a processor for each, and for none of them. */
+  for (uint32_t processors = 0; processors <= 3; processors += 3) {
+    gate_setup((struct crowd){&live, &blocked, processors});
     gate_init(&gates[0], 0);
     gate_init(&gates[1], 0);
     pthread_t threads[3];
