@@ -156,7 +156,11 @@ static void *thread_main(void *argument) {
 }
 
 static void touch_os_pages(void *memory, size_t bytes) {
-  if (madvise(memory, bytes, MADV_POPULATE_WRITE) == 0)
+  /* In the memory pass every madvise of the replay is taken for the allocator's. */ if (engine.result->setup.pass !=
+                                                                                             PASS_MEMORY &&
+                                                                                         madvise(memory, bytes,
+                                                                                                 MADV_POPULATE_WRITE) ==
+                                                                                             0)
     return;
   for (size_t offset = 0; offset < bytes; offset += 4096)
     ((volatile uint8_t *)memory)[offset] = 0;
