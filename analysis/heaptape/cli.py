@@ -188,6 +188,11 @@ def _add_compare(commands: argparse._SubParsersAction) -> None:
     )
     parser.add_argument("--format", default="text", choices=["text", "md", "csv", "json"])
     parser.add_argument(
+        "--ministat",
+        action="store_true",
+        help="the repetitions drawn as BSD's ministat does, with Student's t against the baseline, instead",
+    )
+    parser.add_argument(
         "--corners",
         metavar="NEITHER,A,B,BOTH",
         help="the four-corner matrix of two switches instead: four allocators of the results, for instance "

@@ -68,6 +68,11 @@ def compare(arguments: argparse.Namespace, home: Home) -> int:
     if arguments.corners is not None:
         return _compare_corners(files, arguments.corners, arguments.format)
     baseline = library.choose_baseline(files, arguments.baseline)
+    if arguments.ministat:
+        from heaptape.ministat import distributions
+
+        write_text(STANDARD_OUTPUT, distributions(files, baseline))
+        return 0
     if arguments.format in ("csv", "json"):
         table = library.long_table(files, baseline)
         if arguments.format == "csv":
