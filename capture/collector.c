@@ -18,6 +18,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
@@ -170,18 +171,19 @@ static struct host *find_host(const struct collector *collector, int pid) {
   return NULL;
 }
 
-static void end_host(struct collector *collector, struct host *host, const char *end) {
+static void end_host(struct collector *collector, struct host *host, const char *end, const struct process_end *how) {
   for (uint32_t i = 0; i < collector->host_count; i++)
     if (collector->hosts[i] == host)
       collector->hosts[i] = collector->hosts[--collector->host_count];
-  char path[4096];
+  char path[4096], name[sizeof host->name];
   snprintf(path, sizeof path, "%s", host->path);
-  int pid = host->pid;
+  memcpy(name, host->name, sizeof name);
   struct host_totals totals;
   struct trace_error error = {""};
-  host_close(host, end, by_counter(collector) ? 0 : cycles_hz(collector), &totals, &error);
+  struct recorded_process process = {host->pid, host->parent_pid, host->order, name, path, end, &totals};
+  host_close(host, end, how, by_counter(collector) ? 0 : cycles_hz(collector), &totals, &error);
   collector->closed_bytes += totals.totals.file_bytes;
-  collector->settings->report(path, pid, &totals, &error);
+  collector->settings->report(&process, &error);
 }
 
 static struct host *add_host(struct collector *collector, const struct attach_request *request, int pid) {
@@ -217,6 +219,10 @@ static struct host *add_host(struct collector *collector, const struct attach_re
     collector->settings->complain(&error);
     return NULL;
   }
+  host->forked = request->forked;
+  host->parent_pid = request->parent_pid;
+  host->order = collector->recorded;
+  describe_program_name(pid, host->name, sizeof host->name);
   host_pause(host, paused, true);
   watch(collector, pid_fd);
   collector->hosts[collector->host_count++] = host;
@@ -290,7 +296,7 @@ static void serve_connection(struct collector *collector, int connection) {
   bool first = request.kind == ATTACH_PROCESS;
   if (first) {
     if (host)
-      end_host(collector, host, "exec");
+      end_host(collector, host, "exec", NULL);
     host = add_host(collector, &request, peer.pid);
   }
   if (host)
@@ -312,36 +318,61 @@ static void serve_connections(struct collector *collector) {
   }
 }
 
-/* Reaps our child and adopted orphans. Returns false if there are no children at all. */
-static bool reap(struct collector *collector, int *killed, uint32_t *killed_count, uint32_t killed_max) {
-  int status, pid;
-  while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+static const char *end_of(const struct process_end *how) {
+  return how->status_known && WIFSIGNALED(how->status) ? "killed" : "exit";
+}
+
+/* We have reaped the process; how: what it told as a zombie. */
+static void reaped_host(struct collector *collector, struct host *host, struct process_end *how, int status,
+                        const struct rusage *usage) {
+  how->status_known = true;
+  how->status = status;
+  /* The peak that wait4 tells is also that of children that it reaped, and of its image before an exec: of ourselves
+     for our child, of who knows whom for an orphan. */
+  uint64_t peak_bytes = (uint64_t)usage->ru_maxrss * 1024;
+  bool first = host->pid == collector->settings->first_pid && peak_bytes > collector->own_peak_bytes;
+  if (!how->reaped_children && (host->forked || first))
+    how->usage.peak_rss_bytes = peak_bytes;
+  if (!how->reaped_children) { /* finer than /proc's ticks */
+    how->usage.user_ns = (uint64_t)usage->ru_utime.tv_sec * 1000000000u + (uint64_t)usage->ru_utime.tv_usec * 1000u;
+    how->usage.system_ns = (uint64_t)usage->ru_stime.tv_sec * 1000000000u + (uint64_t)usage->ru_stime.tv_usec * 1000u;
+  }
+  end_host(collector, host, end_of(how), how);
+}
+
+/* Reaps our child and adopted orphans, after a look at what the zombie still tells. Returns false if there are no
+   children at all. */
+static bool reap(struct collector *collector) {
+  siginfo_t info = {0};
+  while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0) {
+    int pid = info.si_pid, status;
+    struct host *host = find_host(collector, pid);
+    struct process_end how = process_end_look(-1, host ? host->sampler.stat_fd : -1);
+    struct rusage usage;
+    if (wait4(pid, &status, WNOHANG, &usage) != pid)
+      return true;
     if (pid == collector->settings->first_pid) {
       collector->child_ended = true;
       collector->child_status = status;
     }
-    if (WIFSIGNALED(status) && *killed_count < killed_max)
-      killed[(*killed_count)++] = pid;
+    if (host)
+      reaped_host(collector, host, &how, status, &usage);
+    info.si_pid = 0;
   }
-  return pid == 0;
+  return errno != ECHILD;
 }
 
 /* Looks which processes have ended. Returns whether any child is left. */
 static bool serve_ends(struct collector *collector) {
-  enum { KILLED_MAX = 256 };
-  int killed[KILLED_MAX];
-  uint32_t killed_count = 0;
-  bool children = reap(collector, killed, &killed_count, KILLED_MAX);
+  errno = 0;
+  bool children = reap(collector);
   for (uint32_t i = collector->host_count; i-- > 0;) {
     struct host *host = collector->hosts[i];
     struct pollfd ended = {host->pid_fd, POLLIN, 0};
-    if (poll(&ended, 1, 0) != 1)
-      continue;
-    const char *end = "exit";
-    for (uint32_t k = 0; k < killed_count; k++)
-      if (killed[k] == host->pid)
-        end = "killed";
-    end_host(collector, host, end);
+    if (poll(&ended, 1, 0) == 1) {
+      struct process_end how = process_end_look(host->pid_fd, host->sampler.stat_fd);
+      end_host(collector, host, end_of(&how), &how);
+    }
   }
   return children;
 }
@@ -376,16 +407,19 @@ void collector_end_recording(struct collector *collector, const char *why) {
     host_cut(collector->hosts[i], stamp, why);
   }
   while (collector->host_count > 0)
-    end_host(collector, collector->hosts[0], "stopped");
+    end_host(collector, collector->hosts[0], "stopped", NULL);
 }
 
 static void sample_all(struct collector *collector) {
-  uint64_t now = os_monotonic_ns();
-  if (now - collector->sample_ns < SAMPLE_NS)
-    return;
-  collector->sample_ns = now;
-  for (uint32_t i = 0; i < collector->host_count; i++)
-    host_sample(collector->hosts[i], collector_stamp(collector));
+  uint64_t base_ns = collector->settings->sample_ns ? collector->settings->sample_ns : SAMPLE_NS;
+  uint64_t now_ns = os_monotonic_ns();
+  for (uint32_t i = 0; i < collector->host_count; i++) {
+    struct host *host = collector->hosts[i];
+    if (!sampler_is_due(&host->sampler, now_ns))
+      continue;
+    host_sample(host, collector_stamp(collector));
+    sampler_plan(&host->sampler, now_ns, base_ns, collector->host_count);
+  }
 }
 
 int collector_serve(struct collector *collector) {
@@ -393,6 +427,9 @@ int collector_serve(struct collector *collector) {
   uint32_t idle_passes = 0;
   watch(collector, (int)syscall(SYS_pidfd_open, collector->settings->first_pid, 0));
   control_begin(collector);
+  struct rusage own;
+  getrusage(RUSAGE_SELF, &own);
+  collector->own_peak_bytes = (uint64_t)own.ru_maxrss * 1024;
   for (;;) {
     uint32_t seen = atomic_load(&collector->control->wake);
     tick(collector);

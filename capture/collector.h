@@ -12,6 +12,15 @@
 
 struct collector;
 
+/* One image of a process, whose trace has been closed. */
+struct recorded_process {
+  int pid, parent_pid;
+  uint32_t order; /* in which they began, from 0 */
+  const char *name, *path;
+  const char *end; /* as in the trace's footer */
+  const struct host_totals *totals;
+};
+
 struct collector_settings {
   const char *output;        /* -o, or NULL: NAME.PID.tape in the current directory */
   const char *name;          /* program's base name, for that */
@@ -25,7 +34,7 @@ struct collector_settings {
   const char *describe_json; /* object for INFO's "describe", or NULL */
   int first_pid;
   /* A trace is complete (error empty) or was given up (error says why). */
-  void (*report)(const char *path, int pid, const struct host_totals *totals, const struct trace_error *error);
+  void (*report)(const struct recorded_process *process, const struct trace_error *error);
   /* A process could not be recorded. */
   void (*complain)(const struct trace_error *error);
 };

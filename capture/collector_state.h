@@ -28,12 +28,13 @@ struct collector {
   _Atomic bool attention; /* something happened to a socket or a process; signal handlers and the waker set it */
   pthread_t waker;
   uint64_t origin_ns, origin_cycles;
-  uint64_t tick_ns, sample_ns; /* when they were last done */
-  uint64_t ends_ns;            /* 0: no limit of time, or it does not run yet */
-  uint64_t closed_bytes;       /* of the traces that are complete */
-  uint32_t paused;             /* enum pause_reason, for processes to come */
-  bool ended;                  /* no process is recorded any more */
-  volatile bool child_ended;   /* read by a signal handler */
+  uint64_t tick_ns;          /* when it was last advanced */
+  uint64_t own_peak_bytes;   /* RSS of this process before the first one was started, at least */
+  uint64_t ends_ns;          /* 0: no limit of time, or it does not run yet */
+  uint64_t closed_bytes;     /* of the traces that are complete */
+  uint32_t paused;           /* enum pause_reason, for processes to come */
+  bool ended;                /* no process is recorded any more */
+  volatile bool child_ended; /* read by a signal handler */
   int child_status;
 };
 

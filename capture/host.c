@@ -394,8 +394,8 @@ static uint64_t settle(struct host *host) {
   return nested;
 }
 
-int host_close(struct host *host, const char *end, double clock_hz, struct host_totals *totals,
-               struct trace_error *error) {
+int host_close(struct host *host, const char *end, const struct process_end *how, double clock_hz,
+               struct host_totals *totals, struct trace_error *error) {
   while (host_drain(host, NULL, NULL) > 0)
     ;
   uint64_t nested = settle(host);
@@ -405,6 +405,11 @@ int host_close(struct host *host, const char *end, double clock_hz, struct host_
     struct trace_totals *running = trace_writer_totals(host->writer);
     running->nested = nested;
     running->in_flight = host->in_flight;
+    if (how) {
+      running->exit_status = how->status_known ? how->status : -1;
+      running->final_known = how->usage_known;
+      running->final = how->usage;
+    }
     totals->totals = *running;
     result = trace_writer_close(host->writer, end, clock_hz, error);
   } else {

@@ -6,6 +6,7 @@
 #ifndef CAPTURE_HOST_H
 #define CAPTURE_HOST_H
 
+#include "capture/process_end.h"
 #include "capture/ring.h"
 #include "capture/sample.h"
 #include "trace/trace_write.h"
@@ -38,6 +39,10 @@ struct host {
   struct trace_writer *writer; /* NULL: given up */
   struct trace_error error;    /* why */
   struct sampler sampler;
+  bool forked; /* not a fresh image */
+  int parent_pid;
+  uint32_t order; /* in which the hosts began */
+  char name[64];
   struct {
     struct region *memory;
     uint32_t slots, seen;
@@ -98,9 +103,9 @@ uint64_t host_file_bytes(const struct host *host);
 void host_sample(struct host *host, uint64_t stamp);
 
 /* Drains a last time (the process has ended, or its image has), closes the trace and frees. end and clock_hz as for
-   trace_writer_close. Returns 0, or -1 with error filled in, also for an error met earlier; totals is filled in either
-   way. */
-int host_close(struct host *host, const char *end, double clock_hz, struct host_totals *totals,
-               struct trace_error *error);
+   trace_writer_close; how: NULL where the process goes on. Returns 0, or -1 with error filled in, also for an error met
+   earlier; totals is filled in either way. */
+int host_close(struct host *host, const char *end, const struct process_end *how, double clock_hz,
+               struct host_totals *totals, struct trace_error *error);
 
 #endif

@@ -3,6 +3,7 @@
 #include "capture/collector.h"
 #include "capture/options.h"
 #include "capture/preflight.h"
+#include "capture/tree.h"
 #include "trace/os.h"
 
 #include <errno.h>
@@ -54,34 +55,43 @@ static struct {
   uint32_t traces;
   uint64_t events;
   char path[4096];
-} largest;
+  struct tree *tree;
+} written;
 
-static void note_largest(const char *path, uint64_t events) {
-  if (largest.traces++ == 0 || events > largest.events) {
-    largest.events = events;
-    snprintf(largest.path, sizeof largest.path, "%s", path);
+static void note_written(const struct recorded_process *process) {
+  uint64_t events = process->totals->totals.events;
+  if (written.traces++ == 0 || events > written.events) {
+    written.events = events;
+    snprintf(written.path, sizeof written.path, "%s", process->path);
   }
+  tree_add(written.tree, process);
 }
 
-static void report(const char *path, int pid, const struct host_totals *totals, const struct trace_error *error) {
+/* The line of each process as it ends; of many, the tree at the end tells the rest. */
+static void report(const struct recorded_process *process, const struct trace_error *error) {
+  enum { LINES = 8 };
+  const struct host_totals *totals = process->totals;
   const struct trace_totals *t = &totals->totals;
   if (error->text[0]) {
     fprintf(stderr, "heaptape-record: %s; the trace of process %d ends early, what is there can be read\n", error->text,
-            pid);
+            process->pid);
     return;
   }
-  fprintf(stderr, "heaptape: %s: %llu events, %u threads, %llu dropped, %.2f bytes/event, %.2f s", path,
-          (unsigned long long)t->events, t->threads, (unsigned long long)(t->dropped - totals->unseen),
+  note_written(process);
+  if (totals->broken)
+    fprintf(stderr, "heaptape-record: %s: %llu records made no sense: process %d overwrote its rings\n", process->path,
+            (unsigned long long)totals->broken, process->pid);
+  uint64_t dropped = t->dropped - totals->unseen;
+  if (written.traces > LINES && !dropped && !totals->cut_why)
+    return;
+  fprintf(stderr, "heaptape: %s: %llu events, %u threads, %llu dropped, %.2f bytes/event, %.2f s", process->path,
+          (unsigned long long)t->events, t->threads, (unsigned long long)dropped,
           t->events ? (double)t->file_bytes / (double)t->events : 0.0, totals->seconds);
   if (totals->unseen)
     fprintf(stderr, ", %llu not seen in pauses", (unsigned long long)totals->unseen);
   if (totals->cut_why)
     fprintf(stderr, "; %s", totals->cut_why);
   fputc('\n', stderr);
-  note_largest(path, t->events);
-  if (totals->broken)
-    fprintf(stderr, "heaptape-record: %s: %llu records made no sense: process %d overwrote its rings\n", path,
-            (unsigned long long)totals->broken, pid);
 }
 
 static void fail(const struct trace_error *error, int status) {
@@ -194,8 +204,10 @@ static void conclude(const struct command *command, int exec_error, const char *
   else if (collector_recorded(serving) == 0)
     fprintf(stderr, "heaptape-record: %s: nothing was recorded: the program did not load libheaptape.so\n",
             command->arguments[0]);
-  else if (largest.traces > 1)
-    fprintf(stderr, "heaptape: %u traces; most events are in %s\n", largest.traces, largest.path);
+  else if (written.traces > 1)
+    fprintf(stderr, "heaptape: %u traces; most events are in %s\n", written.traces, written.path);
+  tree_print(written.tree, stderr);
+  tree_free(written.tree);
   if (collector_recorded(serving) == 0 && made)
     unlink(output);
 }
@@ -203,6 +215,7 @@ static void conclude(const struct command *command, int exec_error, const char *
 int main(int argc, char **argv) {
   struct command command = {.settings = {.report = report, .complain = complain}};
   options_parse(&command, argc, argv);
+  written.tree = tree_new();
   struct trace_error error = {""};
   char program[PATH_MAX], library[PATH_MAX], preload[PATH_MAX], output[PATH_MAX];
   preflight(&command, program, library, preload);

@@ -1,10 +1,13 @@
 #define _GNU_SOURCE
 #include "capture/sample.h"
 
+#include "trace/os.h"
+
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 static int open_proc(int pid, const char *name) {
@@ -14,6 +17,7 @@ static int open_proc(int pid, const char *name) {
 }
 
 void sampler_open(struct sampler *sampler, int pid) {
+  sampler->opened_ns = os_monotonic_ns();
   sampler->status_fd = open_proc(pid, "status");
   sampler->stat_fd = open_proc(pid, "stat");
 }
@@ -56,7 +60,25 @@ static void look_at_sandbox(struct sampler *sampler, const char *text) {
     sampler->sandboxed = true;
 }
 
-bool sampler_read(struct sampler *sampler, struct trace_sample *sample) {
+static uint64_t processor_ns(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+}
+
+bool sampler_is_due(const struct sampler *sampler, uint64_t now_ns) {
+  return now_ns >= sampler->next_ns;
+}
+
+/* Short programs have their peak within milliseconds; long ones are looked at in all their length. */
+void sampler_plan(struct sampler *sampler, uint64_t now_ns, uint64_t base_ns, uint32_t processes) {
+  bool young = now_ns - sampler->opened_ns < 1000000000u;
+  uint64_t interval_ns = young ? base_ns / 10 : base_ns;
+  uint64_t affordable_ns = sampler->cost_ns * (young ? 20 : 100) * processes;
+  sampler->next_ns = now_ns + (interval_ns > affordable_ns ? interval_ns : affordable_ns);
+}
+
+static bool read_sample(struct sampler *sampler, struct trace_sample *sample) {
   char text[4096];
   memset(sample, 0xff, sizeof *sample);
   if (!read_text(sampler->status_fd, text, sizeof text) || !strstr(text, "\nRssAnon:"))
@@ -81,4 +103,11 @@ bool sampler_read(struct sampler *sampler, struct trace_sample *sample) {
     sample->system_ns = system * tick_ns;
   }
   return true;
+}
+
+bool sampler_read(struct sampler *sampler, struct trace_sample *sample) {
+  uint64_t begin_ns = processor_ns();
+  bool got = read_sample(sampler, sample);
+  sampler->cost_ns = (3 * sampler->cost_ns + processor_ns() - begin_ns) / 4;
+  return got;
 }

@@ -32,6 +32,17 @@ static json_t *recorded_json(const struct recorded_samples *samples) {
   return object;
 }
 
+/* The kernel's own books at the process's end are exact; the last sample was before. */
+static void take_final(json_t *recorded, json_t *final) {
+  static const char *const keys[] = {"minor_faults", "major_faults", "user_ns", "system_ns"};
+  for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+    if (json_is_integer(json_object_get(final, keys[i])))
+      json_object_set(recorded, keys[i], json_object_get(final, keys[i]));
+  json_t *peak = json_object_get(final, "peak_rss_bytes");
+  if (json_integer_value(peak) > json_integer_value(json_object_get(recorded, "vm_hwm_bytes")))
+    json_object_set(recorded, "vm_hwm_bytes", peak);
+}
+
 static json_t *calls_json(const uint64_t *calls) {
   json_t *object = json_object();
   for (int id = 0; id < CALL_LIMIT; id++)
@@ -66,12 +77,14 @@ static json_t *trace_json(struct trace_reader *reader, const struct witness *wit
   set_count(object, "live_at_end", witness->live_at_end);
   if (summary->clock_hz > 0)
     set_count(object, "duration_ns", (uint64_t)trace_stamp_ns(summary, summary->last_stamp));
-  json_object_set_new(object, "recorded", recorded_json(samples));
+  json_t *footer = json_loads(summary->footer_json, 0, NULL), *recorded = recorded_json(samples);
+  json_object_set_new(object, "recorded", recorded);
+  take_final(recorded, json_object_get(footer, "final"));
   json_object_set(object, "ok", json_object_get(witness_object, "ok"));
   json_object_set_new(object, "witness", witness_object);
   json_object_set_new(object, "marks", marks);
   json_object_set_new(object, "info", json_loads(summary->info_json, 0, NULL));
-  json_object_set_new(object, "footer", json_loads(summary->footer_json, 0, NULL));
+  json_object_set_new(object, "footer", footer);
   return object;
 }
 

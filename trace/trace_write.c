@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -144,6 +145,7 @@ int trace_writer_open(struct trace_writer **out, const char *path, const char *i
     return -1;
   }
   writer->totals.file_bytes = writer->offset;
+  writer->totals.exit_status = -1;
   *out = writer;
   return 0;
 }
@@ -290,6 +292,18 @@ static char *footer_json(const struct trace_writer *writer, const char *end, dou
                              (json_int_t)totals->dropped, "calls", calls, "threads", (json_int_t)totals->threads,
                              "in_flight", (json_int_t)totals->in_flight, "nested", (json_int_t)totals->nested,
                              "clamped_stamps", (json_int_t)totals->clamped_stamps, "end", end);
+  if (footer && totals->final_known) {
+    json_t *final = json_pack("{sI sI sI sI}", "minor_faults", (json_int_t)totals->final.minor_faults, "major_faults",
+                              (json_int_t)totals->final.major_faults, "user_ns", (json_int_t)totals->final.user_ns,
+                              "system_ns", (json_int_t)totals->final.system_ns);
+    if (totals->final.peak_rss_bytes)
+      json_object_set_new(final, "peak_rss_bytes", json_integer((json_int_t)totals->final.peak_rss_bytes));
+    json_object_set_new(footer, "final", final);
+  }
+  if (footer && totals->exit_status >= 0)
+    json_object_set_new(footer, WIFSIGNALED(totals->exit_status) ? "signal" : "exit_status",
+                        json_integer(WIFSIGNALED(totals->exit_status) ? WTERMSIG(totals->exit_status)
+                                                                      : WEXITSTATUS(totals->exit_status)));
   if (footer && clock_hz > 0)
     json_object_set_new(footer, "clock_hz", json_real(clock_hz));
   char *text = footer ? json_dumps(footer, JSON_COMPACT) : NULL;

@@ -12,6 +12,7 @@
 #include "trace/error.h"
 #include "trace/event.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct trace_writer;
@@ -25,6 +26,13 @@ struct trace_sample {
   uint64_t user_ns, system_ns;
 };
 
+/* What the process used in all, from the kernel's own books at its end. */
+struct trace_final {
+  uint64_t peak_rss_bytes; /* 0: not known exactly */
+  uint64_t minor_faults, major_faults, user_ns, system_ns;
+};
+
+/* What is in the file, and what the caller fills in for the footer. */
 struct trace_totals {
   uint64_t events, dropped, in_flight, nested;
   uint64_t clamped_stamps; /* stamps that went back and were raised to their predecessor */
@@ -33,6 +41,9 @@ struct trace_totals {
   uint32_t stack_nodes;
   uint64_t file_bytes; /* written so far; what is pending is not in a block yet */
   uint64_t pending;    /* events */
+  bool final_known;
+  struct trace_final final;
+  int exit_status; /* as wait(2) gives it; -1: not known */
 };
 
 struct trace_writer_options {
@@ -80,7 +91,7 @@ int trace_writer_module(struct trace_writer *writer, const struct trace_module *
 int trace_writer_mark(struct trace_writer *writer, const struct trace_mark *mark);
 int trace_writer_thread_name(struct trace_writer *writer, uint32_t thread, const char *name);
 
-/* What has been taken so far. in_flight and nested are the caller's to fill in before closing. */
+/* What has been taken so far. in_flight, nested, final and exit_status are the caller's to fill in before closing. */
 struct trace_totals *trace_writer_totals(struct trace_writer *writer);
 
 /* Flushes all, writes footer and trailer, closes, frees. end: FORMAT.md section 7; clock_hz: 0 = as INFO says. Returns

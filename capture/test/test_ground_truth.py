@@ -1,0 +1,141 @@
+"""What the recorder says of a process as the kernel sees it: memory over time, its exact end, its parents."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.support import CONVERT, RECORD, info, run
+
+PEAK = """
+import resource
+block = bytearray(150 << 20)
+del block
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, flush=True)
+"""
+
+
+def record(folder: Path, *command: str, options: tuple[str, ...] = ()) -> subprocess.CompletedProcess:
+    """Records a program into t.tape."""
+    return subprocess.run(
+        [RECORD, "-o", folder / "t.tape", *options, "--", *command], capture_output=True, text=True, timeout=60
+    )
+
+
+def traces(folder: Path) -> dict[str, list[dict]]:
+    """`info` of all traces by program name."""
+    found: dict[str, list[dict]] = {}
+    for path in folder.glob("*.tape"):
+        summary = info(path)
+        found.setdefault(summary["info"]["program"], []).append(summary)
+    return found
+
+
+def test_the_peak_is_exact_however_short(tmp_path: Path) -> None:
+    done = record(tmp_path, "/usr/bin/python3", "-c", PEAK, options=("--sample-ms", "10000"))
+    kernel = int(done.stdout) * 1024
+    summary = info(tmp_path / "t.tape")
+    assert summary["footer"]["final"]["peak_rss_bytes"] == summary["recorded"]["vm_hwm_bytes"]
+    assert kernel <= summary["recorded"]["vm_hwm_bytes"] < kernel + (1 << 20)
+    assert summary["recorded"]["minor_faults"] > 150 << 8
+
+
+def test_a_short_program_is_sampled_finely_and_the_period_can_be_set(tmp_path: Path) -> None:
+    sleeper = ("/usr/bin/python3", "-c", "import time; time.sleep(0.5)")
+    record(tmp_path, *sleeper)
+    fine = info(tmp_path / "t.tape")["recorded"]["samples"]
+    record(tmp_path, *sleeper, options=("--sample-ms", "1000"))
+    coarse = info(tmp_path / "t.tape")["recorded"]["samples"]
+    assert fine > 60, "ten times finer than every 10 ms, less what an idle recorder sleeps"
+    assert 3 <= coarse <= 10
+
+
+def test_sampling_a_process_with_many_mappings_stays_cheap(tmp_path: Path) -> None:
+    """Processor time of recorder and program, where the program only makes the mappings and sleeps."""
+    code = """
+import ctypes, mmap, time
+libc = ctypes.CDLL(None)
+areas = [mmap.mmap(-1, 8192) for _ in range(20000)]
+time.sleep(3)
+"""
+    before = os.times()
+    record(tmp_path, "/usr/bin/python3", "-c", code)
+    after = os.times()
+    recorder_and_program_s = after.children_user + after.children_system - before.children_user - before.children_system
+    assert recorder_and_program_s < 1.0
+    assert info(tmp_path / "t.tape")["recorded"]["samples"] > 100
+
+
+def test_killed_is_told_of_a_process_that_another_reaps(tmp_path: Path) -> None:
+    record(tmp_path, "sh", "-c", "sleep 9 & kill -9 $!; wait $!; exec sleep 0")
+    sleeps = [summary["footer"] for summary in traces(tmp_path)["sleep"]]
+    assert sorted(footer["end"] for footer in sleeps) in (["exit", "killed"], ["exit"])
+    for footer in sleeps:
+        if footer["end"] == "killed":
+            assert footer["signal"] == 9
+        else:
+            assert footer["exit_status"] == 0
+
+
+def test_the_exit_status_is_in_the_trace(tmp_path: Path) -> None:
+    assert record(tmp_path, "sh", "-c", "exit 42").returncode == 42
+    assert info(tmp_path / "t.tape")["footer"]["exit_status"] == 42
+
+
+def test_the_tree_shows_who_started_whom(tmp_path: Path) -> None:
+    done = record(tmp_path, "sh", "-c", "(/bin/true; exec sh -c '/bin/true; exit 3'); exit 0")
+    lines = [line for line in done.stderr.splitlines() if line.startswith("  ")]
+    depth = [(len(line) - len(line.lstrip())) // 2 for line in lines]
+    assert depth[0] == 1
+    assert all(later <= earlier + 1 for earlier, later in zip(depth, depth[1:], strict=False))
+    assert max(depth) >= 3
+    assert len(lines) == len(list(tmp_path.glob("*.tape")))
+
+
+def test_the_list_of_eighty_processes_is_short(tmp_path: Path) -> None:
+    done = record(tmp_path, "sh", "-c", "for i in $(seq 80); do /bin/true; done")
+    assert len(list(tmp_path.glob("*.tape"))) > 80
+    assert len(done.stderr.splitlines()) < 50
+    assert " more, " in done.stderr
+
+
+@pytest.mark.parametrize("way", ["fork", "spawn", "vfork", "daemon"])
+def test_every_way_of_starting_a_process_is_followed(tmp_path: Path, way: str) -> None:
+    """A grandchild that outlives its parents, has closed every descriptor and then allocates."""
+    code = f"""
+import os, subprocess, sys, time
+way = {way!r}
+late = "import os, time; os.closerange(0, 256); time.sleep(0.3); x = [bytes(5000)] * 9; os.chdir('/')"
+program = [sys.executable, "-c", late]
+if way == "spawn":
+    os.posix_spawn(program[0], program, os.environ)
+elif way == "vfork":
+    subprocess.Popen(program, close_fds=False)
+elif os.fork() == 0:
+    os.setsid()
+    if way == "daemon" and os.fork():
+        os._exit(0)
+    os.closerange(0, 256)
+    time.sleep(0.3)
+    x = [bytes(5000) for _ in range(100)]
+    os._exit(5)
+os._exit(4)
+"""
+    done = record(tmp_path, "/usr/bin/python3", "-c", code)
+    assert done.returncode == 4
+    paths = list(tmp_path.glob("*.tape"))
+    assert len(paths) >= 2, done.stderr
+    for path in paths:
+        checked = run(CONVERT, "check", path, "--json")
+        assert checked.status == 0, (path.name, checked.stdout)
+        assert not json.loads(checked.stdout)["truncated"]
+    ends = sorted(info(path)["footer"].get("exit_status", -1) for path in paths if path.name != "t.tape")
+    assert ends[-1] == (0 if way in ("spawn", "vfork") else 5)
+
+
+def test_no_follow_records_the_first_process_only(tmp_path: Path) -> None:
+    done = record(tmp_path, "sh", "-c", "/bin/true; (exit 3); exit 6", options=("--no-follow",))
+    assert done.returncode == 6
+    assert [path.name for path in tmp_path.glob("*.tape")] == ["t.tape"]
