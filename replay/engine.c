@@ -141,7 +141,7 @@ static void add_worker(const struct worker *worker) {
   result->verified_partly += worker->verified_partly;
   for (int id = 0; id < CALL_LIMIT; id++) {
     result->folded[id] += worker->folded[id];
-    if (result->setup.pass != PASS_TIME || worker->calls[id].count == 0)
+    if ((result->setup.pass != PASS_TIME && result->setup.pass != PASS_INSTRUCTIONS) || worker->calls[id].count == 0)
       continue;
     struct replay_call *call = &result->calls[id];
     call->count += worker->calls[id].count;

@@ -34,7 +34,7 @@ struct worker {
     uint32_t thread;
     uint64_t ops;
   } seen[SEEN_ENTRIES];
-  _Alignas(64) struct replay_call calls[CALL_LIMIT]; /* time pass only: left untouched otherwise */
+  _Alignas(64) struct replay_call calls[CALL_LIMIT]; /* time and instructions passes only: left untouched otherwise */
 };
 
 /* A thread of the workload. */

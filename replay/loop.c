@@ -1,6 +1,7 @@
 #include "replay/loop.h"
 
 #include "replay/call.h"
+#include "replay/instructions.h"
 #include "replay/memory.h"
 #include "replay/order.h"
 #include "replay/threads.h"
@@ -61,7 +62,8 @@ static __attribute__((noinline)) void free_unwanted(void *object) {
 static ALWAYS_INLINE void make_call(const struct frame *frame, struct object *object, const struct call_plan plan,
                                     const struct op *op, const enum replay_pass pass) {
   uint64_t cycles = 0;
-  void *answer = call_entry(plan.entry, op, pass == PASS_TIME, &cycles);
+  void *answer = pass == PASS_INSTRUCTIONS ? instructions_call(frame->worker, plan.entry, op)
+                                           : call_entry(plan.entry, op, pass == PASS_TIME, &cycles);
   if (pass == PASS_TIME) {
     struct replay_call *call = &frame->worker->calls[op->call & CALL_ID_MASK];
     call->count++;
@@ -267,13 +269,16 @@ LOOP(bare_freely, PASS_BARE, false)
 LOOP(bare_by_turns, PASS_BARE, true)
 LOOP(verify_freely, PASS_VERIFY, false)
 LOOP(verify_by_turns, PASS_VERIFY, true)
+LOOP(instructions_freely, PASS_INSTRUCTIONS, false)
+LOOP(instructions_by_turns, PASS_INSTRUCTIONS, true)
 
 loop_body *loop_for(enum replay_pass pass, bool turns) {
-  static loop_body *const loops[4][2] = {
+  static loop_body *const loops[5][2] = {
       [PASS_TIME] = {time_freely, time_by_turns},
       [PASS_MEMORY] = {memory_freely, memory_by_turns},
       [PASS_BARE] = {bare_freely, bare_by_turns},
       [PASS_VERIFY] = {verify_freely, verify_by_turns},
+      [PASS_INSTRUCTIONS] = {instructions_freely, instructions_by_turns},
   };
   return loops[pass][turns];
 }

@@ -12,6 +12,18 @@ static bool same_library(const char *loaded, const char *asked, size_t length) {
   return base && !memchr(asked, '/', length) && strlen(base + 1) == length && memcmp(base + 1, asked, length) == 0;
 }
 
+/* LD_PRELOAD without valgrind's own, which it puts in front: entries are counted as the parent gave them. */
+static const char *asked_for(void) {
+  const char *asked = getenv("LD_PRELOAD");
+  while (asked && *asked) {
+    size_t length = strcspn(asked, ": ");
+    if (!memmem(asked, length, "/vgpreload_", strlen("/vgpreload_")))
+      break;
+    asked += length + (asked[length] != '\0');
+  }
+  return asked;
+}
+
 static int visit_object(struct dl_phdr_info *about, size_t size, void *context) {
   (void)size;
   struct replay_result *result = context;
@@ -24,7 +36,7 @@ static int visit_object(struct dl_phdr_info *about, size_t size, void *context) 
         result->linker_last = last;
     }
   }
-  const char *asked = getenv("LD_PRELOAD");
+  const char *asked = asked_for();
   for (unsigned index = 0; asked && *asked && index < PRELOAD_LIMIT; index++) {
     size_t length = strcspn(asked, ": ");
     if (same_library(about->dlpi_name, asked, length))
@@ -35,7 +47,7 @@ static int visit_object(struct dl_phdr_info *about, size_t size, void *context) 
 }
 
 void preload_report(struct replay_result *result) {
-  const char *asked = getenv("LD_PRELOAD");
+  const char *asked = asked_for();
   for (unsigned index = 0; asked && *asked && index < PRELOAD_LIMIT; index++) {
     size_t length = strcspn(asked, ": ");
     if (length > 0)

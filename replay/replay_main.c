@@ -25,10 +25,10 @@ enum {
 enum { DEFAULT_WINDOW = 4096 };
 
 static const char USAGE[] =
-    "usage: heaptape-replay --pass time|memory|bare|verify [--order recorded|causal|window[=N]]\n"
+    "usage: heaptape-replay --pass time|memory|bare|verify|instructions [--order recorded|causal|window[=N]]\n"
     "                       [--touch recorded|first|pages|all|none] [--preload LIB]... [--env NAME=VALUE]... [--null]\n"
     "                       [--baseline-rss-anon-bytes N] [--baseline-vm-size-bytes N] [--engine-cycles-per-op X]\n"
-    "                       [--aslr] [--progress-fd FD] [-o RUN.json] F.work\n"
+    "                       [--aslr] [--op-limit N] [--progress-fd FD] [-o RUN.json] F.work\n"
     "       heaptape-replay --baseline F.work\n";
 
 struct options {
@@ -60,7 +60,7 @@ static bool parse_number(const char *text, uint64_t *value) {
 }
 
 static bool parse_pass(const char *text, struct options *options) {
-  for (int pass = PASS_TIME; pass <= PASS_VERIFY; pass++) {
+  for (int pass = PASS_TIME; pass <= PASS_INSTRUCTIONS; pass++) {
     if (strcmp(text, pass_name(pass)) == 0) {
       options->request.pass = pass;
       return options->have_pass = true;
@@ -118,6 +118,7 @@ enum option_code {
   OPTION_ENGINE_CYCLES,
   OPTION_PROGRESS,
   OPTION_ASLR,
+  OPTION_OP_LIMIT,
   OPTION_HELP,
 };
 
@@ -140,6 +141,8 @@ static bool take_option(int code, struct options *options) {
     return options->request.null_allocator = true;
   case OPTION_ASLR:
     return options->request.aslr = true;
+  case OPTION_OP_LIMIT:
+    return parse_number(optarg, &options->request.op_limit) && options->request.op_limit > 0;
   case OPTION_BASELINE:
     return options->baseline = true;
   case OPTION_BASELINE_RSS:
@@ -175,6 +178,7 @@ static int parse(int count, char **arguments, struct options *options) {
       {"baseline-rss-anon-bytes", required_argument, NULL, OPTION_BASELINE_RSS},
       {"baseline-vm-size-bytes", required_argument, NULL, OPTION_BASELINE_VM},
       {"engine-cycles-per-op", required_argument, NULL, OPTION_ENGINE_CYCLES},
+      {"op-limit", required_argument, NULL, OPTION_OP_LIMIT},
       {"aslr", no_argument, NULL, OPTION_ASLR},
       {"progress-fd", required_argument, NULL, OPTION_PROGRESS},
       {"help", no_argument, NULL, OPTION_HELP},
@@ -202,6 +206,8 @@ static int parse(int count, char **arguments, struct options *options) {
     return usage_error("--null has no memory to verify", NULL);
   if (!options->have_order)
     options->request.order = options->request.pass == PASS_MEMORY ? ORDER_RECORDED : ORDER_WINDOW;
+  if (options->request.op_limit > 0 && options->request.order == ORDER_RECORDED)
+    return usage_error("--op-limit: the recorded order has no beginning to stop at; use another one", NULL);
   return 0;
 }
 

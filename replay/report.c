@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 const char *pass_name(enum replay_pass pass) {
-  static const char *const names[] = {"time", "memory", "bare", "verify"};
+  static const char *const names[] = {"time", "memory", "bare", "verify", "instructions"};
   return names[pass];
 }
 
@@ -71,6 +71,25 @@ static void add_time(json_t *into, const struct replay_result *result) {
   json_object_set_new(into, "counter_overhead_cycles", json_real(result->counter_overhead_cycles));
 }
 
+/* Of the allocator alone, as callgrind counted them; the count is the engine's. */
+static void add_instructions(json_t *into, const struct run *run) {
+  json_t *calls = json_object();
+  uint64_t total = 0;
+  for (int id = 0; id < CALL_LIMIT; id++) {
+    uint64_t count = run->result->calls[id].count, instructions = run->instructions[id];
+    if (count == 0)
+      continue;
+    json_object_set_new(calls, call_table[id].name,
+                        json_pack("{s:o, s:o, s:f}", "count", json_unsigned(count), "instructions_total",
+                                  json_unsigned(instructions), "instructions_mean",
+                                  (double)instructions / (double)count));
+    total += instructions;
+  }
+  json_object_set_new(into, "calls", calls);
+  json_object_set_new(into, "instructions_total", json_unsigned(total));
+  json_object_set_new(into, "instructions_counted_by", json_string("callgrind"));
+}
+
 static json_t *folded_json(const struct replay_result *result) {
   json_t *folded = json_object();
   for (int id = 0; id < CALL_LIMIT; id++) {
@@ -95,6 +114,8 @@ json_t *report_run(const struct run *run, const struct run_request *request, con
                 json_unsigned(result->wait_cycles), "folded_calls", folded_json(result));
   if (request->null_allocator)
     json_object_set_new(out, "null_allocator", json_true());
+  if (request->op_limit)
+    json_object_set_new(out, "op_limit", json_unsigned(request->op_limit));
   json_object_set_new(out, "aslr", json_boolean(result->aslr));
   if (engine_cycles_per_op >= 0)
     json_object_set_new(out, "engine_cycles_per_op", json_real(engine_cycles_per_op));
@@ -108,6 +129,9 @@ json_t *report_run(const struct run *run, const struct run_request *request, con
     break;
   case PASS_MEMORY:
     report_memory(out, run, baseline);
+    break;
+  case PASS_INSTRUCTIONS:
+    add_instructions(out, run);
     break;
   case PASS_VERIFY:
     json_object_set_new(out, "verified",

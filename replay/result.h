@@ -16,7 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum replay_pass { PASS_TIME, PASS_MEMORY, PASS_BARE, PASS_VERIFY };
+enum replay_pass { PASS_TIME, PASS_MEMORY, PASS_BARE, PASS_VERIFY, PASS_INSTRUCTIONS };
 enum replay_order { ORDER_RECORDED, ORDER_CAUSAL, ORDER_WINDOW };
 enum touch_policy { TOUCH_RECORDED, TOUCH_FIRST, TOUCH_PAGES, TOUCH_ALL, TOUCH_NONE };
 
@@ -43,7 +43,7 @@ struct replay_setup {
   bool null_allocator;
   bool baseline_only;  /* stop just before the first op */
   uint64_t window;     /* positions, ORDER_WINDOW */
-  uint64_t op_limit;   /* replay only the first so many positions (null allocator only); 0: all */
+  uint64_t op_limit;   /* replay only the first so many positions, to 64 ops; not ORDER_RECORDED; 0: all */
   uint64_t file_bytes; /* of the workload, when the parent looked */
   char path[PATH_MAX]; /* of the workload, for errors */
 };
@@ -102,7 +102,7 @@ struct replay_result {
   char purge_call[96];                  /* empty: none is known */
   bool aslr;                            /* addresses were randomised; written by the parent's child */
 
-  struct replay_call calls[CALL_LIMIT]; /* by the call recorded; time pass */
+  struct replay_call calls[CALL_LIMIT]; /* by the call recorded; time pass; of the instructions pass only the count */
 
   uint64_t rows, rows_lost;
   struct replay_row timeline[TIMELINE_ROWS];

@@ -1,5 +1,6 @@
 #include "replay/run.h"
 
+#include "replay/instructions.h"
 #include "trace/os.h"
 
 #include <errno.h>
@@ -19,6 +20,7 @@
 
 enum {
   LOOK_EVERY_MS = 100,
+  NO_VALGRIND = 125, /* exit status of a child that could not start it */
 };
 static const uint64_t HANG_NS = 60000000000u, DEADLOCK_NS = 3000000000u;
 
@@ -78,7 +80,7 @@ static bool stop_randomisation(void) {
 
 /* The child, between fork and exec. */
 __attribute__((noreturn)) static void become_engine(struct replay_result *result, const struct run_request *request,
-                                                    int result_fd, int socket) {
+                                                    const struct callgrind *callgrind, int result_fd, int socket) {
   result->aslr = request->aslr || !stop_randomisation();
   for (char *const *setting = request->settings; setting && *setting; setting++)
     putenv(*setting);
@@ -91,6 +93,10 @@ __attribute__((noreturn)) static void become_engine(struct replay_result *result
     syscalls_install(socket);
   else
     close(socket);
+  if (request->pass == PASS_INSTRUCTIONS) {
+    callgrind_exec(callgrind, argument);
+    _exit(NO_VALGRIND);
+  }
   execv("/proc/self/exe", arguments);
   _exit(127);
 }
@@ -157,6 +163,8 @@ static int judge_end(struct run *run, const struct run_request *request, int sta
   if (WIFSIGNALED(status))
     return trace_error_set(error, request->path, "allocator died by signal %d (SIG%s) %s", WTERMSIG(status),
                            sigabbrev_np(WTERMSIG(status)), place);
+  if (request->pass == PASS_INSTRUCTIONS && WEXITSTATUS(status) == NO_VALGRIND)
+    return trace_error_set(error, request->path, "instructions are counted by valgrind, which is not installed here");
   if (WEXITSTATUS(status) != 0 || atomic_load(&result->phase) != PHASE_DONE)
     return trace_error_set(error, request->path, "the engine's process exited with status %d %s", WEXITSTATUS(status),
                            place);
@@ -209,8 +217,9 @@ static int check_preloads(const struct run *run, const struct run_request *reque
   return 0;
 }
 
-int run_engine(struct run *run, const struct run_request *request, struct trace_error *error) {
-  *run = (struct run){.syscalls.listener = -1};
+/* The engine's whole life. */
+static int run_process(struct run *run, const struct run_request *request, const struct callgrind *callgrind,
+                       struct trace_error *error) {
   int result_fd = make_result(run, request, error);
   if (result_fd < 0)
     return -1;
@@ -220,7 +229,7 @@ int run_engine(struct run *run, const struct run_request *request, struct trace_
   uint64_t begin_ns = os_monotonic_ns(), begin_cycles = os_cycles();
   pid_t child = fork();
   if (child == 0)
-    become_engine(run->result, request, result_fd, sockets[1]);
+    become_engine(run->result, request, callgrind, result_fd, sockets[1]);
   close(sockets[1]);
   close(result_fd);
   if (child < 0) {
@@ -238,6 +247,20 @@ int run_engine(struct run *run, const struct run_request *request, struct trace_
   if (check_preloads(run, request, error) != 0)
     return -1;
   return judge_end(run, request, status, killed_because, error);
+}
+
+int run_engine(struct run *run, const struct run_request *request, struct trace_error *error) {
+  *run = (struct run){.syscalls.listener = -1};
+  if (request->pass != PASS_INSTRUCTIONS)
+    return run_process(run, request, NULL, error);
+  struct callgrind callgrind;
+  int status = callgrind_begin(&callgrind, error);
+  if (status == 0)
+    status = run_process(run, request, &callgrind, error);
+  if (status == 0)
+    status = callgrind_read(&callgrind, run->instructions, error);
+  callgrind_finish(&callgrind);
+  return status;
 }
 
 void run_free(struct run *run) {

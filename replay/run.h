@@ -31,6 +31,7 @@ struct run {
   struct replay_result *result; /* mapped; run_free unmaps it */
   uint64_t result_bytes;
   struct syscalls syscalls;
+  uint64_t instructions[CALL_LIMIT]; /* instructions pass */
   double cycles_hz;
 };
 

@@ -6,7 +6,8 @@
    (requests from that size on get NULL), PLANT_CRASH_AT (that malloc, counted from 1, writes to an address
    below 4096), PLANT_HANG_AT (that one sleeps), PLANT_OS_PAGES (each object has a mapping of its own, of that many OS
    pages more than it needs, all written: resident memory is live objects times OS pages), PLANT_SPIKE_AT and
-   PLANT_SPIKE_BYTES (that malloc maps, writes and unmaps so many, all before it returns). malloc_trim gives the held
+   PLANT_SPIKE_BYTES (that malloc maps, writes and unmaps so many, all before it returns), PLANT_LOOPS (each malloc goes
+   round a loop of a few instructions so often). malloc_trim gives the held
    bytes back in one madvise. */
 #include "trace/os.h"
 
@@ -32,7 +33,8 @@ struct header {
 static uint8_t *arena;
 static _Atomic uint64_t used;
 static _Atomic uint64_t mallocs;
-static uint64_t spin_cycles, map_every, refuse_from, crash_at, hang_at, hold_bytes, os_pages, spike_at, spike_bytes;
+static uint64_t spin_cycles, map_every, refuse_from, crash_at, hang_at, hold_bytes, os_pages, spike_at, spike_bytes,
+    loops;
 
 static uint64_t setting(const char *name) {
   const char *value = getenv(name);
@@ -54,6 +56,7 @@ __attribute__((constructor)) static void begin(void) {
   os_pages = setting("PLANT_OS_PAGES");
   spike_at = setting("PLANT_SPIKE_AT");
   spike_bytes = setting("PLANT_SPIKE_BYTES");
+  loops = setting("PLANT_LOOPS");
   hold_bytes = setting("PLANT_HOLD_BYTES");
   memset(arena, 1, hold_bytes);
   used = hold_bytes;
@@ -137,6 +140,8 @@ static void plant(void) {
   }
   if (number == spike_at)
     munmap(map_resident(spike_bytes), spike_bytes);
+  for (uint64_t loop = 0; loop < loops; loop++)
+    __asm__ volatile("");
   if (spin_cycles) {
     uint64_t begin_cycles = os_cycles();
     while (os_cycles() - begin_cycles < spin_cycles)

@@ -1,0 +1,88 @@
+"""The instructions pass: callgrind counts what was planted, instruction by instruction."""
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+OUT = Path(os.environ.get("HEAPTAPE_OUT", Path(__file__).resolve().parents[2] / "out"))
+ENGINE = OUT / "libexec/heaptape-replay"
+PLANTED = OUT / "test-programs/libplanted.so"
+
+needs_valgrind = pytest.mark.skipif(not shutil.which("valgrind"), reason="valgrind is not installed")
+
+
+def make(path, **shape):
+    command = [OUT / "test-programs/make_workload", path, *(f"{name}={value}" for name, value in shape.items())]
+    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+def engine(path, *arguments, environment=None, **plants):
+    settings = [f"--env=PLANT_{name}={value}" for name, value in plants.items()]
+    command = [str(a) for a in (ENGINE, "--pass", "instructions", *settings, *arguments, path)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=100, env=environment)
+
+
+def count(path, *arguments, **plants):
+    result = engine(path, *arguments, **plants)
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+@pytest.fixture(scope="module")
+def single(tmp_path_factory):
+    path = tmp_path_factory.mktemp("instructions") / "single.work"
+    return path, make(path, ops=3000, threads=1, live_objects=300)
+
+
+@needs_valgrind
+def test_planted_instructions_are_counted_exactly(single):
+    path, made = single
+    some, more = (count(path, "--preload", PLANTED, LOOPS=loops)["calls"] for loops in (1000, 3000))
+    for name, number in made["calls"].items():
+        assert some[name]["count"] == number
+        extra = more[name]["instructions_total"] - some[name]["instructions_total"]
+        per_loop, rest = divmod(extra, 2000 * number)
+        assert rest == 0
+        assert per_loop in ((1, 2, 3, 4) if name in ("malloc", "operator new") else (0,)), name
+
+
+@needs_valgrind
+def test_instructions_of_each_call_are_the_same_twice(single):
+    path, _ = single
+    first, second = (count(path) for _ in range(2))
+    assert first["calls"] == second["calls"]
+    assert first["instructions_counted_by"] == "callgrind"
+    assert first["instructions_total"] == sum(call["instructions_total"] for call in first["calls"].values())
+
+
+@needs_valgrind
+def test_threads_are_counted_too(tmp_path):
+    path = tmp_path / "threads.work"
+    made = make(path, ops=5000, threads=5, live_objects=200, remote_percent=30)
+    run = count(path)
+    assert {name: call["count"] for name, call in run["calls"].items()} == made["calls"]
+    assert all(call["instructions_mean"] > 5 for name, call in run["calls"].items() if name != "free")
+
+
+@needs_valgrind
+def test_a_prefix_is_said_to_be_one(single):
+    path, made = single
+    run = count(path, "--op-limit", 1000)
+    assert run["op_limit"] == 1000
+    assert 900 <= run["ops"] <= 1064
+    assert sum(call["count"] for call in run["calls"].values()) == run["ops"]
+
+
+def test_recorded_order_has_no_prefix(single):
+    result = engine(single[0], "--op-limit", 10, "--order", "recorded")
+    assert result.returncode == 2
+
+
+def test_missing_valgrind_is_one_clear_error(single, tmp_path):
+    result = engine(single[0], environment={"PATH": str(tmp_path)})
+    assert result.returncode == 1
+    assert "valgrind, which is not installed here" in result.stderr
