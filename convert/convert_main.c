@@ -5,6 +5,7 @@
 #include "convert/info.h"
 #include "convert/merge.h"
 #include "convert/output_file.h"
+#include "convert/profile.h"
 #include "convert/progress.h"
 #include "convert/witness_json.h"
 #include "convert/workload_check.h"
@@ -24,6 +25,7 @@ static const char usage[] =
     "usage: heaptape-convert compile IN [-o OUT.work] [--json] [--horizon NS]\n"
     "       heaptape-convert check F [--json] [--ranges] [--horizon NS]\n"
     "       heaptape-convert info F [--json]\n"
+    "       heaptape-convert profile F\n"
     "       heaptape-convert dump F [--format text|csv|jsonl] [--thread N]\n"
     "       heaptape-convert convert [--from FMT] IN [--to FMT] OUT\n"
     "       heaptape-convert convert --list\n"
@@ -301,6 +303,20 @@ static int command_info(const struct options *options) {
   return print_info(info, options, &error);
 }
 
+static int command_profile(const struct options *options) {
+  struct trace_error error = {""};
+  struct trace_reader *reader = NULL;
+  struct progress progress;
+  const struct format *format = input_format(options, &error);
+  if (!format || open_trace(&reader, options, format, &error) != 0)
+    return failed(&error);
+  struct history_options history = history_options_of(options, &progress, "profile", reader);
+  json_t *profile = profile_of_trace(reader, &history, &error);
+  progress_end(&progress);
+  trace_reader_close(reader);
+  return profile ? print_json(profile) : failed(&error);
+}
+
 static int dump_format_by_name(const char *name) {
   static const char *const names[] = {"text", "csv", "jsonl"};
   for (int i = 0; i < 3; i++)
@@ -485,11 +501,8 @@ int main(int argc, char **argv) {
   static const struct {
     const char *name;
     int (*run)(const struct options *options);
-  } commands[] = {{"compile", command_compile},
-                  {"check", command_check},
-                  {"info", command_info},
-                  {"dump", command_dump},
-                  {"convert", command_convert}};
+  } commands[] = {{"compile", command_compile}, {"check", command_check}, {"info", command_info},
+                  {"profile", command_profile}, {"dump", command_dump},   {"convert", command_convert}};
   int arguments = argc - optind;
   if (arguments == 0)
     return usage_error("no command");

@@ -88,7 +88,8 @@ static struct history_op op_of(const struct merge_step *step, enum history_kind 
                              .size_bytes = event->size_bytes,
                              .param = event->param,
                              .stamp = step->stamp,
-                             .touched_os_pages = event->touched_os_pages};
+                             .touched_os_pages = event->touched_os_pages,
+                             .event = event};
 }
 
 /* The object at the entry's address no longer lives there; its slot still has its size. */

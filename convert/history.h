@@ -58,6 +58,7 @@ struct history_op {
   uint64_t request_bytes;     /* of BIRTH and MOVE */
   uint64_t stamp;
   uint32_t touched_os_pages; /* of the object that dies or moves; 0 = not known */
+  const struct trace_event *event; /* valid during the call; NULL where a free is implied */
 };
 
 struct history;

@@ -1,0 +1,105 @@
+"""The profile agrees with counting the model's ops one by one, and its parts agree with one another."""
+
+import json
+from collections import Counter
+from pathlib import Path
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from convert.test.history_maker import legal
+from convert.test.history_model import Op, judge, text
+from convert.test.test_history import import_text, used_threads
+from tests.support import CONVERT, run, succeed
+
+PROPERTY = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+COUNTED = ("calloc", "reallocarray")
+
+
+def profile(tape: Path) -> dict:
+    return json.loads(succeed(CONVERT, "profile", tape).stdout)
+
+
+def request(op: Op) -> int:
+    return op.size * op.param if op.call in COUNTED else op.size
+
+
+def count_one_by_one(ops: list[Op]) -> dict:
+    """What the profile should say, slowly: birth thread, allocation clock and reallocs of each live object."""
+    live: dict[int, dict] = {}
+    told = {"allocated": 0, "births": 0, "pairs": Counter(), "ages": [], "chains": Counter(), "reallocs": 0}
+    for op in ops:
+        if op.obj is None or op.call == "malloc_usable_size":
+            continue
+        dies = op.obj in live and (op.null_out or op.call not in ("realloc", "reallocarray"))
+        if dies:
+            dead = live.pop(op.obj)
+            told["pairs"][dead["thread"], op.thread] += 1
+            told["ages"].append((dead["size"], told["allocated"] - dead["clock"]))
+            told["chains"][dead["reallocs"]] += dead["reallocs"] > 0
+        elif op.obj in live:
+            live[op.obj]["size"] = request(op)
+            live[op.obj]["reallocs"] += 1
+            told["reallocs"] += 1
+            told["allocated"] += request(op)
+        else:
+            live[op.obj] = {"thread": op.thread, "clock": told["allocated"], "size": request(op), "reallocs": 0}
+            told["births"] += 1
+            told["allocated"] += request(op)
+    return told
+
+
+@PROPERTY
+@given(seed=st.integers(0, 1 << 32), threads=st.integers(1, 5), steps=st.integers(1, 150), addresses=st.integers(1, 12))
+def test_profile_is_what_counting_one_by_one_gives(tmp_path, seed, threads, steps, addresses):
+    events, threads = used_threads(legal(seed, threads, steps, addresses), threads)
+    _, ops = judge(events, threads, 10_000_000)
+    told, found = count_one_by_one(ops), profile(import_text(tmp_path, text(events, threads)))
+    assert found["allocated_bytes"] == told["allocated"]
+    assert {(a, b): n for a, b, n, _ in found["thread_pairs"]} == told["pairs"]
+    assert sum(n for *_, n, _ in found["lifetimes_bytes"]) == len(told["ages"])
+    assert sum(size for *_, size in found["lifetimes_bytes"]) == sum(size for size, _ in told["ages"])
+    expected_ages = Counter(1 << (age.bit_length() - 1) if age else 0 for _, age in told["ages"])
+    found_ages = Counter()
+    for _, age, objects, _ in found["lifetimes_bytes"]:
+        found_ages[age] += objects
+    assert found_ages == expected_ages
+    assert found["reallocs"]["calls"] == told["reallocs"]
+    chains = {length: objects for length, objects, _, _ in found["reallocs"]["chains"]}
+    assert chains == {min(length, 64): n for length, n in told["chains"].items() if n}
+    requests = sum(n for rows in found["sizes"].values() for _, n, _ in rows)
+    assert requests == told["births"] + told["reallocs"]
+
+
+@PROPERTY
+@given(seed=st.integers(0, 1 << 32), threads=st.integers(1, 5), steps=st.integers(1, 150), addresses=st.integers(1, 12))
+def test_windows_add_up_to_the_whole(tmp_path, seed, threads, steps, addresses):
+    events, threads = used_threads(legal(seed, threads, steps, addresses), threads)
+    found = profile(import_text(tmp_path, text(events, threads)))
+    windows = found["windows"]
+    assert sum(row[2] for row in windows) == found["ops"] == found["witness"]["ops"]
+    assert sum(row[5] for row in windows) == found["allocated_bytes"]
+    assert [row[0] for row in windows] == sorted({row[0] for row in windows})
+
+
+def test_more_thread_pairs_than_are_told_apart_are_counted(tmp_path):
+    threads = 400
+    lines, now = [], 0
+    for acquirer in range(threads):
+        for step in range(1, 40):
+            now += 2
+            lines.append(f"{now} {acquirer} malloc(8) = 0x1000")
+            lines.append(f"{now + 1} {(acquirer + step) % threads} free(0x1000)")
+    found = profile(import_text(tmp_path, "\n".join(lines) + "\n"))
+    told_apart = sum(objects for _, _, objects, _ in found["thread_pairs"])
+    assert found["pairs_left_out"] > 0
+    assert told_apart + found["pairs_left_out"] == threads * 39
+
+
+def test_profile_of_what_is_no_trace_is_one_error(tmp_path):
+    file = tmp_path / "no.tape"
+    file.write_bytes(b"\x00" * 100)
+    result = run(CONVERT, "profile", file)
+    assert result.status == 1
+    assert result.stderr.count("\n") == 1
+    assert str(file) in result.stderr
