@@ -27,7 +27,7 @@ static const char usage[] =
     "       heaptape-convert info F [--json]\n"
     "       heaptape-convert profile F\n"
     "       heaptape-convert dump F [--format text|csv|jsonl] [--thread N]\n"
-    "       heaptape-convert convert [--from FMT] IN [--to FMT] OUT\n"
+    "       heaptape-convert convert [--from FMT] [--allow-gaps] [--process PID] IN [--to FMT] OUT\n"
     "       heaptape-convert convert --list\n"
     "\n"
     "IN and F: a trace (.tape), a workload (.work; check and info), or any format that convert "
@@ -42,7 +42,8 @@ static const char usage[] =
     "they\n"
     "order the steps at one address, not those of neighbours).\n"
     "--horizon: how long, in ns of the recording, a step that can't be legal yet waits for the one that makes it so\n"
-    "(10 ms, or 0 where the order is known to be right).\n";
+    "(10 ms, or 0 where the order is known to be right).\n"
+    "--allow-gaps takes recordings that say that events were lost; --process chooses among the processes of one.\n";
 
 struct options {
   const char *command, *in, *out, *from, *to, *format;
@@ -112,6 +113,17 @@ static const char *path_of(const char *path) {
   return strcmp(path, "-") == 0 ? "/dev/stdin" : path;
 }
 
+/* Set from the command line before anything is read. */
+static struct import_options import_options;
+
+static int import_foreign(const struct format *format, const char *in, const char *out, struct trace_error *error) {
+  struct import_report report;
+  int result = import_file(format->import, in, &import_options, out, &report, error);
+  if (result == 0 && report.text[0])
+    fprintf(stderr, "heaptape-convert: %s: %s\n", in, report.text);
+  return result;
+}
+
 /* Imports a foreign file into an unlinked temporary trace and opens that. */
 static int open_imported(struct trace_reader **reader, const struct format *format, const char *path,
                          struct trace_error *error) {
@@ -123,7 +135,7 @@ static int open_imported(struct trace_reader **reader, const struct format *form
     return trace_error_errno(error, name, "can't make a temporary file");
   close(fd);
   remove_when_interrupted(name);
-  int result = format->import(path, name, error);
+  int result = import_foreign(format, path, name, error);
   if (result == 0)
     result = trace_reader_open(reader, name, error);
   unlink(name);
@@ -349,7 +361,7 @@ static int command_dump(const struct options *options) {
 static int list_formats(void) {
   for (const struct format *format = formats; format->name; format++) {
     bool reads = format->import || !strcmp(format->name, "tape"), writes = format->suffix != NULL;
-    printf("%-8s %-11s %s\n", format->name,
+    printf("%-9s %-11s %s\n", format->name,
            reads && writes ? "read, write"
            : reads         ? "read"
                            : "write",
@@ -377,7 +389,7 @@ static int import_to(const struct format *from, const char *in, const char *out,
   struct output_file file;
   if (begin_output(&file, out, error) != 0)
     return -1;
-  int result = from->import(in, file.temporary, error);
+  int result = import_foreign(from, in, file.temporary, error);
   return end_output(&file, result, error);
 }
 
@@ -445,6 +457,8 @@ static int parse_options(struct options *options, int argc, char **argv) {
                                                {"from", required_argument, NULL, 'f'},
                                                {"to", required_argument, NULL, 'T'},
                                                {"format", required_argument, NULL, 'F'},
+                                               {"allow-gaps", no_argument, NULL, 'g'},
+                                               {"process", required_argument, NULL, 'p'},
                                                {"help", no_argument, NULL, 'h'},
                                                {NULL, 0, NULL, 0}};
   double number;
@@ -482,6 +496,15 @@ static int parse_options(struct options *options, int argc, char **argv) {
     case 'z':
       if (!parse_number(optarg, &options->horizon_ns))
         return usage_error("--horizon wants a number of nanoseconds, not '%s'", optarg) + 1;
+      break;
+    case 'g':
+      import_options.allow_gaps = true;
+      break;
+    case 'p':
+      if (!parse_number(optarg, &number) || number != (double)(uint64_t)number)
+        return usage_error("--process wants a process id, not '%s'", optarg) + 1;
+      import_options.process = (uint64_t)number;
+      import_options.has_process = true;
       break;
     case 'h':
       fputs(usage, stdout);

@@ -1,5 +1,6 @@
 #include "convert/formats.h"
 
+#include "convert/import_lttng.h"
 #include "convert/line_reader.h"
 #include "trace/os.h"
 
@@ -12,10 +13,23 @@
 const struct format formats[] = {
     {"tape", "heaptape trace (trace/FORMAT.md)", ".tape", NULL},
     {"work", "heaptape workload (convert/WORKLOAD.md)", ".work", NULL},
-    {"text", "heaptape text, as dump prints it (convert/import_text.c)", ".txt", import_text},
+    {"text", "heaptape text, as dump prints it (convert/import_text.c)", ".txt", &import_format_text},
     {"csv", "comma-separated values, as dump --format csv", ".csv", NULL},
     {"jsonl", "one JSON object per line, as dump --format jsonl", ".jsonl", NULL},
-    {"android", "Android memory_replay text, plain or in a zip (convert/import_android.c)", NULL, import_android},
+    {"android", "Android memory_replay text, plain or in a zip (convert/import_android.c)", NULL,
+     &import_format_android},
+    {"heaptrack", "heaptrack's raw data, plain or packed (convert/import_heaptrack.c)", NULL, &import_format_heaptrack},
+    {"lttng", "LTTng-UST's libc events, a CTF directory or babeltrace2's text (convert/import_lttng.c)", NULL,
+     &import_format_lttng},
+    {"dj", "dj/malloc's binary trace of 64-byte records (convert/import_dj.c)", NULL, &import_format_dj},
+    {"wl", "dj/malloc's workload, .wl (convert/import_wl.c)", NULL, &import_format_wl},
+    {"rep", "CS:APP malloc lab's .rep (convert/import_rep.c)", NULL, &import_format_rep},
+    {"mtrace", "glibc mtrace(3) text (convert/import_mtrace.c)", NULL, &import_format_mtrace},
+    {"kdump", "FreeBSD kdump of jemalloc's utrace records (convert/import_kdump.c)", NULL, &import_format_kdump},
+    {"bytehound", "what bytehound export-replay writes (convert/import_bytehound.c)", NULL, &import_format_bytehound},
+    {"valgrind", "what valgrind --trace-malloc=yes prints (convert/import_valgrind.c)", NULL, &import_format_valgrind},
+    {"memray", "what memray parse prints (convert/import_memray.c)", NULL, &import_format_memray},
+    {"ltrace", "ltrace's text (convert/import_ltrace.c)", NULL, &import_format_ltrace},
     {NULL, NULL, NULL, NULL},
 };
 
@@ -64,19 +78,45 @@ static int spool_standard_input(struct trace_error *error) {
   return error->text[0] ? -1 : 0;
 }
 
-/* Formats that are told by their first line. */
-static const struct format *detect_text(const char *path, struct trace_error *error) {
-  struct line_reader *lines;
-  const struct format *format = NULL;
+/* The first line that any format knows for its own tells. Tools print greetings before their records. */
+enum { LINES_LOOKED_AT = 200 };
+
+static const struct format *by_lines(struct line_reader *lines) {
   const char *line;
+  for (int i = 0; i < LINES_LOOKED_AT && line_reader_next(lines, &line) > 0; i++)
+    for (const struct format *format = formats; format->name; format++)
+      if (format->import && format->import->recognises_line && format->import->recognises_line(line))
+        return format;
+  return NULL;
+}
+
+/* By its first bytes, after unpacking. */
+static const struct format *by_bytes(const char *path, uint64_t file_bytes) {
+  struct trace_error ignored = {""};
+  struct byte_source *source;
+  unsigned char bytes[4096];
+  size_t count = 0;
+  int64_t got;
+  if (byte_source_open(&source, path, &ignored) != 0)
+    return NULL;
+  while (count < sizeof bytes && (got = byte_source_read(source, bytes + count, sizeof bytes - count)) > 0)
+    count += (size_t)got;
+  byte_source_close(source);
+  const struct import_sample start = {bytes, count, file_bytes};
+  for (const struct format *format = formats; format->name; format++)
+    if (format->import && format->import->recognises_bytes && format->import->recognises_bytes(&start))
+      return format;
+  return NULL;
+}
+
+static const struct format *detect_import(const char *path, uint64_t file_bytes, struct trace_error *error) {
+  struct line_reader *lines;
+  const struct format *format = by_bytes(path, file_bytes);
+  if (format)
+    return format;
   if (line_reader_open(&lines, path, error) != 0)
     return NULL;
-  if (line_reader_next(lines, &line) > 0) {
-    if (import_text_recognises(line))
-      format = format_by_name("text");
-    else if (import_android_recognises(line))
-      format = format_by_name("android");
-  }
+  format = by_lines(lines);
   line_reader_close(lines);
   if (!format) {
     error->text[0] = '\0';
@@ -99,6 +139,8 @@ const struct format *format_detect(const char *path, struct trace_error *error) 
   bool regular = S_ISREG(status.st_mode);
   ssize_t got = regular ? pread(fd, magic, sizeof magic, 0) : 0;
   close(fd);
+  if (S_ISDIR(status.st_mode) && import_lttng_is_trace(path))
+    return format_by_name("lttng");
   if (!regular) {
     trace_error_set(error, path, "not a regular file");
     return NULL;
@@ -107,5 +149,5 @@ const struct format *format_detect(const char *path, struct trace_error *error) 
     return format_by_name("tape");
   if (got == sizeof magic && memcmp(magic, "HEAPWORK", sizeof magic) == 0)
     return format_by_name("work");
-  return detect_text(path, error);
+  return detect_import(path, (uint64_t)status.st_size, error);
 }

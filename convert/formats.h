@@ -4,13 +4,11 @@
 
 #include "convert/import.h"
 
-#include <stdbool.h>
-
 struct format {
   const char *name;
   const char *description;
-  const char *suffix; /* of output files; NULL: it can't be written */
-  int (*import)(const char *path, const char *out, struct trace_error *error); /* NULL: no importer */
+  const char *suffix;                 /* of output files; NULL: it can't be written */
+  const struct import_format *import; /* NULL: no importer */
 };
 
 /* Ends with a NULL name. */

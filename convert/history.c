@@ -371,6 +371,7 @@ int history_run(struct trace_reader *reader, const struct history_options *optio
                               .dropped = summary->dropped,
                               .truncated = summary->truncated,
                               .lacks_start = info.lacks_start,
+                              .lacks_calls = info.lacks_calls,
                               .ranges_checked = options->check_ranges,
                               .ranges_ordered = strcmp(info.order, "tags") != 0};
   struct history history = {
@@ -389,7 +390,7 @@ int history_run(struct trace_reader *reader, const struct history_options *optio
 
 bool witness_ok(const struct witness *witness) {
   /* Events that are known to be missing can explain every contradiction. */
-  if (witness->dropped || witness->truncated)
+  if (witness->dropped || witness->truncated || witness->lacks_calls)
     return true;
   if (witness->double_frees || witness->overlapping_acquires)
     return false;

@@ -12,23 +12,13 @@
    that the merged order is the file's ("order": "file"); with them a release has the start, an acquire the end, as
    capture logs them. Recordings begin when the app is forked from its template process, so objects may be freed that
    were never handed out: "lacks" has "start". */
-#include "convert/import.h"
-#include "convert/line_reader.h"
-#include "convert/thread_numbers.h"
-#include "trace/trace_write.h"
-
-#include <inttypes.h>
-#include <stdio.h>
+#include "convert/importing.h"
 
 enum times { TIMES_UNKNOWN, TIMES_NONE, TIMES_GIVEN };
 
 struct android_import {
-  struct line_reader *lines;
-  struct trace_writer *writer;
-  struct thread_numbers threads;
+  struct import *import;
   enum times times;
-  const char *out;
-  struct trace_error *error;
 };
 
 /* One line, taken apart. */
@@ -40,7 +30,7 @@ struct android_line {
   bool timed;
 };
 
-int import_android_recognises(const char *line) {
+static bool recognises(const char *line) {
   uint64_t tid;
   return scan_decimal(&line, &tid) && scan_word(&line, ": ") && *line >= 'a' && *line <= 'z';
 }
@@ -82,79 +72,57 @@ static bool scan_line(const char *at, struct android_line *line) {
 }
 
 static struct trace_event event_of(const struct android_line *line, uint64_t line_number) {
-  struct trace_event event = {.call = (uint8_t)line->call, .size_bytes = line->size_bytes, .param = line->param};
+  struct trace_event event = line->call == CALL_free ? event_of_release(CALL_free, line->pointer)
+                             : line->call == CALL_realloc
+                                 ? event_of_realloc(CALL_realloc, line->old_pointer, line->pointer, line->size_bytes, 0)
+                                 : event_of_acquire(line->call, line->pointer, line->size_bytes, line->param);
   /* Stamp 0 means "inherits" to the writer. */
   event.release_stamp = line->timed ? line->start_ns + 1 : line_number;
   event.acquire_stamp = line->timed ? line->end_ns + 1 : line_number;
-  if (line->call == CALL_free) {
-    event.released = line->pointer;
-    event.call |= line->pointer ? 0 : CALL_NULL_IN;
+  if (line->call == CALL_free)
     event.acquire_stamp = event.release_stamp;
-    return event;
-  }
-  event.acquired = line->pointer;
-  event.call |= line->pointer ? 0 : CALL_NULL_OUT;
-  if (line->call == CALL_realloc) {
-    event.released = line->old_pointer;
-    event.call |= line->old_pointer ? 0 : CALL_NULL_IN;
-  }
   return event;
 }
 
-static int open_writer(struct android_import *import, bool timed) {
-  import->times = timed ? TIMES_GIVEN : TIMES_NONE;
-  const char *info =
-      timed
-          ? "{\"clock\": {\"kind\": \"nanoseconds\", \"hz\": 1e9, \"origin_stamp\": 1}, \"order\": \"every\", "
-            "\"source\": \"android memory_replay\", \"lacks\": [\"start\", \"failures\", \"usable_size\"]}"
-          : "{\"clock\": {\"kind\": \"ordinal\", \"hz\": 0, \"origin_stamp\": 0}, \"order\": \"file\", "
-            "\"source\": \"android memory_replay\", \"lacks\": [\"start\", \"times\", \"failures\", \"usable_size\"]}";
-  return trace_writer_open(&import->writer, import->out, info, NULL, import->error);
+static int begin(struct android_import *android, bool timed) {
+  const struct import_facts facts = {
+      .clock = timed ? "nanoseconds" : "ordinal",
+      .order = timed ? "every" : "file",
+      .source = "android memory_replay",
+      .lacks = timed ? "start failures usable_size" : "start times failures usable_size",
+      .note = "Recording began when the app was forked from its template process: objects from before may be freed.",
+      .origin_stamp = timed};
+  android->times = timed ? TIMES_GIVEN : TIMES_NONE;
+  return import_begin(android->import, &facts);
 }
 
-static int take_line(struct android_import *import, const char *text) {
+static int take_line(void *context, const char *text) {
+  struct android_import *android = context;
+  struct import *import = android->import;
   struct android_line line;
   uint32_t thread;
   if (!scan_line(text, &line))
-    return line_reader_error(import->lines, "not a line of memory_replay text: '%.60s'", text);
+    return import_bad_line(import, "memory_replay text", text);
   if (line.call < 0) {
     if (thread_number_end(&import->threads, line.tid, &thread))
       return trace_writer_flush_thread(import->writer, thread);
     return 0; /* a thread that made no call */
   }
-  if (import->times == TIMES_UNKNOWN && open_writer(import, line.timed) != 0)
+  if (android->times == TIMES_UNKNOWN && begin(android, line.timed) != 0)
     return -1;
-  if (line.timed != (import->times == TIMES_GIVEN))
+  if (line.timed != (android->times == TIMES_GIVEN))
     return line_reader_error(import->lines, "%s",
                              line.timed ? "times, where the lines before have none"
                                         : "no times, unlike the lines before");
-  if (!thread_number(&import->threads, line.tid, &thread))
-    return line_reader_error(import->lines, "out of memory");
   struct trace_event event = event_of(&line, line_reader_number(import->lines));
-  return trace_writer_event(import->writer, thread, &event);
+  return import_event(import, line.tid, &event);
 }
 
-static int take_lines(struct android_import *import) {
-  const char *line;
-  int got;
-  while ((got = line_reader_next(import->lines, &line)) > 0)
-    if (take_line(import, line) != 0)
-      return -1;
-  if (got == 0 && import->times == TIMES_UNKNOWN)
-    return open_writer(import, false);
-  return got;
+static int run(struct import *import) {
+  struct android_import android = {.import = import};
+  if (import_lines(import, take_line, &android) != 0)
+    return -1;
+  return import->writer ? 0 : begin(&android, false);
 }
 
-int import_android(const char *path, const char *out, struct trace_error *error) {
-  struct android_import import = {.out = out, .error = error};
-  int result = -1;
-  if (!address_map_init(&import.threads.map))
-    trace_error_set(error, path, "out of memory");
-  else if (line_reader_open(&import.lines, path, error) == 0)
-    result = take_lines(&import);
-  if (import.writer && trace_writer_close(import.writer, "exit", 0, error) != 0)
-    result = -1;
-  line_reader_close(import.lines);
-  address_map_free(&import.threads.map);
-  return result == 0 ? 0 : trace_error_set(error, out, "can't write");
-}
+const struct import_format import_format_android = {.recognises_line = recognises, .run = run};

@@ -15,24 +15,11 @@
    lines are skipped, but for the first, which may set clock=ordinal (times only tell order; taken in the file's own
    order) or clock=nanoseconds (the default), and start=unseen (objects from before the first line may be freed).
    Threads get dense numbers in the order of their first lines. */
-#include "convert/import.h"
-#include "convert/line_reader.h"
-#include "convert/thread_numbers.h"
-#include "trace/trace_write.h"
-
-#include <stdio.h>
+#include "convert/importing.h"
 
 #define HEADER "# heaptape-text 1"
 
-struct text_import {
-  struct line_reader *lines;
-  struct trace_writer *writer;
-  struct thread_numbers threads;
-  const char *out;
-  struct trace_error *error;
-};
-
-int import_text_recognises(const char *line) {
+static bool recognises(const char *line) {
   uint64_t number;
   if (line[0] == '#')
     return strncmp(line, HEADER, strlen(HEADER)) == 0;
@@ -113,18 +100,19 @@ static bool scan_event(const char *at, uint64_t *thread, struct trace_event *eve
   return *at == '\0' && *thread < UINT64_MAX;
 }
 
-static int open_writer(struct text_import *import, bool ordinal, bool start_unseen) {
-  char info[256];
-  snprintf(info, sizeof info,
-           "{\"clock\": {\"kind\": \"%s\", \"hz\": %s, \"origin_stamp\": 1}, \"order\": \"%s\", \"source\": \"heaptape "
-           "text\", "
-           "\"lacks\": [%s%s%s]}",
-           ordinal ? "ordinal" : "nanoseconds", ordinal ? "0" : "1e9", ordinal ? "file" : "text",
-           start_unseen ? "\"start\"" : "", start_unseen && ordinal ? ", " : "", ordinal ? "\"times\"" : "");
-  return trace_writer_open(&import->writer, import->out, info, NULL, import->error);
+static int begin(struct import *import, bool ordinal, bool start_unseen) {
+  const struct import_facts facts = {.clock = ordinal ? "ordinal" : "nanoseconds",
+                                     .order = ordinal ? "file" : "text",
+                                     .source = "heaptape text",
+                                     .lacks = start_unseen && ordinal ? "start times"
+                                              : start_unseen          ? "start"
+                                              : ordinal               ? "times"
+                                                                      : "",
+                                     .origin_stamp = 1};
+  return import_begin(import, &facts);
 }
 
-static int take_header(struct text_import *import, const char *line) {
+static int take_header(struct import *import, const char *line) {
   bool ordinal = false, start_unseen = false;
   if (scan_word(&line, HEADER)) {
     if (scan_word(&line, " clock=ordinal"))
@@ -135,43 +123,32 @@ static int take_header(struct text_import *import, const char *line) {
     if (*line)
       return line_reader_error(import->lines, "unknown setting in the header: '%.60s'", line);
   }
-  return open_writer(import, ordinal, start_unseen);
+  return begin(import, ordinal, start_unseen);
 }
 
-static int take_lines(struct text_import *import) {
-  const char *line;
-  int got;
-  while ((got = line_reader_next(import->lines, &line)) > 0) {
-    uint64_t id;
-    uint32_t thread;
-    struct trace_event event;
-    if (!import->writer && take_header(import, line) != 0)
-      return -1;
-    if (line[0] == '#' || line[0] == '\0')
-      continue;
-    if (!scan_event(line, &id, &event))
-      return line_reader_error(import->lines, "not a line of heaptape text: '%.60s'", line);
-    uint32_t known = import->threads.count;
-    if (!thread_number(&import->threads, id, &thread))
-      return line_reader_error(import->lines, "out of memory");
-    if (thread == known && trace_event_first_stamp(&event) == 0)
-      return line_reader_error(import->lines, "the first line of a thread has no time");
-    if (trace_writer_event(import->writer, thread, &event) != 0)
-      return -1;
-  }
-  return got == 0 && !import->writer ? open_writer(import, false, false) : got;
+static int take_line(void *context, const char *line) {
+  struct import *import = context;
+  uint64_t id;
+  uint32_t thread;
+  struct trace_event event;
+  if (!import->writer && take_header(import, line) != 0)
+    return -1;
+  if (line[0] == '#' || line[0] == '\0')
+    return 0;
+  if (!scan_event(line, &id, &event))
+    return import_bad_line(import, "heaptape text", line);
+  uint32_t known = import->threads.count;
+  if (import_thread(import, id, &thread) != 0)
+    return -1;
+  if (thread == known && trace_event_first_stamp(&event) == 0)
+    return line_reader_error(import->lines, "the first line of a thread has no time");
+  return trace_writer_event(import->writer, thread, &event);
 }
 
-int import_text(const char *path, const char *out, struct trace_error *error) {
-  struct text_import import = {.out = out, .error = error};
-  int result = -1;
-  if (!address_map_init(&import.threads.map))
-    trace_error_set(error, path, "out of memory");
-  else if (line_reader_open(&import.lines, path, error) == 0)
-    result = take_lines(&import);
-  if (import.writer && trace_writer_close(import.writer, "exit", 0, error) != 0)
-    result = -1;
-  line_reader_close(import.lines);
-  address_map_free(&import.threads.map);
-  return result == 0 ? 0 : trace_error_set(error, out, "can't write");
+static int run(struct import *import) {
+  if (import_lines(import, take_line, import) != 0)
+    return -1;
+  return import->writer ? 0 : begin(import, false, false);
 }
+
+const struct import_format import_format_text = {.recognises_line = recognises, .run = run};

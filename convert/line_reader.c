@@ -1,84 +1,39 @@
 #include "convert/line_reader.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
-#include <zip.h>
 
 struct line_reader {
-  char *path;
-  struct trace_error *error;
-  int fd; /* -1 where a zip is read */
-  zip_t *zip;
-  zip_file_t *entry;
+  struct byte_source *source;
   uint64_t line;
   size_t at, used; /* unread part of bytes */
   char bytes[1 << 16];
   char text[LINE_MAX_BYTES + 1];
 };
 
-/* Opens the archive's one file; several would have no order. */
-static int open_zip(struct line_reader *reader) {
-  zip_error_t wrong;
-  zip_error_init(&wrong);
-  int fd = dup(reader->fd);
-  FILE *file = fd < 0 ? NULL : fdopen(fd, "rb");
-  zip_source_t *source = file ? zip_source_filep_create(file, 0, -1, &wrong) : NULL;
-  reader->zip = source ? zip_open_from_source(source, ZIP_RDONLY, &wrong) : NULL;
-  if (!reader->zip) {
-    trace_error_set(reader->error, reader->path, "can't open as a zip: %s", zip_error_strerror(&wrong));
-    zip_source_free(source);
-    zip_error_fini(&wrong);
+int line_reader_of_source(struct line_reader **out, struct byte_source *source) {
+  *out = calloc(1, sizeof **out);
+  if (!*out) {
+    trace_error_set(byte_source_error(source), byte_source_path(source), "out of memory");
+    byte_source_close(source);
     return -1;
   }
-  zip_int64_t entries = zip_get_num_entries(reader->zip, 0);
-  if (entries != 1)
-    return trace_error_set(reader->error, reader->path, "the zip holds %" PRId64 " files, not one", (int64_t)entries);
-  reader->entry = zip_fopen_index(reader->zip, 0, 0);
-  if (!reader->entry)
-    return trace_error_set(reader->error, reader->path, "can't open the file in the zip: %s",
-                           zip_strerror(reader->zip));
+  (*out)->source = source;
   return 0;
 }
 
 int line_reader_open(struct line_reader **out, const char *path, struct trace_error *error) {
+  struct byte_source *source;
   *out = NULL;
-  struct line_reader *reader = calloc(1, sizeof *reader);
-  if (!reader || !(reader->path = strdup(path))) {
-    free(reader);
-    return trace_error_set(error, path, "out of memory");
-  }
-  reader->error = error;
-  reader->fd = strcmp(path, "-") == 0 ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC);
-  char magic[4];
-  int result = reader->fd < 0 ? trace_error_errno(error, path, "can't open") : 0;
-  if (result == 0) {
-    lseek(reader->fd, 0, SEEK_SET); /* a pipe has no other place to read from than where it is */
-    if (pread(reader->fd, magic, sizeof magic, 0) == sizeof magic && memcmp(magic, "PK\3\4", sizeof magic) == 0)
-      result = open_zip(reader);
-  }
-  if (result != 0) {
-    line_reader_close(reader);
-    return -1;
-  }
-  *out = reader;
-  return 0;
+  return byte_source_open(&source, path, error) == 0 ? line_reader_of_source(out, source) : -1;
 }
 
 void line_reader_close(struct line_reader *reader) {
   if (!reader)
     return;
-  if (reader->entry)
-    zip_fclose(reader->entry);
-  if (reader->zip)
-    zip_discard(reader->zip);
-  if (reader->fd >= 0)
-    close(reader->fd);
-  free(reader->path);
+  byte_source_close(reader->source);
   free(reader);
 }
 
@@ -95,24 +50,18 @@ int line_reader_error(struct line_reader *reader, const char *format, ...) {
   for (char *c = message; *c; c++)
     if ((unsigned char)*c < ' ' || *c == 0x7f) /* the message may quote the input */
       *c = '?';
-  if (!reader->error->text[0])
-    snprintf(reader->error->text, sizeof reader->error->text, "%s:%" PRIu64 ": %s", reader->path, reader->line,
+  struct trace_error *error = byte_source_error(reader->source);
+  if (!error->text[0])
+    snprintf(error->text, sizeof error->text, "%s:%" PRIu64 ": %s", byte_source_path(reader->source), reader->line,
              message);
   return -1;
 }
 
 /* 1, 0 at the end, -1. */
 static int refill(struct line_reader *reader) {
-  ssize_t got;
-  do {
-    got = reader->entry ? (ssize_t)zip_fread(reader->entry, reader->bytes, sizeof reader->bytes)
-                        : read(reader->fd, reader->bytes, sizeof reader->bytes);
-  } while (got < 0 && !reader->entry && errno == EINTR);
-  if (got < 0 && reader->entry)
-    return trace_error_set(reader->error, reader->path, "can't read the file in the zip: %s",
-                           zip_file_strerror(reader->entry));
+  int64_t got = byte_source_read(reader->source, reader->bytes, sizeof reader->bytes);
   if (got < 0)
-    return trace_error_errno(reader->error, reader->path, "can't read");
+    return -1;
   reader->at = 0;
   reader->used = (size_t)got;
   return got > 0;

@@ -1,23 +1,26 @@
-/* Lines of a text file, of standard input, or of the one file in a zip archive, with their numbers, for the importers.
+/* Lines of a foreign recording (byte_source.h), with their numbers, for the importers.
 
    Invariants: memory is bounded by the longest line allowed, whatever the input; a NUL byte or a line that is too long
    is an error; the last line may lack its newline. Also the strict scanners for one line. Not thread-safe. */
 #ifndef CONVERT_LINE_READER_H
 #define CONVERT_LINE_READER_H
 
-#include "trace/error.h"
+#include "convert/byte_source.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
-enum { LINE_MAX_BYTES = 4096 };
+enum { LINE_MAX_BYTES = 1 << 16 };
 
 struct line_reader;
 
 /* path "-" reads standard input from its beginning. Returns 0, or -1 with error. */
 int line_reader_open(struct line_reader **out, const char *path, struct trace_error *error);
+
+/* The same of a source, which it takes over (also on failure). */
+int line_reader_of_source(struct line_reader **out, struct byte_source *source);
 void line_reader_close(struct line_reader *reader);
 
 /* The next line, NUL-terminated, without newline (and carriage return), valid until the next call. 1, 0 at the end, -1.
@@ -59,6 +62,22 @@ static inline bool scan_hex(const char **at, uint64_t *value) {
   for (c += 2; hex_digit(*c) >= 0; c++, digits++)
     sum = sum << 4 | (uint64_t)hex_digit(*c);
   if (digits == 0 || digits > 16)
+    return false;
+  *value = sum;
+  *at = c;
+  return true;
+}
+
+/* 1 to 16 digits without "0x", as heaptrack writes. */
+static inline bool scan_bare_hex(const char **at, uint64_t *value) {
+  const char *c = *at;
+  uint64_t sum = 0;
+  int digit;
+  while ((digit = hex_digit(*c)) >= 0 && c - *at < 16) {
+    sum = sum << 4 | (uint64_t)digit;
+    c++;
+  }
+  if (c == *at || hex_digit(*c) >= 0)
     return false;
   *value = sum;
   *at = c;

@@ -1,7 +1,7 @@
 WORKLOAD_SOURCES := convert/workload_write.c convert/workload_read.c
 HISTORY_SOURCES  := $(addprefix convert/,read_ahead.c merge.c address_map.c slots.c parking.c ranges.c history.c trace_info.c witness_json.c)
 COMPILE_SOURCES  := $(addprefix convert/,compile.c compile_info.c touched_words.c size_histogram.c recorded_samples.c)
-IMPORT_SOURCES   := $(addprefix convert/,line_reader.c import_text.c import_android.c)
+IMPORT_SOURCES   := $(addprefix convert/,byte_source.c line_reader.c importing.c late_release.c) $(wildcard convert/import_*.c)
 CHECK_SOURCES    := convert/workload_check.c convert/info.c convert/marks.c convert/profile.c convert/profile_tables.c
 CONVERT_SOURCES  := $(HISTORY_SOURCES) $(COMPILE_SOURCES) $(WORKLOAD_SOURCES) $(IMPORT_SOURCES) $(CHECK_SOURCES) \
                     $(addprefix convert/,formats.c dump.c output_file.c progress.c convert_main.c)

@@ -18,8 +18,9 @@ void trace_info_read(struct trace_info *info, const char *info_json) {
   info->lacks = json_is_array(lacks) ? lacks : NULL;
   size_t i;
   json_array_foreach(lacks, i, item) {
-    if (json_is_string(item) && strcmp(json_string_value(item), "start") == 0)
-      info->lacks_start = true;
+    const char *word = json_is_string(item) ? json_string_value(item) : "";
+    info->lacks_start |= strcmp(word, "start") == 0;
+    info->lacks_calls |= strcmp(word, "calls") == 0;
   }
   json_int_t os_page_bytes = json_integer_value(json_object_get(info->json, "os_page_bytes"));
   if (os_page_bytes >= 512 && os_page_bytes <= 1 << 30 && (os_page_bytes & (os_page_bytes - 1)) == 0)

@@ -32,6 +32,7 @@ json_t *witness_json(const struct witness *witness) {
     json_object_set_new(object, "overlapping_ranges", json_integer((json_int_t)witness->overlapping_ranges));
   json_object_set_new(object, "truncated", json_boolean(witness->truncated));
   json_object_set_new(object, "lacks_start", json_boolean(witness->lacks_start));
+  json_object_set_new(object, "lacks_calls", json_boolean(witness->lacks_calls));
   return object;
 }
 
@@ -63,4 +64,6 @@ void witness_print(const struct witness *witness, FILE *out) {
     fprintf(out, "  the file is truncated\n");
   if (witness->lacks_start)
     fprintf(out, "  the recording began after the program did\n");
+  if (witness->lacks_calls)
+    fprintf(out, "  the recorder did not see all calls\n");
 }

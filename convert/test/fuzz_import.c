@@ -27,8 +27,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count) {
   name_of(work, sizeof work, work_fd);
   if (write(in_fd, bytes + 1, count - 1) != (ssize_t)(count - 1))
     __builtin_trap();
-  int (*const import)(const char *, const char *, struct trace_error *) = bytes[0] & 1 ? import_android : import_text;
-  if (import(in, tape, &error) == 0) {
+  const struct import_format *format = bytes[0] & 1 ? &import_format_android : &import_format_text;
+  if (import_file(format, in, NULL, tape, NULL, &error) == 0) {
     /* What an importer wrote must be readable. */
     if (trace_reader_open(&reader, tape, &error) != 0)
       __builtin_trap();

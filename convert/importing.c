@@ -1,0 +1,94 @@
+#include "convert/importing.h"
+
+#include <jansson.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static json_t *words_of(const char *words) {
+  json_t *array = json_array();
+  while (*words) {
+    size_t length = strcspn(words, " ");
+    json_array_append_new(array, json_stringn(words, length));
+    words += length + (words[length] == ' ');
+  }
+  return array;
+}
+
+static char *info_of(const struct import_facts *facts) {
+  bool timed = strcmp(facts->clock, "nanoseconds") == 0;
+  json_t *info = json_pack("{s{ss si sI} ss ss so}", "clock", "kind", facts->clock, "hz", timed ? 1000000000 : 0,
+                           "origin_stamp", (json_int_t)facts->origin_stamp, "order", facts->order, "source",
+                           facts->source, "lacks", words_of(facts->lacks));
+  if (info && facts->program && facts->program[0])
+    json_object_set_new(info, "program", json_string(facts->program));
+  if (info && facts->os_page_bytes)
+    json_object_set_new(info, "os_page_bytes", json_integer((json_int_t)facts->os_page_bytes));
+  if (info && facts->pid)
+    json_object_set_new(info, "pid", json_integer((json_int_t)facts->pid));
+  if (info && facts->note)
+    json_object_set_new(info, "note", json_string(facts->note));
+  char *text = info ? json_dumps(info, 0) : NULL;
+  json_decref(info);
+  return text;
+}
+
+int import_begin(struct import *import, const struct import_facts *facts) {
+  char *info = info_of(facts);
+  if (!info)
+    return import_no_memory(import);
+  int result = trace_writer_open(&import->writer, import->out, info, NULL, import->error);
+  free(info);
+  return result;
+}
+
+int import_lines(struct import *import, int (*take)(void *context, const char *line), void *context) {
+  const char *line;
+  int got = import->lines ? 0 : line_reader_open(&import->lines, import->path, import->error);
+  while (got == 0 && (got = line_reader_next(import->lines, &line)) > 0)
+    got = take(context, line);
+  line_reader_close(import->lines);
+  import->lines = NULL;
+  return got == 0 ? 0 : -1;
+}
+
+void import_say(struct import *import, const char *format, ...) {
+  char *text = import->report->text;
+  size_t used = strlen(text), room = sizeof import->report->text - used;
+  if (used)
+    snprintf(text + used, room, "; ");
+  used = strlen(text);
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(text + used, sizeof import->report->text - used, format, arguments);
+  va_end(arguments);
+}
+
+int import_bad_line(struct import *import, const char *what, const char *line) {
+  return line_reader_error(import->lines, "not a line of %s: '%.60s'", what, line);
+}
+
+int import_no_memory(struct import *import) {
+  return trace_error_set(import->error, import->path, "out of memory");
+}
+
+int import_file(const struct import_format *format, const char *path, const struct import_options *options,
+                const char *out, struct import_report *report, struct trace_error *error) {
+  static const struct import_options defaults;
+  struct import_report unread;
+  struct import import = {.path = path,
+                          .out = out,
+                          .options = options ? options : &defaults,
+                          .report = report ? report : &unread,
+                          .error = error,
+                          .last_thread = UINT32_MAX};
+  import.report->text[0] = '\0';
+  if (!address_map_init(&import.threads.map))
+    return import_no_memory(&import);
+  int result = format->run(&import);
+  /* The writer's own error comes out of its closing; an importer that stopped without a word met it. */
+  if (import.writer && trace_writer_close(import.writer, "exit", 0, error) != 0)
+    result = -1;
+  address_map_free(&import.threads.map);
+  return result == 0 ? 0 : trace_error_set(error, out, "can't write");
+}
