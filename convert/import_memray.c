@@ -11,13 +11,16 @@
    one ALLOCATION address=0x7f... size=262144 allocator=mmap ...     left out, like munmap and Python's own allocators
      FRAME_PUSH ..., SEGMENT ..., TRAILER ...                      left out
 
-   calloc's size is the product, so it becomes calloc(1, size); alignments are not told. A realloc is logged after the
-   call: the history puts an inversion right ("order": "logged"). */
+   calloc's size is the product, so it becomes calloc(1, size); alignments are not told and become 16. A realloc is
+   logged after the call: the history puts an inversion right ("order": "logged"). */
 #include "convert/importing.h"
 
 #include <inttypes.h>
 
 enum { PYTHON_OBJECT = CALL_LIMIT, MAPPING, UNKNOWN };
+
+/* What every allocator gives anyway, and what every aligned call takes: 0 would make them fail in a replay. */
+enum { UNKNOWN_ALIGNMENT = 16 };
 
 struct memray_import {
   struct import *import;
@@ -59,7 +62,8 @@ static int take_header(struct memray_import *memray, const char *line) {
       .pid = pid,
       .lacks = "start calls realloc alignment failures usable_size",
       .note =
-          "Times are memray's, every 10 ms or so. realloc is a free and a realloc(NULL) here, calloc has one product. "
+          "Times are memray's, every 10 ms or so. realloc is a free and a realloc(NULL) here, calloc has one product, "
+          "alignments are 16. "
           "Failed calls, free(NULL) and what malloc's callers do inside libraries that memray did not patch are not "
           "in the recording; nor, here, Python's own allocators and mmap.",
       .origin_stamp = 1};
@@ -116,7 +120,10 @@ static int take_allocation(struct memray_import *memray, const char *line) {
     event = event_of_realloc(CALL_realloc, 0, address, size_bytes, 0);
     break;
   default:
-    event = event_of_acquire(call, address, size_bytes, call == CALL_calloc ? 1 : 0);
+    event = event_of_acquire(call, address, size_bytes,
+                             call == CALL_calloc               ? 1
+                             : call_table[call].param == ALIGN ? UNKNOWN_ALIGNMENT
+                                                               : 0);
     break;
   }
   return import_event_in_order(memray->import, memray->thread, memray->now, &event);

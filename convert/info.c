@@ -204,6 +204,20 @@ static void print_origin(const json_t *info, const json_t *about, FILE *out) {
     fprintf(out, "%-22s %s\n", "allocator", string_of(about, "allocator", "?"));
 }
 
+/* What the source of the recording could not tell. */
+static void print_lacks(const json_t *about, FILE *out) {
+  const json_t *lacks = json_object_get(about, "lacks"), *word;
+  size_t i;
+  if (json_array_size(lacks))
+    fprintf(out, "%-22s", "not told");
+  json_array_foreach((json_t *)lacks, i, word)
+    fprintf(out, "%s %s", i ? "," : "", json_is_string(word) ? json_string_value(word) : "?");
+  if (json_array_size(lacks))
+    fprintf(out, "\n");
+  if (json_object_get(about, "note"))
+    fprintf(out, "%-22s %s\n", "note", string_of(about, "note", "?"));
+}
+
 /* Whatever speaks against the recording; nothing where nothing does. */
 static void print_doubts(const json_t *info, const json_t *witness, FILE *out) {
   static const char *const counts[][2] = {
@@ -261,5 +275,6 @@ void info_print(const json_t *info, FILE *out) {
   print_bytes(out, "recorded RssAnon peak", recorded, "rss_anon_peak_bytes");
   print_bytes(out, "recorded VmSize peak", recorded, "vm_size_peak_bytes");
   print_marks(json_object_get(info, "marks"), out);
+  print_lacks(about, out);
   print_doubts(info, witness ? witness : json_object_get(about, "witness"), out);
 }

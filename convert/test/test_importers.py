@@ -1,0 +1,267 @@
+"""Every importer: what each record of its sample becomes, that it is told by its content, and what it refuses."""
+
+import gzip
+import json
+import shutil
+import zipfile
+
+import pytest
+import zstandard
+
+from convert.test.importer_samples import (
+    DATA,
+    FORMAT_OF,
+    TEXT,
+    bytehound,
+    bytehound_sample,
+    dj_record,
+    dj_sample,
+    expected,
+    op,
+    sample,
+    wl,
+)
+from tests.support import CONVERT, REPLAY, check, run, succeed
+
+NAMES = sorted(FORMAT_OF)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_record_becomes_its_event(name, tmp_path):
+    assert succeed(CONVERT, "dump", sample(name, tmp_path)).stdout == expected(name).read_text()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_format_is_told_by_content(name, tmp_path):
+    path = shutil.copy(sample(name, tmp_path), tmp_path / "no-suffix")
+    named = succeed(CONVERT, "dump", "--from", FORMAT_OF[name], path).stdout
+    assert succeed(CONVERT, "dump", path).stdout == named
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_history_is_legal_and_its_trace_compiles_and_replays(name, tmp_path):
+    tape, work = tmp_path / "t.tape", tmp_path / "t.work"
+    succeed(CONVERT, "convert", sample(name, tmp_path), tape)
+    witness = check(tape)
+    assert witness["ok"], witness
+    assert witness["overlapping_acquires"] == witness["double_frees"] == 0
+    succeed(CONVERT, "compile", tape, "-o", work)
+    assert check(work)["ok"]
+    succeed(REPLAY, "--pass", "bare", "--order", "recorded", work)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_trace_tells_what_the_format_could_not(name, tmp_path):
+    tape = tmp_path / "t.tape"
+    succeed(CONVERT, "convert", sample(name, tmp_path), tape)
+    about = json.loads(succeed(CONVERT, "info", tape, "--json").stdout)["info"]
+    assert "usable_size" in about["lacks"]
+    assert about["source"]
+    assert about["note"] in succeed(CONVERT, "info", tape).stdout
+
+
+def test_list_names_every_format_with_its_direction():
+    lines = succeed(CONVERT, "convert", "--list").stdout.splitlines()
+    listed = {line.split()[0]: line for line in lines}
+    assert set(FORMAT_OF.values()) <= set(listed)
+    assert all("read" in listed[name].split("(")[0] for name in FORMAT_OF.values())
+
+
+@pytest.mark.parametrize("name", sorted(TEXT))
+@pytest.mark.parametrize("packed", ["gz", "zst", "zip"])
+def test_packed_text_is_read_like_plain_text(name, packed, tmp_path):
+    path, content = tmp_path / f"packed.{packed}", (DATA / name).read_bytes()
+    if packed == "gz":
+        path.write_bytes(gzip.compress(content))
+    elif packed == "zst":
+        path.write_bytes(zstandard.compress(content))
+    else:
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr(name, content)
+    assert succeed(CONVERT, "dump", path).stdout == expected(name).read_text()
+
+
+@pytest.mark.parametrize("packed", ["gz", "zst"])
+def test_packed_data_that_is_cut_off_is_an_error(packed, tmp_path):
+    content = (DATA / "heaptrack-v3.raw").read_bytes() * 1
+    data = gzip.compress(content) if packed == "gz" else zstandard.compress(content)
+    path = tmp_path / "cut"
+    path.write_bytes(data[:-9])
+    result = run(CONVERT, "dump", "--from", "heaptrack", path)
+    assert (result.status, "can't unpack" in result.stderr) == (1, True), result.stderr
+
+
+def error_of(tmp_path, name: str, content: bytes | str, *options: str) -> str:
+    """The one line that an import of the content fails with, without the program's and the file's name."""
+    path = tmp_path / "bad"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    tape = tmp_path / "bad.tape"
+    result = run(CONVERT, "convert", "--from", name, *options, path, tape)
+    assert result.status == 1, result.stdout
+    assert result.stderr.count("\n") == 1
+    assert not tape.exists()
+    prefix = f"heaptape-convert: {path}: "
+    assert result.stderr.startswith(prefix[:-2]), result.stderr
+    return result.stderr[len(prefix) - 1 :].strip()
+
+
+HEAPTRACK = "v 10400 3\n"
+KDUMP = "  12 prog USER  0x10 = malloc(4)\n"
+MEMRAY = (DATA / "memray.txt").read_text().splitlines()[0] + "\n"
+LTTNG = (DATA / "lttng.txt").read_text().splitlines()[0] + "\n"
+BAD_LINES = [
+    ("heaptrack", "", "it is empty"),
+    ("heaptrack", "hello\n", "1: not heaptrack data"),
+    ("heaptrack", "v 10400 4\n", "1: heaptrack file version 4"),
+    ("heaptrack", HEAPTRACK + "+ 18 1 5000\n", "2: stack 1 is not there yet"),
+    ("heaptrack", HEAPTRACK + "t 5000 1\n", "2: stack 1 is called by 1"),
+    ("heaptrack", HEAPTRACK + "+ 18 0\n", "2: not a line"),
+    ("heaptrack", HEAPTRACK + "+ 18 0 11112222333344445\n", "2: not a line"),
+    ("heaptrack", HEAPTRACK + "- \n", "2: not a line"),
+    ("heaptrack", HEAPTRACK + "m 5 x 10\n", "2: not a line"),
+    ("heaptrack", HEAPTRACK + "q 1\n", "2: not a line"),
+    ("heaptrack", HEAPTRACK + "s 4 main\ni 1 1\n+ 0\n", "heaptrack --raw"),
+    ("heaptrack", HEAPTRACK + "+ 0\n", "heaptrack --raw"),
+    ("mtrace", "", "it is empty"),
+    ("mtrace", "@ x - 0x10\n", "1: not mtrace text"),
+    ("mtrace", "= Start\n@ ./p:[0x1] + 0x10\n", "2: not a line"),
+    ("mtrace", "= Start\n@ ./p:[0x1] * 0x10 0x20\n", "2: not a line"),
+    ("mtrace", "= Start\n@ ./p:[0x1] < 0x10\n@ ./p:[0x1] - 0x10\n", "3: '<' without a '>'"),
+    ("mtrace", "= Start\n@ ./p:[0x1] > 0x10 0x20\n", "2: '>' without a '<'"),
+    ("mtrace", "= Start\n@ ./p:[0x1] < 0x10\n", "ends inside a realloc"),
+    ("rep", "1\n2\n", "ends inside the header"),
+    ("rep", "1\n2\nx\n", "3: a .rep file begins"),
+    ("rep", "0\n1\n1\n1\na 1 5\n", "5: id 1"),
+    ("rep", "0\n1\n1\n1\na 0 5\nf 0\n", "6: more than the 1 requests"),
+    ("rep", "0\n1\n2\n1\na 0 5\n", "ends after 1 of 2"),
+    ("rep", "0\n1\n2\n1\nb 0 5\n", "5: not a line"),
+    ("rep", "0\n99999999999\n2\n1\n", "4: the header promises"),
+    ("valgrind", "hello\n", "has no line"),
+    ("valgrind", "--1-- malloc(4\n", "1: not a line"),
+    ("valgrind", "--1-- malloc(4) = 0x10\n--2-- free(0x10)\n", "2: of process 2"),
+    ("valgrind", "--1-- malloc(4)\n--1-- free(0x10)\n", "2: the call before has no result"),
+    ("ltrace", "hello\n", "1: not a line"),
+    ("ltrace", "1 p->malloc(4, x\n", "1: not a line"),
+    ("ltrace", "1 p->malloc(4) = what\n", "1: not a line"),
+    ("ltrace", "1 <... malloc resumed> ) = 0x10\n", "1: malloc ends here, but has not begun"),
+    ("ltrace", "1 p->free(0x10 <unfinished ...>\n1 <... malloc resumed> ) = 0x10\n", "2: malloc ends here, but free"),
+    ("kdump", "hello\n", "1: not a record"),
+    ("kdump", "  12 prog CALL  exit(0)\n", "has no USER record"),
+    ("kdump", KDUMP + "  12 prog USER  0x10 = malloc(4\n", "2: not a line"),
+    ("kdump", KDUMP + "  13 prog USER  free(0x10)\n", "2: of process 13"),
+    ("kdump", KDUMP + "  12 7 prog USER  free(0x10)\n", "2: thread or time"),
+    ("memray", "", "it is empty"),
+    ("memray", "ALLOCATION address=0x10\n", "1: not memray text"),
+    ("memray", MEMRAY.replace("ALL_ALLOCATIONS", "AGGREGATED_ALLOCATIONS"), "1: memray has recorded sums"),
+    (
+        "memray",
+        MEMRAY + "ALLOCATION address=0x10 size=4 allocator=slab native_frame_id=0\n",
+        "2: unknown allocator 'slab'",
+    ),
+    ("memray", MEMRAY + "ALLOCATION address=0x10 size=x\n", "2: not a line"),
+    ("memray", MEMRAY + "hello\n", "2: not a line"),
+    ("lttng", "", "has no lttng_ust_libc:* event"),
+    ("lttng", LTTNG + "hello\n", "2: not a line"),
+    ("lttng", LTTNG.replace("ptr = ", "p = "), "1: not a line"),
+    ("lttng", LTTNG + LTTNG.replace("vpid = 29078", "vpid = 5"), "2: of process 5"),
+    ("lttng", LTTNG + "WARNING: Tracer discarded 343 events between\n", "its tracer discarded 343 events or more"),
+    ("android", "7: malloc 0x10 4\n" + "x" * 70000, "longer than"),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "what"), BAD_LINES)
+def test_bad_text_is_one_error_with_its_line(name, content, what, tmp_path):
+    assert what in error_of(tmp_path, name, content)
+
+
+BAD_BYTES = [
+    ("dj", dj_sample() + b"x", "offset 960: 1 bytes are left over"),
+    ("dj", dj_sample()[:128] + b"\1\0\0\0\x09" + bytes(59), "offset 128: record of unknown type 9"),
+    ("bytehound", b"", "offset 0: cut off"),
+    ("bytehound", bytehound_sample()[:-1], "offset 144: cut off"),
+    ("bytehound", bytehound(1, [(1, 1, 0, 5)]), "offset 16: slot 1"),
+    ("bytehound", bytehound(1, [(4, 0, 0, 5)]), "offset 16: operation of unknown kind 4"),
+    ("bytehound", bytehound(1, [(1, 0, 0, 5), (2, 0, 0, 5)], promised=1), "offset 48: more than the 1"),
+    ("bytehound", bytehound(1 << 50, []), "offset 0: promises"),
+    ("wl", b"", "empty"),
+    ("wl", b"\x08\x01\x09", "not a .wl workload"),
+    ("wl", wl(1, 0, [op(2, 1, 24)]), "a thread's stream does not end"),
+    ("wl", wl(1, 0, [op(2, 2, 24) + op(1)]), "a pointer's number"),
+    ("wl", wl(1, 0, [op(6, 1) + op(1)]), "a sync's number"),
+    ("wl", wl(1, 1, [op(7, 1) + op(1)]), "a sync that never comes"),
+    ("wl", wl(1, 1, [op(7, 1) + op(1), op(7, 1) + op(1)]), "two threads wait for one sync"),
+    ("wl", wl(1, 0, [op(99) + op(1)]), "an unknown code"),
+    ("wl", op(8, 1) + op(9, 0) + op(10, 1 << 40) + op(1), "promises more than the file can hold"),
+    ("wl", op(8, 1) + op(9, 0) + op(10, 1) + op(11, 999) + op(1), "begins behind the file's end"),
+    ("wl", op(8, 1) + op(9, 0) + op(10, 1) + op(1) + bytes(9), "more threads than it tells"),
+    ("wl", b"\x08" + b"\xff" * 12, "not a .wl workload"),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "what"), BAD_BYTES)
+def test_bad_bytes_are_one_error_with_their_offset(name, content, what, tmp_path):
+    assert what in error_of(tmp_path, name, content)
+
+
+def test_gaps_are_taken_when_allowed(tmp_path):
+    path, tape = tmp_path / "gap.txt", tmp_path / "gap.tape"
+    path.write_text(LTTNG + "[warning] Tracer discarded 343 events between [1] and [2]\n")
+    result = succeed(CONVERT, "convert", "--allow-gaps", path, tape)
+    assert "343 events were discarded" in result.stderr
+    witness = check(tape)
+    assert (witness["dropped"], witness["ok"]) == (343, True)
+
+
+def test_one_process_of_several_is_chosen(tmp_path):
+    path = tmp_path / "two.txt"
+    path.write_text(KDUMP + "  13 prog USER  0x20 = malloc(5)\n")
+    dumped = succeed(CONVERT, "dump", "--process", "13", path).stdout.splitlines()
+    assert dumped[1:] == ["2 0 malloc(5) = 0x20"]
+
+
+def test_directory_without_ctf_is_refused(tmp_path):
+    result = run(CONVERT, "check", tmp_path)
+    assert (result.status, "not a regular file" in result.stderr) == (1, True)
+
+
+@pytest.mark.skipif(not shutil.which("babeltrace2"), reason="needs babeltrace2")
+def test_directory_that_babeltrace2_can_not_read_is_an_error(tmp_path):
+    folder = tmp_path / "ctf"
+    folder.mkdir()
+    (folder / "metadata").write_text("no metadata")
+    result = run(CONVERT, "check", folder)
+    assert result.status == 1
+    assert "babeltrace2 failed" in result.stderr
+
+
+def test_threads_of_a_wl_wait_for_one_another(tmp_path):
+    # Thread 0 begins, but waits for thread 1, which frees what 0 made before: the file's order can't be kept.
+    first = op(2, 1, 24) + op(6, 1) + op(7, 2) + op(2, 1, 30) + op(1)
+    second = op(7, 1) + op(5, 1) + op(6, 2) + op(1)
+    path = tmp_path / "sync.wl"
+    path.write_bytes(wl(1, 2, [first, second]))
+    dumped = succeed(CONVERT, "dump", path).stdout.splitlines()[1:]
+    assert dumped == ["1 0 malloc(24) = 0x10", "2 1 free(0x10)", "3 0 malloc(30) = 0x10"]
+    assert check(path)["ok"]
+
+
+def test_late_release_beyond_the_window_is_left_where_it_is(tmp_path):
+    lines = ["= Start", "@ p + 0x10 0x8", "@ p + 0x10 0x9"]
+    lines += [f"@ p + {0x1000 + 16 * i:#x} 0x8" for i in range(5000)]
+    lines += ["@ p < 0x10", "@ p > 0x20 0x8", "= End"]
+    path = tmp_path / "late.txt"
+    path.write_text("\n".join(lines) + "\n")
+    witness = check(path)
+    assert (witness["events"], witness["overlapping_acquires"]) == (5003, 1)
+
+
+def test_dj_inversion_is_put_right(tmp_path):
+    path = tmp_path / "inverted.dj"
+    path.write_bytes(
+        dj_record(1, "malloc", ptr2=0x10, size=8)
+        + dj_record(2, "malloc", ptr2=0x10, size=9)
+        + dj_record(1, "free", ptr1=0x10)
+        + dj_record(2, "free", ptr1=0x10)
+    )
+    witness = check(path)
+    assert (witness["inversions_repaired"], witness["live_at_end"], witness["ok"]) == (1, 0, True)
