@@ -210,8 +210,9 @@ static void print_lacks(const json_t *about, FILE *out) {
   size_t i;
   if (json_array_size(lacks))
     fprintf(out, "%-22s", "not told");
-  json_array_foreach((json_t *)lacks, i, word)
+  json_array_foreach((json_t *)lacks, i, word) {
     fprintf(out, "%s %s", i ? "," : "", json_is_string(word) ? json_string_value(word) : "?");
+  }
   if (json_array_size(lacks))
     fprintf(out, "\n");
   if (json_object_get(about, "note"))
