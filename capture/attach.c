@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -224,8 +225,14 @@ static void close_both(const int fds[2]) {
       syscall(SYS_close, fds[i]);
 }
 
+/* Where the host's address space is limited, most of it is to stay the host's. */
+static bool has_room(uint64_t bytes) {
+  struct rlimit limit;
+  return getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || bytes <= limit.rlim_cur / 4;
+}
+
 bool process_add_region(struct process *process) {
-  if (process->regions == REGIONS_MAX)
+  if (process->regions == REGIONS_MAX || !has_room(region_bytes(REGION_SLOTS_MORE)))
     return false;
   struct attach_request request = {.magic = ATTACH_MAGIC, .kind = ATTACH_REGION, .pid = process->pid};
   struct attach_reply reply;
@@ -236,15 +243,19 @@ bool process_add_region(struct process *process) {
   return done;
 }
 
+static void unmap_inherited(void) {
+  for (uint32_t i = 0; i < inherited_count; i++)
+    munmap(inherited[i].memory, inherited[i].bytes);
+  inherited_count = 0;
+}
+
 /* heaptape_pause less heaptape_resume; changed with the lock held. A fork child starts as its parent was. */
 static uint32_t program_pauses;
 
 /* Meets the collector; called with the lock held, once per process. */
 static bool attach(struct process *process) {
   bool forked = inherited_count > 0;
-  for (uint32_t i = 0; i < inherited_count; i++)
-    munmap(inherited[i].memory, inherited[i].bytes);
-  inherited_count = 0;
+  unmap_inherited();
   order.tables = NULL;
   if (!forked) {
     read_setting();
@@ -252,6 +263,10 @@ static bool attach(struct process *process) {
   }
   if (!setting[0])
     return false;
+  if (!has_room(region_bytes(REGION_SLOTS_FIRST) + sizeof(struct tables))) {
+    say("the address space is limited (RLIMIT_AS) to too little for the rings: this process is not recorded");
+    return false;
+  }
   process->pid = (int)syscall(SYS_getpid);
   struct attach_request request = {.magic = ATTACH_MAGIC,
                                    .kind = ATTACH_PROCESS,
@@ -279,6 +294,7 @@ static bool attach(struct process *process) {
       done = true;
     } else {
       say("no memory for the rings: this process is not recorded");
+      unmap_inherited();
     }
   }
   close_both(fds);

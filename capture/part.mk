@@ -21,7 +21,9 @@ HT_CAPTURE_TESTS := errno_is_preserved_by_every_call forked_child_gets_its_own_t
   calls_made_by_the_allocator_are_nested_not_events longjmp_out_of_a_handler_ends_no_recording \
   touched_pages_of_large_blocks_are_recorded large_blocks_alive_at_exit_are_recorded sandboxed_host_is_not_asked_for_pages \
   large_blocks_are_never_mistaken_for_others paused_calls_are_counted_not_recorded \
-  marks_stand_where_the_program_set_them
+  marks_stand_where_the_program_set_them host_sees_the_world_as_without_us \
+  host_of_few_descriptors_is_recorded host_of_little_address_space_lives chrooted_host_without_proc_is_recorded \
+  tiny_stacks_suffice calls_after_the_end_are_recorded thousand_live_threads_are_recorded
 HT_BUMP := $(OUT)/lib/test/libbump.so
 $(foreach test,$(HT_CAPTURE_TESTS),$(eval $(call c_test,capture/test/$(test).c,capture/test/recording.c $(TRACE_SOURCES),$(TRACE_LIBS) -pthread)))
 $(foreach test,$(HT_CAPTURE_TESTS),$(eval $(OUT)/test/capture/$(test): | $(HT_BUMP) $(OUT)/libexec/heaptape-record))

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <jansson.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -113,6 +114,87 @@ struct recorded read_trace(const char *path,
   json_decref(footer);
   trace_reader_close(reader);
   return recorded;
+}
+
+/* Runs arguments with its outputs in files. */
+static int run_to_files(const char *const *arguments, const char *out, const char *err) {
+  int pid = fork();
+  CHECK(pid >= 0, "fork");
+  if (pid == 0) {
+    if (freopen(out, "w", stdout) && freopen(err, "w", stderr))
+      execv(arguments[0], (char *const *)arguments);
+    _exit(125);
+  }
+  int status;
+  while (waitpid(pid, &status, 0) < 0)
+    CHECK(errno == EINTR, "waitpid");
+  return status;
+}
+
+/* The file's lines that are not the recorder's; to be freed. */
+static char *read_lines(const char *path) {
+  FILE *file = fopen(path, "r");
+  CHECK(file, "%s", path);
+  char *text = NULL, line[4096];
+  size_t bytes;
+  FILE *memory = open_memstream(&text, &bytes);
+  while (memory && fgets(line, sizeof line, file))
+    if (strncmp(line, "heaptape", 8) != 0 && !(strncmp(line, "  ", 2) == 0 && strstr(line, " events")))
+      fputs(line, memory);
+  fclose(file);
+  CHECK(memory && fclose(memory) == 0, "out of memory");
+  return text;
+}
+
+static void same_text(const char *bare, const char *recorded) {
+  char *one = read_lines(bare), *other = read_lines(recorded);
+  CHECK(strcmp(one, other) == 0, "bare: %s\nrecorded: %s", one, other);
+  free(one);
+  free(other);
+}
+
+static void print_file(const char *path) {
+  char *text = read_lines(path);
+  fputs(text, stdout);
+  free(text);
+}
+
+struct recorded same_as_bare(const char *const *options, int *status) {
+  enum { OPTIONS_MAX = 20, SKIPPED = 77 };
+  char self[PATH_MAX], paths[64][256];
+  ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+  self[length > 0 ? length : 0] = '\0';
+  int bare = run_to_files((const char *const[]){self, "host", NULL}, "bare.out", "bare.err");
+  if (WIFEXITED(bare) && WEXITSTATUS(bare) == SKIPPED) {
+    print_file("bare.out");
+    exit(SKIPPED);
+  }
+  const char *arguments[OPTIONS_MAX + 8] = {built_file("libexec/heaptape-record"), "-o", "t.tape"};
+  int count = 3;
+  for (; options && *options && count < OPTIONS_MAX; options++)
+    arguments[count++] = *options;
+  arguments[count++] = "--";
+  arguments[count++] = self;
+  arguments[count++] = "host";
+  int recorded = run_to_files(arguments, "recorded.out", "recorded.err");
+  int expected = WIFSIGNALED(bare) ? (128 + WTERMSIG(bare)) << 8 : bare;
+  if (recorded != expected)
+    print_file("recorded.err");
+  CHECK(recorded == expected, "wait status %#x recorded, %#x bare", recorded, bare);
+  same_text("bare.out", "recorded.out");
+  same_text("bare.err", "recorded.err");
+  char convert[PATH_MAX];
+  snprintf(convert, sizeof convert, "%s", built_file("libexec/heaptape-convert"));
+  for (int i = list_traces(paths, 64); i-- > 0;) {
+    const char *const check[] = {convert, "check", paths[i], NULL};
+    bool legal = run_to_files(check, "check.out", "check.err") == 0;
+    if (!legal)
+      print_file("check.out");
+    CHECK(legal, "%s is no legal history", paths[i]);
+  }
+  if (status)
+    *status = bare;
+  return read_trace("t.tape", NULL, NULL);
 }
 
 static int is_trace(const struct dirent *entry) {

@@ -20,6 +20,14 @@
     }                                                                                                                  \
   } while (0)
 
+struct recorded {
+  uint64_t events, dropped, calls[CALL_LIMIT], failed[CALL_LIMIT], null_in[CALL_LIMIT];
+  uint32_t threads;
+  int truncated;
+  long nested, in_flight; /* of the footer, -1: none */
+  char end[16];
+};
+
 /* An empty directory of its own, made the current one; removed at exit. */
 void recording_directory(void);
 
@@ -28,16 +36,13 @@ void recording_directory(void);
 int record_self(const char *const *options);
 int record_program(const char *const *options, const char *const *program);
 
+/* Runs SELF host bare and recorded (with -o t.tape): exit status, standard output and standard error, but for our own
+   lines, must be the same, and every trace whole and a legal history. A host that exits with 77 skips the test, with
+   its output as the reason. Gives t.tape's summary; status (may be NULL) the host's wait status. */
+struct recorded same_as_bare(const char *const *options, int *status);
+
 /* Path of a file that was built along: "lib/test/libbump.so". Static memory. */
 const char *built_file(const char *name);
-
-struct recorded {
-  uint64_t events, dropped, calls[CALL_LIMIT], failed[CALL_LIMIT], null_in[CALL_LIMIT];
-  uint32_t threads;
-  int truncated;
-  long nested, in_flight; /* of the footer, -1: none */
-  char end[16];
-};
 
 /* Reads a whole trace; visit (may be NULL) sees each event, thread by thread. Fails the test if the trace can't be
  * read. */
