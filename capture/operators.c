@@ -180,8 +180,9 @@ static void look_up(void *handle) {
   }
 #include "capture/hooks.def"
   if (real_malloc_is_the_programs() || (replaced && plain))
-    found.flags &= ~(uint32_t)OPERATORS_RECORDED;
-  found.flags |= plain;
+    found.flags = OPERATORS_FOUND;
+  else
+    found.flags |= plain;
   /* Two threads may do all this at the same time: they find the same. */
   uint32_t flags = found.flags;
   found.flags = operators.flags;

@@ -18,9 +18,9 @@ enum operator_flags {
      others are the standard library's: these call the program's, and what that one takes from malloc is recorded. Nor
      where the program brings a malloc of its own, which nobody records. */
   OPERATORS_RECORDED = 2,
-  /* The standard library's, which only call malloc (and free): our hooks do so at once, and leave to the operator what
-     it does when there is no memory. This halves the cost of recording a C++ program, as the operator's call would come
-     to us a second time. Not for the aligned forms of new. */
+  /* Only with RECORDED. The standard library's, which only call malloc (and free): our hooks do so at once, and leave
+     to the operator what it does when there is no memory. This halves the cost of recording a C++ program, as the
+     operator's call would come to us a second time. Not for the aligned forms of new. */
   OPERATORS_NEW_IS_MALLOC = 4,
   OPERATORS_DELETE_IS_FREE = 8,
 };

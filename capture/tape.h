@@ -30,6 +30,10 @@ enum {
   TAPE_RESERVE = 16,
 };
 
+/* How far ahead of the cursor a line of the ring is fetched: the collector has read it, so it lies in another core's
+   cache. Saves larson 2 of 12 ns of host CPU per event, python3 1.5 of 9 (medians of 7 runs in turns). */
+enum { TAPE_PREFETCH_WORDS = 48 };
+
 struct tape {
   uint64_t *cursor, *limit; /* next word to write; a call may begin where cursor < limit */
   struct slot *slot;
@@ -79,6 +83,15 @@ void tape_flush_side(struct tape *tape);
 void tape_side_event(struct tape *tape, uint8_t op, const void *address, uint64_t word, bool stamped,
                      const uint64_t *param);
 
+/* The common case of a hook that begins: the thread has a tape, and is in no other hook. False: tape_enter_slow. */
+static inline bool tape_enter_quick(struct tape *tape, uint32_t state) {
+  if (__builtin_expect(!tape || tape->state != TAPE_IDLE, 0))
+    return false;
+  tape->frame = os_stack_pointer();
+  tape->state = state;
+  return true;
+}
+
 /* A hook begins. what: the state during the real call, plus TAPE_RELEASES where the call releases and acquires nothing;
    caller: its return address; frame: its own. */
 enum { TAPE_RELEASES = 16, TAPE_STATES = 15 };
@@ -116,10 +129,11 @@ static inline bool tape_step(struct tape *tape, const void *address, uint64_t *s
   return tape_step_slow(tape, address, stamp);
 }
 
-/* Writes one event (or BEGIN) and publishes it. stamped: word is the stamp (0 = none) and stamp is not used. */
-static inline void tape_put(struct tape *tape, uint8_t op, const void *address, uint64_t word, uint64_t stamp,
-                            const uint64_t *param) {
-  uint64_t *to = tape->cursor;
+/* Writes one event (or BEGIN) to the cursor and publishes it. stamped: word is the stamp (0 = none) and stamp is not
+ * used. */
+static inline __attribute__((always_inline)) void tape_put(struct tape *tape, uint64_t *to, uint8_t op,
+                                                           const void *address, uint64_t word, uint64_t stamp,
+                                                           const uint64_t *param) {
   if (param) {
     to[0] = RECORD_PARAM;
     to[1] = *param;
@@ -133,8 +147,27 @@ static inline void tape_put(struct tape *tape, uint8_t op, const void *address, 
   to[0] = op | (uint64_t)(uintptr_t)address << 8;
   to[1] = word;
   to += 2;
+  os_prefetch_to_write(to + TAPE_PREFETCH_WORDS);
   tape->cursor = to;
   atomic_store_explicit(&tape->slot->head, (uint32_t)(uintptr_t)to, memory_order_release);
+}
+
+/* The common case of tape_record, for a hook that began by tape_enter_quick: a step that needs no stamp, and room.
+   False: nothing is done; call tape_record. */
+static inline __attribute__((always_inline)) bool tape_record_quick(struct tape *tape, uint8_t op, const void *address,
+                                                                    uint64_t word, const uint64_t *param) {
+  tape->state = TAPE_RECORDING;
+  atomic_signal_fence(memory_order_seq_cst);
+  if (__builtin_expect(
+          tape->tick != order_tick() || atomic_load_explicit(order_tag(address), memory_order_relaxed) != tape->own, 0))
+    return false;
+  atomic_signal_fence(memory_order_seq_cst);
+  uint64_t *to = *(uint64_t *volatile *)&tape->cursor;
+  if (__builtin_expect(to >= *(uint64_t *volatile *)&tape->limit, 0))
+    return false;
+  tape_put(tape, to, op, address, word, 0, param);
+  atomic_signal_fence(memory_order_seq_cst);
+  return true;
 }
 
 /* Brackets the call of an operator new that may be left by an exception: from in between, tape_thrown gives what has to
@@ -180,9 +213,9 @@ static inline __attribute__((always_inline)) bool tape_record(struct tape_entry 
   if (!tape_step(tape, address, &stamp))
     return false;
   if (stamped)
-    tape_put(tape, op, address, stamp, 0, param);
+    tape_put(tape, tape->cursor, op, address, stamp, 0, param);
   else
-    tape_put(tape, op, address, word, stamp, param);
+    tape_put(tape, tape->cursor, op, address, word, stamp, param);
   atomic_signal_fence(memory_order_seq_cst);
   return true;
 }

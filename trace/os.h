@@ -32,6 +32,19 @@ static inline void os_spin_pause(void) {
   _mm_pause();
 }
 
+/* The stack pointer somewhere in the calling function: unlike the frame's address, it needs no frame pointer. */
+static inline __attribute__((always_inline)) uintptr_t os_stack_pointer(void) {
+  uintptr_t value;
+  __asm__ volatile("mov %%rsp, %0" : "=r"(value));
+  return value;
+}
+
+/* Brings in the cache line at address to be written. A compiler would prefetch it to be read, as all processors can,
+   which is no help where another core has just read it. */
+static inline void os_prefetch_to_write(const void *address) {
+  __asm__ volatile("prefetchw %0" : : "m"(*(const char *)address));
+}
+
 #elif defined(__aarch64__)
 
 static inline uint64_t os_cycles(void) {
@@ -48,6 +61,16 @@ static inline uint64_t os_stamp(void) {
 
 static inline void os_spin_pause(void) {
   __asm__ volatile("yield");
+}
+
+static inline __attribute__((always_inline)) uintptr_t os_stack_pointer(void) {
+  uintptr_t value;
+  __asm__ volatile("mov %0, sp" : "=r"(value));
+  return value;
+}
+
+static inline void os_prefetch_to_write(const void *address) {
+  __builtin_prefetch(address, 1);
 }
 
 #else
