@@ -151,7 +151,10 @@ static int compile_history(struct compiler *compiler, struct trace_reader *reade
     return trace_error_set(error, compiler->path, "out of memory");
   for (uint32_t i = 0; i < threads; i++)
     compiler->threads[i].number = THREAD_NONE;
-  struct history_consumer consumer = {compiler, compile_op, compile_thread_end, compile_touched_at_end};
+  const struct history_consumer consumer = {.context = compiler,
+                                            .op = compile_op,
+                                            .thread_end = compile_thread_end,
+                                            .touched_at_end = compile_touched_at_end};
   return history_run(reader, options, &consumer, witness, error);
 }
 

@@ -3,17 +3,19 @@
 #include "convert/dump.h"
 #include "convert/formats.h"
 #include "convert/info.h"
+#include "convert/inputs.h"
 #include "convert/merge.h"
 #include "convert/output_file.h"
 #include "convert/profile.h"
 #include "convert/progress.h"
+#include "convert/rewrite.h"
+#include "convert/temporary_trace.h"
 #include "convert/witness_json.h"
 #include "convert/workload_check.h"
 
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,12 +29,21 @@ static const char usage[] =
     "       heaptape-convert info F [--json]\n"
     "       heaptape-convert profile F\n"
     "       heaptape-convert dump F [--format text|csv|jsonl] [--thread N]\n"
-    "       heaptape-convert convert [--from FMT] [--allow-gaps] [--process PID] IN [--to FMT] OUT\n"
+    "       heaptape-convert convert [--from FMT] [--allow-gaps] [--process PID] [--slice SPEC]... [--anonymise] "
+    "[--archive] "
+    "IN [--to FMT] OUT\n"
+    "       heaptape-convert convert --merge [--slice SPEC]... [--anonymise] [--archive] IN... OUT\n"
     "       heaptape-convert convert --list\n"
     "\n"
     "IN and F: a trace (.tape), a workload (.work; check and info), or any format that convert "
     "--list shows, told by content. - is standard input\n"
     "or output.\n"
+    "\n"
+    "--slice keeps a piece that is a legal history of its own: time=1.5s..3s, progress=10%..20%, progress=1000..5000\n"
+    "(events), mark=FROM..TO, thread=0,3..5, size=1k..64k; either side may be left out; several are the intersection.\n"
+    "--merge joins traces of several processes into one, as its threads. --anonymise leaves what a replay needs and "
+    "no\n"
+    "more: no addresses, times, names, stacks, marks. --archive writes the smallest form; everything reads it.\n"
     "\n"
     "check proves that the history is legal: every release is of a live object, no address is handed out while an\n"
     "object lives there. Exit 1 if not. Frees of objects never seen make a complete trace illegal; they don't where "
@@ -47,43 +58,14 @@ static const char usage[] =
 
 struct options {
   const char *command, *in, *out, *from, *to, *format;
-  bool json, ranges, list, has_thread;
+  char **inputs; /* of convert: all but the last argument */
+  uint32_t input_count;
+  bool json, ranges, list, has_thread, merge, anonymise, archive;
+  struct slice_spec slice;
+  json_t *slices; /* as given; NULL: none */
   uint64_t thread;
   double horizon_ns;
 };
-
-/* A file being written, for the signal handler: an interrupted run leaves nothing half done behind. */
-static char interrupted_path[4096];
-
-static void on_signal(int number) {
-  if (interrupted_path[0])
-    unlink(interrupted_path);
-  signal(number, SIG_DFL);
-  raise(number);
-}
-
-static void remove_when_interrupted(const char *path) {
-  interrupted_path[0] = '\0';
-  if (path && strlen(path) < sizeof interrupted_path)
-    strcpy(interrupted_path, path);
-}
-
-static int begin_output(struct output_file *file, const char *path, struct trace_error *error) {
-  if (output_file_begin(file, path, error) != 0)
-    return -1;
-  remove_when_interrupted(file->direct ? NULL : file->temporary);
-  return 0;
-}
-
-/* Puts the file in its place if result is 0, else removes it. Returns 0, or -1 with error. */
-static int end_output(struct output_file *file, int result, struct trace_error *error) {
-  if (result == 0)
-    result = output_file_commit(file, error);
-  else
-    output_file_abort(file);
-  remove_when_interrupted(NULL);
-  return result;
-}
 
 static int usage_error(const char *format, ...) {
   va_list arguments;
@@ -108,59 +90,29 @@ static int finish_output(int status) {
   return EXIT_FAILED;
 }
 
-/* Standard input is a regular file once its format is known (format_detect). */
-static const char *path_of(const char *path) {
-  return strcmp(path, "-") == 0 ? "/dev/stdin" : path;
-}
-
 /* Set from the command line before anything is read. */
 static struct import_options import_options;
 
+static void tell_report(const char *in, const struct import_report *report) {
+  if (report->text[0])
+    fprintf(stderr, "heaptape-convert: %s: %s\n", in, report->text);
+}
+
 static int import_foreign(const struct format *format, const char *in, const char *out, struct trace_error *error) {
-  struct import_report report;
+  struct import_report report = {""};
   int result = import_file(format->import, in, &import_options, out, &report, error);
-  if (result == 0 && report.text[0])
-    fprintf(stderr, "heaptape-convert: %s: %s\n", in, report.text);
-  return result;
-}
-
-/* Imports a foreign file into an unlinked temporary trace and opens that. */
-static int open_imported(struct trace_reader **reader, const struct format *format, const char *path,
-                         struct trace_error *error) {
-  const char *directory = getenv("TMPDIR");
-  char name[4096];
-  int length = snprintf(name, sizeof name, "%s/heaptape-XXXXXX.tape", directory && directory[0] ? directory : P_tmpdir);
-  int fd = length < (int)sizeof name ? mkstemps(name, 5) : -1;
-  if (fd < 0)
-    return trace_error_errno(error, name, "can't make a temporary file");
-  close(fd);
-  remove_when_interrupted(name);
-  int result = import_foreign(format, path, name, error);
   if (result == 0)
-    result = trace_reader_open(reader, name, error);
-  unlink(name);
-  remove_when_interrupted(NULL);
+    tell_report(in, &report);
   return result;
 }
 
-static const struct format *input_format(const struct options *options, struct trace_error *error) {
-  const struct format *found = format_detect(options->in, error);
-  if (options->from && (found || strcmp(options->from, "tape") != 0)) {
-    const struct format *named = format_by_name(options->from);
-    error->text[0] = '\0';
-    return named;
-  }
-  return found;
-}
-
-/* Opens options->in as a trace, whatever it is. */
-static int open_trace(struct trace_reader **reader, const struct options *options, const struct format *format,
+static int open_input(struct trace_reader **reader, const char *in, const struct format *format,
                       struct trace_error *error) {
-  if (format->import)
-    return open_imported(reader, format, options->in, error);
-  if (strcmp(format->name, "tape") != 0)
-    return trace_error_set(error, options->in, "is a %s file, this needs a trace", format->name);
-  return trace_reader_open(reader, path_of(options->in), error);
+  struct import_report report = {""};
+  int result = input_open(reader, in, format, &import_options, &report, error);
+  if (result == 0)
+    tell_report(in, &report);
+  return result;
 }
 
 static void show_progress(void *context, uint64_t events) {
@@ -206,12 +158,12 @@ static int compile_to(struct trace_reader *reader, const char *out, const struct
                       struct witness *witness, struct trace_error *error) {
   struct output_file file;
   struct progress progress;
-  if (begin_output(&file, out, error) != 0)
+  if (output_file_begin(&file, out, error) != 0)
     return -1;
   struct history_options history = history_options_of(options, &progress, "compile", reader);
   int result = compile_trace(reader, file.temporary, &history, witness, error);
   progress_end(&progress);
-  return end_output(&file, result, error);
+  return output_file_end(&file, result, error);
 }
 
 static int command_compile(const struct options *options) {
@@ -222,8 +174,8 @@ static int command_compile(const struct options *options) {
     return usage_error("compile - needs -o OUT.work");
   if (options->out && strcmp(options->out, "-") == 0)
     return usage_error("a work file can't be written to a stream");
-  const struct format *format = input_format(options, &error);
-  if (!format || open_trace(&reader, options, format, &error) != 0)
+  const struct format *format = input_format(options->in, options->from, &error);
+  if (!format || open_input(&reader, options->in, format, &error) != 0)
     return failed(&error);
   char *out = options->out ? strdup(options->out) : default_workload_path(options->in);
   int result = out ? compile_to(reader, out, options, &witness, &error) : -1;
@@ -247,7 +199,7 @@ static int command_compile(const struct options *options) {
 static int check_workload_file(const struct options *options, struct trace_error *error) {
   struct workload workload;
   struct workload_proof proof;
-  if (workload_open(&workload, path_of(options->in), error) != 0)
+  if (workload_open(&workload, input_path(options->in), error) != 0)
     return failed(error);
   int result = workload_check(&workload, &proof, error);
   workload_close(&workload);
@@ -264,12 +216,12 @@ static int command_check(const struct options *options) {
   struct trace_reader *reader = NULL;
   struct witness witness;
   struct progress progress;
-  const struct format *format = input_format(options, &error);
+  const struct format *format = input_format(options->in, options->from, &error);
   if (!format)
     return failed(&error);
   if (strcmp(format->name, "work") == 0)
     return check_workload_file(options, &error);
-  if (open_trace(&reader, options, format, &error) != 0)
+  if (open_input(&reader, options->in, format, &error) != 0)
     return failed(&error);
   struct history_options history = history_options_of(options, &progress, "check", reader);
   int result = history_run(reader, &history, NULL, &witness, &error);
@@ -296,17 +248,17 @@ static int command_info(const struct options *options) {
   struct trace_reader *reader = NULL;
   struct workload workload;
   struct progress progress;
-  const struct format *format = input_format(options, &error);
+  const struct format *format = input_format(options->in, options->from, &error);
   if (!format)
     return failed(&error);
   if (strcmp(format->name, "work") == 0) {
-    if (workload_open(&workload, path_of(options->in), &error) != 0)
+    if (workload_open(&workload, input_path(options->in), &error) != 0)
       return failed(&error);
     json_t *info = info_of_workload(&workload, &error);
     workload_close(&workload);
     return print_info(info, options, &error);
   }
-  if (open_trace(&reader, options, format, &error) != 0)
+  if (open_input(&reader, options->in, format, &error) != 0)
     return failed(&error);
   struct history_options history = history_options_of(options, &progress, "info", reader);
   json_t *info = info_of_trace(reader, &history, &error);
@@ -319,8 +271,8 @@ static int command_profile(const struct options *options) {
   struct trace_error error = {""};
   struct trace_reader *reader = NULL;
   struct progress progress;
-  const struct format *format = input_format(options, &error);
-  if (!format || open_trace(&reader, options, format, &error) != 0)
+  const struct format *format = input_format(options->in, options->from, &error);
+  if (!format || open_input(&reader, options->in, format, &error) != 0)
     return failed(&error);
   struct history_options history = history_options_of(options, &progress, "profile", reader);
   json_t *profile = profile_of_trace(reader, &history, &error);
@@ -343,8 +295,8 @@ static int command_dump(const struct options *options) {
   int dump_format = dump_format_by_name(options->format ? options->format : "text");
   if (dump_format < 0)
     return usage_error("dump knows the formats text, csv and jsonl, not '%s'", options->format);
-  const struct format *format = input_format(options, &error);
-  if (!format || open_trace(&reader, options, format, &error) != 0)
+  const struct format *format = input_format(options->in, options->from, &error);
+  if (!format || open_input(&reader, options->in, format, &error) != 0)
     return failed(&error);
   int result = -1;
   if (options->has_thread && options->thread >= trace_reader_summary(reader)->threads)
@@ -375,22 +327,87 @@ static int dump_to(struct trace_reader *reader, int dump_format, const char *out
   if (strcmp(out, "-") == 0)
     return dump_trace(reader, (enum dump_format)dump_format, MERGE_ALL_THREADS, stdout, "standard output", error);
   struct output_file file;
-  if (begin_output(&file, out, error) != 0)
+  if (output_file_begin(&file, out, error) != 0)
     return -1;
   FILE *stream = fopen(file.temporary, "we");
   int result = stream ? dump_trace(reader, (enum dump_format)dump_format, MERGE_ALL_THREADS, stream, out, error)
                       : trace_error_errno(error, out, "can't create");
   if (stream && fclose(stream) != 0)
     result = trace_error_errno(error, out, "can't write");
-  return end_output(&file, result, error);
+  return output_file_end(&file, result, error);
 }
 
 static int import_to(const struct format *from, const char *in, const char *out, struct trace_error *error) {
   struct output_file file;
-  if (begin_output(&file, out, error) != 0)
+  if (output_file_begin(&file, out, error) != 0)
     return -1;
   int result = import_foreign(from, in, file.temporary, error);
-  return end_output(&file, result, error);
+  return output_file_end(&file, result, error);
+}
+
+static bool rewrites(const struct options *options) {
+  return options->merge || options->slices || options->anonymise || options->archive;
+}
+
+/* Merges, slices and so on into the file at path. Closes the readers. */
+static int rewrite_to(struct trace_reader **readers, uint32_t count, const char *path, const struct options *options,
+                      bool archive, struct trace_error *error) {
+  struct progress progress;
+  struct rewrite rewrite = {.slice = options->slice,
+                            .slices = options->slices,
+                            .merge = options->merge,
+                            .anonymise = options->anonymise,
+                            .options = {.archive = archive},
+                            .history = history_options_of(options, &progress, "convert", readers[0])};
+  int result = rewrite_trace(&rewrite, readers, count, path, error);
+  progress_end(&progress);
+  return result;
+}
+
+static int open_inputs(struct trace_reader **readers, const struct options *options, struct trace_error *error) {
+  for (uint32_t i = 0; i < options->input_count; i++) {
+    const struct format *format = input_format(options->inputs[i], options->from, error);
+    if (!format || open_input(&readers[i], options->inputs[i], format, error) != 0) {
+      while (i > 0)
+        trace_reader_close(readers[--i]);
+      return -1;
+    }
+  }
+  return 0;
+}
+
+/* The input as one trace: rewritten if that was asked for, through a temporary one. */
+static int open_rewritten(struct trace_reader **reader, const struct options *options, struct trace_error *error) {
+  struct trace_reader **readers = calloc(options->input_count, sizeof *readers);
+  struct temporary_trace temporary = {.fd = -1};
+  int result = readers ? open_inputs(readers, options, error) : trace_error_set(error, options->in, "out of memory");
+  if (result == 0 && !rewrites(options)) {
+    *reader = readers[0];
+  } else if (result == 0) {
+    result = temporary_trace_begin(&temporary, error);
+    if (result == 0)
+      result = rewrite_to(readers, options->input_count, temporary.path, options, false, error);
+    if (result == 0)
+      result = temporary_trace_open(&temporary, reader, error);
+  }
+  temporary_trace_abort(&temporary);
+  free(readers);
+  return result;
+}
+
+static int convert_to_tape(const struct format *from, const struct options *options, struct trace_error *error) {
+  if (from->import && !rewrites(options))
+    return import_to(from, options->in, options->out, error);
+  struct output_file file;
+  struct trace_reader **readers = calloc(options->input_count, sizeof *readers);
+  int result = readers ? open_inputs(readers, options, error) : trace_error_set(error, options->in, "out of memory");
+  if (result == 0)
+    result = output_file_begin(&file, options->out, error);
+  if (result == 0)
+    result = output_file_end(
+        &file, rewrite_to(readers, options->input_count, file.temporary, options, options->archive, error), error);
+  free(readers);
+  return result;
 }
 
 static int convert_trace(const struct format *from, const struct format *to, const struct options *options) {
@@ -399,14 +416,10 @@ static int convert_trace(const struct format *from, const struct format *to, con
   struct witness witness;
   int result;
   if (strcmp(to->name, "tape") == 0) {
-    result = from->import
-                 ? import_to(from, options->in, options->out, &error)
-                 : trace_error_set(&error, options->in,
-                                   strcmp(from->name, "tape") == 0 ? "is a trace already"
-                                                                   : "is a workload: no trace can be made of it");
+    result = convert_to_tape(from, options, &error);
     return result == 0 ? EXIT_DONE : failed(&error);
   }
-  if (open_trace(&reader, options, from, &error) != 0)
+  if (open_rewritten(&reader, options, &error) != 0)
     return failed(&error);
   if (strcmp(to->name, "work") == 0)
     result = compile_to(reader, options->out, options, &witness, &error);
@@ -435,7 +448,9 @@ static int command_convert(const struct options *options) {
     return usage_error("format '%s' can only be read", to->name);
   if (strcmp(options->out, "-") == 0 && dump_format_by_name(to->name) < 0)
     return usage_error("a %s file can't be written to a stream", to->name);
-  const struct format *from = input_format(options, &error);
+  if (options->archive && strcmp(to->name, "tape") != 0)
+    return usage_error("--archive is a form of the tape format, not of %s", to->name);
+  const struct format *from = input_format(options->in, options->from, &error);
   return from ? convert_trace(from, to, options) : failed(&error);
 }
 
@@ -459,9 +474,14 @@ static int parse_options(struct options *options, int argc, char **argv) {
                                                {"format", required_argument, NULL, 'F'},
                                                {"allow-gaps", no_argument, NULL, 'g'},
                                                {"process", required_argument, NULL, 'p'},
+                                               {"slice", required_argument, NULL, 's'},
+                                               {"merge", no_argument, NULL, 'M'},
+                                               {"anonymise", no_argument, NULL, 'A'},
+                                               {"archive", no_argument, NULL, 'C'},
                                                {"help", no_argument, NULL, 'h'},
                                                {NULL, 0, NULL, 0}};
   double number;
+  const char *wrong;
   int option;
   opterr = 0;
   while ((option = getopt_long(argc, argv, "o:h", long_options, NULL)) != -1) {
@@ -493,6 +513,22 @@ static int parse_options(struct options *options, int argc, char **argv) {
       options->thread = (uint64_t)number;
       options->has_thread = true;
       break;
+    case 's':
+      if ((wrong = slice_spec_parse(&options->slice, optarg)))
+        return usage_error("--slice %s: %s", optarg, wrong) + 1;
+      if (!options->slices)
+        options->slices = json_array();
+      json_array_append_new(options->slices, json_string(optarg));
+      break;
+    case 'M':
+      options->merge = true;
+      break;
+    case 'A':
+      options->anonymise = true;
+      break;
+    case 'C':
+      options->archive = true;
+      break;
     case 'z':
       if (!parse_number(optarg, &options->horizon_ns))
         return usage_error("--horizon wants a number of nanoseconds, not '%s'", optarg) + 1;
@@ -517,7 +553,7 @@ static int parse_options(struct options *options, int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
-  struct options options = {.horizon_ns = -1};
+  struct options options = {.horizon_ns = -1, .slice = slice_everything()};
   int stop = parse_options(&options, argc, argv);
   if (stop)
     return stop - 1;
@@ -531,16 +567,16 @@ int main(int argc, char **argv) {
     return usage_error("no command");
   options.command = argv[optind];
   bool converts = strcmp(options.command, "convert") == 0;
-  if (arguments > (converts ? 3 : 2))
+  if (!options.merge && arguments > (converts ? 3 : 2))
     return usage_error("too many arguments: %s", argv[optind + arguments - 1]);
   if (arguments < 2 && !(converts && options.list))
     return usage_error("%s: no file given", options.command);
   options.in = arguments >= 2 ? argv[optind + 1] : NULL;
-  if (arguments == 3)
-    options.out = argv[optind + 2];
-  signal(SIGINT, on_signal);
-  signal(SIGTERM, on_signal);
-  signal(SIGHUP, on_signal);
+  if (arguments >= 3)
+    options.out = argv[optind + arguments - 1];
+  options.inputs = &argv[optind + 1];
+  options.input_count = arguments >= 3 ? (uint32_t)arguments - 2 : 1;
+  output_file_guard();
   for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
     if (strcmp(options.command, commands[i].name) == 0)
       return commands[i].run(&options);

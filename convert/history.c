@@ -124,6 +124,11 @@ static enum placing end_object(struct history *history, const struct history_op 
   return PLACED;
 }
 
+static enum placing leave_out(struct history *history, const struct merge_step *step, uint32_t slot) {
+  const struct history_consumer *consumer = history->consumer;
+  return consumer && consumer->left_out && consumer->left_out(consumer->context, step, slot) != 0 ? FAILED : PLACED;
+}
+
 /* A step at an address that is not live is given up. */
 static enum placing give_up_release(struct history *history, const struct merge_step *step) {
   struct witness *witness = history->witness;
@@ -135,7 +140,7 @@ static enum placing give_up_release(struct history *history, const struct merge_
   } else {
     witness->unseen_frees++;
   }
-  return PLACED;
+  return leave_out(history, step, SLOTS_NONE);
 }
 
 /* The step in which an address is passed in. */
@@ -151,7 +156,7 @@ static enum placing place_release(struct history *history, const struct merge_st
   if (!(step->traits & EVENT_RELEASES)) {
     if (event->call & CALL_NULL_OUT) { /* a failed realloc; its object lives on */
       history->witness->failed_calls++;
-      return PLACED;
+      return leave_out(history, step, slot);
     }
     struct history_op op = op_of(step, HISTORY_TOUCH, slot);
     return hand_on(history, &op) == 0 ? PLACED : FAILED;
@@ -160,6 +165,9 @@ static enum placing place_release(struct history *history, const struct merge_st
   *recent_entry(history, address) = address;
   if (step->traits & EVENT_ACQUIRES) {
     history->limbo[step->thread] = slot;
+    const struct history_consumer *consumer = history->consumer;
+    if (consumer && consumer->move_begins && consumer->move_begins(consumer->context, step, slot) != 0)
+      return FAILED;
   } else {
     struct history_op op = op_of(step, HISTORY_DEATH, slot);
     if (end_object(history, &op) != PLACED)
@@ -238,7 +246,7 @@ static enum placing place_acquire(struct history *history, const struct merge_st
 static enum placing place_nothing(struct history *history, const struct merge_step *step) {
   if (step->event->call & CALL_NULL_OUT) {
     history->witness->failed_calls++;
-    return PLACED;
+    return leave_out(history, step, SLOTS_NONE);
   }
   struct history_op op = op_of(step, HISTORY_NOTHING, SLOTS_NONE);
   return hand_on(history, &op) == 0 ? PLACED : FAILED;

@@ -11,6 +11,7 @@
 #ifndef CONVERT_HISTORY_H
 #define CONVERT_HISTORY_H
 
+#include "convert/merge.h"
 #include "convert/slots.h"
 #include "trace/trace_read.h"
 
@@ -58,8 +59,9 @@ struct history_op {
   uint64_t size_bytes, param; /* as the call was given them */
   uint64_t request_bytes;     /* of BIRTH and MOVE */
   uint64_t stamp;
-  uint32_t touched_os_pages; /* of the object that dies or moves; 0 = not known */
-  const struct trace_event *event; /* valid during the call; NULL where a free is implied */
+  uint32_t touched_os_pages;       /* of the object that dies or moves; 0 = not known */
+  const struct trace_event *event; /* valid during the call; NULL: a free that was never seen,
+                                      implied by what came after */
 };
 
 struct history;
@@ -69,11 +71,17 @@ struct history_state {
   uint64_t live_bytes, live_objects;
 };
 
+/* Callbacks that are NULL are not wanted; op always is. */
 struct history_consumer {
   void *context;
   /* Returns 0, or -1 to stop (it fills in the error itself). */
   int (*op)(void *context, const struct history_op *op, const struct history_state *before, struct slots *slots);
   void (*thread_end)(void *context, uint32_t thread);
+  /* The event gives no op, or its first step none: a failed call, or a release or touch of an object never seen. slot:
+     of the live object that a failed realloc was given, else SLOTS_NONE. As op. */
+  int (*left_out)(void *context, const struct merge_step *step, uint32_t slot);
+  /* A realloc has let go of the object's old address; MOVE follows when it gets the new one. As op. */
+  int (*move_begins)(void *context, const struct merge_step *step, uint32_t slot);
   /* After the last op: the object that lives in the slot had so many OS pages resident when the process ended. */
   void (*touched_at_end)(void *context, uint32_t slot, uint32_t os_pages);
 };

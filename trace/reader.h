@@ -31,6 +31,9 @@ static inline struct block_place *place_at(const struct buffer *places, size_t i
   return (struct block_place *)places->bytes + i;
 }
 
+/* Index of the thread's first block in places, or the place count. */
+size_t reader_first_place(const struct trace_reader *reader, uint32_t thread);
+
 /* Memory that the visits of several blocks share. */
 struct visit_memory {
   struct buffer stored, raw;

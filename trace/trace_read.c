@@ -294,8 +294,7 @@ const char *trace_reader_path(const struct trace_reader *reader) {
   return reader->path;
 }
 
-/* Index of the thread's first block in places, or the place count. */
-static size_t first_place(const struct trace_reader *reader, uint32_t thread) {
+size_t reader_first_place(const struct trace_reader *reader, uint32_t thread) {
   size_t low = 0, high = place_count(&reader->places);
   while (low < high) {
     size_t middle = low + (high - low) / 2;
@@ -310,14 +309,14 @@ static size_t first_place(const struct trace_reader *reader, uint32_t thread) {
 uint64_t trace_reader_thread_events(const struct trace_reader *reader, uint32_t thread) {
   uint64_t events = 0;
   size_t count = place_count(&reader->places);
-  for (size_t i = first_place(reader, thread); i < count && place_at(&reader->places, i)->thread == thread; i++)
+  for (size_t i = reader_first_place(reader, thread); i < count && place_at(&reader->places, i)->thread == thread; i++)
     events += place_at(&reader->places, i)->rows;
   return events;
 }
 
 uint64_t trace_reader_thread_first_stamp(const struct trace_reader *reader, uint32_t thread) {
   size_t count = place_count(&reader->places);
-  for (size_t i = first_place(reader, thread); i < count && place_at(&reader->places, i)->thread == thread; i++)
+  for (size_t i = reader_first_place(reader, thread); i < count && place_at(&reader->places, i)->thread == thread; i++)
     if (place_at(&reader->places, i)->type == BLOCK_EVENTS)
       return place_at(&reader->places, i)->first_stamp;
   return UINT64_MAX;
@@ -344,7 +343,7 @@ int trace_cursor_open(struct trace_cursor **out, struct trace_reader *reader, ui
   cursor->reader = reader;
   cursor->error = error;
   cursor->thread = thread;
-  cursor->next_place = first_place(reader, thread);
+  cursor->next_place = reader_first_place(reader, thread);
   return 0;
 }
 

@@ -84,6 +84,11 @@ int trace_reader_thread_names(struct trace_reader *reader,
                               int (*visit)(void *context, uint32_t thread, const char *name), void *context,
                               struct trace_error *error);
 
+/* The same for the places where events of a thread are missing: after so many of its events in the file. */
+int trace_reader_gaps(struct trace_reader *reader, uint32_t thread,
+                      int (*visit)(void *context, uint64_t events_before, uint64_t dropped, const char *why),
+                      void *context, struct trace_error *error);
+
 /* Stamp as nanoseconds since the recording's start; 0 where the clock has no rate. */
 double trace_stamp_ns(const struct trace_summary *summary, uint64_t stamp);
 

@@ -77,10 +77,18 @@ Proves that the lifetimes at each address are disjoint and that each release is 
         "convert",
         ["convert"],
         "translate between formats",
-        """usage: heaptape convert [--from FMT] IN [--to FMT] OUT
+        """usage: heaptape convert [--from FMT] [--slice SPEC]... [--anonymise] [--archive] IN [--to FMT] OUT
+       heaptape convert --merge [--slice SPEC]... [--anonymise] [--archive] IN... OUT
        heaptape convert --list
 
 Formats are detected or named; --list prints those known.
+
+  --slice SPEC   a piece that is a legal history of its own: time=1.5s..3s, progress=10%..20%, progress=1000..5000
+                 (events), mark=FROM..TO, thread=0,3..5, size=1k..64k. Either side may be left out; several specs are
+                 the intersection. Objects alive where the piece begins come in as a prologue.
+  --merge        traces of several processes as one, as its threads
+  --anonymise    what a replay needs and no more: no addresses, times, names, stacks, marks
+  --archive      the smallest form; everything that reads a trace reads it
 """,
     ),
     "compile": (

@@ -1,0 +1,364 @@
+"""Traces made of traces: copies and archives lose nothing, slices are legal histories, merged processes keep apart, and
+what is anonymised replays the same and tells nothing else."""
+
+import json
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from heaptape.tape_format import EVENTS, GAP, Trace, open_trace
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from convert.test.history_maker import damage, jitter, legal
+from convert.test.history_model import Event, judge, text
+from convert.test.test_history import compiled, import_text, used_threads
+from convert.test.workload_ops import streams_of
+from tests.support import CONVERT, OUT, check, info, run, succeed
+
+PROPERTY = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+SHAPES = {
+    "seed": st.integers(0, 1 << 32),
+    "threads": st.integers(1, 6),
+    "steps": st.integers(1, 160),
+    "addresses": st.integers(1, 12),
+}
+MUST_BE_ZERO = ("unseen_frees", "double_frees", "unseen_touches", "overlapping_acquires")
+FORMS = [[], ["--archive"]]
+
+
+def random_trace(path: Path, seed: int, events: int = 3000) -> Path:
+    """Any events at all, with gaps, samples, marks, names, and for every third seed latency, slack and stacks."""
+    succeed(OUT / "test-programs" / "write_random_trace", str(seed), str(events), path)
+    return path
+
+
+def events_of(trace: Trace, thread: int) -> pd.DataFrame:
+    frames = list(trace.frames(thread))
+    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
+
+
+def gaps_of(trace: Trace) -> list[tuple[int, int, object]]:
+    """Thread, events of it before, what the gap says."""
+    before: dict[int, int] = {}
+    found = []
+    for block in trace.blocks:
+        if block.type == GAP:
+            found.append((block.thread, before.get(block.thread, 0), trace.json_value(block)))
+        if block.type == EVENTS:
+            before[block.thread] = before.get(block.thread, 0) + block.rows
+    return sorted(found, key=lambda gap: gap[:2])
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("seed", range(6))
+def test_copy_has_all_that_the_trace_has(tmp_path, seed, form):
+    source = random_trace(tmp_path / "a.tape", seed)
+    copy = tmp_path / "b.tape"
+    succeed(CONVERT, "convert", *form, source, copy)
+    with open_trace(source) as one, open_trace(copy) as other:
+        assert (other.threads, other.event_count, other.info) == (one.threads, one.event_count, one.info)
+        assert other.footer == one.footer
+        assert not other.differences
+        for thread in range(one.threads):
+            pd.testing.assert_frame_equal(events_of(other, thread), events_of(one, thread))
+        assert gaps_of(other) == gaps_of(one)
+        for part in ("samples", "touched_at_end", "stacks", "modules", "marks"):
+            pd.testing.assert_frame_equal(getattr(other, part)(), getattr(one, part)(), check_like=True)
+        assert other.thread_names() == one.thread_names()
+
+
+@PROPERTY
+@given(**SHAPES, most_ns=st.integers(0, 30), archive=st.booleans())
+def test_copy_dumps_the_same(tmp_path, seed, threads, steps, addresses, most_ns, archive):
+    events, threads = used_threads(jitter(seed, legal(seed, threads, steps, addresses), most_ns), threads)
+    tape, copy = import_text(tmp_path, text(events, threads)), tmp_path / "copy.tape"
+    succeed(CONVERT, "convert", *(["--archive"] if archive else []), tape, copy)
+    assert succeed(CONVERT, "dump", copy).stdout == succeed(CONVERT, "dump", tape).stdout
+
+
+def test_copy_of_truncated_trace_says_so(tmp_path):
+    source = random_trace(tmp_path / "a.tape", 2)
+    cut, copy = tmp_path / "cut.tape", tmp_path / "copy.tape"
+    cut.write_bytes(source.read_bytes()[:-100])
+    succeed(CONVERT, "convert", cut, copy)
+    with open_trace(copy) as trace:
+        assert trace.info["truncated_source"] is True
+        assert not trace.truncated
+
+
+def anonymise(tape: Path, *options: str) -> Path:
+    out = tape.with_suffix(".anonymous.tape")
+    succeed(CONVERT, "convert", "--anonymise", *options, tape, out)
+    return out
+
+
+def words(tape: Path) -> tuple[list[list[int]], bytes]:
+    """A workload's streams and schedule, and its header's totals; not its time line, which has times."""
+    work = tape.with_suffix(".work")
+    succeed(CONVERT, "compile", tape, "-o", work)
+    streams, header = streams_of(work)
+    return streams[:-1], header[24:88]
+
+
+@PROPERTY
+@given(**SHAPES, most_ns=st.sampled_from([0, 0, 5, 60]), archive=st.booleans())
+def test_anonymised_trace_replays_the_same(tmp_path, seed, threads, steps, addresses, most_ns, archive):
+    """Word for word and wait for wait, also where inversions had to be repaired."""
+    events, threads = used_threads(jitter(seed, legal(seed, threads, steps, addresses), most_ns), threads)
+    tape = import_text(tmp_path, text(events, threads))
+    if any(check(tape)[key] for key in MUST_BE_ZERO):
+        return
+    other = anonymise(tape, *(["--archive"] if archive else []))
+    assert words(other) == words(tape)
+    witness = check(other)
+    assert witness["ok"]
+    assert witness["inversions_repaired"] == 0
+    assert witness["failed_calls"] == check(tape)["failed_calls"]
+
+
+@PROPERTY
+@given(**SHAPES, lost=st.floats(0, 0.4), repeated=st.floats(0, 0.3))
+def test_anonymised_damaged_trace_has_the_ops_that_compile_makes(
+    tmp_path, seed, threads, steps, addresses, lost, repeated
+):
+    events, threads = used_threads(damage(seed, legal(seed, threads, steps, addresses), lost, repeated), threads)
+    tape = import_text(tmp_path, text(events, threads))
+    other = anonymise(tape)
+    ops = []
+    for path in (tape, other):
+        succeed(CONVERT, "compile", path, "-o", path.with_suffix(".work"))
+        ops.append(compiled(path.with_suffix(".work")))
+    assert ops[1] == ops[0]
+    witness = check(other)
+    assert all(witness[key] == 0 for key in MUST_BE_ZERO)
+
+
+def test_anonymised_trace_tells_no_address_name_or_time(tmp_path):
+    source = random_trace(tmp_path / "a.tape", 3)
+    secret = tmp_path / "secret.tape"
+    succeed(CONVERT, "convert", source, secret)
+    anonymous = anonymise(secret)
+    with open_trace(source) as one, open_trace(anonymous) as other:
+        assert set(other.info) <= {"clock", "order", "source", "os_page_bytes", "lacks", "anonymised", "allocator"}
+        assert other.info["clock"] == {"kind": "ordinal", "hz": 0, "origin_stamp": 1}
+        assert other.info["source"] == "heaptape, anonymised"
+        assert set(other.footer) <= set(one.footer) - {"clock_hz"}
+        assert other.footer["nested"] == other.footer["in_flight"] == 0
+        for part in ("stacks", "modules", "marks"):
+            assert getattr(other, part)().empty
+        assert other.thread_names() == {}
+        for thread in range(other.threads):
+            frame = events_of(other, thread)
+            assert frame["stack"].isna().all()
+            assert frame["latency"].isna().all()
+            acquired = frame.acquired_address.dropna()
+            assert not acquired.duplicated().any()
+            assert acquired.is_monotonic_increasing
+        samples = other.samples()
+        assert set(samples.columns) <= {"stamp", "rss_anon_bytes", "vm_size_bytes"}
+
+
+def make_slice(tape: Path, *specs: str) -> Path:
+    out = tape.with_suffix(".slice.tape")
+    succeed(CONVERT, "convert", *[word for spec in specs for word in ("--slice", spec)], tape, out)
+    return out
+
+
+def assert_legal_and_compiles(tape: Path) -> dict:
+    witness = check(tape)
+    assert witness["ok"], witness
+    assert all(witness[key] == 0 for key in MUST_BE_ZERO), witness
+    assert witness["inversions_repaired"] == 0
+    work = tape.with_suffix(".work")
+    succeed(CONVERT, "compile", tape, "-o", work)
+    succeed(CONVERT, "check", work)
+    return witness
+
+
+WINDOWS = st.tuples(st.floats(0, 1), st.floats(0, 1)).map(sorted)
+
+
+@PROPERTY
+@given(**SHAPES, window=WINDOWS, kind=st.sampled_from(["progress", "percent", "time"]), most_ns=st.integers(0, 20))
+def test_slice_by_window_is_a_legal_history(tmp_path, seed, threads, steps, addresses, window, kind, most_ns):
+    events, threads = used_threads(jitter(seed, legal(seed, threads, steps, addresses), most_ns), threads)
+    tape = import_text(tmp_path, text(events, threads))
+    if kind == "progress":
+        spec = f"progress={int(window[0] * len(events))}..{int(window[1] * len(events))}"
+    elif kind == "percent":
+        spec = f"progress={100 * window[0]:.3f}%..{100 * window[1]:.3f}%"
+    else:
+        last = max((e.second_ns for e in events), default=0)
+        spec = f"time={int(window[0] * last)}ns..{int(window[1] * last)}ns"
+    assert_legal_and_compiles(make_slice(tape, spec))
+
+
+@PROPERTY
+@given(**SHAPES, lost=st.floats(0, 0.4), repeated=st.floats(0, 0.3), window=WINDOWS)
+def test_slice_of_a_damaged_trace_is_a_legal_history(tmp_path, seed, threads, steps, addresses, lost, repeated, window):
+    events, threads = used_threads(damage(seed, legal(seed, threads, steps, addresses), lost, repeated), threads)
+    tape = import_text(tmp_path, text(events, threads))
+    assert_legal_and_compiles(make_slice(tape, f"progress={100 * window[0]:.3f}%..{100 * window[1]:.3f}%"))
+
+
+@PROPERTY
+@given(**SHAPES, size=st.sampled_from(["0..24", "25..", "..5000"]), chosen=st.sampled_from(["0", "1..3", "0,2"]))
+def test_slice_by_size_and_thread_is_a_legal_history(tmp_path, seed, threads, steps, addresses, size, chosen):
+    events, threads = used_threads(legal(seed, threads, steps, addresses), threads)
+    tape = import_text(tmp_path, text(events, threads))
+    assert_legal_and_compiles(make_slice(tape, f"size={size}"))
+    assert_legal_and_compiles(make_slice(tape, f"thread={chosen}"))
+    assert_legal_and_compiles(make_slice(tape, f"thread={chosen}", f"size={size}", "progress=20%..80%"))
+
+
+def one_step(events: list[Event]) -> list[Event]:
+    """The same history with each realloc done in an instant, so that a window never cuts one in two."""
+    return [replace(e, first_ns=e.second_ns) for e in events]
+
+
+@PROPERTY
+@given(**SHAPES, window=WINDOWS)
+def test_slice_has_what_lived_at_the_cut_and_every_event_of_the_window(
+    tmp_path, seed, threads, steps, addresses, window
+):
+    """Against the model: its ops before, within and after the window."""
+    events = [e for e in one_step(legal(seed, 1, steps, addresses)) if e.thread == 0]
+    if not events:
+        return
+    first, last = (int(share * len(events)) for share in window)
+    tape = import_text(tmp_path, text(events, 1))
+    lines = succeed(CONVERT, "dump", make_slice(tape, f"progress={first}..{last}")).stdout.splitlines()[1:]
+    before, _ = judge(events[:first], 1, 0)
+    until, _ = judge(events[:last], 1, 0)
+    prologue = len(lines) - (last - first)
+    assert prologue == (before["live_at_end"] if first < len(events) else 0)
+    assert lines[prologue:] == [e.line() for e in events[first:last]]
+    assert check(tape.with_suffix(".slice.tape"))["live_at_end"] == (until["live_at_end"] if first < len(events) else 0)
+
+
+def test_slice_says_what_it_is_a_slice_of(tmp_path):
+    tape = import_text(tmp_path, "1 0 malloc(8) = 0x1000\n2 0 malloc(9) = 0x2000\n3 0 free(0x1000)\n")
+    with open_trace(make_slice(tape, "time=2ns..", "size=..8")) as trace:
+        assert trace.info["slice"] == {
+            "of": ["time=2ns..", "size=..8"], "events": 3, "threads": 1, "truncated": False, "dropped": 0
+        }  # fmt: skip
+        assert trace.event_count == 2
+
+
+def test_realloc_cut_by_the_beginning_only_acquires(tmp_path):
+    """Its old address is another thread's by then."""
+    lines = "1 0 malloc(8) = 0x1000\n10+20 0 realloc(0x1000, 99) = 0x2000\n40 0 free(0x2000)\n"
+    lines += "15 1 malloc(8) = 0x1000\n50 1 free(0x1000)\n"
+    tape = import_text(tmp_path, lines)
+    sliced = make_slice(tape, "time=20ns..")
+    assert_legal_and_compiles(sliced)
+    dumped = succeed(CONVERT, "dump", sliced).stdout
+    assert "realloc(NULL, 99) = 0x2000" in dumped
+    assert check(sliced)["live_at_end"] == 0
+
+
+def test_realloc_cut_by_the_end_only_frees(tmp_path):
+    lines = "1 0 malloc(8) = 0x1000\n10+20 0 realloc(0x1000, 99) = 0x2000\n40 0 free(0x2000)\n"
+    lines += "15 1 malloc(8) = 0x1000\n50 1 free(0x1000)\n"
+    sliced = make_slice(import_text(tmp_path, lines), "time=..20ns")
+    assert_legal_and_compiles(sliced)
+    assert "10 0 free(0x1000)" in succeed(CONVERT, "dump", sliced).stdout
+    assert check(sliced)["live_at_end"] == 1
+
+
+def test_slice_between_marks(tmp_path):
+    """write_random_trace makes marks; what lies between two of them is there, with the marks."""
+    source = random_trace(tmp_path / "a.tape", 2)
+    with open_trace(source) as trace:
+        marks = trace.marks()
+    assert len(marks) >= 2
+    texts = [marks.text.iloc[0], marks.text.iloc[-1]]
+    out = tmp_path / "b.tape"
+    succeed(CONVERT, "convert", "--slice", f"mark={texts[0]}..{texts[1]}", source, out)
+    missing = run(CONVERT, "convert", "--slice", "mark=no such..", source, out)
+    assert missing.status == 1
+    assert "has no mark 'no such'" in missing.stderr
+
+
+@pytest.mark.parametrize(
+    "spec",
+    ["", "time", "time=1", "time=3..1", "time=x..2", "progress=1..2%", "progress=0%..101%", "size=1x..2",
+             "thread=", "thread=1..", "thread=2..1", "thread=a", "mark=", "mark=a", "mark=..", "when=1..2",
+     "size=-1..2"],
+)  # fmt: skip
+def test_wrong_spec_is_wrong_usage(tmp_path, spec):
+    tape = import_text(tmp_path, "1 0 malloc(8) = 0x1000\n")
+    result = run(CONVERT, "convert", "--slice", spec, tape, tmp_path / "o.tape")
+    assert result.status == 2
+    assert len(result.stderr.splitlines()) == 1
+    assert not (tmp_path / "o.tape").exists()
+
+
+@PROPERTY
+@given(seeds=st.lists(st.integers(0, 1 << 32), min_size=1, max_size=4), steps=st.integers(1, 80))
+def test_merged_processes_keep_apart(tmp_path, seeds, steps):
+    """The same addresses in each, and still a legal history with the events of all."""
+    tapes, sources = [], []
+    for i, seed in enumerate(seeds):
+        folder = tmp_path / str(i)
+        folder.mkdir(exist_ok=True)
+        events, threads = used_threads(legal(seed, 3, steps, 4), 3)
+        sources.append((events, threads))
+        tapes.append(import_text(folder, text(events, threads)))
+    merged = tmp_path / "merged.tape"
+    succeed(CONVERT, "convert", "--merge", *tapes, merged)
+    witness = check(merged)
+    assert witness["ok"]
+    assert witness["events"] == sum(len(events) for events, _ in sources)
+    assert witness["live_at_end"] == sum(check(tape)["live_at_end"] for tape in tapes)
+    assert info(merged)["threads"] == sum(threads for _, threads in sources)
+    number = 0
+    for i, (events, threads) in enumerate(sources):
+        for thread in range(threads):
+            lines = succeed(CONVERT, "dump", merged, "--thread", str(number)).stdout.splitlines()[1:]
+            up = i << 48
+            moved = [
+                replace(
+                    e, thread=number, released=e.released and e.released + up, acquired=e.acquired and e.acquired + up
+                )
+                for e in events
+                if e.thread == thread
+            ]
+            assert lines == [e.line() for e in moved]
+            number += 1
+
+
+def test_merge_refuses_traces_without_times(tmp_path):
+    source, tape = tmp_path / "o.txt", tmp_path / "o.tape"
+    source.write_text("# heaptape-text 1 clock=ordinal\n1 0 malloc(8) = 0x1000\n")
+    succeed(CONVERT, "convert", source, tape)
+    result = run(CONVERT, "convert", "--merge", tape, tape, tmp_path / "m.tape")
+    assert result.status == 1
+    assert "has no times" in result.stderr
+
+
+def test_steps_of_a_conversion_can_be_combined(tmp_path):
+    """Merged, then sliced, then anonymised into an archive, and compiled on the way out."""
+    events, threads = used_threads(legal(7, 4, 400, 9), 4)
+    tape = import_text(tmp_path, text(events, threads))
+    steps = ["--merge", "--slice", "progress=30%..70%", "--anonymise"]
+    out, work = tmp_path / "o.tape", tmp_path / "o.work"
+    succeed(CONVERT, "convert", *steps, "--archive", tape, tape, out)
+    assert_legal_and_compiles(out)
+    succeed(CONVERT, "convert", *steps, tape, tape, work)
+    succeed(CONVERT, "compile", out, "-o", tmp_path / "p.work")
+    assert streams_of(work)[0][:-1] == streams_of(tmp_path / "p.work")[0][:-1]
+    assert json.loads(succeed(CONVERT, "check", out, "--json").stdout)["threads"] <= 2 * threads
+
+
+def test_random_windows_of_a_threaded_history_are_legal(tmp_path):
+    """Long histories, where many objects live at the cuts."""
+    source = random.Random(5)
+    events, threads = used_threads(legal(11, 6, 4000, 60), 6)
+    tape = import_text(tmp_path, text(events, threads))
+    for _ in range(8):
+        low, high = sorted((source.randrange(len(events)), source.randrange(len(events))))
+        assert_legal_and_compiles(make_slice(tape, f"progress={low}..{high}"))
