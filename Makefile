@@ -108,7 +108,7 @@ install: all install-python ## install under PREFIX (default /usr/local)
 	install -d $(DESTDIR)$(PREFIX)/libexec/heaptape/workloads $(DESTDIR)$(PREFIX)/lib/heaptape $(DESTDIR)$(PREFIX)/include
 	install -m 755 $(OUT)/libexec/heaptape-* $(DESTDIR)$(PREFIX)/libexec/heaptape/
 	install -m 755 $(OUT)/workloads/* $(DESTDIR)$(PREFIX)/libexec/heaptape/workloads/
-	install -m 755 $(OUT)/lib/libheaptape.so $(DESTDIR)$(PREFIX)/lib/heaptape/
+	install -m 755 $(OUT)/lib/libheaptape.so $(OUT)/lib/libreference.so $(DESTDIR)$(PREFIX)/lib/heaptape/
 	install -m 644 capture/heaptape.h $(DESTDIR)$(PREFIX)/include/
 
 clean: ## remove what was built (not .venv)

@@ -29,8 +29,8 @@ WRONG = {
     "replay {folder}": (1, "heaptape: {folder}: is a directory"),
     "replay {text} -a hoard": (
         1,
-        "heaptape: unknown allocator 'hoard': known are glibc, jemalloc, tcmalloc, mimalloc, tbbmalloc, or the path of "
-        "a library",
+        "heaptape: unknown allocator 'hoard': known are glibc, jemalloc, tcmalloc, mimalloc, tbbmalloc, reference, or "
+        "the path of a library",
     ),
     "replay {text} -a tcmalloc:x": (
         1,
@@ -230,6 +230,6 @@ def test_compare_json_is_json_and_csv_has_its_rows(heaptape, small_results):
 
 def test_allocators_as_json(heaptape):
     listed = json.loads(heaptape("allocators", "--json").stdout)["allocators"]
-    assert [a["name"] for a in listed] == ["glibc", "jemalloc", "tcmalloc", "mimalloc", "tbbmalloc"]
+    assert [a["name"] for a in listed] == ["glibc", "jemalloc", "tcmalloc", "mimalloc", "tbbmalloc", "reference"]
     assert {"name", "found", "path", "version", "variants", "how_to_get"} <= set(listed[0])
     assert listed[0]["found"]

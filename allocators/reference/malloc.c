@@ -1,0 +1,332 @@
+/* malloc and calloc, from entry to return, in the order in which a request meets them:
+
+     malloc             the thread's cache has an object of that size: done
+     malloc_slow        it has none: size of the chunk, the thread's arena, its lock
+     arena_take         the arena's lists in turn
+       take_fast          a fast bin: exactly that size, freed lately
+       take_small         a small bin: exactly that size
+       take_unsorted      what was freed or split off since the last look; the rest of it is sorted into bins
+       bins_take_best     the smallest chunk of a large bin that is large enough   } split: the rest is free again
+       bins_take_larger   the smallest chunk of any bin beyond                     }
+       take_top           the end of the heap
+       mapped_take        a large request that fits nowhere: a mapping of its own
+       heap_grow          more memory for the top, and once again
+
+   Freeing is in free.c. */
+#include "allocators/reference/entry.h"
+
+#include "allocators/reference/arena.h"
+#include "allocators/reference/counters.h"
+#include "allocators/reference/fast.h"
+#include "allocators/reference/heap.h"
+#include "allocators/reference/mapped.h"
+#include "allocators/reference/startup.h"
+#include "allocators/reference/tcache.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum {
+  AHEAD_BYTES_MAX = 4096,     /* to split off ahead for the cache: an OS page, whatever the size */
+  UNSORTED_STEPS_MAX = 10000, /* of one look at the unsorted bin: bounds the time of one call */
+};
+
+static void *malloc_slow(size_t object_bytes);
+static void *take_fast(struct arena *arena, size_t bytes, struct tcache_bin *bin);
+static void *take_small(struct arena *arena, size_t bytes, struct tcache_bin *bin);
+static void *take_unsorted(struct arena *arena, size_t bytes, struct tcache_bin *bin);
+static void *take_top(struct arena *arena, size_t bytes, struct tcache_bin *bin);
+static void *split(struct arena *arena, struct chunk *chunk, size_t bytes, struct tcache_bin *bin);
+static void *take_from_another(size_t bytes, struct arena *exhausted);
+static struct arena *lock_arena_or_map(size_t bytes, void **object);
+
+void *reference_malloc(size_t object_bytes) {
+  struct tcache *cache = thread.cache;
+  if (LIKELY(object_bytes <= cache->inline_max_bytes)) {
+    struct cached *object = tcache_pop(&cache->bins[tcache_number_for(object_bytes)]);
+    if (LIKELY(object != NULL))
+      return object;
+  }
+  return malloc_slow(object_bytes);
+}
+
+/* Where a tunable wants every object filled or every call counted, all requests come here. */
+static __attribute__((noinline)) void *malloc_slow(size_t object_bytes) {
+  startup();
+  if (UNLIKELY(object_bytes > PTRDIFF_MAX)) {
+    errno = ENOMEM;
+    return NULL;
+  }
+  size_t bytes = chunk_bytes_for(object_bytes);
+  struct tcache_bin *bin = tcache_bin_for(bytes);
+  void *object = bin ? tcache_pop(bin) : NULL;
+  if (object) {
+    COUNT(tcache_hits);
+  } else {
+    struct arena *arena = lock_arena_or_map(bytes, &object);
+    if (arena) {
+      object = arena_take(arena, bytes, bin);
+      arena_unlock(arena);
+      if (UNLIKELY(!object))
+        object = take_from_another(bytes, arena);
+    }
+    if (UNLIKELY(!object)) {
+      errno = ENOMEM;
+      return NULL;
+    }
+  }
+  if (UNLIKELY(tunables.perturb))
+    memset(object, (int)tunables.perturb ^ 0xff, object_bytes);
+  return object;
+}
+
+void *arena_take(struct arena *arena, size_t bytes, struct tcache_bin *bin) {
+  void *object = NULL;
+  if (bytes <= tunables.fast_max_bytes && (object = take_fast(arena, bytes, bin)))
+    return object;
+  if (bytes < SMALL_LIMIT_BYTES) {
+    if ((object = take_small(arena, bytes, bin)))
+      return object;
+  } else if (atomic_load_explicit(&arena->have_fast, memory_order_relaxed)) {
+    /* A large request: small free chunks may make up what it needs, and would fragment the heap if they stayed. */
+    arena_consolidate(arena);
+  }
+  for (;;) {
+    if (!list_is_empty(&arena->bins.unsorted) && (object = take_unsorted(arena, bytes, bin)))
+      return object;
+    struct chunk *chunk = bytes < SMALL_LIMIT_BYTES ? NULL : bins_take_best(&arena->bins, bytes);
+    if (!chunk)
+      chunk = bins_take_larger(&arena->bins, bytes);
+    if (chunk) {
+      COUNT(large_hits);
+      return split(arena, chunk, bytes, bin);
+    }
+    if ((object = take_top(arena, bytes, bin)))
+      return object;
+    if (atomic_load_explicit(&arena->have_fast, memory_order_relaxed))
+      arena_consolidate(arena); /* and look again before asking for more */
+    else if (bytes >= tunable_now(&tunables.mmap_threshold) &&
+             (object = mapped_take(bytes - CHUNK_OVERHEAD, CHUNK_ALIGNMENT)))
+      return object;
+    else if (!heap_grow(arena, bytes))
+      return NULL;
+  }
+}
+
+/* Objects to put into the cache beside the one that is handed out: up to half its room, so that frees find some too. */
+static unsigned stash_count(const struct tcache_bin *bin) {
+  unsigned half = (unsigned)tunables.tcache_count / 2;
+  return bin ? bin->room < half ? bin->room : half : 0;
+}
+
+static void *take_fast(struct arena *arena, size_t bytes, struct tcache_bin *bin) {
+  unsigned got;
+  struct cached *object = fast_pop(arena, bytes, 1 + stash_count(bin), &got);
+  if (!object)
+    return NULL;
+  COUNT(fast_hits);
+  struct cached *next = cached_next(object);
+  for (unsigned index = 1; index < got; index++) {
+    struct cached *stashed = next;
+    next = cached_next(stashed);
+    tcache_push(bin, stashed);
+    COUNT(tcache_refilled);
+  }
+  object->key = 0;
+  return object;
+}
+
+/* A free chunk, unlinked, is used as it is. */
+static void *use_whole(struct chunk *chunk) {
+  chunk_set_prev_used(chunk_next(chunk));
+  return chunk_object(chunk);
+}
+
+static void *take_small(struct arena *arena, size_t bytes, struct tcache_bin *bin) {
+  struct links *list = &arena->bins.lists[bin_number(bytes)];
+  if (list_is_empty(list))
+    return NULL;
+  COUNT(small_hits);
+  struct chunk *chunk = chunk_of_links(list->prev);
+  bins_unlink(&arena->bins, chunk);
+  for (unsigned count = stash_count(bin); count > 0 && !list_is_empty(list); count--) {
+    struct chunk *stashed = chunk_of_links(list->prev);
+    bins_unlink(&arena->bins, stashed);
+    tcache_push(bin, use_whole(stashed));
+    COUNT(tcache_refilled);
+  }
+  return use_whole(chunk);
+}
+
+static void check_unsorted(const struct arena *arena, const struct chunk *chunk, size_t bytes) {
+  if (UNLIKELY(bytes < CHUNK_MIN_BYTES || bytes > arena_system_bytes(arena) || !is_aligned(chunk)))
+    fault("malloc", "overwritten size of a free chunk", chunk);
+  if (UNLIKELY(chunk_prev_used(chunk_next(chunk))))
+    fault("malloc", "a chunk of the unsorted bin is in use", chunk);
+}
+
+/* Oldest first. A chunk of exactly the size is taken, others go to the bins of their sizes. */
+static void *take_unsorted(struct arena *arena, size_t bytes, struct tcache_bin *bin) {
+  struct links *list = &arena->bins.unsorted;
+  COUNT(unsorted_scans);
+  for (unsigned step = 0; step < UNSORTED_STEPS_MAX && !list_is_empty(list); step++) {
+    struct chunk *chunk = chunk_of_links(list->prev);
+    size_t have = chunk_bytes(chunk);
+    check_unsorted(arena, chunk, have);
+    COUNT(unsorted_scanned);
+    /* Small requests that follow one another are cut from one chunk, so that they lie side by side. */
+    bool alone = list->next == &chunk->links;
+    bool cut = bytes < SMALL_LIMIT_BYTES && alone && chunk == arena->last_remainder && have > bytes + CHUNK_MIN_BYTES;
+    bins_unlink(&arena->bins, chunk);
+    if (have == bytes || cut) {
+      COUNT(unsorted_hits);
+      return cut ? split(arena, chunk, bytes, bin) : use_whole(chunk);
+    }
+    bins_add_sorted(&arena->bins, chunk);
+  }
+  return NULL;
+}
+
+/* How many objects of that size to split off ahead for the cache, out of room_bytes. */
+static unsigned ahead_count(struct tcache_bin *bin, size_t bytes, size_t room_bytes) {
+  if (!bin)
+    return 0;
+  unsigned most = stash_count(bin), count = bin->refill < most ? bin->refill : most;
+  bin->refill = 2 * count + 1;
+  if (room_bytes > AHEAD_BYTES_MAX)
+    room_bytes = AHEAD_BYTES_MAX;
+  return count * bytes <= room_bytes ? count : (unsigned)(room_bytes / bytes);
+}
+
+/* Makes the first chunk of a run of 1 + ahead of that size an object; the others go to the cache, to be taken in order
+   of address. */
+static void *carve(struct arena *arena, struct chunk *run, size_t bytes, struct tcache_bin *bin, unsigned ahead) {
+  size_t head = bytes | CHUNK_PREV_USED | arena->chunk_flag;
+  for (unsigned index = ahead; index > 0; index--) {
+    struct chunk *chunk = chunk_at(run, (ptrdiff_t)(index * bytes));
+    chunk_set_head(chunk, head);
+    tcache_push(bin, chunk_object(chunk));
+    COUNT(tcache_refilled);
+  }
+  chunk_set_head(run, head);
+  return chunk_object(run);
+}
+
+/* Serves a request from a free, unlinked chunk that is large enough. */
+static void *split(struct arena *arena, struct chunk *chunk, size_t bytes, struct tcache_bin *bin) {
+  size_t have = chunk_bytes(chunk);
+  if (have - bytes < CHUNK_MIN_BYTES)
+    return use_whole(chunk);
+  COUNT(splits);
+  unsigned ahead = ahead_count(bin, bytes, have - bytes - CHUNK_MIN_BYTES);
+  size_t used = bytes * (1 + ahead);
+  struct chunk *rest = chunk_at(chunk, (ptrdiff_t)used);
+  chunk_set_free(rest, have - used, CHUNK_PREV_USED | arena->chunk_flag);
+  bins_add_unsorted(&arena->bins, rest);
+  if (bytes < SMALL_LIMIT_BYTES)
+    arena->last_remainder = rest;
+  return carve(arena, chunk, bytes, bin, ahead);
+}
+
+static void *take_top(struct arena *arena, size_t bytes, struct tcache_bin *bin) {
+  struct chunk *top = arena->top;
+  if (UNLIKELY(!top))
+    return NULL;
+  size_t have = chunk_bytes(top);
+  if (UNLIKELY(have > arena_system_bytes(arena)))
+    fault("malloc", "overwritten size of the top chunk", top);
+  if (have < bytes + CHUNK_MIN_BYTES)
+    return NULL;
+  COUNT(top_hits);
+  unsigned ahead = ahead_count(bin, bytes, have - bytes - CHUNK_MIN_BYTES);
+  size_t used = bytes * (1 + ahead);
+  struct chunk *rest = chunk_at(top, (ptrdiff_t)used);
+  chunk_set_head(rest, (have - used) | CHUNK_PREV_USED);
+  arena->top = rest;
+  if (arena->fresh < (uintptr_t)rest + CHUNK_OBJECT_OFFSET)
+    arena->fresh = (uintptr_t)rest + CHUNK_OBJECT_OFFSET;
+  return carve(arena, top, bytes, bin, ahead);
+}
+
+/* This arena has no memory left, nor can get any: another, or a mapping whatever the size. */
+static void *take_from_another(size_t bytes, struct arena *exhausted) {
+  void *object = NULL;
+  struct arena *other = arena_lock_other(exhausted);
+  if (other) {
+    object = arena_take(other, bytes, NULL);
+    arena_unlock(other);
+  }
+  return object ? object : mapped_take(bytes - CHUNK_OVERHEAD, CHUNK_ALIGNMENT);
+}
+
+/* The thread's arena, locked; or NULL where the request is so large that no arena will have it: *object is a mapping.
+ */
+static struct arena *lock_arena_or_map(size_t bytes, void **object) {
+  if (bytes >= HEAP_BYTES && bytes >= tunable_now(&tunables.mmap_threshold) &&
+      (*object = mapped_take(bytes - CHUNK_OVERHEAD, CHUNK_ALIGNMENT)))
+    return NULL;
+  return arena_lock_mine();
+}
+
+/* What of an object must be cleared: nothing of a mapping, and nothing where the heap has never been written. */
+struct dirt {
+  struct heap *heap;
+  uintptr_t fresh;
+};
+
+static size_t dirty_bytes(const struct arena *arena, const struct dirt *before, void *object) {
+  struct chunk *chunk = chunk_of(object);
+  size_t head = chunk_head(chunk), usable = chunk_usable_bytes(chunk);
+  if (head & CHUNK_MAPPED)
+    return 0;
+  if (arena->heap != before->heap) /* a new heap: it may lie anywhere, and the chunk in it or not */
+    return usable;
+  uintptr_t start = (uintptr_t)object, heap = (uintptr_t)arena->heap;
+  if (start < heap || start + usable <= before->fresh)
+    return usable;
+  return start >= before->fresh || before->fresh == 0 ? 0 : before->fresh - start;
+}
+
+static void *calloc_slow(size_t object_bytes) {
+  startup();
+  size_t bytes = chunk_bytes_for(object_bytes);
+  struct tcache_bin *bin = tcache_bin_for(bytes);
+  struct cached *cached = bin ? tcache_pop(bin) : NULL;
+  if (cached) {
+    COUNT(tcache_hits);
+    return memset(cached, 0, object_bytes);
+  }
+  void *object = NULL;
+  struct arena *arena = lock_arena_or_map(bytes, &object);
+  if (arena) {
+    struct dirt before = {arena->heap, arena->fresh};
+    object = arena_take(arena, bytes, bin);
+    size_t dirty = object ? dirty_bytes(arena, &before, object) : 0;
+    arena_unlock(arena);
+    if (UNLIKELY(!object) && (object = take_from_another(bytes, arena)))
+      dirty = chunk_head(chunk_of(object)) & CHUNK_MAPPED ? 0 : object_bytes;
+    if (object)
+      memset(object, 0, dirty < object_bytes ? dirty : object_bytes);
+  }
+  if (UNLIKELY(!object))
+    errno = ENOMEM;
+  return object;
+}
+
+void *reference_calloc(size_t count, size_t element_bytes) {
+  size_t object_bytes;
+  if (UNLIKELY(__builtin_mul_overflow(count, element_bytes, &object_bytes) || object_bytes > PTRDIFF_MAX)) {
+    errno = ENOMEM;
+    return NULL;
+  }
+  struct tcache *cache = thread.cache;
+  if (LIKELY(object_bytes <= cache->inline_max_bytes)) {
+    struct cached *object = tcache_pop(&cache->bins[tcache_number_for(object_bytes)]);
+    if (LIKELY(object != NULL))
+      return memset(object, 0, object_bytes);
+  }
+  return calloc_slow(object_bytes);
+}
+
+PUBLIC_NAME(void *, malloc, (size_t object_bytes), reference_malloc);
+PUBLIC_NAME(void *, calloc, (size_t count, size_t element_bytes), reference_calloc);

@@ -1,0 +1,158 @@
+#include "allocators/reference/tcache.h"
+
+#include "allocators/reference/arena.h"
+#include "allocators/reference/counters.h"
+#include "allocators/reference/fast.h"
+
+#include <pthread.h>
+#include <string.h>
+#include <sys/auxv.h>
+
+/* One bin, always empty: requests of 0 bytes look at it. */
+struct tcache no_cache = {.bins = {{NULL, 0, 0}}};
+__thread struct thread thread = {.cache = &no_cache};
+uintptr_t tcache_key, fast_key;
+
+static pthread_key_t thread_end;
+static bool thread_end_known;
+
+static void empty(struct tcache *cache) {
+  for (size_t number = 0; number < cache->bin_count; number++)
+    if (cache->bins[number].first)
+      tcache_flush(&cache->bins[number], 0);
+}
+
+static void release(void *object) {
+  struct chunk *chunk = chunk_of(object);
+  struct arena *arena = arena_of(chunk, chunk_head(chunk));
+  lock_take(&arena->lock);
+  arena_release(arena, chunk);
+  arena_unlock(arena);
+}
+
+/* Destructor of thread_end. Destructors of other libraries may run after it, and call malloc and free. */
+static void on_thread_end(void *unused) {
+  (void)unused;
+  struct tcache *cache = thread.cache;
+  thread.ended = true;
+  thread.cache = &no_cache;
+  if (cache != &no_cache) {
+    empty(cache);
+    release(cache);
+  }
+  arena_detach();
+  if (tunables.stats)
+    counters_fold();
+}
+
+void tcache_setup(void) {
+  const uintptr_t *random = (const uintptr_t *)getauxval(AT_RANDOM); /* 16 bytes */
+  tcache_key = (random ? random[0] : (uintptr_t)&thread * 0x9E3779B97F4A7C15u) | 1;
+  fast_key = (random ? random[1] : ~tcache_key) | 1;
+  thread_end_known = pthread_key_create(&thread_end, on_thread_end) == 0;
+}
+
+void tcache_watch_thread(void) {
+  /* May call calloc: then this thread has a cache or an arena already, and does not come here again. */
+  if (thread_end_known)
+    pthread_setspecific(thread_end, &thread);
+}
+
+static struct tcache *make_cache(void) {
+  size_t bin_count = tcache_number(chunk_bytes_for(tunables.tcache_max)) + 1;
+  size_t bytes = sizeof(struct tcache) + bin_count * sizeof(struct tcache_bin);
+  struct arena *arena = arena_lock_mine();
+  struct tcache *cache = arena_take(arena, chunk_bytes_for(bytes), NULL);
+  arena_unlock(arena);
+  if (!cache)
+    return NULL;
+  memset(cache, 0, bytes);
+  cache->bin_count = bin_count;
+  for (size_t number = 0; number < bin_count; number++)
+    cache->bins[number].room = (uint32_t)tunables.tcache_count;
+  if (!tunables.stats && !tunables.perturb) {
+    cache->inline_bins = bin_count;
+    cache->inline_max_bytes = tunables.tcache_max;
+  }
+  return cache;
+}
+
+struct tcache_bin *tcache_bin_for(size_t chunk_bytes) {
+  if (UNLIKELY(thread.cache == &no_cache)) {
+    if (!tunables.tcache || thread.ended)
+      return NULL;
+    struct tcache *cache = make_cache();
+    if (!cache)
+      return NULL;
+    thread.cache = cache;
+  }
+  size_t number = tcache_number(chunk_bytes);
+  return number < thread.cache->bin_count ? &thread.cache->bins[number] : NULL;
+}
+
+/* Cuts the list behind the first keep objects; gives the rest. */
+static struct cached *cut(struct tcache_bin *bin, uint32_t keep) {
+  struct cached *rest = bin->first;
+  if (keep == 0) {
+    bin->first = NULL;
+    return rest;
+  }
+  struct cached *last = rest;
+  for (uint32_t kept = 1; kept < keep && last; kept++)
+    last = cached_next(last);
+  if (!last)
+    return NULL;
+  rest = cached_next(last);
+  last->next = cached_hide(last, NULL);
+  return rest;
+}
+
+void tcache_flush(struct tcache_bin *bin, uint32_t keep) {
+  struct cached *object = cut(bin, keep);
+  struct arena *held = NULL;
+  while (object) {
+    if (UNLIKELY(!is_aligned(object)))
+      fault("free", "corrupt link in a tcache", object);
+    struct cached *next = cached_next(object);
+    struct chunk *chunk = chunk_of(object);
+    size_t head = chunk_head(chunk), bytes = head_bytes(head);
+    struct arena *arena = arena_of(chunk, head);
+    bin->room++;
+    COUNT(tcache_flushed);
+    if (bytes <= tunables.fast_max_bytes) {
+      /* As many of the same arena as follow one another: one exchange for all. */
+      struct cached *last = object;
+      last->key = fast_key;
+      while (next && is_aligned(next) && arena_of(chunk_of(next), chunk_head(chunk_of(next))) == arena) {
+        last = next;
+        last->key = fast_key;
+        next = cached_next(last);
+        bin->room++;
+        COUNT(tcache_flushed);
+      }
+      fast_push(arena, bytes, object, last);
+    } else {
+      if (arena != held) {
+        if (held)
+          arena_unlock(held);
+        lock_take(&arena->lock);
+        held = arena;
+      }
+      object->key = 0;
+      arena_trim_if_large(arena, arena_release(arena, chunk));
+    }
+    object = next;
+  }
+  if (held)
+    arena_unlock(held);
+}
+
+void tcache_check_double_free(const struct tcache_bin *bin, const struct cached *object) {
+  const struct cached *at = bin->first;
+  for (size_t step = 0; at && step < tunables.tcache_count; step++, at = cached_next(at)) {
+    if (!is_aligned(at))
+      fault("free", "corrupt link in a tcache", at);
+    if (at == object)
+      fault("free", "double free: the object is in a tcache", object);
+  }
+}
