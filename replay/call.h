@@ -65,21 +65,22 @@ int call_setup_null(void);
 /* What malloc_usable_size says of an object; SIZE_MAX where the allocator has no such call. */
 size_t call_usable_size(void *object);
 
+/* An empty call, timed as call_entry times. */
+void call_nothing(uint64_t *cycles);
+
 /* Makes the call. Returns the object, NULL if there is none. timed: *cycles is the counter's advance, the cost of
    timing included. */
 static inline __attribute__((always_inline)) void *call_entry(uint8_t entry, const struct op *op, const bool timed,
                                                               uint64_t *cycles) {
   void *out = NULL;
   uint64_t begin = 0;
-/* os_stamp on both sides: a full fence before and after each reading. On an Intel server rdtscp + lfence at the end
-   cost 17 ns instead of 18 and a bare rdtsc 9; but a bare one lets the call's tail run outside the window, which is
-   what is measured. */
+/* How the readings are fenced, and what each other way would cost in error: replay/bench/counter_reads.c, README.md. */
 #define TIMED(statement)                                                                                               \
   if (timed)                                                                                                           \
-    begin = os_stamp();                                                                                                \
+    begin = os_span_begin();                                                                                           \
   statement;                                                                                                           \
   if (timed)                                                                                                           \
-    *cycles = os_stamp() - begin;
+    *cycles = os_span_end() - begin;
   /* The most frequent two by branches of their own: where they come at random, that saves 1 of 10 ns per op against the
      switch's jump table. */
   if (entry == CALL_free) {

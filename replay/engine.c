@@ -10,6 +10,7 @@
 #include "replay/order.h"
 #include "replay/preload.h"
 #include "replay/threads.h"
+#include "replay/timing.h"
 #include "replay/verify.h"
 #include "trace/os.h"
 
@@ -114,6 +115,8 @@ static void set_up(void) {
   engine.touch = setup->touch;
   stream_loop = loop_for(setup->pass, setup->order == ORDER_RECORDED);
   map_objects();
+  if (setup->pass == PASS_TIME)
+    engine.result->preemption_known = timing_setup();
   gate_setup((struct crowd){&engine.result->live_threads, &engine.result->blocked_threads, processors_allowed()});
   if (threads_setup(run_thread) != 0 || order_setup(setup->order, setup->window) != 0)
     engine_fail(NULL, "no memory for %u threads: %s", engine.map.header.threads, strerror(errno));
@@ -125,6 +128,33 @@ static void set_up(void) {
     engine.result->malloc_is_of_libc = call_setup_process();
   else if (call_setup_null() != 0)
     engine_fail(NULL, "no address space for the null allocator: %s", strerror(errno));
+}
+
+static void add_call(struct replay_call *into, const struct replay_call *call) {
+  into->preempted += call->preempted;
+  if (call->count == 0)
+    return;
+  into->count += call->count;
+  into->cycles_total += call->cycles_total;
+  if (call->cycles_max > into->cycles_max)
+    into->cycles_max = call->cycles_max;
+  histogram_merge(&into->histogram, &call->histogram);
+}
+
+static void add_timing(const struct timing *timing) {
+  struct replay_result *result = engine.result;
+  for (int id = 0; id < TIMED_CALLS; id++) {
+    for (unsigned class = 0; class < SIZE_CLASSES; class ++)
+      add_call(&result->calls[id][class], &timing->calls[id][class]);
+  }
+  empty_calls_merge(&result->empty, &timing->empty);
+  timing_merge_slowest(result->slowest, timing->slowest);
+  result->touching.objects += timing->touching.objects;
+  result->touching.sampled += timing->touching.sampled;
+  result->touching.cycles += timing->touching.cycles;
+  result->preempted.calls += timing->preempted.calls;
+  result->preempted.cycles += timing->preempted.cycles;
+  result->preempted.slept += timing->preempted.slept;
 }
 
 static void add_worker(const struct worker *worker) {
@@ -141,15 +171,10 @@ static void add_worker(const struct worker *worker) {
   result->verified_partly += worker->verified_partly;
   for (int id = 0; id < CALL_LIMIT; id++) {
     result->folded[id] += worker->folded[id];
-    if ((result->setup.pass != PASS_TIME && result->setup.pass != PASS_INSTRUCTIONS) || worker->calls[id].count == 0)
-      continue;
-    struct replay_call *call = &result->calls[id];
-    call->count += worker->calls[id].count;
-    call->cycles_total += worker->calls[id].cycles_total;
-    if (worker->calls[id].cycles_max > call->cycles_max)
-      call->cycles_max = worker->calls[id].cycles_max;
-    histogram_merge(&call->histogram, &worker->calls[id].histogram);
+    result->call_counts[id] += worker->call_counts[id];
   }
+  if (worker->timing)
+    add_timing(worker->timing);
 }
 
 static void replay(void) {
@@ -193,7 +218,7 @@ int engine_main(int result_fd, int workload_fd) {
   result->file_last = result->file_first + engine.map.file_bytes;
   set_up();
   if (result->setup.pass == PASS_TIME)
-    result->counter_overhead_cycles = counter_overhead();
+    empty_calls_take(&result->empty_before);
   memory_read(&result->rss_anon_start_bytes, &result->vm_size_start_bytes);
   if (!result->setup.baseline_only)
     replay();

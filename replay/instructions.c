@@ -19,6 +19,6 @@ void *instructions_call(struct worker *worker, uint8_t entry, const struct op *o
 #undef CALL
   };
   uint8_t id = op->call & CALL_ID_MASK;
-  worker->calls[id].count++;
+  worker->call_counts[id]++;
   return callers[id](entry, op);
 }

@@ -5,6 +5,7 @@
 #include "replay/memory.h"
 #include "replay/order.h"
 #include "replay/threads.h"
+#include "replay/timing.h"
 #include "replay/touch.h"
 #include "replay/verify.h"
 
@@ -26,6 +27,7 @@ static const struct extras NO_EXTRAS = {.param = 1};
 struct frame {
   struct replay_thread *self;
   struct worker *worker;
+  struct timing *timing;
   struct object *objects;
   uint32_t slots;
   enum touch_policy touch;
@@ -40,7 +42,7 @@ static __thread struct object no_object;
 
 /* Acquires: what became of the object that the call was to make. */
 static ALWAYS_INLINE void keep_answer(const struct frame *frame, struct object *object, const struct op *op,
-                                      const uint8_t traits, void *answer) {
+                                      const uint8_t traits, void *answer, const enum replay_pass pass) {
   uint64_t old_bytes = traits & CALL_TAKES ? object->size_bytes : 0;
   if (unlikely(!answer) && op->request_bytes > 0) {
     frame->worker->failed_calls++;
@@ -50,8 +52,15 @@ static ALWAYS_INLINE void keep_answer(const struct frame *frame, struct object *
   }
   object->pointer = answer;
   object->size_bytes = op->request_bytes;
-  if (answer)
+  if (!answer)
+    return;
+  if (pass == PASS_TIME && timing_touch_due(frame->timing)) {
+    uint64_t begin = os_span_begin();
     touch_object(frame->touch, answer, old_bytes, op->request_bytes, op->touched);
+    timing_add_touch(frame->timing, os_span_end() - begin);
+  } else {
+    touch_object(frame->touch, answer, old_bytes, op->request_bytes, op->touched);
+  }
 }
 
 /* The allocator gave an object where the recorded one gave none: realloc to size 0. Nobody will free it. */
@@ -62,17 +71,14 @@ static __attribute__((noinline)) void free_unwanted(void *object) {
 static ALWAYS_INLINE void make_call(const struct frame *frame, struct object *object, const struct call_plan plan,
                                     const struct op *op, const enum replay_pass pass) {
   uint64_t cycles = 0;
+  if (pass == PASS_TIME)
+    timing_arm(frame->timing);
   void *answer = pass == PASS_INSTRUCTIONS ? instructions_call(frame->worker, plan.entry, op)
                                            : call_entry(plan.entry, op, pass == PASS_TIME, &cycles);
-  if (pass == PASS_TIME) {
-    struct replay_call *call = &frame->worker->calls[op->call & CALL_ID_MASK];
-    call->count++;
-    call->cycles_total += cycles;
-    call->cycles_max = cycles > call->cycles_max ? cycles : call->cycles_max;
-    histogram_add(&call->histogram, cycles);
-  }
+  if (pass == PASS_TIME)
+    timing_add(frame->timing, op->call, plan.traits & CALL_ACQUIRES ? op->request_bytes : object->size_bytes, cycles);
   if (plan.traits & CALL_ACQUIRES) {
-    keep_answer(frame, object, op, plan.traits, answer);
+    keep_answer(frame, object, op, plan.traits, answer, pass);
   } else if (plan.traits & CALL_RELEASES) {
     *object = EMPTY;
     if (unlikely(answer != NULL))
@@ -228,7 +234,8 @@ static void end_of_stream(struct replay_thread *self, const uint64_t *place, uin
 }
 
 static ALWAYS_INLINE void replay_words(struct replay_thread *self, const enum replay_pass pass, const bool turns) {
-  const struct frame frame = {self, self->worker, engine.objects, engine.map.header.slots, engine.touch};
+  const struct frame frame = {self,        self->worker, self->worker->timing, engine.objects, engine.map.header.slots,
+                              engine.touch};
   struct gate *gate = &engine.completed[self->number];
   uint64_t position = 0, completed = 0, granted = 0;
   const uint64_t *at = NULL, *end = NULL, *place;

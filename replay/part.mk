@@ -1,10 +1,10 @@
 REPLAY_ENGINE_SOURCES := $(addprefix replay/,engine.c loop.c call.c null_allocator.c order.c gate.c threads.c stream.c \
-  memory.c memory_map.c counter.c histogram.c preload.c verify.c claims.c residency.c \
+  memory.c memory_map.c counter.c timing.c histogram.c preload.c verify.c claims.c residency.c \
   held.c proc_status.c instructions.c)
-REPLAY_PARENT_SOURCES := $(addprefix replay/,run.c callgrind.c syscalls.c report.c report_memory.c report_map.c replay_main.c)
-REPLAY_TRACE_SOURCES  := $(addprefix trace/,error.c event.c os.c)
+REPLAY_PARENT_SOURCES := $(addprefix replay/,run.c callgrind.c syscalls.c report.c report_time.c report_memory.c report_map.c replay_main.c)
+REPLAY_TRACE_SOURCES  := $(addprefix trace/,error.c event.c os.c os_switch.c)
 
-$(eval $(call c_program,replay,$(REPLAY_PARENT_SOURCES) $(REPLAY_ENGINE_SOURCES) $(REPLAY_TRACE_SOURCES),-ljansson -lz -lpthread))
+$(eval $(call c_program,replay,$(REPLAY_PARENT_SOURCES) $(REPLAY_ENGINE_SOURCES) $(REPLAY_TRACE_SOURCES),-ljansson -lz -lpthread -lm))
 
 # RUSAGE_THREAD, pthread_attr_setstack, dladdr, memfd_create
 $(OUT)/obj/replay/%.o: HT_CFLAGS += -D_GNU_SOURCE

@@ -2,6 +2,7 @@
 
 #include "replay/report_json.h"
 #include "replay/report_memory.h"
+#include "replay/report_time.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -25,58 +26,12 @@ double report_stream_cycles(const struct run *run) {
   return (double)run->result->cpu_ns * run->cycles_hz / 1e9;
 }
 
-/* A single reading less the counter's cost, in whole cycles. */
-static uint64_t net(uint64_t cycles, double overhead) {
-  return above(cycles, (uint64_t)(overhead + 0.5));
-}
-
-static uint64_t net_total(const struct replay_call *call, double overhead) {
-  double total = (double)call->cycles_total - (double)call->count * overhead;
-  return total > 0 ? (uint64_t)total : 0;
-}
-
-static json_t *histogram_json(const struct histogram *histogram, double overhead) {
-  json_t *rows = json_array();
-  for (unsigned bucket = 0; bucket < HISTOGRAM_BUCKETS; bucket++) {
-    if (histogram->counts[bucket] > 0)
-      json_array_append_new(rows, json_pack("[o, o]", json_unsigned(net(histogram_lower(bucket), overhead)),
-                                            json_unsigned(histogram->counts[bucket])));
-  }
-  return rows;
-}
-
-static json_t *call_json(const struct replay_call *call, double overhead) {
-  uint64_t total = net_total(call, overhead);
-  return json_pack("{s:o, s:o, s:f, s:o, s:o, s:o, s:o, s:o}", "count", json_unsigned(call->count), "cycles_total",
-                   json_unsigned(total), "mean", (double)total / (double)call->count, "p50",
-                   json_unsigned(net(histogram_percentile(&call->histogram, 0.5), overhead)), "p99",
-                   json_unsigned(net(histogram_percentile(&call->histogram, 0.99), overhead)), "p999",
-                   json_unsigned(net(histogram_percentile(&call->histogram, 0.999), overhead)), "max",
-                   json_unsigned(net(call->cycles_max, overhead)), "histogram",
-                   histogram_json(&call->histogram, overhead));
-}
-
-static void add_time(json_t *into, const struct replay_result *result) {
-  json_t *calls = json_object();
-  uint64_t total = 0;
-  for (int id = 0; id < CALL_LIMIT; id++) {
-    const struct replay_call *call = &result->calls[id];
-    if (call->count == 0)
-      continue;
-    json_object_set_new(calls, call_table[id].name, call_json(call, result->counter_overhead_cycles));
-    total += net_total(call, result->counter_overhead_cycles);
-  }
-  json_object_set_new(into, "calls", calls);
-  json_object_set_new(into, "cycles_total", json_unsigned(total));
-  json_object_set_new(into, "counter_overhead_cycles", json_real(result->counter_overhead_cycles));
-}
-
 /* Of the allocator alone, as callgrind counted them; the count is the engine's. */
 static void add_instructions(json_t *into, const struct run *run) {
   json_t *calls = json_object();
   uint64_t total = 0;
   for (int id = 0; id < CALL_LIMIT; id++) {
-    uint64_t count = run->result->calls[id].count, instructions = run->instructions[id];
+    uint64_t count = run->result->call_counts[id], instructions = run->instructions[id];
     if (count == 0)
       continue;
     json_object_set_new(calls, call_table[id].name,
@@ -121,7 +76,7 @@ json_t *report_run(const struct run *run, const struct run_request *request, con
     json_object_set_new(out, "engine_cycles_per_op", json_real(engine_cycles_per_op));
   switch (request->pass) {
   case PASS_TIME:
-    add_time(out, result);
+    report_time(out, run, request, engine_cycles_per_op);
     break;
   case PASS_BARE:
     json_object_set_new(out, "cycles_total", json_unsigned((uint64_t)report_stream_cycles(run)));

@@ -7,6 +7,7 @@
 #ifndef REPLAY_RESULT_H
 #define REPLAY_RESULT_H
 
+#include "replay/counter.h"
 #include "replay/histogram.h"
 #include "trace/error.h"
 #include "trace/event.h"
@@ -64,9 +65,52 @@ struct replay_held {
   uint64_t rss_anon_bytes, vm_size_bytes;
 };
 
+/* Classes of sizes, in which calls are counted apart: 0 bytes, then up to 16, 32, 64, ... bytes, up to 4 MiB, and more.
+   An acquire's size is what it asks for, a release's what its object was asked for with. */
+enum { SIZE_CLASSES = 21 };
+
+static inline unsigned size_class(uint64_t bytes) {
+  if (bytes == 0)
+    return 0;
+  unsigned class = bytes <= 16 ? 1 : 61 - (unsigned)__builtin_clzll(bytes - 1);
+  return class < SIZE_CLASSES ? class : SIZE_CLASSES - 1;
+}
+
+/* The largest size in the class; UINT64_MAX for the last. */
+static inline uint64_t size_class_last(unsigned class) {
+  return class == 0 ? 0 : class == SIZE_CLASSES - 1 ? UINT64_MAX : (uint64_t)8 << class;
+}
+
+/* Ids of calls are below that; what is kept of each call is too large for CALL_LIMIT of them. */
+enum { TIMED_CALLS = 36, SLOW_CALLS = 64 };
+#define CALL(id, ident, name, acquires, released, size, param)                                                         \
+  _Static_assert(id < TIMED_CALLS, "TIMED_CALLS is above all ids");
+#include "trace/calls.def"
+#undef CALL
+
+/* Cycles are as read: the cost of reading is not yet subtracted. Of `count` calls those that were not preempted; the
+   others are only counted. */
 struct replay_call {
-  uint64_t count, cycles_total, cycles_max; /* counter's cost not yet subtracted */
+  uint64_t count, preempted, cycles_total, cycles_max;
   struct histogram histogram;
+};
+
+struct slow_call {
+  uint64_t cycles, op; /* op: number in its thread */
+  uint64_t size_bytes;
+  uint32_t thread;
+  uint8_t call;
+};
+
+/* Writing to new objects, timed for some of them. */
+struct replay_touching {
+  uint64_t objects, sampled, cycles;
+};
+
+/* Calls in which the thread was off its processor: because others ran (calls, cycles; not in the histograms), and
+   because it slept or took a signal (slept; in the histograms). */
+struct replay_preempted {
+  uint64_t calls, cycles, slept;
 };
 
 struct replay_result {
@@ -92,7 +136,7 @@ struct replay_result {
   uint64_t waits, wait_cycles;
   uint64_t verified_objects, verified_bytes, verified_partly, verified_at_end; /* verify.h; partly: objects */
   uint64_t threads;
-  double counter_overhead_cycles;
+
   uint64_t wall_ns, cpu_ns;                /* cpu_ns: of the replaying threads, less what they spent waiting */
   uint64_t page_faults, page_faults_major; /* both kinds; the engine's own subtracted from the first */
   uint64_t rss_anon_start_bytes, vm_size_start_bytes; /* just before the first op */
@@ -102,7 +146,15 @@ struct replay_result {
   char purge_call[96];                  /* empty: none is known */
   bool aslr;                            /* addresses were randomised; written by the parent's child */
 
-  struct replay_call calls[CALL_LIMIT]; /* by the call recorded; time pass; of the instructions pass only the count */
+  uint64_t call_counts[CALL_LIMIT]; /* by the call recorded; instructions pass */
+
+  /* Time pass. */
+  struct empty_calls empty, empty_before; /* among the timed calls; before the first op */
+  struct replay_touching touching;
+  struct replay_preempted preempted;
+  bool preemption_known;
+  struct slow_call slowest[SLOW_CALLS];
+  struct replay_call calls[TIMED_CALLS][SIZE_CLASSES]; /* by the call recorded */
 
   uint64_t rows, rows_lost;
   struct replay_row timeline[TIMELINE_ROWS];

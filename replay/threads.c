@@ -3,6 +3,7 @@
 #include "replay/faults.h"
 #include "replay/gate.h"
 #include "replay/order.h"
+#include "replay/timing.h"
 #include "trace/os.h"
 
 #include <errno.h>
@@ -67,6 +68,15 @@ static uint64_t *buffer_of(const struct worker *worker) {
   return pool.buffers + (size_t)(worker - pool.workers) * pool.buffer_words;
 }
 
+static int timings_setup(void) {
+  struct timing *timings = os_map((size_t)pool.limit * sizeof *timings, true);
+  if (!timings)
+    return -1;
+  for (uint32_t number = 0; number < pool.limit; number++)
+    pool.workers[number].timing = &timings[number];
+  return 0;
+}
+
 int threads_setup(void (*body)(struct replay_thread *self)) {
   thread_body = body;
   uint32_t threads = engine.map.header.threads;
@@ -80,6 +90,8 @@ int threads_setup(void (*body)(struct replay_thread *self)) {
   if (!pool.stacks || !pool.buffers || !pool.workers || !pool.idle || !engine.threads)
     return -1;
   memset(pool.idle, 0, pool.limit * sizeof *pool.idle);
+  if (engine.result->setup.pass == PASS_TIME && timings_setup() != 0)
+    return -1;
   for (uint32_t number = 0; number < threads; number++) {
     struct replay_thread *thread = &engine.threads[number];
     thread->number = number;
@@ -126,6 +138,8 @@ static void run_stream(struct replay_thread *self) {
   struct worker *worker = self->worker;
   uint64_t other_ns = worker->wait_cpu_ns + worker->start_cpu_ns + gate_wake_cpu_ns();
   stream_open(&worker->stream, &engine.map, self->number, buffer_of(worker), pool.buffer_words);
+  if (worker->timing)
+    timing_begin_thread(worker->timing, self->number, &engine.completed[self->number]);
   uint64_t begin_ns = os_thread_cpu_ns();
   thread_body(self);
   uint64_t cpu_ns = os_thread_cpu_ns() - begin_ns;
