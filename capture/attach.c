@@ -3,6 +3,8 @@
 
 #include "capture/heaptape.h"
 #include "capture/real.h"
+#include "capture/stack.h"
+#include "capture/tape.h"
 #include "trace/os.h"
 
 #include <errno.h>
@@ -29,7 +31,7 @@ static struct process *_Atomic the_process;
 static struct inherited {
   void *memory;
   size_t bytes;
-} inherited[REGIONS_MAX + 2];
+} inherited[REGIONS_MAX + 3];
 static uint32_t inherited_count;
 
 void process_block_signals(uint64_t *mask) {
@@ -219,6 +221,17 @@ static bool take_region(struct process *process, int fd, uint32_t slots) {
   return true;
 }
 
+/* What lies between two readings of the clock with nothing in between: the least of some, as an interruption may come
+   in. */
+static uint32_t measure_clock_cost(void) {
+  uint64_t least = UINT32_MAX;
+  for (int i = 0; i < 64; i++) {
+    uint64_t begin = os_stamp(), cost = os_stamp() - begin;
+    least = cost < least ? cost : least;
+  }
+  return (uint32_t)least;
+}
+
 static void close_both(const int fds[2]) {
   for (int i = 0; i < 2; i++)
     if (fds[i] >= 0)
@@ -249,6 +262,34 @@ static void unmap_inherited(void) {
   inherited_count = 0;
 }
 
+static void take_stack_area(const struct process *process, const struct attach_reply *process_reply) {
+  struct attach_request request = {.magic = ATTACH_MAGIC, .kind = ATTACH_STACK_AREA, .pid = process->pid};
+  struct attach_reply reply;
+  int fds[2];
+  struct stack_area *area = NULL;
+  if (ask(&request, &reply, fds) == 0 && !reply.refused && fds[0] >= 0)
+    area = map_shared(fds[0], sizeof *area);
+  close_both(fds);
+  if (area)
+    stack_settings = (struct stack_settings){area, process_reply->stack_depth, process_reply->stack_unwind};
+  else
+    say("no memory for call stacks: this process is recorded without");
+}
+
+/* What the optional columns need. */
+static void prepare_columns(const struct process *process, const struct attach_reply *reply) {
+  stack_settings.area = NULL;
+  if (!(reply->flags & ATTACH_COLUMNS))
+    return;
+  if (reply->flags & ATTACH_STACKS)
+    take_stack_area(process, reply);
+  if (reply->flags & ATTACH_LATENCY)
+    order.clock_cost = measure_clock_cost();
+  if (!real_has_usable_size())
+    order.flags &= ~(uint32_t)ATTACH_USABLE;
+  order.idle = TAPE_OPTIONAL;
+}
+
 /* heaptape_pause less heaptape_resume; changed with the lock held. A fork child starts as its parent was. */
 static uint32_t program_pauses;
 
@@ -272,7 +313,8 @@ static bool attach(struct process *process) {
                                    .kind = ATTACH_PROCESS,
                                    .forked = forked,
                                    .pid = process->pid,
-                                   .parent_pid = (int)syscall(SYS_getppid)};
+                                   .parent_pid = (int)syscall(SYS_getppid),
+                                   .no_usable_size = !real_has_usable_size()};
   strncpy(request.allocator, real_allocator_name(), sizeof request.allocator - 1);
   struct attach_reply reply;
   int fds[2];
@@ -289,8 +331,14 @@ static bool attach(struct process *process) {
       process->flags = reply.flags;
       if (program_pauses)
         atomic_fetch_or(&process->region[0].memory->paused, PAUSED_BY_PROGRAM);
-      order = (struct order){tables,         control, reply.flags, process->region[0].memory, reply.touch_min_bytes,
-                             os_page_bytes()};
+      order = (struct order){.tables = tables,
+                             .control = control,
+                             .flags = reply.flags,
+                             .region = process->region[0].memory,
+                             .touch_min_bytes = reply.touch_min_bytes,
+                             .os_page_bytes = os_page_bytes(),
+                             .idle = TAPE_IDLE};
+      prepare_columns(process, &reply);
       done = true;
     } else {
       say("no memory for the rings: this process is not recorded");

@@ -58,6 +58,8 @@ struct order {
   const struct region *region; /* the first */
   uint64_t touch_min_bytes;
   uint64_t os_page_bytes;
+  uint32_t idle;       /* enum tape_state of a thread that is not in a call: OPTIONAL where columns are wanted */
+  uint32_t clock_cost; /* of a latency: what two readings of the clock take, in its units */
 };
 extern struct order order;
 

@@ -224,6 +224,7 @@ static struct host *add_host(struct collector *collector, const struct attach_re
   host->order = collector->recorded;
   describe_program_name(pid, host->name, sizeof host->name);
   host_pause(host, paused, true);
+  host->latency = collector->settings->flags & ATTACH_LATENCY;
   watch(collector, pid_fd);
   collector->hosts[collector->host_count++] = host;
   collector->recorded++;
@@ -265,6 +266,15 @@ static void answer_control(struct collector *collector, int connection, const st
   free(reply);
 }
 
+static void serve_stack_area(const struct collector *collector, int connection, struct host *host,
+                             struct attach_reply *reply) {
+  int fd = host && (collector->settings->flags & ATTACH_STACKS) ? host_add_stacks(host) : -1;
+  reply->refused = fd < 0;
+  reply_to(connection, reply, &fd, fd >= 0);
+  if (fd >= 0)
+    close(fd);
+}
+
 static void serve_connection(struct collector *collector, int connection) {
   union {
     struct attach_request attach;
@@ -275,6 +285,8 @@ static void serve_connection(struct collector *collector, int connection) {
   struct attach_reply reply = {.magic = ATTACH_MAGIC,
                                .refused = 1,
                                .flags = collector->settings->flags,
+                               .stack_depth = (uint16_t)collector->settings->stack_depth,
+                               .stack_unwind = (uint16_t)collector->settings->stack_unwind,
                                .touch_min_bytes = collector->settings->touch_min_bytes};
   int fds[2] = {-1, collector->control_fd};
   /* The request follows the connect at once; one that does not come must not hold up the rings. */
@@ -293,6 +305,10 @@ static void serve_connection(struct collector *collector, int connection) {
     return;
   }
   struct host *host = find_host(collector, peer.pid);
+  if (request.kind == ATTACH_STACK_AREA) {
+    serve_stack_area(collector, connection, host, &reply);
+    return;
+  }
   bool first = request.kind == ATTACH_PROCESS;
   if (first) {
     if (host)

@@ -73,7 +73,9 @@ char *describe_info(const struct collector_settings *settings, const struct atta
   allocator[sizeof allocator - 1] = '\0';
   json_t *describe = settings->describe_json ? json_loads(settings->describe_json, 0, NULL) : NULL;
   uint64_t unix_ns = os_unix_ns();
-  json_t *lacks = json_pack("[s]", "usable_size");
+  json_t *lacks = json_array();
+  if (!(settings->flags & ATTACH_USABLE) || request->no_usable_size)
+    json_array_append_new(lacks, json_string("usable_size"));
   if (lacks_start)
     json_array_append_new(lacks, json_string("start"));
   json_t *info =

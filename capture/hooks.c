@@ -7,6 +7,7 @@
 #include "capture/large.h"
 #include "capture/operators.h"
 #include "capture/real.h"
+#include "capture/stack.h"
 #include "capture/tape.h"
 
 #include <errno.h>
@@ -41,12 +42,13 @@ static inline bool call_has_param(uint8_t op) {
   }
 }
 
-/* After the real call of something that acquires. result NULL: it failed. request_bytes: count included. */
+/* After the real call of something that acquires. result NULL: it failed. request_bytes: count included. columns: NULL
+   where none are recorded. */
 SLOW void acquired(struct tape_entry in, uint8_t op, const void *result, uint64_t request_bytes, uint64_t size,
-                   const uint64_t *param) {
+                   const uint64_t *param, const struct record_columns *columns) {
   if (__builtin_expect(large_is(request_bytes), 0) && result)
     large_put(result, request_bytes);
-  tape_record(in, result ? op : op | CALL_NULL_OUT, result, size, false, param);
+  tape_record(in, result ? op : op | CALL_NULL_OUT, result, size, false, param, columns);
   tape_leave(in);
 }
 
@@ -57,7 +59,7 @@ static inline __attribute__((always_inline)) void acquired_quick(struct tape *ta
   if (__builtin_expect(result && !large_is(request_bytes) && tape_record_quick(tape, op, result, size, param), 1))
     tape_leave(in);
   else
-    acquired(in, op, result, request_bytes, size, param);
+    acquired(in, op, result, request_bytes, size, param, NULL);
 }
 
 /* Before a release of what may be a large block: records how much of it is resident. Returns its bytes, 0 if it is not
@@ -79,7 +81,7 @@ SLOW void releasing(struct tape_entry in, enum tape_state calling, uint8_t op, c
     op |= CALL_NULL_IN;
   else if (__builtin_expect(large_may_be(object), 0) && op != CALL_malloc_usable_size)
     releasing_large(in, object, false);
-  tape_record(in, op, object, has_size ? size : 0, !has_size, param);
+  tape_record(in, op, object, has_size ? size : 0, !has_size, param, NULL);
   in.tape->state = in.was == TAPE_RECORDING ? TAPE_RECORDING : calling;
 }
 
@@ -105,14 +107,14 @@ SLOW struct resize resizing(struct tape_entry in, const void *object) {
     return resize;
   if (__builtin_expect(large_may_be(object), 0))
     resize.large_bytes = releasing_large(in, object, true);
-  resize.begun = tape_record(in, RECORD_BEGIN, object, 0, true, NULL);
+  resize.begun = tape_record(in, RECORD_BEGIN, object, 0, true, NULL, NULL);
   in.tape->open += resize.begun;
   in.tape->state = in.was == TAPE_RECORDING ? TAPE_RECORDING : TAPE_CALLING;
   return resize;
 }
 
 SLOW void resized(struct tape_entry in, uint8_t op, const void *object, struct resize resize, const void *result,
-                  uint64_t request_bytes, uint64_t size, const uint64_t *param) {
+                  uint64_t request_bytes, uint64_t size, const uint64_t *param, const struct record_columns *columns) {
   bool begun = resize.begun;
   if (__builtin_expect(large_is(request_bytes), 0) && result)
     large_put(result, request_bytes);
@@ -121,7 +123,7 @@ SLOW void resized(struct tape_entry in, uint8_t op, const void *object, struct r
   if (!object)
     op |= CALL_NULL_IN;
   if (begun) /* else it was counted as dropped then */
-    tape_record(in, result ? op : op | CALL_NULL_OUT, result, size, false, param);
+    tape_record(in, result ? op : op | CALL_NULL_OUT, result, size, false, param, columns);
   in.tape->open -= object && begun;
   tape_leave(in);
 }
@@ -146,7 +148,7 @@ static inline __attribute__((always_inline)) void resized_quick(struct tape *tap
     tape->open--;
     tape_leave(in);
   } else {
-    resized(in, op, object, resize, result, request_bytes, size, param);
+    resized(in, op, object, resize, result, request_bytes, size, param, NULL);
   }
 }
 
@@ -158,12 +160,49 @@ static inline uint64_t product(uint64_t size, uint64_t count) {
 #define PARAM_OF(ident, value) (HAS_PARAM_##ident ? &(uint64_t){value} : NULL)
 #define REQUEST(ident, size, param) (HAS_COUNT_##ident ? product(size, param) : (size))
 
+/* The optional columns (latency, usable size, stacks) are recorded by the slow forms only: where one is wanted,
+   TAPE_OPTIONAL takes the place of TAPE_IDLE, so that no hook is in its common case and no other recording pays. */
+
+/* Before the real call: 0 where its latency is not wanted. */
+static inline uint64_t timing(struct tape_entry in) {
+  return in.was == TAPE_OPTIONAL && (order.flags & ATTACH_LATENCY) ? os_stamp() : 0;
+}
+
+/* After it: what it took, plus 1; 0: not known. */
+static inline uint64_t timed(uint64_t begin) {
+  if (!begin)
+    return 0;
+  uint64_t took = os_stamp() - begin;
+  return took > order.clock_cost ? took - order.clock_cost + 1 : 1;
+}
+
+/* What acquired and resized are to be given; NULL: nothing. */
+static inline const struct record_columns *fill(struct record_columns *columns, struct tape_entry in, uint64_t begin,
+                                                void *object, uint64_t request_bytes) {
+  if (in.was != TAPE_OPTIONAL)
+    return NULL;
+  *columns = (struct record_columns){.latency = timed(begin), .stack = stack_settings.area ? in.tape->stack : 0};
+  if ((order.flags & ATTACH_USABLE) && object && !real_in_arena(object))
+    columns->slack = trace_event_slack(request_bytes, real.malloc_usable_size(object));
+  return columns;
+}
+
+/* After the real call of a release or touch, whose event stands already. */
+static inline void released(struct tape_entry in, const void *object, uint64_t begin) {
+  if (begin)
+    tape_note(in, RECORD_LATENCY, object, timed(begin));
+  tape_leave(in);
+}
+
 #define HOOK_ACQUIRE(ident, result, declaration, arguments, size, param)                                               \
   SLOW result slow_##ident AND_CALLER declaration {                                                                    \
     struct tape_entry in = tape_enter_slow(TAPE_CALLING, caller, frame);                                               \
+    struct record_columns columns;                                                                                     \
+    uint64_t begin = timing(in);                                                                                       \
     result got = real.ident arguments;                                                                                 \
     if (in.tape)                                                                                                       \
-      acquired(in, CALL_##ident, got, REQUEST(ident, size, param), size, PARAM_OF(ident, param));                      \
+      acquired(in, CALL_##ident, got, REQUEST(ident, size, param), size, PARAM_OF(ident, param),                       \
+               fill(&columns, in, begin, got, REQUEST(ident, size, param)));                                           \
     return got;                                                                                                        \
   }                                                                                                                    \
   EXPORT result ident declaration {                                                                                    \
@@ -180,9 +219,10 @@ static inline uint64_t product(uint64_t size, uint64_t count) {
     struct tape_entry in = tape_enter_slow(TAPE_CALLING | TAPE_RELEASES, caller, frame);                               \
     if (in.tape)                                                                                                       \
       releasing(in, TAPE_CALLING, CALL_##ident, object, HAS_SIZE_##ident, size, PARAM_OF(ident, param));               \
+    uint64_t begin = timing(in);                                                                                       \
     real.ident arguments;                                                                                              \
     if (in.tape)                                                                                                       \
-      tape_leave(in);                                                                                                  \
+      released(in, object, begin);                                                                                     \
   }                                                                                                                    \
   EXPORT result ident declaration {                                                                                    \
     if (__builtin_expect(real_in_arena(object), 0))                                                                    \
@@ -208,9 +248,12 @@ static inline uint64_t product(uint64_t size, uint64_t count) {
     struct tape_entry in = tape_enter_slow(TAPE_CALLING, caller, frame);                                               \
     if (!in.tape)                                                                                                      \
       return real.ident arguments;                                                                                     \
+    struct record_columns columns;                                                                                     \
     struct resize resize = resizing(in, object);                                                                       \
+    uint64_t begin = timing(in);                                                                                       \
     result got = real.ident arguments;                                                                                 \
-    resized(in, CALL_##ident, object, resize, got, REQUEST(ident, size, param), size, PARAM_OF(ident, param));         \
+    resized(in, CALL_##ident, object, resize, got, REQUEST(ident, size, param), size, PARAM_OF(ident, param),          \
+            fill(&columns, in, begin, got, REQUEST(ident, size, param)));                                              \
     return got;                                                                                                        \
   }                                                                                                                    \
   EXPORT result ident declaration {                                                                                    \
@@ -232,11 +275,12 @@ static inline uint64_t product(uint64_t size, uint64_t count) {
 
 EXPORT int posix_memalign(void **result, size_t align, size_t size) {
   struct tape_entry in = tape_enter(TAPE_CALLING, CALLER);
+  struct record_columns columns;
+  uint64_t begin = timing(in), param = align;
   int error = real.posix_memalign(result, align, size);
-  if (__builtin_expect(in.tape != NULL, 1)) {
-    uint64_t param = align;
-    acquired(in, CALL_posix_memalign, error ? NULL : *result, size, size, &param);
-  }
+  void *got = error ? NULL : *result;
+  if (__builtin_expect(in.tape != NULL, 1))
+    acquired(in, CALL_posix_memalign, got, size, size, &param, fill(&columns, in, begin, got, size));
   return error;
 }
 
@@ -246,9 +290,10 @@ EXPORT size_t malloc_usable_size(void *object) {
   struct tape_entry in = tape_enter(TAPE_CALLING, CALLER);
   if (__builtin_expect(in.tape != NULL, 1))
     releasing(in, TAPE_CALLING, CALL_malloc_usable_size, object, false, 0, NULL);
+  uint64_t begin = timing(in);
   size_t usable_bytes = real.malloc_usable_size(object);
   if (__builtin_expect(in.tape != NULL, 1))
-    tape_leave(in);
+    released(in, object, begin);
   return usable_bytes;
 }
 
@@ -264,7 +309,7 @@ int hooks_personality(int version, int actions, uint64_t class, void *exception,
   if ((actions & UNWIND_CLEANUP_PHASE) && tape_thrown(&thrown)) {
     int error = errno;
     struct tape_entry in = {tape_mine, thrown.was};
-    acquired(in, thrown.op, NULL, 0, thrown.size_bytes, call_has_param(thrown.op) ? &thrown.param : NULL);
+    acquired(in, thrown.op, NULL, 0, thrown.size_bytes, call_has_param(thrown.op) ? &thrown.param : NULL, NULL);
     errno = error;
   }
   return UNWIND_CONTINUE;
@@ -288,10 +333,16 @@ int hooks_personality(int version, int actions, uint64_t class, void *exception,
     struct tape_entry in = tape_enter_slow(TAPE_NEW, caller, frame);                                                   \
     if (!in.tape)                                                                                                      \
       return operators.ident arguments;                                                                                \
-    tape_may_throw(in, CALL_##ident, size, param);                                                                     \
-    void *got = call_##ident arguments;                                                                                \
-    tape_threw_not(in);                                                                                                \
-    acquired(in, CALL_##ident, got, size, size, PARAM_OF(ident, param));                                               \
+    struct record_columns columns;                                                                                     \
+    bool is_malloc = !HAS_PARAM_##ident && (operators.flags & OPERATORS_NEW_IS_MALLOC) && in.was == TAPE_OPTIONAL;     \
+    uint64_t begin = timing(in);                                                                                       \
+    void *got = is_malloc ? real.malloc(size + !size) : NULL; /* else its latency would have that of our own hook */   \
+    if (!got) {                                                                                                        \
+      tape_may_throw(in, CALL_##ident, size, param);                                                                   \
+      got = call_##ident arguments;                                                                                    \
+      tape_threw_not(in);                                                                                              \
+    }                                                                                                                  \
+    acquired(in, CALL_##ident, got, size, size, PARAM_OF(ident, param), fill(&columns, in, begin, got, size));         \
     return got;                                                                                                        \
   }                                                                                                                    \
   EXPORT void *ident declaration {                                                                                     \
@@ -315,9 +366,13 @@ int hooks_personality(int version, int actions, uint64_t class, void *exception,
       in = tape_enter_slow(TAPE_DELETE | TAPE_RELEASES, caller, frame);                                                \
     if (in.tape)                                                                                                       \
       releasing(in, TAPE_DELETE, CALL_##ident, object, HAS_SIZE_##ident, size, PARAM_OF(ident, param));                \
-    operators.ident arguments;                                                                                         \
+    uint64_t begin = timing(in);                                                                                       \
+    if (begin && (operators.flags & OPERATORS_DELETE_IS_FREE))                                                         \
+      real.free(object);                                                                                               \
+    else                                                                                                               \
+      operators.ident arguments;                                                                                       \
     if (in.tape)                                                                                                       \
-      tape_leave(in);                                                                                                  \
+      released(in, object, begin);                                                                                     \
   }                                                                                                                    \
   EXPORT void ident declaration {                                                                                      \
     struct tape *tape = tape_mine;                                                                                     \

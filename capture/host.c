@@ -82,6 +82,14 @@ uint32_t host_paused(const struct host *host) {
   return host->regions ? atomic_load(&host->region[0].memory->paused) : host->paused;
 }
 
+int host_add_stacks(struct host *host) {
+  if (!host->writer) {
+    errno = EBADF;
+    return -1;
+  }
+  return stack_nodes_open(&host->stacks, host->pid, host->writer);
+}
+
 static void give_up(struct host *host, const char *why) {
   if (!host->writer)
     return;
@@ -97,7 +105,20 @@ static uint32_t thread_of(struct host *host, struct host_tape *tape) {
   return (uint32_t)tape->thread;
 }
 
+static void put_event(struct host *host, struct host_tape *tape, const struct trace_event *event) {
+  if (host->writer && trace_writer_event(host->writer, thread_of(host, tape), event) != 0)
+    give_up(host, "cannot be written");
+}
+
+/* The event that was held back, if any, takes its place. */
+static void put_held(struct host *host, struct host_tape *tape) {
+  if (tape->holds)
+    put_event(host, tape, &tape->held);
+  tape->holds = false;
+}
+
 static void tell_gap(struct host *host, struct host_tape *tape, uint64_t dropped, const char *why) {
+  put_held(host, tape);
   if (host->writer && trace_writer_gap(host->writer, thread_of(host, tape), dropped, why) != 0)
     give_up(host, "cannot be written");
 }
@@ -119,6 +140,7 @@ void host_cut(struct host *host, uint64_t stamp, const char *why) {
 
 /* The slot's owner has died and another thread has it, or all is over. */
 static void thread_ends(struct host *host, struct host_tape *tape) {
+  put_held(host, tape);
   if (tape->thread >= 0 && host->writer)
     trace_writer_flush_thread(host->writer, (uint32_t)tape->thread);
   host->in_flight += tape->begins;
@@ -148,6 +170,23 @@ static void take_begin(struct host_tape *tape, uint64_t address, uint64_t stamp)
   tape->begun[tape->begins++].stamp = stamp;
 }
 
+static void take_columns(struct host *host, struct host_tape *tape, struct trace_event *event) {
+  if (event->call & CALL_NULL_OUT)
+    tape->columns.slack = 0;
+  event->latency = tape->columns.latency;
+  event->slack_bytes = tape->columns.slack;
+  if (tape->columns.stack && host->writer)
+    event->stack = stack_nodes_take(&host->stacks, host->writer, tape->columns.stack);
+  tape->columns = (struct record_columns){0};
+}
+
+/* Of the release before, if it is the one that is held. */
+static void take_latency(struct host *host, struct host_tape *tape, uint64_t address, uint64_t latency) {
+  if (tape->holds && tape->held.released == address)
+    tape->held.latency = latency;
+  put_held(host, tape);
+}
+
 static void take_event(struct host *host, struct host_tape *tape, uint8_t op, uint64_t address, uint64_t word) {
   const struct call_info *info = &call_table[op & CALL_ID_MASK];
   if (!info->name) {
@@ -160,6 +199,7 @@ static void take_event(struct host *host, struct host_tape *tape, uint8_t op, ui
     stamp = host->origin_stamp; /* only a host that overwrote its ring has a first step without a stamp */
   tape->param = tape->stamp = 0;
   event.size_bytes = info->has_size ? word : 0;
+  put_held(host, tape);
   if (!info->acquires) {
     event.released = address;
     event.touched_os_pages = take_touched(tape, address);
@@ -182,8 +222,15 @@ static void take_event(struct host *host, struct host_tape *tape, uint8_t op, ui
         event.touched_os_pages = tape->begun[tape->begins].touched_os_pages;
     }
   }
-  if (host->writer && trace_writer_event(host->writer, thread_of(host, tape), &event) != 0)
-    give_up(host, "cannot be written");
+  if (info->acquires) {
+    take_columns(host, tape, &event);
+    put_event(host, tape, &event);
+  } else if (host->latency) {
+    tape->held = event;
+    tape->holds = true;
+  } else {
+    put_event(host, tape, &event);
+  }
 }
 
 /* A record of at most 15 bytes; one too many for a mark starts anew, as its first records were a mark that was lost. */
@@ -215,6 +262,7 @@ static void take_mark(struct host *host, struct host_tape *tape, uint64_t length
     if (tape->thread < 0) /* a thread is made known by a block of its own */
       tell_gap(host, tape, 0, "a mark before the first event");
     mark.thread = thread_of(host, tape);
+    put_held(host, tape);
     if (host->writer && trace_writer_mark(host->writer, &mark) != 0)
       give_up(host, "cannot be written");
   }
@@ -233,6 +281,12 @@ static void take_record(struct host *host, struct host_tape *tape, uint64_t head
     break;
   case RECORD_MARK:
     take_mark(host, tape, head >> 8, word);
+    break;
+  case RECORD_COLUMNS:
+    tape->columns = record_columns_get(head, word);
+    break;
+  case RECORD_LATENCY:
+    take_latency(host, tape, head >> 8, word);
     break;
   case RECORD_PARAM:
     tape->param = word;
@@ -420,6 +474,8 @@ int host_close(struct host *host, const char *end, const struct process_end *how
   if (stat(host->path, &status) == 0)
     totals->totals.file_bytes = (uint64_t)status.st_size;
   totals->broken = host->broken;
+  totals->stacks_lost = stack_nodes_lost(&host->stacks);
+  stack_nodes_close(&host->stacks);
   totals->unseen = host->unseen;
   totals->cut_why = host->cut_why;
   totals->seconds = (double)(os_monotonic_ns() - host->origin_ns) / 1e9;

@@ -9,6 +9,7 @@
 #include "capture/process_end.h"
 #include "capture/ring.h"
 #include "capture/sample.h"
+#include "capture/stack_nodes.h"
 #include "trace/trace_write.h"
 
 enum { HOST_BEGINS_MAX = 8, TRACE_MARK_ROOM = 18 * 15 };
@@ -27,6 +28,9 @@ struct host_tape {
     uint32_t touched_os_pages; /* plus 1; 0: not known */
   } begun[HOST_BEGINS_MAX];    /* resizes; deeper than 1 only where a signal handler interrupted one */
   uint32_t begins;
+  struct record_columns columns; /* of the event to come; all 0: none were told */
+  struct trace_event held;       /* a release whose latency may follow */
+  bool holds;
   uint64_t dropped_told, unseen_told; /* by DROPPED records, so that the slot's counters tell the rest */
   char text[TRACE_MARK_ROOM];         /* of the mark being read */
   uint32_t text_bytes;
@@ -50,6 +54,8 @@ struct host {
   uint32_t regions;
   struct host_tape *tapes;
   uint32_t tape_count, tape_room;
+  struct stack_nodes stacks;
+  bool latency; /* releases are held until theirs comes */
   uint32_t threads;
   uint64_t in_flight;
   uint64_t unseen;    /* calls made in pauses */
@@ -65,6 +71,7 @@ struct host_totals {
   struct trace_totals totals; /* of which dropped includes unseen */
   uint64_t unseen;            /* calls made in pauses */
   uint64_t broken;
+  uint64_t stacks_lost; /* that the process could not take */
   double seconds;
   const char *cut_why; /* NULL: it went on to the process's end */
 };
@@ -75,6 +82,9 @@ struct host *host_open(int pid, int pid_fd, const char *path, const char *info_j
 
 /* Makes a region and returns its descriptor, which the caller passes on and closes; -1 with errno set. */
 int host_add_region(struct host *host, uint32_t slots);
+
+/* Makes the area of the process's call stacks, likewise. */
+int host_add_stacks(struct host *host);
 
 /* Takes what the rings hold and wakes who waits. between is called after each ring (it keeps the tick going). Returns
    how many records there were. */

@@ -13,7 +13,8 @@
 static const char usage[] =
     "usage: heaptape-record [-o F.tape] [--on-full wait|drop] [--no-follow] [--describe] [--preload LIB]\n"
     "                       [--start-paused] [--signal NAME] [--duration SECONDS] [--max-size BYTES] [--sample-ms MS]\n"
-    "                       [--stamp tags|every] [--clock auto|counter] [--touch-min BYTES] -- CMD...\n";
+    "                       [--stamp tags|every] [--clock auto|counter] [--touch-min BYTES]\n"
+    "                       [--latency] [--usable] [--stacks[=DEPTH]] [--unwind auto|dwarf|fp] -- CMD...\n";
 
 /* The workload compiler takes no smaller blocks into account. */
 enum { TOUCH_MIN_BYTES = 64 << 10 };
@@ -58,6 +59,14 @@ static uint64_t time_of(const char *option, const char *value, double unit_ns) {
   return time * unit_ns < 1 ? 1 : (uint64_t)(time * unit_ns);
 }
 
+static uint32_t depth_of(const char *value) {
+  char *end;
+  unsigned long depth = strtoul(value, &end, 10);
+  if (*value < '0' || *value > '9' || *end || depth == 0 || depth > STACK_DEPTH_MAX)
+    wrong("--stacks is a number of frames from 1 to %d, not %s", STACK_DEPTH_MAX, value);
+  return (uint32_t)depth;
+}
+
 /* "USR2", "SIGUSR2", "RTMIN+3" or a number. Those that the recorder has a use for itself, or that can't be caught, are
    refused. */
 static int signal_of(const char *value) {
@@ -97,6 +106,10 @@ enum {
   DURATION,
   MAX_SIZE,
   SAMPLE_MS,
+  LATENCY,
+  USABLE,
+  STACKS,
+  UNWIND,
   HELP
 };
 
@@ -147,6 +160,22 @@ static bool take(struct command *command, int option, const char *value) {
   case SAMPLE_MS:
     settings->sample_ns = time_of("sample-ms", value, 1e6);
     break;
+  case LATENCY:
+    settings->flags |= ATTACH_LATENCY;
+    break;
+  case USABLE:
+    settings->flags |= ATTACH_USABLE;
+    break;
+  case STACKS:
+    settings->flags |= ATTACH_STACKS;
+    if (value)
+      settings->stack_depth = depth_of(value);
+    break;
+  case UNWIND:
+    settings->stack_unwind = strcmp(value, "auto") == 0 ? UNWIND_AUTO : UNWIND_FP;
+    if (settings->stack_unwind != UNWIND_AUTO && choice("unwind", value, "fp", "dwarf"))
+      settings->stack_unwind = UNWIND_DWARF;
+    break;
   case HELP:
     fputs(usage, stdout);
     exit(0);
@@ -170,10 +199,15 @@ void options_parse(struct command *command, int argc, char **argv) {
                                           {"duration", required_argument, NULL, DURATION},
                                           {"max-size", required_argument, NULL, MAX_SIZE},
                                           {"sample-ms", required_argument, NULL, SAMPLE_MS},
+                                          {"latency", no_argument, NULL, LATENCY},
+                                          {"usable", no_argument, NULL, USABLE},
+                                          {"stacks", optional_argument, NULL, STACKS},
+                                          {"unwind", required_argument, NULL, UNWIND},
                                           {"help", no_argument, NULL, HELP},
                                           {NULL, 0, NULL, 0}};
   command->settings.follow = true;
   command->settings.touch_min_bytes = TOUCH_MIN_BYTES;
+  command->settings.stack_depth = STACK_DEPTH_DEFAULT;
   int option;
   while ((option = getopt_long(argc, argv, "+o:", options, NULL)) != -1)
     if (!take(command, option, optarg)) {

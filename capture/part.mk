@@ -1,15 +1,15 @@
 HT_LIB := $(OUT)/lib/libheaptape.so
-HT_LIB_SOURCES := $(addprefix capture/,hooks.c tape.c large.c attach.c real.c operators.c) trace/os.c
+HT_LIB_SOURCES := $(addprefix capture/,hooks.c tape.c large.c attach.c real.c operators.c stack.c stack_walk.c stack_rules.c) trace/os.c
 ALL += $(HT_LIB)
 # The compiler must not know malloc and its kin where we define them. now: no lazy binding inside a signal handler.
 $(OUT)/pic/capture/hooks.o $(OUT)/pic/capture/real.o $(OUT)/pic/capture/operators.o: HT_CFLAGS += -fno-builtin
-# Exceptions go through our operators new.
-$(OUT)/pic/capture/hooks.o: HT_CFLAGS += -fasynchronous-unwind-tables
+# Exceptions go through our operators new; walks of the stack begin in tape.c.
+$(OUT)/pic/capture/hooks.o $(OUT)/pic/capture/tape.o: HT_CFLAGS += -fasynchronous-unwind-tables
 $(HT_LIB): $(call c_pic_objects,$(HT_LIB_SOURCES))
 	@mkdir -p $(@D)
 	$(CC) $(HT_CFLAGS) -shared -Wl,-z,now -Wl,-z,defs -Wl,-soname,libheaptape.so -o $@ $^ -ldl
 
-HT_RECORD_SOURCES := $(addprefix capture/,record_main.c options.c collector.c control.c describe.c host.c sample.c process_end.c tree.c preflight.c)
+HT_RECORD_SOURCES := $(addprefix capture/,record_main.c options.c collector.c control.c describe.c host.c stack_nodes.c modules.c sample.c process_end.c tree.c preflight.c)
 $(eval $(call c_program,record,$(HT_RECORD_SOURCES) $(TRACE_SOURCES),$(TRACE_LIBS) -pthread -lm))
 $(OUT)/libexec/heaptape-record: | $(HT_LIB)
 

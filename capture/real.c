@@ -149,6 +149,7 @@ static struct code {
 static int allocator_count;
 static char allocator_name[64] = "unknown";
 static bool malloc_is_the_programs;
+static bool has_usable_size;
 static const void *libc_base;
 
 static int find_code(struct dl_phdr_info *info, size_t bytes, void *context) {
@@ -266,12 +267,17 @@ bool real_resolve(void) {
   if (malloc_code)
     note_name(malloc_code);
   malloc_is_the_programs = real_is_replaced((void *)(uintptr_t)malloc);
+  has_usable_size = malloc_code && base_of(malloc_code) == base_of(next("malloc_usable_size"));
   operators_look_at_start();
   real = found;
   atomic_store_explicit(&resolved, true, memory_order_release);
   resolving = false;
   errno = error;
   return true;
+}
+
+bool real_has_usable_size(void) {
+  return has_usable_size;
 }
 
 bool real_malloc_is_the_programs(void) {

@@ -23,6 +23,9 @@ bool real_resolve(void);
 /* Base name of the library whose malloc is called; valid after real_resolve. */
 const char *real_allocator_name(void);
 
+/* Does the allocator have a malloc_usable_size for its own objects? Valid after real_resolve. */
+bool real_has_usable_size(void);
+
 /* Has the program a malloc of its own, so that nobody's call of malloc reaches us? Valid after real_resolve. */
 bool real_malloc_is_the_programs(void);
 

@@ -92,6 +92,9 @@ static void report(const struct recorded_process *process, const struct trace_er
   if (totals->cut_why)
     fprintf(stderr, "; %s", totals->cut_why);
   fputc('\n', stderr);
+  if (totals->stacks_lost)
+    fprintf(stderr, "heaptape-record: %s: %llu stacks could not be taken; their events are there without\n", process->path,
+            (unsigned long long)totals->stacks_lost);
 }
 
 static void fail(const struct trace_error *error, int status) {
@@ -226,6 +229,10 @@ int main(int argc, char **argv) {
   command.settings.describe_json = description;
   if (!os_cycles_invariant())
     command.settings.flags |= ATTACH_COUNTER;
+  if ((command.settings.flags & ATTACH_COUNTER) && (command.settings.flags & ATTACH_LATENCY)) {
+    trace_error_set(&error, "--latency", "the clock is a counter, which tells order and no time");
+    fail(&error, 1);
+  }
   if (collector_open(&serving, &command.settings, &error) != 0)
     fail(&error, 1);
   setenv(HEAPTAPE_ENV, collector_address(serving), 1);

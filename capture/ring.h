@@ -19,6 +19,8 @@
 enum record_op {
   RECORD_TEXT = 61,           /* 15 bytes of text after the op: word 0's other 7, then word 1's 8 */
   RECORD_MARK = 61 | 0x40,    /* word 1: stamp; the mark's text came before, of which address bytes count */
+  RECORD_COLUMNS = 61 | 0x80, /* optional columns of the next event: record_columns */
+  RECORD_LATENCY = 61 | 0xc0, /* word 1: duration of the real call of the event before, which released address */
   RECORD_PARAM = 62,          /* word 1: element count or alignment of the next event */
   RECORD_STAMP = 63,          /* word 1: stamp of the next step */
   RECORD_BEGIN = 62 | 0x40,   /* a resize has begun: address = old object, word 1 = stamp of the release, or 0 */
@@ -28,6 +30,20 @@ enum record_op {
   RECORD_TOUCHED = 62 | 0xc0, /* the next event or BEGIN releases address, of which word 1 OS pages are resident */
   RECORD_ALIVE = 63 | 0xc0,   /* address is a large object that is alive at the end; word 1 OS pages are resident */
 };
+
+/* What is known of an event beside the call; 0 each: not known. Latency and slack as in struct trace_event, the stack a
+   node of the process's stack_area. */
+struct record_columns {
+  uint64_t latency; /* below 2^56 */
+  uint32_t slack, stack;
+};
+static inline void record_columns_put(uint64_t to[2], const struct record_columns *columns) {
+  to[0] = RECORD_COLUMNS | (uint64_t)columns->stack << 8 | columns->latency << 40;
+  to[1] = columns->latency >> 24 << 32 | columns->slack;
+}
+static inline struct record_columns record_columns_get(uint64_t head, uint64_t word) {
+  return (struct record_columns){head >> 40 | word >> 32 << 24, (uint32_t)word, (uint32_t)(head >> 8)};
+}
 
 /* Why events are missing. */
 enum missing { MISSING_RING_FULL, MISSING_PAUSED };
@@ -93,7 +109,7 @@ struct control {
 #define HEAPTAPE_ENV "HEAPTAPE_SOCKET" /* NAME:SECRET, SECRET hexadecimal */
 #define ATTACH_MAGIC 0x31656c7465737161u
 
-enum attach_kind { ATTACH_PROCESS = 1, ATTACH_REGION = 2 };
+enum attach_kind { ATTACH_PROCESS = 1, ATTACH_REGION = 2, ATTACH_STACK_AREA = 3 };
 
 struct attach_request {
   uint64_t magic;
@@ -101,10 +117,20 @@ struct attach_request {
   uint32_t kind;
   uint32_t forked; /* 1: a fork child, 0: a fresh image */
   int32_t pid, parent_pid;
-  char allocator[64]; /* base name of the library whose malloc is called */
+  char allocator[64];      /* base name of the library whose malloc is called */
+  uint32_t no_usable_size; /* 1: the allocator can't tell usable sizes */
+  uint32_t unused;
 };
 
-enum attach_flags { ATTACH_DROP = 1, ATTACH_STAMP_EVERY = 2, ATTACH_COUNTER = 4 };
+enum attach_flags {
+  ATTACH_DROP = 1,
+  ATTACH_STAMP_EVERY = 2,
+  ATTACH_COUNTER = 4,
+  ATTACH_LATENCY = 8,
+  ATTACH_USABLE = 16,
+  ATTACH_STACKS = 32,
+  ATTACH_COLUMNS = ATTACH_LATENCY | ATTACH_USABLE | ATTACH_STACKS,
+};
 
 struct attach_reply {
   uint64_t magic;
@@ -112,8 +138,8 @@ struct attach_reply {
   uint32_t flags;
   uint32_t slots; /* of the region that comes along as descriptor 0; descriptor 1 is the control page (ATTACH_PROCESS
                      only) */
-  uint32_t unused;
-  uint64_t touch_min_bytes; /* blocks of fewer are not looked at; UINT64_MAX: none is */
+  uint32_t stack_depth : 16, stack_unwind : 16; /* where ATTACH_STACKS is set; enum stack_unwind */
+  uint64_t touch_min_bytes;                     /* blocks of fewer are not looked at; UINT64_MAX: none is */
 };
 
 #endif

@@ -4,6 +4,7 @@
 #include "capture/heaptape.h"
 #include "capture/operators.h"
 #include "capture/real.h"
+#include "capture/stack.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -127,7 +128,7 @@ static bool find_room(struct tape *tape, bool to_the_brim) {
       }
     }
     tape->limit = NULL;
-    return to_the_brim && at + 4 * RECORD_BYTES <= end;
+    return to_the_brim && at + 5 * RECORD_BYTES <= end;
   }
 }
 
@@ -409,6 +410,7 @@ static struct tape *take_tape(struct process *process) {
   }
   reset(tape);
   if (reused) {
+    stack_memo_reset(tape->memo);
     tape->state = TAPE_RECORDING;
     if (atomic_load(&tape->side_count))
       move_side(tape);
@@ -417,7 +419,7 @@ static struct tape *take_tape(struct process *process) {
     tell_missing(tape);
     put_control(tape, RECORD_THREAD, 0);
   }
-  tape->state = TAPE_IDLE;
+  tape->state = order.idle;
   return tape;
 }
 
@@ -509,7 +511,7 @@ struct tape_entry tape_enter_slow(uint32_t what, const void *caller, uintptr_t f
     tape = NULL;
   if (!tape)
     return (struct tape_entry){NULL, 0};
-  if (tape->state != TAPE_IDLE) {
+  if (tape->state != order.idle) {
     if (is_part(tape, what, caller))
       return (struct tape_entry){NULL, 0};
     if (!is_abandoned(tape, frame)) {
@@ -521,7 +523,11 @@ struct tape_entry tape_enter_slow(uint32_t what, const void *caller, uintptr_t f
   }
   tape->frame = frame;
   tape->state = what & TAPE_STATES;
-  return (struct tape_entry){tape, TAPE_IDLE};
+  if (order.idle == TAPE_OPTIONAL && stack_settings.area) {
+    atomic_signal_fence(memory_order_seq_cst);
+    tape->stack = what & TAPE_RELEASES ? 0 : stack_take(&tape->memo, caller);
+  }
+  return (struct tape_entry){tape, order.idle};
 }
 
 /* Room for one record of a mark. It never waits where events don't. */
@@ -561,7 +567,7 @@ void heaptape_lib_mark(const char *text) {
   struct tape *tape = tape_mine ? tape_mine : mine.parked;
   if (!tape || tape->state == TAPE_WIPED)
     tape = birth();
-  if (!tape || !text || process_is_off() || (tape->state != TAPE_IDLE && tape->state != TAPE_OFF))
+  if (!tape || !text || process_is_off() || (tape->state != order.idle && tape->state != TAPE_OFF))
     return;
   int error = errno;
   uint32_t was = tape->state;
@@ -581,11 +587,11 @@ void heaptape_lib_mark(const char *text) {
 
 void heaptape_lib_exclude(void) {
   mine.excluded++;
-  if (tape_mine && tape_mine->state == TAPE_IDLE)
+  if (tape_mine && tape_mine->state == order.idle)
     tape_mine->state = TAPE_OFF;
 }
 
 void heaptape_lib_include(void) {
   if (mine.excluded && --mine.excluded == 0 && tape_mine && tape_mine->state == TAPE_OFF)
-    tape_mine->state = TAPE_IDLE;
+    tape_mine->state = order.idle;
 }

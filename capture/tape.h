@@ -19,6 +19,7 @@ enum tape_state {
   TAPE_DELETE,    /* inside a real operator delete, which may call free for itself */
   TAPE_RECORDING, /* cursor is being moved */
   TAPE_OFF,       /* excluded */
+  TAPE_OPTIONAL,  /* IDLE where optional columns are recorded: each call then takes the slow way in */
 };
 
 enum {
@@ -26,7 +27,7 @@ enum {
   TAPE_THROWS = 4, /* operators new inside one another (by new-handlers) that are known to have failed if they throw */
   TAPE_BYTES = 2048,
   /* Records that always fit behind limit: the WRAP record and the ends of resizes that have begun. A call takes at
-     most 3. */
+     most 4. */
   TAPE_RESERVE = 16,
 };
 
@@ -58,6 +59,8 @@ struct tape {
   uint32_t each_left;         /* events still to be stamped each */
   _Atomic int owner;          /* kernel's thread id */
   uint32_t index;
+  uint32_t stack; /* of the call that took the tape from OPTIONAL */
+  struct stack_memo *memo;
   uint32_t throws; /* operators new that have begun; from TAPE_THROWS on, they are not told of */
   struct tape_throw {
     uint64_t size_bytes, param;
@@ -95,7 +98,8 @@ static inline bool tape_enter_quick(struct tape *tape, uint32_t state) {
 /* A hook begins. what: the state during the real call, plus TAPE_RELEASES where the call releases and acquires nothing;
    caller: its return address; frame: its own. */
 enum { TAPE_RELEASES = 16, TAPE_STATES = 15 };
-static inline struct tape_entry tape_enter(uint32_t what, const void *caller, uintptr_t frame) {
+static inline __attribute__((always_inline)) struct tape_entry tape_enter(uint32_t what, const void *caller,
+                                                                          uintptr_t frame) {
   struct tape *tape = tape_mine;
   if (__builtin_expect(!tape || tape->state != TAPE_IDLE, 0))
     return tape_enter_slow(what, caller, frame);
@@ -105,7 +109,7 @@ static inline struct tape_entry tape_enter(uint32_t what, const void *caller, ui
 }
 
 /* ... and ends. */
-static inline void tape_leave(struct tape_entry in) {
+static inline __attribute__((always_inline)) void tape_leave(struct tape_entry in) {
   in.tape->state = in.was;
   atomic_signal_fence(memory_order_seq_cst);
   if (__builtin_expect(
@@ -116,7 +120,7 @@ static inline void tape_leave(struct tape_entry in) {
 /* Makes room for a call's records and orders the step at address (NULL: a step without an object). False: the event is
    dropped (and counted). *stamp: 0 = inherits. The tag is looked at before the limit: a handler that comes in between
    lowers the limit, and its records go first. */
-static inline bool tape_step(struct tape *tape, const void *address, uint64_t *stamp) {
+static inline __attribute__((always_inline)) bool tape_step(struct tape *tape, const void *address, uint64_t *stamp) {
   if (__builtin_expect(address && tape->tick == order_tick() &&
                            atomic_load_explicit(order_tag(address), memory_order_relaxed) == tape->own,
                        1)) {
@@ -175,7 +179,7 @@ static inline __attribute__((always_inline)) bool tape_record_quick(struct tape 
    that is not inside another. */
 static inline void tape_may_throw(struct tape_entry in, uint8_t op, uint64_t size_bytes, uint64_t param) {
   struct tape *tape = in.tape;
-  if (in.was == TAPE_IDLE)
+  if (in.was == TAPE_IDLE || in.was == TAPE_OPTIONAL)
     tape->throws = 0;
   if (tape->throws < TAPE_THROWS)
     tape->may_throw[tape->throws] = (struct tape_throw){size_bytes, param, op, in.was};
@@ -197,11 +201,13 @@ static inline bool tape_thrown(struct tape_throw *thrown) {
 void tape_note(struct tape_entry in, uint8_t op, const void *address, uint64_t word);
 
 /* Records a step: a release or touch before the real call, an acquire after it. word: the size, or with stamped set,
-   unused: the record's word 1 carries the stamp. Leaves the tape in state RECORDING; the caller sets the next one.
-   False: dropped. Inlined by force, as word and param are constants in most hooks, and gcc would rather share one copy.
+   unused: the record's word 1 carries the stamp. columns: NULL where there are none to record. Leaves the tape in state
+   RECORDING; the caller sets the next one. False: dropped. Inlined by force, as word and param are constants in most
+   hooks, and gcc would rather share one copy.
  */
 static inline __attribute__((always_inline)) bool tape_record(struct tape_entry in, uint8_t op, const void *address,
-                                                              uint64_t word, bool stamped, const uint64_t *param) {
+                                                              uint64_t word, bool stamped, const uint64_t *param,
+                                                              const struct record_columns *columns) {
   struct tape *tape = in.tape;
   if (__builtin_expect(in.was == TAPE_RECORDING, 0)) {
     tape_side_event(tape, op, address, word, stamped, param);
@@ -212,6 +218,10 @@ static inline __attribute__((always_inline)) bool tape_record(struct tape_entry 
   uint64_t stamp;
   if (!tape_step(tape, address, &stamp))
     return false;
+  if (columns) {
+    record_columns_put(tape->cursor, columns);
+    tape->cursor += 2;
+  }
   if (stamped)
     tape_put(tape, tape->cursor, op, address, stamp, 0, param);
   else
