@@ -18,6 +18,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 /* All calls into the kernel that could be cancellation points go through syscall(): a thread must not be cancelled
@@ -149,7 +150,7 @@ static bool parse_setting(struct sockaddr_un *address, socklen_t *address_bytes,
   memcpy(address->sun_path + 1, setting, (size_t)(colon - setting));
   *address_bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)(colon - setting));
   *secret = 0;
-  for (const char *digit = colon + 1; *digit; digit++) {
+  for (const char *digit = colon + 1; *digit && *digit != ATTACH_IMPATIENT[0]; digit++) {
     unsigned value = *digit >= 'a' ? (unsigned)(*digit - 'a') + 10 : (unsigned)(*digit - '0');
     if (value > 15)
       return false;
@@ -179,6 +180,10 @@ static int ask(const struct attach_request *request, struct attach_reply *reply,
   int sock = (int)syscall(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
   if (sock < 0)
     return -1;
+  /* A collector that does not answer (stopped, or stuck on a disk) must not keep a program from starting. */
+  struct timeval patience = {strstr(setting, ATTACH_IMPATIENT) ? 1 : 30, 0};
+  setsockopt(sock, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  setsockopt(sock, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
   int result = -1;
   struct iovec part = {reply, sizeof *reply};
   union {
@@ -320,8 +325,9 @@ static bool attach(struct process *process) {
   int fds[2];
   bool done = false;
   if (ask(&request, &reply, fds) != 0) {
-    say(errno == ECONNREFUSED ? "the collector has ended: this process is not recorded"
-                              : "cannot reach the collector: this process is not recorded");
+    say(errno == ECONNREFUSED                     ? "the collector has ended: this process is not recorded"
+        : errno == EAGAIN || errno == EWOULDBLOCK ? "the collector does not answer: this process is not recorded"
+                                                  : "cannot reach the collector: this process is not recorded");
   } else if (!reply.refused) {
     struct tables *tables = os_map(sizeof *tables, true);
     if (tables)

@@ -108,8 +108,8 @@ static int open_socket(struct collector *collector) {
   int length =
       snprintf(address.sun_path + 1, sizeof address.sun_path - 1, "heaptape-%d-%08x", getpid(), (uint32_t)random[0]);
   collector->secret = random[1];
-  snprintf(collector->address, sizeof collector->address, "%s:%llx", address.sun_path + 1,
-           (unsigned long long)collector->secret);
+  snprintf(collector->address, sizeof collector->address, "%s:%llx%s", address.sun_path + 1,
+           (unsigned long long)collector->secret, collector->settings->flags & ATTACH_DROP ? ATTACH_IMPATIENT : "");
   collector->socket = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (collector->socket < 0 || bind(collector->socket, (struct sockaddr *)&address,
                                     (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length)) != 0)
@@ -290,8 +290,11 @@ static void serve_connection(struct collector *collector, int connection) {
                                .touch_min_bytes = collector->settings->touch_min_bytes};
   int fds[2] = {-1, collector->control_fd};
   /* The request follows the connect at once; one that does not come must not hold up the rings. */
-  struct pollfd readable = {connection, POLLIN, 0};
-  ssize_t got = poll(&readable, 1, 100) == 1 ? recv(connection, &message, sizeof message - 1, MSG_DONTWAIT) : -1;
+  struct pollfd readable = {connection, POLLIN | POLLRDHUP, 0};
+  bool ready = poll(&readable, 1, 100) == 1;
+  if (ready && (readable.revents & (POLLHUP | POLLRDHUP))) /* it has waited long enough and runs on without us */
+    return;
+  ssize_t got = ready ? recv(connection, &message, sizeof message - 1, MSG_DONTWAIT) : -1;
   bool known = got > 0 && getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &peer_bytes) == 0;
   if (known && message.text[0] == '{') {
     message.text[got] = '\0';
@@ -317,6 +320,13 @@ static void serve_connection(struct collector *collector, int connection) {
   }
   if (host)
     fds[0] = host_add_region(host, first ? REGION_SLOTS_FIRST : REGION_SLOTS_MORE);
+  if (host && fds[0] < 0) {
+    struct trace_error error = {""};
+    trace_error_errno(&error, host->path,
+                      first ? "no shared memory for the process's rings: it is not recorded"
+                            : "no shared memory for more rings: further threads are only counted");
+    collector->settings->complain(&error);
+  }
   if (fds[0] >= 0) {
     reply.refused = 0;
     reply.slots = first ? REGION_SLOTS_FIRST : REGION_SLOTS_MORE;

@@ -61,9 +61,9 @@ static void flush(struct collector *collector, struct host *only) {
 
 static json_t *describe_host(const struct host *host) {
   json_t *object = json_pack("{s:i,s:s,s:s}", "pid", host->pid, "trace", host->path, "state",
-                             host->writer ? state_name(host_paused(host)) : "given up");
-  if (!object || !host->writer)
-    return object;
+                             host->given_up ? "given up" : state_name(host_paused(host)));
+  if (!object)
+    return NULL;
   const struct trace_totals *totals = trace_writer_totals(host->writer);
   json_object_set_new(object, "events", json_integer((json_int_t)totals->events));
   json_object_set_new(object, "threads", json_integer(totals->threads));

@@ -83,19 +83,22 @@ uint32_t host_paused(const struct host *host) {
 }
 
 int host_add_stacks(struct host *host) {
-  if (!host->writer) {
+  if (host->given_up) {
     errno = EBADF;
     return -1;
   }
   return stack_nodes_open(&host->stacks, host->pid, host->writer);
 }
 
+/* Is the trace still being written? */
+static bool writes(const struct host *host) {
+  return !host->given_up;
+}
+
 static void give_up(struct host *host, const char *why) {
-  if (!host->writer)
+  if (!writes(host))
     return;
-  if (trace_writer_close(host->writer, "stopped", 0, &host->error) == 0)
-    trace_error_set(&host->error, host->path, "%s", why);
-  host->writer = NULL;
+  host->given_up = why;
   host_stop(host);
 }
 
@@ -106,8 +109,10 @@ static uint32_t thread_of(struct host *host, struct host_tape *tape) {
 }
 
 static void put_event(struct host *host, struct host_tape *tape, const struct trace_event *event) {
-  if (host->writer && trace_writer_event(host->writer, thread_of(host, tape), event) != 0)
-    give_up(host, "cannot be written");
+  if (writes(host) && trace_writer_event(host->writer, thread_of(host, tape), event) == 0)
+    return;
+  trace_writer_totals(host->writer)->lost++;
+  give_up(host, "cannot be written");
 }
 
 /* The event that was held back, if any, takes its place. */
@@ -119,7 +124,9 @@ static void put_held(struct host *host, struct host_tape *tape) {
 
 static void tell_gap(struct host *host, struct host_tape *tape, uint64_t dropped, const char *why) {
   put_held(host, tape);
-  if (host->writer && trace_writer_gap(host->writer, thread_of(host, tape), dropped, why) != 0)
+  if (!writes(host))
+    trace_writer_totals(host->writer)->lost += dropped;
+  else if (trace_writer_gap(host->writer, thread_of(host, tape), dropped, why) != 0)
     give_up(host, "cannot be written");
 }
 
@@ -141,7 +148,7 @@ void host_cut(struct host *host, uint64_t stamp, const char *why) {
 /* The slot's owner has died and another thread has it, or all is over. */
 static void thread_ends(struct host *host, struct host_tape *tape) {
   put_held(host, tape);
-  if (tape->thread >= 0 && host->writer)
+  if (tape->thread >= 0 && writes(host))
     trace_writer_flush_thread(host->writer, (uint32_t)tape->thread);
   host->in_flight += tape->begins;
   tape->begins = 0;
@@ -263,7 +270,7 @@ static void take_mark(struct host *host, struct host_tape *tape, uint64_t length
       tell_gap(host, tape, 0, "a mark before the first event");
     mark.thread = thread_of(host, tape);
     put_held(host, tape);
-    if (host->writer && trace_writer_mark(host->writer, &mark) != 0)
+    if (writes(host) && trace_writer_mark(host->writer, &mark) != 0)
       give_up(host, "cannot be written");
   }
   tape->text_bytes = 0;
@@ -302,7 +309,7 @@ static void take_record(struct host *host, struct host_tape *tape, uint64_t head
     tape->touched_os_pages = os_pages_told(word);
     break;
   case RECORD_ALIVE:
-    if (host->writer && trace_writer_touched(host->writer, head >> 8, os_pages_told(word)))
+    if (writes(host) && trace_writer_touched(host->writer, head >> 8, os_pages_told(word)))
       give_up(host, "cannot be written");
     break;
   case RECORD_THREAD:
@@ -394,21 +401,19 @@ uint64_t host_drain(struct host *host, void (*between)(void *context), void *con
 }
 
 void host_flush(struct host *host) {
-  if (host->writer && trace_writer_flush(host->writer) != 0)
+  if (writes(host) && trace_writer_flush(host->writer) != 0)
     give_up(host, "cannot be written");
 }
 
 uint64_t host_file_bytes(const struct host *host) {
   enum { FOOTER_BYTES = 16 << 10, EVENT_BYTES = 3 };
-  if (!host->writer)
-    return 0;
   const struct trace_totals *running = trace_writer_totals(host->writer);
   return running->file_bytes + running->pending * EVENT_BYTES + FOOTER_BYTES;
 }
 
 void host_sample(struct host *host, uint64_t stamp) {
   struct trace_sample sample;
-  if (!host->writer || !sampler_read(&host->sampler, &sample))
+  if (!writes(host) || !sampler_read(&host->sampler, &sample))
     return;
   if (host->sampler.sandboxed && host->regions)
     atomic_store(&host->region[0].memory->sandboxed, 1);
@@ -454,25 +459,24 @@ int host_close(struct host *host, const char *end, const struct process_end *how
     ;
   uint64_t nested = settle(host);
   memset(totals, 0, sizeof *totals);
-  int result = 0;
-  if (host->writer) {
-    struct trace_totals *running = trace_writer_totals(host->writer);
-    running->nested = nested;
-    running->in_flight = host->in_flight;
-    if (how) {
-      running->exit_status = how->status_known ? how->status : -1;
-      running->final_known = how->usage_known;
-      running->final = how->usage;
-    }
-    totals->totals = *running;
-    result = trace_writer_close(host->writer, end, clock_hz, error);
-  } else {
-    *error = host->error;
-    result = -1;
+  struct trace_totals *running = trace_writer_totals(host->writer);
+  running->nested = nested;
+  running->in_flight = host->in_flight;
+  if (how) {
+    running->exit_status = how->status_known ? how->status : -1;
+    running->final_known = how->usage_known;
+    running->final = how->usage;
   }
+  int result = trace_writer_finish(host->writer, end, clock_hz, error);
+  totals->totals = *running;
+  trace_writer_free(host->writer);
+  if (result == 0 && host->given_up)
+    result = trace_error_set(error, host->path, "%s", host->given_up);
   struct stat status;
   if (stat(host->path, &status) == 0)
     totals->totals.file_bytes = (uint64_t)status.st_size;
+  else if (result == 0)
+    result = trace_error_errno(error, host->path, "the trace was removed while it was written");
   totals->broken = host->broken;
   totals->stacks_lost = stack_nodes_lost(&host->stacks);
   stack_nodes_close(&host->stacks);

@@ -1,8 +1,8 @@
 /* One recorded process as the collector sees it: its regions, its trace, and the way from records to events.
 
    Not its job: sockets and waiting (collector.h), choosing file names. Invariants: everything read from a region is
-   checked before it is used, as the host may have overwritten it; a trace that can no longer be written is given up,
-   its records are thrown away, and the host runs on. One thread. Allocates with malloc. */
+   checked before it is used, as the host may have overwritten it; a trace that can no longer be written is given up:
+   its records are only counted, and the host runs on. One thread. Allocates with malloc. */
 #ifndef CAPTURE_HOST_H
 #define CAPTURE_HOST_H
 
@@ -40,8 +40,8 @@ struct host_tape {
 struct host {
   int pid, pid_fd;
   char *path;
-  struct trace_writer *writer; /* NULL: given up */
-  struct trace_error error;    /* why */
+  struct trace_writer *writer;
+  const char *given_up; /* why nothing more is written; NULL: all is well */
   struct sampler sampler;
   bool forked; /* not a fresh image */
   int parent_pid;

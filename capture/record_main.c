@@ -73,8 +73,11 @@ static void report(const struct recorded_process *process, const struct trace_er
   const struct host_totals *totals = process->totals;
   const struct trace_totals *t = &totals->totals;
   if (error->text[0]) {
-    fprintf(stderr, "heaptape-record: %s; the trace of process %d ends early, what is there can be read\n", error->text,
-            process->pid);
+    fprintf(
+        stderr,
+        "heaptape-record: %s; the trace of process %d ends early: %llu events are in it, at least %llu more are not\n",
+        error->text, process->pid, (unsigned long long)t->events, (unsigned long long)t->lost);
+    note_written(process);
     return;
   }
   note_written(process);

@@ -106,7 +106,8 @@ struct control {
 };
 
 /* Meeting: the host connects to the abstract socket, sends one request, gets one reply with descriptors, and closes. */
-#define HEAPTAPE_ENV "HEAPTAPE_SOCKET" /* NAME:SECRET, SECRET hexadecimal */
+#define HEAPTAPE_ENV "HEAPTAPE_SOCKET" /* NAME:SECRET, SECRET hexadecimal; then perhaps */
+#define ATTACH_IMPATIENT "!"           /* the recording never waits, so not for an answer either */
 #define ATTACH_MAGIC 0x31656c7465737161u
 
 enum attach_kind { ATTACH_PROCESS = 1, ATTACH_REGION = 2, ATTACH_STACK_AREA = 3 };

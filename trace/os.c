@@ -1,6 +1,8 @@
+#define _GNU_SOURCE
 #include "trace/os.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -96,6 +98,16 @@ int os_pread_all(int fd, void *bytes, size_t count, uint64_t offset) {
     count -= (size_t)got;
     offset += (uint64_t)got;
   }
+  return 0;
+}
+
+int os_reserve(int fd, uint64_t offset, uint64_t bytes) {
+  int saved = errno;
+  if (fallocate(fd, FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)bytes) == 0)
+    return 0;
+  if (errno == ENOSPC || errno == EDQUOT || errno == EFBIG)
+    return -1;
+  errno = saved;
   return 0;
 }
 

@@ -126,6 +126,10 @@ void os_unmap(void *memory, size_t bytes);
 int os_pwrite_all(int fd, const void *bytes, size_t count, uint64_t offset);
 int os_pread_all(int fd, void *bytes, size_t count, uint64_t offset);
 
+/* Makes sure that so many bytes from offset on can be written, without making the file longer; 0, or -1 with errno set
+   where there is no room. 0 also where the file system can't promise. */
+int os_reserve(int fd, uint64_t offset, uint64_t bytes);
+
 /* The kernel's id of the calling thread. */
 int os_thread_id(void);
 

@@ -25,9 +25,14 @@ int writer_fail(struct trace_writer *writer, int error) {
   return -1;
 }
 
+/* What is kept free for the gap, the footer and a last index of 2,000 blocks. */
+enum { RESERVE_BYTES = 64 << 10 };
+
 static int writer_append(struct trace_writer *writer, const void *bytes, size_t count) {
   if (writer->saved_errno)
     return -1;
+  if (!writer->last_words && os_reserve(writer->fd, writer->offset, count + RESERVE_BYTES) != 0)
+    return writer_fail(writer, errno);
   if (os_pwrite_all(writer->fd, bytes, count, writer->offset) != 0)
     return writer_fail(writer, errno);
   writer->offset += count;
@@ -108,7 +113,7 @@ static int open_output(struct trace_writer *writer, const struct trace_writer_op
   return 0;
 }
 
-static void writer_free(struct trace_writer *writer) {
+void trace_writer_free(struct trace_writer *writer) {
   if (writer->fd >= 0)
     close(writer->fd);
   for (uint32_t i = 0; i < writer->thread_count; i++)
@@ -141,7 +146,7 @@ int trace_writer_open(struct trace_writer **out, const char *path, const char *i
       write_json_block(writer, info, info_json) != 0) {
     errno = writer->saved_errno;
     trace_error_errno(error, path, "can't write");
-    writer_free(writer);
+    trace_writer_free(writer);
     return -1;
   }
   writer->totals.file_bytes = writer->offset;
@@ -166,6 +171,14 @@ static struct thread_state *thread_of(struct trace_writer *writer, uint32_t thre
     writer->totals.threads = writer->thread_count;
   }
   return &writer->threads[thread];
+}
+
+/* The thread's first count events are given up. */
+static void lose(struct trace_writer *writer, const struct thread_state *state, uint32_t count) {
+  for (uint32_t i = 0; i < count; i++)
+    writer->totals.calls[state->events[i].call & CALL_ID_MASK]--;
+  writer->totals.events -= count;
+  writer->totals.lost += count;
 }
 
 static int flush_thread(struct trace_writer *writer, uint32_t thread) {
@@ -196,13 +209,16 @@ static int flush_thread(struct trace_writer *writer, uint32_t thread) {
                                 .last_stamp = block->last_stamp,
                                 .sequence = state->sequence++};
   uint64_t index[3] = {writer->offset, header.first_stamp, (uint64_t)thread << 32 | header.rows};
-  writer->totals.clamped_stamps += block->clamped_stamps;
-  state->last_stamp = block->last_stamp;
-  state->written += state->count;
   writer->totals.pending -= state->count;
   state->count = 0;
-  if (write_block(writer, &header, columns, count) != 0)
+  if (write_block(writer, &header, columns, count) != 0) {
+    state->sequence--;
+    lose(writer, state, header.rows);
     return -1;
+  }
+  writer->totals.clamped_stamps += block->clamped_stamps;
+  state->last_stamp = block->last_stamp;
+  state->written += header.rows;
   buffer_append(&writer->index, index, sizeof index);
   writer->totals.file_bytes = writer->offset;
   return 0;
@@ -337,14 +353,36 @@ int trace_writer_flush(struct trace_writer *writer) {
   return flush_samples(writer) != 0 || flush_touched(writer) != 0 ? -1 : 0;
 }
 
-int trace_writer_close(struct trace_writer *writer, const char *end, double clock_hz, struct trace_error *error) {
+/* After a failed write: takes back a block that is there in part, and gives the file an end, which needs no more than
+   what was reserved. The events that are missing may be of any thread; a gap of its own for each might not fit. */
+static void write_last_words(struct trace_writer *writer, double clock_hz) {
+  int error = writer->saved_errno;
+  for (uint32_t thread = 0; thread < writer->thread_count; thread++)
+    lose(writer, &writer->threads[thread], writer->threads[thread].count);
+  char why[128];
+  snprintf(why, sizeof why, "events of all threads can't be written: %s", strerror(error));
+  writer->saved_errno = 0;
+  for (uint32_t thread = 0; thread < writer->thread_count; thread++)
+    writer->threads[thread].count = 0;
+  if (ftruncate(writer->fd, (off_t)writer->offset) == 0 && trace_writer_gap(writer, 0, writer->totals.lost, why) == 0)
+    write_footer(writer, "stopped", clock_hz);
+  writer->saved_errno = error;
+}
+
+int trace_writer_finish(struct trace_writer *writer, const char *end, double clock_hz, struct trace_error *error) {
   for (uint32_t thread = 0; thread < writer->thread_count; thread++)
     flush_thread(writer, thread);
   flush_samples(writer);
   flush_touched(writer);
   flush_annotations(writer);
+  writer->last_words = true;
   if (!writer->saved_errno)
     write_footer(writer, end, clock_hz);
+  if (writer->saved_errno && writer->saved_errno != ENOMEM)
+    write_last_words(writer, clock_hz);
+  /* Gives back what was reserved; a device has nothing to give. */
+  if (ftruncate(writer->fd, (off_t)writer->offset) != 0 && errno != EINVAL)
+    writer_fail(writer, errno);
   if (close(writer->fd) != 0)
     writer_fail(writer, errno);
   writer->fd = -1;
@@ -353,6 +391,11 @@ int trace_writer_close(struct trace_writer *writer, const char *end, double cloc
     errno = writer->saved_errno;
     result = trace_error_errno(error, writer->path, "can't write");
   }
-  writer_free(writer);
+  return result;
+}
+
+int trace_writer_close(struct trace_writer *writer, const char *end, double clock_hz, struct trace_error *error) {
+  int result = trace_writer_finish(writer, end, clock_hz, error);
+  trace_writer_free(writer);
   return result;
 }

@@ -2,9 +2,11 @@
    appends.
 
    Not its job: where events come from, merging threads, and printing errors.
-   Invariants: what was handed over is in the file after trace_writer_close; a file whose writer died is readable up to
-   its last whole block; memory is O(threads x block events), and the block gets smaller as threads get many. Not
-   thread-safe: one writer, one thread. Allocates with malloc; not for use inside a recorded host. */
+   Invariants: what was handed over is in the file after trace_writer_close; where it can't be (the disk is full), the
+   file still gets its end, as some room is kept for it, with a gap that counts what is missing; a file whose writer
+   died is readable up to its last whole block; memory is O(threads x block events), and the block gets smaller as
+   threads get many. Not thread-safe: one writer, one thread. Allocates with malloc; not for use inside a recorded host.
+ */
 #ifndef TRACE_WRITE_H
 #define TRACE_WRITE_H
 
@@ -41,6 +43,7 @@ struct trace_totals {
   uint32_t stack_nodes;
   uint64_t file_bytes; /* written so far; what is pending is not in a block yet */
   uint64_t pending;    /* events */
+  uint64_t lost;       /* events that could not be written; the caller may add such as it did not hand over */
   bool final_known;
   struct trace_final final;
   int exit_status; /* as wait(2) gives it; -1: not known */
@@ -97,5 +100,9 @@ struct trace_totals *trace_writer_totals(struct trace_writer *writer);
 /* Flushes all, writes footer and trailer, closes, frees. end: FORMAT.md section 7; clock_hz: 0 = as INFO says. Returns
    0, or -1 with error filled in (also for an error met earlier). The writer is gone either way. */
 int trace_writer_close(struct trace_writer *writer, const char *end, double clock_hz, struct trace_error *error);
+
+/* The same in two: after the first only trace_writer_totals may be called, which tells what is in the file. */
+int trace_writer_finish(struct trace_writer *writer, const char *end, double clock_hz, struct trace_error *error);
+void trace_writer_free(struct trace_writer *writer);
 
 #endif

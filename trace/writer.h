@@ -26,6 +26,7 @@ struct trace_writer {
   int fd;
   uint64_t offset;
   int saved_errno; /* of the first failed write; 0: all is well */
+  bool last_words; /* what is written now may use the reserve */
   uint32_t block_events, block_limit;
   uint32_t thread_count, thread_room;
   struct thread_state *threads;

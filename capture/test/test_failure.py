@@ -1,0 +1,244 @@
+"""What goes wrong around a recording costs the recording, never the program; the trace reads and counts what it lacks."""
+
+import os
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support import RECORD, check, info
+
+needs_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root for a file system of its own")
+
+# Calls whose sizes compress badly, from three threads; then says so.
+STORM = """
+import random, sys, threading
+def storm(seed):
+    choose = random.Random(seed)
+    for i in range(int(sys.argv[1])):
+        bytes(choose.randrange(600, 60_000))
+threads = [threading.Thread(target=storm, args=[i]) for i in range(3)]
+[t.start() for t in threads]
+[t.join() for t in threads]
+print("done", flush=True)
+"""
+CALLS_OF_A_STORM = 6  # per round, at least
+
+
+def storm(folder: Path, *options: str, rounds: int = 100_000, before: str = "") -> subprocess.CompletedProcess:
+    """Records a storm into folder/t.tape, in a shell that first does something."""
+    command = f'{before} exec "$@"'
+    return subprocess.run(
+        ["unshare", "-m", "sh", "-c", command, "sh", RECORD, "-o", folder / "t.tape", *options]
+        + ["--", "/usr/bin/python3", "-c", STORM, str(rounds)],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        env={**os.environ, "PYTHONMALLOC": "malloc"},
+    )
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 400 KiB."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=400k", "none", disk], check=True)
+    yield disk
+    subprocess.run(["umount", "-l", disk], check=True)
+
+
+def assert_told(done: subprocess.CompletedProcess, trace: Path, why: str) -> None:
+    """The program ended well; the trace has an end, and its gap is what the recorder said."""
+    assert done.returncode == 0
+    assert done.stdout == "done\n"
+    said = re.search(r"ends early: (\d+) events are in it, at least (\d+) more are not", done.stderr)
+    assert said, done.stderr
+    assert why in done.stderr
+    summary = info(trace)
+    assert not summary["truncated"]
+    assert summary["events"] == int(said[1]) > 0
+    assert summary["dropped"] == int(said[2]) > 0
+    assert summary["footer"]["end"] == "stopped"
+    assert check(trace)["ok"]
+
+
+@needs_root
+def test_a_full_disk_ends_the_trace_with_a_count(small_disk: Path) -> None:
+    done = storm(small_disk)
+    assert_told(done, small_disk / "t.tape", "No space left on device")
+    assert (small_disk / "t.tape").stat().st_size > 200_000
+
+
+@needs_root
+def test_a_disk_that_is_full_from_the_start_is_told_before_the_program_runs(small_disk: Path) -> None:
+    (small_disk / "ballast").write_bytes(bytes(400 << 10))
+    done = storm(small_disk)
+    assert "No space left on device" in done.stderr
+    assert "done" in done.stdout or done.returncode != 0
+
+
+@needs_root
+def test_a_size_limit_of_the_user_ends_the_trace_with_a_count(tmp_path: Path) -> None:
+    """RLIMIT_FSIZE, which also stands for quotas: the write fails, the file system has room."""
+    done = storm(tmp_path, before="(sleep 0.2; prlimit --fsize=200000 --pid $$) &")
+    assert_told(done, tmp_path / "t.tape", "File too large")
+
+
+@needs_root
+def test_a_limit_that_leaves_no_room_for_rings_is_told(tmp_path: Path) -> None:
+    done = storm(tmp_path, before="ulimit -f 400;", rounds=10)
+    assert done.returncode == 0
+    assert done.stdout == "done\n"
+    assert "not recorded" in done.stderr
+    assert "File too large" in done.stderr
+
+
+@needs_root
+def test_a_removed_directory_is_told(tmp_path: Path) -> None:
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    done = storm(folder, before=f"(sleep 0.2; rm -rf {folder}) &")
+    assert done.returncode == 0
+    assert done.stdout == "done\n"
+    assert "was removed" in done.stderr
+
+
+class Stopped:
+    """A recorded program that makes calls when told, and its recorder, which can be stopped."""
+
+    PROGRAM = """
+import ctypes, sys
+libc = ctypes.CDLL(None)
+libc.malloc.restype, libc.free.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
+for line in sys.stdin:
+    for i in range(30000):
+        libc.free(libc.malloc(77))
+    print(1, flush=True)
+"""
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        self.trace = folder / "t.tape"
+        self.recorder = subprocess.Popen(
+            [RECORD, "-o", self.trace, *options, "--", "/usr/bin/python3", "-c", self.PROGRAM],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def ask(self) -> None:
+        """Has 60,000 calls made; does not wait."""
+        assert self.recorder.stdin
+        self.recorder.stdin.write("\n")
+        self.recorder.stdin.flush()
+
+    def answer(self) -> None:
+        """Waits until they are."""
+        assert self.recorder.stdout
+        assert self.recorder.stdout.readline() == "1\n"
+
+    def end(self) -> None:
+        _, told = self.recorder.communicate(timeout=30)
+        assert self.recorder.returncode == 0, told
+
+
+def test_a_stopped_collector_loses_nothing_under_wait(tmp_path: Path) -> None:
+    run = Stopped(tmp_path)
+    run.ask()
+    run.answer()
+    run.recorder.send_signal(signal.SIGSTOP)
+    run.ask()
+    time.sleep(0.5)
+    run.recorder.send_signal(signal.SIGCONT)
+    run.answer()
+    run.end()
+    proof = check(run.trace)
+    assert proof["ok"]
+    assert proof["dropped"] == 0
+    assert proof["events"] >= 120_000
+
+
+def test_a_stopped_collector_stops_nobody_under_drop_and_the_rest_is_counted(tmp_path: Path) -> None:
+    run = Stopped(tmp_path, "--on-full", "drop")
+    run.ask()
+    run.answer()
+    run.recorder.send_signal(signal.SIGSTOP)
+    begin = time.monotonic()
+    for _ in range(3):
+        run.ask()
+        run.answer()
+    assert time.monotonic() - begin < 20
+    run.recorder.send_signal(signal.SIGCONT)
+    run.end()
+    proof = check(run.trace)
+    assert proof["ok"]
+    assert proof["dropped"] > 60_000
+    assert 240_000 <= proof["events"] + proof["dropped"] < 260_000
+
+
+def test_a_stopped_collector_keeps_no_new_program_from_starting_under_drop(tmp_path: Path) -> None:
+    shell = subprocess.Popen(
+        [RECORD, "-o", tmp_path / "t.tape", "--on-full", "drop", "--", "sh", "-c"]
+        + ["read go; /bin/echo ran; exec /bin/echo ended"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    time.sleep(0.3)
+    shell.send_signal(signal.SIGSTOP)
+    assert shell.stdin
+    assert shell.stdout
+    shell.stdin.write("\n")
+    shell.stdin.flush()
+    begin = time.monotonic()
+    assert shell.stdout.readline() == "ran\n"
+    assert shell.stdout.readline() == "ended\n"
+    assert time.monotonic() - begin < 5
+    shell.send_signal(signal.SIGCONT)
+    shell.communicate(timeout=30)
+
+
+@needs_root
+def test_a_program_in_a_memory_cgroup_keeps_its_memory(tmp_path: Path) -> None:
+    group = Path("/sys/fs/cgroup/memory") / f"heaptape-test-{os.getpid()}"
+    try:
+        group.mkdir()
+        (group / "memory.limit_in_bytes").write_text(str(64 << 20))
+    except OSError:
+        pytest.skip("no memory cgroup can be made here")
+    try:
+        program = "x = [bytearray(1 << 20) for _ in range(40)]; y = [bytes(999) for _ in range(9999)]; print('done')"
+        done = subprocess.run(
+            ["sh", "-c", f'echo $$ > {group}/cgroup.procs; exec "$@"', "sh", RECORD, "-o", tmp_path / "t.tape"]
+            + ["--", "/usr/bin/python3", "-c", program],
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert done.returncode == 0, done.stderr
+        assert done.stdout == "done\n"
+        assert check(tmp_path / "t.tape")["ok"]
+    finally:
+        time.sleep(0.1)
+        group.rmdir()
+
+
+def test_a_killed_collector_leaves_a_trace_that_reads(tmp_path: Path) -> None:
+    run = Stopped(tmp_path)
+    for _ in range(5):
+        run.ask()
+        run.answer()
+    run.recorder.kill()
+    run.ask()
+    run.answer()
+    summary = info(run.trace)
+    assert summary["truncated"]
+    assert check(run.trace)["ok"]
+    assert run.recorder.stdin
+    run.recorder.stdin.close()
