@@ -25,8 +25,8 @@ int writer_fail(struct trace_writer *writer, int error) {
   return -1;
 }
 
-/* What is kept free for the gap, the footer and a last index of 2,000 blocks. */
-enum { RESERVE_BYTES = 64 << 10 };
+/* What is kept free for the gap, the footer and an index of some 500 blocks. */
+enum { RESERVE_BYTES = 16 << 10 };
 
 static int writer_append(struct trace_writer *writer, const void *bytes, size_t count) {
   if (writer->saved_errno)

@@ -85,7 +85,9 @@ def test_a_disk_that_is_full_from_the_start_is_told_before_the_program_runs(smal
 @needs_root
 def test_a_size_limit_of_the_user_ends_the_trace_with_a_count(tmp_path: Path) -> None:
     """RLIMIT_FSIZE, which also stands for quotas: the write fails, the file system has room."""
-    done = storm(tmp_path, before="(sleep 0.2; prlimit --fsize=200000 --pid $$) &")
+    trace = tmp_path / "t.tape"
+    wait = f"until [ $(stat -c %s {trace} || echo 0) -gt 50000 ]; do sleep 0.02; done 2>/dev/null"
+    done = storm(tmp_path, before=f"({wait}; prlimit --fsize=200000 --pid $$) &")
     assert_told(done, tmp_path / "t.tape", "File too large")
 
 
