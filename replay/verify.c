@@ -150,13 +150,15 @@ static void stamp_new(uint32_t slot, uint8_t *object, uint64_t from, uint64_t by
 }
 
 static uint64_t promised_alignment(struct call_plan plan, const struct op *op) {
+  if (op->request_bytes == 0)
+    return 1; /* nothing may be stored there, and jemalloc's memalign(64, 0) is aligned to 8 */
   if (call_table[plan.entry].param == ALIGN)
     return op->param != 0 && (op->param & (op->param - 1)) == 0 ? op->param : 1;
   if (plan.entry == CALL_valloc || plan.entry == CALL_pvalloc)
     return os_page_bytes();
   if (op->request_bytes >= 16)
     return 16;
-  return op->request_bytes == 0 ? 1 : (uint64_t)1 << (63 - __builtin_clzll(op->request_bytes));
+  return (uint64_t)1 << (63 - __builtin_clzll(op->request_bytes));
 }
 
 static void check_block(const struct place *place, struct call_plan plan, const uint8_t *object) {

@@ -147,7 +147,18 @@ def _add_replay(commands: argparse._SubParsersAction) -> None:
         "--repeats",
         type=int,
         default=5,
-        help="repetitions of the time pass (default 5); memory and bare passes run at most twice",
+        help="repetitions of the time pass (default 5); bare runs twice, memory too where that is enough, others once",
+    )
+    parser.add_argument(
+        "--until-ci",
+        type=float,
+        default=0,
+        metavar="PERCENT",
+        help="go on repeating until the 95 %% interval of each allocator's cycles, as a ratio to the baseline's, is "
+        "within so many percent (or --max-repeats is reached)",
+    )
+    parser.add_argument(
+        "--max-repeats", type=int, default=50, metavar="N", help="repetitions at most with --until-ci (default 50)"
     )
     parser.add_argument(
         "--order",
@@ -162,7 +173,19 @@ def _add_replay(commands: argparse._SubParsersAction) -> None:
         help="what to write into each block (default recorded)",
     )
     parser.add_argument(
-        "--passes", default="time,memory,bare", metavar="LIST", help="of time, memory, bare (default: all three)"
+        "--passes",
+        default="time,memory,bare",
+        metavar="LIST",
+        help="of time, memory, bare (default: these), instructions (counted by valgrind), verify",
+    )
+    parser.add_argument(
+        "--verify",
+        action="store_true",
+        help="instead of measuring, check that each allocator keeps its promises (no overlap, alignment, contents, "
+        "zeroes, usable size); exit 1 and name the op if one doesn't",
+    )
+    parser.add_argument(
+        "--aslr", action="store_true", help="keep address space randomisation (default: the same addresses in each run)"
     )
     parser.add_argument(
         "--seed", type=int, help="of the random order of runs (default: drawn, and stored in the results)"

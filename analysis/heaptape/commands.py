@@ -47,7 +47,7 @@ def replay(arguments: argparse.Namespace, home: Home) -> int:
             print(f"heaptape: {arguments.input}: {doubt}", file=sys.stderr)
         with WorkProgress() as progress:
 
-            def on_failure(run: replay.Run, error: str) -> None:
+            def on_failure(run: "rounds.Run", error: str) -> None:  # noqa: F821
                 failures.append(run)
                 progress.message(
                     f"heaptape: {run.choice.label}, {run.pass_} pass, repetition {run.repeat + 1}: {error}"
@@ -55,6 +55,12 @@ def replay(arguments: argparse.Namespace, home: Home) -> int:
 
             data = replay.replay(workload, about, choices, settings, home, progress.run, on_failure)
     _give_results(output, data, arguments.baseline)
+    stop_rule = data["settings"].get("until_ci")
+    if stop_rule:
+        done = "reached" if stop_rule["reached"] else "not reached"
+        often, widest = data["settings"]["repeats"]["time"], stop_rule["widest_percent"]
+        rule = f"intervals within {stop_rule['percent']:g} %"
+        print(f"heaptape: {rule}: {done} after {often} repetitions (widest {widest} %)", file=sys.stderr)
     if failures:
         print(f"heaptape: {len(failures)} of {len(data['runs'])} runs failed", file=sys.stderr)
     return 1 if failures else 0
@@ -134,23 +140,38 @@ def workloads(arguments: argparse.Namespace, home: Home) -> int:
     return library.run(arguments.action, arguments.name, arguments.json, home)
 
 
-def _replay_settings(arguments: argparse.Namespace) -> "replay.Settings":  # noqa: F821
-    from heaptape import replay
+def _replay_settings(arguments: argparse.Namespace) -> "rounds.Settings":  # noqa: F821
+    from heaptape import rounds
 
-    passes = tuple(dict.fromkeys(p for p in arguments.passes.split(",") if p))
-    unknown = [p for p in passes if p not in replay.PASSES]
+    passes = ("verify",) if arguments.verify else tuple(dict.fromkeys(p for p in arguments.passes.split(",") if p))
+    unknown = [p for p in passes if p not in rounds.PASSES]
     if unknown or not passes:
         named = f"unknown pass '{unknown[0]}'" if unknown else "no pass"
-        raise UsageError(f"replay --passes: {named}: there are {', '.join(replay.PASSES)}")
+        raise UsageError(f"replay --passes: {named}: there are {', '.join(rounds.PASSES)}")
     if arguments.repeats < 1:
         raise UsageError("replay -n: at least one repetition")
+    if not 0 <= arguments.until_ci < 1000:
+        raise UsageError("replay --until-ci: a percentage")
+    if arguments.until_ci and "time" not in passes:
+        raise UsageError("replay --until-ci: is about cycles, so the time pass is needed")
     mode, equals, window = arguments.order.partition("=")
     if mode not in ("", "recorded", "causal", "window") or (equals and (mode != "window" or not window.isdigit())):
         raise UsageError(f"replay --order: '{arguments.order}' is none of recorded, causal, window[=N]")
     if equals and int(window) == 0:
         raise UsageError("replay --order: a window is of one event at least")
     seed = arguments.seed if arguments.seed is not None else int.from_bytes(os.urandom(4), "little")
-    return replay.Settings(arguments.repeats, arguments.order, arguments.touch, passes, seed, arguments.timeout)
+    return rounds.Settings(
+        arguments.repeats,
+        arguments.order,
+        arguments.touch,
+        passes,
+        seed,
+        arguments.timeout,
+        arguments.until_ci,
+        max(arguments.max_repeats, arguments.repeats),
+        arguments.baseline,
+        arguments.aslr,
+    )
 
 
 def _read_all(paths: Sequence[str]) -> "list[Results]":
@@ -225,8 +246,23 @@ def _print_replay_tables(path: str, data: dict, baseline: str | None) -> None:
     threads = f"{workload['threads']} thread{'s' * (workload['threads'] != 1)}"
     ideal = rounded(workload["ideal_rss_bytes"] / (1 << 20))
     print(f"{workload['name']}: {workload['ops']:,} ops, {threads}, ideal RSS {ideal} MiB\n")
-    if file.runs:
+    for run in file.runs:
+        if run["pass"] == "verify":
+            _print_verified(run)
+    if any(run["pass"] != "verify" for run in file.runs):
         _print_tables([Results(path, data | {"runs": file.runs})], choose_baseline([file], baseline), "text")
+
+
+def _print_verified(run: dict) -> None:
+    from heaptape.results_file import label_of
+
+    done = run["verified"]
+    partly = f", {done['partly_stamped_objects']:,} of them in part" if done["partly_stamped_objects"] else ""
+    refused = f", {run['failed_calls']:,} requests refused" if run["failed_calls"] else ""
+    print(
+        f"{label_of(run)}: keeps its promises: {run['ops']:,} ops, {done['objects']:,} objects of "
+        f"{done['bytes'] / (1 << 20):,.1f} MiB stamped and checked{partly}{refused}"
+    )
 
 
 def _print_variants(allocator: "registry.Allocator", as_json: bool) -> int:  # noqa: F821

@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
-    from heaptape.replay import Run
+    from heaptape.rounds import Run
 
 QUIET_S = 2.0
 

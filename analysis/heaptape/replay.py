@@ -1,12 +1,9 @@
-"""Replay: which runs, in which order, and what is kept of them. The engine itself is the C program heaptape-replay.
-
-Runs of different allocators are interleaved in a random order within each repetition, so that a machine that grows
-slower or warmer hits all alike, and repetitions can be compared in pairs.
+"""Replay: makes the runs and says what is kept of them. Which runs, and how often: rounds.py. The engine itself is the
+C program heaptape-replay.
 """
 
 import json
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -14,59 +11,29 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
-from heaptape import __version__, machine
+from heaptape import __version__, machine, noise
 from heaptape.errors import HeaptapeError
 from heaptape.home import PACKAGE, Home
 from heaptape.registry import Choice, sha256_of
+from heaptape.rounds import Rounds, Run, Settings, baseline_of, widest_interval
 from heaptape.workload_format import is_workload, read_workload
 
 SCHEMA = 1
-PASSES = ("time", "memory", "bare")
-# Memory in the recorded order and whole-stream times vary little from run to run; two of each show whether that holds
-# here.
-FEW_REPEATS = 2
-# Memory is only true in the recorded order; time only where threads really compete.
-DEFAULT_ORDER = {"time": "window", "memory": "recorded", "bare": "window"}
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How to replay. `order` empty: each pass's own default. `timeout_s` 0: no limit."""
-
-    repeats: int = 5
-    order: str = ""
-    touch: str = "recorded"
-    passes: tuple[str, ...] = PASSES
-    seed: int = 0
-    timeout_s: float = 0
-
-
-@dataclass(frozen=True)
-class Run:
-    """One run to be made."""
-
-    choice: Choice
-    pass_: str
-    repeat: int
-
-
-def plan(choices: list[Choice], settings: Settings) -> list[Run]:
-    """All runs in the order in which they are made: repetition by repetition, pass by pass, allocators shuffled
-    (seeded).
-    """
-    shuffler = random.Random(settings.seed)
-    runs = []
-    for repeat in range(settings.repeats):
-        for pass_ in settings.passes:
-            if pass_ != "time" and repeat >= FEW_REPEATS:
-                continue
-            shuffled = list(choices)
-            shuffler.shuffle(shuffled)
-            runs += [Run(choice, pass_, repeat) for choice in shuffled]
-    return runs
+# Memory is only true in the recorded order; time only where threads really compete, and so do an allocator's mistakes.
+DEFAULT_ORDER = {
+    "time": "window",
+    "memory": "recorded",
+    "bare": "window",
+    "instructions": "window",
+    "verify": "window",
+}
+# Under callgrind an op takes some 2 us: these take 10 s.
+INSTRUCTIONS_OPS = 4_000_000
+# One run of each allocator before the first round, not kept: its library and the workload get into the page cache, and
+# the processors out of their sleep.
+WARM_UP_OPS = 1 << 20
 
 
 def prepare(source: str, home: Home, directory: Path) -> Path:
@@ -160,20 +127,27 @@ def replay(
     about_machine = machine.describe()
     started = time.time()
     baseline = _baseline(engine, workload_path)
-    runs = plan(choices, settings)
-    finished = []
-    for index, run in enumerate(runs):
-        on_progress(run, index / len(runs))
+    warmed = _warm_up(engine, workload_path, choices, settings)
+    rounds = Rounds(choices, settings)
+    finished: list[dict] = []
+    while runs := rounds.next(finished):
+        total = max(rounds.least(), len(finished) + len(runs))
+        for run in runs:
 
-        def tell(share: float, run: Run = run, index: int = index) -> None:
-            on_progress(run, (index + share) / len(runs))
+            def tell(share: float, run: Run = run, done: int = len(finished), total: int = total) -> None:
+                on_progress(run, (done + share) / total)
 
-        measured = _measure(engine, workload_path, run, settings, baseline, tell)
-        if "error" in measured:
-            on_failure(run, measured["error"])
-        finished.append(
-            {"allocator": run.choice.allocator, "variant": run.choice.variant, "repeat": run.repeat} | measured
-        )
+            tell(0.0)
+            before = noise.read()
+            measured = _measure(engine, workload_path, run, settings, workload["ops"], baseline, tell)
+            around = noise.between(before, noise.read())
+            if "error" in measured:
+                on_failure(run, measured["error"])
+            finished.append(
+                {"allocator": run.choice.allocator, "variant": run.choice.variant, "repeat": run.repeat}
+                | measured
+                | ({"noise": around} if around else {})
+            )
     on_progress(None, 1.0)
     hz = next((r["cycles_hz"] for r in finished if "cycles_hz" in r), None)
     return {
@@ -184,17 +158,40 @@ def replay(
         "machine": about_machine | {"cycles_hz": hz},
         "workload": workload,
         "settings": {
-            "repeats": {
-                p: settings.repeats if p == "time" else min(settings.repeats, FEW_REPEATS) for p in settings.passes
-            },
+            "repeats": {p: 1 + max(run["repeat"] for run in finished if run["pass"] == p) for p in settings.passes},
             "order": {p: settings.order or DEFAULT_ORDER[p] for p in settings.passes},
             "touch": settings.touch,
             "passes": list(settings.passes),
             "seed": settings.seed,
             "engine_rss_anon_baseline_bytes": baseline,
-        },
+            "aslr": settings.aslr,
+            "warm_up": warmed,
+        }
+        | ({"until_ci": _stop_rule(finished, choices, settings)} if settings.until_ci_percent else {}),
+        "noise": noise.summarise(finished),
         "allocators": [_about(choice) for choice in choices],
         "runs": finished,
+    }
+
+
+def _warm_up(engine: Path, workload: Path, choices: list[Choice], settings: Settings) -> str | None:
+    """One short bare run of each allocator, thrown away; says so. A failure is left for the run that counts to tell."""
+    if not {"time", "bare"} & set(settings.passes):
+        return None
+    for choice in choices:
+        arguments = ["--op-limit", str(WARM_UP_OPS), "--engine-cycles-per-op", "0", "--order", "window"]
+        _measure_with(engine, workload, Run(choice, "bare", -1), settings, arguments, lambda share: None)
+    return f"one bare run of each allocator, of the first {WARM_UP_OPS:,} ops, thrown away"
+
+
+def _stop_rule(finished: list[dict], choices: list[Choice], settings: Settings) -> dict:
+    widest = widest_interval(finished, baseline_of(choices, settings))
+    return {
+        "percent": settings.until_ci_percent,
+        "baseline": baseline_of(choices, settings),
+        "reached": widest <= settings.until_ci_percent,
+        "widest_percent": round(widest, 3) if widest < 1e6 else None,
+        "repeats_limit": settings.repeats_limit,
     }
 
 
@@ -223,18 +220,34 @@ def _baseline(engine: Path, workload: Path) -> int:
 
 
 def _measure(
-    engine: Path, workload: Path, run: Run, settings: Settings, baseline: int, tell: Callable[[float], None]
+    engine: Path,
+    workload: Path,
+    run: Run,
+    settings: Settings,
+    ops: int,
+    baseline: int,
+    tell: Callable[[float], None],
 ) -> dict:
     """One run of the engine: its JSON object, or {"pass", "order", "touch", "error"}."""
     order = settings.order or DEFAULT_ORDER[run.pass_]
-    about = {"pass": run.pass_, "order": order, "touch": settings.touch}
+    arguments = ["--order", order, "--baseline-rss-anon-bytes", str(baseline)]
+    if run.pass_ == "instructions" and ops > INSTRUCTIONS_OPS and order != "recorded":
+        arguments += ["--op-limit", str(INSTRUCTIONS_OPS)]
+    return {"order": order} | _measure_with(engine, workload, run, settings, arguments, tell)
+
+
+def _measure_with(
+    engine: Path, workload: Path, run: Run, settings: Settings, arguments: list[str], tell: Callable[[float], None]
+) -> dict:
+    about = {"pass": run.pass_, "touch": settings.touch}
     with tempfile.TemporaryDirectory(prefix="heaptape.") as scratch, tempfile.TemporaryFile("w+") as stderr:
         output = Path(scratch) / "run.json"
-        command = [str(engine), "--pass", run.pass_, "--order", order, "--touch", settings.touch]
+        command = [str(engine), "--pass", run.pass_, "--touch", settings.touch, *arguments]
+        command += ["--aslr"] if settings.aslr else []
         command += ["--preload", run.choice.preload] if run.choice.preload else []
         for name, value in run.choice.environment.items():
             command += ["--env", f"{name}={value}"]
-        command += ["--baseline-rss-anon-bytes", str(baseline), "-o", str(output)]
+        command += ["-o", str(output)]
         timed_out, status = _run_engine(command, str(workload), stderr, settings.timeout_s, tell)
         stderr.seek(0)
         text = stderr.read(1 << 16)

@@ -17,7 +17,7 @@ import matplotlib
 import pandas as pd
 from matplotlib.figure import Figure
 
-from heaptape import __version__, plots
+from heaptape import __version__, noise, plots
 from heaptape.compare import allocator_order, relative
 from heaptape.errors import HeaptapeError
 from heaptape.memory_map import Folded, decode, fold
@@ -287,6 +287,9 @@ def _measured(file: Results) -> list[tuple[str, str]]:
         {f"{run.get('pass', '?')}: order {run.get('order', '?')}, touch {run.get('touch', '?')}" for run in file.runs}
     )
     rows.append(("passes", "; ".join(modes)))
+    seen = noise.sentence(file.data.get("noise"))
+    if seen:
+        rows.append(("noise", seen))
     rows += [
         (f"workload: {name.replace('_', ' ')}", _plain(value)) for name, value in _items(file.workload.get("witness"))
     ]

@@ -27,6 +27,8 @@ RUN_METRICS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "bare_wall": ("wall_ns", "ns", ("bare",)),
     "bare_cpu": ("cpu_ns", "ns", ("bare",)),
 }
+# metric -> key in a memory run's "held"
+HELD_METRICS = {"held_rss": "rss_anon_bytes", "purged_rss": "purged_rss_anon_bytes"}
 
 
 @dataclass(frozen=True)
@@ -131,6 +133,7 @@ def figures(files: Iterable[Results]) -> pd.DataFrame:
 
     Columns: workload, allocator (label), round (file and repetition: figures of one round were measured next to one
     another), metric, unit, value (float). Metrics: those of RUN_METRICS, "calls/NAME" (mean cycles per call),
+    "instructions/NAME" (mean instructions per call),
     "syscalls/NAME", "ideal_rss" (the workload's, the same for all). A metric is taken from the pass that measures it
     best. Two files of one workload (name and hash) count as more repetitions of it.
     """
@@ -183,6 +186,17 @@ def _file_figures(file: Results) -> Iterator[tuple[str, str, dict, float]]:
             mean = number(_object(detail).get("mean"))
             if mean is not None and number(_object(detail).get("count")) != 0:
                 yield f"calls/{call}", "cycles", run, mean
+    for run in _runs_of_pass(file, ("memory",), "held"):
+        for metric, key in HELD_METRICS.items():
+            value = number(run["held"].get(key))
+            if value is not None:
+                yield metric, "bytes", run, value
+    for run in file.runs:
+        if run.get("pass") == "instructions":
+            for call, detail in _object(run.get("calls")).items():
+                mean = number(_object(detail).get("instructions_mean"))
+                if mean is not None:
+                    yield f"instructions/{call}", "instructions", run, mean
     for run in _runs_of_pass(file, ("memory", "bare", "time"), "syscalls"):
         for name in SYSTEM_CALLS:
             count = number(_object(run["syscalls"]).get(name))

@@ -6,10 +6,11 @@ can't support says so.
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pandas as pd
 
+from heaptape import noise
 from heaptape.compare import (
     ARITHMETIC,
     GEOMETRIC,
@@ -19,12 +20,16 @@ from heaptape.compare import (
     relative,
     repetitions,
 )
-from heaptape.results_file import Results, figures
+from heaptape.results_file import HELD_METRICS, Results, figures
 
 MISSING = "–"
 MIB = 1 << 20
 WIDE_INTERVAL = 0.1  # of the figure
 FILE_WIDTH = 110
+INSTRUCTIONS_NOTE = "The allocator's own, counted by callgrind: no PMU is needed, and nothing is noise."
+HELD_NOTE = (
+    "all freed: RSS when every object was freed; purged: and when the allocator was asked to give back what it holds."
+)
 ENDLESS = 10_000  # percent: an interval that ends beyond says nothing
 LEGEND = (
     "± is half of a 95 % interval over the repetitions, (a–b) its ends where it is wide; ~ before a figure: the "
@@ -70,6 +75,10 @@ def comparison(files: Sequence[Results], baseline: str) -> list[Table]:
         )
     if len([label for label in order if label != baseline]):
         tables += _relative_tables(percents, order, baseline, workloads)
+    if tables:
+        noises = {file.name: noise.sentence(file.data.get("noise")) for file in files}
+        told = [f"Noise{f', {name}' * (len(files) > 1)}: {text}" for name, text in noises.items() if text]
+        tables[-1] = replace(tables[-1], notes=[*tables[-1].notes, *told])
     return tables
 
 
@@ -93,22 +102,39 @@ def _absolute_tables(workload: str, values: pd.DataFrame, counts: pd.DataFrame, 
     for begin in range(0, len(others), 4):
         columns = {f"calls/{c}": c for c in others[begin : begin + 4]}
         tables.append(_metric_table(f"Time: cycles per call, mean, other calls{suffix}", values, columns, []))
+    tables += _instructions_tables(suffix, values)
     memory = {
         "peak_rss": "peak RSS",
         "mean_rss": "mean RSS",
         "ideal_rss": "ideal RSS",
         "overhead": "overhead",
+        "held_rss": "all freed",
+        "purged_rss": "purged",
         "vm_size": "VmSize",
     }
     if {"peak_rss", "ideal_rss"} <= set(values.columns):
         values = values.assign(overhead=values["peak_rss"] - values["ideal_rss"])
     if {"peak_rss", "mean_rss", "vm_size"} & set(values.columns):
-        tables.append(_metric_table(f"Memory, MiB{suffix}", values, memory, [_n_note(counts, "peak_rss")]))
+        notes = [_n_note(counts, "peak_rss"), HELD_NOTE if "held_rss" in values.columns else ""]
+        tables.append(_metric_table(f"Memory, MiB{suffix}", values, memory, notes))
     system = {f"syscalls/{c}": c for c in ("mmap", "munmap", "mremap", "madvise", "brk")} | {
         "page_faults": "page faults"
     }
     tables.append(_metric_table(f"System calls and page faults{suffix}", values, system, []))
     return [t for t in tables if len(t.columns) > 1]
+
+
+def _instructions_tables(suffix: str, values: pd.DataFrame) -> list[Table]:
+    counted = [m.removeprefix("instructions/") for m in values.columns if m.startswith("instructions/")]
+    main = [c for c in MAIN_CALLS if c in counted]
+    others = sorted(c for c in counted if c not in MAIN_CALLS)
+    groups = [main, *(others[begin : begin + 4] for begin in range(0, len(others), 4))]
+    tables = []
+    for calls in groups:
+        title = f"Instructions per call, mean{', other calls' * (calls != main)}{suffix}"
+        columns = {f"instructions/{c}": c for c in calls}
+        tables.append(_metric_table(title, values, columns, [INSTRUCTIONS_NOTE] * (calls == main)))
+    return tables
 
 
 def _metric_table(title: str, values: pd.DataFrame, columns: dict[str, str], notes: list[str]) -> Table:
@@ -122,7 +148,7 @@ def _figure(metric: str, value: float) -> Cell:
         return Cell(MISSING)
     if metric in ("total_cycles", "bare_wall", "bare_cpu"):
         return Cell(rounded(value / 1e6), value)
-    if metric in ("peak_rss", "mean_rss", "ideal_rss", "overhead", "vm_size"):
+    if metric in ("peak_rss", "mean_rss", "ideal_rss", "overhead", "vm_size", *HELD_METRICS):
         return Cell(rounded(value / MIB), value)
     if metric.startswith("calls/"):
         return Cell(rounded(value), value)

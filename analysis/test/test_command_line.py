@@ -18,7 +18,10 @@ WRONG = {
     ),
     "replay": (2, "heaptape replay: the following arguments are required: F (see 'heaptape replay --help')"),
     "replay {text} -n 0": (2, "heaptape: replay -n: at least one repetition"),
-    "replay {text} --passes time,x": (2, "heaptape: replay --passes: unknown pass 'x': there are time, memory, bare"),
+    "replay {text} --passes time,x": (
+        2,
+        "heaptape: replay --passes: unknown pass 'x': there are time, memory, bare, instructions, verify",
+    ),
     "replay {text} --order sorted": (2, "heaptape: replay --order: 'sorted' is none of recorded, causal, window[=N]"),
     "replay {text} --order window=0": (2, "heaptape: replay --order: a window is of one event at least"),
     "replay /dev/null": (1, "heaptape: /dev/null: not a regular file"),

@@ -53,8 +53,8 @@ def test_recorded_order_gives_the_same_memory_twice(mixed, preload):
     """Bit for bit: position, RssAnon, VmSize and live bytes of each sample; peaks; each system call at its place.
 
     Of allocators that look neither at the clock (jemalloc does for its decay, hence the setting) nor at the kernel's
-    random numbers (mimalloc does). The samples of RssAnon are exact on Linux from 6.17 on; before, only the rest is held
-    to it.
+    random numbers (mimalloc does). The samples of RssAnon are exact on Linux from 6.17 on; before, only the rest is
+    held to it.
     """
     path, made = mixed
     decay = "--env=MALLOC_CONF=dirty_decay_ms:-1,muzzy_decay_ms:-1"
