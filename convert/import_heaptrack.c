@@ -3,7 +3,7 @@
 
      v 10400 3                        heaptrack 1.4.0, file version 3
      x d /tmp/imp/prog                the program (from version 3 a string has its length before it)
-     X ./prog 2                       its command line: left out, like all arguments
+     X ./prog 2                       its command line: only its name is taken, where there is no x
      I 1000 5e298f                    bytes of an OS page, OS pages of the machine
      m 1 x 55a053918000 0 8b8 1000 545    module: name (x: the program), load address, (address, bytes) of its segments
      m 1 -                            the modules begin anew
@@ -21,11 +21,13 @@
    that realloc(p, 0) frees, nor failed calls and free(NULL): hence "calls" and "start" in `lacks`. */
 #include "convert/late_release.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
+/* A module as it was told last. */
 struct module {
-  char *name;
-  uint64_t bias, start, end;
+  char *path;
+  uint64_t end;
 };
 
 struct heaptrack_import {
@@ -34,9 +36,12 @@ struct heaptrack_import {
   uint64_t version; /* of the file; 0: not read yet */
   uint64_t now;     /* stamp: ns + 1 */
   uint64_t os_page_bytes;
-  char program[256];
-  uint32_t *nodes; /* of the trace, by the file's number - 1 */
-  uint32_t node_count, node_room;
+  char program[4096]; /* path */
+  uint32_t *nodes;    /* of the trace, by the file's number */
+  uint64_t node_count, node_room;
+  struct address_map module_at; /* start address to its place in modules */
+  struct module *modules;
+  uint32_t module_count, module_room;
   bool held; /* a `-` waits for what comes next: a realloc's is followed by its `+` */
   struct trace_event held_event;
 };
@@ -47,15 +52,20 @@ static bool recognises(const char *line) {
          scan_bare_hex(&line, &number) && *line == '\0';
 }
 
+static const char *base_name(const char *path) {
+  const char *slash = strrchr(path, '/');
+  return slash ? slash + 1 : path;
+}
+
 static int begin(struct heaptrack_import *heaptrack) {
   const struct import_facts facts = {
       .clock = "nanoseconds",
       .order = "file",
       .source = "heaptrack",
-      .program = heaptrack->program,
+      .program = base_name(heaptrack->program),
       .lacks = "start calls threads realloc names alignment failures usable_size",
       .note = "Times are those of heaptrack's clock of 10 ms. realloc is a free and a malloc here, calloc and aligned "
-              "calls are mallocs; memalign, pvalloc, reallocarray, realloc(p, 0), failed calls and free(NULL) are not "
+              "calls are mallocs; memalign, pvalloc, realloc(p, 0), failed calls and free(NULL) are not "
               "in the recording.",
       .origin_stamp = 1,
       .os_page_bytes = heaptrack->os_page_bytes};
@@ -103,45 +113,89 @@ static bool scan_name(const struct heaptrack_import *heaptrack, const char **at,
 }
 
 static void keep_program(struct heaptrack_import *heaptrack, const char *path, size_t length) {
-  size_t from = length;
-  while (from && path[from - 1] != '/')
-    from--;
-  length -= from;
   if (length < sizeof heaptrack->program) {
-    memcpy(heaptrack->program, path + from, length);
+    memcpy(heaptrack->program, path, length);
     heaptrack->program[length] = '\0';
   }
 }
 
+/* All modules are told again whenever one comes or goes; the trace gets each once. */
+static int keep_module(struct heaptrack_import *heaptrack, struct trace_module *module) {
+  struct import *import = heaptrack->import;
+  struct address_entry *entry = address_map_find(&heaptrack->module_at, module->start);
+  struct module *known = entry->address ? &heaptrack->modules[entry->slot] : NULL;
+  if (known && known->end == module->end && strcmp(known->path, module->path) == 0)
+    return 0;
+  if (!known) {
+    if (heaptrack->module_count == heaptrack->module_room) {
+      uint32_t room = heaptrack->module_room ? 2 * heaptrack->module_room : 64;
+      struct module *modules = realloc(heaptrack->modules, room * sizeof *modules);
+      if (!modules)
+        return import_no_memory(import);
+      heaptrack->modules = modules;
+      heaptrack->module_room = room;
+    }
+    known = &heaptrack->modules[heaptrack->module_count];
+    *known = (struct module){NULL, 0};
+    if (!address_map_add(&heaptrack->module_at, entry, module->start, heaptrack->module_count, false))
+      return import_no_memory(import);
+    heaptrack->module_count++;
+  }
+  char *path = strdup(module->path);
+  if (!path)
+    return import_no_memory(import);
+  free(known->path);
+  *known = (struct module){path, module->end};
+  module->name = base_name(module->path);
+  return trace_writer_module(import->writer, module);
+}
+
 static int take_module(struct heaptrack_import *heaptrack, const char *line) {
   const char *name, *at = line + 2;
+  char path[4096];
   size_t length;
-  uint64_t bias, offset, bytes, start = UINT64_MAX, end = 0;
-  if (!scan_name(heaptrack, &at, &name, &length))
+  uint64_t offset, bytes;
+  struct trace_module module = {.path = path, .start = UINT64_MAX};
+  if (!scan_name(heaptrack, &at, &name, &length) || length >= sizeof path)
     return import_bad_line(heaptrack->import, "heaptrack's modules", line);
   if (length == 1 && *name == '-' && *at == '\0')
-    return 0; /* those that are still there are told again, and the writer knows them */
-  if (!scan_word(&at, " ") || !scan_bare_hex(&at, &bias))
+    return 0; /* those that are still there are told again */
+  if (!scan_word(&at, " ") || !scan_bare_hex(&at, &module.bias))
     return import_bad_line(heaptrack->import, "heaptrack's modules", line);
   while (*at) {
     if (!scan_word(&at, " ") || !scan_bare_hex(&at, &offset) || !scan_word(&at, " ") || !scan_bare_hex(&at, &bytes))
       return import_bad_line(heaptrack->import, "heaptrack's modules", line);
-    start = bias + offset < start ? bias + offset : start;
-    end = bias + offset + bytes > end ? bias + offset + bytes : end;
+    uint64_t start = module.bias + offset;
+    module.start = start < module.start ? start : module.start;
+    module.end = start + bytes > module.end ? start + bytes : module.end;
   }
-  (void)start;
-  return 0;
+  memcpy(path, name, length);
+  path[length] = '\0';
+  if (strcmp(path, "x") == 0 && heaptrack->program[0])
+    module.path = heaptrack->program;
+  return module.start && module.start < module.end ? keep_module(heaptrack, &module) : 0;
 }
 
 static int take_node(struct heaptrack_import *heaptrack, const char *line) {
+  struct import *import = heaptrack->import;
   uint64_t instruction, parent;
   const char *at = line + 2;
   if (!scan_bare_hex(&at, &instruction) || !scan_word(&at, " ") || !scan_bare_hex(&at, &parent) || *at)
-    return import_bad_line(heaptrack->import, "heaptrack's stacks", line);
+    return import_bad_line(import, "heaptrack's stacks", line);
   if (parent > heaptrack->node_count)
-    return line_reader_error(heaptrack->import->lines, "stack %llx is called by %llx, which is not there yet",
-                             (unsigned long long)heaptrack->node_count + 1, (unsigned long long)parent);
-  heaptrack->node_count++;
+    return line_reader_error(import->lines, "stack %" PRIx64 " is called by %" PRIx64 ", which is not there yet",
+                             heaptrack->node_count + 1, parent);
+  if (heaptrack->node_count + 1 >= heaptrack->node_room) {
+    uint64_t room = heaptrack->node_room ? 2 * heaptrack->node_room : 1024;
+    uint32_t *nodes = realloc(heaptrack->nodes, room * sizeof *nodes);
+    if (!nodes)
+      return import_no_memory(import);
+    nodes[0] = 0;
+    heaptrack->nodes = nodes;
+    heaptrack->node_room = room;
+  }
+  uint32_t node = trace_writer_stack_node(import->writer, heaptrack->nodes[parent], instruction);
+  heaptrack->nodes[++heaptrack->node_count] = node;
   return 0;
 }
 
@@ -156,10 +210,11 @@ static int take_acquire(struct heaptrack_import *heaptrack, const char *line) {
       *at || !address)
     return import_bad_line(heaptrack->import, "heaptrack data", line);
   if (stack > heaptrack->node_count)
-    return line_reader_error(heaptrack->import->lines, "stack %llx is not there yet", (unsigned long long)stack);
+    return line_reader_error(heaptrack->import->lines, "stack %" PRIx64 " is not there yet", stack);
   if (hand_on_held(heaptrack, true) != 0)
     return -1;
   struct trace_event event = event_of_acquire(CALL_malloc, address, size_bytes, 0);
+  event.stack = stack ? heaptrack->nodes[stack] : 0;
   return late_releases_event(heaptrack->late, heaptrack->now, &event, false);
 }
 
@@ -237,8 +292,11 @@ static int take_line(void *context, const char *line) {
   case 'i':
   case 'a':
     return refuse_interpreted(heaptrack);
-  case 'R':
   case 'X':
+    if (!heaptrack->program[0] && line[1]) /* before version 3 there is no `x`; the arguments are left out */
+      keep_program(heaptrack, line + 2, strcspn(line + 2, " "));
+    return 0;
+  case 'R':
   case 'A':
   case 'S':
     return 0;
@@ -258,13 +316,19 @@ static int finish(struct heaptrack_import *heaptrack) {
 
 static int run(struct import *import) {
   struct heaptrack_import heaptrack = {.import = import, .late = calloc(1, sizeof *heaptrack.late)};
-  int result = heaptrack.late ? late_releases_init(heaptrack.late, import) : import_no_memory(import);
+  int result = heaptrack.late && address_map_init(&heaptrack.module_at) ? late_releases_init(heaptrack.late, import)
+                                                                        : import_no_memory(import);
   if (result == 0)
     result = import_lines(import, take_line, &heaptrack);
   if (result == 0)
     result = finish(&heaptrack);
   if (heaptrack.late)
     late_releases_free(heaptrack.late);
+  for (uint32_t i = 0; i < heaptrack.module_count; i++)
+    free(heaptrack.modules[i].path);
+  if (heaptrack.module_at.entries)
+    address_map_free(&heaptrack.module_at);
+  free(heaptrack.modules);
   free(heaptrack.late);
   free(heaptrack.nodes);
   return result;

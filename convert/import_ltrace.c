@@ -36,7 +36,7 @@ struct ltrace_import {
   struct thread_numbers callers; /* apart from the trace's numbers, which come with a thread's first whole call */
   struct open_call *open;        /* by number in callers */
   uint32_t open_room;
-  uint64_t nested;
+  uint64_t nested, doubts;
 };
 
 /* Past "PID " where there is one. */
@@ -239,6 +239,10 @@ static int take_line(void *context, const char *line) {
   char name[24];
   if (*at == '\0' || strncmp(at, "+++ ", 4) == 0 || strncmp(at, "--- ", 4) == 0)
     return 0;
+  if (strncmp(at, "unexpected breakpoint", 21) == 0) {
+    ltrace->doubts++;
+    return 0;
+  }
   bool resumed = scan_word(&at, "<... ");
   if (!resumed && !scan_call_name(&at, name, sizeof name)) {
     if (strchr(at, '('))
@@ -267,6 +271,8 @@ static int finish(struct ltrace_import *ltrace) {
          trace_writer_gap(import->writer, thread, call->unseen, "posix_memalign: ltrace does not tell the address")))
       return -1;
   }
+  if (ltrace->doubts)
+    import_say(import, "ltrace met %" PRIu64 " unexpected breakpoints: it may have missed calls", ltrace->doubts);
   if (ltrace->nested)
     import_say(import, "%" PRIu64 " calls inside other calls left out", ltrace->nested);
   if (unseen)

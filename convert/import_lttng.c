@@ -13,7 +13,7 @@
    processes --process chooses one. free is logged before the call, the others after it; a realloc's release therefore
    comes late, and the history puts that right ("order": "logged").
 
-   The wrapper (2.13) does not see aligned_alloc, valloc, pvalloc and reallocarray: hence "calls" in `lacks`.
+   The wrapper (2.13) does not see aligned_alloc, valloc and pvalloc: hence "calls" in `lacks`.
 
    A trace whose tracer discarded events is refused, unless --allow-gaps is given; then the number that babeltrace2
    tells becomes a gap. (Record with lttng enable-channel --blocking-timeout=inf and LTTNG_UST_ALLOW_BLOCKING=1.) */
@@ -126,9 +126,8 @@ static int begin(struct lttng_import *lttng) {
       .source = "LTTng-UST libc wrapper",
       .pid = lttng->pid,
       .lacks = lttng->threads ? "start calls usable_size" : "start calls threads usable_size",
-      .note =
-          "aligned_alloc, valloc, pvalloc and reallocarray are not in the recording. The first calls may be those of "
-          "LTTng's own library inside the process.",
+      .note = "aligned_alloc, valloc and pvalloc are not in the recording. The first calls may be those of "
+              "LTTng's own library inside the process.",
       .origin_stamp = 1};
   return import_begin(lttng->import, &facts);
 }

@@ -23,3 +23,6 @@ $(OUT)/test-programs/$(1): $(call c_objects,tests/programs/$(1).c)
 	$(CC) $(HT_CFLAGS) -o $$@ $$^ -pthread $(2)
 endef
 $(eval $(call test_program,call_until_killed,))
+# -fno-builtin: each call must stay.
+$(OUT)/obj/tests/programs/every_call.o: HT_CFLAGS += -fno-builtin -fplt
+$(eval $(call test_program,every_call,))

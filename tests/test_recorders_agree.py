@@ -1,0 +1,355 @@
+"""One program, recorded by heaptape and by another recorder, gives the same calls and sizes, but for what the other one
+does not see or tell; each such difference stands here as a rule.
+"""
+
+import json
+import os
+import shutil
+import signal
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import heaptape
+import pytest
+
+from tests.support import CONVERT, OUT, check, record, run, succeed
+
+PROGRAM = OUT / "test-programs" / "every_call"
+FIRST_SIZE, LAST_SIZE = 1000003, 1000033
+STEPS = "2000"
+MALLOC_DEBUG = Path("/lib/x86_64-linux-gnu/libc_malloc_debug.so.0")
+LTTNG_WRAPPER = "liblttng-ust-libc-wrapper.so.1"
+
+
+class Call(NamedTuple):
+    """A call as far as recorders agree on it; null: it was given NULL."""
+
+    name: str
+    size: int = 0
+    param: int = 0
+    failed: bool = False
+    null: bool = False
+
+
+class Recorded(NamedTuple):
+    """Calls with their thread, object passed in and object handed out."""
+
+    call: Call
+    thread: int
+    released: str
+    acquired: str
+
+
+def calls_of(path: Path, *options: str) -> list[Recorded]:
+    """The calls between the two marks, in merged order."""
+    rows = []
+    inside = False
+    for line in succeed(CONVERT, "dump", "--format", "jsonl", *options, path).stdout.splitlines():
+        row = json.loads(line)
+        size, acquired = row.get("size_bytes", 0), row.get("acquired", "")
+        if size == FIRST_SIZE:
+            inside = True
+            continue
+        if size == LAST_SIZE:
+            inside = False
+        if inside:
+            param = row.get("count", row.get("align_bytes", 0))
+            released = row.get("released", "")
+            has_null = row["call"] in ("free", "realloc", "reallocarray") and released in ("", None, "NULL")
+            failed = row["call"] != "free" and acquired in ("", None, "NULL")
+            rows.append(Recorded(Call(row["call"], size, param, failed, has_null), row["thread"], released, acquired))
+    return rows
+
+
+@pytest.fixture(scope="module")
+def single(tmp_path_factory) -> list[Recorded]:
+    """heaptape's own recording of the program with one thread."""
+    tape = tmp_path_factory.mktemp("single") / "own.tape"
+    record(tape, PROGRAM, "0", STEPS)
+    return calls_of(tape)
+
+
+@pytest.fixture(scope="module")
+def threaded(tmp_path_factory) -> list[Recorded]:
+    """The same with four threads."""
+    tape = tmp_path_factory.mktemp("threaded") / "own.tape"
+    record(tape, PROGRAM, "4", STEPS)
+    return calls_of(tape)
+
+
+Rule = Callable[[Call], Iterator[Call]]
+
+
+def product(call: Call) -> int:
+    """Bytes asked for, count included."""
+    return call.size * call.param if call.name in ("calloc", "reallocarray") else call.size
+
+
+def seen_by_heaptrack(call: Call) -> Iterator[Call]:
+    """malloc for all that hands out; realloc is free and malloc; failures, free(NULL) and some calls are not seen."""
+    if call.failed or call.name in ("memalign", "pvalloc"):
+        return
+    if call.name == "free":
+        if not call.null:
+            yield Call("free")
+        return
+    if call.name in ("realloc", "reallocarray") and not call.null:
+        yield Call("free")
+    yield Call("malloc", product(call))
+
+
+def seen_by_mtrace(call: Call) -> Iterator[Call]:
+    """malloc for all that hands out; realloc as such; realloc(p, 0) is free; free(NULL) is not seen."""
+    if call.name == "free":
+        if not call.null:
+            yield Call("free")
+    elif call.name in ("realloc", "reallocarray") and not call.null:
+        yield Call("free") if product(call) == 0 else Call("realloc", product(call), 0, call.failed)
+    else:
+        yield Call("malloc", product(call), 0, call.failed)
+
+
+def seen_by_valgrind(call: Call) -> Iterator[Call]:
+    """Aligned calls are memalign, reallocarray is realloc."""
+    if call.name in ("memalign", "posix_memalign", "aligned_alloc"):
+        yield call._replace(name="memalign")
+    elif call.name == "valloc":
+        yield call._replace(name="memalign", param=4096)
+    elif call.name == "reallocarray":
+        yield Call("realloc", product(call), 0, call.failed, call.null)
+    else:
+        yield call
+
+
+def seen_by_ltrace(call: Call) -> Iterator[Call]:
+    """All but posix_memalign, whose address it does not tell."""
+    if call.name != "posix_memalign":
+        yield call
+
+
+def seen_by_lttng(call: Call) -> Iterator[Call]:
+    """All but these; reallocarray is realloc."""
+    if call.name == "reallocarray":
+        yield Call("realloc", product(call), 0, call.failed, call.null)
+    elif call.name not in ("aligned_alloc", "valloc"):
+        yield call
+
+
+def expected(calls: list[Recorded], rule: Rule) -> list[Call]:
+    """What the other recorder should have seen of heaptape's calls."""
+    return [seen for recorded in calls for seen in rule(recorded.call)]
+
+
+def plain(calls: list[Recorded]) -> list[Call]:
+    """The calls alone."""
+    return [recorded.call for recorded in calls]
+
+
+def by_thread(calls: list[Recorded], rule: Rule | None = None) -> Counter[tuple[Call, ...]]:
+    """Each thread's calls in order: the same whatever the threads' numbers are."""
+    threads: dict[int, list[Call]] = {}
+    for recorded in calls:
+        threads.setdefault(recorded.thread, []).extend(rule(recorded.call) if rule else [recorded.call])
+    return Counter(tuple(own) for own in threads.values())
+
+
+def assert_legal_and_compiled(path: Path, tmp_path: Path, *options: str) -> None:
+    """The import's history is legal or excused, and becomes a sound workload."""
+    tape, work = tmp_path / "import.tape", tmp_path / "import.work"
+    succeed(CONVERT, "convert", *options, path, tape)
+    witness = check(tape)
+    assert witness["ok"], witness
+    succeed(CONVERT, "compile", tape, "-o", work)
+    assert check(work)["ok"]
+
+
+def need(*programs: str) -> None:
+    """Skips where a program is missing."""
+    for program in programs:
+        if not shutil.which(program):
+            pytest.skip(f"needs {program}")
+
+
+def heaptrack(folder: Path, threads: str) -> Path:
+    need("heaptrack")
+    succeed("heaptrack", "--raw", "-o", folder / "heap", PROGRAM, threads, STEPS)
+    (made,) = folder.glob("heap.raw.*")
+    return made
+
+
+def test_heaptrack_single_thread(tmp_path, single):
+    made = heaptrack(tmp_path, "0")
+    assert plain(calls_of(made)) == expected(single, seen_by_heaptrack)
+    assert_legal_and_compiled(made, tmp_path)
+
+
+def test_heaptrack_four_threads(tmp_path, threaded):
+    made = heaptrack(tmp_path, "4")
+    seen, own = Counter(plain(calls_of(made))), Counter(expected(threaded, seen_by_heaptrack))
+    # The loader allocates a vector for each thread, 16 bytes for each library with thread-local variables; heaptrack
+    # brings libraries of its own.
+    for only in (seen - own, own - seen):
+        ((vector, count),) = only.items()
+        assert (vector.name, vector.size % 16, count) == ("malloc", 0, 4)
+    assert_legal_and_compiled(made, tmp_path)
+
+
+def test_heaptrack_interpreted_is_refused(tmp_path):
+    need("heaptrack")
+    succeed("heaptrack", "-o", tmp_path / "heap", PROGRAM, "0", "10")
+    (made,) = tmp_path.glob("heap.*")
+    result = run(CONVERT, "check", made)
+    assert result.status == 1
+    assert "heaptrack --raw" in result.stderr
+
+
+def test_heaptrack_stacks_and_modules_come_along(tmp_path):
+    made = heaptrack(tmp_path, "0")
+    tape = tmp_path / "t.tape"
+    succeed(CONVERT, "convert", made, tape)
+    trace = heaptape.open(tape)
+    modules, stacks = trace.modules(), trace.stacks()
+    assert (modules["name"] == PROGRAM.name).sum() == 1
+    program = modules[modules["name"] == PROGRAM.name].iloc[0]
+    assert ((stacks["instruction"] >= program["start"]) & (stacks["instruction"] < program["end"])).any()
+
+
+def test_mtrace(tmp_path, single):
+    if not MALLOC_DEBUG.exists():
+        pytest.skip("needs libc_malloc_debug.so.0")
+    starter, library, made = tmp_path / "start.c", tmp_path / "libstart.so", tmp_path / "mtrace.txt"
+    starter.write_text("#include <mcheck.h>\n__attribute__((constructor)) static void begin(void) { mtrace(); }\n")
+    succeed(os.environ.get("CC", "gcc"), "-shared", "-fPIC", "-o", library, starter)
+    succeed(PROGRAM, "0", STEPS, env={"LD_PRELOAD": f"{MALLOC_DEBUG} {library}", "MALLOC_TRACE": str(made)})
+    assert plain_without_null(calls_of(made)) == expected(single, seen_by_mtrace)
+    assert_legal_and_compiled(made, tmp_path)
+
+
+def plain_without_null(calls: list[Recorded]) -> list[Call]:
+    """The calls alone, whether NULL was passed in left out."""
+    return [recorded.call._replace(null=False) for recorded in calls]
+
+
+def test_valgrind(tmp_path, single):
+    need("valgrind")
+    made = tmp_path / "valgrind.txt"
+    succeed("valgrind", "--trace-malloc=yes", "--run-libc-freeres=no", f"--log-file={made}", PROGRAM, "0", STEPS)
+    assert plain(calls_of(made)) == expected(single, seen_by_valgrind)
+    assert_legal_and_compiled(made, tmp_path)
+
+
+def test_ltrace(tmp_path, single):
+    need("ltrace")
+    made = tmp_path / "ltrace.txt"
+    family = "malloc+free+calloc+realloc+reallocarray+memalign+posix_memalign+aligned_alloc+valloc+pvalloc"
+    succeed("ltrace", "-f", "-e", family, "-o", made, PROGRAM, "0", STEPS)
+    assert plain(calls_of(made)) == expected(single, seen_by_ltrace)
+    assert_legal_and_compiled(made, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def session_daemon(tmp_path_factory) -> Iterator[None]:
+    """The session daemon that runs already, or one of our own."""
+    need("lttng", "lttng-sessiond", "babeltrace2")
+    if not any(Path("/usr/lib").glob(f"*/{LTTNG_WRAPPER}")):
+        pytest.skip(f"needs {LTTNG_WRAPPER}")
+    if run("lttng", "--no-sessiond", "list").status == 0:
+        yield
+        return
+    pid_file = tmp_path_factory.mktemp("lttng") / "pid"
+    started = run("lttng-sessiond", "--daemonize", "--no-kernel", "--pidfile", pid_file)
+    if started.status != 0:
+        pytest.skip(f"lttng-sessiond does not start here: {started.stderr.strip()[:200]}")
+    yield
+    os.kill(int(pid_file.read_text()), signal.SIGTERM)
+
+
+def lttng(folder: Path, threads: str, *channel: str) -> Path:
+    """Records the program; gives the trace's directory."""
+    trace, session = folder / "ctf", f"heaptape-{os.getpid()}"
+    succeed("lttng", "--no-sessiond", "create", session, f"--output={trace}")
+    try:
+        succeed("lttng", "--no-sessiond", "enable-channel", "-u", "-s", session, "c", *channel)
+        succeed("lttng", "--no-sessiond", "enable-event", "-u", "-s", session, "-c", "c", "lttng_ust_libc:*")
+        succeed("lttng", "--no-sessiond", "add-context", "-u", "-s", session, "-c", "c", "-t", "vtid", "-t", "vpid")
+        succeed("lttng", "--no-sessiond", "start", session)
+        succeed(PROGRAM, threads, STEPS, env={"LTTNG_UST_ALLOW_BLOCKING": "1", "LD_PRELOAD": LTTNG_WRAPPER})
+        succeed("lttng", "--no-sessiond", "stop", session)
+    finally:
+        run("lttng", "--no-sessiond", "destroy", session)
+    return trace
+
+
+LOSSLESS = ("--blocking-timeout=inf", "--subbuf-size=1M", "--num-subbuf=4")
+
+
+@pytest.mark.usefixtures("session_daemon")
+def test_lttng_single_thread(tmp_path, single):
+    made = lttng(tmp_path, "0", *LOSSLESS)
+    assert plain(calls_of(made)) == expected(single, seen_by_lttng)
+    assert_legal_and_compiled(made, tmp_path)
+
+
+@pytest.mark.usefixtures("session_daemon")
+def test_lttng_four_threads(tmp_path, threaded):
+    made = lttng(tmp_path, "4", *LOSSLESS)
+    own, seen = by_thread(threaded, seen_by_lttng), by_thread(calls_of(made))
+    assert sum(map(len, seen)) == sum(map(len, own))
+    # The main thread's may differ, by the vectors of thread-local variables (see heaptrack above).
+    assert (own - seen).total() <= 1
+    assert_legal_and_compiled(made, tmp_path)
+
+
+@pytest.mark.usefixtures("session_daemon")
+def test_lttng_trace_with_discarded_events_is_refused_unless_gaps_are_allowed(tmp_path):
+    made, tape = lttng(tmp_path, "8", "--subbuf-size=4096", "--num-subbuf=2"), tmp_path / "t.tape"
+    result = run(CONVERT, "convert", made, tape)
+    assert result.status == 1
+    assert "discarded" in result.stderr
+    succeed(CONVERT, "convert", "--allow-gaps", made, tape)
+    witness = check(tape)
+    assert witness["ok"]
+    assert witness["dropped"] > 0
+
+
+MEMRAY_PROGRAM = """
+import ctypes
+library = ctypes.CDLL(None)
+for name in ("malloc", "calloc", "realloc", "aligned_alloc", "memalign", "valloc"):
+    getattr(library, name).restype = ctypes.c_void_p
+import decimal
+kept = []
+for size in range(2000, 60000, 1000):
+    kept.append(bytearray(size))
+    kept[len(kept) // 2].extend(bytes(size))
+    if size % 3000 == 0:
+        del kept[0]
+"""
+
+
+def test_memray_has_the_large_objects(tmp_path):
+    """Python's blocks above 512 bytes come from malloc: the bytearrays' sizes are those that heaptape records."""
+    memray = Path(os.environ.get("HEAPTAPE_MEMRAY", shutil.which("memray") or ""))
+    if not memray.is_file():
+        pytest.skip("needs memray, on the path or in HEAPTAPE_MEMRAY")
+    script, made, text, tape = (tmp_path / name for name in ("p.py", "m.bin", "m.txt", "own.tape"))
+    script.write_text(MEMRAY_PROGRAM)
+    succeed(memray, "run", "-q", "-o", made, script)
+    text.write_text(succeed(memray, "parse", made).stdout)
+    interpreter = memray.parent / "python"
+    record(tape, interpreter, script)
+    sizes = {size + 1 for size in range(2000, 60000, 1000)}
+    assert_legal_and_compiled(text, tmp_path)
+    seen, own = (
+        Counter(row["size_bytes"] for row in rows if row.get("size_bytes") in sizes and row["call"] == "malloc")
+        for rows in (dump_rows(text), dump_rows(tape))
+    )
+    assert seen == own
+    assert sum(seen.values()) >= len(sizes)
+
+
+def dump_rows(path: Path) -> Iterator[dict]:
+    """`dump --format jsonl` of a trace or a recording."""
+    return map(json.loads, succeed(CONVERT, "dump", "--format", "jsonl", path).stdout.splitlines())
