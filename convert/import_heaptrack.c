@@ -17,7 +17,7 @@
    becomes malloc(942) and free(...) of one thread at those times, with the tree as STACKS and the modules as MODULES. A
    realloc stands there as `-` and `+`, logged after the call, and can't be told from a free and a malloc, so it becomes
    these; where the old address was handed out again before that, the release is put in its place (late_release.h).
-   calloc and the aligned calls look like malloc. heaptrack 1.4 does not see memalign, pvalloc and reallocarray, nor
+   calloc and the aligned calls look like malloc. heaptrack 1.4 does not see memalign and pvalloc, nor
    that realloc(p, 0) frees, nor failed calls and free(NULL): hence "calls" and "start" in `lacks`. */
 #include "convert/late_release.h"
 

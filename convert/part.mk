@@ -12,4 +12,12 @@ $(eval $(call c_program,convert,$(CONVERT_SOURCES) $(TRACE_SOURCES),$(TRACE_LIBS
 $(eval $(call c_bench,convert/test/bench_compile.c,$(HISTORY_SOURCES) $(COMPILE_SOURCES) $(WORKLOAD_SOURCES) $(TRACE_SOURCES),$(TRACE_LIBS)))
 $(eval $(call c_test,convert/test/generated_workload_reads_back.c,$(WORKLOAD_SOURCES) $(TRACE_SOURCES),$(TRACE_LIBS)))
 $(eval $(call c_fuzzer,convert/test/fuzz_workload.c,$(HISTORY_SOURCES) $(COMPILE_SOURCES) $(WORKLOAD_SOURCES) $(CHECK_SOURCES) $(TRACE_SOURCES),$(TRACE_LIBS)))
-$(eval $(call c_fuzzer,convert/test/fuzz_import.c,$(HISTORY_SOURCES) $(COMPILE_SOURCES) $(WORKLOAD_SOURCES) $(IMPORT_SOURCES) $(TRACE_SOURCES),$(TRACE_LIBS) -lzip))
+
+# One fuzzer for all formats of lines, one for each binary format; their seeds are the samples of the tests.
+IMPORT_FUZZING   := convert/test/import_fuzzing.c $(HISTORY_SOURCES) $(COMPILE_SOURCES) $(WORKLOAD_SOURCES) $(IMPORT_SOURCES) $(TRACE_SOURCES)
+$(foreach name,fuzz_import fuzz_import_heaptrack fuzz_import_dj fuzz_import_wl fuzz_import_bytehound,\
+  $(eval $(call c_fuzzer,convert/test/$(name).c,$(IMPORT_FUZZING),$(TRACE_LIBS) -lzip)))
+fuzzers: $(OUT)/corpus/.importers
+$(OUT)/corpus/.importers: convert/test/importer_seeds.py convert/test/importer_samples.py $(wildcard convert/test/data/*) | $(VENV)/.stamp
+	$(VENV)/bin/python -m convert.test.importer_seeds $(@D)
+	@touch $@
