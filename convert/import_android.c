@@ -100,14 +100,10 @@ static int take_line(void *context, const char *text) {
   struct android_import *android = context;
   struct import *import = android->import;
   struct android_line line;
-  uint32_t thread;
   if (!scan_line(text, &line))
     return import_bad_line(import, "memory_replay text", text);
-  if (line.call < 0) {
-    if (thread_number_end(&import->threads, line.tid, &thread))
-      return trace_writer_flush_thread(import->writer, thread);
-    return 0; /* a thread that made no call */
-  }
+  if (line.call < 0)
+    return import_thread_end(import, line.tid);
   if (android->times == TIMES_UNKNOWN && begin(android, line.timed) != 0)
     return -1;
   if (line.timed != (android->times == TIMES_GIVEN))

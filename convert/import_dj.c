@@ -100,9 +100,7 @@ static int take_record(struct import *import, const struct dj_record *record, ui
   if (!event_of(record, &event))
     return trace_error_at(import->error, import->path, (number - 1) * sizeof *record,
                           "record of unknown type %u: not a dj/malloc trace", type);
-  event.release_stamp = number;
-  event.acquire_stamp = trace_event_steps(&event) == 2 ? 0 : number;
-  return import_event(import, (uint32_t)record->thread, &event);
+  return import_event_by_number(import, (uint32_t)record->thread, number, &event);
 }
 
 static int take_records(struct import *import, struct byte_source *source) {

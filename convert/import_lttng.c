@@ -82,38 +82,75 @@ static bool recognises(const char *line) {
   return name && strstr(name, PROVIDER) != NULL;
 }
 
-/* The value of a field, " NAME = VALUE", in the text between from and to. */
-static bool field(const char *from, const char *to, const char *name, uint64_t *value) {
-  size_t length = strlen(name);
-  for (const char *at = from; (at = memchr(at, ' ', (size_t)(to - at))) != NULL;) {
-    at++;
-    if ((size_t)(to - at) > length + 3 && memcmp(at, name, length) == 0 && memcmp(at + length, " = ", 3) == 0) {
-      at += length + 3;
-      return scan_hex(&at, value) || scan_decimal(&at, value);
-    }
-  }
-  return false;
+/* The numbers of an event's contexts and payload, by field. */
+struct fields {
+  uint64_t values[9];
+  unsigned found; /* bits by field */
+};
+
+enum { VTID, VPID, SIZE, PTR, NMEMB, IN_PTR, OUT_PTR, ALIGNMENT, RESULT, FIELDS };
+
+static const char *const field_names[FIELDS] = {"vtid",   "vpid",    "size",      "ptr",   "nmemb",
+                                                "in_ptr", "out_ptr", "alignment", "result"};
+
+static int field_named(const char *name, size_t length) {
+  for (int i = 0; i < FIELDS; i++)
+    if (field_names[i][0] == name[0] && strlen(field_names[i]) == length && memcmp(field_names[i], name, length) == 0)
+      return i;
+  return FIELDS;
 }
 
-static bool scan_event(const char *name, const char *from, const char *to, struct trace_event *event) {
-  uint64_t address = 0, old = 0, size_bytes = 0, param = 0, result = 0;
-  if (scan_word(&name, "malloc:") && field(from, to, "size", &size_bytes) && field(from, to, "ptr", &address))
-    *event = event_of_acquire(CALL_malloc, address, size_bytes, 0);
-  else if (scan_word(&name, "free:") && field(from, to, "ptr", &address))
-    *event = event_of_release(CALL_free, address);
-  else if (scan_word(&name, "calloc:") && field(from, to, "nmemb", &param) && field(from, to, "size", &size_bytes) &&
-           field(from, to, "ptr", &address))
-    *event = event_of_acquire(CALL_calloc, address, size_bytes, param);
-  else if (scan_word(&name, "realloc:") && field(from, to, "in_ptr", &old) && field(from, to, "size", &size_bytes) &&
-           field(from, to, "ptr", &address))
-    *event = event_of_realloc(CALL_realloc, old, address, size_bytes, 0);
-  else if (scan_word(&name, "memalign:") && field(from, to, "alignment", &param) &&
-           field(from, to, "size", &size_bytes) && field(from, to, "ptr", &address))
-    *event = event_of_acquire(CALL_memalign, address, size_bytes, param);
-  else if (scan_word(&name, "posix_memalign:") && field(from, to, "out_ptr", &address) &&
-           field(from, to, "alignment", &param) && field(from, to, "size", &size_bytes) &&
-           field(from, to, "result", &result))
-    *event = event_of_acquire(CALL_posix_memalign, result ? 0 : address, size_bytes, param);
+/* Past "text", whose quotes and backslashes have a backslash before them. */
+static const char *skip_string(const char *at) {
+  for (at++; *at && *at != '"'; at++)
+    at += *at == '\\' && at[1];
+  return at + (*at == '"');
+}
+
+/* "{ NAME = VALUE, NAME = VALUE }, { ... }", in one pass. Values that are no numbers are passed over. */
+static bool scan_fields(const char *at, struct fields *fields) {
+  fields->found = 0;
+  while (*at) {
+    at += strspn(at, "{}, ");
+    if (!*at)
+      break;
+    size_t length = strcspn(at, " ");
+    int field = field_named(at, length);
+    at += length;
+    if (!scan_word(&at, " = "))
+      return false;
+    if (*at == '"')
+      at = skip_string(at);
+    else if (field == FIELDS)
+      at += strcspn(at, ",}");
+    else if (scan_hex(&at, &fields->values[field]) || scan_decimal(&at, &fields->values[field]))
+      fields->found |= 1u << field;
+    else
+      return false;
+  }
+  return true;
+}
+
+static bool has(const struct fields *fields, unsigned wanted) {
+  return (fields->found & wanted) == wanted;
+}
+
+static bool scan_event(const char *name, const struct fields *fields, struct trace_event *event) {
+  const uint64_t *value = fields->values;
+  const unsigned sized = 1u << SIZE | 1u << PTR;
+  if (scan_word(&name, "malloc:") && has(fields, sized))
+    *event = event_of_acquire(CALL_malloc, value[PTR], value[SIZE], 0);
+  else if (scan_word(&name, "free:") && has(fields, 1u << PTR))
+    *event = event_of_release(CALL_free, value[PTR]);
+  else if (scan_word(&name, "calloc:") && has(fields, sized | 1u << NMEMB))
+    *event = event_of_acquire(CALL_calloc, value[PTR], value[SIZE], value[NMEMB]);
+  else if (scan_word(&name, "realloc:") && has(fields, sized | 1u << IN_PTR))
+    *event = event_of_realloc(CALL_realloc, value[IN_PTR], value[PTR], value[SIZE], 0);
+  else if (scan_word(&name, "memalign:") && has(fields, sized | 1u << ALIGNMENT))
+    *event = event_of_acquire(CALL_memalign, value[PTR], value[SIZE], value[ALIGNMENT]);
+  else if (scan_word(&name, "posix_memalign:") &&
+           has(fields, 1u << OUT_PTR | 1u << ALIGNMENT | 1u << SIZE | 1u << RESULT))
+    *event = event_of_acquire(CALL_posix_memalign, value[RESULT] ? 0 : value[OUT_PTR], value[SIZE], value[ALIGNMENT]);
   else
     return false;
   return true;
@@ -145,7 +182,7 @@ static int take_line(void *context, const char *line) {
   struct lttng_import *lttng = context;
   struct import *import = lttng->import;
   struct trace_event event;
-  uint64_t ns, vtid = 0, vpid = 0;
+  uint64_t ns;
   const char *name = event_name(line, &ns);
   if (!name) {
     uint64_t discarded = discarded_by(line);
@@ -154,21 +191,22 @@ static int take_line(void *context, const char *line) {
     lttng->discarded += discarded;
     return 0;
   }
-  const char *fields = strchr(name, '{'), *provider = strstr(name, PROVIDER);
-  const char *payload = strrchr(name, '{'), *end = name + strlen(name);
-  if (!fields || !provider || provider > fields) {
+  struct fields fields;
+  const char *braces = strchr(name, '{'), *provider = strstr(name, PROVIDER);
+  if (!braces || !provider || provider > braces) {
     lttng->other_events++;
     return 0;
   }
-  bool threads = field(fields, payload, "vtid", &vtid);
-  field(fields, payload, "vpid", &vpid);
+  if (!scan_fields(braces, &fields))
+    return import_bad_line(import, "LTTng's libc events", line);
+  uint64_t vpid = has(&fields, 1u << VPID) ? fields.values[VPID] : 0;
   if (import->options->has_process && vpid != import->options->process)
     return 0;
-  if (!scan_event(provider + strlen(PROVIDER), payload, end, &event))
+  if (!scan_event(provider + strlen(PROVIDER), &fields, &event))
     return import_bad_line(import, "LTTng's libc events", line);
   if (!import->writer) {
     lttng->pid = vpid;
-    lttng->threads = threads;
+    lttng->threads = has(&fields, 1u << VTID);
     lttng->first_ns = ns;
     if (begin(lttng) != 0)
       return -1;
@@ -178,7 +216,8 @@ static int take_line(void *context, const char *line) {
                              "of process %" PRIu64 ", the events before are of %" PRIu64 ": choose one with --process",
                              vpid, lttng->pid);
   event.release_stamp = event.acquire_stamp = (ns > lttng->first_ns ? ns - lttng->first_ns : 0) + 1;
-  return import_event(import, lttng->threads ? vtid : 0, &event);
+  uint64_t vtid = lttng->threads && has(&fields, 1u << VTID) ? fields.values[VTID] : 0;
+  return import_event(import, vtid, &event);
 }
 
 /* Reads what babeltrace2 said on its standard error. */

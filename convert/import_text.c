@@ -142,7 +142,7 @@ static int take_line(void *context, const char *line) {
     return -1;
   if (thread == known && trace_event_first_stamp(&event) == 0)
     return line_reader_error(import->lines, "the first line of a thread has no time");
-  return trace_writer_event(import->writer, thread, &event);
+  return import_write(import, thread, &event);
 }
 
 static int run(struct import *import) {

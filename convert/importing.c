@@ -1,9 +1,15 @@
 #include "convert/importing.h"
 
+#include <inttypes.h>
 #include <jansson.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+/* A quarter of the writer's default. The events that wait for their block then stay in the processor's cache, which an
+   import is fast enough to feel: 15 % faster, a third of the memory, 3 % larger files (bench_import dj, and Android's
+   system UI). */
+enum { BLOCK_EVENTS = 1 << 14 };
 
 static json_t *words_of(const char *words) {
   json_t *array = json_array();
@@ -37,7 +43,8 @@ int import_begin(struct import *import, const struct import_facts *facts) {
   char *info = info_of(facts);
   if (!info)
     return import_no_memory(import);
-  int result = trace_writer_open(&import->writer, import->out, info, NULL, import->error);
+  static const struct trace_writer_options options = {.block_events = BLOCK_EVENTS};
+  int result = trace_writer_open(&import->writer, import->out, info, &options, import->error);
   free(info);
   return result;
 }
@@ -68,6 +75,21 @@ int import_bad_line(struct import *import, const char *what, const char *line) {
   return line_reader_error(import->lines, "not a line of %s: '%.60s'", what, line);
 }
 
+/* Far above what any machine has, and low enough that the history can add up what is live. */
+#define REFUSED_BYTES (UINT64_C(1) << 56)
+
+int import_refuse_size(struct import *import, const struct trace_event *event) {
+  uint64_t bytes = trace_event_request_bytes(event);
+  if (!trace_event_acquires(event) || bytes < REFUSED_BYTES)
+    return 0;
+  if (import->lines)
+    return line_reader_error(import->lines, "%s was given %" PRIu64 " bytes: more than any machine has",
+                             call_table[event->call & CALL_ID_MASK].name, bytes);
+  return trace_error_set(
+      import->error, import->path, "event %" PRIu64 ": %s was given %" PRIu64 " bytes: more than any machine has",
+      trace_writer_totals(import->writer)->events + 1, call_table[event->call & CALL_ID_MASK].name, bytes);
+}
+
 int import_no_memory(struct import *import) {
   return trace_error_set(import->error, import->path, "out of memory");
 }
@@ -81,6 +103,7 @@ int import_file(const struct import_format *format, const char *path, const stru
                           .options = options ? options : &defaults,
                           .report = report ? report : &unread,
                           .error = error,
+                          .cached_id = UINT64_MAX,
                           .last_thread = UINT32_MAX};
   import.report->text[0] = '\0';
   if (!address_map_init(&import.threads.map))
