@@ -90,12 +90,15 @@ struct fields {
 
 enum { VTID, VPID, SIZE, PTR, NMEMB, IN_PTR, OUT_PTR, ALIGNMENT, RESULT, FIELDS };
 
-static const char *const field_names[FIELDS] = {"vtid",   "vpid",    "size",      "ptr",   "nmemb",
-                                                "in_ptr", "out_ptr", "alignment", "result"};
+static const struct {
+  const char *name;
+  size_t length;
+} field_names[FIELDS] = {{"vtid", 4},   {"vpid", 4},    {"size", 4},      {"ptr", 3},   {"nmemb", 5},
+                         {"in_ptr", 6}, {"out_ptr", 7}, {"alignment", 9}, {"result", 6}};
 
 static int field_named(const char *name, size_t length) {
   for (int i = 0; i < FIELDS; i++)
-    if (field_names[i][0] == name[0] && strlen(field_names[i]) == length && memcmp(field_names[i], name, length) == 0)
+    if (field_names[i].length == length && memcmp(field_names[i].name, name, length) == 0)
       return i;
   return FIELDS;
 }
@@ -111,12 +114,15 @@ static const char *skip_string(const char *at) {
 static bool scan_fields(const char *at, struct fields *fields) {
   fields->found = 0;
   while (*at) {
-    at += strspn(at, "{}, ");
+    /* Loops, as strspn and strcspn cost more than these few characters. */
+    while (*at == ' ' || *at == '{' || *at == '}' || *at == ',')
+      at++;
     if (!*at)
       break;
-    size_t length = strcspn(at, " ");
-    int field = field_named(at, length);
-    at += length;
+    const char *from = at;
+    while (*at && *at != ' ')
+      at++;
+    int field = field_named(from, (size_t)(at - from));
     if (!scan_word(&at, " = "))
       return false;
     if (*at == '"')
