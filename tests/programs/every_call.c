@@ -1,7 +1,8 @@
 /* A program whose calls are the same in every run, for recorders to agree on: every_call [THREADS [STEPS]].
 
    Each thread, one after the other unless there are several, runs STEPS random steps on objects of its own. The whole
-   stands between malloc(1000003) and malloc(1000033), so that what a recorder adds before and after can be told apart. */
+   stands between malloc(1000003) and malloc(1000033), so that what a recorder adds before and after can be told apart.
+ */
 #define _GNU_SOURCE
 #include <malloc.h>
 #include <pthread.h>
