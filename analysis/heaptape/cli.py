@@ -103,7 +103,7 @@ this by itself when it is given a trace.
     ),
 }
 
-COMMANDS = (*PROGRAMS, "ctl", "replay", "compare", "report", "allocators", "workloads")
+COMMANDS = (*PROGRAMS, "ctl", "profile", "replay", "compare", "report", "allocators", "workloads")
 
 
 class Parser(argparse.ArgumentParser):
@@ -124,6 +124,16 @@ def _add_ctl(commands: argparse._SubParsersAction) -> None:
     parser.add_argument("pid", metavar="PID", type=int)
     parser.add_argument("verb", metavar="start|stop|flush|status", choices=["start", "stop", "flush", "status"])
     parser.add_argument("--json", action="store_true", help="machine-readable")
+
+
+def _add_profile(commands: argparse._SubParsersAction) -> None:
+    parser = commands.add_parser(
+        "profile",
+        help="what a program asks of an allocator",
+        description="Request sizes, lifetimes, remote frees, reallocs, and what makes the workload hard.",
+    )
+    parser.add_argument("input", metavar="F", help="trace, or what 'heaptape convert' can read; - for standard input")
+    parser.add_argument("--format", default="text", choices=["text", "md", "json"])
 
 
 def _add_replay(commands: argparse._SubParsersAction) -> None:
@@ -272,6 +282,7 @@ def make_parser() -> argparse.ArgumentParser:
     for name, (_, _, summary, _) in PROGRAMS.items():
         commands.add_parser(name, help=summary, add_help=False)
     _add_ctl(commands)
+    _add_profile(commands)
     _add_replay(commands)
     _add_compare(commands)
     _add_report(commands)
@@ -293,6 +304,8 @@ def _run(arguments: argparse.Namespace, home: Home) -> int:
     match arguments.command:
         case "ctl":
             from heaptape.commands import ctl as command
+        case "profile":
+            from heaptape.commands import profile as command
         case "replay":
             from heaptape.commands import replay as command
         case "compare":

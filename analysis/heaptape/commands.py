@@ -26,6 +26,22 @@ def ctl(arguments: argparse.Namespace, home: Home) -> int:
     return 0
 
 
+def profile(arguments: argparse.Namespace, home: Home) -> int:
+    """`heaptape profile`."""
+    from heaptape import profile as library
+    from heaptape.profile_text import hardness, tables
+    from heaptape.tables import render_markdown, render_text
+
+    found = library.profile(arguments.input, home)
+    if arguments.format == "json":
+        write_text(STANDARD_OUTPUT, json.dumps(found.data, separators=(",", ":")) + "\n")
+        return 0
+    told = "\n".join(f"- {sentence}" for sentence in hardness(found))
+    render = render_text if arguments.format == "text" else render_markdown
+    write_text(STANDARD_OUTPUT, f"{found.name}: {found.data['ops']:,} ops\n\n{told}\n\n{render(tables(found))}")
+    return 0
+
+
 def replay(arguments: argparse.Namespace, home: Home) -> int:
     """Replays into all allocators, writes R.json, prints the comparison. 1 if a run failed."""
     from heaptape import registry, replay
