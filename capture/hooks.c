@@ -405,6 +405,7 @@ static void tell_alive(const void *object, uint64_t bytes) {
 /* Many programs leave their largest blocks to exit. One that is killed, or calls _exit, takes this knowledge along: the
    replay then touches these blocks by their first byte. */
 __attribute__((destructor)) static void tell_what_is_alive(void) {
+  stack_wait_until_told();
   if (tape_mine && !process_is_off())
     large_visit(tell_alive);
 }

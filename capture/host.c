@@ -390,6 +390,7 @@ static void look_for_tapes(struct host *host) {
 
 uint64_t host_drain(struct host *host, void (*between)(void *context), void *context) {
   uint64_t records = 0;
+  uint32_t asked = stack_nodes_asked(&host->stacks);
   look_for_tapes(host);
   for (uint32_t i = 0; i < host->tape_count; i++) {
     uint64_t got = drain_tape(host, &host->tapes[i]);
@@ -397,6 +398,7 @@ uint64_t host_drain(struct host *host, void (*between)(void *context), void *con
     if (got && between)
       between(context);
   }
+  stack_nodes_answer(&host->stacks, asked);
   return records;
 }
 

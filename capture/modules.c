@@ -183,6 +183,32 @@ static void describe(struct module *module, int pid) {
   close(fd);
 }
 
+static int by_start(const void *left, const void *right) {
+  const struct module *a = left, *b = right;
+  return a->told.start < b->told.start ? -1 : a->told.start > b->told.start;
+}
+
+/* The modules that have gone and nothing of what is found has their place: kept, so that what comes there later is
+   known to replace them. */
+static void keep_gone(struct modules *found, struct modules *before) {
+  size_t count = found->count, now = 0;
+  for (size_t old = 0; old < before->count; old++) {
+    struct module *module = &before->list[old];
+    while (now < count && found->list[now].told.end <= module->told.start)
+      now++;
+    if (now < count && found->list[now].told.start < module->told.end)
+      continue;
+    struct module *kept = add(found);
+    if (!kept)
+      return;
+    *kept = *module;
+    kept->gone = true;
+    kept->is_new = false;
+    module->told = (struct trace_module){0};
+  }
+  qsort(found->list, found->count, sizeof *found->list, by_start);
+}
+
 enum modules_change modules_look(struct modules *modules, int pid) {
   struct modules found = {0};
   enum modules_change change = MODULES_SAME;
@@ -199,7 +225,7 @@ enum modules_change modules_look(struct modules *modules, int pid) {
       free_texts(&now->told);
       *now = modules->list[old];
       now->told.end = end;
-      now->is_new = false;
+      now->is_new = now->gone = false;
       modules->list[old].told = (struct trace_module){.start = now->told.start, .end = now->told.end};
       continue;
     }
@@ -211,6 +237,7 @@ enum modules_change modules_look(struct modules *modules, int pid) {
     else if (change == MODULES_SAME)
       change = MODULES_MORE;
   }
+  keep_gone(&found, modules);
   modules_free(modules);
   *modules = found;
   return change;
@@ -232,7 +259,7 @@ bool modules_have(const struct modules *modules, uint64_t address) {
     else if (address >= modules->list[middle].told.end)
       low = middle + 1;
     else
-      return true;
+      return !modules->list[middle].gone;
   }
   return false;
 }

@@ -15,21 +15,22 @@ struct modules {
     struct trace_module told; /* texts are owned */
     uint64_t device, inode;
     bool is_new; /* by the last look */
+    bool gone;   /* no longer mapped, and nothing in its place yet */
   } * list;      /* by address */
   size_t count, room;
 };
 
 enum modules_change { MODULES_SAME, MODULES_MORE, MODULES_REPLACED };
 
-/* Looks what is mapped now. MORE: there are new ones; REPLACED: one of them has the addresses of another that has gone.
-   SAME also where nothing can be read. */
+/* Looks what is mapped now. MORE: there are new ones; REPLACED: one of them has the addresses of another, which has
+   gone, now or earlier. SAME also where nothing can be read. */
 enum modules_change modules_look(struct modules *modules, int pid);
 
 /* Calls tell for each module that the last look found new. */
 void modules_tell_new(const struct modules *modules, void (*tell)(void *context, const struct trace_module *module),
                       void *context);
 
-/* Does address lie in a module? */
+/* Does address lie in a module that was mapped at the last look? */
 bool modules_have(const struct modules *modules, uint64_t address);
 
 void modules_free(struct modules *modules);

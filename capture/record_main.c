@@ -96,8 +96,8 @@ static void report(const struct recorded_process *process, const struct trace_er
     fprintf(stderr, "; %s", totals->cut_why);
   fputc('\n', stderr);
   if (totals->stacks_lost)
-    fprintf(stderr, "heaptape-record: %s: %llu stacks could not be taken; their events are there without\n", process->path,
-            (unsigned long long)totals->stacks_lost);
+    fprintf(stderr, "heaptape-record: %s: %llu stacks could not be taken; their events are there without\n",
+            process->path, (unsigned long long)totals->stacks_lost);
 }
 
 static void fail(const struct trace_error *error, int status) {

@@ -49,17 +49,6 @@ void stack_memo_reset(struct stack_memo *memo) {
   memset(memo->bounds, 0, sizeof memo->bounds);
 }
 
-void stack_code_changed(void) {
-  struct stack_area *area = stack_settings.area;
-  if (!area)
-    return;
-  for (uint32_t i = 0; i < STACK_RULES; i++)
-    if (atomic_load_explicit(&area->rules[i].instruction, memory_order_relaxed))
-      atomic_store_explicit(&area->rules[i].rule, 0,
-                            memory_order_relaxed); /* the tag no longer fits: worked out anew */
-  atomic_fetch_add(&area->generation, 1);
-}
-
 /* --- nodes --- */
 
 static uint32_t hash(uint64_t instruction, uint32_t parent) {

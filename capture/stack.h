@@ -31,7 +31,8 @@ uint32_t stack_take(struct stack_memo **memo, const void *caller);
 /* Another thread takes the memo over: what it remembers of stacks no longer holds. */
 void stack_memo_reset(struct stack_memo *memo);
 
-/* A library has been closed: code at its addresses may become another's. */
-void stack_code_changed(void);
+/* Waits until the collector has told of the stacks in the rings, so while the modules are mapped that they lie in; not
+   for ever, and not where the recording may not wait. Keeps errno. */
+void stack_wait_until_told(void);
 
 #endif

@@ -39,6 +39,8 @@ struct stack_area {
   _Atomic uint32_t used;       /* nodes 1 .. used are there */
   _Atomic uint32_t lost;       /* stacks that found no room, or could not be taken */
   _Atomic uint32_t generation; /* changes when a library has been closed */
+  _Atomic uint32_t asked;      /* the host waits until the collector has told what is in the rings: changes with each */
+  _Atomic uint32_t answered;   /* futex: asked, once that is done */
   _Atomic uint32_t lock;       /* of making nodes */
   _Atomic uint32_t index_log;  /* entries of the present index; each index lies behind the one of half its size */
   _Alignas(4096) struct stack_rule_entry rules[STACK_RULES];

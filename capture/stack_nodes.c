@@ -10,8 +10,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Code outside all modules is looked for among them again, but not for each node: it may be made at run time. */
-enum { LOOK_AGAIN_NS = 20000000 };
+/* Code outside all modules makes us look again, less and less often where that is in vain: it may be made at run time.
+ */
+enum { LOOK_AGAIN_NS = 5000000, IN_VAIN_MAX = 100 };
 
 static void tell(void *writer, const struct trace_module *module) {
   trace_writer_module(writer, module);
@@ -19,7 +20,6 @@ static void tell(void *writer, const struct trace_module *module) {
 
 static void look(struct stack_nodes *nodes, struct trace_writer *writer) {
   nodes->generation = atomic_load(&nodes->area->generation);
-  nodes->looked_ns = os_monotonic_ns();
   enum modules_change change = modules_look(&nodes->modules, nodes->pid);
   if (change == MODULES_REPLACED) {
     trace_writer_forget_stacks(writer);
@@ -72,8 +72,13 @@ static bool grow(struct stack_nodes *nodes, uint32_t node) {
 static void look_if_needed(struct stack_nodes *nodes, struct trace_writer *writer, uint64_t instruction) {
   bool changed = nodes->generation != atomic_load_explicit(&nodes->area->generation, memory_order_relaxed);
   bool unknown = instruction && !modules_have(&nodes->modules, instruction);
-  if (changed || (unknown && os_monotonic_ns() - nodes->looked_ns >= LOOK_AGAIN_NS))
+  if (changed)
     look(nodes, writer);
+  if (!unknown || os_monotonic_ns() < nodes->quiet_until_ns)
+    return;
+  look(nodes, writer);
+  nodes->in_vain = modules_have(&nodes->modules, instruction) ? 0 : nodes->in_vain + (nodes->in_vain < IN_VAIN_MAX);
+  nodes->quiet_until_ns = nodes->in_vain ? os_monotonic_ns() + (uint64_t)nodes->in_vain * LOOK_AGAIN_NS : 0;
 }
 
 /* The nodes from an ancestor that has been told down to this one, told in that order. */
@@ -108,6 +113,17 @@ uint32_t stack_nodes_take(struct stack_nodes *nodes, struct trace_writer *writer
     return 0;
   uint32_t told = nodes->node_of[node - 1];
   return told ? told : tell_nodes(nodes, writer, node);
+}
+
+uint32_t stack_nodes_asked(const struct stack_nodes *nodes) {
+  return nodes->area ? atomic_load(&nodes->area->asked) : 0;
+}
+
+void stack_nodes_answer(struct stack_nodes *nodes, uint32_t asked) {
+  if (!nodes->area || atomic_load(&nodes->area->answered) == asked)
+    return;
+  atomic_store(&nodes->area->answered, asked);
+  os_futex_wake((const uint32_t *)&nodes->area->answered, INT32_MAX, true);
 }
 
 uint32_t stack_nodes_lost(const struct stack_nodes *nodes) {

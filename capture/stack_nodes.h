@@ -16,7 +16,8 @@ struct stack_nodes {
   uint32_t *node_of;       /* by node of the host: that of the trace, 0: not told yet */
   uint32_t room;
   uint32_t generation;
-  uint64_t looked_ns; /* when the modules were */
+  uint64_t quiet_until_ns; /* code in no module does not make us look before that */
+  uint32_t in_vain;        /* such looks in a row that found nothing */
   struct modules modules;
 };
 
@@ -25,6 +26,10 @@ int stack_nodes_open(struct stack_nodes *nodes, int pid, struct trace_writer *wr
 
 /* The trace's node for one of the host; 0: not known, or nonsense. */
 uint32_t stack_nodes_take(struct stack_nodes *nodes, struct trace_writer *writer, uint32_t node);
+
+/* What the host has asked for, to be read before its rings are drained, and the answer afterwards. */
+uint32_t stack_nodes_asked(const struct stack_nodes *nodes);
+void stack_nodes_answer(struct stack_nodes *nodes, uint32_t asked);
 
 /* Stacks that the host could not take or found no room for. */
 uint32_t stack_nodes_lost(const struct stack_nodes *nodes);

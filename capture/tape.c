@@ -32,7 +32,7 @@ enum {
   WINDOW_LAST_EVENTS = 65536,
 };
 
-static void wake_collector(void) {
+void tape_wake_collector(void) {
   struct control *control = order.control;
   if (atomic_load_explicit(&control->sleeping, memory_order_relaxed) && atomic_exchange(&control->sleeping, 0)) {
     atomic_fetch_add(&control->wake, 1);
@@ -103,7 +103,7 @@ static bool find_room(struct tape *tape, bool to_the_brim) {
     uint32_t room = end > RESERVE_BYTES ? end - RESERVE_BYTES : 0;
     uint32_t pending = ahead ? tape->lap - tail + at : at - tail;
     if (pending >= tape->lap / 4)
-      wake_collector();
+      tape_wake_collector();
     if (at < room) {
       /* Coming here again after half a lap wakes the collector in time. */
       uint32_t milestone = at + tape->lap / 2;
@@ -141,7 +141,7 @@ static void wait_for_collector(struct tape *tape) {
   uint32_t seen = atomic_load(&slot->drained), tail = atomic_load(&slot->tail);
   atomic_store(&slot->waiting, 1);
   if (tail == atomic_load(&slot->tail)) {
-    wake_collector();
+    tape_wake_collector();
     os_futex_wait((const uint32_t *)&slot->drained, seen, WAIT_NS, true);
   }
   process_restore_signals(&mask);

@@ -83,6 +83,10 @@ extern __thread struct tape *tape_mine __attribute__((tls_model("initial-exec"))
 struct tape_entry tape_enter_slow(uint32_t what, const void *caller, uintptr_t frame);
 bool tape_step_slow(struct tape *tape, const void *address, uint64_t *stamp);
 void tape_flush_side(struct tape *tape);
+
+/* Ends the collector's sleep. */
+void tape_wake_collector(void);
+
 void tape_side_event(struct tape *tape, uint8_t op, const void *address, uint64_t word, bool stamped,
                      const uint64_t *param);
 

@@ -28,7 +28,7 @@ static const char usage[] =
     "       heaptape-convert check F [--json] [--ranges] [--horizon NS]\n"
     "       heaptape-convert info F [--json]\n"
     "       heaptape-convert profile F\n"
-    "       heaptape-convert dump F [--format text|csv|jsonl] [--thread N]\n"
+    "       heaptape-convert dump F [--format text|csv|jsonl] [--thread N] [--stacks [--debuginfod]]\n"
     "       heaptape-convert convert [--from FMT] [--allow-gaps] [--process PID] [--slice SPEC]... [--anonymise] "
     "[--archive] "
     "IN [--to FMT] OUT\n"
@@ -60,6 +60,7 @@ struct options {
   const char *command, *in, *out, *from, *to, *format;
   char **inputs; /* of convert: all but the last argument */
   uint32_t input_count;
+  enum dump_stacks stacks;
   bool json, ranges, list, has_thread, merge, anonymise, archive;
   struct slice_spec slice;
   json_t *slices; /* as given; NULL: none */
@@ -303,7 +304,7 @@ static int command_dump(const struct options *options) {
     trace_error_set(&error, options->in, "has threads 0 to %" PRIu32 " only",
                     trace_reader_summary(reader)->threads - 1);
   else
-    result = dump_trace(reader, (enum dump_format)dump_format,
+    result = dump_trace(reader, (enum dump_format)dump_format, options->stacks,
                         options->has_thread ? (uint32_t)options->thread : MERGE_ALL_THREADS, stdout, "standard output",
                         &error);
   trace_reader_close(reader);
@@ -325,13 +326,15 @@ static int list_formats(void) {
 /* Dumps to a file that appears whole, or to standard output. */
 static int dump_to(struct trace_reader *reader, int dump_format, const char *out, struct trace_error *error) {
   if (strcmp(out, "-") == 0)
-    return dump_trace(reader, (enum dump_format)dump_format, MERGE_ALL_THREADS, stdout, "standard output", error);
+    return dump_trace(reader, (enum dump_format)dump_format, DUMP_NO_STACKS, MERGE_ALL_THREADS, stdout,
+                      "standard output", error);
   struct output_file file;
   if (output_file_begin(&file, out, error) != 0)
     return -1;
   FILE *stream = fopen(file.temporary, "we");
-  int result = stream ? dump_trace(reader, (enum dump_format)dump_format, MERGE_ALL_THREADS, stream, out, error)
-                      : trace_error_errno(error, out, "can't create");
+  int result =
+      stream ? dump_trace(reader, (enum dump_format)dump_format, DUMP_NO_STACKS, MERGE_ALL_THREADS, stream, out, error)
+             : trace_error_errno(error, out, "can't create");
   if (stream && fclose(stream) != 0)
     result = trace_error_errno(error, out, "can't write");
   return output_file_end(&file, result, error);
@@ -475,6 +478,8 @@ static int parse_options(struct options *options, int argc, char **argv) {
                                                {"allow-gaps", no_argument, NULL, 'g'},
                                                {"process", required_argument, NULL, 'p'},
                                                {"slice", required_argument, NULL, 's'},
+                                               {"stacks", no_argument, NULL, 'k'},
+                                               {"debuginfod", no_argument, NULL, 'D'},
                                                {"merge", no_argument, NULL, 'M'},
                                                {"anonymise", no_argument, NULL, 'A'},
                                                {"archive", no_argument, NULL, 'C'},
@@ -519,6 +524,12 @@ static int parse_options(struct options *options, int argc, char **argv) {
       if (!options->slices)
         options->slices = json_array();
       json_array_append_new(options->slices, json_string(optarg));
+      break;
+    case 'k':
+      options->stacks = options->stacks ? options->stacks : DUMP_STACKS;
+      break;
+    case 'D':
+      options->stacks = DUMP_STACKS_FETCHED;
       break;
     case 'M':
       options->merge = true;

@@ -1,8 +1,10 @@
 #include "convert/dump.h"
 
+#include "convert/dump_stacks.h"
 #include "convert/marks.h"
 #include "convert/merge.h"
 #include "convert/trace_info.h"
+#include "trace/layout.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -13,7 +15,10 @@ enum { OUT_BYTES = 1 << 16, LINE_ROOM = 2048 };
 /* printf would take two thirds of the time (measured: 2.5 instead of 8 million lines a second). */
 struct printer {
   const struct trace_summary *summary;
-  bool ordinal; /* stamps are no times: they are printed as they are */
+  bool ordinal;     /* stamps are no times: they are printed as they are */
+  bool has_columns; /* latency, usable size or stacks: CSV has columns for them */
+  struct symbols *symbols;
+  uint8_t *printed; /* bit of each stack: it has been */
   FILE *out;
   size_t used;
   char bytes[OUT_BYTES];
@@ -59,6 +64,29 @@ static uint64_t time_of(const struct printer *printer, uint64_t stamp) {
   return stamp < origin ? 0 : stamp - origin;
 }
 
+static bool put_latency(struct printer *printer, const char *key, const struct trace_event *event) {
+  if (!event->latency || printer->ordinal)
+    return false;
+  put_text(printer, key);
+  put_decimal(printer, (uint64_t)((double)(event->latency - 1) * 1e9 / printer->summary->clock_hz + 0.5));
+  return true;
+}
+
+static bool put_usable(struct printer *printer, const char *key, const struct trace_event *event) {
+  if (!event->slack_bytes)
+    return false;
+  put_text(printer, key);
+  put_decimal(printer, trace_event_usable_bytes(event));
+  return true;
+}
+
+static void put_stack(struct printer *printer, const char *key, const struct trace_event *event) {
+  if (!event->stack || !printer->symbols)
+    return;
+  put_text(printer, key);
+  put_decimal(printer, event->stack);
+}
+
 static void print_text(struct printer *printer, uint32_t thread, const struct trace_event *event) {
   const struct call_info *info = &call_table[event->call & CALL_ID_MASK];
   uint64_t first = time_of(printer, trace_event_first_stamp(event));
@@ -95,10 +123,13 @@ static void print_text(struct printer *printer, uint32_t thread, const struct tr
     put_text(printer, " touched=");
     put_decimal(printer, event->touched_os_pages - 1u);
   }
+  put_latency(printer, " latency=", event);
+  put_usable(printer, " usable=", event);
+  put_stack(printer, " stack=", event);
   put_text(printer, "\n");
 }
 
-#define CSV_HEADER "time_ns,end_ns,thread,call,size_bytes,param,released,acquired,failed,touched_os_pages\n"
+#define CSV_HEADER "time_ns,end_ns,thread,call,size_bytes,param,released,acquired,failed,touched_os_pages"
 
 static void print_csv(struct printer *printer, uint32_t thread, const struct trace_event *event) {
   const struct call_info *info = &call_table[event->call & CALL_ID_MASK];
@@ -126,6 +157,15 @@ static void print_csv(struct printer *printer, uint32_t thread, const struct tra
   put_text(printer, event->call & CALL_NULL_OUT ? ",1," : ",0,");
   if (event->touched_os_pages)
     put_decimal(printer, event->touched_os_pages - 1u);
+  if (printer->has_columns) {
+    if (!put_latency(printer, ",", event))
+      put_text(printer, ",");
+    if (!put_usable(printer, ",", event))
+      put_text(printer, ",");
+    put_text(printer, ",");
+    if (event->stack)
+      put_decimal(printer, event->stack);
+  }
   put_text(printer, "\n");
 }
 
@@ -168,6 +208,9 @@ static void print_jsonl(struct printer *printer, uint32_t thread, const struct t
     put_text(printer, ", \"touched_os_pages\": ");
     put_decimal(printer, event->touched_os_pages - 1u);
   }
+  put_latency(printer, ", \"latency_ns\": ", event);
+  put_usable(printer, ", \"usable_bytes\": ", event);
+  put_stack(printer, ", \"stack\": ", event);
   put_text(printer, "}\n");
 }
 
@@ -194,6 +237,18 @@ static void print_mark(struct printer *printer, enum dump_format format, const s
   free(quoted);
 }
 
+/* The stack of the event, where it is the first with it. CSV has no place for it. */
+static int print_stack(struct printer *printer, enum dump_format format, const struct trace_event *event) {
+  uint8_t bit = (uint8_t)(1u << event->stack % 8);
+  if (format == DUMP_CSV || event->stack == 0 || printer->printed[event->stack / 8] & bit)
+    return 0;
+  printer->printed[event->stack / 8] |= bit;
+  if (!flush(printer))
+    return -1;
+  return format == DUMP_TEXT ? dump_stack_as_text(printer->out, printer->symbols, event->stack)
+                             : dump_stack_as_json(printer->out, printer->symbols, event->stack);
+}
+
 static int dump_steps(struct printer *printer, struct merge *merge, struct marks *marks, uint32_t thread,
                       enum dump_format format, const char *out_name, struct trace_error *error) {
   void (*const print[])(struct printer *, uint32_t, const struct trace_event *) = {print_text, print_csv, print_jsonl};
@@ -206,6 +261,8 @@ static int dump_steps(struct printer *printer, struct merge *merge, struct marks
       if (printer->used > OUT_BYTES - LINE_ROOM && !flush(printer))
         return trace_error_errno(error, out_name, "can't write");
     }
+    if (merge_step_is_last(&step) && printer->symbols && print_stack(printer, format, step.event) != 0)
+      return trace_error_errno(error, out_name, "can't write");
     if (merge_step_is_last(&step))
       print[format](printer, step.thread, step.event);
     if (printer->used > OUT_BYTES - LINE_ROOM && !flush(printer))
@@ -224,24 +281,41 @@ static int dump_steps(struct printer *printer, struct merge *merge, struct marks
   return got;
 }
 
-int dump_trace(struct trace_reader *reader, enum dump_format format, uint32_t thread, FILE *out, const char *out_name,
-               struct trace_error *error) {
+/* What printing stacks needs. */
+static int open_stacks(struct printer *printer, struct trace_reader *reader, enum dump_stacks stacks,
+                       struct trace_error *error) {
+  if (stacks == DUMP_NO_STACKS || printer->summary->stack_nodes == 0)
+    return 0;
+  printer->printed = calloc(printer->summary->stack_nodes / 8 + 1, 1);
+  if (!printer->printed)
+    return trace_error_set(error, trace_reader_path(reader), "out of memory");
+  return symbols_open(&printer->symbols, reader, stacks == DUMP_STACKS_FETCHED, error);
+}
+
+int dump_trace(struct trace_reader *reader, enum dump_format format, enum dump_stacks stacks, uint32_t thread,
+               FILE *out, const char *out_name, struct trace_error *error) {
   const struct trace_summary *summary = trace_reader_summary(reader);
   static struct printer printer;
   struct merge *merge;
   struct marks marks;
   struct trace_info info;
   trace_info_read(&info, summary->info_json);
-  printer = (struct printer){.summary = summary, .out = out, .ordinal = summary->clock_hz <= 0};
+  printer = (struct printer){.summary = summary,
+                             .out = out,
+                             .ordinal = summary->clock_hz <= 0,
+                             .has_columns = summary->columns >> COLUMN_LATENCY != 0};
   if (format == DUMP_TEXT) {
     put_text(&printer, "# heaptape-text 1 clock=");
     put_text(&printer, printer.ordinal ? "ordinal" : "nanoseconds");
     put_text(&printer, info.lacks_start ? " start=unseen\n" : "\n");
   } else if (format == DUMP_CSV) {
     put_text(&printer, CSV_HEADER);
+    put_text(&printer, printer.has_columns ? ",latency_ns,usable_bytes,stack\n" : "\n");
   }
   trace_info_free(&info);
   int result = marks_load(&marks, reader, error);
+  if (result == 0)
+    result = open_stacks(&printer, reader, stacks, error);
   if (result == 0)
     result = merge_open(&merge, reader, thread, NULL, error);
   if (result == 0) {
@@ -249,5 +323,7 @@ int dump_trace(struct trace_reader *reader, enum dump_format format, uint32_t th
     merge_close(merge);
   }
   marks_free(&marks);
+  symbols_close(printer.symbols);
+  free(printer.printed);
   return result;
 }

@@ -11,9 +11,12 @@
 
 enum dump_format { DUMP_TEXT, DUMP_CSV, DUMP_JSONL };
 
+/* How much of the call stacks is printed: nothing, or each one where it first occurs, with or without debuginfod. */
+enum dump_stacks { DUMP_NO_STACKS, DUMP_STACKS, DUMP_STACKS_FETCHED };
+
 /* thread: the only one to print, or MERGE_ALL_THREADS. Returns 0, or -1 with error; a failed write is one, named
  * out_name. */
-int dump_trace(struct trace_reader *reader, enum dump_format format, uint32_t thread, FILE *out, const char *out_name,
-               struct trace_error *error);
+int dump_trace(struct trace_reader *reader, enum dump_format format, enum dump_stacks stacks, uint32_t thread,
+               FILE *out, const char *out_name, struct trace_error *error);
 
 #endif

@@ -9,12 +9,14 @@
      50 1 realloc(0x4000, 1099511627776) = NULL   failed: 0x4000 lives on
      60 0 free(0x3000) touched=1                  1 OS page of it was resident
      70 0 free(NULL)
+     80 0 malloc(20) = 0x5000 latency=35 usable=24 stack=7    the real call took 35 ns, 24 bytes are usable
 
    Time in ns, thread, call with its arguments in the order pointer, count or alignment, size, and its result. Calls go
-   by their identifier in trace/calls.def ("operator delete(size)" is delete_sized). Lines that begin with # and empty
-   lines are skipped, but for the first, which may set clock=ordinal (times only tell order; taken in the file's own
-   order) or clock=nanoseconds (the default), and start=unseen (objects from before the first line may be freed).
-   Threads get dense numbers in the order of their first lines. */
+   by their identifier in trace/calls.def ("operator delete(size)" is delete_sized). touched, latency, usable and stack
+   may each be left out; the stack's number is not read, as what it means is a comment of dump --stacks. Lines that
+   begin with # and empty lines are skipped, but for the first, which may set clock=ordinal (times only tell order;
+   taken in the file's own order) or clock=nanoseconds (the default), and start=unseen (objects from before the first
+   line may be freed). Threads get dense numbers in the order of their first lines. */
 #include "convert/importing.h"
 
 #define HEADER "# heaptape-text 1"
@@ -95,6 +97,19 @@ static bool scan_event(const char *at, uint64_t *thread, struct trace_event *eve
       return false;
     event->touched_os_pages = (uint32_t)touched + 1;
   }
+  uint64_t latency_ns, usable_bytes, stack;
+  if (scan_word(&at, " latency=")) {
+    if (!scan_decimal(&at, &latency_ns) || latency_ns >= INT64_MAX)
+      return false;
+    event->latency = latency_ns + 1;
+  }
+  if (scan_word(&at, " usable=")) {
+    if (!trace_event_acquires(event) || !scan_decimal(&at, &usable_bytes))
+      return false;
+    event->slack_bytes = trace_event_slack(trace_event_request_bytes(event), usable_bytes);
+  }
+  if (scan_word(&at, " stack=") && !scan_decimal(&at, &stack)) /* what it means stood in comments */
+    return false;
   if (trace_event_steps(event) == 1 && trace_event_takes(event))
     event->acquire_stamp = event->release_stamp;
   return *at == '\0' && *thread < UINT64_MAX;

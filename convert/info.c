@@ -4,6 +4,7 @@
 #include "convert/recorded_samples.h"
 #include "convert/trace_info.h"
 #include "convert/witness_json.h"
+#include "trace/layout.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -57,6 +58,18 @@ static void set_bytes(json_t *object, uint64_t file_bytes, uint64_t events) {
     json_object_set_new(object, "bytes_per_event", json_real((double)file_bytes / (double)events));
 }
 
+/* The optional columns that the trace has. */
+static json_t *columns_json(const struct trace_summary *summary) {
+  json_t *names = json_array();
+  if (summary->columns >> COLUMN_LATENCY & 1)
+    json_array_append_new(names, json_string("latency"));
+  if (summary->columns >> COLUMN_SLACK & 1)
+    json_array_append_new(names, json_string("usable"));
+  if (summary->columns >> COLUMN_STACK & 3)
+    json_array_append_new(names, json_string("stacks"));
+  return names;
+}
+
 /* Takes marks over. */
 static json_t *trace_json(struct trace_reader *reader, const struct witness *witness,
                           const struct recorded_samples *samples, json_t *marks) {
@@ -83,6 +96,10 @@ static json_t *trace_json(struct trace_reader *reader, const struct witness *wit
   json_object_set(object, "ok", json_object_get(witness_object, "ok"));
   json_object_set_new(object, "witness", witness_object);
   json_object_set_new(object, "marks", marks);
+  if (summary->columns >> COLUMN_LATENCY)
+    json_object_set_new(object, "columns", columns_json(summary));
+  if (summary->stack_nodes)
+    set_count(object, "stack_nodes", summary->stack_nodes);
   json_object_set_new(object, "info", json_loads(summary->info_json, 0, NULL));
   json_object_set_new(object, "footer", footer);
   return object;
@@ -275,6 +292,10 @@ void info_print(const json_t *info, FILE *out) {
   print_count(out, "live at the end", info, "live_at_end");
   print_bytes(out, "recorded RssAnon peak", recorded, "rss_anon_peak_bytes");
   print_bytes(out, "recorded VmSize peak", recorded, "vm_size_peak_bytes");
+  const json_t *columns = json_object_get(info, "columns");
+  for (size_t i = 0; i < json_array_size(columns); i++)
+    fprintf(out, "%-22s %s\n", i ? "" : "optional columns", json_string_value(json_array_get(columns, i)));
+  print_count(out, "stack nodes", info, "stack_nodes");
   print_marks(json_object_get(info, "marks"), out);
   print_lacks(about, out);
   print_doubts(info, witness ? witness : json_object_get(about, "witness"), out);

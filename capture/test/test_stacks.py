@@ -1,0 +1,212 @@
+"""The stack of a call is the functions that led to it, in order: whatever their frames are like, whoever calls, however
+deep, with few or many stacks; and taking it harms nobody.
+"""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from heaptape.tape_format import open_trace
+
+from tests.support import CONVERT, RECORD
+
+SOURCES = Path(__file__).parent / "stacks"
+FLAGS = {
+    "optimised": ["-O2"],
+    "frame-pointers": ["-O2", "-fno-omit-frame-pointer", "-mno-omit-leaf-frame-pointer"],
+    "plain": ["-O0"],
+    "vectors": ["-O3", "-mavx2"],
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("stacks")
+
+
+def build(folder: Path, flags: str) -> Path:
+    if not shutil.which("g++"):
+        pytest.skip("no g++ here")
+    program = folder / f"host-{flags}"
+    if not program.exists():
+        command = ["g++", "-g", *FLAGS[flags], "-o", program, SOURCES / "host.cc", "-ldl", "-pthread"]
+        subprocess.run(list(map(str, command)), check=True)
+    return program
+
+
+@pytest.fixture(scope="module")
+def host(folder: Path) -> Path:
+    return build(folder, "optimised")
+
+
+def record(path: Path, *command: object, options: tuple[str, ...] = ("--stacks",)) -> subprocess.CompletedProcess:
+    arguments = [RECORD, "-o", path, *options, "--", *command]
+    done = subprocess.run(list(map(str, arguments)), capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "stacks could not be taken" not in done.stderr
+    return done
+
+
+def functions(path: Path) -> dict[int, list[str]]:
+    """For each request size of a malloc, the names of its stack's functions, innermost first."""
+    done = subprocess.run(
+        [str(CONVERT), "dump", "--stacks", "--format", "jsonl", str(path)], capture_output=True, text=True, check=True
+    )
+    stacks, out = {}, {}
+    for line in map(json.loads, done.stdout.splitlines()):
+        if "frames" in line:
+            stacks[line["stack"]] = [
+                frame.get("function", "?" if "module" in frame else "...") for frame in line["frames"]
+            ]
+        elif line.get("call") == "malloc":
+            out[line["size_bytes"]] = stacks.get(line.get("stack"))
+    return out
+
+
+MAIN = ["main", "__libc_start_call_main"]
+
+
+@pytest.mark.parametrize("flags", FLAGS)
+def test_stack_is_the_functions_in_order(flags, folder, tmp_path):
+    record(tmp_path / "a.tape", build(folder, flags), "chain")
+    found = functions(tmp_path / "a.tape")
+    assert found[1001][:5] == ["take", "middle", "outer", *MAIN]
+    assert found[1002][:4] == ["take", "middle", *MAIN]
+    assert found[1003] == found[1001]
+    assert found[1001][-1] == "_start"
+
+
+def test_frame_pointers_do_where_the_program_has_them(folder, tmp_path):
+    record(tmp_path / "a.tape", build(folder, "frame-pointers"), "chain", options=("--stacks", "--unwind", "fp"))
+    assert functions(tmp_path / "a.tape")[1001][:4] == ["take", "middle", "outer", "main"]
+
+
+def test_wrong_frame_pointers_harm_nobody(folder, tmp_path):
+    for mode in ("wander", "signal", "coroutine", "small"):
+        record(tmp_path / "a.tape", build(folder, "vectors"), mode, options=("--stacks", "--unwind", "fp"))
+
+
+def test_a_thread_has_the_stack_of_its_own(host, tmp_path):
+    record(tmp_path / "a.tape", host, "thread")
+    assert functions(tmp_path / "a.tape")[1001][:5] == ["take", "middle", "outer", "in_thread", "start_thread"]
+
+
+def test_a_host_with_stacks_of_16_kib_survives(host, tmp_path):
+    record(tmp_path / "a.tape", host, "small", options=("--stacks=256", "--latency", "--usable"))
+    found = functions(tmp_path / "a.tape")
+    assert all(found[1001 + i][:4] == ["take", "middle", "outer", "in_thread"] for i in range(50))
+
+
+def test_variable_and_aligned_frames_are_passed(host, tmp_path):
+    record(tmp_path / "a.tape", host, "alloca")
+    found = functions(tmp_path / "a.tape")
+    assert all(found[1001 + i][:3] == ["take", "with_alloca", "main"] for i in range(100))
+    assert found[1200][:3] == ["take", "with_alignment", "main"]
+
+
+@pytest.mark.parametrize("depth", [1, 5, 32, 256])
+def test_a_recursion_deeper_than_the_depth_is_cut_outside(depth, host, tmp_path):
+    record(tmp_path / "a.tape", host, "recursion", options=(f"--stacks={depth}",))
+    levels = {size - 3000: stack for size, stack in functions(tmp_path / "a.tape").items() if 3000 <= size < 5000}
+    assert max(levels) > 1000
+    for level, stack in levels.items():
+        whole = ["take", *["recurse"] * (level + 1), *MAIN, "__libc_start_main_impl", "_start"]
+        if stack[-1] == "...":
+            stack = stack[:-1]
+            assert depth <= len(stack) < 2 * depth
+            assert stack == whole[: len(stack)]
+        else:
+            assert stack == whole
+            assert len(stack) < 2 * depth
+
+
+def test_frames_left_by_exceptions_are_gone(host, tmp_path):
+    record(tmp_path / "a.tape", host, "exceptions")
+    found = functions(tmp_path / "a.tape")
+    for i in range(10):
+        assert found[1001 + 2 * i][:4] == ["take", "throws", "catches", "main"]
+        assert found[1002 + 2 * i][:3] == ["take", "catches", "main"]
+        assert found[1101 + i][:4] == ["take", "middle", "outer", "main"]
+
+
+def test_a_handler_is_called_by_what_it_interrupted(host, tmp_path):
+    record(tmp_path / "a.tape", host, "signal")
+    found = functions(tmp_path / "a.tape")
+    for size in (1001, 1002):
+        assert found[size][:3] == ["take", "middle", "handler"]
+        assert found[size][-5:-3] == ["raises", "main"]
+    assert found[1003][:4] == ["take", "middle", "outer", "main"]
+
+
+def test_a_coroutine_ends_at_its_own_stack(host, tmp_path):
+    record(tmp_path / "a.tape", host, "coroutine")
+    found = functions(tmp_path / "a.tape")
+    assert found[1010][:3] == ["take", "middle", "coroutine"]
+    assert "main" not in found[1010]
+    assert found[1003][:4] == ["take", "middle", "outer", "main"]
+
+
+def test_a_forked_child_has_stacks_of_its_own(host, tmp_path):
+    record(tmp_path / "a.tape", host, "fork")
+    (child,) = tmp_path.glob("a.*.tape")
+    assert functions(child)[1002][:4] == ["take", "middle", "outer", "main"]
+    assert functions(tmp_path / "a.tape")[1001][:4] == ["take", "middle", "outer", "main"]
+
+
+def test_a_library_that_takes_the_place_of_another_is_told_from_it(host, folder, tmp_path):
+    libraries = []
+    for name in ("first", "second", "third"):
+        library = folder / f"lib{name}.so"
+        command = [
+            "gcc",
+            "-g",
+            "-O2",
+            "-fPIC",
+            "-shared",
+            f"-DNAME={name}_function",
+            SOURCES / "library.c",
+            "-o",
+            library,
+        ]
+        subprocess.run(list(map(str, command)), check=True)
+        libraries.append(library)
+    record(tmp_path / "a.tape", host, "libraries", *libraries, libraries[0])
+    found = functions(tmp_path / "a.tape")
+    for size, name in zip(range(1003, 1007), ("first", "second", "third", "first"), strict=True):
+        expected = ["take", f"{name}_function", "library_call", "through_library", "main"]
+        assert found[size][:5] == expected
+
+
+@pytest.mark.parametrize("flags", FLAGS)
+@pytest.mark.parametrize("depth", [7, 64])
+def test_rules_agree_with_the_unwinder_of_exceptions(flags, depth, folder, tmp_path):
+    """libgcc's, by backtrace(): thousands of random paths through frames of all kinds."""
+    done = record(tmp_path / "a.tape", build(folder, flags), "wander", options=(f"--stacks={depth}",))
+    expected = {}
+    for line in done.stdout.splitlines():
+        size, *addresses = line.split()
+        expected[int(size)] = [int(address, 16) for address in addresses]
+    assert len(expected) > 1500
+    with open_trace(tmp_path / "a.tape") as trace:
+        nodes = trace.stacks()
+        events = [frame[["request_bytes", "stack"]] for frame in trace.frames()]
+    parents, instructions = nodes["parent"].tolist(), nodes["instruction"].tolist()
+    compared = 0
+    for frame in events:
+        for size, node in frame.dropna().itertuples(index=False):
+            if size not in expected:
+                continue
+            stack = []
+            while node:
+                stack.append(instructions[node - 1])
+                node = parents[node - 1]
+            whole = expected.pop(size)
+            if stack[-1] == 0:
+                assert depth <= len(stack) - 1 < 2 * depth
+                assert stack[1:-1] == whole[: len(stack) - 2]
+            else:
+                assert stack[1:] == whole
+            compared += 1
+    assert compared > 1500

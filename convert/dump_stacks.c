@@ -1,0 +1,75 @@
+#include "convert/dump_stacks.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdlib.h>
+
+static void print_text(FILE *out, const struct symbol *symbol) {
+  if (!symbol->module && !symbol->offset) {
+    fputs("#   ... (frames beyond the depth of the recording)\n", out);
+    return;
+  }
+  fprintf(out, "#   %s", symbol->function ? symbol->function : "?");
+  if (symbol->file)
+    fprintf(out, " at %s:%d", symbol->file, symbol->line);
+  if (symbol->module)
+    fprintf(out, " in %s+0x%" PRIx64 "\n", symbol->module, symbol->offset);
+  else
+    fprintf(out, " in 0x%" PRIx64 "\n", symbol->offset);
+}
+
+int dump_stack_as_text(FILE *out, struct symbols *symbols, uint32_t node) {
+  fprintf(out, "# stack %" PRIu32 "\n", node);
+  for (; node; node = symbols_parent(symbols, node)) {
+    size_t count;
+    const struct symbol *symbol = symbols_of(symbols, node, &count);
+    for (size_t i = 0; i < count; i++)
+      print_text(out, &symbol[i]);
+  }
+  return ferror(out) ? -1 : 0;
+}
+
+/* A path or a name need not be UTF-8. */
+static json_t *text_of(const char *text) {
+  json_t *string = json_string(text);
+  return string ? string : json_string("?");
+}
+
+static json_t *frame_of(const struct symbol *symbol) {
+  json_t *frame = json_object();
+  char offset[24];
+  if (symbol->function)
+    json_object_set_new(frame, "function", text_of(symbol->function));
+  if (symbol->file)
+    json_object_set_new(frame, "file", text_of(symbol->file));
+  if (symbol->line)
+    json_object_set_new(frame, "line", json_integer(symbol->line));
+  if (symbol->module)
+    json_object_set_new(frame, "module", text_of(symbol->module));
+  snprintf(offset, sizeof offset, "0x%" PRIx64, symbol->offset);
+  if (symbol->offset)
+    json_object_set_new(frame, "offset", json_string(offset));
+  return frame;
+}
+
+int dump_stack_as_json(FILE *out, struct symbols *symbols, uint32_t node) {
+  json_t *frames = json_array(), *object = json_object();
+  json_object_set_new(object, "stack", json_integer(node));
+  for (; node; node = symbols_parent(symbols, node)) {
+    size_t count;
+    const struct symbol *symbol = symbols_of(symbols, node, &count);
+    for (size_t i = 0; i < count; i++)
+      json_array_append_new(frames, frame_of(&symbol[i]));
+  }
+  json_object_set_new(object, "frames", frames);
+  char *text = json_dumps(object, JSON_PRESERVE_ORDER);
+  json_decref(object);
+  if (!text) {
+    errno = ENOMEM;
+    return -1;
+  }
+  fprintf(out, "%s\n", text);
+  free(text);
+  return ferror(out) ? -1 : 0;
+}

@@ -1,0 +1,20 @@
+/* Prints a call stack where dump meets it first.
+
+   As text: comment lines, innermost function first, so that it reads back:
+     # stack 7
+     #   inner at /src/a.c:5 in a.out+0x118c
+     #   main at /src/a.c:9 in a.out+0x1190
+   As JSON: one object on a line, {"stack": 7, "frames": [{"function", "file", "line", "module", "offset"}]}; what is
+   not known is left out. Not thread-safe. */
+#ifndef CONVERT_DUMP_STACKS_H
+#define CONVERT_DUMP_STACKS_H
+
+#include "convert/symbols.h"
+
+#include <stdio.h>
+
+/* Returns 0, or -1: the output can't be written (errno says why). */
+int dump_stack_as_text(FILE *out, struct symbols *symbols, uint32_t node);
+int dump_stack_as_json(FILE *out, struct symbols *symbols, uint32_t node);
+
+#endif
