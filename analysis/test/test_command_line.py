@@ -53,7 +53,7 @@ WRONG = {
     "report {results} -o {folder}": (1, "heaptape: {folder}: can't be written"),
     "allocators --variants x": (
         1,
-        "heaptape: unknown allocator 'x': known are glibc, jemalloc, tcmalloc, mimalloc, tbbmalloc",
+        "heaptape: unknown allocator 'x': known are glibc, jemalloc, tcmalloc, mimalloc, tbbmalloc, reference",
     ),
     "workloads run": (2, "heaptape: workloads run: which one? 'heaptape workloads' lists them"),
 }
