@@ -18,8 +18,41 @@ $(REFERENCE_ARCHIVE): $(call c_pic_objects,$(REFERENCE_SOURCES))
 	rm -f $@
 	$(AR) rcs $@ $^
 
-# The tests link the archive, and call it by its own names too.
-REFERENCE_MODEL := allocators/reference/test/model.c
+# The tests link the archive, and call it by its own names too. Each corruption of the heap is a program of its own.
+REFERENCE_TEST := allocators/reference/test
+REFERENCE_PLAIN_TESTS := api_keeps_to_posix_and_c23 fork_among_threads_leaves_both_heaps_usable caches_of_ended_threads_return \
+  counters_add_up
 REFERENCE_MODEL_TESTS := objects_never_overlap_and_keep_their_contents threads_pass_objects_and_nothing_is_lost
-$(foreach test,$(REFERENCE_MODEL_TESTS),$(eval $(call c_test,allocators/reference/test/$(test).c,$(REFERENCE_MODEL),$(REFERENCE_ARCHIVE) -pthread)))
-$(foreach test,$(REFERENCE_MODEL_TESTS),$(eval $(OUT)/test/allocators/reference/$(test): $(REFERENCE_ARCHIVE)))
+REFERENCE_FAULT_TESTS := \
+  aligned_free_of_an_unaligned_object_is_detected double_free_into_a_fast_bin_is_detected \
+  double_free_into_a_tcache_is_detected double_free_into_the_top_is_detected \
+  double_free_of_a_flushed_object_is_detected double_free_of_a_large_object_is_detected \
+  free_of_a_pointer_into_an_object_is_detected misaligned_free_is_detected overwritten_copy_of_a_size_is_detected \
+  overwritten_link_in_a_fast_bin_is_detected overwritten_link_in_a_tcache_is_detected \
+  overwritten_links_of_a_free_chunk_are_detected overwritten_ring_of_sizes_is_detected \
+  overwritten_size_behind_a_fast_chunk_is_detected overwritten_size_is_detected \
+  overwritten_size_of_a_free_chunk_is_detected overwritten_size_of_a_mapped_object_is_detected \
+  overwritten_size_of_a_small_object_is_detected overwritten_size_of_the_top_is_detected \
+  realloc_of_a_freed_object_is_detected realloc_of_a_pointer_into_an_object_is_detected \
+  sized_free_of_a_smaller_object_is_detected
+# $(call reference_test,name,more sources)
+define reference_test
+$(call c_test,$(REFERENCE_TEST)/$(1).c,$(2),$(REFERENCE_ARCHIVE) -pthread)
+$(OUT)/test/allocators/reference/$(1): $(REFERENCE_ARCHIVE)
+endef
+$(foreach test,$(REFERENCE_PLAIN_TESTS),$(eval $(call reference_test,$(test),)))
+$(foreach test,$(REFERENCE_MODEL_TESTS),$(eval $(call reference_test,$(test),$(REFERENCE_TEST)/model.c)))
+$(foreach test,$(REFERENCE_FAULT_TESTS),$(eval $(call reference_test,$(test),$(REFERENCE_TEST)/expect_fault.c)))
+# The compiler must leave each call where it stands.
+$(OUT)/obj/$(REFERENCE_TEST)/%.o: HT_CFLAGS += -fno-builtin
+
+# The stress of threads once more, instrumented: libtsan defines malloc itself, so ours has only its own names there.
+REFERENCE_TSAN_SOURCES := $(REFERENCE_SOURCES) $(REFERENCE_TEST)/model.c $(REFERENCE_TEST)/threads_pass_objects_and_nothing_is_lost.c
+TEST_EXTRAS += $(OUT)/test-programs/reference_tsan
+$(OUT)/tsan/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(HT_CFLAGS) $(REFERENCE_CFLAGS) -DREFERENCE_PREFIXED -fsanitize=thread -MMD -MP -c -o $@ $<
+$(OUT)/test-programs/reference_tsan: $(patsubst %.c,$(OUT)/tsan/%.o,$(REFERENCE_TSAN_SOURCES))
+	@mkdir -p $(@D)
+	$(CC) $(HT_CFLAGS) -fsanitize=thread -o $@ $^ -pthread
+-include $(shell find $(OUT)/tsan -name '*.d' 2>/dev/null)

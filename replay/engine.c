@@ -1,5 +1,6 @@
 #include "replay/engine.h"
 
+#include "replay/allocator_stats.h"
 #include "replay/call.h"
 #include "replay/counter.h"
 #include "replay/faults.h"
@@ -187,6 +188,7 @@ static void replay(void) {
   atomic_store(&result->phase, PHASE_REPLAY);
   threads_run_all();
   atomic_store(&result->phase, PHASE_DONE);
+  allocator_stats_read(&result->allocator_stats);
   result->wall_ns = os_monotonic_ns() - begin_ns;
   result->page_faults = faults_of_process() - faults;
   result->page_faults_major = major_faults_of_process() - major_faults;

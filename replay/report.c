@@ -54,6 +54,15 @@ static json_t *folded_json(const struct replay_result *result) {
   return folded;
 }
 
+static void add_allocator_stats(json_t *into, const struct allocator_stats *stats) {
+  if (stats->count == 0)
+    return;
+  json_t *counts = json_object();
+  for (uint32_t index = 0; index < stats->count; index++)
+    json_object_set_new(counts, stats->stats[index].name, json_unsigned(stats->stats[index].value));
+  json_object_set_new(into, "reference_stats", counts);
+}
+
 json_t *report_run(const struct run *run, const struct run_request *request, const struct baseline *baseline,
                    double engine_cycles_per_op) {
   const struct replay_result *result = run->result;
@@ -74,6 +83,7 @@ json_t *report_run(const struct run *run, const struct run_request *request, con
   json_object_set_new(out, "aslr", json_boolean(result->aslr));
   if (engine_cycles_per_op >= 0)
     json_object_set_new(out, "engine_cycles_per_op", json_real(engine_cycles_per_op));
+  add_allocator_stats(out, &result->allocator_stats);
   switch (request->pass) {
   case PASS_TIME:
     report_time(out, run, request, engine_cycles_per_op);

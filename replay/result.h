@@ -7,6 +7,7 @@
 #ifndef REPLAY_RESULT_H
 #define REPLAY_RESULT_H
 
+#include "replay/allocator_stats.h"
 #include "replay/counter.h"
 #include "replay/histogram.h"
 #include "trace/error.h"
@@ -155,6 +156,8 @@ struct replay_result {
   bool preemption_known;
   struct slow_call slowest[SLOW_CALLS];
   struct replay_call calls[TIMED_CALLS][SIZE_CLASSES]; /* by the call recorded */
+
+  struct allocator_stats allocator_stats;
 
   uint64_t rows, rows_lost;
   struct replay_row timeline[TIMELINE_ROWS];

@@ -8,8 +8,7 @@
 #include <string.h>
 #include <sys/auxv.h>
 
-/* One bin, always empty: requests of 0 bytes look at it. */
-struct tcache no_cache = {.bins = {{NULL, 0, 0}}};
+struct tcache no_cache;
 __thread struct thread thread = {.cache = &no_cache};
 uintptr_t tcache_key, fast_key;
 
@@ -72,7 +71,7 @@ static struct tcache *make_cache(void) {
     cache->bins[number].room = (uint32_t)tunables.tcache_count;
   if (!tunables.stats && !tunables.perturb) {
     cache->inline_bins = bin_count;
-    cache->inline_max_bytes = tunables.tcache_max;
+    cache->inline_limit_bytes = tunables.tcache_max + 1;
   }
   return cache;
 }

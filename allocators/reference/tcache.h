@@ -22,8 +22,8 @@ struct tcache_bin {
 };
 
 struct tcache {
-  size_t inline_max_bytes; /* largest request of the inlined path of malloc */
-  size_t inline_bins;      /* bins of the inlined path of free */
+  size_t inline_limit_bytes; /* the inlined path of malloc takes requests below this */
+  size_t inline_bins;        /* bins of the inlined path of free */
   size_t bin_count;
   struct tcache_bin bins[];
 };
