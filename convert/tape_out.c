@@ -10,7 +10,7 @@
 /* Measured on recordings of cc1, git, perl, python3, redis and sqlite3 (convert/README.md): level 19 is a quarter
    smaller than 3; the levels above it, and long-distance matching, gain under 1 % as a column of a block is smaller
    than their windows. */
-enum { ARCHIVE_ZSTD_LEVEL = 19 };
+enum { ARCHIVE_ZSTD_LEVEL = 19, ARCHIVE_OPEN_EVENTS = 1 << 22, ARCHIVE_MIN_BLOCK = 1 << 16 };
 
 struct thread_out {
   uint32_t number;
@@ -23,9 +23,16 @@ struct tape_out {
   struct thread_out by_source[];
 };
 
+/* Larger blocks name more objects by number; but whoever reads a trace in order has a block of each thread open. */
+static uint32_t block_events(uint32_t threads) {
+  uint32_t share = ARCHIVE_OPEN_EVENTS / (threads ? threads : 1);
+  return share > TRACE_MAX_ROWS ? TRACE_MAX_ROWS : share < ARCHIVE_MIN_BLOCK ? ARCHIVE_MIN_BLOCK : share;
+}
+
 int tape_out_open(struct tape_out **out, const char *path, const json_t *info, const struct tape_options *options,
                   uint32_t source_threads, struct trace_error *error) {
-  struct trace_writer_options archive = {.zstd_level = ARCHIVE_ZSTD_LEVEL, .block_events = TRACE_MAX_ROWS};
+  struct trace_writer_options archive = {
+      .zstd_level = ARCHIVE_ZSTD_LEVEL, .block_events = block_events(source_threads), .archive = true};
   char *text = json_dumps(info, 0);
   *out = calloc(1, sizeof **out + source_threads * sizeof *(*out)->by_source);
   int result = -1;

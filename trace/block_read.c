@@ -52,6 +52,8 @@ static uint64_t column_limit(const struct block_header *header, uint8_t id) {
   if (header->type != BLOCK_EVENTS)
     return TRACE_MAX_OTHER_COLUMN_BYTES;
   uint64_t limit = 10 * (uint64_t)header->rows + 64;
+  if (id == COLUMN_ROWS)
+    return 4 * limit;
   return id == COLUMN_STAMP_GAP || id == COLUMN_STAMP_DELTA || id == COLUMN_TOUCHED ? 2 * limit : limit;
 }
 

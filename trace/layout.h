@@ -13,7 +13,7 @@ enum {
   TRACE_MAX_COLUMNS = 64,
   TRACE_MAX_PAYLOAD_BYTES = 1 << 30,
   TRACE_MAX_THREADS = 1 << 24,
-  TRACE_MAX_ROWS = 1 << 18,
+  TRACE_MAX_ROWS = 1 << 20,
   TRACE_MAX_OTHER_COLUMN_BYTES = 1 << 26,
   TRACE_MAX_INFO_BYTES = 1 << 20,
   TRACE_FREE_THREADS = 1 << 16, /* thread numbers below this need no block to vouch for them */
@@ -49,7 +49,9 @@ enum event_column {
   COLUMN_SLACK = 13,
   COLUMN_STACK = 14,
   COLUMN_OTHER_STACK = 15,
-  EVENT_COLUMNS = 16, /* ids are below this */
+  COLUMN_ROWS = 16,
+  COLUMN_PLACES = 17,
+  EVENT_COLUMNS = 18, /* ids are below this */
 };
 
 enum { STACK_COLUMN_PARENT = 1, STACK_COLUMN_INSTRUCTION = 2, TRACE_MAX_STACK_NODES = 1 << 28 };
@@ -94,6 +96,34 @@ enum { PREDICTOR_CLASSES = 4096 };
 static inline uint64_t predictor_class(uint64_t request_bytes) {
   uint64_t class = (request_bytes > UINT64_MAX - 23 ? UINT64_MAX : request_bytes + 23) >> 4;
   return class < 2 ? 2 : class;
+}
+
+/* Column 17, FORMAT.md section 4b: entries below PLACE_FRESH count from the top of a stack. */
+enum { PLACE_FRESH = 63, PLACE_ELSEWHERE = 64 };
+
+/* The classes by which allocators keep their free blocks: one for each 16 bytes, or four to each doubling. */
+enum class_system { CLASSES_EVEN, CLASSES_GEOMETRIC, CLASS_SYSTEMS };
+
+static inline uint64_t archive_class(enum class_system system, uint64_t request_bytes) {
+  if (system == CLASSES_EVEN)
+    return predictor_class(request_bytes);
+  uint64_t units = (request_bytes > UINT64_MAX - 15 ? UINT64_MAX : request_bytes + 15) >> 4;
+  if (units <= 8)
+    return units ? units : 1;
+  unsigned shift = 61 - (unsigned)__builtin_clzll(units);
+  return (units + (1ull << shift) - 1) >> shift << shift;
+}
+
+/* The last two addresses of a class that came from no stack: the next one is expected as far on. */
+struct fresh {
+  uint64_t address, step; /* address 0: none yet; step 0: one only */
+};
+static inline uint64_t fresh_expected(const struct fresh *fresh, uint64_t class) {
+  return fresh->address + (fresh->step ? fresh->step : 16 * class);
+}
+static inline void fresh_note(struct fresh *fresh, uint64_t address) {
+  fresh->step = fresh->address ? address - fresh->address : 0;
+  fresh->address = address;
 }
 
 #endif

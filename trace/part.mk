@@ -1,4 +1,4 @@
-TRACE_SOURCES := $(addprefix trace/,error.c event.c os.c buffer.c block_encode.c block_decode.c block_read.c stack_table.c trace_write.c \
+TRACE_SOURCES := $(addprefix trace/,error.c event.c os.c buffer.c block_encode.c archive_encode.c block_decode.c block_read.c stack_table.c trace_write.c \
   write_samples.c write_annotations.c trace_read.c read_samples.c read_annotations.c read_gaps.c)
 TRACE_LIBS    := -lzstd -lz -ljansson
 

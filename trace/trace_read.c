@@ -390,7 +390,7 @@ static int cursor_load(struct trace_cursor *cursor) {
   for (int i = 0; i < block.header.columns; i++) {
     if (block.directory[i].id == COLUMN_RELEASE_ADDRESS)
       decoder->release_shift = block.directory[i].shift;
-    if (block.directory[i].id == COLUMN_ACQUIRE_ADDRESS)
+    if (block.directory[i].id == COLUMN_ACQUIRE_ADDRESS || block.directory[i].id == COLUMN_PLACES)
       decoder->acquire_shift = block.directory[i].shift;
   }
   const char *wrong = block_decode_begin(decoder);

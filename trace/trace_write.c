@@ -104,7 +104,9 @@ static int open_output(struct trace_writer *writer, const struct trace_writer_op
   set_block_limit(writer);
   writer->encoder = block_encoder_new(writer->block_events);
   writer->zstd = ZSTD_createCCtx();
-  if (!writer->encoder || !writer->zstd)
+  if (options && options->archive)
+    writer->archive = archive_encoder_new(writer->block_events);
+  if (!writer->encoder || !writer->zstd || (options && options->archive && !writer->archive))
     return writer_fail(writer, ENOMEM);
   int level = options && options->zstd_level ? options->zstd_level : DEFAULT_ZSTD_LEVEL;
   ZSTD_CCtx_setParameter(writer->zstd, ZSTD_c_compressionLevel, level);
@@ -120,6 +122,7 @@ void trace_writer_free(struct trace_writer *writer) {
     free(writer->threads[i].events);
   free(writer->threads);
   block_encoder_free(writer->encoder);
+  archive_encoder_free(writer->archive);
   ZSTD_freeCCtx(writer->zstd);
   buffer_free(&writer->compressed);
   buffer_free(&writer->index);
@@ -187,6 +190,8 @@ static int flush_thread(struct trace_writer *writer, uint32_t thread) {
     return 0;
   flush_annotations(writer); /* the stacks that these events name go before them */
   struct encoded_block *block = block_encode(writer->encoder, state->events, state->count, state->last_stamp);
+  if (writer->archive)
+    archive_encode(writer->archive, block, state->events, state->count);
   struct column columns[EVENT_COLUMNS];
   int count = 0;
   for (uint8_t id = 0; id < EVENT_COLUMNS; id++) {
@@ -194,9 +199,9 @@ static int flush_thread(struct trace_writer *writer, uint32_t thread) {
     if (bytes->failed)
       return writer_fail(writer, ENOMEM);
     columns[count] = column_of(id, bytes->bytes, bytes->used);
-    if (id == COLUMN_RELEASE_ADDRESS || id == COLUMN_ACQUIRE_ADDRESS)
+    if (id == COLUMN_RELEASE_ADDRESS || id == COLUMN_ACQUIRE_ADDRESS || id == COLUMN_PLACES)
       columns[count].entry.shift = block->address_shift;
-    if (id >= COLUMN_TOUCHED)
+    if (id >= COLUMN_TOUCHED && id <= COLUMN_OTHER_STACK)
       columns[count].entry.flags = 0;
     count++;
   }

@@ -51,7 +51,8 @@ struct trace_totals {
 
 struct trace_writer_options {
   int zstd_level;        /* 0: the default, chosen by measurement in trace_write.c */
-  uint32_t block_events; /* 0: the default; at most 2^18 */
+  uint32_t block_events; /* 0: the default; at most 2^20 */
+  bool archive;          /* events in the archive's form, FORMAT.md section 4b */
 };
 
 /* Creates or truncates path and writes header and INFO block. info_json: a JSON object as FORMAT.md section 5 wants it.

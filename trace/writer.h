@@ -2,6 +2,7 @@
 #ifndef TRACE_WRITER_H
 #define TRACE_WRITER_H
 
+#include "trace/archive_encode.h"
 #include "trace/block_encode.h"
 #include "trace/buffer.h"
 #include "trace/layout.h"
@@ -32,6 +33,7 @@ struct trace_writer {
   struct thread_state *threads;
   uint32_t pending_threads; /* that hold memory */
   struct block_encoder *encoder;
+  struct archive_encoder *archive; /* NULL: not asked for */
   ZSTD_CCtx *zstd;
   struct buffer compressed, index;
   struct trace_sample samples[SAMPLES_PER_BLOCK];

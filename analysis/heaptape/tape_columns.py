@@ -10,14 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from heaptape import calls
-
-STACKS = 4096
-U64 = np.uint64
-LARGEST = U64(np.iinfo(U64).max)
-
-
-class Malformed(Exception):  # noqa: N818
-    """What is wrong with a block; the caller knows where it is."""
+from heaptape.tape_archive import archived_addresses, columns_of_rows
+from heaptape.tape_numbers import LARGEST, STACKS, U64, Malformed, exactly, leb, shift_of, zigzag
 
 
 @dataclass(frozen=True)
@@ -42,35 +36,6 @@ class Events:
     stack: np.ndarray  # uint32: a node of the tree of stacks; 0: not known
 
 
-def leb(column: bytes, name: str) -> np.ndarray:
-    """All unsigned LEB128 numbers of a column, as uint64."""
-    data = np.frombuffer(column, np.uint8)
-    last = np.flatnonzero(data < 0x80)
-    if len(last) == len(data):
-        return data.astype(U64)
-    if len(last) == 0 or last[-1] != len(data) - 1:
-        raise Malformed(f"column {name}: its last number is cut off")
-    first = np.concatenate(([0], last[:-1] + 1))
-    length = last - first + 1
-    longest = length == 10
-    if (length > 10).any() or (data[last[longest]] > 1).any():
-        raise Malformed(f"column {name}: a number of more than 64 bits")
-    place = (np.arange(len(data)) - np.repeat(first, length)).astype(U64)
-    return np.bitwise_or.reduceat((data & 0x7F).astype(U64) << (place * U64(7)), first)
-
-
-def zigzag(values: np.ndarray) -> np.ndarray:
-    """uint64 zigzag form to the signed number modulo 2^64."""
-    return (values >> U64(1)) ^ (U64(0) - (values & U64(1)))
-
-
-def exactly(values: np.ndarray, count: int, name: str) -> np.ndarray:
-    """The values, if there are as many as there have to be."""
-    if len(values) != count:
-        raise Malformed(f"column {name}: {len(values)} entries instead of {count}")
-    return values
-
-
 def decode_events(
     rows: int,
     steps: int,
@@ -83,6 +48,9 @@ def decode_events(
     """Raises Malformed. `columns`: id -> raw bytes, those left out missing; `shifts`: id -> shift; `stack_nodes`: how
     many there are before this block.
     """
+    archive = bool(columns.get(16))
+    if archive:
+        columns = columns_of_rows(rows, columns)
     call = exactly(np.frombuffer(columns.get(1, b""), np.uint8), rows, "call")
     if not calls.LEGAL[call].all():
         raise Malformed(f"call byte {call[~calls.LEGAL[call]][0]:#x} can't be")
@@ -95,7 +63,8 @@ def decode_events(
     takes = (kind != calls.NOTHING) & ~null_in
     releases = (kind == calls.RELEASES) & ~null_in & (~(calls.ACQUIRES[number] & null_out) | (request == 0))
     acquires = calls.ACQUIRES[number] & ~null_out
-    released, acquired = _addresses(request, takes, releases, acquires, columns, shifts)
+    addresses = archived_addresses if archive else _addresses
+    released, acquired = addresses(request, takes, releases, acquires, columns, shifts)
     release_stamp, acquire_stamp = _stamps(takes, releases & acquires, steps, first_stamp, last_stamp, columns)
     touched, known = _touched(releases, columns)
     latency = _optional(np.ones(rows, bool), columns, 12, "latency", LARGEST)
@@ -170,7 +139,7 @@ def _addresses(
     far = exactly(leb(columns.get(6, b""), "release address"), int((~near).sum()), "release address")
     passed = np.empty(len(at), U64)
     passed[near] = address[referred]
-    passed[~near] = np.cumsum(zigzag(far) << _shift(shifts.get(6, 0)), dtype=U64)
+    passed[~near] = np.cumsum(zigzag(far) << shift_of(shifts.get(6, 0)), dtype=U64)
     released, acquired = np.zeros(len(takes), U64), np.zeros(len(takes), U64)
     released[at], acquired[handed] = passed, address
     return released, acquired
@@ -180,13 +149,7 @@ def _missed(size_class: np.ndarray, column: bytes, shift: int) -> np.ndarray:
     """Addresses of acquires that were not predicted: each against the end of the one before."""
     deltas = exactly(leb(column, "acquire address"), len(size_class), "acquire address")
     ends = np.concatenate((np.zeros(1, U64), size_class[:-1] << U64(4))) if len(size_class) else size_class
-    return np.cumsum((zigzag(deltas) << _shift(shift)) + ends, dtype=U64)
-
-
-def _shift(shift: int) -> np.uint64:
-    if shift > 63:
-        raise Malformed(f"shift {shift}")
-    return U64(shift)
+    return np.cumsum((zigzag(deltas) << shift_of(shift)) + ends, dtype=U64)
 
 
 def _bits(column: bytes, count: int, name: str) -> np.ndarray:

@@ -26,11 +26,11 @@ FILE_HEADER, TRAILER = struct.Struct("<8sHHI"), struct.Struct("<Q8s")
 BLOCK_HEADER, COLUMN = struct.Struct("<4sBBHIIIIQQII"), struct.Struct("<BBBBIII")
 INFO, EVENTS, SAMPLES, GAP, TOUCHED, STACKS, MODULES, MARKS, THREADS, FOOTER = 1, 2, 3, 4, 5, 6, 7, 8, 9, 15
 CRITICAL = 1
-MAX_COLUMNS, MAX_PAYLOAD, MAX_THREAD, MAX_ROWS, MAX_WINDOW = 64, 1 << 30, 1 << 24, 1 << 22, 8 << 20
+MAX_COLUMNS, MAX_PAYLOAD, MAX_THREAD, MAX_ROWS, MAX_WINDOW = 64, 1 << 30, 1 << 24, 1 << 20, 8 << 20
 MAX_RAW, MAX_INFO, MAX_STACK_NODES = 1 << 26, 1 << 20, 1 << 28
 KNOWN_COLUMNS = {
     INFO: {1},
-    EVENTS: {1, 2, 3, 4, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15},
+    EVENTS: {1, 2, 3, 4, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17},
     SAMPLES: set(range(1, 11)),
     GAP: {1},
     TOUCHED: {1, 2},
@@ -339,7 +339,7 @@ def _check_columns(path: str, block: Block) -> None:
         seen.add(column.id)
         limit = MAX_RAW
         if block.type == EVENTS:
-            limit = (10 * block.rows + 64) * (2 if column.id in (9, 10, 11) else 1)
+            limit = (10 * block.rows + 64) * {9: 2, 10: 2, 11: 2, 16: 4}.get(column.id, 1)
         if usable and column.raw_bytes > limit:
             raise FormatError(
                 path, block.offset, f"column {column.id} has {column.raw_bytes} raw bytes, at most {limit} can be"
