@@ -36,7 +36,7 @@ struct process {
 };
 
 /* 4096 sets: their counts are what each free looks at, and 4 KiB of them stay in the first-level cache. */
-enum { TAG_ENTRIES = 1 << 20, LARGE_SETS = 4096, LARGE_WAYS = 4 };
+enum { TAG_ENTRIES = 1 << 18, LARGE_SETS = 4096, LARGE_WAYS = 4 };
 
 /* What all threads of the process look addresses up in; shared memory, as the host's RssAnon is to stay its own. One
    object, so that the second look-up of a release needs no further pointer. */

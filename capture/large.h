@@ -12,7 +12,7 @@
 /* By 4 KiB: small objects that are neighbours look at the same count. The hash is the tag's, so that it is worked out
    once for both. */
 static inline uint32_t large_set(const void *object) {
-  return (uint32_t)(order_hash(object) >> 6) & (LARGE_SETS - 1);
+  return (uint32_t)(order_hash(object) >> 4) & (LARGE_SETS - 1);
 }
 
 /* False: object is not in the table. All that most releases ever do here. */
