@@ -1,10 +1,12 @@
-"""What recording costs a program: its own CPU time with heaptape minus without, per event; and bytes per event on disk.
+"""What recording costs: CPU time per event of the program and of the collector, wall time, and bytes per event on disk.
 
 The program's user and system time are read inside it when it exits (preload/cpu_at_exit.c), so the collector is not in
-them. Bare and recorded runs alternate; each pair gives one difference, and the median pair is reported with the range.
+them; the collector's are the recorder's, children included, less the program's. Bare and recorded runs alternate; each
+pair gives one difference, and the median pair is reported with the range.
 """
 
 import os
+import shutil
 import signal
 import statistics
 import subprocess
@@ -15,6 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.bench.compiler_input import c_source
 from tests.support import OUT, RECORD, info, workload
 
 CPU_AT_EXIT = OUT / "test-lib" / "libcpu_at_exit.so"
@@ -52,17 +55,32 @@ class Subject:
     command: tuple[str, ...]
     pairs: int
     target_bytes: float
-    target_ns: float | None = 12.0
+    target_ns: float | None = 8.0
     rival_options: tuple[str, ...] = ()
     port: int | None = None
 
 
 @dataclass
+class Spent:
+    """By one run: CPU time of the program, of the recorder beside it (0: none), and wall time (of its load if it has
+    one).
+    """
+
+    host_ns: float
+    collector_ns: float
+    wall_ns: float
+
+
+@dataclass
 class Cost:
-    """Of recording a subject: ns per event of each pair, events and bytes per event of the last recording."""
+    """Of recording a subject: per event and pair the host's CPU time, its rival's and the collector's, in ns; recorded
+    wall time over bare; events and bytes per event of the last recording.
+    """
 
     pairs_ns: list[float]
     rival_pairs_ns: list[float]
+    collector_ns: float
+    wall_ratio: float
     events: int
     bytes_per_event: float
 
@@ -77,8 +95,18 @@ class Cost:
         return statistics.median(self.rival_pairs_ns)
 
 
-def subjects() -> list[Subject]:
-    """The programs measured, in the order of the table."""
+def cc1(folder: Path) -> list[Subject]:
+    """The C compiler proper, where there is one, on a file written into folder."""
+    if not shutil.which("gcc"):
+        return []
+    path = subprocess.run(["gcc", "-print-prog-name=cc1"], capture_output=True, text=True, check=True).stdout.strip()
+    source = folder / "source.c"
+    source.write_text(c_source(60))
+    return [Subject("cc1 -O2", (path, "-quiet", "-O2", "-o", "/dev/null", str(source)), 7, 2)]
+
+
+def subjects(folder: Path) -> list[Subject]:
+    """The programs measured, in the order of the table. folder: for the input of those that need some."""
     xmalloc = (str(workload("xmalloc")), "--batches=4000", "--quiet=1")
     redis = ("redis-server", "--port", "17379", "--save", "", "--dir", tempfile.gettempdir())
     return [
@@ -88,50 +116,73 @@ def subjects() -> list[Subject]:
         Subject("sqlite3", ("sqlite3", ":memory:", SQL), 5, 2),
         Subject("python3", (sys.executable, "-c", PYTHON), 5, 2),
         Subject("redis-server", redis, 5, 2, port=17379),
+        *cc1(folder),
     ]
 
 
-def put_load_on_redis(port: int) -> None:
-    """Waits for the server, then runs the load generator to its end."""
+def put_load_on_redis(port: int) -> int:
+    """Waits for the server, then runs the load generator to its end; gives when that began, in ns of the monotonic
+    clock.
+    """
     for _ in range(200):
         ping = subprocess.run(["redis-cli", "-p", str(port), "ping"], capture_output=True, check=False)
         if ping.stdout.strip() == b"PONG":
             break
         time.sleep(0.05)
+    began = time.monotonic_ns()
     subprocess.run(["redis-benchmark", "-p", str(port), *REDIS_LOAD], stdout=subprocess.DEVNULL, check=True)
+    return began
 
 
-def cpu_ns(command: tuple[str, ...], folder: Path, port: int | None, preload: dict[str, str]) -> float:
-    """Runs the command and gives the CPU time of the program in it."""
+def run_once(command: tuple[str, ...], folder: Path, port: int | None, preload: dict[str, str]) -> Spent:
+    """Runs the command; the program in it, or that it is, must exit with 0."""
     told = folder / "cpu"
     told.unlink(missing_ok=True)
     environment = {**os.environ, "CPU_AT_EXIT": str(told), "PYTHONMALLOC": "malloc", **preload}
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    began = time.monotonic_ns()
     with subprocess.Popen(command, env=environment, **quiet) as program:
         if port:
-            put_load_on_redis(port)
+            began = put_load_on_redis(port)
+            wall_ns = time.monotonic_ns() - began
             program.send_signal(signal.SIGTERM)
-        if program.wait() != 0:
-            raise RuntimeError(f"{command[0]} exited with {program.returncode}")
-    return float(told.read_text()) * 1000
+        _, status, usage = os.wait4(program.pid, 0)
+        program.returncode = os.waitstatus_to_exitcode(status)
+        if not port:
+            wall_ns = time.monotonic_ns() - began
+    if program.returncode != 0:
+        raise RuntimeError(f"{command[0]} exited with {program.returncode}")
+    host_ns = float(told.read_text()) * 1000
+    return Spent(host_ns, (usage.ru_utime + usage.ru_stime) * 1e9 - host_ns, wall_ns)
 
 
-def recorded_cpu_ns(subject: Subject, folder: Path, options: tuple[str, ...]) -> float:
-    """Records the subject into t.tape and gives the CPU time of the program in it."""
+def record_once(subject: Subject, folder: Path, options: tuple[str, ...]) -> Spent:
+    """Records the subject into t.tape."""
     recorder = (str(RECORD), "-o", str(folder / "t.tape"), "--preload", str(CPU_AT_EXIT), *options, "--")
-    return cpu_ns(recorder + subject.command, folder, subject.port, {})
+    return run_once(recorder + subject.command, folder, subject.port, {})
 
 
 def measure(subject: Subject, folder: Path) -> Cost:
     """Alternates bare runs, recorded runs and, where it has them, runs recorded with the rival's options."""
     pairs: list[float] = []
     rival_pairs: list[float] = []
+    collector: list[float] = []
+    walls: list[float] = []
     for _ in range(subject.pairs):
-        bare_ns = cpu_ns(subject.command, folder, subject.port, {"LD_PRELOAD": str(CPU_AT_EXIT)})
-        rival_ns = recorded_cpu_ns(subject, folder, subject.rival_options) if subject.rival_options else 0.0
-        recorded_ns = recorded_cpu_ns(subject, folder, ())
+        bare = run_once(subject.command, folder, subject.port, {"LD_PRELOAD": str(CPU_AT_EXIT)})
+        rival = record_once(subject, folder, subject.rival_options) if subject.rival_options else None
+        recorded = record_once(subject, folder, ())
         about = info(folder / "t.tape")
-        pairs.append((recorded_ns - bare_ns) / about["events"])
-        if subject.rival_options:
-            rival_pairs.append((rival_ns - bare_ns) / about["events"])
-    return Cost(pairs, rival_pairs, about["events"], about["bytes_per_event"])
+        pairs.append((recorded.host_ns - bare.host_ns) / about["events"])
+        collector.append(recorded.collector_ns / about["events"])
+        walls.append(recorded.wall_ns / bare.wall_ns)
+        if rival:
+            rival_pairs.append((rival.host_ns - bare.host_ns) / about["events"])
+    return Cost(
+        pairs,
+        rival_pairs,
+        statistics.median(collector),
+        statistics.median(walls),
+        about["events"],
+        about["bytes_per_event"],
+    )
