@@ -81,6 +81,11 @@ bench: setup ## measure the targets; prints a table with machine and commit
 	@$(MAKE) --no-print-directory programs $(BENCHES)
 	HEAPTAPE_OUT=$(abspath $(OUT)) $(VENV)/bin/python -m tests.bench
 
+STORMS ?= 100
+stress: setup ## record STORMS storms of remote frees with forks and kills, and check each trace
+	@$(MAKE) --no-print-directory programs
+	HEAPTAPE_OUT=$(abspath $(OUT)) HEAPTAPE_STORMS=$(STORMS) $(VENV)/bin/python -m pytest -q tests/test_fork_storms.py
+
 # Each fuzzer has its own build under sanitizers; FUZZ_SECONDS bounds each.
 FUZZ_SECONDS ?= 30
 fuzz: setup ## fuzz the readers for FUZZ_SECONDS each, under ASan and UBSan
@@ -117,4 +122,4 @@ clean: ## remove what was built (not .venv)
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 
-.PHONY: all everything setup demo programs test bench fuzz fuzzers lint lint-c layers golden install clean help
+.PHONY: all everything setup demo programs test bench stress fuzz fuzzers lint lint-c layers golden install clean help

@@ -26,3 +26,5 @@ $(eval $(call test_program,call_until_killed,))
 # -fno-builtin: each call must stay.
 $(OUT)/obj/tests/programs/every_call.o: HT_CFLAGS += -fno-builtin -fplt
 $(eval $(call test_program,every_call,))
+$(eval $(call test_program,fork_storm,))
+$(eval $(call test_program,memory_of_threads,))

@@ -1,7 +1,7 @@
 """What recording costs: CPU time per event of the program and of the collector, wall time, and bytes per event on disk.
 
 The program's user and system time are read inside it when it exits (preload/cpu_at_exit.c), so the collector is not in
-them; the collector's are the recorder's, children included, less the program's. Bare and recorded runs alternate; each
+them; the collector's are the recorder's, children included, less the program's, less the same of the bare run. Bare and recorded runs alternate; each
 pair gives one difference, and the median pair is reported with the range.
 """
 
@@ -62,12 +62,12 @@ class Subject:
 
 @dataclass
 class Spent:
-    """By one run: CPU time of the program, of the recorder beside it (0: none), and wall time (of its load if it has
-    one).
+    """By one run: CPU time of the program, of the rest (the recorder; and in a bare run, too, what the program needs to
+    end), and wall time (of its load if it has one).
     """
 
     host_ns: float
-    collector_ns: float
+    rest_ns: float
     wall_ns: float
 
 
@@ -174,7 +174,7 @@ def measure(subject: Subject, folder: Path) -> Cost:
         recorded = record_once(subject, folder, ())
         about = info(folder / "t.tape")
         pairs.append((recorded.host_ns - bare.host_ns) / about["events"])
-        collector.append(recorded.collector_ns / about["events"])
+        collector.append((recorded.rest_ns - bare.rest_ns) / about["events"])
         walls.append(recorded.wall_ns / bare.wall_ns)
         if rival:
             rival_pairs.append((rival.host_ns - bare.host_ns) / about["events"])
