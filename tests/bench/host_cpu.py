@@ -1,8 +1,8 @@
 """What recording costs: CPU time per event of the program and of the collector, wall time, and bytes per event on disk.
 
 The program's user and system time are read inside it when it exits (preload/cpu_at_exit.c), so the collector is not in
-them; the collector's are the recorder's, children included, less the program's, less the same of the bare run. Bare and recorded runs alternate; each
-pair gives one difference, and the median pair is reported with the range.
+them; the collector's are the recorder's, children included, less the program's, less the same of the bare run. Bare and
+recorded runs alternate; each pair gives one difference, and the median pair is reported with the range.
 """
 
 import os
