@@ -12,6 +12,7 @@
 #include "replay/preload.h"
 #include "replay/threads.h"
 #include "replay/timing.h"
+#include "replay/touch.h"
 #include "replay/verify.h"
 #include "trace/os.h"
 
@@ -28,6 +29,7 @@
 #include <unistd.h>
 
 struct engine engine;
+uint64_t touch_bound_bytes = TOUCH_BOUND_BYTES;
 
 /* The thread of the workload that runs here, plus 1, for whoever asks what died. */
 static __thread uint32_t running_thread;
@@ -114,6 +116,7 @@ static void set_up(void) {
   engine.op_limit = setup->op_limit ? setup->op_limit : UINT64_MAX;
   engine.completed = engine.result->completed;
   engine.touch = setup->touch;
+  touch_bound_bytes = setup->touch_bound_bytes;
   stream_loop = loop_for(setup->pass, setup->order == ORDER_RECORDED);
   map_objects();
   if (setup->pass == PASS_TIME)

@@ -71,6 +71,8 @@ static __attribute__((noinline)) void free_unwanted(void *object) {
 static ALWAYS_INLINE void make_call(const struct frame *frame, struct object *object, const struct call_plan plan,
                                     const struct op *op, const enum replay_pass pass) {
   uint64_t cycles = 0;
+  if ((plan.traits & CALL_TAKES) && (plan.traits & CALL_ACQUIRES) && op->pointer)
+    touch_before_realloc(frame->touch, op->pointer, object->size_bytes, op->request_bytes, op->touched);
   if (pass == PASS_TIME)
     timing_arm(frame->timing);
   void *answer = pass == PASS_INSTRUCTIONS ? instructions_call(frame->worker, plan.entry, op)

@@ -2,6 +2,7 @@
 #include "replay/engine.h"
 #include "replay/report.h"
 #include "replay/run.h"
+#include "replay/touch.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -26,7 +27,8 @@ enum { DEFAULT_WINDOW = 4096 };
 
 static const char USAGE[] =
     "usage: heaptape-replay --pass time|memory|bare|verify|instructions [--order recorded|causal|window[=N]]\n"
-    "                       [--touch recorded|first|pages|all|none] [--preload LIB]... [--env NAME=VALUE]... [--null]\n"
+    "                       [--touch recorded[=N]|lines[=N]|first|pages|all|none] [--preload LIB]... [--env "
+    "NAME=VALUE]... [--null]\n"
     "                       [--baseline-rss-anon-bytes N] [--baseline-vm-size-bytes N] [--engine-cycles-per-op X]\n"
     "                       [--aslr] [--op-limit N] [--progress-fd FD] [-o RUN.json] F.work\n"
     "       heaptape-replay --baseline F.work\n";
@@ -88,12 +90,15 @@ static bool parse_order(const char *text, struct options *options) {
   return false;
 }
 
+/* recorded=N and lines=N set how many bytes of an object of unknown truth are written. */
 static bool parse_touch(const char *text, struct options *options) {
+  size_t name = strcspn(text, "=");
   for (int touch = TOUCH_RECORDED; touch <= TOUCH_NONE; touch++) {
-    if (strcmp(text, touch_name(touch)) == 0) {
-      options->request.touch = touch;
-      return true;
-    }
+    if (strlen(touch_name(touch)) != name || strncmp(text, touch_name(touch), name) != 0)
+      continue;
+    options->request.touch = touch;
+    return text[name] == '\0' ||
+           (touch <= TOUCH_LINES && parse_number(text + name + 1, &options->request.touch_bound_bytes));
   }
   return false;
 }
@@ -321,8 +326,9 @@ int main(int count, char **arguments) {
   /* The engine's process: nothing before this line, and nothing below engine_main, calls malloc. */
   if (count == 2 && sscanf(arguments[1], "--engine=%d,%d", &result_fd, &workload_fd) == 2)
     return engine_main(result_fd, workload_fd);
-  static struct options options = {.request = {.window = DEFAULT_WINDOW, .progress_fd = -1},
-                                   .engine_cycles_per_op = -1};
+  static struct options options = {
+      .request = {.window = DEFAULT_WINDOW, .touch_bound_bytes = TOUCH_BOUND_BYTES, .progress_fd = -1},
+      .engine_cycles_per_op = -1};
   int status = parse(count, arguments, &options);
   if (status != 0)
     return status;

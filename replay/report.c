@@ -3,6 +3,7 @@
 #include "replay/report_json.h"
 #include "replay/report_memory.h"
 #include "replay/report_time.h"
+#include "replay/touch.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -18,7 +19,7 @@ const char *order_name(enum replay_order order) {
 }
 
 const char *touch_name(enum touch_policy touch) {
-  static const char *const names[] = {"recorded", "first", "pages", "all", "none"};
+  static const char *const names[] = {"recorded", "lines", "first", "pages", "all", "none"};
   return names[touch];
 }
 
@@ -69,13 +70,16 @@ json_t *report_run(const struct run *run, const struct run_request *request, con
   char order[48];
   snprintf(order, sizeof order, request->order == ORDER_WINDOW ? "%s=%" PRIu64 : "%s", order_name(request->order),
            request->window);
-  json_t *out =
-      json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:f, s:o, s:o, s:{s:o, s:o}, s:o}", "pass", pass_name(request->pass),
-                "order", order, "touch", touch_name(result->setup.touch), "ops", json_unsigned(result->ops), "threads",
-                json_unsigned(result->thread_count), "wall_ns", json_unsigned(result->wall_ns), "cycles_hz",
-                run->cycles_hz, "failed_calls", json_unsigned(result->failed_calls), "skipped_ops",
-                json_unsigned(result->skipped), "waits", "count", json_unsigned(result->waits), "cycles",
-                json_unsigned(result->wait_cycles), "folded_calls", folded_json(result));
+  char touch[48];
+  bool bounded = result->setup.touch <= TOUCH_LINES && result->setup.touch_bound_bytes != TOUCH_BOUND_BYTES;
+  snprintf(touch, sizeof touch, bounded ? "%s=%" PRIu64 : "%s", touch_name(result->setup.touch),
+           result->setup.touch_bound_bytes);
+  json_t *out = json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:f, s:o, s:o, s:{s:o, s:o}, s:o}", "pass",
+                          pass_name(request->pass), "order", order, "touch", touch, "ops", json_unsigned(result->ops),
+                          "threads", json_unsigned(result->thread_count), "wall_ns", json_unsigned(result->wall_ns),
+                          "cycles_hz", run->cycles_hz, "failed_calls", json_unsigned(result->failed_calls),
+                          "skipped_ops", json_unsigned(result->skipped), "waits", "count", json_unsigned(result->waits),
+                          "cycles", json_unsigned(result->wait_cycles), "folded_calls", folded_json(result));
   if (request->null_allocator)
     json_object_set_new(out, "null_allocator", json_true());
   if (request->op_limit)

@@ -20,7 +20,7 @@
 
 enum replay_pass { PASS_TIME, PASS_MEMORY, PASS_BARE, PASS_VERIFY, PASS_INSTRUCTIONS };
 enum replay_order { ORDER_RECORDED, ORDER_CAUSAL, ORDER_WINDOW };
-enum touch_policy { TOUCH_RECORDED, TOUCH_FIRST, TOUCH_PAGES, TOUCH_ALL, TOUCH_NONE };
+enum touch_policy { TOUCH_RECORDED, TOUCH_LINES, TOUCH_FIRST, TOUCH_PAGES, TOUCH_ALL, TOUCH_NONE };
 
 /* A run's course, so that the parent knows whose system calls it is counting and what died. */
 enum replay_phase {
@@ -42,6 +42,7 @@ struct replay_setup {
   enum replay_pass pass;
   enum replay_order order;
   enum touch_policy touch;
+  uint64_t touch_bound_bytes; /* touch.h */
   bool null_allocator;
   bool baseline_only;  /* stop just before the first op */
   uint64_t window;     /* positions, ORDER_WINDOW */

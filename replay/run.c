@@ -37,6 +37,7 @@ static int make_result(struct run *run, const struct run_request *request, struc
   setup->pass = request->pass;
   setup->order = request->order;
   setup->touch = request->null_allocator ? TOUCH_NONE : request->pass == PASS_VERIFY ? TOUCH_ALL : request->touch;
+  setup->touch_bound_bytes = request->touch_bound_bytes;
   setup->null_allocator = request->null_allocator;
   setup->baseline_only = request->baseline_only;
   setup->window = request->window;

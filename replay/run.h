@@ -19,6 +19,7 @@ struct run_request {
   enum replay_pass pass;
   enum replay_order order;
   enum touch_policy touch;
+  uint64_t touch_bound_bytes; /* touch.h */
   uint64_t window, op_limit;
   bool null_allocator, baseline_only;
   bool aslr;             /* leave address space randomisation as it is */

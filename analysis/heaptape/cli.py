@@ -179,8 +179,10 @@ def _add_replay(commands: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--touch",
         default="recorded",
-        choices=["recorded", "first", "pages", "all", "none"],
-        help="what to write into each block (default recorded)",
+        metavar="POLICY",
+        help="what to write into each new block: recorded (as many OS pages as the program touched; where that is not "
+        "known as lines), lines (a byte in every 64 of the first 256; recorded=N, lines=N: of the first N), first (the "
+        "first byte), pages (a byte of each OS page), all or none (default recorded)",
     )
     parser.add_argument(
         "--passes",

@@ -175,6 +175,10 @@ def _replay_settings(arguments: argparse.Namespace) -> "rounds.Settings":  # noq
         raise UsageError(f"replay --order: '{arguments.order}' is none of recorded, causal, window[=N]")
     if equals and int(window) == 0:
         raise UsageError("replay --order: a window is of one event at least")
+    policy, equals, bound = arguments.touch.partition("=")
+    if policy not in rounds.TOUCH_POLICIES or (equals and (policy not in ("recorded", "lines") or not bound.isdigit())):
+        names = ", ".join(rounds.TOUCH_POLICIES)
+        raise UsageError(f"replay --touch: '{arguments.touch}' is none of {names}, recorded=N, lines=N")
     seed = arguments.seed if arguments.seed is not None else int.from_bytes(os.urandom(4), "little")
     return rounds.Settings(
         arguments.repeats,

@@ -29,6 +29,7 @@ from heaptape.results_file import label_of, number
 
 PASSES = ("time", "memory", "bare", "instructions", "verify")
 DEFAULT_PASSES = ("time", "memory", "bare")
+TOUCH_POLICIES = ("recorded", "lines", "first", "pages", "all", "none")
 FEW_REPEATS = 2
 FEWEST_ROUNDS = 5
 MEMORY_AGREES = 0.001  # of the figure

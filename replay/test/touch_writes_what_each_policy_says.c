@@ -1,0 +1,75 @@
+/* Every policy, over sizes around its steps, on new and on grown objects: which bytes are written, and none beyond the
+   end. */
+#include "replay/touch.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { ROOM = 20000, UNKNOWN = 0 };
+
+uint64_t touch_bound_bytes = TOUCH_BOUND_BYTES;
+static uint8_t memory[ROOM];
+
+static bool expected(enum touch_policy policy, uint64_t at, uint64_t old_bytes, uint64_t bytes) {
+  uint64_t from = at - old_bytes;
+  if (at < old_bytes || at >= bytes)
+    return false;
+  switch (policy) {
+  case TOUCH_NONE:
+    return false;
+  case TOUCH_FIRST:
+    return from == 0;
+  case TOUCH_PAGES:
+    return from % 4096 == 0;
+  case TOUCH_ALL:
+    return true;
+  default:
+    return from % 64 == 0 && from < touch_bound_bytes;
+  }
+}
+
+static void check(enum touch_policy policy, uint64_t old_bytes, uint64_t bytes) {
+  memset(memory, 0, sizeof memory);
+  touch_object(policy, memory, old_bytes, bytes, UNKNOWN);
+  for (uint64_t at = 0; at < ROOM; at++) {
+    if ((memory[at] != 0) != expected(policy, at, old_bytes, bytes)) {
+      printf("policy %d, %" PRIu64 " to %" PRIu64 " bytes, bound %" PRIu64 ": byte %" PRIu64 "\n", (int)policy,
+             old_bytes, bytes, touch_bound_bytes, at);
+      exit(1);
+    }
+  }
+}
+
+static void check_before_realloc(enum touch_policy policy, uint64_t old_bytes, uint64_t new_bytes, uint64_t touched) {
+  memset(memory, 0, sizeof memory);
+  touch_before_realloc(policy, memory, old_bytes, new_bytes, touched);
+  bool writes = policy <= TOUCH_LINES && touched == UNKNOWN && new_bytes > old_bytes;
+  for (uint64_t at = 0; at < ROOM; at++) {
+    if ((memory[at] != 0) != (writes && at > 0 && at % 4096 == 0 && at < old_bytes)) {
+      printf("before a realloc, policy %d, %" PRIu64 " to %" PRIu64 " bytes: byte %" PRIu64 "\n", (int)policy,
+             old_bytes, new_bytes, at);
+      exit(1);
+    }
+  }
+}
+
+int main(void) {
+  static const uint64_t sizes[] = {0,   1,   15,  16,  63,  64,   65,   127,  128,  129,  191,
+                                   192, 193, 255, 256, 257, 4095, 4096, 4097, 8192, 12289};
+  static const uint64_t bounds[] = {TOUCH_BOUND_BYTES, 0, 1, 64, 65, 300, 4096, 1 << 20};
+  unsigned count = sizeof sizes / sizeof *sizes;
+  for (unsigned bound = 0; bound < sizeof bounds / sizeof *bounds; bound++) {
+    touch_bound_bytes = bounds[bound];
+    for (enum touch_policy policy = TOUCH_RECORDED; policy <= TOUCH_NONE; policy++) {
+      for (unsigned old = 0; old < count; old++) {
+        for (unsigned new = 0; new < count; new ++) {
+          check(policy, sizes[old], sizes[new]);
+          check_before_realloc(policy, sizes[old], sizes[new], UNKNOWN);
+          check_before_realloc(policy, sizes[old], sizes[new], 2);
+        }
+      }
+    }
+  }
+  return 0;
+}
