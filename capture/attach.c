@@ -36,11 +36,17 @@ static struct inherited {
 static uint32_t inherited_count;
 
 void process_block_signals(uint64_t *mask) {
+  if (process_sandboxed()) {
+    *mask = ~(uint64_t)0; /* not blocked */
+    return;
+  }
   uint64_t all = ~(uint64_t)0;
   syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, mask, sizeof all);
 }
 
 void process_restore_signals(const uint64_t *mask) {
+  if (process_sandboxed() && *mask == ~(uint64_t)0)
+    return;
   syscall(SYS_rt_sigprocmask, SIG_SETMASK, mask, NULL, sizeof *mask);
 }
 
@@ -48,12 +54,16 @@ void process_lock(struct process *process) {
   uint32_t free_word = 0;
   if (atomic_compare_exchange_strong(&process->lock, &free_word, 1))
     return;
+  enum { LOCK_WAIT_NS = 10000000 }; /* whoever unlocks it may not be allowed to wake */
   while (atomic_exchange(&process->lock, 2) != 0)
-    os_futex_wait((const uint32_t *)&process->lock, 2, 0, false);
+    if (process_sandboxed())
+      os_spin_pause();
+    else
+      os_futex_wait((const uint32_t *)&process->lock, 2, LOCK_WAIT_NS, false);
 }
 
 void process_unlock(struct process *process) {
-  if (atomic_exchange(&process->lock, 0) == 2)
+  if (atomic_exchange(&process->lock, 0) == 2 && !process_sandboxed())
     os_futex_wake((const uint32_t *)&process->lock, 1, false);
 }
 
@@ -78,7 +88,8 @@ static struct stat first_stderr;
 
 static void say(const char *why) {
   struct stat now;
-  if (fstat(2, &now) != 0 || now.st_dev != first_stderr.st_dev || now.st_ino != first_stderr.st_ino)
+  if (process_sandboxed() || fstat(2, &now) != 0 || now.st_dev != first_stderr.st_dev ||
+      now.st_ino != first_stderr.st_ino)
     return;
   char line[256] = "heaptape: ";
   size_t used = strlen(line), length = strlen(why);
@@ -250,7 +261,7 @@ static bool has_room(uint64_t bytes) {
 }
 
 bool process_add_region(struct process *process) {
-  if (process->regions == REGIONS_MAX || !has_room(region_bytes(REGION_SLOTS_MORE)))
+  if (process_sandboxed() || process->regions == REGIONS_MAX || !has_room(region_bytes(REGION_SLOTS_MORE)))
     return false;
   struct attach_request request = {.magic = ATTACH_MAGIC, .kind = ATTACH_REGION, .pid = process->pid};
   struct attach_reply reply;
@@ -303,6 +314,7 @@ static bool attach(struct process *process) {
   bool forked = inherited_count > 0;
   unmap_inherited();
   order.tables = NULL;
+  order.region = NULL;
   if (!forked) {
     read_setting();
     fstat(2, &first_stderr);
@@ -369,6 +381,10 @@ struct process *process_get(void) {
       os_unmap(fresh, sizeof *fresh);
   }
   if (atomic_load_explicit(&process->state, memory_order_acquire) == PROCESS_NEW) {
+    if (process_sandboxed()) { /* a fork child, which may not attach: its parent's trace counts what it does */
+      atomic_fetch_add(&((struct region *)order.region)->orphan, 1);
+      return NULL;
+    }
     process_lock(process);
     if (atomic_load_explicit(&process->state, memory_order_relaxed) == PROCESS_NEW)
       atomic_store_explicit(&process->state, attach(process) ? PROCESS_RECORDING : PROCESS_OFF, memory_order_release);

@@ -88,6 +88,13 @@ static inline uint32_t process_paused(void) {
   return atomic_load_explicit(&order.region->paused, memory_order_relaxed);
 }
 
+/* Has the process put itself under a filter of system calls? Then this library makes none: each might be the one that
+   kills it. Inherited by fork children, which look here before they attach. Cheap. */
+static inline bool process_sandboxed(void) {
+  const struct region *region = order.region;
+  return region && atomic_load_explicit(&region->sandboxed, memory_order_relaxed);
+}
+
 /* Blocks all signals of the thread, or sets them back. *mask is 64 bits, as the kernel has it. */
 void process_block_signals(uint64_t *mask);
 void process_restore_signals(const uint64_t *mask);

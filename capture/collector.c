@@ -195,6 +195,9 @@ static struct host *add_host(struct collector *collector, const struct attach_re
     collector->hosts = hosts;
     collector->host_room = room;
   }
+  int pid_fd = (int)syscall(SYS_pidfd_open, pid, 0);
+  if (pid_fd < 0 && errno == ESRCH) /* killed while it waited for us: it has recorded nothing */
+    return NULL;
   char path[4096];
   if (collector->recorded == 0)
     collector_first_path(collector->settings, path, sizeof path);
@@ -206,7 +209,6 @@ static struct host *add_host(struct collector *collector, const struct attach_re
   uint32_t paused = parent ? parent->paused : collector->paused;
   char *info = describe_info(collector->settings, request, &clock, request->forked || paused);
   struct trace_error error = {""};
-  int pid_fd = (int)syscall(SYS_pidfd_open, pid, 0);
   struct host *host = NULL;
   if (!info || pid_fd < 0)
     trace_error_set(&error, path, "process %d cannot be watched", pid);

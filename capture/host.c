@@ -450,7 +450,7 @@ static uint64_t settle(struct host *host) {
   }
   if (orphan) {
     struct host_tape nobody = {.thread = -1};
-    tell_gap(host, &nobody, orphan, "no ring for the thread");
+    tell_gap(host, &nobody, orphan, "no ring for the thread, or a fork child in a sandbox");
   }
   return nested;
 }

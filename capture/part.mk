@@ -1,5 +1,5 @@
 HT_LIB := $(OUT)/lib/libheaptape.so
-HT_LIB_SOURCES := $(addprefix capture/,hooks.c tape.c large.c attach.c real.c operators.c stack.c stack_modules.c stack_walk.c stack_rules.c) trace/os.c
+HT_LIB_SOURCES := $(addprefix capture/,hooks.c tape.c marks.c sandbox.c large.c attach.c real.c operators.c stack.c stack_modules.c stack_walk.c stack_rules.c) trace/os.c
 ALL += $(HT_LIB)
 # The compiler must not know malloc and its kin where we define them. now: no lazy binding inside a signal handler.
 $(OUT)/pic/capture/hooks.o $(OUT)/pic/capture/real.o $(OUT)/pic/capture/operators.o: HT_CFLAGS += -fno-builtin
@@ -23,7 +23,8 @@ HT_CAPTURE_TESTS := errno_is_preserved_by_every_call forked_child_gets_its_own_t
   large_blocks_are_never_mistaken_for_others paused_calls_are_counted_not_recorded \
   marks_stand_where_the_program_set_them host_sees_the_world_as_without_us \
   host_of_few_descriptors_is_recorded host_of_little_address_space_lives chrooted_host_without_proc_is_recorded \
-  tiny_stacks_suffice calls_after_the_end_are_recorded thousand_live_threads_are_recorded
+  tiny_stacks_suffice calls_after_the_end_are_recorded thousand_live_threads_are_recorded \
+  sandboxed_host_is_not_killed_by_us
 HT_BUMP := $(OUT)/lib/test/libbump.so
 $(foreach test,$(HT_CAPTURE_TESTS),$(eval $(call c_test,capture/test/$(test).c,capture/test/recording.c $(TRACE_SOURCES),$(TRACE_LIBS) -pthread)))
 $(foreach test,$(HT_CAPTURE_TESTS),$(eval $(OUT)/test/capture/$(test): | $(HT_BUMP) $(OUT)/libexec/heaptape-record))

@@ -73,6 +73,7 @@ struct slot {
 enum pause_reason {
   PAUSED_BY_CONTROL = 1,
   PAUSED_BY_PROGRAM = 2, /* heaptape_pause; the host sets it, the others the collector */
+  PAUSED_BY_SANDBOX = 8, /* the host may read no clock any more; it sets it, for good */
   PAUSED_FROM_START = 4, /* not started yet: calls are not counted as missing, as the whole beginning is */
 };
 

@@ -34,6 +34,8 @@ enum {
 
 void tape_wake_collector(void) {
   struct control *control = order.control;
+  if (process_sandboxed()) /* it comes by itself, if later */
+    return;
   if (atomic_load_explicit(&control->sleeping, memory_order_relaxed) && atomic_exchange(&control->sleeping, 0)) {
     atomic_fetch_add(&control->wake, 1);
     os_futex_wake((const uint32_t *)&control->wake, 1, true);
@@ -135,10 +137,16 @@ static bool find_room(struct tape *tape, bool to_the_brim) {
 /* Signals are blocked meanwhile, as a handler's events would have nowhere to go but the small side buffer; between two
  * waits those that came are delivered. */
 static void wait_for_collector(struct tape *tape) {
+  enum { SPINS = 4096 };
   struct slot *slot = tape->slot;
   uint64_t mask;
-  process_block_signals(&mask);
   uint32_t seen = atomic_load(&slot->drained), tail = atomic_load(&slot->tail);
+  if (process_sandboxed()) {
+    for (int i = 0; i < SPINS && tail == atomic_load(&slot->tail); i++)
+      os_spin_pause();
+    return;
+  }
+  process_block_signals(&mask);
   atomic_store(&slot->waiting, 1);
   if (tail == atomic_load(&slot->tail)) {
     tape_wake_collector();
@@ -231,28 +239,30 @@ static uint64_t stamp_of(struct tape *tape, const void *address) {
   return stamp;
 }
 
-/* Moves the side buffer's records to the ring; in state RECORDING. Signals are blocked, as a handler would add to it.
- */
+/* Moves the side buffer's records to the ring; in state RECORDING. Signals are blocked, where that can be done, as a
+   handler would add to it; one that comes all the same has its records moved in another round. */
 static void move_side(struct tape *tape) {
   uint64_t mask;
   process_block_signals(&mask);
   uint32_t count = atomic_load(&tape->side_count), moved = 0;
-  for (; moved < count; moved++) {
-    if (tape->cursor >= tape->limit && !reserve(tape))
-      break;
-    tape->cursor[0] = tape->side[moved][0];
-    tape->cursor[1] = tape->side[moved][1];
-    tape->cursor += 2;
-  }
-  publish(tape);
-  uint64_t lost = atomic_exchange(&tape->side_lost, 0);
-  for (; moved < count; moved++) {
-    uint8_t op = (uint8_t)tape->side[moved][0];
-    lost += (op & CALL_ID_MASK) < RECORD_PARAM;
-  }
+  uint64_t lost = 0;
+  do {
+    for (; moved < count; moved++) {
+      if (tape->cursor >= tape->limit && !reserve(tape))
+        break;
+      tape->cursor[0] = tape->side[moved][0];
+      tape->cursor[1] = tape->side[moved][1];
+      tape->cursor += 2;
+    }
+    publish(tape);
+    for (; moved < count; moved++) {
+      uint8_t op = (uint8_t)tape->side[moved][0];
+      lost += (op & CALL_ID_MASK) < RECORD_TEXT;
+    }
+  } while (!atomic_compare_exchange_strong(&tape->side_count, &count, 0));
+  lost += atomic_exchange(&tape->side_lost, 0);
   if (lost && !process_is_off())
     count_dropped(tape, lost);
-  atomic_store(&tape->side_count, 0);
   process_restore_signals(&mask);
 }
 
@@ -335,6 +345,8 @@ void tape_side_event(struct tape *tape, uint8_t op, const void *address, uint64_
 }
 
 static bool owner_is_dead(const struct process *process, struct tape *tape, int me) {
+  if (process_sandboxed())
+    return false;
   int owner = atomic_load_explicit(&tape->owner, memory_order_acquire);
   return owner == me || (syscall(SYS_tgkill, process->pid, owner, 0) != 0 && errno == ESRCH);
 }
@@ -355,6 +367,8 @@ static struct tape *new_tape(struct process *process) {
   if (process->tapes == TAPES_MAX || (process->slots_left == 0 && !process_add_region(process)))
     return NULL;
   if (process->pool_bytes < TAPE_BYTES) {
+    if (process_sandboxed())
+      return NULL;
     process->pool = process_map_wiped(POOL_BYTES);
     process->pool_bytes = process->pool ? POOL_BYTES : 0;
     if (!process->pool)
@@ -391,7 +405,7 @@ static void reset(struct tape *tape) {
 }
 
 static struct tape *take_tape(struct process *process) {
-  int me = os_thread_id();
+  int me = process_sandboxed() ? TAPE_OWNER_UNKNOWN : os_thread_id();
   bool reused = true;
   process_lock(process);
   struct tape *tape = find_dead(process, 4, me);
@@ -453,6 +467,8 @@ static struct tape *birth(void) {
 static bool is_abandoned(const struct tape *tape, uintptr_t frame) {
   enum { SIGNAL_FRAME_BYTES = 512 }; /* at least; the saved registers alone are more */
   if (frame + (tape->state == TAPE_NEW || tape->state == TAPE_DELETE ? 1 : SIGNAL_FRAME_BYTES) <= tape->frame)
+    return false;
+  if (process_sandboxed()) /* rather a record in the side buffer than a call that may kill */
     return false;
   int error = errno;
   stack_t stack;
@@ -530,59 +546,21 @@ struct tape_entry tape_enter_slow(uint32_t what, const void *caller, uintptr_t f
   return (struct tape_entry){tape, order.idle};
 }
 
-/* Room for one record of a mark. It never waits where events don't. */
-static bool find_mark_room(struct tape *tape) {
+struct tape *tape_of_thread(void) {
+  struct tape *tape = tape_mine ? tape_mine : mine.parked;
+  if (!tape || tape->state == TAPE_WIPED)
+    tape = birth();
+  return process_is_off() ? NULL : tape;
+}
+
+bool tape_put_control(struct tape *tape, uint64_t head, uint64_t word) {
   while (tape->cursor >= tape->limit && !find_room(tape, false)) {
     if (!stop_if_told(tape) || order.flags & ATTACH_DROP)
       return false;
     wait_for_collector(tape);
   }
+  put_control(tape, head, word);
   return true;
-}
-
-/* Its records need not lie together: other threads have their own rings, and handlers of this one the side buffer. */
-static void put_mark(struct tape *tape, const char *text, size_t length) {
-  enum { TEXT_BYTES = RECORD_BYTES - 1 };
-  for (size_t at = 0; at <= length; at += TEXT_BYTES) {
-    if (!find_mark_room(tape)) {
-      atomic_fetch_add_explicit(&tape->slot->marks_lost, 1, memory_order_relaxed);
-      return;
-    }
-    size_t count = length - at < TEXT_BYTES ? length - at : TEXT_BYTES;
-    char *to = (char *)tape->cursor;
-    memset(to, 0, RECORD_BYTES);
-    to[0] = (char)RECORD_TEXT;
-    memcpy(to + 1, text + at, count);
-    tape->cursor += 2;
-    publish(tape);
-  }
-  if (find_mark_room(tape))
-    put_control(tape, RECORD_MARK | (uint64_t)length << 8, order_stamp());
-  else
-    atomic_fetch_add_explicit(&tape->slot->marks_lost, 1, memory_order_relaxed);
-}
-
-void heaptape_lib_mark(const char *text) {
-  enum { MARK_MAX_BYTES = 255 };
-  struct tape *tape = tape_mine ? tape_mine : mine.parked;
-  if (!tape || tape->state == TAPE_WIPED)
-    tape = birth();
-  if (!tape || !text || process_is_off() || (tape->state != order.idle && tape->state != TAPE_OFF))
-    return;
-  int error = errno;
-  uint32_t was = tape->state;
-  tape->state = TAPE_RECORDING;
-  atomic_signal_fence(memory_order_seq_cst);
-  size_t length = strnlen(text, MARK_MAX_BYTES + 1);
-  if (length > MARK_MAX_BYTES)
-    for (length = MARK_MAX_BYTES; length > 0 && (text[length] & 0xc0) == 0x80;) /* never half a character */
-      length--;
-  put_mark(tape, text, length);
-  atomic_signal_fence(memory_order_seq_cst);
-  tape->state = was;
-  if (atomic_load(&tape->side_count))
-    tape_flush_side(tape);
-  errno = error;
 }
 
 void heaptape_lib_exclude(void) {

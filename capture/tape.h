@@ -29,6 +29,7 @@ enum {
   /* Records that always fit behind limit: the WRAP record and the ends of resizes that have begun. A call takes at
      most 4. */
   TAPE_RESERVE = 16,
+  TAPE_OWNER_UNKNOWN = -1, /* for kill(2) this is no process: the owner is never found dead */
 };
 
 /* How far ahead of the cursor a line of the ring is fetched: the collector has read it, so it lies in another core's
@@ -203,6 +204,13 @@ static inline bool tape_thrown(struct tape_throw *thrown) {
 /* Writes a control record about the next step, and leaves the tape in state RECORDING. Nothing is written where there
    is no room at once and the recording does not wait, or where a handler interrupted the writing of a record. */
 void tape_note(struct tape_entry in, uint8_t op, const void *address, uint64_t word);
+
+/* The thread's tape, even if it is paused or excluded; NULL if it can have none. */
+struct tape *tape_of_thread(void);
+
+/* Puts one record that belongs to no step; in state RECORDING. It never waits where events don't: false, then, and when
+   the recording has ended. */
+bool tape_put_control(struct tape *tape, uint64_t head, uint64_t word);
 
 /* Records a step: a release or touch before the real call, an acquire after it. word: the size, or with stamped set,
    unused: the record's word 1 carries the stamp. columns: NULL where there are none to record. Leaves the tape in state

@@ -369,6 +369,8 @@ static void write_last_words(struct trace_writer *writer, double clock_hz) {
   writer->saved_errno = 0;
   for (uint32_t thread = 0; thread < writer->thread_count; thread++)
     writer->threads[thread].count = 0;
+  if (writer->index.used > RESERVE_BYTES / 2) /* readers do without */
+    writer->index.used = 0;
   if (ftruncate(writer->fd, (off_t)writer->offset) == 0 && trace_writer_gap(writer, 0, writer->totals.lost, why) == 0)
     write_footer(writer, "stopped", clock_hz);
   writer->saved_errno = error;
