@@ -303,7 +303,7 @@ int dump_trace(struct trace_reader *reader, enum dump_format format, enum dump_s
   printer = (struct printer){.summary = summary,
                              .out = out,
                              .ordinal = summary->clock_hz <= 0,
-                             .has_columns = summary->columns >> COLUMN_LATENCY != 0};
+                             .has_columns = (summary->columns >> COLUMN_LATENCY & 15) != 0};
   if (format == DUMP_TEXT) {
     put_text(&printer, "# heaptape-text 1 clock=");
     put_text(&printer, printer.ordinal ? "ordinal" : "nanoseconds");

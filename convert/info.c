@@ -96,7 +96,7 @@ static json_t *trace_json(struct trace_reader *reader, const struct witness *wit
   json_object_set(object, "ok", json_object_get(witness_object, "ok"));
   json_object_set_new(object, "witness", witness_object);
   json_object_set_new(object, "marks", marks);
-  if (summary->columns >> COLUMN_LATENCY)
+  if (summary->columns >> COLUMN_LATENCY & 15)
     json_object_set_new(object, "columns", columns_json(summary));
   if (summary->stack_nodes)
     set_count(object, "stack_nodes", summary->stack_nodes);

@@ -72,6 +72,7 @@ const char *block_decode_begin(struct block_decoder *decoder) {
   if (wrong)
     return wrong;
   decoder->has_optional = false;
+  decoder->previous_stack[0] = decoder->previous_stack[1] = 0;
   for (int column = COLUMN_LATENCY; column <= COLUMN_OTHER_STACK; column++) {
     bool present = decoder->columns[column].at != decoder->columns[column].end;
     decoder->present[column - COLUMN_LATENCY] = present;
@@ -220,9 +221,10 @@ static const char *take_optional(struct block_decoder *decoder, struct trace_eve
   if (has(decoder, stack)) {
     if (!take(decoder, stack, &value))
       return "stack column is too short or has a bad number";
+    value = decoder->previous_stack[stack - COLUMN_STACK] + (uint64_t)unzigzag(value);
     if (value > decoder->stack_nodes)
       return "stack that no STACKS block before this one has";
-    event->stack = (uint32_t)value;
+    event->stack = decoder->previous_stack[stack - COLUMN_STACK] = (uint32_t)value;
   }
   return NULL;
 }

@@ -27,8 +27,9 @@ struct block_decoder {
   uint32_t stack_nodes; /* of the tree of stacks; events may name those up to this number */
   bool has_optional;    /* one of columns 12 to 15 is there */
   bool present[COLUMN_OTHER_STACK + 1 - COLUMN_LATENCY];
-  bool archive;            /* columns 16 and 17 stand for 1 to 4, 7 and 8 */
-  uint32_t last_reference; /* number of the acquire that was referred to last */
+  uint32_t previous_stack[2]; /* of the stack columns */
+  bool archive;               /* columns 16 and 17 stand for 1 to 4, 7 and 8 */
+  uint32_t last_reference;    /* number of the acquire that was referred to last */
   enum class_system classes;
   struct fresh *fresh;           /* PREDICTOR_CLASSES of them; NULL until an archive's block comes */
   struct buffer acquires, freed; /* struct acquire[rows], struct freed[rows] of block_decode.c */

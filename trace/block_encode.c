@@ -100,21 +100,34 @@ static void column_end(struct encoded_block *block, int column, const uint8_t *e
   block->columns[column].used = (size_t)(end - block->columns[column].bytes);
 }
 
+/* The event's entry in an optional column; false: it has none there. */
+static bool optional_value(const struct trace_event *event, int column, uint64_t *value) {
+  switch (column) {
+  case COLUMN_LATENCY:
+    *value = event->latency;
+    return true;
+  case COLUMN_SLACK:
+    *value = event->slack_bytes;
+    return trace_event_acquires(event);
+  default:
+    *value = event->stack;
+    return call_table[event->call & CALL_ID_MASK].acquires == (column == COLUMN_STACK);
+  }
+}
+
 /* A column that most recordings lack: a pass of its own, so that they don't pay for it. A column of zeros only, "not
-   known", is left out. */
+   known", is left out. Stacks are differences: after zstd, 0.17 bytes per event of cc1 instead of 0.26 as they are,
+   0.27 as places in a table of the block's own, 0.33 as places in a list that moves each to its front; likewise, at
+   smaller sizes, in python3, sqlite3 and git. */
 static bool encode_optional(struct encoded_block *block, int column, const struct trace_event *events, uint32_t count) {
   uint8_t *const begin = column_begin(block, column, (size_t)count * LEB_MAX_BYTES), *to = begin;
-  uint64_t any = 0;
+  bool is_stack = column == COLUMN_STACK || column == COLUMN_OTHER_STACK;
+  uint64_t any = 0, value, previous = 0;
   for (uint32_t i = 0; begin && i < count; i++) {
-    const struct trace_event *event = &events[i];
-    bool call_acquires = call_table[event->call & CALL_ID_MASK].acquires;
-    uint64_t value = event->latency;
-    if (column == COLUMN_SLACK ? !trace_event_acquires(event)
-                               : column != COLUMN_LATENCY && call_acquires != (column == COLUMN_STACK))
+    if (!optional_value(&events[i], column, &value))
       continue;
-    if (column != COLUMN_LATENCY)
-      value = column == COLUMN_SLACK ? event->slack_bytes : event->stack;
-    to = leb_put(to, value);
+    to = leb_put(to, is_stack ? zigzag((int64_t)(value - previous)) : value);
+    previous = value;
     any |= value;
   }
   if (begin)

@@ -24,7 +24,8 @@ PROGRAMS: dict[str, tuple[str, list[str], str, str]] = {
         "run a program and record its malloc calls",
         """usage: heaptape record [-o F.tape] [--on-full wait|drop] [--no-follow] [--describe] [--preload LIB]
                        [--start-paused] [--signal NAME] [--duration SECONDS] [--max-size BYTES] [--sample-ms MS]
-                       [--stamp tags|every] [--clock auto|counter] [--touch-min BYTES] [--] CMD [ARGUMENT...]
+                       [--stamp tags|every] [--clock auto|counter] [--touch-min BYTES]
+                       [--latency] [--usable] [--stacks[=DEPTH]] [--unwind auto|dwarf|fp] [--] CMD [ARGUMENT...]
 
 Runs CMD with its malloc calls recorded, and exits with CMD's status. Each process that CMD starts gets a trace of its
 own (NAME.PID.tape).
@@ -43,6 +44,12 @@ own (NAME.PID.tape).
   --clock auto|counter stamps from the cycle counter where it can be trusted (auto), or from a shared counter
   --touch-min BYTES    blocks of this size or more are asked how many of their OS pages the program touched (default
                        65536; 0: none)
+  --latency            store how long each call took, in units of the cycle counter; what reading it costs is subtracted
+  --usable             store how much of each block can be used (malloc_usable_size)
+  --stacks[=DEPTH]     store the call stack of each call that acquires: at least the innermost DEPTH frames (default 32)
+  --unwind auto|dwarf|fp
+                       how stacks are walked: by the compiler's unwind tables, and frame pointers where there are none
+                       (auto); by the tables only; by frame pointers only, the fastest where the program has them
 """,
     ),
     "info": (
@@ -59,9 +66,11 @@ Counts per call, threads, bytes, dropped events, peak live bytes and the recorde
         "convert",
         ["dump"],
         "print events, one per line",
-        """usage: heaptape dump F [--format text|csv|jsonl] [--thread N]
+        """usage: heaptape dump F [--format text|csv|jsonl] [--thread N] [--stacks [--debuginfod]]
 
-One event per line, in merged order.
+One event per line, in merged order. --stacks: the call stacks too, each where it first occurs, as function, file and
+line; where the files of the recording are not here, or have changed, as module and offset. --debuginfod: debug
+information that is not here may be fetched, as DEBUGINFOD_URLS says.
 """,
     ),
     "check": (

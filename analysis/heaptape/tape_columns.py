@@ -69,8 +69,8 @@ def decode_events(
     touched, known = _touched(releases, columns)
     latency = _optional(np.ones(rows, bool), columns, 12, "latency", LARGEST)
     slack = _optional(acquires, columns, 13, "slack", U64(0xFFFFFFFF))
-    stack = _optional(calls.ACQUIRES[number], columns, 14, "stack", U64(stack_nodes))
-    stack += _optional(~calls.ACQUIRES[number], columns, 15, "stack of the other calls", U64(stack_nodes))
+    stack = _stacks(calls.ACQUIRES[number], columns, 14, "stack", stack_nodes)
+    stack += _stacks(~calls.ACQUIRES[number], columns, 15, "stack of the other calls", stack_nodes)
     return Events(
         call, size, param, request, takes, releases, acquires, released, acquired,
         release_stamp, acquire_stamp, touched, known, latency, slack, stack.astype(np.uint32),
@@ -91,6 +91,17 @@ def _optional(mask: np.ndarray, columns: dict[int, bytes], column: int, name: st
     out = _spread(mask, columns, column, name)
     if (out > limit).any():
         raise Malformed(f"column {name}: {int(out.max())} is above {int(limit)}")
+    return out
+
+
+def _stacks(mask: np.ndarray, columns: dict[int, bytes], column: int, name: str, nodes: int) -> np.ndarray:
+    """Nodes of the calls that the column is for; they stand as differences."""
+    out = np.zeros(len(mask), U64)
+    if columns.get(column):
+        entries = exactly(leb(columns[column], name), int(mask.sum()), name)
+        out[mask] = np.cumsum(zigzag(entries), dtype=U64)
+    if (out > U64(nodes)).any():
+        raise Malformed(f"column {name}: node {int(out.max())} of {nodes}")
     return out
 
 

@@ -233,7 +233,7 @@ MUST_REJECT = {
     "latencies too few": (blocks(events_of(*MALLOC_16, column(12, b"\1\1"))), None, "latency"),
     "slack of nothing": (blocks(events_of(*FREE_FAR, column(13, b"\1"))), None, "slack"),
     "slack too large": (blocks(events_of(*MALLOC_16, column(13, b"\x80\x80\x80\x80\x10"))), None, "slack"),
-    "stack that is not there": (blocks(events_of(*MALLOC_16, column(14, b"\1"))), None, "stack"),
+    "stack that is not there": (blocks(events_of(*MALLOC_16, column(14, b"\2"))), None, "stack"),
     "lost block": (blocks(events_of(*MALLOC_16, sequence=1)), None, "block 0 of thread 0 is missing"),
 }  # fmt: skip
 

@@ -1,0 +1,44 @@
+/* An allocator before libc's: malloc of 4242 bytes takes 30 ms, each call looks at its own stack, as heap profilers do. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <execinfo.h>
+#include <stddef.h>
+#include <time.h>
+
+void *malloc(size_t bytes);
+void free(void *object);
+size_t malloc_usable_size(void *object);
+
+static __thread int inside;
+
+static void look(void) {
+  void *addresses[16];
+  if (inside++ == 0)
+    backtrace(addresses, 16);
+  inside--;
+}
+
+void *malloc(size_t bytes) {
+  static void *(*real)(size_t);
+  if (!real)
+    real = (void *(*)(size_t))dlsym(RTLD_NEXT, "malloc");
+  look();
+  if (bytes == 4242)
+    nanosleep(&(struct timespec){0, 30000000}, NULL);
+  return real(bytes);
+}
+
+void free(void *object) {
+  static void (*real)(void *);
+  if (!real)
+    real = (void (*)(void *))dlsym(RTLD_NEXT, "free");
+  look();
+  real(object);
+}
+
+size_t malloc_usable_size(void *object) {
+  static size_t (*real)(void *);
+  if (!real)
+    real = (size_t(*)(void *))dlsym(RTLD_NEXT, "malloc_usable_size");
+  return real(object);
+}

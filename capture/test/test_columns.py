@@ -1,0 +1,125 @@
+"""The optional columns tell the truth: how long a call took, how much of a block can be used."""
+
+import subprocess
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from heaptape.tape_format import open_trace
+
+from tests.support import CONVERT, OUT, RECORD, info
+
+SOURCES = Path(__file__).parent / "stacks"
+JEMALLOC = Path("/usr/lib/x86_64-linux-gnu/libjemalloc.so.2")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("columns")
+    flags = ["-O2", "-g", "-fno-builtin"]
+    for command in (
+        ["gcc", *flags, "-o", path / "columns", SOURCES / "columns.c"],
+        ["gcc", *flags, "-fPIC", "-shared", "-o", path / "libslow.so", SOURCES / "slow.c", "-ldl"],
+    ):
+        subprocess.run(list(map(str, command)), check=True)
+    return path
+
+
+def record(path: Path, options: list[object], *command: object) -> subprocess.CompletedProcess:
+    arguments = [RECORD, "-o", path, *options, "--", *command]
+    done = subprocess.run(list(map(str, arguments)), capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def events(path: Path) -> pd.DataFrame:
+    with open_trace(path) as trace:
+        return pd.concat(trace.frames(), ignore_index=True)
+
+
+def test_a_slow_malloc_is_seen(folder, tmp_path):
+    record(tmp_path / "a.tape", ["--latency", "--preload", folder / "libslow.so"], folder / "columns", "slow")
+    frame = events(tmp_path / "a.tape")
+    with open_trace(tmp_path / "a.tape") as trace:
+        hz = trace.footer["clock_hz"]
+    milliseconds = frame["latency"].astype("Float64") * 1e3 / hz
+    mallocs = frame["call"] == "malloc"
+    slow = milliseconds[mallocs & (frame["request_bytes"] == 4242)]
+    assert len(slow) == 1
+    assert 29 < slow.iloc[0] < 300
+    fast = milliseconds[mallocs & (frame["request_bytes"] == 100)]
+    assert len(fast) == 199
+    assert fast.median() < 1
+    frees = milliseconds[frame["call"] == "free"]
+    assert frees.notna().mean() > 0.99
+    assert frees.median() < 1
+
+
+@pytest.mark.parametrize("allocator", [None, JEMALLOC], ids=["glibc", "jemalloc"])
+def test_usable_sizes_are_those_of_malloc_usable_size(allocator, folder, tmp_path):
+    if allocator and not allocator.exists():
+        pytest.skip(f"no {allocator.name} here")
+    options = ["--usable", *(["--preload", allocator] if allocator else [])]
+    done = record(tmp_path / "a.tape", options, folder / "columns")
+    expected = dict(tuple(map(int, line.split())) for line in done.stdout.splitlines())
+    frame = events(tmp_path / "a.tape")
+    told = frame[frame["acquired_address"].notna()]
+    assert told["usable_bytes"].notna().all()
+    assert (told["usable_bytes"] >= told["request_bytes"]).all()
+    found = dict(zip(told["request_bytes"], told["usable_bytes"], strict=True))
+    assert len(expected) == 1500
+    assert {size: found[size] for size in expected} == expected
+    failed = frame[frame["failed"]]
+    assert len(failed) == 1
+    assert failed["usable_bytes"].isna().all()
+    assert not frame["latency"].notna().any()
+    # One question of ours is no event of the program's.
+    assert (frame["call"] == "malloc_usable_size").sum() == 1500
+
+
+def test_what_was_not_asked_for_is_not_there(folder, tmp_path):
+    record(tmp_path / "a.tape", [], folder / "columns")
+    frame = events(tmp_path / "a.tape")
+    assert not frame[["latency", "usable_bytes", "stack"]].notna().any().any()
+    assert "usable_size" in info(tmp_path / "a.tape")["info"]["lacks"]
+    record(tmp_path / "b.tape", ["--usable", "--stacks", "--latency"], folder / "columns")
+    told = info(tmp_path / "b.tape")
+    assert "usable_size" not in told["info"]["lacks"]
+    assert told["columns"] == ["latency", "usable", "stacks"]
+    assert told["stack_nodes"] > 5
+
+
+def test_latency_needs_a_clock_with_a_rate(folder, tmp_path):
+    arguments = [RECORD, "--latency", "--clock", "counter", "-o", tmp_path / "a.tape", "--", folder / "columns"]
+    done = subprocess.run(list(map(str, arguments)), capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1
+    assert "clock" in done.stderr
+
+
+def test_an_allocator_that_looks_at_its_own_stack_is_recorded_with_stacks(folder, tmp_path):
+    options = ["--stacks", "--latency", "--usable", "--preload", folder / "libslow.so"]
+    record(tmp_path / "a.tape", options, folder / "columns")
+    frame = events(tmp_path / "a.tape")
+    assert frame["stack"].notna().sum() >= 1500
+
+
+def test_what_dump_prints_reads_back(folder, tmp_path):
+    record(tmp_path / "a.tape", ["--stacks", "--latency", "--usable"], folder / "columns")
+    dump = [str(CONVERT), "dump", "--stacks", str(tmp_path / "a.tape")]
+    text = subprocess.run(dump, capture_output=True, text=True, check=True).stdout
+    assert "# stack " in text
+    assert "#   main at " in text
+    (tmp_path / "a.txt").write_text(text)
+    convert = [str(CONVERT), "convert", str(tmp_path / "a.txt"), str(tmp_path / "b.tape")]
+    subprocess.run(convert, check=True, capture_output=True)
+    before, after = events(tmp_path / "a.tape"), events(tmp_path / "b.tape")
+    assert before["usable_bytes"].equals(after["usable_bytes"])
+    assert before["latency"].notna().equals(after["latency"].notna())
+
+
+def test_the_library_needs_no_unwinder():
+    done = subprocess.run(["ldd", str(OUT / "lib" / "libheaptape.so")], capture_output=True, text=True, check=True)
+    assert "unwind" not in done.stdout
+    assert "libgcc" not in done.stdout
