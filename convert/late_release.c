@@ -31,6 +31,7 @@ static int push(struct late_releases *late, uint64_t now, const struct trace_eve
   struct late_place *place = place_of(late, late->next++);
   place->now = now;
   place->awaited = awaited;
+  place->earlier = 0;
   if (event)
     place->event = *event;
   return 0;
@@ -55,6 +56,7 @@ static int acquire(struct late_releases *late, uint64_t now, uint64_t address) {
   uint64_t number = late->next;
   if (push(late, now, NULL, address) != 0)
     return -1;
+  place_of(late, number)->earlier = entry->slot;
   entry->slot = (uint32_t)number; /* 0 once in 2^32 events: that one release would stay late */
   return 0;
 }
@@ -67,7 +69,7 @@ static bool move(struct late_releases *late, uint64_t address) {
     return false;
   place->awaited = 0;
   place->event = event_of_release(CALL_free, address);
-  entry->slot = 0;
+  entry->slot = place->earlier;
   late->moved++;
   return true;
 }

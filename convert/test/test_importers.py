@@ -247,12 +247,22 @@ def test_threads_of_a_wl_wait_for_one_another(tmp_path):
 
 def test_late_release_beyond_the_window_is_left_where_it_is(tmp_path):
     lines = ["= Start", "@ p + 0x10 0x8", "@ p + 0x10 0x9"]
-    lines += [f"@ p + {0x1000 + 16 * i:#x} 0x8" for i in range(5000)]
+    lines += [f"@ p + {0x1000 + 16 * i:#x} 0x8" for i in range(70000)]
     lines += ["@ p < 0x10", "@ p > 0x20 0x8", "= End"]
     path = tmp_path / "late.txt"
     path.write_text("\n".join(lines) + "\n")
     witness = check(path)
-    assert (witness["events"], witness["overlapping_acquires"]) == (5003, 1)
+    assert (witness["events"], witness["overlapping_acquires"]) == (70003, 1)
+
+
+def test_late_releases_of_one_address_are_put_right_at_any_depth(tmp_path):
+    lines = ["= Start"] + ["@ p + 0x10 0x8"] * 4
+    for number in range(3):
+        lines += ["@ p < 0x10", f"@ p > {0x20 + 16 * number:#x} 0x8"]
+    path = tmp_path / "deep.txt"
+    path.write_text("\n".join([*lines, "@ p - 0x10", "= End"]) + "\n")
+    witness = check(path)
+    assert (witness["overlapping_acquires"], witness["double_frees"], witness["live_at_end"]) == (0, 0, 3)
 
 
 def test_dj_inversion_is_put_right(tmp_path):
