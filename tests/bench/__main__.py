@@ -8,7 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.bench import host_cpu, rates
+from tests.bench import host_cpu, importers, rates
 from tests.support import CONVERT, REPOSITORY, info
 
 MIB = 1 << 20
@@ -89,6 +89,17 @@ def converting(folder: Path) -> Path:
     return work
 
 
+def importing(folder: Path) -> None:
+    """Rates and peak memory of the importers."""
+    for rate in importers.rates(folder):
+        row(
+            f"import {rate.name}, {importers.EVENTS / 1e6:.0f} M events of {rate.input_bytes_per_event:.0f} bytes",
+            f"{rate.events_per_second / 1e6:.1f} M events/s of CPU, peak RSS {rate.peak_rss_bytes / MIB:.0f} MiB",
+            f">= {rate.target / 1e6:.0f} M/s",
+            rate.events_per_second >= rate.target,
+        )
+
+
 def main() -> int:
     """Prints the table; 0 whether targets are met or not."""
     heading()
@@ -96,6 +107,7 @@ def main() -> int:
         folder = Path(name)
         recording(folder)
         work = converting(folder)
+        importing(folder)
         single, ops = rates.single_thread_workload(folder)
         engine_ns = rates.engine_ns_per_op(single, ops)
         row(f"engine, null allocator, bare, {ops / 1e6:.1f} M ops", f"{engine_ns:.1f} ns/op", "<= 5 ns", engine_ns <= 5)
