@@ -109,6 +109,8 @@ int import_file(const struct import_format *format, const char *path, const stru
   if (!address_map_init(&import.threads.map))
     return import_no_memory(&import);
   int result = format->run(&import);
+  if (import.writer && import.report->text[0])
+    trace_writer_totals(import.writer)->note = import.report->text;
   /* The writer's own error comes out of its closing; an importer that stopped without a word met it. */
   if (import.writer && trace_writer_close(import.writer, "exit", 0, error) != 0)
     result = -1;

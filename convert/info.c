@@ -298,5 +298,7 @@ void info_print(const json_t *info, FILE *out) {
   print_count(out, "stack nodes", info, "stack_nodes");
   print_marks(json_object_get(info, "marks"), out);
   print_lacks(about, out);
+  if (json_object_get(json_object_get(info, "footer"), "note"))
+    fprintf(out, "%-22s %s\n", "import", string_of(json_object_get(info, "footer"), "note", "?"));
   print_doubts(info, witness ? witness : json_object_get(about, "witness"), out);
 }

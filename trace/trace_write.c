@@ -327,6 +327,8 @@ static char *footer_json(const struct trace_writer *writer, const char *end, dou
                                                                       : WEXITSTATUS(totals->exit_status)));
   if (footer && clock_hz > 0)
     json_object_set_new(footer, "clock_hz", json_real(clock_hz));
+  if (footer && totals->note)
+    json_object_set_new(footer, "note", json_string(totals->note));
   char *text = footer ? json_dumps(footer, JSON_COMPACT) : NULL;
   json_decref(footer);
   return text;

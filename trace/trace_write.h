@@ -46,7 +46,8 @@ struct trace_totals {
   uint64_t lost;       /* events that could not be written; the caller may add such as it did not hand over */
   bool final_known;
   struct trace_final final;
-  int exit_status; /* as wait(2) gives it; -1: not known */
+  int exit_status;  /* as wait(2) gives it; -1: not known */
+  const char *note; /* what the writer left out or put right, for people; NULL: nothing. Must live until the closing */
 };
 
 struct trace_writer_options {

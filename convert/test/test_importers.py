@@ -219,6 +219,14 @@ def test_one_process_of_several_is_chosen(tmp_path):
     assert dumped[1:] == ["2 0 malloc(5) = 0x20"]
 
 
+def test_what_was_put_right_stands_in_the_trace(tmp_path):
+    tape = tmp_path / "t.tape"
+    said = succeed(CONVERT, "convert", DATA / "heaptrack-v3.raw", tape).stderr
+    footer = json.loads(succeed(CONVERT, "info", tape, "--json").stdout)["footer"]
+    assert footer["note"] in said
+    assert "1 releases were logged after" in footer["note"]
+
+
 def test_directory_without_ctf_is_refused(tmp_path):
     result = run(CONVERT, "check", tmp_path)
     assert (result.status, "not a regular file" in result.stderr) == (1, True)
