@@ -1,4 +1,4 @@
-"""No damaged trace or workload crashes a reader: bytes changed and ends cut off at random, seeds fixed."""
+"""No damaged trace, workload or recording crashes a reader: bytes changed and ends cut off at random, seeds fixed."""
 
 import random
 
@@ -6,9 +6,11 @@ import pytest
 
 from convert.test.history_maker import legal
 from convert.test.history_model import text
+from convert.test.importer_samples import FORMAT_OF, sample
 from tests.support import CONVERT, run, succeed
 
 MUTANTS = 150
+RECORDING_MUTANTS = 40
 
 
 def small_files(folder):
@@ -58,3 +60,25 @@ def test_workload_whose_words_are_damaged_is_refused_or_legal(tmp_path):
         assert result.status in (0, 1)
         refused += result.status
     assert refused > MUTANTS / 10
+
+
+@pytest.mark.parametrize("name", sorted(FORMAT_OF))
+def test_damaged_recording_is_imported_or_one_error_with_its_place(tmp_path, name):
+    source = random.Random(name)
+    original = sample(name, tmp_path).read_bytes()
+    mutant, tape = tmp_path / "mutant", tmp_path / "mutant.tape"
+    for number in range(RECORDING_MUTANTS):
+        data = bytearray(original)
+        if number % 4 == 0:
+            data = data[: source.randrange(len(data))]
+        for _ in range(source.choice([1, 1, 3])):
+            if data:
+                data[source.randrange(len(data))] = source.choice([0, 0x20, 0x30, 0x7F, 0xFF, source.randrange(256)])
+        mutant.write_bytes(data)
+        result = run(CONVERT, "convert", "--from", FORMAT_OF[name], mutant, tape, timeout_s=20)
+        if result.status == 0:
+            assert run(CONVERT, "check", tape, timeout_s=20).status in (0, 1)
+            continue
+        assert result.status == 1, (number, result)
+        assert result.stderr.count("\n") == 1, result.stderr
+        assert result.stderr.startswith(f"heaptape-convert: {mutant}:"), result.stderr
