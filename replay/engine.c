@@ -189,7 +189,12 @@ static void replay(void) {
   uint64_t faults = faults_of_process(), major_faults = major_faults_of_process();
   uint64_t begin_ns = os_monotonic_ns();
   atomic_store(&result->phase, PHASE_REPLAY);
+  bool counting = result->setup.pass == PASS_BARE;
+  if (counting)
+    pmu_begin();
   threads_run_all();
+  if (counting)
+    pmu_end(result->pmu);
   atomic_store(&result->phase, PHASE_DONE);
   allocator_stats_read(&result->allocator_stats);
   result->wall_ns = os_monotonic_ns() - begin_ns;

@@ -1,6 +1,7 @@
 /* heaptape-replay: one run of one workload on one allocator. Options, the helper runs, output. */
 #include "replay/engine.h"
 #include "replay/report.h"
+#include "replay/report_pmu.h"
 #include "replay/run.h"
 #include "replay/touch.h"
 
@@ -259,7 +260,8 @@ static int measure_baseline(const struct run_request *request, struct baseline *
 /* What the engine costs by itself on this workload: the bare pass of its beginning with the null allocator. The
    recorded order has no prefix to stop at, and its waits are left out anyway: the window stands in. Returns 0, or -1
    with error. */
-static int measure_engine(const struct run_request *request, double *cycles_per_op, struct trace_error *error) {
+static int measure_engine(const struct run_request *request, double *cycles_per_op, json_t **counters_per_op,
+                          struct trace_error *error) {
   struct run_request only = without_allocator(request);
   only.pass = PASS_BARE;
   only.order = request->order == ORDER_RECORDED ? ORDER_WINDOW : request->order;
@@ -267,6 +269,8 @@ static int measure_engine(const struct run_request *request, double *cycles_per_
   only.op_limit = CALIBRATED_OPS;
   struct run run;
   int status = run_engine(&run, &only, error);
+  if (status == 0)
+    *counters_per_op = report_pmu_per_op(run.result);
   if (status == 0)
     *cycles_per_op = run.result->ops ? report_stream_cycles(&run) / (double)run.result->ops : 0;
   run_free(&run);
@@ -297,15 +301,19 @@ static int make_run(struct options *options, struct trace_error *error) {
   }
   double engine_cycles = options->engine_cycles_per_op;
   bool timed = request->pass == PASS_TIME || request->pass == PASS_BARE;
-  if (engine_cycles < 0 && timed && measure_engine(request, &engine_cycles, error) != 0)
+  json_t *engine_counters = NULL;
+  if (engine_cycles < 0 && timed && measure_engine(request, &engine_cycles, &engine_counters, error) != 0)
     return -1;
   struct run run;
   int status = run_engine(&run, request, error);
   if (status == 0) {
     json_t *json = report_run(&run, request, &baseline, engine_cycles);
+    if (engine_counters && request->pass == PASS_BARE)
+      json_object_set(json, "engine_counters_per_op", engine_counters);
     status = write_json(json, options->output, error);
     json_decref(json);
   }
+  json_decref(engine_counters);
   run_free(&run);
   return status;
 }

@@ -2,6 +2,7 @@
 
 #include "replay/report_json.h"
 #include "replay/report_memory.h"
+#include "replay/report_pmu.h"
 #include "replay/report_time.h"
 #include "replay/touch.h"
 
@@ -93,6 +94,7 @@ json_t *report_run(const struct run *run, const struct run_request *request, con
     report_time(out, run, request, engine_cycles_per_op);
     break;
   case PASS_BARE:
+    report_pmu(out, result);
     json_object_set_new(out, "cycles_total", json_unsigned((uint64_t)report_stream_cycles(run)));
     json_object_set_new(out, "cpu_ns", json_unsigned(result->cpu_ns));
     break;

@@ -10,6 +10,7 @@
 #include "replay/allocator_stats.h"
 #include "replay/counter.h"
 #include "replay/histogram.h"
+#include "replay/pmu.h"
 #include "trace/error.h"
 #include "trace/event.h"
 
@@ -145,6 +146,7 @@ struct replay_result {
   uint64_t rss_anon_end_bytes, vm_size_end_bytes, live_bytes_end, live_bytes_peak;
   uint64_t vm_hwm_bytes, vm_peak_bytes; /* proc_status.h; the engine's own memory included */
   struct replay_held freed, purged;     /* held.h; memory pass */
+  struct pmu_count pmu[PMU_EVENTS];     /* bare pass */
   char purge_call[96];                  /* empty: none is known */
   bool aslr;                            /* addresses were randomised; written by the parent's child */
 

@@ -287,6 +287,7 @@ def _measured(file: Results) -> list[tuple[str, str]]:
         {f"{run.get('pass', '?')}: order {run.get('order', '?')}, touch {run.get('touch', '?')}" for run in file.runs}
     )
     rows.append(("passes", "; ".join(modes)))
+    rows += _counted_by(file)
     seen = noise.sentence(file.data.get("noise"))
     if seen:
         rows.append(("noise", seen))
@@ -296,6 +297,20 @@ def _measured(file: Results) -> list[tuple[str, str]]:
     rows += [(f"heaptape {name}", _plain(value)) for name, value in _items(file.data.get("heaptape"))]
     elapsed = file.data.get("elapsed_s")
     return rows + ([("the whole replay took", f"{elapsed:,.1f} s")] if isinstance(elapsed, (int, float)) else [])
+
+
+def _counted_by(file: Results) -> list[tuple[str, str]]:
+    """Where instructions and misses come from, or why they are missing."""
+    missing = sorted({str(run["counters_missing_because"]) for run in file.runs if run.get("counters_missing_because")})
+    there = sorted({name for run in file.runs for name, _ in _items(run.get("counters")) if name != "task_clock_ns"})
+    by_callgrind = any(run.get("instructions_counted_by") == "callgrind" for run in file.runs)
+    parts = [f"{', '.join(there)}: by the processor, in the bare pass"] if there else []
+    parts += [f"{'others' if there else 'none by the processor'}: {reason}" for reason in missing]
+    if by_callgrind:
+        parts.append("instructions per call: by callgrind")
+    elif missing and "instructions" not in there:
+        parts.append("--passes instructions counts them by callgrind, and was not asked for")
+    return [("instructions and misses", "; ".join(parts))] if parts else []
 
 
 def _allocators(file: Results) -> list[dict]:

@@ -133,7 +133,7 @@ def figures(files: Iterable[Results]) -> pd.DataFrame:
 
     Columns: workload, allocator (label), round (file and repetition: figures of one round were measured next to one
     another), metric, unit, value (float). Metrics: those of RUN_METRICS, "calls/NAME" (mean cycles per call),
-    "instructions/NAME" (mean instructions per call),
+    "instructions/NAME" (mean instructions per call), "pmu/NAME" (processor's counters per op, the engine's taken off),
     "syscalls/NAME", "ideal_rss" (the workload's, the same for all). A metric is taken from the pass that measures it
     best. Two files of one workload (name and hash) count as more repetitions of it.
     """
@@ -191,6 +191,8 @@ def _file_figures(file: Results) -> Iterator[tuple[str, str, dict, float]]:
             value = number(run["held"].get(key))
             if value is not None:
                 yield metric, "bytes", run, value
+    for run in _runs_of_pass(file, ("bare",), "counters"):
+        yield from _counters(run)
     for run in file.runs:
         if run.get("pass") == "instructions":
             for call, detail in _object(run.get("calls")).items():
@@ -206,6 +208,15 @@ def _file_figures(file: Results) -> Iterator[tuple[str, str, dict, float]]:
     if ideal is not None:
         for run in {label_of(run): run for run in file.runs}.values():
             yield "ideal_rss", "bytes", run, ideal
+
+
+def _counters(run: dict) -> Iterator[tuple[str, str, dict, float]]:
+    """The processor's counters per op, the engine's own (with the null allocator) taken off."""
+    ops, own = number(run.get("ops")), _object(run.get("engine_counters_per_op"))
+    for name, count in _object(run["counters"]).items():
+        value, engine = number(count), number(own.get(name))
+        if name != "task_clock_ns" and ops and value is not None and engine is not None:
+            yield f"pmu/{name}", "events per op", run, max(value / ops - engine, 0.0)
 
 
 def _runs_of_pass(file: Results, passes: tuple[str, ...], key: str) -> list[dict]:

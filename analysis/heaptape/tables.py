@@ -102,6 +102,8 @@ def _absolute_tables(workload: str, values: pd.DataFrame, counts: pd.DataFrame, 
     for begin in range(0, len(others), 4):
         columns = {f"calls/{c}": c for c in others[begin : begin + 4]}
         tables.append(_metric_table(f"Time: cycles per call, mean, other calls{suffix}", values, columns, []))
+    counters = {m: m.removeprefix("pmu/").replace("_", " ") for m in values.columns if m.startswith("pmu/")}
+    tables.append(_metric_table(f"Processor counters per op{suffix}", values, counters, []))
     tables += _instructions_tables(suffix, values)
     memory = {
         "peak_rss": "peak RSS",
@@ -150,7 +152,7 @@ def _figure(metric: str, value: float) -> Cell:
         return Cell(rounded(value / 1e6), value)
     if metric in ("peak_rss", "mean_rss", "ideal_rss", "overhead", "vm_size", *HELD_METRICS):
         return Cell(rounded(value / MIB), value)
-    if metric.startswith("calls/"):
+    if metric.startswith(("calls/", "pmu/")):
         return Cell(rounded(value), value)
     return Cell(f"{value:,.0f}", value)
 

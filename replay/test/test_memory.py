@@ -160,6 +160,43 @@ def test_each_known_allocator_is_purged_by_its_own_call(mixed, preload, call):
     assert held["purged_rss_anon_bytes"] <= held["rss_anon_bytes"] + RSS_ERROR_BYTES
 
 
+def test_page_cache_of_the_workload_is_nobodys_memory(tmp_path):
+    """A file of 23 MiB, in the page cache and not: the same RssAnon throughout, and little more of all RSS than a small
+    file takes.
+
+    The words are read into buffers of fixed size, so a workload larger than memory is no matter either.
+    """
+    path = tmp_path / "long.work"
+    make(path, ops=3_000_000, threads=2, live_objects=300, only_malloc_free=1, run_ops=1000)
+    assert path.stat().st_size > 20 << 20
+    warm = memory_pass(path, preload=None)
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    cold = memory_pass(path, preload=None)
+    assert [row[0::3] for row in warm["timeline"]] == [row[0::3] for row in cold["timeline"]]
+    assert cold["rss_anon_peak_bytes"] == pytest.approx(warm["rss_anon_peak_bytes"], abs=RSS_ERROR_BYTES)
+    short = tmp_path / "short.work"
+    make(short, ops=30_000, threads=2, live_objects=300, only_malloc_free=1, run_ops=1000)
+    small = memory_pass(short, preload=None)
+    for run in (warm, cold):
+        engine_bytes, small_bytes = (r["vm_hwm_bytes"] - r["rss_anon_peak_bytes"] for r in (run, small))
+        assert engine_bytes < small_bytes + (4 << 20)
+
+
+def test_counters_are_there_or_it_is_said_why_not(mixed):
+    """PMU or not: what is missing has a reason. The task clock needs none, and shows that threads are counted."""
+    command = [str(a) for a in (ENGINE, "--pass", "bare", mixed[0])]
+    run = json.loads(subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout)
+    counted = set(run["counters"])
+    assert "instructions" in counted or run["counters_missing_because"]
+    assert set(run["engine_counters_per_op"]) <= counted
+    if "task_clock_ns" in counted:
+        assert run["counters"]["task_clock_ns"] > 0.5 * run["cpu_ns"]
+    else:
+        assert "perf_event_open" in run["counters_missing_because"]
+
+
 def test_residency_in_the_memory_map_adds_up_to_rss(tmp_path):
     """Of the last position: every resident OS page that is not the engine's."""
     import base64
