@@ -29,10 +29,13 @@ void compile_info_free(struct compile_info *info) {
   free(info);
 }
 
+uint64_t compile_info_time_ns(const struct compile_info *info) {
+  return (uint64_t)trace_stamp_ns(trace_reader_summary(info->reader), info->stamp);
+}
+
 static struct workload_time_point point_at(const struct compile_info *info, uint64_t position, uint64_t live_bytes,
                                            uint64_t live_objects) {
-  uint64_t time_ns = (uint64_t)trace_stamp_ns(trace_reader_summary(info->reader), info->stamp);
-  return (struct workload_time_point){position, time_ns, live_bytes, live_objects};
+  return (struct workload_time_point){position, compile_info_time_ns(info), live_bytes, live_objects};
 }
 
 void compile_info_op(struct compile_info *info, uint64_t position, const struct history_op *op,

@@ -12,6 +12,7 @@ enum {
   WORKLOAD_HEADER_BYTES = 256,
   WORKLOAD_MAX_THREADS = 1 << 20,
   WORKLOAD_MARK_INTERVAL = 64,
+  WORKLOAD_TIME_INTERVAL_NS = 100000,
 };
 
 struct workload_header {
@@ -45,6 +46,7 @@ enum workload_code {
   WORD_WAIT = 0xf3,
   WORD_MARK = 0xf4,
   WORD_START = 0xf5,
+  WORD_TIME = 0xf6,
   WORD_END = 0xff,
 };
 

@@ -12,7 +12,7 @@
 
 struct thread_state {
   struct workload_stream stream;
-  uint64_t ops, marked;
+  uint64_t ops, marked, time_ns;
   bool started, marked_once, ended;
 };
 
@@ -85,6 +85,12 @@ static int take_mark(struct checker *checker, struct thread_state *thread, uint6
   thread->marked = word_payload(word);
   thread->marked_once = true;
   return thread->marked >= checker->position ? 0 : wrong(checker, thread, "MARK lies behind");
+}
+
+static int take_time(struct checker *checker, struct thread_state *thread, uint64_t word) {
+  uint64_t before_ns = thread->time_ns;
+  thread->time_ns = word_payload(word);
+  return thread->time_ns > before_ns ? 0 : wrong(checker, thread, "TIME does not rise");
 }
 
 static int take_start(struct checker *checker, struct thread_state *thread, uint64_t word) {
@@ -227,6 +233,9 @@ static int run_op(struct checker *checker, struct thread_state *thread) {
       break;
     case WORD_MARK:
       result = take_mark(checker, thread, word);
+      break;
+    case WORD_TIME:
+      result = take_time(checker, thread, word);
       break;
     case WORD_START:
       result = take_start(checker, thread, word);

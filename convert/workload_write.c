@@ -27,6 +27,7 @@ struct stream {
   uint64_t offset;     /* of the extent in the file */
   uint64_t ops;        /* completed */
   uint64_t marked;     /* position given by the last MARK */
+  uint64_t time_ns;    /* given by the last TIME */
   uint32_t next_room;  /* words of the next extent */
   bool ended;          /* END is written */
 };
@@ -207,6 +208,14 @@ int workload_begin_op(struct workload_writer *writer, uint32_t thread) {
 
 void workload_put_wait(struct workload_writer *writer, uint32_t thread, uint32_t awaited_thread, uint64_t ops) {
   put_word(writer, thread, word_wait(awaited_thread, ops));
+}
+
+void workload_put_time(struct workload_writer *writer, uint32_t thread, uint64_t time_ns) {
+  struct stream *stream = &writer->streams[thread];
+  if (time_ns < stream->time_ns + WORKLOAD_TIME_INTERVAL_NS)
+    return;
+  stream->time_ns = time_ns;
+  put_word(writer, thread, word_make(WORD_TIME, time_ns));
 }
 
 uint64_t workload_put_touched(struct workload_writer *writer, uint32_t thread) {

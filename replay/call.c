@@ -3,6 +3,7 @@
 #include "replay/null_allocator.h"
 
 #include <dlfcn.h>
+#include <string.h>
 #include <unistd.h>
 
 struct allocator allocator;
@@ -84,9 +85,51 @@ static struct call_plan plan_for(unsigned byte) {
   return plan;
 }
 
-static void make_plans(void) {
+/* What stands in for calloc and realloc where all is malloc and free. */
+static void *calloc_by_malloc(size_t count, size_t size_bytes) {
+  size_t bytes;
+  void *object = allocator.malloc(__builtin_mul_overflow(count, size_bytes, &bytes) ? SIZE_MAX : bytes);
+  return object ? memset(object, 0, bytes) : NULL;
+}
+
+static void *realloc_by_malloc(void *pointer, size_t size_bytes) {
+  void *object = allocator.malloc(size_bytes);
+  if (!object || !pointer)
+    return object;
+  size_t usable_bytes = call_usable_size(pointer);
+  if (usable_bytes != SIZE_MAX)
+    memcpy(object, pointer, usable_bytes < size_bytes ? usable_bytes : size_bytes);
+  allocator.free(pointer);
+  return object;
+}
+
+/* The null allocator has no memory to clear or copy. */
+static void fold_all(bool have_memory) {
+  for (unsigned byte = 0; byte < 256; byte++) {
+    struct call_plan *plan = &call_plans[byte];
+    const struct call_info *info = &call_table[byte & CALL_ID_MASK];
+    if (plan->traits & CALL_ILLEGAL)
+      continue;
+    uint8_t entry = info->released == TOUCHES    ? plan->entry
+                    : !info->acquires            ? CALL_free
+                    : info->released == RELEASES ? CALL_realloc
+                    : plan->entry == CALL_calloc ? CALL_calloc
+                                                 : CALL_malloc;
+    if (entry != (byte & CALL_ID_MASK) || entry == CALL_calloc || entry == CALL_realloc)
+      plan->traits |= CALL_UNUSUAL | CALL_FOLDED;
+    plan->entry = entry;
+  }
+  if (!have_memory)
+    return;
+  allocator.calloc = calloc_by_malloc;
+  allocator.realloc = realloc_by_malloc;
+}
+
+static void make_plans(bool as_malloc, bool have_memory) {
   for (unsigned byte = 0; byte < 256; byte++)
     call_plans[byte] = plan_for(byte);
+  if (as_malloc)
+    fold_all(have_memory);
 }
 
 /* As an entry point is called: through memory. */
@@ -98,7 +141,7 @@ void call_nothing(uint64_t *cycles) {
   *cycles = os_span_end() - begin;
 }
 
-bool call_setup_process(void) {
+bool call_setup_process(bool as_malloc) {
 #define ENTRY_POINTER(ident, symbol, types, arguments, folds_to) allocator.ident = process_##ident;
 #define ENTRY_NOTHING ENTRY_POINTER
 #define ENTRY_OUT ENTRY_POINTER
@@ -126,11 +169,11 @@ bool call_setup_process(void) {
   }
   if (!allocator.malloc_usable_size)
     allocator.malloc_usable_size = (void (*)(void *))(void *)no_usable_size;
-  make_plans();
+  make_plans(as_malloc, true);
   return of_libc;
 }
 
-int call_setup_null(void) {
+int call_setup_null(bool as_malloc) {
   if (null_allocator_setup() != 0)
     return -1;
   allocator = (struct allocator){
@@ -142,6 +185,6 @@ int call_setup_null(void) {
       .memalign = null_memalign,
       .malloc_usable_size = null_free,
   };
-  make_plans();
+  make_plans(as_malloc, false);
   return 0;
 }

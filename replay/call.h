@@ -55,12 +55,14 @@ struct allocator {
 extern struct allocator allocator;
 extern struct call_plan call_plans[256]; /* by call byte */
 
-/* Fills in both from the process's own malloc. Returns whether that is the C library's. */
-bool call_setup_process(void);
+/* Fills in both from the process's own malloc. Returns whether that is the C library's. as_malloc: every acquire
+   becomes malloc and every release free; calloc then clears what it got, realloc copies as much as malloc_usable_size
+   says, and alignment is what malloc gives. */
+bool call_setup_process(bool as_malloc);
 
 /* Fills in both with the null allocator: addresses from a bump of reserved memory that is never touched, frees that do
    nothing. Returns 0, or -1 with errno set: no address space. */
-int call_setup_null(void);
+int call_setup_null(bool as_malloc);
 
 /* What malloc_usable_size says of an object; SIZE_MAX where the allocator has no such call. */
 size_t call_usable_size(void *object);

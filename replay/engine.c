@@ -9,6 +9,7 @@
 #include "replay/loop.h"
 #include "replay/memory.h"
 #include "replay/order.h"
+#include "replay/pace.h"
 #include "replay/preload.h"
 #include "replay/threads.h"
 #include "replay/timing.h"
@@ -117,20 +118,23 @@ static void set_up(void) {
   engine.completed = engine.result->completed;
   engine.touch = setup->touch;
   touch_bound_bytes = setup->touch_bound_bytes;
-  stream_loop = loop_for(setup->pass, setup->order == ORDER_RECORDED);
+  stream_loop = loop_for(setup->pass, order_by_turns(setup->order));
   map_objects();
   if (setup->pass == PASS_TIME)
     engine.result->preemption_known = timing_setup();
+  engine.paced = setup->order == ORDER_PACED;
+  if (engine.paced && pace_setup(setup->speed) != 0)
+    engine_fail(NULL, "tells no times: it can't be paced");
   gate_setup((struct crowd){&engine.result->live_threads, &engine.result->blocked_threads, processors_allowed()});
-  if (threads_setup(run_thread) != 0 || order_setup(setup->order, setup->window) != 0)
+  if (threads_setup(run_thread) != 0 || order_setup(setup) != 0)
     engine_fail(NULL, "no memory for %u threads: %s", engine.map.header.threads, strerror(errno));
   if (memory_setup(engine.result, setup->pass == PASS_MEMORY) != 0)
     engine_fail(NULL, "/proc/self/status: %s", strerror(errno));
   if (setup->pass == PASS_VERIFY && verify_setup() != 0)
     engine_fail(NULL, "no memory to verify with: %s", strerror(errno));
   if (!setup->null_allocator)
-    engine.result->malloc_is_of_libc = call_setup_process();
-  else if (call_setup_null() != 0)
+    engine.result->malloc_is_of_libc = call_setup_process(setup->as_malloc);
+  else if (call_setup_null(setup->as_malloc) != 0)
     engine_fail(NULL, "no address space for the null allocator: %s", strerror(errno));
 }
 
@@ -161,6 +165,15 @@ static void add_timing(const struct timing *timing) {
   result->preempted.slept += timing->preempted.slept;
 }
 
+static void add_pace(const struct replay_pace *pace) {
+  struct replay_pace *all = &engine.result->pace;
+  all->times += pace->times;
+  all->sleeps += pace->sleeps;
+  all->late_ns += pace->late_ns;
+  if (pace->late_max_ns > all->late_max_ns)
+    all->late_max_ns = pace->late_max_ns;
+}
+
 static void add_worker(const struct worker *worker) {
   struct replay_result *result = engine.result;
   result->ops += worker->ops;
@@ -169,6 +182,7 @@ static void add_worker(const struct worker *worker) {
   result->waits += worker->waits;
   result->wait_cycles += worker->wait_cycles;
   result->cpu_ns += worker->cpu_ns;
+  add_pace(&worker->pace);
   result->page_faults -= worker->engine_faults;
   result->verified_objects += worker->verified_objects;
   result->verified_bytes += worker->verified_bytes;
@@ -188,6 +202,7 @@ static void replay(void) {
     memory_begin();
   uint64_t faults = faults_of_process(), major_faults = major_faults_of_process();
   uint64_t begin_ns = os_monotonic_ns();
+  pace_begin();
   atomic_store(&result->phase, PHASE_REPLAY);
   bool counting = result->setup.pass == PASS_BARE;
   if (counting)

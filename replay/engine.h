@@ -26,6 +26,7 @@ enum { SEEN_ENTRIES = 64 };
 struct worker {
   struct stream stream;
   uint64_t ops, skipped, failed_calls, waits, wait_cycles, wait_cpu_ns, start_cpu_ns, cpu_ns, engine_faults;
+  struct replay_pace pace;
   bool prefaulted;                                            /* its stack and buffer */
   uint64_t verified_objects, verified_bytes, verified_partly; /* verify.h */
   uint64_t folded[CALL_LIMIT];
@@ -41,7 +42,11 @@ struct worker {
 /* A thread of the workload. */
 struct replay_thread {
   struct gate position; /* of its next op, at least; UINT64_MAX once it has ended */
-  struct gate granted;  /* ORDER_RECORDED: ops that it may have completed before it must pass the baton */
+  struct gate
+      granted;    /* ORDER_RECORDED: ops that it may have completed before it passes the turn; ORDER_RANDOM: turns */
+  uint64_t turns; /* ORDER_RANDOM: taken so far */
+  uint64_t awaited_ops; /* ORDER_RANDOM: its next op comes after so many of awaited_thread */
+  uint32_t awaited_thread, lot;
   struct worker *worker;
   pthread_t handle;
   uint32_t number;
@@ -57,6 +62,7 @@ struct engine {
   struct object *objects;
   struct replay_thread *threads;
   enum touch_policy touch;
+  bool paced;
   uint64_t op_limit; /* UINT64_MAX: none */
 };
 

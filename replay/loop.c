@@ -4,9 +4,11 @@
 #include "replay/instructions.h"
 #include "replay/memory.h"
 #include "replay/order.h"
+#include "replay/pace.h"
 #include "replay/threads.h"
 #include "replay/timing.h"
 #include "replay/touch.h"
+#include "replay/turns.h"
 #include "replay/verify.h"
 
 #include <errno.h>
@@ -141,7 +143,9 @@ static ALWAYS_INLINE void replay_op(const struct frame *frame, const uint64_t *a
 static ALWAYS_INLINE bool obey(struct replay_thread *self, const uint64_t *at, uint64_t *position, const bool turns) {
   switch (word_code(*at)) {
   case WORD_WAIT:
-    if (!turns) /* the recorded order implies it */
+    if (turns)
+      turns_wait(self, at);
+    else
       order_wait(self, at);
     return true;
   case WORD_MARK:
@@ -149,6 +153,10 @@ static ALWAYS_INLINE bool obey(struct replay_thread *self, const uint64_t *at, u
     if (*position >= engine.op_limit)
       return false;
     order_mark(self, *position);
+    return true;
+  case WORD_TIME:
+    if (engine.paced)
+      pace_wait(self, word_payload(*at));
     return true;
   case WORD_START:
     threads_start(self, at, *position);
@@ -208,7 +216,7 @@ static ALWAYS_INLINE bool take_turn(struct replay_thread *self, uint64_t complet
     return true;
   if (completed == engine.map.op_counts[self->number])
     return false;
-  *granted = order_next_run(self, completed);
+  *granted = turns_next(self, completed);
   return true;
 }
 

@@ -12,7 +12,7 @@
 /* Replays the stream of self, whose worker has it opened, to its END. */
 typedef void loop_body(struct replay_thread *self);
 
-/* turns: one thread at a time, as order.h grants them (the recorded order). */
+/* turns: one thread at a time, as turns.h grants them. */
 loop_body *loop_for(enum replay_pass pass, bool turns);
 
 #endif

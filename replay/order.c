@@ -1,6 +1,6 @@
 #include "replay/order.h"
 
-#include "replay/threads.h"
+#include "replay/turns.h"
 #include "trace/os.h"
 
 #include <inttypes.h>
@@ -19,21 +19,16 @@ static struct {
   _Atomic uint32_t *threads;
 } live = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Whoever holds the baton reads it on. */
-static struct stream schedule;
-enum { SCHEDULE_WORDS = 2048 };
-
-int order_setup(enum replay_order chosen, uint64_t positions) {
-  order = chosen;
-  window = positions > WORKLOAD_MARK_INTERVAL ? positions : WORKLOAD_MARK_INTERVAL;
+int order_setup(const struct replay_setup *setup) {
+  order = setup->order;
+  window = setup->window > WORKLOAD_MARK_INTERVAL ? setup->window : WORKLOAD_MARK_INTERVAL;
   live.threads = os_map((engine.map.header.threads + 1ull) * sizeof *live.threads, true);
-  static uint64_t buffer[SCHEDULE_WORDS];
-  stream_open(&schedule, &engine.map, engine.map.header.threads, buffer, SCHEDULE_WORDS);
-  return live.threads ? 0 : -1;
+  return live.threads ? turns_setup(order, setup->seed) : -1;
 }
 
 void order_thread_starts(struct replay_thread *thread, uint64_t position) {
   gate_init(&thread->position, position);
+  turns_thread_starts(thread);
   pthread_mutex_lock(&live.lock);
   thread->live_index = atomic_load(&live.count);
   atomic_store(&live.threads[thread->live_index], thread->number);
@@ -62,11 +57,22 @@ static void wait_counted(struct replay_thread *self, struct gate *gate, uint64_t
   worker->wait_cpu_ns += os_thread_cpu_ns() - begin_ns;
 }
 
-void order_wait(struct replay_thread *self, const uint64_t *word) {
+uint32_t order_wait_target(const uint64_t *word, uint64_t *ops) {
   uint32_t thread = word_wait_thread(*word);
-  uint64_t ops = word_wait_ops(*word);
-  if (thread >= engine.map.header.threads || ops > engine.map.op_counts[thread])
-    engine_fail(word, "waits for op %" PRIu64 " of thread %" PRIu32 ", which has no such op", ops, thread);
+  *ops = word_wait_ops(*word);
+  if (thread >= engine.map.header.threads || *ops > engine.map.op_counts[thread])
+    engine_fail(word, "waits for op %" PRIu64 " of thread %" PRIu32 ", which has no such op", *ops, thread);
+  return thread;
+}
+
+void order_wait_turn(struct replay_thread *self, uint64_t granted) {
+  if (gate_value(&self->granted) < granted)
+    wait_counted(self, &self->granted, granted, true);
+}
+
+void order_wait(struct replay_thread *self, const uint64_t *word) {
+  uint64_t ops;
+  uint32_t thread = order_wait_target(word, &ops);
   struct worker *worker = self->worker;
   uint32_t entry = thread % SEEN_ENTRIES;
   if (worker->seen[entry].thread == thread && worker->seen[entry].ops >= ops)
@@ -115,27 +121,4 @@ void order_mark(struct replay_thread *self, uint64_t position) {
   gate_publish(&self->position, position);
   if (order == ORDER_WINDOW && position > atomic_load_explicit(&slowest.position, memory_order_relaxed) + window)
     wait_for_window(self, position);
-}
-
-/* The baton lies with self if it has used up what it was granted, and was granted anything. */
-void order_pass_baton(struct replay_thread *self, uint64_t completed) {
-  if (completed == 0 && self->number != 0)
-    return;
-  if (schedule.at == schedule.end && !stream_refill(&schedule))
-    return;
-  const uint64_t *word = schedule.at++;
-  uint32_t thread = (uint32_t)*word;
-  uint64_t ops = *word >> 32;
-  if (thread >= engine.map.header.threads || ops == 0)
-    engine_fail(word, "bad run in the schedule");
-  struct gate *granted = &engine.threads[thread].granted;
-  gate_publish_fenced(granted, gate_value(granted) + ops);
-}
-
-uint64_t order_next_run(struct replay_thread *self, uint64_t completed) {
-  order_pass_baton(self, completed);
-  if (gate_value(&self->granted) <= completed)
-    wait_counted(self, &self->granted, completed + 1, true);
-  threads_reap();
-  return gate_value(&self->granted);
 }

@@ -1,10 +1,9 @@
-/* Which op may run when: waits for other threads' ops, the baton of the recorded order, the window.
+/* Which op may run when: waits for other threads' ops, the window; turns are in turns.h, the pace in pace.h.
 
    Job: hold a thread back until its turn. Not its job: how sleeping works (gate.h), starting threads (threads.h).
-   Invariants, for a legal workload: an op never starts before the ops that its WAITs name; under `recorded` one thread
-   runs at a time, in the schedule's order, and has wholly ended (its exit included) before another goes on; under
-   `window` no thread starts an op whose MARK is more than the window ahead of the slowest live thread's. No deadlock:
-   WAITs point backwards, and the slowest thread never waits for the window. */
+   Invariants, for a legal workload: an op never starts before the ops that its WAITs name; under `window` no thread
+   starts an op whose MARK is more than the window ahead of the slowest live thread's. No deadlock: WAITs point
+   backwards, and the slowest thread never waits for the window. */
 #ifndef REPLAY_ORDER_H
 #define REPLAY_ORDER_H
 
@@ -13,7 +12,7 @@
 
 /* Before the first thread. A window below WORKLOAD_MARK_INTERVAL is taken as that: positions are only known to so many
    ops. Returns 0, or -1 with errno set. */
-int order_setup(enum replay_order order, uint64_t window);
+int order_setup(const struct replay_setup *setup);
 
 /* A thread is about to exist, started by one whose next op is not before position; it has ended. */
 void order_thread_starts(struct replay_thread *thread, uint64_t position);
@@ -25,9 +24,10 @@ void order_wait(struct replay_thread *self, const uint64_t *word);
 /* The next op of self is at position: publishes it, and waits for the window. */
 void order_mark(struct replay_thread *self, uint64_t position);
 
-/* ORDER_RECORDED. Passes the baton on if self holds it, and, if it is to go on, waits until it comes back; returns how
-   many ops self may have completed before it must call this again. completed: ops of self so far. */
-uint64_t order_next_run(struct replay_thread *self, uint64_t completed);
-void order_pass_baton(struct replay_thread *self, uint64_t completed);
+/* The thread that a WAIT names, and its ops; ends the process if there are none such. */
+uint32_t order_wait_target(const uint64_t *word, uint64_t *ops);
+
+/* Sleeps, counted as a wait, until the gate `granted` of self is at least that. */
+void order_wait_turn(struct replay_thread *self, uint64_t granted);
 
 #endif

@@ -1,4 +1,4 @@
-REPLAY_ENGINE_SOURCES := $(addprefix replay/,engine.c loop.c call.c null_allocator.c order.c gate.c threads.c stream.c \
+REPLAY_ENGINE_SOURCES := $(addprefix replay/,engine.c loop.c call.c null_allocator.c order.c turns.c pace.c gate.c threads.c stream.c \
   memory.c memory_map.c counter.c timing.c histogram.c preload.c verify.c claims.c residency.c \
   held.c proc_status.c instructions.c pmu.c allocator_stats.c)
 REPLAY_PARENT_SOURCES := $(addprefix replay/,run.c callgrind.c syscalls.c report.c report_time.c report_memory.c report_pmu.c report_map.c replay_main.c)

@@ -27,9 +27,10 @@ enum {
 enum { DEFAULT_WINDOW = 4096 };
 
 static const char USAGE[] =
-    "usage: heaptape-replay --pass time|memory|bare|verify|instructions [--order recorded|causal|window[=N]]\n"
+    "usage: heaptape-replay --pass time|memory|bare|verify|instructions\n"
+    "                       [--order recorded|causal|window[=N]|paced[=SPEED]|random=SEED]\n"
     "                       [--touch recorded[=N]|lines[=N]|first|pages|all|none] [--preload LIB]... [--env "
-    "NAME=VALUE]... [--null]\n"
+    "NAME=VALUE]... [--null] [--as-malloc] [--threads-to-cores]\n"
     "                       [--baseline-rss-anon-bytes N] [--baseline-vm-size-bytes N] [--engine-cycles-per-op X]\n"
     "                       [--aslr] [--op-limit N] [--progress-fd FD] [-o RUN.json] F.work\n"
     "       heaptape-replay --baseline F.work\n";
@@ -82,7 +83,17 @@ static bool parse_order(const char *text, struct options *options) {
       options->request.window = WORKLOAD_MARK_INTERVAL;
     return true;
   }
-  for (int order = ORDER_RECORDED; order <= ORDER_WINDOW; order++) {
+  if (strncmp(text, "random=", 7) == 0) {
+    options->request.order = ORDER_RANDOM;
+    return parse_number(text + 7, &options->request.seed);
+  }
+  if (strncmp(text, "paced=", 6) == 0) {
+    char *end;
+    options->request.order = ORDER_PACED;
+    options->request.speed = strtod(text + 6, &end);
+    return end != text + 6 && *end == '\0' && options->request.speed >= 1e-6 && options->request.speed <= 1e6;
+  }
+  for (int order = ORDER_RECORDED; order <= ORDER_PACED; order++) {
     if (strcmp(text, order_name(order)) == 0) {
       options->request.order = order;
       return true;
@@ -125,6 +136,8 @@ enum option_code {
   OPTION_PROGRESS,
   OPTION_ASLR,
   OPTION_OP_LIMIT,
+  OPTION_AS_MALLOC,
+  OPTION_TO_CORES,
   OPTION_HELP,
 };
 
@@ -147,6 +160,10 @@ static bool take_option(int code, struct options *options) {
     return options->request.null_allocator = true;
   case OPTION_ASLR:
     return options->request.aslr = true;
+  case OPTION_AS_MALLOC:
+    return options->request.as_malloc = true;
+  case OPTION_TO_CORES:
+    return options->request.threads_to_cores = true;
   case OPTION_OP_LIMIT:
     return parse_number(optarg, &options->request.op_limit) && options->request.op_limit > 0;
   case OPTION_BASELINE:
@@ -186,6 +203,8 @@ static int parse(int count, char **arguments, struct options *options) {
       {"engine-cycles-per-op", required_argument, NULL, OPTION_ENGINE_CYCLES},
       {"op-limit", required_argument, NULL, OPTION_OP_LIMIT},
       {"aslr", no_argument, NULL, OPTION_ASLR},
+      {"as-malloc", no_argument, NULL, OPTION_AS_MALLOC},
+      {"threads-to-cores", no_argument, NULL, OPTION_TO_CORES},
       {"progress-fd", required_argument, NULL, OPTION_PROGRESS},
       {"help", no_argument, NULL, OPTION_HELP},
       {0},
@@ -212,8 +231,10 @@ static int parse(int count, char **arguments, struct options *options) {
     return usage_error("--null has no memory to verify", NULL);
   if (!options->have_order)
     options->request.order = options->request.pass == PASS_MEMORY ? ORDER_RECORDED : ORDER_WINDOW;
-  if (options->request.op_limit > 0 && options->request.order == ORDER_RECORDED)
-    return usage_error("--op-limit: the recorded order has no beginning to stop at; use another one", NULL);
+  if (options->request.op_limit > 0 && order_by_turns(options->request.order))
+    return usage_error("--op-limit: an order by turns has no beginning to stop at; use another one", NULL);
+  if (options->request.as_malloc && options->request.pass == PASS_VERIFY)
+    return usage_error("--as-malloc: then there are no promises of other entry points to verify", NULL);
   return 0;
 }
 
@@ -257,14 +278,14 @@ static int measure_baseline(const struct run_request *request, struct baseline *
   return status;
 }
 
-/* What the engine costs by itself on this workload: the bare pass of its beginning with the null allocator. The
-   recorded order has no prefix to stop at, and its waits are left out anyway: the window stands in. Returns 0, or -1
-   with error. */
+/* What the engine costs by itself on this workload: the bare pass of its beginning with the null allocator. Orders by
+   turns have no prefix to stop at, and waits are left out anyway: the window stands in, and for the pace as well.
+   Returns 0, or -1 with error. */
 static int measure_engine(const struct run_request *request, double *cycles_per_op, json_t **counters_per_op,
                           struct trace_error *error) {
   struct run_request only = without_allocator(request);
   only.pass = PASS_BARE;
-  only.order = request->order == ORDER_RECORDED ? ORDER_WINDOW : request->order;
+  only.order = request->order == ORDER_CAUSAL ? ORDER_CAUSAL : ORDER_WINDOW;
   only.null_allocator = true;
   only.op_limit = CALIBRATED_OPS;
   struct run run;
@@ -335,7 +356,7 @@ int main(int count, char **arguments) {
   if (count == 2 && sscanf(arguments[1], "--engine=%d,%d", &result_fd, &workload_fd) == 2)
     return engine_main(result_fd, workload_fd);
   static struct options options = {
-      .request = {.window = DEFAULT_WINDOW, .touch_bound_bytes = TOUCH_BOUND_BYTES, .progress_fd = -1},
+      .request = {.window = DEFAULT_WINDOW, .speed = 1, .touch_bound_bytes = TOUCH_BOUND_BYTES, .progress_fd = -1},
       .engine_cycles_per_op = -1};
   int status = parse(count, arguments, &options);
   if (status != 0)

@@ -8,6 +8,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 const char *pass_name(enum replay_pass pass) {
   static const char *const names[] = {"time", "memory", "bare", "verify", "instructions"};
@@ -15,7 +16,7 @@ const char *pass_name(enum replay_pass pass) {
 }
 
 const char *order_name(enum replay_order order) {
-  static const char *const names[] = {"recorded", "causal", "window"};
+  static const char *const names[] = {"recorded", "causal", "window", "paced", "random"};
   return names[order];
 }
 
@@ -65,22 +66,68 @@ static void add_allocator_stats(json_t *into, const struct allocator_stats *stat
   json_object_set_new(into, "reference_stats", counts);
 }
 
+/* As the option takes it. */
+static void order_text(const struct run_request *request, char *text, size_t bytes) {
+  const char *name = order_name(request->order);
+  if (request->order == ORDER_WINDOW)
+    snprintf(text, bytes, "%s=%" PRIu64, name, request->window);
+  else if (request->order == ORDER_RANDOM)
+    snprintf(text, bytes, "%s=%" PRIu64, name, request->seed);
+  else if (request->order == ORDER_PACED)
+    snprintf(text, bytes, "%s=%g", name, request->speed);
+  else
+    snprintf(text, bytes, "%s", name);
+}
+
+static int longer_first(const void *left, const void *right) {
+  const struct replay_waits *a = left, *b = right;
+  return a->cycles > b->cycles ? -1 : a->cycles < b->cycles;
+}
+
+/* What threads waited: in all, and those that did longest; share: of the cycles from a thread's first word to its last.
+ */
+static json_t *waits_json(struct replay_result *result) {
+  json_t *threads = json_array();
+  qsort(result->most_waits, WAITS_KEPT, sizeof *result->most_waits, longer_first);
+  for (int index = 0; index < WAITS_KEPT && result->most_waits[index].cycles > 0; index++) {
+    const struct replay_waits *waits = &result->most_waits[index];
+    json_array_append_new(threads, json_pack("{s:o, s:o, s:o, s:f}", "thread", json_unsigned(waits->thread), "count",
+                                             json_unsigned(waits->count), "cycles", json_unsigned(waits->cycles),
+                                             "share", (double)waits->cycles / (double)waits->life_cycles));
+  }
+  double life_cycles = result->life_cycles ? (double)result->life_cycles : 1;
+  return json_pack("{s:o, s:o, s:f, s:o}", "count", json_unsigned(result->waits), "cycles",
+                   json_unsigned(result->wait_cycles), "share", (double)result->wait_cycles / life_cycles, "threads",
+                   threads);
+}
+
+static json_t *pace_json(const struct replay_pace *pace) {
+  return json_pack("{s:o, s:o, s:f, s:o}", "times", json_unsigned(pace->times), "sleeps", json_unsigned(pace->sleeps),
+                   "late_mean_ns", pace->times ? (double)pace->late_ns / (double)pace->times : 0.0, "late_max_ns",
+                   json_unsigned(pace->late_max_ns));
+}
+
 json_t *report_run(const struct run *run, const struct run_request *request, const struct baseline *baseline,
                    double engine_cycles_per_op) {
   const struct replay_result *result = run->result;
   char order[48];
-  snprintf(order, sizeof order, request->order == ORDER_WINDOW ? "%s=%" PRIu64 : "%s", order_name(request->order),
-           request->window);
+  order_text(request, order, sizeof order);
   char touch[48];
   bool bounded = result->setup.touch <= TOUCH_LINES && result->setup.touch_bound_bytes != TOUCH_BOUND_BYTES;
   snprintf(touch, sizeof touch, bounded ? "%s=%" PRIu64 : "%s", touch_name(result->setup.touch),
            result->setup.touch_bound_bytes);
-  json_t *out = json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:f, s:o, s:o, s:{s:o, s:o}, s:o}", "pass",
-                          pass_name(request->pass), "order", order, "touch", touch, "ops", json_unsigned(result->ops),
-                          "threads", json_unsigned(result->thread_count), "wall_ns", json_unsigned(result->wall_ns),
-                          "cycles_hz", run->cycles_hz, "failed_calls", json_unsigned(result->failed_calls),
-                          "skipped_ops", json_unsigned(result->skipped), "waits", "count", json_unsigned(result->waits),
-                          "cycles", json_unsigned(result->wait_cycles), "folded_calls", folded_json(result));
+  json_t *out =
+      json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:f, s:o, s:o, s:o, s:o}", "pass", pass_name(request->pass), "order",
+                order, "touch", touch, "ops", json_unsigned(result->ops), "threads",
+                json_unsigned(result->thread_count), "wall_ns", json_unsigned(result->wall_ns), "cycles_hz",
+                run->cycles_hz, "failed_calls", json_unsigned(result->failed_calls), "skipped_ops",
+                json_unsigned(result->skipped), "waits", waits_json(run->result), "folded_calls", folded_json(result));
+  if (request->order == ORDER_PACED)
+    json_object_set_new(out, "pace", pace_json(&result->pace));
+  if (request->as_malloc)
+    json_object_set_new(out, "as_malloc", json_true());
+  if (request->threads_to_cores)
+    json_object_set_new(out, "threads_to_cores", json_true());
   if (request->null_allocator)
     json_object_set_new(out, "null_allocator", json_true());
   if (request->op_limit)

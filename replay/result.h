@@ -20,7 +20,13 @@
 #include <stdint.h>
 
 enum replay_pass { PASS_TIME, PASS_MEMORY, PASS_BARE, PASS_VERIFY, PASS_INSTRUCTIONS };
-enum replay_order { ORDER_RECORDED, ORDER_CAUSAL, ORDER_WINDOW };
+enum replay_order { ORDER_RECORDED, ORDER_CAUSAL, ORDER_WINDOW, ORDER_PACED, ORDER_RANDOM };
+
+/* Orders in which one thread runs at a time (turns.h). */
+static inline bool order_by_turns(enum replay_order order) {
+  return order == ORDER_RECORDED || order == ORDER_RANDOM;
+}
+
 enum touch_policy { TOUCH_RECORDED, TOUCH_LINES, TOUCH_FIRST, TOUCH_PAGES, TOUCH_ALL, TOUCH_NONE };
 
 /* A run's course, so that the parent knows whose system calls it is counting and what died. */
@@ -45,11 +51,15 @@ struct replay_setup {
   enum touch_policy touch;
   uint64_t touch_bound_bytes; /* touch.h */
   bool null_allocator;
-  bool baseline_only;  /* stop just before the first op */
-  uint64_t window;     /* positions, ORDER_WINDOW */
-  uint64_t op_limit;   /* replay only the first so many positions, to 64 ops; not ORDER_RECORDED; 0: all */
-  uint64_t file_bytes; /* of the workload, when the parent looked */
-  char path[PATH_MAX]; /* of the workload, for errors */
+  bool baseline_only;    /* stop just before the first op */
+  bool as_malloc;        /* all calls become malloc and free (call.h) */
+  bool threads_to_cores; /* thread number i only runs on the i-th processor allowed, round and round */
+  uint64_t window;       /* positions, ORDER_WINDOW */
+  double speed;          /* ORDER_PACED */
+  uint64_t seed;         /* ORDER_RANDOM */
+  uint64_t op_limit;     /* replay only the first so many positions, to 64 ops; not ORDER_RECORDED; 0: all */
+  uint64_t file_bytes;   /* of the workload, when the parent looked */
+  char path[PATH_MAX];   /* of the workload, for errors */
 };
 
 /* Read by the parent while the engine runs, written by each thread: a line each, so that threads do not fight for it.
@@ -58,6 +68,18 @@ struct gate {
   _Alignas(64) _Atomic uint64_t value; /* only rises */
   _Atomic uint64_t wake_at;            /* somebody sleeps until value is that much; UINT64_MAX: nobody */
   _Atomic uint32_t sequence;           /* the futex word */
+};
+
+/* What one thread waited in its life. */
+struct replay_waits {
+  uint64_t count, cycles, life_cycles;
+  uint32_t thread;
+};
+enum { WAITS_KEPT = 16 };
+
+/* How the paced order kept its times: `times` of them, of which it slept until `sleeps`. */
+struct replay_pace {
+  uint64_t times, sleeps, late_ns, late_max_ns;
 };
 
 struct replay_row {
@@ -120,6 +142,7 @@ struct replay_result {
   struct replay_setup setup;
 
   _Atomic uint32_t phase;
+  _Atomic uint32_t pacing_threads;                /* asleep until the recorded time */
   _Atomic uint32_t live_threads, blocked_threads; /* blocked: in a wait that only another thread ends */
   _Atomic uint32_t failed;                        /* 1: `error` is being written, 2: it is there */
   _Atomic uint64_t done;                          /* memory pass: ops done by all threads */
@@ -137,6 +160,9 @@ struct replay_result {
   uint64_t failed_calls;
   uint64_t folded[CALL_LIMIT]; /* calls replayed by a plainer entry point, by the call recorded */
   uint64_t waits, wait_cycles;
+  uint64_t life_cycles;                       /* of all threads, from first word to last */
+  struct replay_waits most_waits[WAITS_KEPT]; /* of the threads that waited longest, in no order */
+  struct replay_pace pace;
   uint64_t verified_objects, verified_bytes, verified_partly, verified_at_end; /* verify.h; partly: objects */
   uint64_t threads;
 

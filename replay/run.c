@@ -41,6 +41,10 @@ static int make_result(struct run *run, const struct run_request *request, struc
   setup->null_allocator = request->null_allocator;
   setup->baseline_only = request->baseline_only;
   setup->window = request->window;
+  setup->speed = request->speed;
+  setup->seed = request->seed;
+  setup->as_malloc = request->as_malloc;
+  setup->threads_to_cores = request->threads_to_cores;
   setup->op_limit = request->op_limit;
   snprintf(setup->path, sizeof setup->path, "%s", request->path);
   run->result->thread_count = request->threads;
@@ -118,6 +122,8 @@ struct watch {
 /* Why the engine should be killed now; NULL if it goes well. */
 static const char *look(const struct run *run, const struct run_request *request, struct watch *watch) {
   uint64_t now = os_monotonic_ns(), done = ops_done(run);
+  if (atomic_load(&run->result->pacing_threads) > 0)
+    watch->last_change_ns = now; /* the recording had a pause here */
   if (done != watch->done) {
     *watch = (struct watch){done, now};
     if (request->progress_fd >= 0)

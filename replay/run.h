@@ -20,7 +20,9 @@ struct run_request {
   enum replay_order order;
   enum touch_policy touch;
   uint64_t touch_bound_bytes; /* touch.h */
-  uint64_t window, op_limit;
+  uint64_t window, op_limit, seed;
+  double speed;
+  bool as_malloc, threads_to_cores;
   bool null_allocator, baseline_only;
   bool aslr;             /* leave address space randomisation as it is */
   char *const *preloads; /* NULL-terminated; NULL: none */

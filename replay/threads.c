@@ -4,11 +4,13 @@
 #include "replay/gate.h"
 #include "replay/order.h"
 #include "replay/timing.h"
+#include "replay/turns.h"
 #include "trace/os.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -35,6 +37,8 @@ static struct {
   struct worker *workers;
   uint32_t *idle; /* numbers of workers that were used and are not now */
   uint32_t idle_count, used, limit;
+  cpu_set_t allowed;
+  uint32_t processors; /* in it; 0: threads run where they like */
 } pool = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static struct {
@@ -68,6 +72,23 @@ static uint64_t *buffer_of(const struct worker *worker) {
   return pool.buffers + (size_t)(worker - pool.workers) * pool.buffer_words;
 }
 
+/* --threads-to-cores. Where there are more processors than cpu_set_t holds, threads stay free. */
+static void find_processors(void) {
+  if (engine.result->setup.threads_to_cores && sched_getaffinity(0, sizeof pool.allowed, &pool.allowed) == 0)
+    pool.processors = (uint32_t)CPU_COUNT(&pool.allowed);
+}
+
+static cpu_set_t processor_of(uint32_t thread) {
+  uint32_t before = thread % pool.processors;
+  size_t processor = 0;
+  while (!CPU_ISSET(processor, &pool.allowed) || before-- > 0)
+    processor++;
+  cpu_set_t only;
+  CPU_ZERO(&only);
+  CPU_SET(processor, &only);
+  return only;
+}
+
 static int timings_setup(void) {
   struct timing *timings = os_map((size_t)pool.limit * sizeof *timings, true);
   if (!timings)
@@ -79,6 +100,7 @@ static int timings_setup(void) {
 
 int threads_setup(void (*body)(struct replay_thread *self)) {
   thread_body = body;
+  find_processors();
   uint32_t threads = engine.map.header.threads;
   pool.limit = threads < 1 ? 1 : threads < LIVE_LIMIT ? threads : LIVE_LIMIT;
   pool.stacks = os_map((size_t)pool.limit * STACK_BYTES, true);
@@ -134,10 +156,24 @@ void threads_reap(void) {
   pthread_mutex_unlock(&ended.lock);
 }
 
+/* Keeps it if it is among those that waited longest. */
+static void note_waits(const struct replay_waits *waits) {
+  struct replay_waits *kept = engine.result->most_waits, *least = kept;
+  pthread_mutex_lock(&pool.lock);
+  engine.result->life_cycles += waits->life_cycles;
+  for (int index = 1; index < WAITS_KEPT; index++)
+    least = kept[index].cycles < least->cycles ? &kept[index] : least;
+  if (waits->cycles > least->cycles)
+    *least = *waits;
+  pthread_mutex_unlock(&pool.lock);
+}
+
 static void run_stream(struct replay_thread *self) {
   struct worker *worker = self->worker;
   uint64_t other_ns = worker->wait_cpu_ns + worker->start_cpu_ns + gate_wake_cpu_ns();
+  struct replay_waits waits = {worker->waits, worker->wait_cycles, os_cycles(), self->number};
   stream_open(&worker->stream, &engine.map, self->number, buffer_of(worker), pool.buffer_words);
+  turns_begin(self);
   if (worker->timing)
     timing_begin_thread(worker->timing, self->number, &engine.completed[self->number]);
   uint64_t begin_ns = os_thread_cpu_ns();
@@ -145,6 +181,10 @@ static void run_stream(struct replay_thread *self) {
   uint64_t cpu_ns = os_thread_cpu_ns() - begin_ns;
   other_ns = worker->wait_cpu_ns + worker->start_cpu_ns + gate_wake_cpu_ns() - other_ns;
   worker->cpu_ns += cpu_ns > other_ns ? cpu_ns - other_ns : 0;
+  waits.count = worker->waits - waits.count;
+  waits.cycles = worker->wait_cycles - waits.cycles;
+  waits.life_cycles = os_cycles() - waits.life_cycles;
+  note_waits(&waits);
 }
 
 static void leave(void) {
@@ -160,9 +200,9 @@ static void *thread_main(void *argument) {
   self->next_ended = atomic_load(&ended.first);
   atomic_store(&ended.first, self);
   pthread_mutex_unlock(&ended.lock);
-  /* Only now: whoever gets the baton joins this thread before it goes on. */
-  if (engine.result->setup.order == ORDER_RECORDED)
-    order_pass_baton(self, gate_value(&engine.completed[self->number]));
+  /* Only now: whoever gets the turn joins this thread before it goes on. */
+  if (order_by_turns(engine.result->setup.order))
+    turns_end(self, gate_value(&engine.completed[self->number]));
   leave();
   /* What libc frees as a thread exits, the program's recording has already, as calls of its own. */
   pause_recording();
@@ -207,6 +247,10 @@ static void start(uint32_t number, const uint64_t *word, uint64_t position) {
   pthread_attr_t attributes;
   pause_recording();
   pthread_attr_init(&attributes);
+  if (pool.processors > 0) {
+    cpu_set_t only = processor_of(number);
+    pthread_attr_setaffinity_np(&attributes, sizeof only, &only);
+  }
   pthread_attr_setstack(&attributes, stack_of(thread->worker), STACK_BYTES);
   int status = pthread_create(&thread->handle, &attributes, thread_main, thread);
   pthread_attr_destroy(&attributes);
@@ -224,6 +268,10 @@ void threads_start(struct replay_thread *starter, const uint64_t *word, uint64_t
 void threads_run_all(void) {
   struct replay_thread *self = &engine.threads[0];
   self->worker = take_worker();
+  if (pool.processors > 0) {
+    cpu_set_t only = processor_of(0);
+    sched_setaffinity(0, sizeof only, &only);
+  }
   prefault(self->worker);
   atomic_store(&self->started, true);
   order_thread_starts(self, 0);
@@ -231,8 +279,8 @@ void threads_run_all(void) {
   if (engine.map.header.threads > 0)
     run_stream(self);
   order_thread_ends(self);
-  if (engine.result->setup.order == ORDER_RECORDED)
-    order_pass_baton(self, gate_value(&engine.completed[0]));
+  if (order_by_turns(engine.result->setup.order))
+    turns_end(self, gate_value(&engine.completed[0]));
   leave();
   uint32_t live;
   while ((live = atomic_load(&engine.result->live_threads)) > 0)

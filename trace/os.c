@@ -31,6 +31,12 @@ uint64_t os_thread_cpu_ns(void) {
   return clock_ns(CLOCK_THREAD_CPUTIME_ID);
 }
 
+void os_sleep_until_ns(uint64_t monotonic_ns) {
+  struct timespec until = {(time_t)(monotonic_ns / 1000000000u), (long)(monotonic_ns % 1000000000u)};
+  while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
+    ;
+}
+
 double os_cycles_hz(uint64_t interval_ns) {
   uint64_t ns_0 = os_monotonic_ns();
   uint64_t cycles_0 = os_cycles();

@@ -107,6 +107,9 @@ uint64_t os_unix_ns(void);
 /* CPU time of the calling thread in nanoseconds. A system call, some 200 ns. */
 uint64_t os_thread_cpu_ns(void);
 
+/* Sleeps until os_monotonic_ns would be that much, through signals. */
+void os_sleep_until_ns(uint64_t monotonic_ns);
+
 /* Frequency of os_cycles in Hz, from two readings of both clocks at least interval_ns apart (blocks that long). */
 double os_cycles_hz(uint64_t interval_ns);
 

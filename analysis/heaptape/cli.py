@@ -183,7 +183,19 @@ def _add_replay(commands: argparse._SubParsersAction) -> None:
         "--order",
         default="",
         metavar="MODE",
-        help="recorded, causal or window[=N] (default: window for time and bare, recorded for memory)",
+        help="recorded, causal, window[=N], paced[=SPEED] (keeps the recorded times, SPEED times as fast) or "
+        "random=SEED (a legal order drawn anew, one thread at a time). Default: window for time and bare, recorded for "
+        "memory",
+    )
+    parser.add_argument(
+        "--as-malloc",
+        action="store_true",
+        help="call only malloc and free, whatever was recorded: calloc clears, realloc copies, alignment as it comes",
+    )
+    parser.add_argument(
+        "--threads-to-cores",
+        action="store_true",
+        help="bind each thread to one processor, in turn; allocators that ask how many processors they may use see one",
     )
     parser.add_argument(
         "--touch",

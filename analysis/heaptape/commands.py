@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -156,6 +157,21 @@ def workloads(arguments: argparse.Namespace, home: Home) -> int:
     return library.run(arguments.action, arguments.name, arguments.json, home)
 
 
+def _is_order(text: str) -> bool:
+    mode, equals, value = text.partition("=")
+    number = re.fullmatch(r"[0-9]+(\.[0-9]+)?", value) is not None
+    match mode:
+        case "" | "recorded" | "causal":
+            return not equals
+        case "window":
+            return not equals or (value.isdigit() and int(value) > 0)
+        case "paced":
+            return not equals or (number and 1e-6 <= float(value) <= 1e6)
+        case "random":
+            return value.isdigit() and int(value) < 1 << 64
+    return False
+
+
 def _replay_settings(arguments: argparse.Namespace) -> "rounds.Settings":  # noqa: F821
     from heaptape import rounds
 
@@ -170,11 +186,10 @@ def _replay_settings(arguments: argparse.Namespace) -> "rounds.Settings":  # noq
         raise UsageError("replay --until-ci: a percentage")
     if arguments.until_ci and "time" not in passes:
         raise UsageError("replay --until-ci: is about cycles, so the time pass is needed")
-    mode, equals, window = arguments.order.partition("=")
-    if mode not in ("", "recorded", "causal", "window") or (equals and (mode != "window" or not window.isdigit())):
-        raise UsageError(f"replay --order: '{arguments.order}' is none of recorded, causal, window[=N]")
-    if equals and int(window) == 0:
-        raise UsageError("replay --order: a window is of one event at least")
+    if not _is_order(arguments.order):
+        raise UsageError(
+            f"replay --order: '{arguments.order}' is none of recorded, causal, window[=N], paced[=SPEED], random=SEED"
+        )
     policy, equals, bound = arguments.touch.partition("=")
     if policy not in rounds.TOUCH_POLICIES or (equals and (policy not in ("recorded", "lines") or not bound.isdigit())):
         names = ", ".join(rounds.TOUCH_POLICIES)
@@ -191,6 +206,8 @@ def _replay_settings(arguments: argparse.Namespace) -> "rounds.Settings":  # noq
         max(arguments.max_repeats, arguments.repeats),
         arguments.baseline,
         arguments.aslr,
+        arguments.as_malloc,
+        arguments.threads_to_cores,
     )
 
 

@@ -231,7 +231,7 @@ def _measure(
     """One run of the engine: its JSON object, or {"pass", "order", "touch", "error"}."""
     order = settings.order or DEFAULT_ORDER[run.pass_]
     arguments = ["--order", order, "--baseline-rss-anon-bytes", str(baseline)]
-    if run.pass_ == "instructions" and ops > INSTRUCTIONS_OPS and order != "recorded":
+    if run.pass_ == "instructions" and ops > INSTRUCTIONS_OPS and not order.startswith(("recorded", "random")):
         arguments += ["--op-limit", str(INSTRUCTIONS_OPS)]
     return {"order": order} | _measure_with(engine, workload, run, settings, arguments, tell)
 
@@ -244,6 +244,8 @@ def _measure_with(
         output = Path(scratch) / "run.json"
         command = [str(engine), "--pass", run.pass_, "--touch", settings.touch, *arguments]
         command += ["--aslr"] if settings.aslr else []
+        command += ["--as-malloc"] if settings.as_malloc and run.pass_ != "verify" else []
+        command += ["--threads-to-cores"] if settings.threads_to_cores else []
         command += ["--preload", run.choice.preload] if run.choice.preload else []
         for name, value in run.choice.environment.items():
             command += ["--env", f"{name}={value}"]

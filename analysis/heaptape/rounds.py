@@ -52,6 +52,8 @@ class Settings:
     repeats_limit: int = 50
     baseline: str | None = None
     aslr: bool = False
+    as_malloc: bool = False
+    threads_to_cores: bool = False
 
 
 @dataclass(frozen=True)

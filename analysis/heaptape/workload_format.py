@@ -20,7 +20,7 @@ INFO_LIMIT = 16 << 20
 THREAD_LIMIT = 1 << 20
 
 # Codes of words that are not ops.
-SIZE_HIGH, PARAM, TOUCHED, WAIT, MARK, START, END = 0xF0, 0xF1, 0xF2, 0xF3, 0xF4, 0xF5, 0xFF
+SIZE_HIGH, PARAM, TOUCHED, WAIT, MARK, START, TIME, END = 0xF0, 0xF1, 0xF2, 0xF3, 0xF4, 0xF5, 0xF6, 0xFF
 NO_SLOT = 0xFFFFFFFF
 
 _EXTENT = np.dtype([("stream", "<u4"), ("words", "<u4"), ("offset", "<u8")])

@@ -22,8 +22,14 @@ WRONG = {
         2,
         "heaptape: replay --passes: unknown pass 'x': there are time, memory, bare, instructions, verify",
     ),
-    "replay {text} --order sorted": (2, "heaptape: replay --order: 'sorted' is none of recorded, causal, window[=N]"),
-    "replay {text} --order window=0": (2, "heaptape: replay --order: a window is of one event at least"),
+    "replay {text} --order sorted": (
+        2,
+        "heaptape: replay --order: 'sorted' is none of recorded, causal, window[=N], paced[=SPEED], random=SEED",
+    ),
+    "replay {text} --order window=0": (
+        2,
+        "heaptape: replay --order: 'window=0' is none of recorded, causal, window[=N], paced[=SPEED], random=SEED",
+    ),
     "replay /dev/null": (1, "heaptape: /dev/null: not a regular file"),
     "replay {text} -a {text}": (1, "heaptape: {text}: not a shared library"),
     "replay {text} -a glibc --baseline x": (1, "heaptape: unknown baseline 'x': replayed are glibc"),

@@ -59,11 +59,17 @@ static void choose_thread(struct generator *generator) {
   generator->current = (uint32_t)below(generator, generator->alive);
 }
 
+static void begin_op(struct generator *generator) {
+  uint32_t thread = generator->thread_ids[generator->current];
+  workload_begin_op(generator->writer, thread);
+  workload_put_time(generator->writer, thread, workload_position(generator->writer) * generator->shape->gap_ns);
+}
+
 /* Begins an op of the current thread on that slot, with the wait that it needs. */
 static void begin(struct generator *generator, uint32_t number) {
   uint32_t thread = generator->thread_ids[generator->current];
   struct slot *slot = &generator->slots[number];
-  workload_begin_op(generator->writer, thread);
+  begin_op(generator);
   if (slot->last_thread != UINT32_MAX && slot->last_thread != thread)
     workload_put_wait(generator->writer, thread, slot->last_thread, slot->last_op);
 }
@@ -159,7 +165,7 @@ static bool wants_object(struct generator *generator) {
 static void one_op(struct generator *generator) {
   const struct shape *shape = generator->shape;
   if (!shape->only_malloc_free && below(generator, 64) == 0) {
-    workload_begin_op(generator->writer, generator->thread_ids[generator->current]);
+    begin_op(generator);
     finish(generator, WORKLOAD_NO_SLOT, CALL_free | CALL_NULL_IN, 0, 0);
   } else if (wants_object(generator)) {
     acquire(generator);
@@ -211,7 +217,10 @@ struct generated generate_workload(const char *path, const struct shape *shape) 
   generator.made.live_end_bytes = generator.live_bytes;
   generator.made.live_end_objects = generator.live_count;
   generator.made.peak_live_bytes = generator.totals.peak_live_bytes;
-  struct workload_time_point points[2] = {{0}, {.position = generator.made.ops, .live_bytes = generator.live_bytes}};
+  struct workload_time_point points[2] = {{0},
+                                          {.position = generator.made.ops,
+                                           .time_ns = generator.made.ops * shape->gap_ns,
+                                           .live_bytes = generator.live_bytes}};
   if (workload_writer_close(generator.writer, &generator.totals, points, 2, "{}", &error) != 0) {
     fprintf(stderr, "%s\n", error.text);
     exit(1);

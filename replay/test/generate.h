@@ -18,8 +18,9 @@ struct shape {
   unsigned remote_percent; /* of the releases, those by another thread than the object's last */
   uint32_t run_ops;        /* consecutive ops of one thread, about; 0: 1 */
   bool only_malloc_free;
-  bool steady;   /* once live_objects live, frees and acquires alternate, as in larson; else they come at random */
-  bool free_all; /* nothing is live at the end */
+  bool steady;     /* once live_objects live, frees and acquires alternate, as in larson; else they come at random */
+  bool free_all;   /* nothing is live at the end */
+  uint64_t gap_ns; /* recorded time between two ops; 0: times are not known */
   uint64_t seed;
 };
 

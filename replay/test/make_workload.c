@@ -28,6 +28,7 @@ static int set(struct shape *shape, const char *argument) {
   MEMBER(only_malloc_free)
   MEMBER(steady)
   MEMBER(free_all)
+  MEMBER(gap_ns)
   MEMBER(seed)
 #undef MEMBER
   return -1;

@@ -1,0 +1,92 @@
+"""The order modes: which are kept, which are repeatable, and what they tell of it."""
+
+import pytest
+
+from .test_engine import PLANTED, engine, make, one_error, replay
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory):
+    """Threads that free one another's objects."""
+    path = tmp_path_factory.mktemp("orders") / "shared.work"
+    return path, make(path, ops=40000, threads=6, live_objects=200, remote_percent=50, run_ops=5, gap_ns=5000)
+
+
+def test_random_order_with_the_same_seed_gives_the_same_memory_and_with_another_seed_does_not(shared):
+    path, made = shared
+    first, again, other = (
+        replay("--pass", "memory", "--order", f"random={seed}", "--preload", PLANTED, path) for seed in (1, 1, 2)
+    )
+    assert first["timeline"] == again["timeline"]
+    assert first["syscalls"] == again["syscalls"]
+    assert first["timeline"] != other["timeline"]
+    assert first["ops"] == other["ops"] == made["ops"]
+    assert first["live_bytes_end"] == other["live_bytes_end"] == made["live_end_bytes"]
+
+
+def test_recorded_order_gives_the_same_memory_twice_to_the_bit(shared):
+    path, _ = shared
+    first, again = (replay("--pass", "memory", "--order", "recorded", path) for _ in range(2))
+    for key in ("timeline", "syscalls", "memory_map", "rss_anon_peak_bytes"):
+        assert first[key] == again[key], key
+
+
+def test_random_orders_are_legal(shared):
+    """The planted allocator aborts at a free of what is not alive."""
+    path, made = shared
+    for seed in range(8):
+        run = replay("--pass", "bare", "--order", f"random={seed}", "--preload", PLANTED, path)
+        assert run["ops"] == made["ops"]
+
+
+@pytest.mark.parametrize(("speed", "expected_s"), [(1, 0.2), (0.5, 0.4)])
+def test_paced_order_takes_as_long_as_the_recording_divided_by_speed(shared, speed, expected_s):
+    path, made = shared
+    run = replay("--pass", "bare", "--order", f"paced={speed}", "--preload", PLANTED, path)
+    assert run["ops"] == made["ops"]
+    # The last TIME lies up to 100 µs of recorded time before the last op; a busy machine may take longer.
+    assert expected_s - 0.001 <= run["wall_ns"] / 1e9 < expected_s + 2
+    assert run["pace"]["times"] > 1000
+    assert 0 < run["pace"]["sleeps"] <= run["pace"]["times"]
+
+
+def test_workload_without_times_is_not_paced(tmp_path):
+    path = tmp_path / "timeless.work"
+    make(path, ops=100)
+    assert "tells no times" in one_error(engine("--pass", "bare", "--order", "paced", "--null", path))
+
+
+@pytest.mark.parametrize("order", ["window=256", "causal", "random=3", "recorded"])
+def test_a_thousand_threads_free_one_anothers_objects(tmp_path, order):
+    path = tmp_path / "thousand.work"
+    made = make(path, ops=100000, threads=1000, live_objects=2000, remote_percent=50)
+    run = replay("--pass", "bare", "--order", order, "--preload", PLANTED, path)
+    assert run["ops"] == made["ops"]
+    assert run["waits"]["count"] > 0
+
+
+def test_waiting_is_told_by_thread(shared):
+    path, _ = shared
+    waits = replay("--pass", "bare", "--order", "recorded", path)["waits"]
+    assert sum(thread["count"] for thread in waits["threads"]) == waits["count"]
+    assert sum(thread["cycles"] for thread in waits["threads"]) == waits["cycles"]
+    assert all(0 < thread["share"] <= 1 for thread in waits["threads"])
+    assert {thread["thread"] for thread in waits["threads"]} == set(range(6))
+
+
+def test_as_malloc_calls_only_malloc_and_free(shared):
+    path, made = shared
+    plain = replay("--pass", "time", "--preload", PLANTED, path)
+    folded = replay("--pass", "time", "--as-malloc", "--preload", PLANTED, path)
+    assert folded["as_malloc"]
+    assert set(plain["folded_calls"]) <= {"operator new", "operator new(align)", "operator delete"}
+    others = {name: n for name, n in made["calls"].items() if name not in ("malloc", "free", "malloc_usable_size")}
+    assert folded["folded_calls"] == others
+    assert {name: call["count"] for name, call in folded["calls"].items()} == made["calls"]
+
+
+def test_threads_stay_on_the_processor_that_they_are_bound_to(shared):
+    path, made = shared
+    run = replay("--pass", "bare", "--threads-to-cores", "--preload", PLANTED, path)
+    assert run["threads_to_cores"]
+    assert run["ops"] == made["ops"]
