@@ -331,6 +331,7 @@ static bool attach(struct process *process) {
                                    .forked = forked,
                                    .pid = process->pid,
                                    .parent_pid = (int)syscall(SYS_getppid),
+                                   .bypassed = real_malloc_is_the_programs(),
                                    .no_usable_size = !real_has_usable_size()};
   strncpy(request.allocator, real_allocator_name(), sizeof request.allocator - 1);
   struct attach_reply reply;

@@ -221,6 +221,11 @@ static struct host *add_host(struct collector *collector, const struct attach_re
     collector->settings->complain(&error);
     return NULL;
   }
+  if (request->bypassed && !request->forked) {
+    trace_error_set(&error, path,
+                    "the program, or a library before ours, defines malloc itself: calls of that are not recorded");
+    collector->settings->complain(&error);
+  }
   host->forked = request->forked;
   host->parent_pid = request->parent_pid;
   host->order = collector->recorded;

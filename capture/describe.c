@@ -76,6 +76,8 @@ char *describe_info(const struct collector_settings *settings, const struct atta
   json_t *lacks = json_array();
   if (!(settings->flags & ATTACH_USABLE) || request->no_usable_size)
     json_array_append_new(lacks, json_string("usable_size"));
+  if (request->bypassed)
+    json_array_append_new(lacks, json_string("calls"));
   if (lacks_start)
     json_array_append_new(lacks, json_string("start"));
   json_t *info =

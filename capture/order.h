@@ -17,11 +17,11 @@ enum {
 };
 
 /* A slot for each 256 bytes, and 2^18 of them, so that the table takes half a megabyte at most of the host's caches:
-   with a slot for each 64 bytes and 2^20 of them, redis and python3 cost twice as much (13.4 and 12.3 ns of host CPU per
-   event, now 6.5 and 5.8; medians of 5 in turns), larson and storms of remote frees the same. Wider slots win nothing
-   more. Objects that share a slot only cause stamps: no trace of the threaded programs grew by more than 2 %. Neighbours
-   stay neighbours, for the host's caches; the product spreads the arenas of threads, which lie at multiples of 64 MiB
-   and would otherwise share the same slots. */
+   with a slot for each 64 bytes and 2^20 of them, redis and python3 cost twice as much (13.4 and 12.3 ns of host CPU
+   per event, now 6.5 and 5.8; medians of 5 in turns), larson and storms of remote frees the same. Wider slots win
+   nothing more. Objects that share a slot only cause stamps: no trace of the threaded programs grew by more than 2 %.
+   Neighbours stay neighbours, for the host's caches; the product spreads the arenas of threads, which lie at multiples
+   of 64 MiB and would otherwise share the same slots. */
 static inline uintptr_t order_hash(const void *address) {
   uintptr_t bits = (uintptr_t)address;
   return (bits >> 8) + (bits >> 26) * 0x9e3b1;

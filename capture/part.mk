@@ -1,5 +1,5 @@
 HT_LIB := $(OUT)/lib/libheaptape.so
-HT_LIB_SOURCES := $(addprefix capture/,hooks.c tape.c marks.c sandbox.c large.c attach.c real.c operators.c stack.c stack_modules.c stack_walk.c stack_rules.c) trace/os.c
+HT_LIB_SOURCES := $(addprefix capture/,hooks.c tape.c marks.c sandbox.c deepbind.c large.c attach.c real.c operators.c stack.c stack_modules.c stack_walk.c stack_rules.c) trace/os.c
 ALL += $(HT_LIB)
 # The compiler must not know malloc and its kin where we define them. now: no lazy binding inside a signal handler.
 $(OUT)/pic/capture/hooks.o $(OUT)/pic/capture/real.o $(OUT)/pic/capture/operators.o: HT_CFLAGS += -fno-builtin

@@ -121,7 +121,7 @@ struct attach_request {
   int32_t pid, parent_pid;
   char allocator[64];      /* base name of the library whose malloc is called */
   uint32_t no_usable_size; /* 1: the allocator can't tell usable sizes */
-  uint32_t unused;
+  uint32_t bypassed;       /* 1: another definition of malloc gets the program's calls */
 };
 
 enum attach_flags {

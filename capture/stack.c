@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "capture/stack.h"
 
+#include "capture/attach.h"
 #include "capture/stack_walk.h"
 #include "trace/os.h"
 
@@ -88,7 +89,10 @@ static bool lock_nodes(struct stack_area *area) {
         return true;
       os_spin_pause();
     }
-    syscall(SYS_sched_yield);
+    if (process_sandboxed())
+      os_spin_pause();
+    else
+      syscall(SYS_sched_yield);
   }
   return false;
 }

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "capture/stack_walk.h"
 
+#include "capture/attach.h"
 #include "capture/stack_rules.h"
 
 #include <fcntl.h>
@@ -135,6 +136,8 @@ static int next_number(struct maps *maps, uintptr_t *number) {
 }
 
 bool stack_find_bounds(uintptr_t sp, struct stack_bounds *bounds) {
+  if (process_sandboxed())
+    return false;
   struct maps maps = {.fd = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC)};
   bool found = false;
   if (maps.fd < 0)

@@ -1,4 +1,4 @@
-"""What goes wrong around a recording costs the recording, never the program; the trace reads and counts what it lacks."""
+"""What goes wrong around a recording costs the recording, never the program; the trace counts what it lacks."""
 
 import os
 import re

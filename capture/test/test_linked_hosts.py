@@ -1,0 +1,131 @@
+"""Programs that are linked against us: their own malloc, RTLD_DEEPBIND, the libraries that the recorder uses."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.support import CONVERT, RECORD, check, info, record, run
+
+OWN_MALLOC = """
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+static char arena[1 << 20];
+static size_t used;
+void *malloc(size_t bytes) {
+  bytes = (bytes + 31) & ~(size_t)15;
+  if (used + bytes > sizeof arena)
+    return NULL;
+  size_t *block = (size_t *)(arena + used);
+  used += bytes + 16;
+  block[0] = bytes;
+  return block + 2;
+}
+void free(void *block) { (void)block; }
+void *calloc(size_t count, size_t bytes) {
+  void *block = malloc(count * bytes);
+  return block ? memset(block, 0, count * bytes) : NULL;
+}
+void *realloc(void *old, size_t bytes) {
+  void *block = malloc(bytes);
+  size_t old_bytes = old ? ((size_t *)old)[-2] : 0;
+  return old && block ? memcpy(block, old, old_bytes < bytes ? old_bytes : bytes) : block;
+}
+int main(void) {
+  for (int i = 0; i < 100; i++)
+    free(malloc(10));
+  puts("own");
+  return 5;
+}
+"""
+
+DEEP_LIBRARY = """
+#include <stdlib.h>
+#include <string.h>
+char *make(int bytes) { return memset(malloc(bytes), 1, bytes); }
+void drop(char *block) { free(block); }
+"""
+
+DEEP_PROGRAM = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+int main(int argc, char **argv) {
+  void *library = dlopen(argv[argc - 1], RTLD_NOW | RTLD_DEEPBIND);
+  char *(*make)(int) = dlsym(library, "make");
+  void (*drop)(char *) = dlsym(library, "drop");
+  for (int i = 0; i < 1000; i++) {
+    free(make(777));
+    drop(malloc(777));
+    drop(realloc(make(10), 777));
+  }
+  puts(dlopen("libm.so.6", RTLD_LAZY) && !dlopen("./no-such.so", RTLD_NOW | RTLD_DEEPBIND) ? "deep" : dlerror());
+  return 0;
+}
+"""
+
+OUR_LIBRARIES = """
+#include <execinfo.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <zstd.h>
+int main(void) {
+  static char text[100000], packed[110000], again[100000];
+  void *frames[20];
+  for (size_t i = 0; i < sizeof text; i++)
+    text[i] = (char)(i * i >> 7);
+  for (int i = 0; i < 20; i++) {
+    size_t bytes = ZSTD_compress(packed, sizeof packed, text, sizeof text, 5);
+    if (ZSTD_decompress(again, sizeof again, packed, bytes) != sizeof text)
+      return 1;
+    free(malloc(100));
+  }
+  printf("%d frames\\n", backtrace(frames, 20) > 0);
+  return 0;
+}
+"""
+
+
+def build(folder: Path, name: str, source: str, *options: str) -> Path:
+    """Compiles a C program or library."""
+    path = folder / name
+    command = ["gcc", "-O1", "-fno-builtin", "-x", "c", "-", "-o", path, *options]
+    subprocess.run(command, input=source, text=True, check=True)
+    return path
+
+
+def test_a_program_with_a_malloc_of_its_own_is_told(tmp_path: Path) -> None:
+    program = build(tmp_path, "own", OWN_MALLOC)
+    tape = tmp_path / "t.tape"
+    done = run(RECORD, "-o", tape, "--", program)
+    assert done.status == 5
+    assert done.stdout == "own\n"
+    assert "defines malloc itself" in done.stderr
+    assert "calls" in info(tape)["info"]["lacks"]
+    assert check(tape)["ok"]
+
+
+@pytest.mark.parametrize("linking", ["-Wl,-z,lazy", "-Wl,-z,relro,-z,now"])
+def test_a_deeply_bound_library_is_recorded_too(tmp_path: Path, linking: str) -> None:
+    library = build(tmp_path, "libdeep.so", DEEP_LIBRARY, "-shared", "-fPIC", linking)
+    program = build(tmp_path, "deep", DEEP_PROGRAM)
+    tape = tmp_path / "t.tape"
+    assert record(tape, program, library).stdout == "deep\n"
+    proof = check(tape)
+    assert proof["ok"]
+    assert proof["unseen_frees"] == 0
+    dump = run(CONVERT, "dump", tape).stdout
+    assert dump.count("(777)") == 2000
+    assert dump.count(", 777)") == 1000
+
+
+def test_a_program_that_compresses_with_zstd_and_unwinds_by_itself_is_recorded(tmp_path: Path) -> None:
+    program = build(tmp_path, "ours", OUR_LIBRARIES, "-lzstd")
+    tape = tmp_path / "t.tape"
+    for options in ((), ("--stacks",)):
+        assert record(tape, program, options=options).stdout == "1 frames\n"
+        proof = check(tape)
+        assert proof["ok"]
+        assert proof["dropped"] == 0
