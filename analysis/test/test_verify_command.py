@@ -1,0 +1,37 @@
+"""`heaptape replay --verify` on the command line: who keeps promises is said, who doesn't is named, with the op."""
+
+import json
+import re
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def faulty(out):
+    library = out / "test-programs" / "libfaulty.so"
+    assert library.exists()
+    return library
+
+
+def test_an_allocator_that_keeps_its_promises_is_said_to(heaptape, small_tape, tmp_path):
+    output = tmp_path / "v.json"
+    done = heaptape("replay", small_tape, "--verify", "-a", "glibc", "-o", output)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^glibc: keeps its promises: [\d,]+ ops, 4,000 objects of ", done.stdout, re.MULTILINE)
+    (run,) = json.loads(output.read_text())["runs"]
+    assert run["pass"] == "verify"
+    assert run["verified"]["objects"] == 4000
+
+
+@pytest.mark.parametrize("fault", ["overlap", "misaligned", "free_neighbour", "usable_size"])
+def test_an_allocator_that_does_not_is_named_with_the_op(heaptape, small_tape, tmp_path, faulty, fault):
+    choice = f"{faulty}:FAULT={fault} FAULT_AT=20"
+    done = heaptape("replay", small_tape, "--verify", "-a", "glibc", "-a", choice, "-o", tmp_path / "v.json")
+    assert done.returncode == 1
+    assert "glibc: keeps its promises" in done.stdout
+    told = [line for line in done.stderr.splitlines() if "at fault" in line]
+    assert len(told) == 1
+    assert re.search(
+        r"verify pass, repetition 1: .*: the allocator is at fault: (op \d+ of thread \d+ \(|after the last op)",
+        told[0],
+    )
