@@ -48,7 +48,7 @@ static void add_peaks(json_t *into, const struct run *run, const struct baseline
     }
     vm = row->vm_size_bytes > vm ? row->vm_size_bytes : vm;
   }
-  bool exact = !run->syscalls.missing_because && result->setup.order == ORDER_RECORDED;
+  bool exact = !run->syscalls.missing_because && order_by_turns(result->setup.order);
   set(into, "rss_anon_peak_bytes", above(rss, baseline->rss_anon_bytes));
   set(into, "rss_anon_peak_position", position);
   set(into, "vm_size_peak_bytes", above(vm, baseline->vm_size_bytes));
