@@ -86,7 +86,8 @@ Proves that the lifetimes at each address are disjoint and that each release is 
         "convert",
         ["convert"],
         "translate between formats",
-        """usage: heaptape convert [--from FMT] [--slice SPEC]... [--anonymise] [--archive] IN [--to FMT] OUT
+        """usage: heaptape convert [--from FMT] [--allow-gaps] [--process PID] [--slice SPEC]... [--anonymise] [--archive]
+                        IN [--to FMT] OUT
        heaptape convert --merge [--slice SPEC]... [--anonymise] [--archive] IN... OUT
        heaptape convert --list
 
@@ -98,6 +99,8 @@ Formats are detected or named; --list prints those known.
   --merge        traces of several processes as one, as its threads
   --anonymise    what a replay needs and no more: no addresses, times, names, stacks, marks
   --archive      the smallest form; everything that reads a trace reads it
+  --allow-gaps   take a recording that says that events were lost; each loss becomes a gap of the trace
+  --process PID  of a recording of several processes, this one
 """,
     ),
     "compile": (
