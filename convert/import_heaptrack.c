@@ -314,22 +314,23 @@ static int finish(struct heaptrack_import *heaptrack) {
   return hand_on_held(heaptrack, false) != 0 ? -1 : late_releases_finish(heaptrack->late);
 }
 
+static void release_modules(struct heaptrack_import *heaptrack) {
+  for (uint32_t i = 0; i < heaptrack->module_count; i++)
+    free(heaptrack->modules[i].path);
+  free(heaptrack->modules);
+  address_map_free(&heaptrack->module_at);
+}
+
 static int run(struct import *import) {
-  struct heaptrack_import heaptrack = {.import = import, .late = calloc(1, sizeof *heaptrack.late)};
-  int result = heaptrack.late && address_map_init(&heaptrack.module_at) ? late_releases_init(heaptrack.late, import)
-                                                                        : import_no_memory(import);
-  if (result == 0)
-    result = import_lines(import, take_line, &heaptrack);
+  struct heaptrack_import heaptrack = {.import = import};
+  if (!address_map_init(&heaptrack.module_at))
+    return import_no_memory(import);
+  heaptrack.late = late_releases_new(import);
+  int result = heaptrack.late ? import_lines(import, take_line, &heaptrack) : -1;
   if (result == 0)
     result = finish(&heaptrack);
-  if (heaptrack.late)
-    late_releases_free(heaptrack.late);
-  for (uint32_t i = 0; i < heaptrack.module_count; i++)
-    free(heaptrack.modules[i].path);
-  if (heaptrack.module_at.entries)
-    address_map_free(&heaptrack.module_at);
-  free(heaptrack.modules);
-  free(heaptrack.late);
+  late_releases_free(heaptrack.late);
+  release_modules(&heaptrack);
   free(heaptrack.nodes);
   return result;
 }

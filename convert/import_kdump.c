@@ -15,12 +15,10 @@
 #include "convert/late_release.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 
 struct kdump_import {
   struct import *import;
   struct late_releases *late; /* used where threads are not told */
-  uint64_t pid;
   bool threads, times;
   uint64_t first_us;
   uint64_t now;
@@ -110,7 +108,6 @@ static int begin(struct kdump_import *kdump, const struct kdump_line *line) {
       {"start threads times names alignment zero_size usable_size",
        "start threads names alignment zero_size usable_size"},
       {"start times names alignment zero_size usable_size", "start names alignment zero_size usable_size"}};
-  kdump->pid = line->pid;
   kdump->threads = line->has_thread;
   kdump->times = line->has_time;
   kdump->first_us = line->time_us;
@@ -145,14 +142,11 @@ static int take_line(void *context, const char *text) {
                              text);
   if (strncmp(line.type, "USER", 4) != 0)
     return 0;
-  if (import->options->has_process && line.pid != import->options->process)
-    return 0;
+  int wanted = import_process(import, line.pid);
+  if (wanted <= 0)
+    return wanted;
   if (!import->writer && begin(kdump, &line) != 0)
     return -1;
-  if (line.pid != kdump->pid)
-    return line_reader_error(import->lines,
-                             "of process %" PRIu64 ", the lines before are of %" PRIu64 ": choose one with --process",
-                             line.pid, kdump->pid);
   if (line.has_thread != kdump->threads || line.has_time != kdump->times)
     return line_reader_error(import->lines, "thread or time told otherwise than in the lines before");
   int found = scan_record(line.record, &event);
@@ -171,17 +165,13 @@ static bool recognises(const char *text) {
 }
 
 static int run(struct import *import) {
-  struct kdump_import kdump = {.import = import, .late = calloc(1, sizeof *kdump.late)};
-  int result = kdump.late ? late_releases_init(kdump.late, import) : import_no_memory(import);
-  if (result == 0)
-    result = import_lines(import, take_line, &kdump);
+  struct kdump_import kdump = {.import = import, .late = late_releases_new(import)};
+  int result = kdump.late ? import_lines(import, take_line, &kdump) : -1;
   if (result == 0 && !import->writer)
     result = trace_error_set(import->error, import->path, "has no USER record of kdump");
   if (result == 0)
     result = late_releases_finish(kdump.late);
-  if (kdump.late)
-    late_releases_free(kdump.late);
-  free(kdump.late);
+  late_releases_free(kdump.late);
   return result;
 }
 

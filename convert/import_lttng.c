@@ -42,7 +42,6 @@ enum { DEEPEST_FOLDER = 6 };
 struct lttng_import {
   struct import *import;
   uint64_t first_ns;
-  uint64_t pid; /* 0: not told */
   bool threads;
   uint64_t discarded, other_events;
 };
@@ -167,7 +166,7 @@ static int begin(struct lttng_import *lttng) {
       .clock = "nanoseconds",
       .order = "logged",
       .source = "LTTng-UST libc wrapper",
-      .pid = lttng->pid,
+      .pid = lttng->import->pid,
       .lacks = lttng->threads ? "start calls usable_size" : "start calls threads usable_size",
       .note = "aligned_alloc, valloc and pvalloc are not in the recording. The first calls may be those of "
               "LTTng's own library inside the process.",
@@ -206,21 +205,17 @@ static int take_line(void *context, const char *line) {
   if (!scan_fields(braces, &fields))
     return import_bad_line(import, "LTTng's libc events", line);
   uint64_t vpid = has(&fields, 1u << VPID) ? fields.values[VPID] : 0;
-  if (import->options->has_process && vpid != import->options->process)
-    return 0;
+  int wanted = import_process(import, vpid);
+  if (wanted <= 0)
+    return wanted;
   if (!scan_event(provider + strlen(PROVIDER), &fields, &event))
     return import_bad_line(import, "LTTng's libc events", line);
   if (!import->writer) {
-    lttng->pid = vpid;
     lttng->threads = has(&fields, 1u << VTID);
     lttng->first_ns = ns;
     if (begin(lttng) != 0)
       return -1;
   }
-  if (vpid != lttng->pid)
-    return line_reader_error(import->lines,
-                             "of process %" PRIu64 ", the events before are of %" PRIu64 ": choose one with --process",
-                             vpid, lttng->pid);
   event.release_stamp = event.acquire_stamp = (ns > lttng->first_ns ? ns - lttng->first_ns : 0) + 1;
   uint64_t vtid = lttng->threads && has(&fields, 1u << VTID) ? fields.values[VTID] : 0;
   return import_event(import, vtid, &event);

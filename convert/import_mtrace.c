@@ -16,8 +16,6 @@
  */
 #include "convert/late_release.h"
 
-#include <stdlib.h>
-
 struct mtrace_import {
   struct import *import;
   struct late_releases *late;
@@ -111,20 +109,21 @@ static int take_line(void *context, const char *line) {
   return take_call(mtrace, line);
 }
 
+static int finish(struct mtrace_import *mtrace) {
+  struct import *import = mtrace->import;
+  if (!import->writer)
+    return trace_error_set(import->error, import->path, "not mtrace text: it is empty");
+  if (mtrace->reallocs)
+    return trace_error_set(import->error, import->path, "ends inside a realloc");
+  return late_releases_finish(mtrace->late);
+}
+
 static int run(struct import *import) {
-  struct mtrace_import mtrace = {.import = import, .late = calloc(1, sizeof *mtrace.late)};
-  int result = mtrace.late ? late_releases_init(mtrace.late, import) : import_no_memory(import);
+  struct mtrace_import mtrace = {.import = import, .late = late_releases_new(import)};
+  int result = mtrace.late ? import_lines(import, take_line, &mtrace) : -1;
   if (result == 0)
-    result = import_lines(import, take_line, &mtrace);
-  if (result == 0 && !import->writer)
-    result = trace_error_set(import->error, import->path, "not mtrace text: it is empty");
-  if (result == 0 && mtrace.reallocs)
-    result = trace_error_set(import->error, import->path, "ends inside a realloc");
-  if (result == 0)
-    result = late_releases_finish(mtrace.late);
-  if (mtrace.late)
-    late_releases_free(mtrace.late);
-  free(mtrace.late);
+    result = finish(&mtrace);
+  late_releases_free(mtrace.late);
   return result;
 }
 

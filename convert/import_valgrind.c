@@ -22,7 +22,6 @@
 
 struct valgrind_import {
   struct import *import;
-  uint64_t pid;    /* of the lines so far */
   bool unfinished; /* a call whose result has not come yet */
   struct trace_event event;
 };
@@ -135,16 +134,16 @@ static int finish_call(struct valgrind_import *valgrind, uint64_t result) {
   return import_only_thread(valgrind->import, line_reader_number(valgrind->import->lines), event);
 }
 
-static int begin(struct valgrind_import *valgrind) {
+static int begin(struct import *import) {
   const struct import_facts facts = {
       .clock = "ordinal",
       .order = "file",
       .source = "valgrind --trace-malloc",
-      .pid = valgrind->pid,
+      .pid = import->pid,
       .lacks = "start threads times names usable_size",
       .note = "aligned_alloc, posix_memalign, valloc and the like are memalign here, reallocarray is realloc. valgrind "
               "runs one thread at a time. The frees at the end may be its own (--run-libc-freeres)."};
-  return import_begin(valgrind->import, &facts);
+  return import_begin(import, &facts);
 }
 
 static int take_call(struct valgrind_import *valgrind, const char *line, const char *at,
@@ -169,22 +168,16 @@ static int take_line(void *context, const char *line) {
   uint64_t pid, result;
   if (!scan_prefix(&at, &pid))
     return 0;
-  if (valgrind->import->options->has_process && pid != valgrind->import->options->process)
-    return 0;
   const char *rest = at;
   const struct valgrind_name *name = scan_call_name(&rest);
   bool continues = valgrind->unfinished && scan_result(at, &result);
   if (!name && !continues)
     return 0; /* another of valgrind's messages */
-  if (!valgrind->import->writer) {
-    valgrind->pid = pid;
-    if (begin(valgrind) != 0)
-      return -1;
-  }
-  if (pid != valgrind->pid)
-    return line_reader_error(valgrind->import->lines,
-                             "of process %" PRIu64 ", the lines before are of %" PRIu64 ": choose one with --process",
-                             pid, valgrind->pid);
+  int wanted = import_process(valgrind->import, pid);
+  if (wanted <= 0)
+    return wanted;
+  if (!valgrind->import->writer && begin(valgrind->import) != 0)
+    return -1;
   if (!name)
     return finish_call(valgrind, result);
   if (valgrind->unfinished)

@@ -71,6 +71,18 @@ void import_say(struct import *import, const char *format, ...) {
   va_end(arguments);
 }
 
+int import_process(struct import *import, uint64_t pid) {
+  if (import->options->has_process && pid != import->options->process)
+    return 0;
+  if (import->has_pid && pid != import->pid)
+    return line_reader_error(import->lines,
+                             "of process %" PRIu64 ", the lines before are of %" PRIu64 ": choose one with --process",
+                             pid, import->pid);
+  import->has_pid = true;
+  import->pid = pid;
+  return 1;
+}
+
 int import_bad_line(struct import *import, const char *what, const char *line) {
   return line_reader_error(import->lines, "not a line of %s: '%.60s'", what, line);
 }

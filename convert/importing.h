@@ -20,6 +20,8 @@ struct import {
   struct line_reader *lines;   /* inside import_lines */
   struct trace_writer *writer; /* NULL before import_begin */
   struct thread_numbers threads;
+  bool has_pid;
+  uint64_t pid;       /* of import_process */
   uint64_t cached_id; /* the thread id of cached_thread; UINT64_MAX: none */
   uint32_t cached_thread;
   uint32_t last_thread; /* of import_event_in_order */
@@ -48,6 +50,10 @@ int import_lines(struct import *import, int (*take)(void *context, const char *l
 
 /* Adds a sentence to the report. */
 __attribute__((format(printf, 2, 3))) void import_say(struct import *import, const char *format, ...);
+
+/* Is a line of this process to be taken? 1: yes, and import->pid is it; 0: --process wants another; -1 with error: it
+   is not that of the lines before. */
+int import_process(struct import *import, uint64_t pid);
 
 /* "FILE:LINE: not a line of WHAT: 'the line'". Returns -1. */
 int import_bad_line(struct import *import, const char *what, const char *line);

@@ -1,17 +1,24 @@
 #include "convert/late_release.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 
-int late_releases_init(struct late_releases *late, struct import *import) {
+struct late_releases *late_releases_new(struct import *import) {
+  struct late_releases *late = calloc(1, sizeof *late);
+  if (!late || !address_map_init(&late->live)) {
+    free(late);
+    import_no_memory(import);
+    return NULL;
+  }
   late->import = import;
   late->first = late->next = 1;
-  late->moved = 0;
-  return address_map_init(&late->live) ? 0 : import_no_memory(import);
+  return late;
 }
 
 void late_releases_free(struct late_releases *late) {
-  if (late->live.entries)
+  if (late)
     address_map_free(&late->live);
+  free(late);
 }
 
 static struct late_place *place_of(struct late_releases *late, uint64_t number) {

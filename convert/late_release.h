@@ -32,9 +32,9 @@ struct late_releases {
   struct late_place places[LATE_RELEASE_WINDOW];
 };
 
-/* Returns 0, or -1 with import->error. */
-int late_releases_init(struct late_releases *late, struct import *import);
-void late_releases_free(struct late_releases *late);
+/* NULL with import->error if there is no memory. */
+struct late_releases *late_releases_new(struct import *import);
+void late_releases_free(struct late_releases *late); /* may be NULL */
 
 /* Takes an event of the stream; now as for import_event_in_order. A free whose address may be an old one of a realloc
    is may_be_late. Returns 0, or -1. */
