@@ -10,10 +10,15 @@
 #include "capture/attach.h"
 #include "trace/os.h"
 
+#include <stdbool.h>
+
+/* A slot's tag is 0 (nobody's), a thread's tag, or TAG_SHARED: touched by a thread that stamps each event, and foreign
+   to all. Where it is shared and the slot is one of the sampled, the low bits name that thread. */
 enum {
-  TAG_SHARED = 0xffff, /* touched by a thread that stamps each event: foreign to all */
-  TAG_NONE = 0xfffe,   /* never in the table: the own tag of a thread that stamps each event */
-  TAG_LAST = 0xfffd,
+  TAG_SHARED = 0x8000,
+  TAG_NONE = 0x7fff, /* never in the table: the own tag of a thread that stamps each event */
+  TAG_LAST = 0x7ffe,
+  TAG_SAMPLED = 32, /* each 32nd slot is */
 };
 
 /* A slot for each 256 bytes, and 2^18 of them, so that the table takes half a megabyte at most of the host's caches:
@@ -41,12 +46,24 @@ static inline uint64_t order_stamp(void) {
   return os_stamp();
 }
 
-/* For a thread that stamps each event: the stamp, then the mark. */
-static inline uint64_t order_stamp_and_mark(const void *address) {
+/* Is the address's slot one of those that always tell which thread touched it last? By them a thread that stamps each
+   event knows how many of its events would find a foreign tag. All slots could tell; but then each event that does
+   would write its slot's line, and storms of remote frees fight for these. */
+static inline bool order_is_sampled(const void *address) {
+  return order_hash(address) % TAG_SAMPLED == 0;
+}
+
+/* For a thread that stamps each event: the stamp, then the mark. tag: its own for life, 0 if it has none. Returns in
+ *before what the slot held. */
+static inline uint64_t order_stamp_and_mark(const void *address, uint16_t tag, uint16_t *before) {
   uint64_t stamp = order_stamp();
-  _Atomic uint16_t *tag = order_tag(address);
-  if (address && !(order.flags & ATTACH_STAMP_EVERY) && atomic_load_explicit(tag, memory_order_relaxed) != TAG_SHARED)
-    atomic_store_explicit(tag, TAG_SHARED, memory_order_release);
+  *before = 0;
+  if (!address || (order.flags & ATTACH_STAMP_EVERY))
+    return stamp;
+  _Atomic uint16_t *slot = order_tag(address);
+  *before = atomic_load_explicit(slot, memory_order_relaxed);
+  if (order_is_sampled(address) ? *before != (TAG_SHARED | tag) : !(*before & TAG_SHARED))
+    atomic_store_explicit(slot, (uint16_t)(TAG_SHARED | tag), memory_order_release);
   return stamp;
 }
 
@@ -60,7 +77,8 @@ static inline uint64_t order_take(const void *address, uint16_t own) {
     if (atomic_load_explicit(tag, memory_order_acquire) == own)
       return stamp;
   }
-  return order_stamp_and_mark(address);
+  uint16_t before;
+  return order_stamp_and_mark(address, own, &before);
 }
 
 #endif

@@ -28,8 +28,6 @@ enum {
   LAP_BUSY_TICKS = 8,         /* a lap done in less is too short */
   RESERVE_BYTES = TAPE_RESERVE * RECORD_BYTES,
   WAIT_NS = 20000000,
-  WINDOW_FIRST_EVENTS = 1024,
-  WINDOW_LAST_EVENTS = 65536,
 };
 
 void tape_wake_collector(void) {
@@ -184,32 +182,44 @@ static bool reserve(struct tape *tape) {
   return stop_if_told(tape) != NULL;
 }
 
-/* Where at least half of all events find a foreign tag, stamping each event is cheaper than exchanging tags. Judged
-   over windows of foreign events (an event is one or two records, hence five halves), followed by a period of stamping
-   each, sixteen times as long. Slots that nobody had do not count. A window must be long enough to win back a working
-   set that the period before left marked as shared, so both double with each failure: with a fixed window of 64, larson
-   never came back to tags. A window that fails costs about 3 % of its period. */
-static void note_foreign(struct tape *tape) {
-  if (++tape->foreign < tape->window_events)
-    return;
-  uint64_t bytes = tape->passed_bytes + position(tape);
-  bool mostly = bytes - tape->window_bytes <= (uint64_t)tape->window_events * RECORD_BYTES * 5 / 2;
-  tape->window_bytes = bytes;
-  tape->foreign = 0;
-  if (!mostly) {
-    tape->window_events = WINDOW_FIRST_EVENTS;
-    return;
-  }
-  tape->own = TAG_NONE;
-  tape->each_left = 16 * tape->window_events;
-  if (tape->window_events < WINDOW_LAST_EVENTS)
-    tape->window_events *= 2;
+static void begin_window(struct tape *tape) {
+  tape->window_bytes = tape->passed_bytes + position(tape);
+  tape->window_slow = tape->window_sampled = tape->window_foreign = 0;
 }
 
-static void each_is_over(struct tape *tape) {
-  tape->own = tape->tag;
-  tape->foreign = 0;
-  tape->window_bytes = tape->passed_bytes + position(tape);
+/* Were so many events of the window at least half of all? An event is one or two records, hence five halves. */
+static bool is_half(const struct tape *tape, uint64_t events) {
+  return tape->passed_bytes + position(tape) - tape->window_bytes <= events * RECORD_BYTES * 5 / 2;
+}
+
+/* Where at least half of all events find a slot that another thread touched last, stamping each event is cheaper than
+   exchanging tags; where it is less than a third, it no longer is. Both is judged by the sampled slots, which tell of
+   that in either way of stamping. (Before there were any, a thread that stamped each event had to try tags from time to
+   time, for longer and longer; these trials cost xmalloc a tenth.) Where a program's objects lie in too few slots for a
+   sample, all slow events are counted instead, and tags are tried now and then. */
+static void judge(struct tape *tape, bool sampled, uint16_t before) {
+  enum { ENOUGH = 64, TOO_LONG = 16384 };
+  bool each = tape->own == TAG_NONE;
+  tape->window_slow++;
+  if (sampled) {
+    tape->window_sampled++;
+    tape->window_foreign += before != 0 && (before & ~TAG_SHARED) != tape->tag;
+  }
+  if (each && tape->window_sampled >= ENOUGH) {
+    if (tape->window_foreign < ENOUGH / 3)
+      tape->own = tape->tag;
+  } else if (!each && tape->window_foreign >= ENOUGH / 2) {
+    if (is_half(tape, ENOUGH / 2 * TAG_SAMPLED))
+      tape->own = TAG_NONE;
+  } else if (tape->window_slow >= (each ? 16 * TOO_LONG : TOO_LONG)) {
+    if (each)
+      tape->own = tape->tag;
+    else if (tape->window_sampled < ENOUGH && is_half(tape, TOO_LONG))
+      tape->own = TAG_NONE;
+  } else {
+    return;
+  }
+  begin_window(tape);
 }
 
 static uint64_t stamp_of(struct tape *tape, const void *address) {
@@ -224,9 +234,10 @@ static uint64_t stamp_of(struct tape *tape, const void *address) {
   }
   if (tape->own == TAG_NONE) {
     tape->tick = tick;
-    uint64_t stamp = order_stamp_and_mark(address);
-    if (tape->tag != TAG_NONE && --tape->each_left == 0)
-      each_is_over(tape);
+    uint16_t before;
+    uint64_t stamp = order_stamp_and_mark(address, tape->tag == TAG_NONE ? 0 : tape->tag, &before);
+    if (!every && tape->tag != TAG_NONE)
+      judge(tape, order_is_sampled(address), before);
     return stamp;
   }
   uint16_t tag = atomic_load_explicit(order_tag(address), memory_order_relaxed);
@@ -235,7 +246,7 @@ static uint64_t stamp_of(struct tape *tape, const void *address) {
   tape->tick = tick;
   uint64_t stamp = order_take(address, tape->own);
   if (tag != tape->own && tag != 0)
-    note_foreign(tape);
+    judge(tape, order_is_sampled(address), tag);
   return stamp;
 }
 
@@ -321,7 +332,8 @@ void tape_note(struct tape_entry in, uint8_t op, const void *address, uint64_t w
 
 void tape_side_event(struct tape *tape, uint8_t op, const void *address, uint64_t word, bool stamped,
                      const uint64_t *param) {
-  uint64_t stamp = order_stamp_and_mark(address);
+  uint16_t before;
+  uint64_t stamp = order_stamp_and_mark(address, 0, &before);
   uint32_t need = 1 + (param != NULL) + !stamped;
   uint32_t at = atomic_load(&tape->side_count);
   do {
@@ -385,7 +397,7 @@ static struct tape *new_tape(struct process *process) {
   tape->cursor = tape->limit = (uint64_t *)tape->memory;
   tape->lap = LAP_FIRST_BYTES;
   tape->index = process->tapes;
-  tape->tag = tape->index < TAG_LAST ? (uint16_t)(tape->index + 1) : TAG_NONE;
+  tape->own = tape->tag = tape->index < TAG_LAST ? (uint16_t)(tape->index + 1) : TAG_NONE;
   tape->slot->base = (uint32_t)(uintptr_t)tape->memory;
   publish(tape);
   atomic_store_explicit(&region->used, at + 1, memory_order_release);
@@ -395,13 +407,12 @@ static struct tape *new_tape(struct process *process) {
 
 static void reset(struct tape *tape) {
   tape->open = 0;
-  tape->foreign = 0;
-  tape->each_left = 0;
-  tape->window_events = WINDOW_FIRST_EVENTS;
   tape->tick = order_tick() - 1; /* so that the first step has a stamp */
-  tape->own = order.flags & ATTACH_STAMP_EVERY ? TAG_NONE : tape->tag;
+  /* A thread that takes over a tape goes on in its way of stamping: threads that follow one another do alike. */
+  if (order.flags & ATTACH_STAMP_EVERY)
+    tape->own = TAG_NONE;
   begin_lap(tape);
-  tape->window_bytes = tape->passed_bytes + position(tape);
+  begin_window(tape);
 }
 
 static struct tape *take_tape(struct process *process) {

@@ -54,10 +54,10 @@ struct tape {
   _Atomic uint32_t side_lost; /* events that found side full */
   uint64_t dropped, unseen;   /* events not yet told by a DROPPED record: for want of room, in pauses */
   uint64_t passed_bytes;      /* of laps completed: tells how many records lie between two events */
-  uint64_t window_bytes;      /* where the present window of foreign events began */
-  uint32_t foreign;           /* events of the window that found another's tag */
-  uint32_t window_events;     /* how many of them make a window */
-  uint32_t each_left;         /* events still to be stamped each */
+  uint64_t window_bytes;      /* where the present window began, over which it is judged how to stamp */
+  uint32_t window_slow;       /* its events that were not of the common case, */
+  uint32_t window_sampled;    /* those of them at sampled slots, */
+  uint32_t window_foreign;    /* and those that another thread had touched last */
   _Atomic int owner;          /* kernel's thread id */
   uint32_t index;
   uint32_t stack; /* of the call that took the tape from OPTIONAL */
