@@ -18,6 +18,7 @@ struct stack_settings stack_settings;
 enum {
   MEMO_FRAMES = 1024, /* remembered of a thread's last walk */
   WALK_FRAMES = 512,  /* of one walk */
+  NODES_CACHED = 512, /* 8 KiB: in the first-level cache, where a look into the area misses twice */
   BOUNDS_KEPT = 4,    /* stacks that a thread runs on in turns */
   THREAD_STACK_LEAST_BYTES = 16 << 10,
   MAIN_STACK_GAP_BYTES = 1 << 20, /* that the kernel keeps free below the main thread's stack */
@@ -39,6 +40,10 @@ struct stack_memo {
   uint32_t noded_from, noded_to;
   uint32_t next_bounds;
   struct stack_bounds bounds[BOUNDS_KEPT];
+  struct cached_node {
+    uint64_t instruction;
+    uint32_t parent, node; /* node 0: none */
+  } cached[NODES_CACHED];
   struct memo_frame frames[MEMO_FRAMES];
   struct frame fresh[WALK_FRAMES];
 };
@@ -53,7 +58,7 @@ void stack_memo_reset(struct stack_memo *memo) {
 /* --- nodes --- */
 
 static uint32_t hash(uint64_t instruction, uint32_t parent) {
-  return (uint32_t)((instruction ^ (uint64_t)parent << 40) * 0x9e3779b97f4a7c15u >> 32);
+  return (uint32_t)((instruction + parent * 0xd6e8feb86659fd93u) * 0x9e3779b97f4a7c15u >> 32);
 }
 
 /* The node in the index of that size, or 0; *place: where it is or belongs. */
@@ -118,11 +123,17 @@ static uint32_t make_node(struct stack_area *area, uint64_t instruction, uint32_
 }
 
 /* 0: no room. */
-static uint32_t node_of(struct stack_area *area, uint64_t instruction, uint32_t parent) {
+static uint32_t node_of(struct stack_area *area, struct stack_memo *memo, uint64_t instruction, uint32_t parent) {
+  struct cached_node *cached = &memo->cached[hash(instruction, parent) % NODES_CACHED];
+  if (cached->instruction == instruction && cached->parent == parent && cached->node)
+    return cached->node;
   _Atomic uint32_t *place;
   uint32_t log = atomic_load_explicit(&area->index_log, memory_order_acquire);
   uint32_t node = find_node(area, log, instruction, parent, &place);
-  return node ? node : make_node(area, instruction, parent);
+  if (!node)
+    node = make_node(area, instruction, parent);
+  *cached = (struct cached_node){instruction, parent, node};
+  return node;
 }
 
 /* --- bounds --- */
@@ -243,9 +254,9 @@ static uint32_t nodes_of(struct stack_area *area, struct stack_memo *memo, uint3
   if (at > first)
     node = memo->frames[at - 1].node;
   else
-    node = cut > 0 || !memo->complete ? node_of(area, 0, 0) : 0;
+    node = cut > 0 || !memo->complete ? node_of(area, memo, 0, 0) : 0;
   for (; at < count; at++) {
-    node = node_of(area, memo->frames[at].frame.instruction, node);
+    node = node_of(area, memo, memo->frames[at].frame.instruction, node);
     if (!node)
       break;
     memo->frames[at].node = node;
