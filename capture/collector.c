@@ -232,6 +232,7 @@ static struct host *add_host(struct collector *collector, const struct attach_re
   describe_program_name(pid, host->name, sizeof host->name);
   host_pause(host, paused, true);
   host->latency = collector->settings->flags & ATTACH_LATENCY;
+  host->names = collector->settings->describe_json != NULL;
   watch(collector, pid_fd);
   collector->hosts[collector->host_count++] = host;
   collector->recorded++;

@@ -102,9 +102,19 @@ static void give_up(struct host *host, const char *why) {
   host_stop(host);
 }
 
+static void look_at_name(struct host *host, struct host_tape *tape) {
+  if (host->names && tape->thread >= 0 && writes(host) &&
+      thread_name_look(&tape->name, host->pid, atomic_load(&tape->slot->owner), (uint32_t)tape->thread, host->writer,
+                       os_monotonic_ns()) != 0)
+    give_up(host, "cannot be written");
+}
+
 static uint32_t thread_of(struct host *host, struct host_tape *tape) {
-  if (tape->thread < 0)
+  if (tape->thread < 0) {
     tape->thread = host->threads++;
+    if (tape->slot)
+      look_at_name(host, tape);
+  }
   return (uint32_t)tape->thread;
 }
 
@@ -153,6 +163,7 @@ static void thread_ends(struct host *host, struct host_tape *tape) {
   host->in_flight += tape->begins;
   tape->begins = 0;
   tape->thread = -1;
+  tape->name = (struct thread_name){0};
   tape->stamp = tape->param = tape->touched_address = 0;
 }
 
@@ -182,7 +193,7 @@ static void take_columns(struct host *host, struct host_tape *tape, struct trace
     tape->columns.slack = 0;
   event->latency = tape->columns.latency;
   event->slack_bytes = tape->columns.slack;
-  if (tape->columns.stack && host->writer)
+  if (tape->columns.stack && writes(host))
     event->stack = stack_nodes_take(&host->stacks, host->writer, tape->columns.stack);
   tape->columns = (struct record_columns){0};
 }
@@ -419,6 +430,8 @@ void host_sample(struct host *host, uint64_t stamp) {
     return;
   if (host->sampler.sandboxed && host->regions)
     atomic_store(&host->region[0].memory->sandboxed, 1);
+  for (uint32_t i = 0; host->names && i < host->tape_count; i++)
+    look_at_name(host, &host->tapes[i]);
   sample.stamp = stamp;
   if (trace_writer_sample(host->writer, &sample) != 0)
     give_up(host, "cannot be written");

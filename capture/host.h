@@ -10,6 +10,7 @@
 #include "capture/ring.h"
 #include "capture/sample.h"
 #include "capture/stack_nodes.h"
+#include "capture/thread_names.h"
 #include "trace/trace_write.h"
 
 enum { HOST_BEGINS_MAX = 8, TRACE_MARK_ROOM = 18 * 15 };
@@ -31,6 +32,7 @@ struct host_tape {
   struct record_columns columns; /* of the event to come; all 0: none were told */
   struct trace_event held;       /* a release whose latency may follow */
   bool holds;
+  struct thread_name name;
   uint64_t dropped_told, unseen_told; /* by DROPPED records, so that the slot's counters tell the rest */
   char text[TRACE_MARK_ROOM];         /* of the mark being read */
   uint32_t text_bytes;
@@ -56,6 +58,7 @@ struct host {
   uint32_t tape_count, tape_room;
   struct stack_nodes stacks;
   bool latency; /* releases are held until theirs comes */
+  bool names;   /* those of threads are told */
   uint32_t threads;
   uint64_t in_flight;
   uint64_t unseen;    /* calls made in pauses */

@@ -9,7 +9,7 @@ $(HT_LIB): $(call c_pic_objects,$(HT_LIB_SOURCES))
 	@mkdir -p $(@D)
 	$(CC) $(HT_CFLAGS) -shared -Wl,-z,now -Wl,-z,defs -Wl,-soname,libheaptape.so -o $@ $^ -ldl
 
-HT_RECORD_SOURCES := $(addprefix capture/,record_main.c options.c collector.c control.c describe.c host.c stack_nodes.c modules.c sample.c process_end.c tree.c preflight.c)
+HT_RECORD_SOURCES := $(addprefix capture/,record_main.c options.c collector.c control.c describe.c host.c stack_nodes.c modules.c thread_names.c sample.c process_end.c tree.c preflight.c)
 $(eval $(call c_program,record,$(HT_RECORD_SOURCES) $(TRACE_SOURCES),$(TRACE_LIBS) -pthread -lm))
 $(OUT)/libexec/heaptape-record: | $(HT_LIB)
 

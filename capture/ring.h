@@ -60,7 +60,7 @@ struct slot {
   _Alignas(64) _Atomic uint32_t head; /* low half of the host address after the last complete record */
   uint32_t base;                      /* low half of the host address of the slot's memory */
   _Atomic uint32_t waiting;           /* the host sleeps on drained */
-  uint32_t unused;
+  _Atomic uint32_t owner;             /* the kernel's id of its thread */
   _Atomic uint64_t nested;            /* calls that the allocator made inside another call */
   _Atomic uint64_t dropped;           /* events dropped, those told by DROPPED records included */
   _Atomic uint64_t unseen;            /* calls made in pauses, likewise */

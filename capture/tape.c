@@ -428,6 +428,8 @@ static struct tape *take_tape(struct process *process) {
   }
   if (tape)
     atomic_store_explicit(&tape->owner, me, memory_order_release);
+  if (tape)
+    atomic_store_explicit(&tape->slot->owner, (uint32_t)me, memory_order_relaxed);
   process_unlock(process);
   if (!tape) {
     atomic_fetch_add(&process->region[0].memory->orphan, 1);

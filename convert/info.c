@@ -70,6 +70,13 @@ static json_t *columns_json(const struct trace_summary *summary) {
   return names;
 }
 
+static int add_name(void *names, uint32_t thread, const char *name) {
+  char key[16];
+  snprintf(key, sizeof key, "%u", thread);
+  json_object_set_new(names, key, json_string(name));
+  return 0;
+}
+
 /* Takes marks over. */
 static json_t *trace_json(struct trace_reader *reader, const struct witness *witness,
                           const struct recorded_samples *samples, json_t *marks) {
@@ -100,6 +107,12 @@ static json_t *trace_json(struct trace_reader *reader, const struct witness *wit
     json_object_set_new(object, "columns", columns_json(summary));
   if (summary->stack_nodes)
     set_count(object, "stack_nodes", summary->stack_nodes);
+  json_t *names = json_object();
+  struct trace_error ignored = {""}; /* what is wrong with names must not hide the rest */
+  trace_reader_thread_names(reader, add_name, names, &ignored);
+  if (json_object_size(names))
+    json_object_set(object, "thread_names", names);
+  json_decref(names);
   json_object_set_new(object, "info", json_loads(summary->info_json, 0, NULL));
   json_object_set_new(object, "footer", footer);
   return object;
@@ -270,6 +283,22 @@ static void print_marks(const json_t *marks, FILE *out) {
     fprintf(out, "%-22s ... and %zu more\n", "", json_array_size(marks) - SHOWN);
 }
 
+/* Of a pool of a thousand, the first tell what the others are. */
+static void print_names(json_t *names, FILE *out) {
+  enum { SHOWN = 16 };
+  const char *thread, *label = "thread names";
+  json_t *name;
+  int shown = 0;
+  json_object_foreach(names, thread, name) {
+    if (shown++ == SHOWN) {
+      fprintf(out, "%-22s ... and %zu more\n", "", json_object_size(names) - SHOWN);
+      return;
+    }
+    fprintf(out, "%-22s %s: %s\n", label, thread, json_string_value(name));
+    label = "";
+  }
+}
+
 void info_print(const json_t *info, FILE *out) {
   const json_t *about = json_object_get(info, "info"), *recorded = json_object_get(info, "recorded");
   const json_t *witness = json_object_get(info, "witness");
@@ -283,6 +312,7 @@ void info_print(const json_t *info, FILE *out) {
     indent = "";
   }
   print_count(out, "threads", info, "threads");
+  print_names(json_object_get(info, "thread_names"), out);
   print_count(out, "dropped", info, "dropped");
   print_bytes(out, "file bytes", info, "file_bytes");
   if (json_object_get(info, "bytes_per_event"))

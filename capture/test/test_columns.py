@@ -123,3 +123,40 @@ def test_the_library_needs_no_unwinder():
     done = subprocess.run(["ldd", str(OUT / "lib" / "libheaptape.so")], capture_output=True, text=True, check=True)
     assert "unwind" not in done.stdout
     assert "libgcc" not in done.stdout
+
+
+THREADS = """
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+static void *work(void *name) {
+  pthread_setname_np(pthread_self(), name);
+  for (int i = 0; i < 60; i++) {
+    free(malloc(100));
+    usleep(2000);
+  }
+  return NULL;
+}
+int main(void) {
+  pthread_t threads[2];
+  char *names[] = {"reader", "writer \\xff"};
+  for (int i = 0; i < 2; i++)
+    pthread_create(&threads[i], NULL, work, names[i]);
+  for (int i = 0; i < 2; i++)
+    pthread_join(threads[i], NULL);
+  return 0;
+}
+"""
+
+
+def test_names_of_threads_are_told_where_asked_for(folder, tmp_path):
+    (tmp_path / "threads.c").write_text(THREADS)
+    program = tmp_path / "namer"
+    subprocess.run(["gcc", "-pthread", "-o", str(program), str(tmp_path / "threads.c")], check=True)
+    record(tmp_path / "a.tape", ["--describe"], program)
+    names = info(tmp_path / "a.tape")["thread_names"]
+    assert names.pop("0", "namer") == "namer"
+    assert sorted(names.values()) == ["reader", "writer ?"]
+    record(tmp_path / "b.tape", [], program)
+    assert "thread_names" not in info(tmp_path / "b.tape")
