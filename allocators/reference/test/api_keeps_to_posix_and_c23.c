@@ -11,6 +11,7 @@ void free_sized(void *object, size_t object_bytes);
 void free_aligned_sized(void *object, size_t alignment, size_t object_bytes);
 
 /* Volatile too: for alignments that compilers refuse. */
+static void *(*volatile aligned_as_said)(size_t alignment, size_t object_bytes) = memalign;
 static void *(*volatile aligned)(size_t alignment, size_t object_bytes) = aligned_alloc;
 
 static int failures;
@@ -133,7 +134,7 @@ static void check_aligned(void) {
       free(object);
     }
   }
-  object = memalign(48, 100); /* rounded up to 64 */
+  object = aligned_as_said(48, 100); /* rounded up to 64 */
   CHECK(object && (uintptr_t)object % 64 == 0);
   free_aligned_sized(object, 64, 100);
   object = valloc(10);
