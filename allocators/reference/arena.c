@@ -101,14 +101,14 @@ static struct arena *move_to_idle(struct arena *from) {
   return to;
 }
 
-struct arena *arena_lock_mine(void) {
-  if (UNLIKELY(!thread.arena))
+/* The thread has no arena yet, or its lock was just found taken. */
+struct arena *arena_lock_mine_slow(void) {
+  if (!thread.arena) {
     attach_first_time();
-  struct arena *arena = thread.arena;
-  if (LIKELY(lock_try(&arena->lock))) {
-    thread.contended = 0;
-    return arena;
+    lock_take(&thread.arena->lock);
+    return thread.arena;
   }
+  struct arena *arena = thread.arena;
   if (++thread.contended >= CONTENDED_LIMIT) {
     struct arena *idle = move_to_idle(arena);
     if (idle)

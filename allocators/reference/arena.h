@@ -7,10 +7,9 @@
 
 #include "allocators/reference/bins.h"
 #include "allocators/reference/lock.h"
+#include "allocators/reference/tcache.h"
 
 enum { HEAP_BYTES = 64 << 20 };
-
-struct tcache_bin;
 
 /* Stands at the start of each heap: of 64 MiB, or what the main arena got from the break or from mmap. */
 struct heap {
@@ -43,10 +42,19 @@ extern struct arena main_arena;
 
 /* The calling thread's arena, locked; attaches the thread first if it has none. After repeated contention the thread
    moves to another one. */
-struct arena *arena_lock_mine(void);
+static inline struct arena *arena_lock_mine(void);
+struct arena *arena_lock_mine_slow(void);
 
 /* Another arena than this, locked, that may have memory when this one has none; NULL: there is no other. */
 struct arena *arena_lock_other(struct arena *exhausted);
+
+static inline struct arena *arena_lock_mine(void) {
+  struct arena *arena = thread.arena;
+  if (UNLIKELY(!arena || !lock_try(&arena->lock)))
+    return arena_lock_mine_slow();
+  thread.contended = 0;
+  return arena;
+}
 
 static inline size_t arena_system_bytes(const struct arena *arena) {
   return atomic_load_explicit(&arena->system_bytes, memory_order_relaxed);

@@ -9,7 +9,7 @@ void bins_setup(struct bins *bins) {
 }
 
 /* Takes a chunk of a large bin out of the ring of sizes, unless another of its size stands in for it. */
-static void leave_sizes(struct bins *bins, struct chunk *chunk) {
+void bins_leave_sizes(struct bins *bins, struct chunk *chunk) {
   struct chunk *before = chunk->prev_size, *after = chunk->next_size;
   if (UNLIKELY(after->prev_size != chunk || before->next_size != chunk))
     fault("malloc", "corrupt ring of sizes in a large bin", chunk);
@@ -31,28 +31,7 @@ static void leave_sizes(struct bins *bins, struct chunk *chunk) {
   before->next_size = after;
 }
 
-void bins_unlink(struct bins *bins, struct chunk *chunk) {
-  size_t bytes = chunk_bytes(chunk);
-  if (UNLIKELY(bytes != chunk_next(chunk)->prev_bytes))
-    fault("malloc", "size of a free chunk and the copy behind it differ", chunk);
-  struct links *next = chunk->links.next, *prev = chunk->links.prev;
-  if (UNLIKELY(next->prev != &chunk->links || prev->next != &chunk->links))
-    fault("malloc", "corrupt links of a free chunk", chunk);
-  if (bytes >= SMALL_LIMIT_BYTES && chunk->next_size)
-    leave_sizes(bins, chunk);
-  next->prev = prev;
-  prev->next = next;
-}
-
-void bins_add_unsorted(struct bins *bins, struct chunk *chunk) {
-  if (UNLIKELY(bins->unsorted.next->prev != &bins->unsorted))
-    fault("free", "corrupt unsorted bin", chunk);
-  if (chunk_bytes(chunk) >= SMALL_LIMIT_BYTES) /* smaller chunks may not have these words */
-    chunk->next_size = chunk->prev_size = NULL;
-  list_insert_after(&bins->unsorted, &chunk->links);
-}
-
-static void add_large(struct links *list, struct chunk *chunk, size_t bytes) {
+void bins_add_large(struct links *list, struct chunk *chunk, size_t bytes) {
   if (list_is_empty(list)) {
     chunk->next_size = chunk->prev_size = chunk;
     list_insert_after(list, &chunk->links);
@@ -80,19 +59,6 @@ static void add_large(struct links *list, struct chunk *chunk, size_t bytes) {
   at->prev_size->next_size = chunk;
   at->prev_size = chunk;
   list_insert_after(at->links.prev, &chunk->links);
-}
-
-void bins_add_sorted(struct bins *bins, struct chunk *chunk) {
-  size_t bytes = chunk_bytes(chunk);
-  unsigned number = bin_number(bytes);
-  struct links *list = &bins->lists[number];
-  bins->map[number / 64] |= (uint64_t)1 << number % 64;
-  if (UNLIKELY(list->next->prev != list))
-    fault("malloc", "corrupt bin", chunk);
-  if (bytes < SMALL_LIMIT_BYTES)
-    list_insert_after(list, &chunk->links);
-  else
-    add_large(list, chunk, bytes);
 }
 
 struct chunk *bins_take_best(struct bins *bins, size_t bytes) {

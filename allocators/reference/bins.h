@@ -10,6 +10,7 @@
 #define REFERENCE_BINS_H
 
 #include "allocators/reference/chunk.h"
+#include "allocators/reference/fault.h"
 
 enum {
   FAST_MAX_BYTES = 128, /* largest chunk of a fast bin */
@@ -52,12 +53,45 @@ static inline void list_insert_after(struct links *place, struct links *links) {
 /* Empties all bins: for a new arena. */
 void bins_setup(struct bins *bins);
 
+/* The parts of the two functions below that are for large chunks only. */
+void bins_leave_sizes(struct bins *bins, struct chunk *chunk);
+void bins_add_large(struct links *list, struct chunk *chunk, size_t bytes);
+
 /* Takes a free chunk out of whatever list it is in, after checking that its neighbours in list and heap agree. */
-void bins_unlink(struct bins *bins, struct chunk *chunk);
+static inline void bins_unlink(struct bins *bins, struct chunk *chunk) {
+  size_t bytes = chunk_bytes(chunk);
+  if (UNLIKELY(bytes != chunk_next(chunk)->prev_bytes))
+    fault("malloc", "size of a free chunk and the copy behind it differ", chunk);
+  struct links *next = chunk->links.next, *prev = chunk->links.prev;
+  if (UNLIKELY(next->prev != &chunk->links || prev->next != &chunk->links))
+    fault("malloc", "corrupt links of a free chunk", chunk);
+  if (bytes >= SMALL_LIMIT_BYTES && chunk->next_size)
+    bins_leave_sizes(bins, chunk);
+  next->prev = prev;
+  prev->next = next;
+}
 
 /* The chunk must be marked free (chunk_set_free). To the unsorted bin, or to the bin of its size. */
-void bins_add_unsorted(struct bins *bins, struct chunk *chunk);
-void bins_add_sorted(struct bins *bins, struct chunk *chunk);
+static inline void bins_add_unsorted(struct bins *bins, struct chunk *chunk) {
+  if (UNLIKELY(bins->unsorted.next->prev != &bins->unsorted))
+    fault("free", "corrupt unsorted bin", chunk);
+  if (chunk_bytes(chunk) >= SMALL_LIMIT_BYTES) /* smaller chunks may not have these words */
+    chunk->next_size = chunk->prev_size = NULL;
+  list_insert_after(&bins->unsorted, &chunk->links);
+}
+
+static inline void bins_add_sorted(struct bins *bins, struct chunk *chunk) {
+  size_t bytes = chunk_bytes(chunk);
+  unsigned number = bin_number(bytes);
+  struct links *list = &bins->lists[number];
+  bins->map[number / 64] |= (uint64_t)1 << number % 64;
+  if (UNLIKELY(list->next->prev != list))
+    fault("malloc", "corrupt bin", chunk);
+  if (bytes < SMALL_LIMIT_BYTES)
+    list_insert_after(list, &chunk->links);
+  else
+    bins_add_large(list, chunk, bytes);
+}
 
 /* The smallest chunk of at least that many bytes, unlinked, or NULL: from the large bin of that size, or from any bin
    beyond it. */

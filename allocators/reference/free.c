@@ -76,7 +76,8 @@ static __attribute__((noinline)) void free_slow(void *object) {
     release_to_arena(chunk, head);
     return;
   }
-  /* The older half goes back at once, under one lock or in one push: the next frees are cheap again. */
+  /* The older half goes back, under one lock or in one exchange; the newest stay, for the processor has them in its
+     caches. (Giving back the newest instead: a replay of perl's hashes took 15 % more cycles.) */
   if (bin->room == 0)
     tcache_flush(bin, (uint32_t)tunables.tcache_count / 2);
   COUNT(tcache_frees);
@@ -168,6 +169,11 @@ void arena_consolidate(struct arena *arena) {
   }
 }
 
+/* Bytes of the top that have ever been written: the others cost nothing. */
+static size_t top_dirty_bytes(const struct arena *arena) {
+  return arena->fresh - (uintptr_t)arena->top;
+}
+
 /* top_pad above the threshold, and down to top_pad: a program that takes and frees at the top should not move the break
    each time. */
 void arena_trim_if_large(struct arena *arena, size_t merged_bytes) {
@@ -175,11 +181,11 @@ void arena_trim_if_large(struct arena *arena, size_t merged_bytes) {
     return;
   size_t limit = tunable_now(&tunables.trim_threshold) + tunables.top_pad;
   bool at_top = merged_bytes == chunk_bytes(arena->top);
-  if (at_top && merged_bytes < limit)
+  if (at_top && top_dirty_bytes(arena) < limit)
     return;
   if (atomic_load_explicit(&arena->have_fast, memory_order_relaxed))
     arena_consolidate(arena);
-  if (chunk_bytes(arena->top) < limit)
+  if (top_dirty_bytes(arena) < limit)
     return;
   int error = errno;
   heap_trim(arena, tunables.top_pad);

@@ -9,6 +9,8 @@ enum {
   FENCE_BYTES = 32,              /* at the end of a heap that is no longer the newest */
   FALLBACK_HEAP_BYTES = 1 << 20, /* of the main arena, where the break can't move */
   HUGE_PAGE_BYTES = 2 << 20,
+  GROWTH_SHARE = 16,
+  GROWTH_BYTES_MAX = 4 << 20,
   ARENA_OFFSET = 64, /* of an arena in its first heap */
 };
 
@@ -143,8 +145,17 @@ static void unmap(void *memory, size_t bytes) {
   munmap(memory, bytes);
 }
 
+/* Bytes to ask for beyond the need: top_pad, but a sixteenth of a large heap, as a growing one would ask all the time.
+   Address space only: nothing of it is touched. Not where the tunables were set. */
+static size_t growth_pad(const struct arena *arena) {
+  size_t share = tunables.dynamic_thresholds ? arena_system_bytes(arena) / GROWTH_SHARE : 0;
+  if (share > GROWTH_BYTES_MAX)
+    share = GROWTH_BYTES_MAX;
+  return share > tunables.top_pad ? share : tunables.top_pad;
+}
+
 static bool grow_main(struct arena *arena, size_t bytes) {
-  size_t need = bytes + tunables.top_pad + CHUNK_MIN_BYTES + FENCE_BYTES;
+  size_t need = bytes + growth_pad(arena) + CHUNK_MIN_BYTES + FENCE_BYTES;
   if (grow_by_break(arena, need))
     return true;
   size_t total = round_up(sizeof(struct heap) + need, growth_unit());
@@ -196,26 +207,26 @@ static bool make_accessible(struct heap *heap, size_t from, size_t to) {
   return true;
 }
 
-/* Bytes of a heap to make accessible: what is needed and top_pad, or what is needed if that is all that fits. 0: too
+/* Bytes of a heap to make accessible: what is needed and pad, or what is needed if that is all that fits. 0: too
    much for a heap. */
-static size_t heap_extent(size_t need) {
+static size_t heap_extent(size_t need, size_t pad) {
   if (need > HEAP_BYTES)
     return 0;
-  size_t padded = round_up(need + tunables.top_pad, growth_unit());
+  size_t padded = round_up(need + pad, growth_unit());
   return padded <= HEAP_BYTES ? padded : round_up(need, heap_page_bytes);
 }
 
 static bool grow_other(struct arena *arena, size_t bytes) {
   struct heap *heap = arena->heap;
   size_t need = bytes + CHUNK_MIN_BYTES + FENCE_BYTES;
-  size_t extent = heap_extent((uintptr_t)arena->top - (uintptr_t)heap + need);
+  size_t extent = heap_extent((uintptr_t)arena->top - (uintptr_t)heap + need, growth_pad(arena));
   if (extent > heap->bytes) {
     if (!make_accessible(heap, heap->bytes, extent))
       return false;
     extend(arena, extent - heap->bytes);
     return true;
   }
-  extent = heap_extent(sizeof *heap + CHUNK_ALIGNMENT + need);
+  extent = heap_extent(sizeof *heap + CHUNK_ALIGNMENT + need, tunables.top_pad);
   if (extent == 0)
     return false;
   heap = reserve_heap();
@@ -241,7 +252,7 @@ struct arena *heap_new_arena(unsigned number) {
   struct heap *heap = reserve_heap();
   if (!heap)
     return NULL;
-  size_t extent = heap_extent(ARENA_OFFSET + sizeof(struct arena) + CHUNK_MIN_BYTES + FENCE_BYTES);
+  size_t extent = heap_extent(ARENA_OFFSET + sizeof(struct arena) + CHUNK_MIN_BYTES + FENCE_BYTES, tunables.top_pad);
   if (!make_accessible(heap, 0, extent)) {
     unmap(heap, HEAP_BYTES);
     return NULL;

@@ -113,15 +113,9 @@ void *arena_take(struct arena *arena, size_t bytes, struct tcache_bin *bin) {
   }
 }
 
-/* Objects to put into the cache beside the one that is handed out: up to half its room, so that frees find some too. */
-static unsigned stash_count(const struct tcache_bin *bin) {
-  unsigned half = (unsigned)tunables.tcache_count / 2;
-  return bin ? bin->room < half ? bin->room : half : 0;
-}
-
 static void *take_fast(struct arena *arena, size_t bytes, struct tcache_bin *bin) {
   unsigned got;
-  struct cached *object = fast_pop(arena, bytes, 1 + stash_count(bin), &got);
+  struct cached *object = fast_pop(arena, bytes, 1 + (bin ? tcache_refill_count(bin) : 0), &got);
   if (!object)
     return NULL;
   COUNT(fast_hits);
@@ -149,7 +143,7 @@ static void *take_small(struct arena *arena, size_t bytes, struct tcache_bin *bi
   COUNT(small_hits);
   struct chunk *chunk = chunk_of_links(list->prev);
   bins_unlink(&arena->bins, chunk);
-  for (unsigned count = stash_count(bin); count > 0 && !list_is_empty(list); count--) {
+  for (unsigned count = bin ? tcache_refill_count(bin) : 0; count > 0 && !list_is_empty(list); count--) {
     struct chunk *stashed = chunk_of_links(list->prev);
     bins_unlink(&arena->bins, stashed);
     tcache_push(bin, use_whole(stashed));
@@ -178,7 +172,7 @@ static void *take_unsorted(struct arena *arena, size_t bytes, struct tcache_bin 
     bool alone = list->next == &chunk->links;
     bool cut = bytes < SMALL_LIMIT_BYTES && alone && chunk == arena->last_remainder && have > bytes + CHUNK_MIN_BYTES;
     bins_unlink(&arena->bins, chunk);
-    if (have == bytes || cut) {
+    if (cut || have == bytes) {
       COUNT(unsorted_hits);
       return cut ? split(arena, chunk, bytes, bin) : use_whole(chunk);
     }
@@ -191,7 +185,7 @@ static void *take_unsorted(struct arena *arena, size_t bytes, struct tcache_bin 
 static unsigned ahead_count(struct tcache_bin *bin, size_t bytes, size_t room_bytes) {
   if (!bin)
     return 0;
-  unsigned most = stash_count(bin), count = bin->refill < most ? bin->refill : most;
+  unsigned most = tcache_refill_count(bin), count = bin->refill < most ? bin->refill : most;
   bin->refill = 2 * count + 1;
   if (room_bytes > AHEAD_BYTES_MAX)
     room_bytes = AHEAD_BYTES_MAX;
@@ -241,10 +235,11 @@ static void *take_top(struct arena *arena, size_t bytes, struct tcache_bin *bin)
   unsigned ahead = ahead_count(bin, bytes, have - bytes - CHUNK_MIN_BYTES);
   size_t used = bytes * (1 + ahead);
   struct chunk *rest = chunk_at(top, (ptrdiff_t)used);
+  uintptr_t written = (uintptr_t)rest + CHUNK_OBJECT_OFFSET;
+  if (arena->fresh < written)
+    arena->fresh = written;
   chunk_set_head(rest, (have - used) | CHUNK_PREV_USED);
   arena->top = rest;
-  if (arena->fresh < (uintptr_t)rest + CHUNK_OBJECT_OFFSET)
-    arena->fresh = (uintptr_t)rest + CHUNK_OBJECT_OFFSET;
   return carve(arena, top, bytes, bin, ahead);
 }
 

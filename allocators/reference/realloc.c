@@ -10,16 +10,19 @@
 #include <errno.h>
 #include <string.h>
 
-/* Gives back what the chunk has beyond bytes, if that is enough for a chunk. Needs the lock. */
-static void cut_tail(struct arena *arena, struct chunk *chunk, size_t bytes) {
+/* Cuts off what the chunk has beyond bytes: an object to be freed, if that is enough for a chunk, or NULL. Needs the
+   lock: a neighbour that is freed meanwhile changes a flag in the same word. */
+static void *cut_tail(struct arena *arena, struct chunk *chunk, size_t bytes) {
   size_t head = chunk_head(chunk), have = head_bytes(head);
   if (have - bytes < CHUNK_MIN_BYTES)
-    return;
+    return NULL;
   COUNT(splits);
   struct chunk *rest = chunk_at(chunk, (ptrdiff_t)bytes);
   chunk_set_head(rest, (have - bytes) | CHUNK_PREV_USED | arena->chunk_flag);
   chunk_set_head(chunk, bytes | (head & CHUNK_FLAGS));
-  arena_trim_if_large(arena, arena_release(arena, rest));
+  struct cached *object = chunk_object(rest);
+  object->key = 0; /* it may hold that of a copy of a freed object */
+  return object;
 }
 
 /* Makes the chunk at least that large by what is free behind it. Needs the lock. */
@@ -57,9 +60,9 @@ static bool resize_in_place(struct chunk *chunk, size_t bytes) {
   struct arena *arena = arena_of(chunk, head);
   lock_take(&arena->lock);
   bool done = have >= bytes || grow_in_place(arena, chunk, bytes);
-  if (done)
-    cut_tail(arena, chunk, bytes);
+  void *tail = done ? cut_tail(arena, chunk, bytes) : NULL;
   arena_unlock(arena);
+  reference_free(tail); /* as any other object: the next small request may take it from the cache */
   return done;
 }
 

@@ -76,17 +76,11 @@ static struct tcache *make_cache(void) {
   return cache;
 }
 
-struct tcache_bin *tcache_bin_for(size_t chunk_bytes) {
-  if (UNLIKELY(thread.cache == &no_cache)) {
-    if (!tunables.tcache || thread.ended)
-      return NULL;
-    struct tcache *cache = make_cache();
-    if (!cache)
-      return NULL;
+struct tcache *tcache_make(void) {
+  struct tcache *cache = thread.ended ? NULL : make_cache();
+  if (cache)
     thread.cache = cache;
-  }
-  size_t number = tcache_number(chunk_bytes);
-  return number < thread.cache->bin_count ? &thread.cache->bins[number] : NULL;
+  return thread.cache;
 }
 
 /* Cuts the list behind the first keep objects; gives the rest. */

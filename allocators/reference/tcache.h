@@ -17,8 +17,8 @@ struct arena;
 struct tcache_bin {
   struct cached *first;
   uint32_t room;   /* objects that may be added */
-  uint32_t refill; /* objects that the next miss may split off ahead: grows with misses, so that a size that is asked
-                      for once costs no memory */
+  uint32_t refill; /* objects that the next miss may split off ahead: doubles with a miss, so that a size that is asked
+                      for once costs no memory, and is halved when the bin is full */
 };
 
 struct tcache {
@@ -76,8 +76,28 @@ static inline void tcache_push(struct tcache_bin *bin, struct cached *object) {
   bin->room--;
 }
 
+/* Gives the calling thread a cache if it may have one: where thread.cache is no_cache. Returns thread.cache. */
+struct tcache *tcache_make(void);
+
 /* The calling thread's bin for chunks of that many bytes; makes the cache if there is none yet. NULL: no such bin. */
-struct tcache_bin *tcache_bin_for(size_t chunk_bytes);
+static inline struct tcache_bin *tcache_bin_for(size_t chunk_bytes) {
+  struct tcache *cache = thread.cache;
+  size_t number = tcache_number(chunk_bytes);
+  if (UNLIKELY(cache == &no_cache)) {
+    if (!tunables.tcache)
+      return NULL;
+    cache = tcache_make();
+  }
+  return LIKELY(number < cache->bin_count) ? &cache->bins[number] : NULL;
+}
+
+/* How many objects to put into a bin at once beside the one that a miss hands out: to half its size, as frees should
+   find room too. More than these few at a time cost locality: objects that are asked for one after another lie apart
+   then (all 7: a replay of CPython's json took 15 % more cycles, one of perl's hashes 20 %). */
+static inline uint32_t tcache_refill_count(const struct tcache_bin *bin) {
+  uint32_t half = (uint32_t)tunables.tcache_count / 2;
+  return bin->room < half ? bin->room : half;
+}
 
 /* Gives back all objects but the keep that were put in last. Takes arenas' locks. */
 void tcache_flush(struct tcache_bin *bin, uint32_t keep);
