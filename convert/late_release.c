@@ -89,6 +89,9 @@ static void release(struct late_releases *late, uint64_t address) {
 
 int late_releases_event(struct late_releases *late, uint64_t now, const struct trace_event *event, bool may_be_late) {
   struct trace_event taken = *event;
+  /* Here, as the line is still known. */
+  if (taken.size_bytes >> 32 && import_refuse_size(late->import, &taken) != 0)
+    return -1;
   if (trace_event_releases(&taken)) {
     if (may_be_late && move(late, taken.released)) {
       if (!trace_event_acquires(&taken))

@@ -129,6 +129,7 @@ BAD_LINES = [
     ("mtrace", "= Start\n@ ./p:[0x1] < 0x10\n@ ./p:[0x1] - 0x10\n", "3: '<' without a '>'"),
     ("mtrace", "= Start\n@ ./p:[0x1] > 0x10 0x20\n", "2: '>' without a '<'"),
     ("mtrace", "= Start\n@ ./p:[0x1] < 0x10\n", "ends inside a realloc"),
+    ("mtrace", "= Start\n@ p + 0x10 0x4000000000000001\n", "2: malloc was given 4611686018427387905 bytes"),
     ("rep", "1\n2\n", "ends inside the header"),
     ("rep", "1\n2\nx\n", "3: a .rep file begins"),
     ("rep", "0\n1\n1\n1\na 1 5\n", "5: id 1"),
@@ -177,6 +178,7 @@ def test_bad_text_is_one_error_with_its_line(name, content, what, tmp_path):
 BAD_BYTES = [
     ("dj", dj_sample() + b"x", "offset 960: 1 bytes are left over"),
     ("dj", dj_sample()[:128] + b"\1\0\0\0\x09" + bytes(59), "offset 128: record of unknown type 9"),
+    ("dj", dj_record(1, "calloc", ptr2=0x10, size=1 << 60), "event 1: calloc was given"),
     ("bytehound", b"", "offset 0: cut off"),
     ("bytehound", bytehound_sample()[:-1], "offset 144: cut off"),
     ("bytehound", bytehound(1, [(1, 1, 0, 5)]), "offset 16: slot 1"),
