@@ -26,3 +26,24 @@ $(OUT)/test-programs/libplanted.so: $(call c_pic_objects,replay/test/planted_all
 $(OUT)/test-programs/libfaulty.so: $(call c_pic_objects,replay/test/faulty_allocator.c)
 	@mkdir -p $(@D)
 	$(CC) $(HT_CFLAGS) -shared -o $@ $^ -lpthread
+
+# The engine under ThreadSanitizer, and under AddressSanitizer and UBSan; replay/test/test_sanitizers.py and `make sanitize` run it.
+# $(call replay_sanitized,name,flags): out/sanitize/NAME/heaptape-replay.
+comma := ,
+define replay_sanitized
+TEST_EXTRAS += $(OUT)/sanitize/$(1)/heaptape-replay
+$(OUT)/sanitize/$(1)/replay/%.o: HT_CFLAGS += -D_GNU_SOURCE
+$(OUT)/sanitize/$(1)/%.o: %.c
+	@mkdir -p $$(@D)
+	$(CC) $$(HT_CFLAGS) -DSTACK_KIB=2048 -fno-omit-frame-pointer $(2) -MMD -MP -c -o $$@ $$<
+$(OUT)/sanitize/$(1)/heaptape-replay: $(patsubst %.c,$(OUT)/sanitize/$(1)/%.o,$(REPLAY_PARENT_SOURCES) $(REPLAY_ENGINE_SOURCES) $(REPLAY_TRACE_SOURCES))
+	$(CC) $(HT_CFLAGS) $(2) -o $$@ $$^ -ljansson -lz -lpthread -lm
+-include $(patsubst %.c,$(OUT)/sanitize/$(1)/%.d,$(REPLAY_PARENT_SOURCES) $(REPLAY_ENGINE_SOURCES) $(REPLAY_TRACE_SOURCES))
+endef
+$(eval $(call replay_sanitized,thread,-fsanitize=thread))
+$(eval $(call replay_sanitized,address,-fsanitize=address$(comma)undefined -fno-sanitize-recover=undefined))
+
+sanitize: setup ## run the engine long under ThreadSanitizer, AddressSanitizer and UBSan
+	@$(MAKE) --no-print-directory $(OUT)/test-programs/make_workload $(OUT)/sanitize/thread/heaptape-replay $(OUT)/sanitize/address/heaptape-replay
+	HEAPTAPE_OUT=$(abspath $(OUT)) SANITIZE_ROUNDS=5 $(VENV)/bin/python -m pytest -q replay/test/test_sanitizers.py
+.PHONY: sanitize

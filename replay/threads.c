@@ -14,8 +14,13 @@
 #include <string.h>
 #include <sys/mman.h>
 
+/* Sanitizers want more. */
+#ifndef STACK_KIB
+#define STACK_KIB 256
+#endif
+
 enum {
-  STACK_BYTES = 256 << 10,
+  STACK_BYTES = STACK_KIB << 10,
   STACK_PREFAULT_BYTES = 32 << 10, /* its top, where thread control block and first frames lie */
   LIVE_LIMIT = 32768,              /* threads at the same time; the kernel's own limit is near */
   BUFFERS_BYTES = 16 << 20,

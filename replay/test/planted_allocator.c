@@ -1,14 +1,14 @@
 /* A malloc library whose costs and faults are known beforehand, for the engine's tests. It hands out each address once,
    so that whatever is freed twice, early or never was handed out is found, and the process aborted.
 
-   Environment: PLANT_SPIN_CYCLES (each malloc takes at least that long), PLANT_HOLD_BYTES (held resident from the
-   start), PLANT_MAP_EVERY (every so many mallocs: one mmap of 64 KiB, one madvise, one munmap), PLANT_REFUSE_FROM
-   (requests from that size on get NULL), PLANT_CRASH_AT (that malloc, counted from 1, writes to an address
-   below 4096), PLANT_HANG_AT (that one sleeps), PLANT_OS_PAGES (each object has a mapping of its own, of that many OS
-   pages more than it needs, all written: resident memory is live objects times OS pages), PLANT_SPIKE_AT and
-   PLANT_SPIKE_BYTES (that malloc maps, writes and unmaps so many, all before it returns), PLANT_LOOPS (each malloc goes
-   round a loop of a few instructions so often). malloc_trim gives the held
-   bytes back in one madvise. */
+   Environment: PLANT_SPIN_CYCLES (each malloc takes at least that long), PLANT_SLOW_EVERY and PLANT_SLOW_CYCLES (and
+   one in so many that much longer), PLANT_HOLD_BYTES (held resident from the start), PLANT_MAP_EVERY (every so many
+   mallocs: one mmap of 64 KiB, one madvise, one munmap), PLANT_REFUSE_FROM (requests from that size on get NULL),
+   PLANT_CRASH_AT (that malloc, counted from 1, writes to an address below 4096), PLANT_HANG_AT (that one sleeps),
+   PLANT_OS_PAGES (each object has a mapping of its own, of that many OS pages more than it needs, all written: resident
+   memory is live objects times OS pages), PLANT_SPIKE_AT and PLANT_SPIKE_BYTES (that malloc maps, writes and unmaps so
+   many, all before it returns), PLANT_LOOPS (each malloc goes round a loop of a few instructions so often). malloc_trim
+   gives the held bytes back in one madvise. */
 #include "trace/os.h"
 
 #include <malloc.h>
@@ -34,7 +34,7 @@ static uint8_t *arena;
 static _Atomic uint64_t used;
 static _Atomic uint64_t mallocs;
 static uint64_t spin_cycles, map_every, refuse_from, crash_at, hang_at, hold_bytes, os_pages, spike_at, spike_bytes,
-    loops;
+    loops, slow_every, slow_cycles;
 
 static uint64_t setting(const char *name) {
   const char *value = getenv(name);
@@ -53,6 +53,8 @@ __attribute__((constructor)) static void begin(void) {
   refuse_from = setting("PLANT_REFUSE_FROM");
   crash_at = setting("PLANT_CRASH_AT");
   hang_at = setting("PLANT_HANG_AT");
+  slow_every = setting("PLANT_SLOW_EVERY");
+  slow_cycles = setting("PLANT_SLOW_CYCLES");
   os_pages = setting("PLANT_OS_PAGES");
   spike_at = setting("PLANT_SPIKE_AT");
   spike_bytes = setting("PLANT_SPIKE_BYTES");
@@ -142,9 +144,10 @@ static void plant(void) {
     munmap(map_resident(spike_bytes), spike_bytes);
   for (uint64_t loop = 0; loop < loops; loop++)
     __asm__ volatile("");
-  if (spin_cycles) {
+  uint64_t spin = spin_cycles + (slow_every && number % slow_every == 0 ? slow_cycles : 0);
+  if (spin) {
     uint64_t begin_cycles = os_cycles();
-    while (os_cycles() - begin_cycles < spin_cycles)
+    while (os_cycles() - begin_cycles < spin)
       ;
   }
 }
