@@ -24,13 +24,13 @@ HT_CAPTURE_TESTS := errno_is_preserved_by_every_call forked_child_gets_its_own_t
   marks_stand_where_the_program_set_them host_sees_the_world_as_without_us \
   host_of_few_descriptors_is_recorded host_of_little_address_space_lives chrooted_host_without_proc_is_recorded \
   tiny_stacks_suffice calls_after_the_end_are_recorded thousand_live_threads_are_recorded \
-  sandboxed_host_is_not_killed_by_us
-HT_BUMP := $(OUT)/lib/test/libbump.so
+  sandboxed_host_is_not_killed_by_us sized_frees_reach_an_allocator_that_has_them
+HT_TEST_LIBS := $(OUT)/lib/test/libbump.so $(OUT)/lib/test/libforwards.so
 $(foreach test,$(HT_CAPTURE_TESTS),$(eval $(call c_test,capture/test/$(test).c,capture/test/recording.c $(TRACE_SOURCES),$(TRACE_LIBS) -pthread)))
-$(foreach test,$(HT_CAPTURE_TESTS),$(eval $(OUT)/test/capture/$(test): | $(HT_BUMP) $(OUT)/libexec/heaptape-record))
+$(foreach test,$(HT_CAPTURE_TESTS),$(eval $(OUT)/test/capture/$(test): | $(HT_TEST_LIBS) $(OUT)/libexec/heaptape-record))
 $(OUT)/obj/capture/test/%.o: HT_CFLAGS += -fno-builtin
-$(OUT)/pic/capture/test/bump.o: HT_CFLAGS += -fno-builtin
-$(HT_BUMP): $(call c_pic_objects,capture/test/bump.c)
+$(OUT)/pic/capture/test/%.o: HT_CFLAGS += -fno-builtin
+$(OUT)/lib/test/lib%.so: $(OUT)/pic/capture/test/%.o
 	@mkdir -p $(@D)
 	$(CC) $(HT_CFLAGS) -shared -o $@ $^
 $(eval $(call c_bench,capture/bench/large_release_cost.c,,))

@@ -1,6 +1,6 @@
 /* An allocator for the tests: hands out fresh addresses by one atomic addition and never takes anything back, so it may
    be called in a signal handler that interrupted it. Its calloc goes through malloc by name, as some real allocators'
-   does. */
+   does. It has C23's sized frees, and counts them. */
 #include <errno.h>
 #include <stdatomic.h>
 #include <stddef.h>
@@ -15,6 +15,9 @@ EXPORT __attribute__((noinline)) void *malloc(size_t size);
 EXPORT void free(void *object);
 EXPORT void *calloc(size_t count, size_t size);
 EXPORT void *realloc(void *object, size_t size);
+EXPORT void free_sized(void *object, size_t size);
+EXPORT void free_aligned_sized(void *object, size_t align, size_t size);
+EXPORT size_t sized_frees(void);
 
 enum { SPACE_BYTES = 1 << 30 };
 static _Atomic(char *) space;
@@ -53,4 +56,23 @@ void *realloc(void *object, size_t size) {
   if (moved && object)
     memcpy(moved, object, old < size ? old : size);
   return moved;
+}
+
+static _Atomic size_t frees;
+
+void free_sized(void *object, size_t size) {
+  (void)object;
+  (void)size;
+  atomic_fetch_add(&frees, 1);
+}
+
+void free_aligned_sized(void *object, size_t align, size_t size) {
+  (void)object;
+  (void)align;
+  (void)size;
+  atomic_fetch_add(&frees, 1);
+}
+
+size_t sized_frees(void) {
+  return atomic_load(&frees);
 }

@@ -1,0 +1,18 @@
+/* A library that has only reallocarray, and makes it of realloc by name. */
+#include <errno.h>
+#include <stddef.h>
+
+__attribute__((visibility("default"))) void *reallocarray(void *object, size_t count, size_t size);
+void *realloc(void *object, size_t size);
+
+void *reallocarray(void *object, size_t count, size_t size) {
+  size_t bytes;
+  if (__builtin_mul_overflow(count, size, &bytes)) {
+    errno = ENOMEM;
+    return NULL;
+  }
+  void *moved = realloc(object, bytes);
+  if (!moved) /* so that the call above is no jump */
+    errno = ENOMEM;
+  return moved;
+}
