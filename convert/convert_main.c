@@ -10,6 +10,7 @@
 #include "convert/progress.h"
 #include "convert/rewrite.h"
 #include "convert/temporary_trace.h"
+#include "convert/usage.h"
 #include "convert/witness_json.h"
 #include "convert/workload_check.h"
 
@@ -22,39 +23,6 @@
 #include <unistd.h>
 
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
-
-static const char usage[] =
-    "usage: heaptape-convert compile IN [-o OUT.work] [--json] [--horizon NS]\n"
-    "       heaptape-convert check F [--json] [--ranges] [--horizon NS]\n"
-    "       heaptape-convert info F [--json]\n"
-    "       heaptape-convert profile F\n"
-    "       heaptape-convert dump F [--format text|csv|jsonl] [--thread N] [--stacks [--debuginfod]]\n"
-    "       heaptape-convert convert [--from FMT] [--allow-gaps] [--process PID] [--slice SPEC]... [--anonymise] "
-    "[--archive] "
-    "IN [--to FMT] OUT\n"
-    "       heaptape-convert convert --merge [--slice SPEC]... [--anonymise] [--archive] IN... OUT\n"
-    "       heaptape-convert convert --list\n"
-    "\n"
-    "IN and F: a trace (.tape), a workload (.work; check and info), or any format that convert "
-    "--list shows, told by content. - is standard input\n"
-    "or output.\n"
-    "\n"
-    "--slice keeps a piece that is a legal history of its own: time=1.5s..3s, progress=10%..20%, progress=1000..5000\n"
-    "(events), mark=FROM..TO, thread=0,3..5, size=1k..64k; either side may be left out; several are the intersection.\n"
-    "--merge joins traces of several processes into one, as its threads. --anonymise leaves what a replay needs and "
-    "no\n"
-    "more: no addresses, times, names, stacks, marks. --archive writes the smallest form; everything reads it.\n"
-    "\n"
-    "check proves that the history is legal: every release is of a live object, no address is handed out while an\n"
-    "object lives there. Exit 1 if not. Frees of objects never seen make a complete trace illegal; they don't where "
-    "the\n"
-    "trace says why: it is truncated, has dropped events, or lacks its start (an import, a forked child).\n"
-    "--ranges also proves that no two live objects share a byte (only counted where the order is by ownership tags: "
-    "they\n"
-    "order the steps at one address, not those of neighbours).\n"
-    "--horizon: how long, in ns of the recording, a step that can't be legal yet waits for the one that makes it so\n"
-    "(10 ms, or 0 where the order is known to be right).\n"
-    "--allow-gaps takes recordings that say that events were lost; --process chooses among the processes of one.\n";
 
 struct options {
   const char *command, *in, *out, *from, *to, *format;
@@ -323,18 +291,33 @@ static int list_formats(void) {
   return finish_output(EXIT_DONE);
 }
 
-/* Dumps to a file that appears whole, or to standard output. */
-static int dump_to(struct trace_reader *reader, int dump_format, const char *out, struct trace_error *error) {
+static int write_format(struct trace_reader *reader, const struct format *to, FILE *stream, const char *out,
+                        const struct options *options, struct trace_error *error) {
+  struct progress progress;
+  struct export_report report = {""};
+  if (!to->export)
+    return dump_trace(reader, (enum dump_format)dump_format_by_name(to->name), DUMP_NO_STACKS, MERGE_ALL_THREADS,
+                      stream, out, error);
+  struct history_options history = history_options_of(options, &progress, "convert", reader);
+  int result = export_trace(to->export, reader, stream, out, &history, &report, error);
+  progress_end(&progress);
+  if (result == 0 && report.text[0])
+    fprintf(stderr, "heaptape-convert: %s: %s\n", out, report.text);
+  return result;
+}
+
+/* Writes to a file that appears whole, or to standard output. */
+static int write_to(struct trace_reader *reader, const struct format *to, const struct options *options,
+                    struct trace_error *error) {
+  const char *out = options->out;
   if (strcmp(out, "-") == 0)
-    return dump_trace(reader, (enum dump_format)dump_format, DUMP_NO_STACKS, MERGE_ALL_THREADS, stdout,
-                      "standard output", error);
+    return write_format(reader, to, stdout, "standard output", options, error);
   struct output_file file;
   if (output_file_begin(&file, out, error) != 0)
     return -1;
   FILE *stream = fopen(file.temporary, "we");
   int result =
-      stream ? dump_trace(reader, (enum dump_format)dump_format, DUMP_NO_STACKS, MERGE_ALL_THREADS, stream, out, error)
-             : trace_error_errno(error, out, "can't create");
+      stream ? write_format(reader, to, stream, out, options, error) : trace_error_errno(error, out, "can't create");
   if (stream && fclose(stream) != 0)
     result = trace_error_errno(error, out, "can't write");
   return output_file_end(&file, result, error);
@@ -427,7 +410,7 @@ static int convert_trace(const struct format *from, const struct format *to, con
   if (strcmp(to->name, "work") == 0)
     result = compile_to(reader, options->out, options, &witness, &error);
   else
-    result = dump_to(reader, dump_format_by_name(to->name), options->out, &error);
+    result = write_to(reader, to, options, &error);
   trace_reader_close(reader);
   return result == 0 ? EXIT_DONE : failed(&error);
 }
@@ -449,7 +432,7 @@ static int command_convert(const struct options *options) {
     return usage_error("can't tell the format from the name %s: give it with --to", options->out);
   if (!to->suffix)
     return usage_error("format '%s' can only be read", to->name);
-  if (strcmp(options->out, "-") == 0 && dump_format_by_name(to->name) < 0)
+  if (strcmp(options->out, "-") == 0 && dump_format_by_name(to->name) < 0 && !to->export)
     return usage_error("a %s file can't be written to a stream", to->name);
   if (options->archive && strcmp(to->name, "tape") != 0)
     return usage_error("--archive is a form of the tape format, not of %s", to->name);

@@ -2,6 +2,7 @@
 #ifndef CONVERT_FORMATS_H
 #define CONVERT_FORMATS_H
 
+#include "convert/export.h"
 #include "convert/import.h"
 
 struct format {
@@ -9,6 +10,8 @@ struct format {
   const char *description;
   const char *suffix;                 /* of output files; NULL: it can't be written */
   const struct import_format *import; /* NULL: no importer */
+  const struct export_format
+      *export; /* NULL: none, or written by what convert has for it: tape, work, text, csv, jsonl */
 };
 
 /* Ends with a NULL name. */

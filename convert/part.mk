@@ -2,10 +2,11 @@ WORKLOAD_SOURCES := convert/workload_write.c convert/workload_read.c
 HISTORY_SOURCES  := $(addprefix convert/,read_ahead.c merge.c address_map.c slots.c parking.c ranges.c history.c trace_info.c witness_json.c)
 COMPILE_SOURCES  := $(addprefix convert/,compile.c compile_info.c touched_words.c size_histogram.c recorded_samples.c)
 IMPORT_SOURCES   := $(addprefix convert/,byte_source.c line_reader.c importing.c late_release.c) $(wildcard convert/import_*.c)
+EXPORT_SOURCES   := convert/exporting.c $(wildcard convert/export_*.c)
 REWRITE_SOURCES  := $(addprefix convert/,tape_out.c tape_annotations.c tape_copy.c tape_merge.c tape_slice.c slice_spec.c tape_anonymise.c \
                       temporary_trace.c rewrite.c)
 CHECK_SOURCES    := convert/workload_check.c convert/info.c convert/marks.c convert/profile.c convert/profile_tables.c
-CONVERT_SOURCES  := $(HISTORY_SOURCES) $(COMPILE_SOURCES) $(WORKLOAD_SOURCES) $(IMPORT_SOURCES) $(CHECK_SOURCES) $(REWRITE_SOURCES) \
+CONVERT_SOURCES  := $(HISTORY_SOURCES) $(COMPILE_SOURCES) $(WORKLOAD_SOURCES) $(IMPORT_SOURCES) $(CHECK_SOURCES) $(REWRITE_SOURCES) $(EXPORT_SOURCES) \
                     $(addprefix convert/,formats.c inputs.c dump.c dump_stacks.c symbols.c output_file.c progress.c convert_main.c)
 
 $(eval $(call c_program,convert,$(CONVERT_SOURCES) $(TRACE_SOURCES),$(TRACE_LIBS) -lzip -lm -ldw -lelf -lstdc++))

@@ -98,6 +98,8 @@ int tape_out_close(struct tape_out *out, const struct trace_summary *source, boo
   struct trace_totals *totals = trace_writer_totals(out->writer);
   totals->in_flight = (uint64_t)json_integer_value(json_object_get(footer, "in_flight"));
   totals->nested = (uint64_t)json_integer_value(json_object_get(footer, "nested"));
+  totals->clamped_stamps += (uint64_t)json_integer_value(json_object_get(footer, "clamped_stamps"));
+  totals->more = source->footer_json;
   double hz = json_number_value(json_object_get(footer, "clock_hz"));
   /* A truncated source has no footer: its program was still running when the file ended, as far as is known. */
   int result = trace_writer_close(out->writer, end ? end : "stopped", hz, error);

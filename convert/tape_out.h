@@ -38,7 +38,8 @@ struct trace_writer *tape_out_writer(struct tape_out *out);
 /* The source's thread has no more events. */
 int tape_out_end_thread(struct tape_out *out, uint32_t thread);
 
-/* Writes the rest and closes. source: whose footer's `end`, clock rate, in_flight and nested the new one takes over.
+/* Writes the rest and closes. source: whose footer's words the new one takes over, all but its
+   totals.
    failed: something went wrong already and error says what; the file is closed all the same. Returns 0, or -1 with
    error. */
 int tape_out_close(struct tape_out *out, const struct trace_summary *source, bool failed, struct trace_error *error);

@@ -329,6 +329,10 @@ static char *footer_json(const struct trace_writer *writer, const char *end, dou
     json_object_set_new(footer, "clock_hz", json_real(clock_hz));
   if (footer && totals->note)
     json_object_set_new(footer, "note", json_string(totals->note));
+  json_t *more = totals->more ? json_loads(totals->more, 0, NULL) : NULL;
+  if (more)
+    json_object_update_missing(footer, more);
+  json_decref(more);
   char *text = footer ? json_dumps(footer, JSON_COMPACT) : NULL;
   json_decref(footer);
   return text;

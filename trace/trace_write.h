@@ -48,6 +48,9 @@ struct trace_totals {
   struct trace_final final;
   int exit_status;  /* as wait(2) gives it; -1: not known */
   const char *note; /* what the writer left out or put right, for people; NULL: nothing. Must live until the closing */
+  const char
+      *more; /* a JSON object: what else the footer says, where it has no key of that name; NULL: nothing. Likewise
+              */
 };
 
 struct trace_writer_options {

@@ -37,7 +37,7 @@ def one_line(result) -> str:
         ["check", "a", "--speed"],
         ["dump", "a", "--format", "xml"],
         ["dump", "a", "--thread", "minus"],
-        ["convert", "a", "--to", "android", "b"],
+        ["convert", "a", "--to", "heaptrack", "b"],
         ["convert", "--from", "fortran", "a", "b"],
         ["convert", "a", "b.fortran"],
         ["compile", "-"],

@@ -68,7 +68,7 @@ def as_compiled(ops: list[Op]) -> list[tuple]:
 def compiled(work: Path) -> list[tuple]:
     objects_in: dict[int, int] = {}
     born = 0
-    with_param = {CALL_IDS[name] for name in [*COUNTED, "posix_memalign"]}
+    with_param = {CALL_IDS[name] for name in [*COUNTED, "posix_memalign", "memalign"]}
     rows = []
     for op in ops_of(work):
         call = op.call & 0x3F

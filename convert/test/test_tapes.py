@@ -16,7 +16,7 @@ from convert.test.history_maker import damage, jitter, legal
 from convert.test.history_model import Event, judge, text
 from convert.test.test_history import compiled, import_text, used_threads
 from convert.test.workload_ops import streams_of
-from tests.support import CONVERT, OUT, check, info, run, succeed
+from tests.support import CONVERT, OUT, check, info, record, run, succeed
 
 PROPERTY = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 SHAPES = {
@@ -77,6 +77,16 @@ def test_copy_dumps_the_same(tmp_path, seed, threads, steps, addresses, most_ns,
     tape, copy = import_text(tmp_path, text(events, threads)), tmp_path / "copy.tape"
     succeed(CONVERT, "convert", *(["--archive"] if archive else []), tape, copy)
     assert succeed(CONVERT, "dump", copy).stdout == succeed(CONVERT, "dump", tape).stdout
+
+
+def test_copy_keeps_the_footers_words(tmp_path):
+    """A real recording's: exit status, faults, what was in flight."""
+    tape, copy = tmp_path / "a.tape", tmp_path / "b.tape"
+    record(tape, "/bin/echo", "hello")
+    succeed(CONVERT, "convert", "--archive", tape, copy)
+    with open_trace(tape) as one, open_trace(copy) as other:
+        assert "exit_status" in one.footer
+        assert other.footer == one.footer
 
 
 def test_copy_of_truncated_trace_says_so(tmp_path):
