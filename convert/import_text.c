@@ -21,17 +21,6 @@
 
 #define HEADER "# heaptape-text 1"
 
-static bool recognises(const char *line) {
-  uint64_t number;
-  if (line[0] == '#')
-    return strncmp(line, HEADER, strlen(HEADER)) == 0;
-  if (!scan_word(&line, "-") && !scan_decimal(&line, &number))
-    return 0;
-  if (scan_word(&line, "+") && !scan_decimal(&line, &number))
-    return 0;
-  return scan_word(&line, " ") && scan_decimal(&line, &number) && scan_word(&line, " ");
-}
-
 static bool scan_pointer(const char **at, uint64_t *address) {
   *address = 0;
   return scan_word(at, "NULL") || (scan_hex(at, address) && *address != 0);
@@ -47,6 +36,17 @@ static int scan_name(const char **at) {
   name[length] = '\0';
   *at += length + 1;
   return call_by_name(name);
+}
+
+static bool recognises(const char *line) {
+  uint64_t number;
+  if (line[0] == '#')
+    return strncmp(line, HEADER, strlen(HEADER)) == 0;
+  if (!scan_word(&line, "-") && !scan_decimal(&line, &number))
+    return 0;
+  if (scan_word(&line, "+") && !scan_decimal(&line, &number))
+    return 0;
+  return scan_word(&line, " ") && scan_decimal(&line, &number) && scan_word(&line, " ") && scan_name(&line) >= 0;
 }
 
 static bool scan_arguments(const char **at, const struct call_info *info, struct trace_event *event) {

@@ -221,6 +221,21 @@ def test_one_process_of_several_is_chosen(tmp_path):
     assert dumped[1:] == ["2 0 malloc(5) = 0x20"]
 
 
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("123456 100073 prog     USER  0x10 = malloc(4)", "kdump"),
+        ("42\n--7-- malloc(4) = 0x10", "valgrind"),
+        ("1 2 3\n= Start\n@ p + 0x10 0x4", "mtrace"),
+    ],
+)
+def test_look_alikes_and_greetings_do_not_mislead(line, name, tmp_path):
+    path = tmp_path / "recording"
+    path.write_text(line + "\n")
+    found, named = run(CONVERT, "dump", path), run(CONVERT, "dump", "--from", name, path)
+    assert (found.status, found.stdout, found.stderr) == (named.status, named.stdout, named.stderr)
+
+
 def test_what_was_put_right_stands_in_the_trace(tmp_path):
     tape = tmp_path / "t.tape"
     said = succeed(CONVERT, "convert", DATA / "heaptrack-v3.raw", tape).stderr
