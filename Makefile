@@ -86,6 +86,11 @@ stress: setup ## record STORMS storms of remote frees with forks and kills, and 
 	@$(MAKE) --no-print-directory programs
 	HEAPTAPE_OUT=$(abspath $(OUT)) HEAPTAPE_STORMS=$(STORMS) $(VENV)/bin/python -m pytest -q tests/test_fork_storms.py
 
+SUITES ?= cpython redis sqlite3 libreoffice chromium
+suites: setup ## run other programs' test suites bare and recorded, and compare the verdicts (tests/suites.py says what it needs)
+	@$(MAKE) --no-print-directory everything
+	HEAPTAPE_OUT=$(abspath $(OUT)) $(VENV)/bin/python -m tests.suites $(SUITES)
+
 # Each fuzzer has its own build under sanitizers; FUZZ_SECONDS bounds each.
 FUZZ_SECONDS ?= 30
 fuzz: setup ## fuzz the readers for FUZZ_SECONDS each, under ASan and UBSan
@@ -122,4 +127,4 @@ clean: ## remove what was built (not .venv)
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 
-.PHONY: all everything setup demo programs test bench stress fuzz fuzzers lint lint-c layers golden install clean help
+.PHONY: all everything setup demo programs test bench stress suites fuzz fuzzers lint lint-c layers golden install clean help

@@ -378,6 +378,7 @@ static void reaped_host(struct collector *collector, struct host *host, struct p
    children at all. */
 static bool reap(struct collector *collector) {
   siginfo_t info = {0};
+  errno = 0;
   while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0) {
     int pid = info.si_pid, status;
     struct host *host = find_host(collector, pid);
@@ -398,12 +399,15 @@ static bool reap(struct collector *collector) {
 
 /* Looks which processes have ended. Returns whether any child is left. */
 static bool serve_ends(struct collector *collector) {
-  errno = 0;
   bool children = reap(collector);
   for (uint32_t i = collector->host_count; i-- > 0;) {
-    struct host *host = collector->hosts[i];
-    struct pollfd ended = {host->pid_fd, POLLIN, 0};
-    if (poll(&ended, 1, 0) == 1) {
+    struct host *host = i < collector->host_count ? collector->hosts[i] : NULL;
+    struct pollfd ended = {host ? host->pid_fd : -1, POLLIN, 0};
+    if (poll(&ended, 1, 0) != 1)
+      continue;
+    int pid = host->pid;
+    children = reap(collector); /* it may be ours, and have ended since */
+    if (find_host(collector, pid) == host) {
       struct process_end how = process_end_look(host->pid_fd, host->sampler.stat_fd);
       end_host(collector, host, end_of(&how), &how);
     }

@@ -70,9 +70,7 @@ static struct process *stop_if_told(struct tape *tape) {
 }
 
 /* Calls that a pause hides: a plain store, as the slot has one writer. */
-static void count_unseen(struct tape *tape) {
-  if (process_paused() & PAUSED_FROM_START)
-    return;
+static inline void count_unseen(struct tape *tape) {
   tape->unseen++;
   uint64_t all = atomic_load_explicit(&tape->slot->unseen, memory_order_relaxed) + 1;
   atomic_store_explicit(&tape->slot->unseen, all, memory_order_relaxed);
@@ -82,7 +80,8 @@ static void count_unseen(struct tape *tape) {
 static bool park_if_paused(struct tape *tape) {
   if (!process_paused() || tape->open || tape != tape_mine)
     return false;
-  count_unseen(tape);
+  if (!(process_paused() & PAUSED_FROM_START))
+    count_unseen(tape);
   mine.parked = tape;
   tape_mine = NULL;
   return true;
@@ -490,9 +489,9 @@ static bool is_abandoned(const struct tape *tape, uintptr_t frame) {
   return !apart;
 }
 
-/* The thread's tape again, if the pause is over that it was parked for. NULL otherwise: while mine.parked is set, the
-   call is not to be recorded; when it is not, the thread has no tape. */
-static struct tape *unpark(const void *caller) {
+/* The thread's tape again, as the pause is over that it was parked for. NULL where it has none: while mine.parked is
+   set the call is not to be recorded. */
+static struct tape *unpark(void) {
   struct tape *tape = mine.parked;
   if (!tape)
     return NULL;
@@ -502,11 +501,6 @@ static struct tape *unpark(const void *caller) {
   }
   if (mine.excluded)
     return NULL;
-  if (process_paused()) {
-    if (!operators_are_at(caller, true))
-      count_unseen(tape);
-    return NULL;
-  }
   mine.parked = NULL;
   tape_mine = tape;
   tape->tick = order_tick() - 1;
@@ -528,8 +522,8 @@ static bool is_part(struct tape *tape, uint32_t what, const void *caller) {
   return true;
 }
 
-struct tape_entry tape_enter_slow(uint32_t what, const void *caller, uintptr_t frame) {
-  struct tape *tape = tape_mine ? tape_mine : unpark(caller);
+static __attribute__((noinline)) struct tape_entry enter_rest(uint32_t what, const void *caller, uintptr_t frame) {
+  struct tape *tape = tape_mine ? tape_mine : unpark();
   if (!tape && !mine.parked)
     tape = birth();
   else if (tape && tape->state == TAPE_WIPED)
@@ -557,6 +551,21 @@ struct tape_entry tape_enter_slow(uint32_t what, const void *caller, uintptr_t f
     tape->stack = what & TAPE_RELEASES ? 0 : stack_take(&tape->memo, caller);
   }
   return (struct tape_entry){tape, order.idle};
+}
+
+/* First what a program pays that is not recorded at present, so that it is little. */
+struct tape_entry tape_enter_slow(uint32_t what, const void *caller, uintptr_t frame) {
+  struct tape *parked = mine.parked;
+  if (!tape_mine) {
+    if (parked && parked->state != TAPE_WIPED && process_paused()) {
+      if (!(process_paused() & PAUSED_FROM_START) && !mine.excluded && !operators_are_at(caller, true))
+        count_unseen(parked);
+      return (struct tape_entry){NULL, 0};
+    }
+    if (process_is_off())
+      return (struct tape_entry){NULL, 0};
+  }
+  return enter_rest(what, caller, frame);
 }
 
 struct tape *tape_of_thread(void) {
