@@ -347,13 +347,21 @@ int hooks_personality(int version, int actions, uint64_t class, void *exception,
   }                                                                                                                    \
   EXPORT void *ident declaration {                                                                                     \
     struct tape *tape = tape_mine;                                                                                     \
-    bool is_malloc = !HAS_PARAM_##ident && (operators.flags & OPERATORS_NEW_IS_MALLOC);                                \
-    if (__builtin_expect(!is_malloc || !tape_enter_quick(tape, TAPE_NEW), 0))                                          \
+    uint32_t flags = operators.flags;                                                                                  \
+    if (__builtin_expect(!(flags & OPERATORS_RECORDED) || !tape_enter_quick(tape, TAPE_NEW), 0))                       \
       return slow_##ident WITH_CALLER arguments;                                                                       \
-    void *got = real.malloc(size + !size);                                                                             \
-    if (__builtin_expect(!got, 0)) {                                                                                   \
-      tape->state = TAPE_IDLE;                                                                                         \
-      return slow_##ident WITH_CALLER arguments;                                                                       \
+    void *got;                                                                                                         \
+    if (!HAS_PARAM_##ident && (flags & OPERATORS_NEW_IS_MALLOC)) {                                                     \
+      got = real.malloc(size + !size);                                                                                 \
+      if (__builtin_expect(!got, 0)) {                                                                                 \
+        tape->state = TAPE_IDLE;                                                                                       \
+        return slow_##ident WITH_CALLER arguments;                                                                     \
+      }                                                                                                                \
+    } else {                                                                                                           \
+      struct tape_entry in = {tape, TAPE_IDLE};                                                                        \
+      tape_may_throw(in, CALL_##ident, size, param);                                                                   \
+      got = call_##ident arguments;                                                                                    \
+      tape_threw_not(in);                                                                                              \
     }                                                                                                                  \
     acquired_quick(tape, CALL_##ident, got, size, size, PARAM_OF(ident, param));                                       \
     return got;                                                                                                        \
@@ -376,15 +384,18 @@ int hooks_personality(int version, int actions, uint64_t class, void *exception,
   }                                                                                                                    \
   EXPORT void ident declaration {                                                                                      \
     struct tape *tape = tape_mine;                                                                                     \
-    bool is_free = operators.flags & OPERATORS_DELETE_IS_FREE;                                                         \
-    if (__builtin_expect(!is_free || !tape_enter_quick(tape, TAPE_RECORDING), 0)) {                                    \
+    uint32_t flags = operators.flags;                                                                                  \
+    if (__builtin_expect(!(flags & OPERATORS_RECORDED) || !tape_enter_quick(tape, TAPE_RECORDING), 0)) {               \
       slow_##ident WITH_CALLER arguments;                                                                              \
       return;                                                                                                          \
     }                                                                                                                  \
     struct tape_entry in = {tape, TAPE_IDLE};                                                                          \
     if (__builtin_expect(!releasing_quick(tape, TAPE_DELETE, CALL_##ident, object, size, PARAM_OF(ident, param)), 0))  \
       releasing(in, TAPE_DELETE, CALL_##ident, object, HAS_SIZE_##ident, size, PARAM_OF(ident, param));                \
-    real.free(object);                                                                                                 \
+    if (flags & OPERATORS_DELETE_IS_FREE)                                                                              \
+      real.free(object);                                                                                               \
+    else                                                                                                               \
+      operators.ident arguments;                                                                                       \
     tape_leave(in);                                                                                                    \
   }
 
