@@ -56,7 +56,7 @@ static ALWAYS_INLINE void keep_answer(const struct frame *frame, struct object *
   object->size_bytes = op->request_bytes;
   if (!answer)
     return;
-  if (pass == PASS_TIME && timing_touch_due(frame->timing)) {
+  if (pass == PASS_TIME && frame->touch != TOUCH_NONE && timing_touch_due(frame->timing)) {
     uint64_t begin = os_span_begin();
     touch_object(frame->touch, answer, old_bytes, op->request_bytes, op->touched);
     timing_add_touch(frame->timing, os_span_end() - begin);

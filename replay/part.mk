@@ -14,6 +14,8 @@ $(eval $(call c_test,replay/test/touch_writes_what_each_policy_says.c,,))
 $(eval $(call c_test,replay/test/gate_loses_no_wakeup.c,replay/gate.c trace/os.c,-lpthread))
 $(eval $(call c_test,replay/test/resident_os_pages_are_found_both_ways.c,replay/residency.c trace/os.c,))
 
+$(eval $(call c_bench,replay/bench/counter_reads.c,trace/os.c,))
+
 # What the tests in Python replay: generated workloads, on an allocator whose costs and faults are known.
 REPLAY_TEST_SOURCES = replay/test/make_workload.c replay/test/generate.c $(WORKLOAD_SOURCES) $(TRACE_SOURCES)
 TEST_EXTRAS += $(OUT)/test-programs/make_workload $(OUT)/test-programs/libplanted.so $(OUT)/test-programs/libfaulty.so

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from heaptape import __version__, machine, noise
+from heaptape.agreement import agreement
 from heaptape.errors import HeaptapeError
 from heaptape.home import PACKAGE, Home
 from heaptape.registry import Choice, sha256_of
@@ -170,6 +171,7 @@ def replay(
         | ({"until_ci": _stop_rule(finished, choices, settings)} if settings.until_ci_percent else {}),
         "noise": noise.summarise(finished),
         "allocators": [_about(choice) for choice in choices],
+        "agreement": agreement(finished),
         "runs": finished,
     }
 

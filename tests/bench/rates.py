@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.support import CONVERT, HEAPTAPE, REPLAY, record, succeed, workload
+from tests.support import CONVERT, HEAPTAPE, OUT, REPLAY, record, succeed, workload
 
 
 @dataclass
@@ -54,6 +54,34 @@ def engine_ns_per_op(work: Path, ops: int, runs: int = 5) -> float:
         run = json.loads(said)
         times.append(run["cycles_total"] / run["cycles_hz"] * 1e9 / ops)
     return statistics.median(times)
+
+
+def generated(folder: Path, name: str, **shape: int) -> Path:
+    """A workload of the engine's test generator."""
+    path = folder / f"{name}.work"
+    succeed(OUT / "test-programs" / "make_workload", path, *(f"{key}={value}" for key, value in shape.items()))
+    return path
+
+
+def wall_ns_per_op(work: Path, order: str, *, pass_: str = "bare", null: bool = True, processors: str = "") -> float:
+    """Wall time of the replay per op, least of 3 runs, on those processors (as taskset takes them; empty: all)."""
+    command = [REPLAY, "--pass", pass_, "--order", order, "--engine-cycles-per-op", "0", *(["--null"] if null else [])]
+    pinned = ["taskset", "-c", processors] if processors else []
+    runs = [json.loads(succeed(*pinned, *command, work).stdout) for _ in range(3)]
+    return min(run["wall_ns"] / run["ops"] for run in runs)
+
+
+def cpu_ns_per_op(work: Path, order: str, *, null: bool = True) -> float:
+    """CPU time of the streams per op, waits left out, least of 3 runs."""
+    command = [REPLAY, "--pass", "bare", "--order", order, "--engine-cycles-per-op", "0", *(["--null"] if null else [])]
+    runs = [json.loads(succeed(*command, work).stdout) for _ in range(3)]
+    return min(run["cpu_ns"] / run["ops"] for run in runs)
+
+
+def engine_peak_rss_bytes(work: Path) -> int:
+    """Peak RSS of the engine's process with the null allocator, everything shared included."""
+    spent = spend(REPLAY, "--pass", "bare", "--null", "--order", "window", "--engine-cycles-per-op", "0", work)
+    return spent.peak_rss_bytes
 
 
 def replay_and_report(work: Path, folder: Path) -> tuple[float, float, dict]:
