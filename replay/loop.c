@@ -42,6 +42,11 @@ static const struct object EMPTY = {NULL, 0};
 /* Stands for the slot of an op that has none. */
 static __thread struct object no_object;
 
+/* In the time pass that of some objects is, so that the whole can be estimated. */
+static ALWAYS_INLINE bool touching_is_timed(const struct frame *frame, const enum replay_pass pass) {
+  return pass == PASS_TIME && frame->touch != TOUCH_NONE && timing_touch_due(frame->timing);
+}
+
 /* Acquires: what became of the object that the call was to make. */
 static ALWAYS_INLINE void keep_answer(const struct frame *frame, struct object *object, const struct op *op,
                                       const uint8_t traits, void *answer, const enum replay_pass pass) {
@@ -56,7 +61,7 @@ static ALWAYS_INLINE void keep_answer(const struct frame *frame, struct object *
   object->size_bytes = op->request_bytes;
   if (!answer)
     return;
-  if (pass == PASS_TIME && frame->touch != TOUCH_NONE && timing_touch_due(frame->timing)) {
+  if (touching_is_timed(frame, pass)) {
     uint64_t begin = os_span_begin();
     touch_object(frame->touch, answer, old_bytes, op->request_bytes, op->touched);
     timing_add_touch(frame->timing, os_span_end() - begin);
@@ -73,8 +78,13 @@ static __attribute__((noinline)) void free_unwanted(void *object) {
 static ALWAYS_INLINE void make_call(const struct frame *frame, struct object *object, const struct call_plan plan,
                                     const struct op *op, const enum replay_pass pass) {
   uint64_t cycles = 0;
-  if ((plan.traits & CALL_TAKES) && (plan.traits & CALL_ACQUIRES) && op->pointer)
+  if ((plan.traits & CALL_TAKES) && (plan.traits & CALL_ACQUIRES) && op->pointer) {
+    bool timed = touching_is_timed(frame, pass);
+    uint64_t begin = timed ? os_span_begin() : 0;
     touch_before_realloc(frame->touch, op->pointer, object->size_bytes, op->request_bytes, op->touched);
+    if (timed)
+      timing_add_touch(frame->timing, os_span_end() - begin);
+  }
   if (pass == PASS_TIME)
     timing_arm(frame->timing);
   void *answer = pass == PASS_INSTRUCTIONS ? instructions_call(frame->worker, plan.entry, op)

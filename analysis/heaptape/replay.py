@@ -19,6 +19,7 @@ from heaptape.errors import HeaptapeError
 from heaptape.home import PACKAGE, Home
 from heaptape.registry import Choice, sha256_of
 from heaptape.rounds import Rounds, Run, Settings, baseline_of, widest_interval
+from heaptape.slow_calls import tell_system_calls
 from heaptape.workload_format import is_workload, read_workload
 
 SCHEMA = 1
@@ -149,6 +150,7 @@ def replay(
                 | measured
                 | ({"noise": around} if around else {})
             )
+    tell_system_calls(finished)
     on_progress(None, 1.0)
     hz = next((r["cycles_hz"] for r in finished if "cycles_hz" in r), None)
     return {
