@@ -100,9 +100,10 @@ static __attribute__((noinline)) void sample(struct worker *worker) {
 void memory_after_op(struct worker *worker, int64_t live_change) {
   uint64_t done = atomic_fetch_add(&sampler.result->done, 1) + 1;
   int64_t live = atomic_fetch_add(&sampler.live_bytes, live_change) + live_change;
-  if (live > 0 && (uint64_t)live > sampler.result->live_bytes_peak)
-    sampler.result->live_bytes_peak =
-        (uint64_t)live; /* exact under the recorded order, else as good as the race allows */
+  uint64_t peak = atomic_load_explicit(&sampler.result->live_bytes_peak, memory_order_relaxed);
+  while (live > 0 && (uint64_t)live > peak &&
+         !atomic_compare_exchange_weak(&sampler.result->live_bytes_peak, &peak, (uint64_t)live))
+    ;
   if (done >= atomic_load_explicit(&sampler.next_position, memory_order_relaxed) ||
       (live > 0 && (uint64_t)live >= atomic_load_explicit(&sampler.next_maximum, memory_order_relaxed)))
     sample(worker);

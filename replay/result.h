@@ -169,7 +169,8 @@ struct replay_result {
   uint64_t wall_ns, cpu_ns;                /* cpu_ns: of the replaying threads, less what they spent waiting */
   uint64_t page_faults, page_faults_major; /* both kinds; the engine's own subtracted from the first */
   uint64_t rss_anon_start_bytes, vm_size_start_bytes; /* just before the first op */
-  uint64_t rss_anon_end_bytes, vm_size_end_bytes, live_bytes_end, live_bytes_peak;
+  uint64_t rss_anon_end_bytes, vm_size_end_bytes, live_bytes_end;
+  _Atomic uint64_t live_bytes_peak;
   uint64_t vm_hwm_bytes, vm_peak_bytes; /* proc_status.h; the engine's own memory included */
   struct replay_held freed, purged;     /* held.h; memory pass */
   struct pmu_count pmu[PMU_EVENTS];     /* bare pass */
