@@ -12,6 +12,7 @@ $(OUT)/obj/replay/%.o: HT_CFLAGS += -D_GNU_SOURCE
 $(eval $(call c_test,replay/test/histogram_percentiles_are_within_one_part_in_32.c,replay/histogram.c,))
 $(eval $(call c_test,replay/test/touch_writes_what_each_policy_says.c,,))
 $(eval $(call c_test,replay/test/gate_loses_no_wakeup.c,replay/gate.c trace/os.c,-lpthread))
+$(eval $(call c_test,replay/test/overlapping_claims_are_found.c,replay/claims.c trace/os.c,))
 $(eval $(call c_test,replay/test/resident_os_pages_are_found_both_ways.c,replay/residency.c trace/os.c,))
 
 $(eval $(call c_bench,replay/bench/counter_reads.c,trace/os.c,))
