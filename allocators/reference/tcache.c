@@ -100,44 +100,51 @@ static struct cached *cut(struct tcache_bin *bin, uint32_t keep) {
   return rest;
 }
 
+/* Gives the objects from first on that belong to this arena to its fast bin, in one exchange; returns what follows. */
+static struct cached *flush_to_fast(struct arena *arena, struct cached *first, size_t bytes, uint32_t *count) {
+  struct cached *last = first, *next;
+  for (;;) {
+    last->key = fast_key;
+    ++*count;
+    next = cached_next(last);
+    if (!next || !is_aligned(next) || arena_of(chunk_of(next), chunk_head(chunk_of(next))) != arena)
+      break;
+    last = next;
+  }
+  fast_push(arena, bytes, first, last);
+  return next;
+}
+
 void tcache_flush(struct tcache_bin *bin, uint32_t keep) {
   struct cached *object = cut(bin, keep);
   struct arena *held = NULL;
+  uint32_t count = 0;
   while (object) {
     if (UNLIKELY(!is_aligned(object)))
       fault("free", "corrupt link in a tcache", object);
-    struct cached *next = cached_next(object);
     struct chunk *chunk = chunk_of(object);
     size_t head = chunk_head(chunk), bytes = head_bytes(head);
     struct arena *arena = arena_of(chunk, head);
-    bin->room++;
-    COUNT(tcache_flushed);
     if (bytes <= tunables.fast_max_bytes) {
-      /* As many of the same arena as follow one another: one exchange for all. */
-      struct cached *last = object;
-      last->key = fast_key;
-      while (next && is_aligned(next) && arena_of(chunk_of(next), chunk_head(chunk_of(next))) == arena) {
-        last = next;
-        last->key = fast_key;
-        next = cached_next(last);
-        bin->room++;
-        COUNT(tcache_flushed);
-      }
-      fast_push(arena, bytes, object, last);
-    } else {
-      if (arena != held) {
-        if (held)
-          arena_unlock(held);
-        lock_take(&arena->lock);
-        held = arena;
-      }
-      object->key = 0;
-      arena_trim_if_large(arena, arena_release(arena, chunk));
+      object = flush_to_fast(arena, object, bytes, &count);
+      continue;
     }
+    if (arena != held) {
+      if (held)
+        arena_unlock(held);
+      lock_take(&arena->lock);
+      held = arena;
+    }
+    struct cached *next = cached_next(object);
+    object->key = 0;
+    arena_trim_if_large(arena, arena_release(arena, chunk));
+    count++;
     object = next;
   }
   if (held)
     arena_unlock(held);
+  bin->room += count;
+  COUNT_MANY(tcache_flushed, count);
 }
 
 void tcache_check_double_free(const struct tcache_bin *bin, const struct cached *object) {

@@ -8,7 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.bench import host_cpu, importers, rates
+from tests.bench import host_cpu, importers, rates, reference_allocator
 from tests.support import CONVERT, REPOSITORY, info, succeed
 
 MIB = 1 << 20
@@ -126,6 +126,26 @@ def replaying(larson: Path, folder: Path) -> None:
     row("Android recording, time pass, wall", f"{timed:.0f} ns/op", "<= 71 ns", timed <= 71)
 
 
+def the_reference_allocator(folder: Path) -> None:
+    """Against glibc, and its own four corners."""
+    shares = []
+    for name, tape in reference_allocator.workloads(folder):
+        result = reference_allocator.against_glibc(name, tape, folder)
+        shares.append(result.cycles_share)
+        cycles, peak = f"{result.cycles_share:.1%}", f"{result.peak_rss_share:.1%}"
+        row(f"reference against glibc, {name}: cycles of all calls", cycles, "<= 100 %", result.cycles_share <= 1)
+        row(f"reference against glibc, {name}: peak RSS", peak, "<= 102 %", result.peak_rss_share <= 1.02)
+        corners = reference_allocator.corners(tape, folder)
+        malloc, total, rss = (after / before for before, after in zip(corners["fastbins"], corners["both"]))
+        value = f"malloc {malloc:.1%}, total {total:.1%}, peak RSS {rss:.1%}"
+        row(f"reference, {name}: tcache over fast bins alone", value, "malloc <= 75 %", malloc <= 0.75)
+        if name == "git":
+            saved = reference_allocator.atomics_saved_per_fast_free(tape, folder)
+            row("reference, git: atomics saved per free by fastchunks=relaxed", f"{saved:.2f}", "1 of 2", saved == 1)
+    mean = reference_allocator.geometric_mean(shares)
+    row("reference against glibc, geometric mean of cycles", f"{mean:.1%}", "<= 90 %", mean <= 0.9)
+
+
 def main() -> int:
     """Prints the table; 0 whether targets are met or not."""
     heading()
@@ -134,6 +154,7 @@ def main() -> int:
         recording(folder)
         work = converting(folder)
         importing(folder)
+        the_reference_allocator(folder)
         single, ops = rates.single_thread_workload(folder)
         engine_ns = rates.engine_ns_per_op(single, ops)
         row(f"engine, null allocator, bare, {ops / 1e6:.1f} M ops", f"{engine_ns:.1f} ns/op", "<= 3 ns", engine_ns <= 3)
