@@ -58,10 +58,16 @@ static inline struct cached *fast_pop(struct arena *arena, size_t bytes, unsigne
 
 /* Takes the whole list. Needs the lock. */
 static inline struct cached *fast_take_all(struct arena *arena, unsigned number) {
-  if (!atomic_load_explicit(&arena->fast[number], memory_order_relaxed))
+  struct cached *_Atomic *list = &arena->fast[number];
+  struct cached *first = atomic_load_explicit(list, memory_order_relaxed);
+  if (!first)
     return NULL;
+  if (!threads_may_run()) {
+    atomic_store_explicit(list, NULL, memory_order_relaxed);
+    return first;
+  }
   COUNT(atomics);
-  return atomic_exchange_explicit(&arena->fast[number], NULL, memory_order_acquire);
+  return atomic_exchange_explicit(list, NULL, memory_order_acquire);
 }
 
 #endif
