@@ -397,6 +397,9 @@ int history_run(struct trace_reader *reader, const struct history_options *optio
 }
 
 bool witness_ok(const struct witness *witness) {
+  /* Cut before its first event, a trace proves nothing, and there was one: nobody's empty recording is truncated. */
+  if (witness->truncated && witness->events == 0)
+    return false;
   /* Events that are known to be missing can explain every contradiction. */
   if (witness->dropped || witness->truncated || witness->lacks_calls)
     return true;

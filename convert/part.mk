@@ -19,6 +19,7 @@ $(eval $(call c_fuzzer,convert/test/fuzz_workload.c,$(HISTORY_SOURCES) $(COMPILE
 IMPORT_FUZZING   := convert/test/import_fuzzing.c $(HISTORY_SOURCES) $(COMPILE_SOURCES) $(WORKLOAD_SOURCES) $(IMPORT_SOURCES) $(TRACE_SOURCES)
 $(foreach name,fuzz_import fuzz_import_heaptrack fuzz_import_dj fuzz_import_wl fuzz_import_bytehound,\
   $(eval $(call c_fuzzer,convert/test/$(name).c,$(IMPORT_FUZZING),$(TRACE_LIBS) -lzip)))
+$(eval $(call c_fuzzer,convert/test/fuzz_rewrite.c,$(HISTORY_SOURCES) $(IMPORT_SOURCES) $(REWRITE_SOURCES) convert/recorded_samples.c $(TRACE_SOURCES),$(TRACE_LIBS) -lzip -lm))
 fuzzers: $(OUT)/corpus/.importers
 $(OUT)/corpus/.importers: convert/test/importer_seeds.py convert/test/importer_samples.py $(wildcard convert/test/data/*) | $(VENV)/.stamp
 	$(VENV)/bin/python -m convert.test.importer_seeds $(@D)

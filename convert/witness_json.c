@@ -61,7 +61,8 @@ void witness_print(const struct witness *witness, FILE *out) {
   print_count(out, witness->failed_calls, "failed calls");
   print_count(out, witness->dropped, "events dropped by the recorder");
   if (witness->truncated)
-    fprintf(out, "  the file is truncated\n");
+    fprintf(out, witness->events ? "  the file is truncated\n"
+                                 : "  the file is truncated before its first event: there is nothing to prove\n");
   if (witness->lacks_start)
     fprintf(out, "  the recording began after the program did\n");
   if (witness->lacks_calls)

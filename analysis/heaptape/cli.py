@@ -86,8 +86,8 @@ Proves that the lifetimes at each address are disjoint and that each release is 
         "convert",
         ["convert"],
         "translate between formats",
-        """usage: heaptape convert [--from FMT] [--allow-gaps] [--process PID] [--slice SPEC]... [--anonymise] [--archive]
-                        IN [--to FMT] OUT
+        """usage: heaptape convert [--from FMT] [--allow-gaps] [--process PID] [--slice SPEC]... [--anonymise]
+                        [--archive] IN [--to FMT] OUT
        heaptape convert --merge [--slice SPEC]... [--anonymise] [--archive] IN... OUT
        heaptape convert --list
 
@@ -99,6 +99,9 @@ Formats are detected or named; --list prints those known.
   --merge        traces of several processes as one, as its threads
   --anonymise    what a replay needs and no more: no addresses, times, names, stacks, marks
   --archive      the smallest form; everything that reads a trace reads it
+
+Beside those that --list prints, --to takes parquet (OUT is a folder), hdf5, pprof, folded, folded-objects, folded-leaks
+(by call stack, where there are any) and chrome (a time line for Perfetto).
   --allow-gaps   take a recording that says that events were lost; each loss becomes a gap of the trace
   --process PID  of a recording of several processes, this one
 """,
@@ -364,6 +367,11 @@ def main(argv: Sequence[str], home: Home) -> int:
         if signal.getsignal(number) == signal.SIG_DFL:
             signal.signal(number, lambda number, frame: sys.exit(128 + number))
     try:
+        if len(argv) > 1 and argv[0] == "convert" and "--help" not in argv:
+            from heaptape.export import convert, wanted
+
+            if wanted(argv[1:]):
+                return convert(argv[1:], home)
         if argv and argv[0] in PROGRAMS:
             return _exec_program(argv[0], argv[1:], home)
         parser = make_parser()

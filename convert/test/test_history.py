@@ -1,8 +1,11 @@
 """check and compile agree with the model of history_model.py on random histories, and dump gives back what went in."""
 
 import json
+import os
 import random
 import re
+import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -206,3 +209,29 @@ def test_overlapping_bytes_are_counted(tmp_path, seed, steps, room):
     witness = json.loads(run(CONVERT, "check", tape, "--json", "--ranges").stdout)
     assert witness["overlapping_ranges"] == overlaps
     assert witness["ok"] == (overlaps == 0)
+
+
+def test_ten_thousand_threads_compile_in_bounded_time_and_memory(tmp_path):
+    """All take turns, free each other's objects, use each other's addresses again, and end with live objects."""
+    threads, rounds, lines = 10_000, 12, []
+    for turn in range(rounds):
+        for thread in range(threads):
+            now, slot = 10 + (turn * threads + thread) * 20, (thread + turn) % threads
+            if turn % 2 == 0:
+                lines.append(f"{now} {thread} malloc({16 + turn}) = {hex(0x10000 + slot * 64)}")
+            else:
+                lines.append(f"{now} {thread} free({hex(0x10000 + (thread + turn - 1) % threads * 64)})")
+    lines += [f"{10**9 + i} {i} malloc(8) = {hex(0x10000000 + 64 * i)}" for i in range(threads)]
+    source, tape, work = tmp_path / "h.txt", tmp_path / "h.tape", tmp_path / "h.work"
+    source.write_text("# heaptape-text 1\n" + "\n".join(lines) + "\n")
+    succeed(CONVERT, "convert", source, tape)
+    began = time.monotonic()
+    with subprocess.Popen([CONVERT, "compile", tape, "-o", work], stderr=subprocess.DEVNULL) as program:
+        _, status, usage = os.wait4(program.pid, 0)
+        program.returncode = os.waitstatus_to_exitcode(status)
+    assert program.returncode == 0
+    assert usage.ru_utime + usage.ru_stime < 10, f"{usage.ru_utime} s of CPU, {time.monotonic() - began} s"
+    assert usage.ru_maxrss < 1 << 20, f"{usage.ru_maxrss} KiB"
+    witness = check(tape, 10_000_000)
+    assert witness["ok"]
+    assert (witness["threads"], witness["live_at_end"]) == (threads, threads)

@@ -1,0 +1,149 @@
+"""What other tools read of a trace: Parquet in DuckDB and pandas, HDF5, pprof, folded stacks, Chrome's trace events."""
+
+import gzip
+import json
+
+import duckdb
+import h5py
+import numpy as np
+import pandas as pd
+import pytest
+from heaptape.tape_format import open_trace
+
+
+@pytest.fixture(scope="module")
+def tape(tmp_path_factory, write_random_trace):
+    """A trace with gaps, samples, marks, names, stacks; each thread a small heap of its own."""
+    path = tmp_path_factory.mktemp("tape") / "a.tape"
+    write_random_trace(3, 4000, path)
+    return path
+
+
+def export(heaptape, *arguments):
+    done = heaptape("convert", *arguments)
+    assert done.returncode == 0, done.stderr
+
+
+def test_parquet_opens_in_duckdb_with_all_events(tmp_path, heaptape, tape):
+    export(heaptape, tape, "--to", "parquet", tmp_path / "p")
+    query = f"select * from read_parquet('{tmp_path}/p/events/*/*.parquet', hive_partitioning = true)"
+    counts = dict(duckdb.sql(f"select thread, count(*) from ({query}) group by thread").fetchall())
+    with open_trace(tape) as trace:
+        frames = [pd.concat(list(trace.frames(t))) for t in range(trace.threads)]
+    assert counts == {t: len(frame) for t, frame in enumerate(frames)}
+    asked = f"select sum(request_bytes)::hugeint from ({query}) where acquired_address is not null"
+    total = duckdb.sql(asked).fetchall()[0][0]
+    assert total == sum(int(n) for f in frames for n in f.request_bytes[f.acquired_address.notna()])
+
+
+def test_parquet_opens_in_pandas_with_the_documented_schema(tmp_path, heaptape, tape):
+    export(heaptape, tape, "--to", "parquet", tmp_path / "p")
+    frame = pd.read_parquet(tmp_path / "p" / "events" / "thread=1" / "part-0.parquet", dtype_backend="numpy_nullable")
+    with open_trace(tape) as trace:
+        expected = pd.concat(list(trace.frames(1)), ignore_index=True)
+        samples = trace.samples()
+    assert list(frame.columns) == ["time_ns", *(c for c in expected.columns if c != "thread")]
+    for name in ("event", "released_address", "acquired_address", "stack", "latency"):
+        assert frame[name].astype("UInt64").equals(expected[name].astype("UInt64")), name
+    assert (frame["call"].astype(str) == expected["call"].astype(str)).all()
+    pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "p" / "samples.parquet"), samples)
+
+
+def test_hdf5_has_all_events(tmp_path, heaptape, tape):
+    export(heaptape, tape, tmp_path / "a.h5")
+    with h5py.File(tmp_path / "a.h5") as file, open_trace(tape) as trace:
+        assert json.loads(file.attrs["info"]) == trace.info
+        for thread in range(trace.threads):
+            expected = pd.concat(list(trace.frames(thread)))
+            group = file[f"events/{thread}"]
+            assert (group["acquired_address"][:] == expected["acquired_address"].fillna(0).to_numpy(np.uint64)).all()
+            calls = file["calls"][:][group["call"][:]].astype(str)
+            assert (calls == expected["call"].astype(str).to_numpy()).all()
+
+
+def live_at_end(trace):
+    """Slow and obvious: bytes alive at the end, and all handed out, by stack. Each thread has addresses of its own."""
+    leaks, given = {}, {}
+    for thread in range(trace.threads):
+        live = {}
+        for frame in trace.frames(thread):
+            for row in frame.itertuples():
+                if row.releases:
+                    live.pop(row.released_address, None)
+                if not pd.isna(row.acquired_address):
+                    stack = 0 if pd.isna(row.stack) else int(row.stack)
+                    live[row.acquired_address] = stack, int(row.request_bytes)
+                    given[stack] = given.get(stack, 0) + int(row.request_bytes)
+        for stack, size in live.values():
+            leaks[stack] = leaks.get(stack, 0) + size
+    return leaks, given
+
+
+def folded(path):
+    return [int(line.rsplit(" ", 1)[1]) for line in path.read_text().splitlines()]
+
+
+def test_folded_stacks_add_up(tmp_path, heaptape, tape):
+    export(heaptape, tape, "--to", "folded", tmp_path / "bytes.folded")
+    export(heaptape, tape, "--to", "folded-leaks", tmp_path / "leaks.folded")
+    with open_trace(tape) as trace:
+        leaks, given = live_at_end(trace)
+    assert sorted(folded(tmp_path / "bytes.folded")) == sorted(v for v in given.values() if v)
+    assert sorted(folded(tmp_path / "leaks.folded")) == sorted(v for v in leaks.values() if v)
+
+
+def fields(data):
+    """(number, value) of a protobuf message: an int, or bytes."""
+    at = 0
+
+    def varint():
+        nonlocal at
+        value = shift = 0
+        while True:
+            byte = data[at]
+            at += 1
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                return value
+
+    while at < len(data):
+        key = varint()
+        if key & 7 == 2:
+            length = varint()
+            yield key >> 3, data[at : at + length]
+            at += length
+        else:
+            assert key & 7 == 0
+            yield key >> 3, varint()
+
+
+def test_pprof_profile_is_consistent(tmp_path, heaptape, tape):
+    export(heaptape, tape, tmp_path / "a.pb.gz")
+    message = list(fields(gzip.decompress((tmp_path / "a.pb.gz").read_bytes())))
+    strings = [value.decode() for number, value in message if number == 6]
+    assert strings[0] == ""
+    kinds = [strings[dict(fields(value))[1]] for number, value in message if number == 1]
+    assert kinds == ["alloc_objects", "alloc_space", "inuse_objects", "inuse_space"]
+    locations = [dict(fields(value)) for number, value in message if number == 4]
+    functions = {dict(fields(value))[1] for number, value in message if number == 5}
+    assert locations
+    assert {dict(fields(location[4]))[1] for location in locations} == functions
+
+
+def test_trace_without_stacks_is_one_error(tmp_path, heaptape, write_random_trace):
+    write_random_trace(1, 100, tmp_path / "a.tape")
+    done = heaptape("convert", tmp_path / "a.tape", "--to", "folded", tmp_path / "o")
+    assert done.returncode == 1
+    assert "has no call stacks" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_time_line_has_samples_marks_and_threads(tmp_path, heaptape, tape):
+    export(heaptape, tape, "--to", "chrome", tmp_path / "a.json")
+    events = json.loads((tmp_path / "a.json").read_text())["traceEvents"]
+    with open_trace(tape) as trace:
+        assert sum(e["name"] == "rss_anon_bytes" for e in events) == len(trace.samples())
+        assert sum(e["ph"] == "i" for e in events) == len(trace.marks())
+        assert sum(e["ph"] == "X" for e in events) == trace.threads
+        assert {e["args"]["name"] for e in events if e["name"] == "thread_name"} >= set(trace.thread_names().values())

@@ -1,0 +1,66 @@
+/* libFuzzer target: any history as heaptape text, a slice of it, and the slice anonymised into an archive. Whatever the
+   history, both must be legal as they stand. The first three bytes choose the window and the kind of slice. */
+#define _GNU_SOURCE
+#include "convert/import.h"
+#include "convert/tape_anonymise.h"
+#include "convert/tape_slice.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count);
+
+struct file {
+  int fd;
+  char path[32];
+};
+
+static struct file new_file(void) {
+  struct file file = {.fd = memfd_create("fuzz", 0)};
+  snprintf(file.path, sizeof file.path, "/proc/self/fd/%d", file.fd);
+  return file;
+}
+
+/* Opens the file's trace, proves it legal if it has to be, and makes the next one of it. */
+static bool make(const struct file *in, const struct file *out, const struct slice_spec *spec, bool must_be_legal) {
+  struct trace_reader *reader;
+  struct trace_error error = {""};
+  struct witness witness;
+  const struct history_options history = {.horizon_ns = -1};
+  const struct tape_options archive = {.archive = true};
+  if (trace_reader_open(&reader, in->path, &error) != 0)
+    return false;
+  int result = history_run(reader, &history, NULL, &witness, &error);
+  if (must_be_legal && (result != 0 || !witness_ok(&witness) || witness.unseen_frees || witness.inversions_repaired))
+    __builtin_trap();
+  json_t *texts = json_array();
+  if (result == 0 && spec)
+    result = tape_slice(reader, out->path, spec, texts, &archive, &history, &error);
+  else if (result == 0 && out)
+    result = tape_anonymise(reader, out->path, &archive, &history, &error);
+  json_decref(texts);
+  trace_reader_close(reader);
+  return result == 0;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count) {
+  if (count < 3)
+    return 0;
+  struct file text = new_file(), tape = new_file(), slice = new_file(), anonymous = new_file();
+  struct slice_spec spec = slice_everything();
+  struct import_report report;
+  struct trace_error error = {""};
+  spec.from_event = bytes[0];
+  spec.to_event = (uint64_t)bytes[0] + bytes[1];
+  spec.by_size = bytes[2] & 1;
+  spec.to_size = bytes[2] & 1 ? bytes[2] : UINT64_MAX;
+  if (write(text.fd, bytes + 3, count - 3) == (ssize_t)(count - 3) &&
+      import_file(&import_format_text, text.path, NULL, tape.path, &report, &error) == 0 &&
+      make(&tape, &slice, &spec, false) && make(&slice, &anonymous, NULL, true))
+    make(&anonymous, NULL, NULL, true);
+  close(text.fd);
+  close(tape.fd);
+  close(slice.fd);
+  close(anonymous.fd);
+  return 0;
+}
