@@ -250,3 +250,65 @@ def test_marks_show_in_dump_and_info(tmp_path: Path) -> None:
         else:
             events[thread] = events.get(thread, 0) + 1
     assert sorted(shown) == sorted((mark["thread"], mark["events"], mark["text"]) for mark in marks)
+
+
+@pytest.mark.parametrize("clock", ["auto", "counter"])
+def test_starting_and_stopping_in_a_storm_leaves_a_legal_history(tmp_path: Path, clock: str) -> None:
+    """Threads that free each other's objects, while recording stops, starts and flushes at random moments."""
+    trace = tmp_path / "t.tape"
+    program = OUT / "workloads" / "larson"
+    recorder = subprocess.Popen(
+        [RECORD, "-o", trace, "--start-paused", "--clock", clock, "--", program, "--generations=100"],
+        stdout=subprocess.DEVNULL,
+        text=True,
+    )
+    verbs = ["start", "stop", "start", "flush", "stop", "start", "start", "stop", "flush", "stop", "start", "flush"]
+    done = 0
+    for verb in verbs * 6:
+        if recorder.poll() is not None:
+            break
+        ask = subprocess.run([HEAPTAPE, "ctl", str(recorder.pid), verb], capture_output=True, timeout=30)
+        done += ask.returncode == 0
+        if verb == "flush" and done % 5 == 0:
+            assert check(trace)["ok"]
+    assert recorder.wait(timeout=120) == 0
+    proof = check(trace)
+    assert proof["ok"]
+    assert not proof["truncated"]
+    assert done > 3
+
+
+def assert_legal_without_excuse(trace: Path, *, lacks_start: bool) -> None:
+    """No contradiction at all, but for objects from before a late start."""
+    proof = check(trace)
+    assert proof["ok"]
+    assert not proof["truncated"]
+    for count in ("dropped", "double_frees", "overlapping_acquires", "inversions_repaired"):
+        assert proof[count] == 0, (count, proof)
+    assert lacks_start or proof["unseen_frees"] == 0
+
+
+@pytest.mark.parametrize("workload", ["larson", "xmalloc", "remote_storm"])
+@pytest.mark.parametrize("seconds", [0.07, 0.13, 0.19])
+def test_an_end_in_mid_storm_cuts_all_threads_at_one_time(tmp_path: Path, workload: str, seconds: float) -> None:
+    trace = tmp_path / "t.tape"
+    command = [RECORD, "-o", trace, "--duration", str(seconds), "--", OUT / "workloads" / workload]
+    subprocess.run(command, check=True, capture_output=True, timeout=60)
+    assert_legal_without_excuse(trace, lacks_start=False)
+
+
+@pytest.mark.parametrize("workload", ["larson", "remote_storm"])
+def test_a_start_in_mid_storm_contradicts_nothing_that_comes_after(tmp_path: Path, workload: str) -> None:
+    trace = tmp_path / "t.tape"
+    recorder = subprocess.Popen(
+        [RECORD, "-o", trace, "--start-paused", "--signal", "USR1", "--", OUT / "workloads" / workload],
+        stdout=subprocess.DEVNULL,
+    )
+    until = time.monotonic() + 20
+    while not trace.exists():
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    time.sleep(0.05)
+    recorder.send_signal(signal.SIGUSR1)
+    assert recorder.wait(timeout=60) == 0
+    assert_legal_without_excuse(trace, lacks_start=True)
