@@ -207,7 +207,7 @@ static struct host *add_host(struct collector *collector, const struct attach_re
                                  collector_stamp(collector)};
   struct host *parent = request->forked ? find_host(collector, request->parent_pid) : NULL;
   uint32_t paused = parent ? parent->paused : collector->paused;
-  char *info = describe_info(collector->settings, request, &clock, request->forked || paused);
+  char *info = describe_info(collector->settings, request, &clock, paused != 0);
   struct trace_error error = {""};
   struct host *host = NULL;
   if (!info || pid_fd < 0)

@@ -65,7 +65,7 @@ void describe_program_name(int pid, char *name, size_t bytes) {
 }
 
 char *describe_info(const struct collector_settings *settings, const struct attach_request *request,
-                    const struct describe_clock *clock, bool lacks_start) {
+                    const struct describe_clock *clock, bool late) {
   char program[NAME_MAX + 1];
   describe_program_name(request->pid, program, sizeof program);
   char allocator[sizeof request->allocator];
@@ -78,7 +78,9 @@ char *describe_info(const struct collector_settings *settings, const struct atta
     json_array_append_new(lacks, json_string("usable_size"));
   if (request->bypassed)
     json_array_append_new(lacks, json_string("calls"));
-  if (lacks_start)
+  if (late)
+    json_array_append_new(lacks, json_string("in_flight"));
+  if (late || request->forked)
     json_array_append_new(lacks, json_string("start"));
   json_t *info =
       json_pack("{s:{s:s,s:f,s:I,s:I},s:s,s:s,s:s%,s:i,s:i,s:I,s:s%,s:I,s:s,s:o,s:o*}", "clock", "kind",

@@ -15,10 +15,10 @@ struct describe_clock {
   uint64_t origin_stamp;
 };
 
-/* INFO's object (trace/FORMAT.md section 5), to be freed; NULL: out of memory. lacks_start: objects from before the
-   recording may be released in it. */
+/* INFO's object (trace/FORMAT.md section 5), to be freed; NULL: out of memory. late: recording begins later, so that
+   objects from before may be released in it, and such as were being handed out when it began. */
 char *describe_info(const struct collector_settings *settings, const struct attach_request *request,
-                    const struct describe_clock *clock, bool lacks_start);
+                    const struct describe_clock *clock, bool late);
 
 /* The name by which a process was started; "" where /proc does not tell. */
 void describe_program_name(int pid, char *name, size_t bytes);

@@ -379,6 +379,7 @@ int history_run(struct trace_reader *reader, const struct history_options *optio
                               .dropped = summary->dropped,
                               .truncated = summary->truncated,
                               .lacks_start = info.lacks_start,
+                              .lacks_in_flight = info.lacks_in_flight,
                               .lacks_calls = info.lacks_calls,
                               .ranges_checked = options->check_ranges,
                               .ranges_ordered = strcmp(info.order, "tags") != 0};
@@ -403,7 +404,7 @@ bool witness_ok(const struct witness *witness) {
   /* Events that are known to be missing can explain every contradiction. */
   if (witness->dropped || witness->truncated || witness->lacks_calls)
     return true;
-  if (witness->double_frees || witness->overlapping_acquires)
+  if (witness->double_frees > (witness->lacks_in_flight ? witness->threads : 0) || witness->overlapping_acquires)
     return false;
   if (witness->overlapping_ranges && witness->ranges_ordered)
     return false;

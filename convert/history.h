@@ -34,8 +34,10 @@ struct witness {
   uint64_t dropped;
   uint32_t threads;
   bool truncated;
-  bool lacks_start; /* the trace says that objects from before its beginning may be freed in it */
-  bool lacks_calls; /* the trace says that calls are missing throughout: objects may be born and die unseen */
+  bool lacks_in_flight; /* the trace says that one call of each thread may be missing, that was under way at its
+                           beginning */
+  bool lacks_start;     /* the trace says that objects from before its beginning may be freed in it */
+  bool lacks_calls;     /* the trace says that calls are missing throughout: objects may be born and die unseen */
   bool ranges_checked;
   bool ranges_ordered; /* the order holds between addresses too; ownership tags order the steps at one address only */
 };

@@ -20,6 +20,7 @@ void trace_info_read(struct trace_info *info, const char *info_json) {
   json_array_foreach(lacks, i, item) {
     const char *word = json_is_string(item) ? json_string_value(item) : "";
     info->lacks_start |= strcmp(word, "start") == 0;
+    info->lacks_in_flight |= strcmp(word, "in_flight") == 0;
     info->lacks_calls |= strcmp(word, "calls") == 0;
   }
   json_int_t os_page_bytes = json_integer_value(json_object_get(info->json, "os_page_bytes"));

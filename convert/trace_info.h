@@ -15,6 +15,7 @@ struct trace_info {
   const char *source;
   const char *allocator;
   json_t *lacks;          /* array, or NULL */
+  bool lacks_in_flight;   /* ... and one call of each thread that was under way: `lacks` has "in_flight" */
   bool lacks_start;       /* objects from before the recording may be freed in it: `lacks` has "start" */
   bool lacks_calls;       /* calls of a kind or of a library are missing throughout: `lacks` has "calls" */
   uint64_t os_page_bytes; /* a power of two; 4096 where it is not given or makes no sense */
