@@ -20,6 +20,7 @@
    where it was called from. Instructions per event of cfrac, counted by callgrind: 124 with one form, 67 with two. */
 #define SLOW static __attribute__((noinline))
 #define AND_CALLER(...) (__VA_ARGS__, const void *caller, uintptr_t frame)
+#define OWN_FRAME __builtin_frame_address(0)
 #define WITH_CALLER(...) (__VA_ARGS__, CALLER)
 
 /* calls.def's columns as constants. */
@@ -196,7 +197,7 @@ static inline void released(struct tape_entry in, const void *object, uint64_t b
 
 #define HOOK_ACQUIRE(ident, result, declaration, arguments, size, param)                                               \
   SLOW result slow_##ident AND_CALLER declaration {                                                                    \
-    struct tape_entry in = tape_enter_slow(TAPE_CALLING, caller, frame);                                               \
+    struct tape_entry in = tape_enter_slow(TAPE_CALLING, caller, frame, OWN_FRAME);                                    \
     struct record_columns columns;                                                                                     \
     uint64_t begin = timing(in);                                                                                       \
     result got = real.ident arguments;                                                                                 \
@@ -216,7 +217,7 @@ static inline void released(struct tape_entry in, const void *object, uint64_t b
 
 #define HOOK_RELEASE(ident, result, declaration, arguments, size, param)                                               \
   SLOW result slow_##ident AND_CALLER declaration {                                                                    \
-    struct tape_entry in = tape_enter_slow(TAPE_CALLING | TAPE_RELEASES, caller, frame);                               \
+    struct tape_entry in = tape_enter_slow(TAPE_CALLING | TAPE_RELEASES, caller, frame, NULL);                         \
     if (in.tape)                                                                                                       \
       releasing(in, TAPE_CALLING, CALL_##ident, object, HAS_SIZE_##ident, size, PARAM_OF(ident, param));               \
     uint64_t begin = timing(in);                                                                                       \
@@ -245,7 +246,7 @@ static inline void released(struct tape_entry in, const void *object, uint64_t b
   SLOW result slow_##ident AND_CALLER declaration {                                                                    \
     if (real_in_arena(object))                                                                                         \
       return real_arena_move(object, PRODUCT(ident, size, param));                                                     \
-    struct tape_entry in = tape_enter_slow(TAPE_CALLING, caller, frame);                                               \
+    struct tape_entry in = tape_enter_slow(TAPE_CALLING, caller, frame, OWN_FRAME);                                    \
     if (!in.tape)                                                                                                      \
       return real.ident arguments;                                                                                     \
     struct record_columns columns;                                                                                     \
@@ -287,7 +288,7 @@ EXPORT int posix_memalign(void **result, size_t align, size_t size) {
 EXPORT size_t malloc_usable_size(void *object) {
   if (__builtin_expect(real_in_arena(object), 0))
     return real_arena_usable(object);
-  struct tape_entry in = tape_enter(TAPE_CALLING, CALLER);
+  struct tape_entry in = tape_enter(TAPE_CALLING | TAPE_TOUCHES, CALLER);
   if (__builtin_expect(in.tape != NULL, 1))
     releasing(in, TAPE_CALLING, CALL_malloc_usable_size, object, false, 0, NULL);
   uint64_t begin = timing(in);
@@ -330,7 +331,7 @@ int hooks_personality(int version, int actions, uint64_t class, void *exception,
   SLOW void *slow_##ident AND_CALLER declaration {                                                                     \
     if (!(operators.flags & OPERATORS_RECORDED) && !operators_find(caller))                                            \
       return operators.ident arguments;                                                                                \
-    struct tape_entry in = tape_enter_slow(TAPE_NEW, caller, frame);                                                   \
+    struct tape_entry in = tape_enter_slow(TAPE_NEW, caller, frame, OWN_FRAME);                                        \
     if (!in.tape)                                                                                                      \
       return operators.ident arguments;                                                                                \
     struct record_columns columns;                                                                                     \
@@ -371,7 +372,7 @@ int hooks_personality(int version, int actions, uint64_t class, void *exception,
   SLOW void slow_##ident AND_CALLER declaration {                                                                      \
     struct tape_entry in = {NULL, 0};                                                                                  \
     if ((operators.flags & OPERATORS_RECORDED) || operators_find(caller))                                              \
-      in = tape_enter_slow(TAPE_DELETE | TAPE_RELEASES, caller, frame);                                                \
+      in = tape_enter_slow(TAPE_DELETE | TAPE_RELEASES, caller, frame, NULL);                                          \
     if (in.tape)                                                                                                       \
       releasing(in, TAPE_DELETE, CALL_##ident, object, HAS_SIZE_##ident, size, PARAM_OF(ident, param));                \
     uint64_t begin = timing(in);                                                                                       \
@@ -404,7 +405,7 @@ int hooks_personality(int version, int actions, uint64_t class, void *exception,
 #include "capture/hooks.def"
 
 static void tell_alive(const void *object, uint64_t bytes) {
-  struct tape_entry in = tape_enter(TAPE_CALLING, CALLER);
+  struct tape_entry in = tape_enter(TAPE_CALLING | TAPE_TOUCHES, CALLER);
   if (!in.tape)
     return;
   uint32_t os_pages = large_resident_os_pages(object, bytes, false);

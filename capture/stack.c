@@ -16,10 +16,10 @@
 struct stack_settings stack_settings;
 
 enum {
-  MEMO_FRAMES = 1024, /* remembered of a thread's last walk */
-  WALK_FRAMES = 512,  /* of one walk */
-  NODES_CACHED = 512, /* 8 KiB: in the first-level cache, where a look into the area misses twice */
-  BOUNDS_KEPT = 4,    /* stacks that a thread runs on in turns */
+  MEMO_FRAMES = 1024,  /* remembered of a thread's last walk */
+  WALK_FRAMES = 512,   /* of one walk */
+  NODES_CACHED = 4096, /* 64 KiB: in the second-level cache, where a look into the area misses twice */
+  BOUNDS_KEPT = 4,     /* stacks that a thread runs on in turns */
   THREAD_STACK_LEAST_BYTES = 16 << 10,
   MAIN_STACK_GAP_BYTES = 1 << 20, /* that the kernel keeps free below the main thread's stack */
 };
@@ -298,15 +298,17 @@ static bool find_caller(struct frame *frame, uintptr_t caller, uintptr_t high) {
   return false;
 }
 
-uint32_t stack_take(struct stack_memo **place, const void *caller) {
+uint32_t stack_take(struct stack_memo **place, const void *caller, const void *hook) {
   struct stack_area *area = stack_settings.area;
   int error = errno;
   struct stack_memo *memo = memo_of(place);
   uint32_t node = 0;
   if (memo) {
-    const uintptr_t *own = __builtin_frame_address(0); /* saved frame pointer, return address */
+    const uintptr_t *own = __builtin_frame_address(0), *its = hook; /* saved frame pointer, return address */
+    if (its && its[1] == (uintptr_t)caller)
+      own = its;
     struct frame frame = {own[1], (uintptr_t)(own + 2), own[0]};
-    if (find_caller(&frame, (uintptr_t)caller, bounds_of(memo, frame.sp).high))
+    if (own == its || find_caller(&frame, (uintptr_t)caller, bounds_of(memo, frame.sp).high))
       node = take_from(area, memo, frame);
   }
   if (!node)

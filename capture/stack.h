@@ -25,8 +25,9 @@ struct stack_settings {
 extern struct stack_settings stack_settings;
 
 /* The node of the stack whose innermost frame goes on at that return address: one of the last few calls before this
-   one. 0: it can't be had; that is counted in the area. */
-uint32_t stack_take(struct stack_memo **memo, const void *caller);
+   one. hook: __builtin_frame_address(0) of the function that was called from there, if it is known; NULL, or another's:
+   that frame is looked for. 0: the stack can't be had; that is counted in the area. */
+uint32_t stack_take(struct stack_memo **memo, const void *caller, const void *hook);
 
 /* Another thread takes the memo over: what it remembers of stacks no longer holds. */
 void stack_memo_reset(struct stack_memo *memo);

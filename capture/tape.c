@@ -522,7 +522,8 @@ static bool is_part(struct tape *tape, uint32_t what, const void *caller) {
   return true;
 }
 
-static __attribute__((noinline)) struct tape_entry enter_rest(uint32_t what, const void *caller, uintptr_t frame) {
+static __attribute__((noinline)) struct tape_entry enter_rest(uint32_t what, const void *caller, uintptr_t frame,
+                                                              const void *own_frame) {
   struct tape *tape = tape_mine ? tape_mine : unpark();
   if (!tape && !mine.parked)
     tape = birth();
@@ -548,13 +549,13 @@ static __attribute__((noinline)) struct tape_entry enter_rest(uint32_t what, con
   tape->state = what & TAPE_STATES;
   if (order.idle == TAPE_OPTIONAL && stack_settings.area) {
     atomic_signal_fence(memory_order_seq_cst);
-    tape->stack = what & TAPE_RELEASES ? 0 : stack_take(&tape->memo, caller);
+    tape->stack = what & (TAPE_RELEASES | TAPE_TOUCHES) ? 0 : stack_take(&tape->memo, caller, own_frame);
   }
   return (struct tape_entry){tape, order.idle};
 }
 
 /* First what a program pays that is not recorded at present, so that it is little. */
-struct tape_entry tape_enter_slow(uint32_t what, const void *caller, uintptr_t frame) {
+struct tape_entry tape_enter_slow(uint32_t what, const void *caller, uintptr_t frame, const void *own_frame) {
   struct tape *parked = mine.parked;
   if (!tape_mine) {
     if (parked && parked->state != TAPE_WIPED && process_paused()) {
@@ -565,7 +566,7 @@ struct tape_entry tape_enter_slow(uint32_t what, const void *caller, uintptr_t f
     if (process_is_off())
       return (struct tape_entry){NULL, 0};
   }
-  return enter_rest(what, caller, frame);
+  return enter_rest(what, caller, frame, own_frame);
 }
 
 struct tape *tape_of_thread(void) {

@@ -80,8 +80,9 @@ struct tape_entry {
 
 extern __thread struct tape *tape_mine __attribute__((tls_model("initial-exec")));
 
-/* The rest of the functions below, for the cases that are not the common one. */
-struct tape_entry tape_enter_slow(uint32_t what, const void *caller, uintptr_t frame);
+/* The rest of the functions below, for the cases that are not the common one. own_frame: the calling function's
+   __builtin_frame_address(0), from which a walk of the stack may begin; NULL: it has none. */
+struct tape_entry tape_enter_slow(uint32_t what, const void *caller, uintptr_t frame, const void *own_frame);
 bool tape_step_slow(struct tape *tape, const void *address, uint64_t *stamp);
 void tape_flush_side(struct tape *tape);
 
@@ -100,14 +101,14 @@ static inline bool tape_enter_quick(struct tape *tape, uint32_t state) {
   return true;
 }
 
-/* A hook begins. what: the state during the real call, plus TAPE_RELEASES where the call releases and acquires nothing;
-   caller: its return address; frame: its own. */
-enum { TAPE_RELEASES = 16, TAPE_STATES = 15 };
+/* A hook begins. what: the state during the real call, plus TAPE_RELEASES where the call releases and acquires nothing,
+   TAPE_TOUCHES where it does neither; caller: its return address; frame: its own. */
+enum { TAPE_RELEASES = 16, TAPE_TOUCHES = 32, TAPE_STATES = 15 };
 static inline __attribute__((always_inline)) struct tape_entry tape_enter(uint32_t what, const void *caller,
                                                                           uintptr_t frame) {
   struct tape *tape = tape_mine;
   if (__builtin_expect(!tape || tape->state != TAPE_IDLE, 0))
-    return tape_enter_slow(what, caller, frame);
+    return tape_enter_slow(what, caller, frame, NULL);
   tape->frame = frame;
   tape->state = what & TAPE_STATES;
   return (struct tape_entry){tape, TAPE_IDLE};
