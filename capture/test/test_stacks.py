@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from heaptape.tape_format import open_trace
 
@@ -210,3 +211,17 @@ def test_rules_agree_with_the_unwinder_of_exceptions(flags, depth, folder, tmp_p
                 assert stack[1:] == whole
             compared += 1
     assert compared > 1500
+
+
+def test_a_full_tree_of_stacks_is_told_and_loses_no_event(host, tmp_path):
+    arguments = [RECORD, "-o", tmp_path / "a.tape", "--stacks=256", "--", host, "bush"]
+    done = subprocess.run(list(map(str, arguments)), capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0
+    (line,) = [line for line in done.stderr.splitlines() if "stacks could not be taken" in line]
+    lost = int(line.split(": ")[2].split()[0])
+    with open_trace(tmp_path / "a.tape") as trace:
+        assert len(trace.stacks()) > 2**21 - 1000  # the last path may end in the middle
+        frame = pd.concat(trace.frames())
+    taken = frame[frame["request_bytes"] == 1001]
+    assert len(taken) == 12000
+    assert taken["stack"].isna().sum() == lost > 1000

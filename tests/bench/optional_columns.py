@@ -1,9 +1,9 @@
-"""What the optional columns cost the program, beside heaptrack where it is installed: python -m tests.bench.optional_columns
-[ROUNDS]. Apart from `make bench`, as it takes minutes.
+"""What the optional columns cost the program, beside heaptrack where it is installed. Apart from `make bench`, as it
+takes minutes: python -m tests.bench.optional_columns [ROUNDS].
 
-Bare and recorded runs take turns. CPU time is the program's own, as in host_cpu.py; a figure is the median over the rounds
-of the difference to the bare run of its round, per event, and the bytes per event of the last recording. Stacks are taken
-64 frames deep, as heaptrack does.
+Bare and recorded runs take turns. CPU time is the program's own, as in host_cpu.py; a figure is the median over the
+rounds of the difference to the bare run of its round, per event, and the bytes per event of the last recording. Stacks
+are taken 64 frames deep, as heaptrack does; what it writes goes to /dev/null.
 """
 
 import statistics

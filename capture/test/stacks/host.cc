@@ -215,6 +215,20 @@ FRAME void wander(int depth) {
     }
   STAY;
 }
+// Hardly any two stacks alike: more nodes than there is room for.
+FRAME void branch(int depth) {
+  if (depth == 0) {
+    take(1001);
+  } else if (random_below(2)) {
+    branch(depth - 1);
+    STAY;
+  } else {
+    branch(depth - 1);
+    __asm__ volatile("nop" ::: "memory");
+  }
+  STAY;
+}
+
 static int compare(const void *a, const void *b) {
   if (next_bytes < 6000)
     leaf(); // called from libc
@@ -265,6 +279,9 @@ int main(int argc, char **argv) {
   } else if (strcmp(mode, "libraries") == 0) {
     for (int i = 2; i < argc; i++)
       through_library(argv[i], 1001 + static_cast<size_t>(i));
+  } else if (strcmp(mode, "bush") == 0) {
+    for (int i = 0; i < 12000; i++)
+      branch(250);
   } else if (strcmp(mode, "wander") == 0) {
     void *ignored[2];
     backtrace(ignored, 2);
