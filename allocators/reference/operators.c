@@ -37,8 +37,6 @@ static inline void *new_aligned_object(size_t object_bytes, size_t alignment, bo
   return __builtin_expect(object != NULL, 1) ? object : new_again(object_bytes, alignment, throws);
 }
 
-#ifndef REFERENCE_PREFIXED
-
 #pragma GCC diagnostic ignored "-Wunused-parameter" /* tags, and what delete is told but need not know */
 
 /* Parameters after the first two (new) or the first (delete) select the overload. */
@@ -83,5 +81,3 @@ DELETE(delete_array_sized_at, "_ZdaPvmSt11align_val_t", size_t bytes, size_t ali
 DELETE(delete_at_nothrow, "_ZdlPvSt11align_val_tRKSt9nothrow_t", size_t alignment, const void *tag)
 DELETE(delete_array_at_nothrow, "_ZdaPvSt11align_val_tRKSt9nothrow_t", size_t alignment, const void *tag)
 /* clang-format on */
-
-#endif
