@@ -68,7 +68,9 @@ def write_parquet(trace: Trace, folder: Path) -> None:
             if writer is None:
                 path = folder / "events" / f"thread={thread}" / f"part-{part}.parquet"
                 path.parent.mkdir(parents=True, exist_ok=True)
-                writer = pq.ParquetWriter(path, batch.schema, compression="zstd", compression_level=1)
+                writer = pq.ParquetWriter(
+                    path, batch.schema, compression="zstd", compression_level=1, use_dictionary=["call"]
+                )
             writer.write_batch(batch)
             rows += batch.num_rows
             if rows >= FILE_EVENTS:
