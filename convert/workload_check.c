@@ -52,6 +52,11 @@ static int wrong(struct checker *checker, const struct thread_state *thread, con
                         "thread %td, op %" PRIu64 ": %s", thread - checker->threads, thread->ops, what);
 }
 
+/* Where the thread's walk stands: at the word it took last, or, if it has none, at the table that says so. */
+static uint64_t end_of_words(const struct checker *checker, const struct thread_state *thread) {
+  return thread->stream.at ? workload_stream_offset(&thread->stream) : checker->header->extents_offset;
+}
+
 static int take_wait(struct checker *checker, struct thread_state *thread, uint64_t word) {
   uint32_t awaited = word_wait_thread(word);
   uint64_t ops = word_wait_ops(word), self = (uint64_t)(thread - checker->threads);
@@ -254,8 +259,8 @@ static int run_op(struct checker *checker, struct thread_state *thread) {
     if (result != 0)
       return -1;
   }
-  return trace_error_set(checker->error, checker->workload->path, "thread %td ends without END",
-                         thread - checker->threads);
+  return trace_error_at(checker->error, checker->workload->path, end_of_words(checker, thread),
+                        "thread %td ends without END", thread - checker->threads);
 }
 
 static int run_schedule(struct checker *checker) {
@@ -287,13 +292,14 @@ static int check_ends(struct checker *checker) {
     struct thread_state *thread = &checker->threads[i];
     uint64_t word;
     if (!workload_stream_next(&thread->stream, &word) || word_code(word) != WORD_END)
-      return trace_error_set(checker->error, path,
-                             "thread %" PRIu32 " has words left, or no END, when the schedule ends", i);
+      return trace_error_at(checker->error, path, end_of_words(checker, thread),
+                            "thread %" PRIu32 " has words left, or no END, when the schedule ends", i);
     if (workload_stream_next(&thread->stream, &word))
       return wrong(checker, thread, "words follow END");
     if (thread->ops != checker->workload->op_counts[i])
-      return trace_error_set(checker->error, path, "thread %" PRIu32 " has %" PRIu64 " ops, its op count says %" PRIu64,
-                             i, thread->ops, checker->workload->op_counts[i]);
+      return trace_error_at(checker->error, path, header->op_counts_offset + i * sizeof(uint64_t),
+                            "thread %" PRIu32 " has %" PRIu64 " ops, its op count says %" PRIu64, i, thread->ops,
+                            checker->workload->op_counts[i]);
   }
   checker->proof->live_at_end = checker->live_objects;
   if (checker->position != header->ops || checker->live_objects != header->live_at_end ||
@@ -334,7 +340,8 @@ static int check_time_line(struct checker *checker) {
     column = (column + 1) % 4;
   }
   if (column != 0 || groups == 0 || position != checker->header->ops)
-    return trace_error_set(checker->error, checker->workload->path, "the time line does not end with the last op");
+    return trace_error_at(checker->error, checker->workload->path, checker->header->extents_offset,
+                          "the time line does not end with the last op");
   return 0;
 }
 

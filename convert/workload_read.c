@@ -62,6 +62,9 @@ static int check_header(const struct workload *workload, struct trace_error *err
                           workload->mapped_bytes);
   if (header->threads > WORKLOAD_MAX_THREADS || header->slots == WORKLOAD_NO_SLOT)
     return trace_error_at(error, path, 40, "more threads or slots than the format allows");
+  /* Each slot has a first op, a word: a table of slots is never much larger than the file. */
+  if (header->slots > workload->mapped_bytes / sizeof(uint64_t))
+    return trace_error_at(error, path, 44, "more slots than the file has room for ops");
   if (!inside(workload, header->extents_offset, header->extents, sizeof(struct workload_extent)))
     return trace_error_at(error, path, 88, "extent table is not inside the file");
   if (header->info_bytes > MAX_INFO_BYTES || !inside(workload, header->info_offset, header->info_bytes, 1))

@@ -103,6 +103,32 @@ int block_read_columns(const struct block_source *source, uint64_t offset, const
   return 0;
 }
 
+/* A value takes 3 bytes in the file's column and a hundred in memory, so they are counted before they are parsed.
+   Separators tell: there is one before each value. */
+static bool json_is_small(const uint8_t *at, const uint8_t *end) {
+  uint32_t values = 0;
+  bool quoted = false;
+  for (; at < end; at++) {
+    if (*at == '"')
+      quoted = !quoted;
+    else if (quoted)
+      at += *at == '\\';
+    else if ((*at == ',' || *at == ':' || *at == '[' || *at == '{') && ++values > TRACE_MAX_JSON_VALUES)
+      return false;
+  }
+  return true;
+}
+
+/* NULL with error if it is none. */
+static json_t *parse_json(const struct block_source *source, uint64_t offset, const struct byte_span *span,
+                          json_error_t *wrong, struct trace_error *error) {
+  if (!json_is_small(span->at, span->end)) {
+    trace_error_at(error, source->path, offset, "JSON of more than %d values", TRACE_MAX_JSON_VALUES);
+    return NULL;
+  }
+  return json_loadb((const char *)span->at, (size_t)(span->end - span->at), JSON_REJECT_DUPLICATES, wrong);
+}
+
 /* Column 1 of a block as JSON text, NUL-terminated, owned by the caller; checks that it is one object. */
 char *block_read_json(const struct block_source *source, uint64_t offset, const struct block *block, json_t **object,
                       struct trace_error *error) {
@@ -110,9 +136,9 @@ char *block_read_json(const struct block_source *source, uint64_t offset, const 
   struct buffer stored = {0}, raw = {0};
   char *text = NULL;
   if (block_read_columns(source, offset, block, 3, spans, &stored, &raw, error) == 0) {
-    json_error_t wrong;
+    json_error_t wrong = {.text = ""};
     size_t bytes = (size_t)(spans[1].end - spans[1].at);
-    *object = json_loadb((const char *)spans[1].at, bytes, JSON_REJECT_DUPLICATES, &wrong);
+    *object = parse_json(source, offset, &spans[1], &wrong, error);
     if (!json_is_object(*object))
       trace_error_at(error, source->path, offset, "not a JSON object: %s", *object ? "another type" : wrong.text);
     else if (!(text = strndup((const char *)spans[1].at, bytes)))
@@ -133,8 +159,8 @@ json_t *block_read_array(const struct block_source *source, uint64_t offset, con
   struct buffer stored = {0}, raw = {0};
   json_t *array = NULL;
   if (block_read_columns(source, offset, block, 2, spans, &stored, &raw, error) == 0) {
-    json_error_t wrong;
-    array = json_loadb((const char *)spans[1].at, (size_t)(spans[1].end - spans[1].at), JSON_REJECT_DUPLICATES, &wrong);
+    json_error_t wrong = {.text = ""};
+    array = parse_json(source, offset, &spans[1], &wrong, error);
     if (!json_is_array(array) || json_array_size(array) != block->header.rows) {
       trace_error_at(error, source->path, offset, "not a JSON array of %u values%s%s", block->header.rows,
                      array ? "" : ": ", array ? "" : wrong.text);

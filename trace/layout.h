@@ -16,7 +16,8 @@ enum {
   TRACE_MAX_ROWS = 1 << 20,
   TRACE_MAX_OTHER_COLUMN_BYTES = 1 << 26,
   TRACE_MAX_INFO_BYTES = 1 << 20,
-  TRACE_FREE_THREADS = 1 << 16, /* thread numbers below this need no block to vouch for them */
+  TRACE_MAX_JSON_VALUES = 1 << 20, /* in a block; separators count as values */
+  TRACE_FREE_THREADS = 1 << 16,    /* thread numbers below this need no block to vouch for them */
   TRACE_WINDOW_LOG_MAX = 23,
 };
 

@@ -38,7 +38,7 @@ static int take_gap(struct trace_reader *reader, uint64_t offset, const struct b
   if (!text)
     return -1;
   json_int_t dropped = json_integer_value(json_object_get(gap, "dropped"));
-  if (dropped < 0 || block->header.rows)
+  if (dropped < 0 || block->header.rows || (uint64_t)dropped > INT64_MAX - reader->summary.dropped)
     trace_error_at(error, reader->path, offset, "impossible GAP");
   else
     reader->summary.dropped += (uint64_t)dropped;

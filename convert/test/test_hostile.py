@@ -1,0 +1,394 @@
+"""Files made to harm: sound checksums, sound headers, and claims that would cost a naive reader its memory or its end.
+
+Each is a small real file with some of its numbers replaced (trace/FORMAT.md, convert/WORKLOAD.md) and its checksums put
+right. A reader has 512 MiB of address space and gives one line that names the file and an offset.
+"""
+
+import re
+import struct
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from convert.test.history_maker import legal
+from convert.test.history_model import text
+from tests.support import CONVERT, Result, run, succeed
+
+ADDRESS_SPACE_BYTES = 512 << 20
+BLOCK = struct.Struct("<4sBBHIIIIQQII")
+COLUMN = struct.Struct("<BBBBIII")
+INFO, EVENTS, SAMPLES, GAP, STACKS, MARKS, FOOTER = 1, 2, 3, 4, 6, 8, 15
+ROWS, PLACES = 16, 17
+MAX_ROWS = 1 << 20
+
+
+def leb(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes(out) + bytes([value])
+
+
+@dataclass
+class Column:
+    id: int
+    raw: bytes
+    shift: int = 0
+    raw_bytes: int | None = None  # None: as it is
+    frame: bytes | None = None
+
+
+@dataclass
+class Block:
+    type: int
+    columns: list[Column]
+    thread: int = 0
+    rows: int = 0
+    steps: int = 0
+    first_stamp: int = 0
+    last_stamp: int = 0
+    sequence: int = 0
+    payload_bytes: int | None = None
+
+    def packed(self) -> bytes:
+        frames = [
+            column.frame or zstandard.ZstdCompressor(write_checksum=True).compress(column.raw)
+            for column in self.columns
+        ]
+        directory = b"".join(
+            COLUMN.pack(c.id, 1, c.shift, 1, len(c.raw) if c.raw_bytes is None else c.raw_bytes, len(frame), 0)
+            for c, frame in zip(self.columns, frames, strict=True)
+        )
+        payload = directory + b"".join(frames)
+        header = BLOCK.pack(
+            b"HTBK", self.type, 1, len(self.columns), self.payload_bytes or len(payload), self.thread, self.rows,
+            self.steps, self.first_stamp, self.last_stamp, self.sequence, 0,
+        )[:44]  # fmt: skip
+        return header + struct.pack("<I", zlib.crc32(header + directory)) + payload
+
+
+@dataclass
+class Tape:
+    header: bytes
+    blocks: list[Block] = field(default_factory=list)
+
+    @classmethod
+    def read(cls, path: Path) -> "Tape":
+        data, at = path.read_bytes(), 16
+        tape = cls(data[:16])
+        while at < len(data) - 16:
+            _, kind, _, columns, payload, *numbers, _ = BLOCK.unpack_from(data, at)
+            place = at + 48 + 16 * columns
+            block = Block(kind, [], *numbers)
+            for i in range(columns):
+                identity, _, shift, _, raw_bytes, stored, _ = COLUMN.unpack_from(data, at + 48 + 16 * i)
+                raw = zstandard.ZstdDecompressor().decompress(data[place : place + stored]) if raw_bytes else b""
+                block.columns.append(Column(identity, raw, shift))
+                place += stored
+            tape.blocks.append(block)
+            at += 48 + payload
+        return tape
+
+    def first(self, kind: int) -> Block:
+        return next(block for block in self.blocks if block.type == kind)
+
+    def before_footer(self, *blocks: Block) -> None:
+        self.blocks[-1:-1] = blocks
+
+    def write(self, path: Path, footer_offset: int | None = None, count: bool = False) -> None:
+        data = self.header
+        last = 0
+        if count:
+            rows = sum(block.rows for block in self.blocks if block.type == EVENTS)
+            self.blocks[-1].columns[0].raw = b'{"events":%d,"dropped":0}' % rows
+        for block in self.blocks:
+            last = len(data)
+            data += block.packed()
+        path.write_bytes(data + struct.pack("<Q8s", last if footer_offset is None else footer_offset, b"HEAPTEND"))
+
+
+def small(folder: Path, suffix: str, *options: str) -> Path:
+    source, tape = folder / "s.txt", folder / "s.tape"
+    source.write_text("# heaptape-text 1\n" + text(legal(7, 3, 80, 6), 3))
+    succeed(CONVERT, "convert", source, tape)
+    if options:
+        plain = tape.rename(folder / "plain.tape")
+        succeed(CONVERT, "convert", *options, plain, tape)
+    if suffix == "work":
+        succeed(CONVERT, "compile", tape)
+    return folder / f"s.{suffix}"
+
+
+def bounded(*command: str | Path) -> Result:
+    return run("prlimit", f"--as={ADDRESS_SPACE_BYTES}", CONVERT, *command, timeout_s=60)
+
+
+def names_place(result: Result, path: Path) -> bool:
+    """An offset; what only a whole history shows has a thread and a call instead."""
+    return (
+        re.match(rf"heaptape-convert: {re.escape(str(path))}: (offset \d+|thread \d+: \w+): ", result.stderr)
+        is not None
+    )
+
+
+def assert_refused(path: Path, *commands: str) -> None:
+    for command in commands:
+        out = ["-o", path.with_suffix(".out")] if command == "compile" else []
+        result = bounded(command, path, *out)
+        assert result.status == 1, (command, result)
+        assert result.stderr.count("\n") == 1, (command, result.stderr)
+        assert names_place(result, path), (command, result.stderr)
+        assert not path.with_suffix(".out").exists()
+
+
+def frame_that_lies(tape: Tape) -> None:
+    """The frame says 2^40 bytes, the directory what is allowed."""
+    column = tape.first(EVENTS).columns[0]
+    column.raw_bytes = len(column.raw)
+    column.frame = b"\x28\xb5\x2f\xfd\xe4" + struct.pack("<Q", 1 << 40) + b"\x01\x00\x00" + bytes(4)
+
+
+def frame_that_holds_more(tape: Tape) -> None:
+    """Frame and directory say 4 bytes; its one block repeats a byte 2^17 times."""
+    column = tape.first(EVENTS).columns[0]
+    column.raw_bytes = 4
+    column.frame = b"\x28\xb5\x2f\xfd\x24\x04" + ((1 << 17) << 3 | 1 << 1 | 1).to_bytes(3, "little") + b"x" + bytes(4)
+
+
+def columns_at_their_limit(tape: Tape) -> None:
+    """A hundred thousand times smaller in the file: every column of 2^20 rows as large as it may be."""
+    limit = 10 * MAX_ROWS + 64
+    columns = [Column(i, bytes(limit)) for i in range(1, 16) if i != 5]
+    columns[0] = Column(1, bytes(MAX_ROWS))
+    tape.before_footer(Block(EVENTS, columns, thread=9, rows=MAX_ROWS, steps=MAX_ROWS))
+
+
+def archive_of_nothing(tape: Tape) -> None:
+    block = tape.first(EVENTS)
+    block.columns, block.rows, block.steps = [Column(ROWS, b"\0\0"), Column(PLACES, b"\0")], MAX_ROWS, MAX_ROWS
+
+
+def far_reference(tape: Tape) -> None:
+    """A release of an acquire 2^63 back."""
+    column = next(c for c in tape.first(EVENTS).columns if c.id == 4)
+    column.raw = b"\x80" * 9 + b"\x01" + column.raw[1:]
+
+
+def json_of_many_values(tape: Tape) -> None:
+    tape.before_footer(Block(MARKS, [Column(1, b"[" + b"[]," * ((1 << 26) // 3 - 2) + b"[]]")], rows=1))
+
+
+def json_of_many_values_in_a_gap(tape: Tape) -> None:
+    values = b"[" + b"{}," * ((1 << 26) // 3 - 20) + b"{}]"
+    tape.before_footer(Block(GAP, [Column(1, b'{"dropped":0,"x":' + values + b"}")], thread=9))
+
+
+def json_of_great_depth(tape: Tape) -> None:
+    tape.before_footer(Block(MARKS, [Column(1, b"[" * (1 << 19))], rows=1))
+
+
+def stack_nodes_below_themselves(tape: Tape) -> None:
+    tape.before_footer(Block(STACKS, [Column(1, b"\x00\x01"), Column(2, b"\x00\x00")], rows=2))
+
+
+def stack_nodes_that_overflow(tape: Tape) -> None:
+    tape.before_footer(*(Block(STACKS, [Column(1, b"\x01")], rows=MAX_ROWS) for _ in range(257)))
+
+
+def dropped_events_that_overflow(tape: Tape) -> None:
+    tape.before_footer(
+        *(Block(GAP, [Column(1, b'{"dropped":9223372036854775807}')], thread=9, sequence=i) for i in range(3))
+    )
+
+
+def highest_thread(tape: Tape) -> None:
+    tape.first(EVENTS).thread = (1 << 24) - 1
+
+
+def samples_of_nothing(tape: Tape) -> None:
+    tape.before_footer(Block(SAMPLES, [Column(1, b"\0")], rows=MAX_ROWS))
+
+
+def payload_beyond_itself(tape: Tape) -> None:
+    tape.first(EVENTS).payload_bytes = 0xFFFFFFFF
+
+
+def footer_that_counts_2_63(tape: Tape) -> None:
+    tape.first(FOOTER).columns[0].raw = b'{"events":9223372036854775808,"dropped":0}'
+
+
+TAPES: list[tuple[Callable[[Tape], None], str]] = [
+    (frame_that_lies, "compile"),
+    (frame_that_holds_more, "compile"),
+    (columns_at_their_limit, "check"),
+    (archive_of_nothing, "check"),
+    (far_reference, "check"),
+    (json_of_many_values, "dump"),
+    (json_of_many_values_in_a_gap, "check"),
+    (json_of_great_depth, "dump"),
+    (stack_nodes_below_themselves, "dump --stacks"),
+    (stack_nodes_that_overflow, "check"),
+    (dropped_events_that_overflow, "check"),
+    (highest_thread, "check"),
+    (samples_of_nothing, "info"),
+    (payload_beyond_itself, "check"),
+    (footer_that_counts_2_63, "check"),
+]
+
+
+@pytest.mark.parametrize(("harm", "command"), TAPES, ids=lambda value: getattr(value, "__name__", ""))
+def test_trace_made_to_harm_is_refused_in_bounded_memory(tmp_path, harm, command):
+    path = small(tmp_path, "tape")
+    tape = Tape.read(path)
+    harm(tape)
+    tape.write(path, count=harm is not footer_that_counts_2_63)
+    result = bounded(*command.split(), path)
+    assert result.status == 1, result
+    assert result.stderr.count("\n") == 1, result.stderr
+    assert names_place(result, path), result.stderr
+
+
+def test_rewritten_trace_is_the_one_that_was_read(tmp_path):
+    """What the tests above change is all that they change."""
+    for options in [(), ("--archive",)]:
+        path = small(tmp_path, "tape", *options)
+        before = succeed(CONVERT, "dump", path).stdout
+        Tape.read(path).write(path)
+        assert succeed(CONVERT, "dump", path).stdout == before
+
+
+@pytest.mark.parametrize("footer_offset", [0, 16, (1 << 63), (1 << 64) - 8])
+def test_footer_elsewhere_is_refused(tmp_path, footer_offset):
+    path = small(tmp_path, "tape")
+    Tape.read(path).write(path, footer_offset)
+    assert_refused(path, "check", "dump", "compile", "info")
+
+
+@pytest.mark.parametrize("entry", [0, 16, 1 << 63, (1 << 64) - 1])
+def test_index_that_leads_back_or_away_leads_nobody(tmp_path, entry):
+    """The C reader walks the blocks: an index that is wrong, cyclic or backward changes nothing."""
+    path = small(tmp_path, "tape")
+    tape = Tape.read(path)
+    before = bounded("dump", path).stdout
+    index = tape.first(FOOTER).columns[1]
+    index.raw = struct.pack("<Q", entry) * (len(index.raw) // 8)
+    tape.write(path)
+    after = bounded("dump", path)
+    assert after.status == 0
+    assert after.stdout == before
+
+
+def test_archive_that_claims_a_million_rows_is_refused(tmp_path):
+    path = small(tmp_path, "tape", "--archive")
+    tape = Tape.read(path)
+    assert any(column.id == ROWS for column in tape.first(EVENTS).columns)
+    tape.first(EVENTS).rows = tape.first(EVENTS).steps = MAX_ROWS
+    tape.write(path, count=True)
+    assert_refused(path, "check", "compile", "dump")
+
+
+# Workload header: offset and type of each field that counts or points, and values that overflow something.
+HUGE = [1 << 31, (1 << 32) - 2, (1 << 32) - 1]
+VAST = [1 << 32, 1 << 40, 1 << 59, 1 << 60, 1 << 61, 1 << 63, (1 << 64) - 8, (1 << 64) - 1]
+FIELDS = [
+    ("threads", 40, "<I", HUGE),
+    ("slots", 44, "<I", HUGE),
+    ("file bytes", 16, "<Q", VAST),
+    ("ops", 24, "<Q", VAST),
+    ("words", 32, "<Q", VAST),
+    ("extent table", 88, "<Q", VAST),
+    ("extents", 96, "<Q", VAST),
+    ("info", 104, "<Q", VAST),
+    ("info bytes", 112, "<Q", VAST),
+    ("op counts", 120, "<Q", VAST),
+]
+
+
+def patched(data: bytes, *changes: tuple[int, str, int]) -> bytes:
+    out = bytearray(data)
+    for offset, form, value in changes:
+        struct.pack_into(form, out, offset, value)
+    struct.pack_into("<I", out, 252, zlib.crc32(out[:252]))
+    return bytes(out)
+
+
+@pytest.mark.parametrize(("offset", "form", "values"), [f[1:] for f in FIELDS], ids=[f[0] for f in FIELDS])
+def test_workload_header_that_overflows_is_refused(tmp_path, offset, form, values):
+    work = small(tmp_path, "work")
+    original = work.read_bytes()
+    for value in values:
+        work.write_bytes(patched(original, (offset, form, value)))
+        assert_refused(work, "check")
+
+
+def test_workload_extents_that_overlap_or_lead_back_are_refused(tmp_path):
+    work = small(tmp_path, "work")
+    original = work.read_bytes()
+    table, count = struct.unpack_from("<QQ", original, 88)
+    first = struct.unpack_from("<IIQ", original, table)
+    for number in range(min(count, 4)):
+        place = table + 16 * number
+        offsets = [0, 8, 252, table, table - 8, len(original), (1 << 63), (1 << 64) - 8]
+        changes = [(place + 8, "<Q", value) for value in offsets + ([first[2]] if number else [])]
+        changes += [(place + 4, "<I", value) for value in (0, (1 << 32) - 1)]
+        changes += [(place, "<I", value) for value in (5, (1 << 32) - 1)]
+        for change in changes:
+            work.write_bytes(patched(original, change))
+            assert_refused(work, "check")
+
+
+def test_workload_of_op_counts_and_extents_in_one_place_is_refused(tmp_path):
+    work = small(tmp_path, "work")
+    original = work.read_bytes()
+    table = struct.unpack_from("<Q", original, 88)[0]
+    for field_offset in (104, 120):
+        work.write_bytes(patched(original, (field_offset, "<Q", table)))
+        assert_refused(work, "check")
+
+
+def test_workload_op_counts_that_overflow_are_refused(tmp_path):
+    work = small(tmp_path, "work")
+    original = work.read_bytes()
+    counts = struct.unpack_from("<Q", original, 120)[0]
+    for value in (0, 1 << 63, (1 << 64) - 1):
+        work.write_bytes(patched(original, (counts, "<Q", value)))
+        assert_refused(work, "check")
+
+
+def test_workload_sizes_of_2_63_are_refused(tmp_path):
+    """SIZE_HIGH, PARAM and the schedule's run lengths at their highest."""
+    source, tape, work = tmp_path / "s.txt", tmp_path / "s.tape", tmp_path / "s.work"
+    source.write_text("# heaptape-text 1\n1 0 calloc(1000, 4294967296) = 0x1000\n2 0 free(0x1000)\n")
+    succeed(CONVERT, "convert", source, tape)
+    succeed(CONVERT, "compile", tape)
+    original = work.read_bytes()
+    words = range(256, len(original) - 7, 8)
+    codes = {code: next(at for at in words if original[at] == code and at >= 256) for code in (0xF0, 0xF1)}
+    for at in codes.values():
+        work.write_bytes(patched(original, (at + 1, "<I", 0xFFFFFFFF), (at + 4, "<I", 0xFFFFFFFF)))
+        assert_refused(work, "check")
+    table, count = struct.unpack_from("<QQ", original, 88)
+    extents = [struct.unpack_from("<IIQ", original, table + 16 * i) for i in range(count)]
+    schedule = next(offset for stream, _, offset in extents if stream == 1)
+    work.write_bytes(patched(original, (schedule + 4, "<I", 0xFFFFFFFF)))
+    assert_refused(work, "check")
+
+
+@pytest.mark.parametrize("size", [1 << 63, (1 << 64) - 1])
+def test_objects_of_2_63_bytes_are_refused(tmp_path, size):
+    """Calls that failed may ask for anything; an object that lives can't have any size."""
+    source, tape_path = tmp_path / "s.txt", tmp_path / "s.tape"
+    source.write_text(f"# heaptape-text 1\n1 0 calloc(18446744073709551615, {size}) = NULL\n2 0 malloc(64) = 0x1000\n")
+    succeed(CONVERT, "convert", source, tape_path)
+    assert run(CONVERT, "check", tape_path).status == 0
+    tape = Tape.read(tape_path)
+    column = next(c for c in tape.first(EVENTS).columns if c.id == 2)
+    assert column.raw.endswith(b"\x40")
+    column.raw = column.raw[:-1] + leb(size)
+    tape.write(tape_path)
+    assert_refused(tape_path, "check", "compile", "profile")
