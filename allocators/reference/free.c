@@ -77,7 +77,7 @@ static __attribute__((noinline)) void free_slow(void *object) {
     return;
   }
   /* The older half goes back, under one lock or in one exchange; the newest stay, for the processor has them in its
-     caches. (Giving back the newest instead: a replay of perl's hashes took 15 % more cycles.) */
+     caches. (Giving back the newest instead: a replay of perl's hashes took about 15 % more cycles.) */
   if (bin->room == 0)
     tcache_flush(bin, (uint32_t)tunables.tcache_count / 2);
   COUNT(tcache_frees);

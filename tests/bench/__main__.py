@@ -1,4 +1,4 @@
-"""`make bench`: measures the project's targets and prints a Markdown table. Under five minutes on two cores."""
+"""`make bench`: measures the project's targets and prints a Markdown table. Some 20 minutes on two cores."""
 
 import os
 import platform
