@@ -460,14 +460,22 @@ static void sample_all(struct collector *collector) {
   }
 }
 
+/* Of this image, not getrusage's: that also knows the peak of whoever executed us, which our child does not inherit. */
+static uint64_t own_peak_bytes(void) {
+  struct sampler sampler;
+  struct trace_sample sample;
+  sampler_open(&sampler, getpid());
+  bool known = sampler_read(&sampler, &sample) && sample.vm_hwm_bytes != TRACE_SAMPLE_MISSING;
+  sampler_close(&sampler);
+  return known ? sample.vm_hwm_bytes : UINT64_MAX;
+}
+
 int collector_serve(struct collector *collector) {
   uint64_t empty_since_ns = 0;
   uint32_t idle_passes = 0;
   watch(collector, (int)syscall(SYS_pidfd_open, collector->settings->first_pid, 0));
   control_begin(collector);
-  struct rusage own;
-  getrusage(RUSAGE_SELF, &own);
-  collector->own_peak_bytes = (uint64_t)own.ru_maxrss * 1024;
+  collector->own_peak_bytes = own_peak_bytes();
   for (;;) {
     uint32_t seen = atomic_load(&collector->control->wake);
     tick(collector);

@@ -42,6 +42,12 @@ def test_the_peak_is_exact_however_short(tmp_path: Path) -> None:
     assert summary["recorded"]["minor_faults"] > 150 << 8
 
 
+def test_the_peak_is_exact_where_the_recorder_was_started_by_a_larger_program(tmp_path: Path) -> None:
+    large = bytearray(300 << 20)
+    large[:: os.sysconf("SC_PAGE_SIZE")] = b"x" * len(large[:: os.sysconf("SC_PAGE_SIZE")])
+    test_the_peak_is_exact_however_short(tmp_path)
+
+
 def test_a_short_program_is_sampled_finely_and_the_period_can_be_set(tmp_path: Path) -> None:
     sleeper = ("/usr/bin/python3", "-c", "import time; time.sleep(0.5)")
     record(tmp_path, *sleeper)
