@@ -130,7 +130,13 @@ def test_a_recorded_program_inherits_no_ignored_signal(out, tmp_path):
 
 def test_interrupt_is_quiet(out, small_tape, tmp_path):
     command = [out / "bin" / "heaptape", "replay", small_tape, "-n", "1000", "-o", tmp_path / "x.json"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background job ignores it
+    )
     with pytest.raises(subprocess.TimeoutExpired):
         process.communicate(timeout=2)
     process.send_signal(signal.SIGINT)
