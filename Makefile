@@ -69,7 +69,7 @@ everything: $(ALL)
 setup: ## install the Debian packages that are missing (root or sudo; else print the one command to run)
 	@tools/setup
 
-demo: all ## record redis and sqlite3, replay them under five allocators, write out/demo/*.html
+demo: all ## record redis and sqlite3, replay them under six allocators, write out/demo/*.html
 	tools/demo $(OUT)
 
 programs: everything $(TESTS) $(TEST_EXTRAS)

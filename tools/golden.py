@@ -129,7 +129,7 @@ def demo_section(heaptape: Path, demo: Path) -> str:
     tables = subprocess.check_output([heaptape, "compare", demo / "redis.json"], text=True)
     return (
         f"The demo's redis server, {recorded['events']:,} calls of {recorded['threads']} threads, recorded at "
-        f"{recorded['bytes_per_event']:.2f} bytes per call; replayed under five allocators "
+        f"{recorded['bytes_per_event']:.2f} bytes per call; replayed under six allocators "
         "(`heaptape compare out/demo/redis.json`):\n\n"
         f"```\n{tables.strip()}\n```\n\n"
         "![RSS of each allocator over the recording's progress](docs/redis-memory.png)\n\n"
