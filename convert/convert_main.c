@@ -1,6 +1,7 @@
 /* heaptape-convert: the command line of convert/. All that prints diagnostics and exits is here. */
 #include "convert/compile.h"
 #include "convert/dump.h"
+#include "convert/dump_workload.h"
 #include "convert/formats.h"
 #include "convert/info.h"
 #include "convert/inputs.h"
@@ -258,6 +259,21 @@ static int dump_format_by_name(const char *name) {
   return -1;
 }
 
+static int dump_workload_file(const struct options *options, enum dump_format format) {
+  struct trace_error error = {""};
+  struct workload workload;
+  if (workload_open(&workload, input_path(options->in), &error) != 0)
+    return failed(&error);
+  int result = -1;
+  if (options->has_thread && options->thread >= workload.header->threads)
+    trace_error_set(&error, options->in, "has %" PRIu32 " threads only", workload.header->threads);
+  else
+    result = dump_workload(&workload, format, options->has_thread ? (uint32_t)options->thread : MERGE_ALL_THREADS,
+                           stdout, "standard output", &error);
+  workload_close(&workload);
+  return result == 0 ? EXIT_DONE : failed(&error);
+}
+
 static int command_dump(const struct options *options) {
   struct trace_error error = {""};
   struct trace_reader *reader = NULL;
@@ -265,6 +281,8 @@ static int command_dump(const struct options *options) {
   if (dump_format < 0)
     return usage_error("dump knows the formats text, csv and jsonl, not '%s'", options->format);
   const struct format *format = input_format(options->in, options->from, &error);
+  if (format && strcmp(format->name, "work") == 0)
+    return dump_workload_file(options, (enum dump_format)dump_format);
   if (!format || open_input(&reader, options->in, format, &error) != 0)
     return failed(&error);
   int result = -1;
@@ -282,7 +300,7 @@ static int command_dump(const struct options *options) {
 static int list_formats(void) {
   for (const struct format *format = formats; format->name; format++) {
     bool reads = format->import || !strcmp(format->name, "tape"), writes = format->suffix != NULL;
-    printf("%-9s %-11s %s\n", format->name,
+    printf("%-14s %-11s %s\n", format->name,
            reads && writes ? "read, write"
            : reads         ? "read"
                            : "write",

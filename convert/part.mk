@@ -7,7 +7,7 @@ REWRITE_SOURCES  := $(addprefix convert/,tape_out.c tape_annotations.c tape_copy
                       temporary_trace.c rewrite.c)
 CHECK_SOURCES    := convert/workload_check.c convert/info.c convert/marks.c convert/profile.c convert/profile_tables.c
 CONVERT_SOURCES  := $(HISTORY_SOURCES) $(COMPILE_SOURCES) $(WORKLOAD_SOURCES) $(IMPORT_SOURCES) $(CHECK_SOURCES) $(REWRITE_SOURCES) $(EXPORT_SOURCES) \
-                    $(addprefix convert/,formats.c inputs.c dump.c dump_stacks.c symbols.c output_file.c progress.c convert_main.c)
+                    $(addprefix convert/,formats.c inputs.c dump.c dump_workload.c dump_stacks.c symbols.c output_file.c progress.c convert_main.c)
 
 $(eval $(call c_program,convert,$(CONVERT_SOURCES) $(TRACE_SOURCES),$(TRACE_LIBS) -lzip -lm -ldw -lelf -lstdc++))
 $(eval $(call c_bench,convert/test/bench_compile.c,$(HISTORY_SOURCES) $(COMPILE_SOURCES) $(WORKLOAD_SOURCES) $(TRACE_SOURCES),$(TRACE_LIBS)))

@@ -100,7 +100,7 @@ Formats are detected or named; --list prints those known.
   --anonymise    what a replay needs and no more: no addresses, times, names, stacks, marks
   --archive      the smallest form; everything that reads a trace reads it
 
-Beside those that --list prints, --to takes parquet (OUT is a folder), hdf5, pprof, folded, folded-objects, folded-leaks
+--to also takes parquet (OUT is a folder), hdf5, pprof, folded, folded-objects, folded-leaks
 (by call stack, where there are any) and chrome (a time line for Perfetto).
   --allow-gaps   take a recording that says that events were lost; each loss becomes a gap of the trace
   --process PID  of a recording of several processes, this one
@@ -368,8 +368,10 @@ def main(argv: Sequence[str], home: Home) -> int:
             signal.signal(number, lambda number, frame: sys.exit(128 + number))
     try:
         if len(argv) > 1 and argv[0] == "convert" and "--help" not in argv:
-            from heaptape.export import convert, wanted
+            from heaptape.export import convert, list_formats, wanted
 
+            if argv[1:] == ["--list"]:
+                return list_formats(home)
             if wanted(argv[1:]):
                 return convert(argv[1:], home)
         if argv and argv[0] in PROGRAMS:

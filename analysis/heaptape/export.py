@@ -8,6 +8,7 @@ from pathlib import Path
 
 from heaptape.errors import HeaptapeError
 from heaptape.home import Home
+from heaptape.output import flush_standard_output
 from heaptape.tape_format import Trace, open_trace
 
 SUFFIXES = {".parquet": "parquet", ".h5": "hdf5", ".hdf5": "hdf5", ".pb.gz": "pprof", ".folded": "folded"}
@@ -29,7 +30,26 @@ def _writers() -> dict[str, Callable[[Trace, Path], None]]:
     }
 
 
-NAMES = ("parquet", "hdf5", "pprof", "folded", "folded-objects", "folded-leaks", "chrome")
+DESCRIPTIONS = {
+    "parquet": "Parquet, a folder of files partitioned by thread",
+    "hdf5": "HDF5",
+    "pprof": "pprof's protobuf: bytes and objects by call stack",
+    "folded": "folded stacks, by bytes asked for",
+    "folded-objects": "folded stacks, by calls",
+    "folded-leaks": "folded stacks, by bytes never freed",
+    "chrome": "a time line as JSON, for Perfetto and chrome://tracing",
+}
+NAMES = tuple(DESCRIPTIONS)
+
+
+def list_formats(home: Home) -> int:
+    """`heaptape convert --list`: the formats of heaptape-convert, then ours in the same columns."""
+    done = subprocess.run([home.program("convert"), "convert", "--list"], check=False)
+    if done.returncode == 0:
+        for name, description in DESCRIPTIONS.items():
+            print(f"{name:<14} {'write':<11} {description}")
+        flush_standard_output()
+    return done.returncode
 
 
 def wanted(arguments: Sequence[str]) -> bool:

@@ -8,7 +8,10 @@ import h5py
 import numpy as np
 import pandas as pd
 import pytest
+from heaptape.export import NAMES
 from heaptape.tape_format import open_trace
+
+from tests.support import CONVERT, HEAPTAPE, succeed
 
 
 @pytest.fixture(scope="module")
@@ -147,3 +150,13 @@ def test_time_line_has_samples_marks_and_threads(tmp_path, heaptape, tape):
         assert sum(e["ph"] == "i" for e in events) == len(trace.marks())
         assert sum(e["ph"] == "X" for e in events) == trace.threads
         assert {e["args"]["name"] for e in events if e["name"] == "thread_name"} >= set(trace.thread_names().values())
+
+
+def test_list_tells_of_every_format_that_is_written():
+    """Those of heaptape-convert first, then those of the Python command, none twice."""
+    inner = succeed(CONVERT, "convert", "--list").stdout
+    listed = succeed(HEAPTAPE, "convert", "--list").stdout
+    assert listed.startswith(inner)
+    names = [line.split()[0] for line in listed.splitlines()]
+    assert names[-len(NAMES) :] == list(NAMES)
+    assert len(set(names)) == len(names)
