@@ -1,6 +1,7 @@
 /* heaptape-convert: the command line of convert/. All that prints diagnostics and exits is here. */
 #include "convert/compile.h"
 #include "convert/dump.h"
+#include "convert/dump_stacks.h"
 #include "convert/dump_workload.h"
 #include "convert/formats.h"
 #include "convert/info.h"
@@ -30,7 +31,7 @@ struct options {
   char **inputs; /* of convert: all but the last argument */
   uint32_t input_count;
   enum dump_stacks stacks;
-  bool json, ranges, list, has_thread, merge, anonymise, archive;
+  bool json, ranges, list, has_thread, nodes, merge, anonymise, archive;
   struct slice_spec slice;
   json_t *slices; /* as given; NULL: none */
   uint64_t thread;
@@ -286,7 +287,9 @@ static int command_dump(const struct options *options) {
   if (!format || open_input(&reader, options->in, format, &error) != 0)
     return failed(&error);
   int result = -1;
-  if (options->has_thread && options->thread >= trace_reader_summary(reader)->threads)
+  if (options->nodes)
+    result = dump_stack_nodes(reader, options->stacks == DUMP_STACKS_FETCHED, stdout, "standard output", &error);
+  else if (options->has_thread && options->thread >= trace_reader_summary(reader)->threads)
     trace_error_set(&error, options->in, "has threads 0 to %" PRIu32 " only",
                     trace_reader_summary(reader)->threads - 1);
   else
@@ -467,25 +470,17 @@ static bool parse_number(const char *text, double *number) {
 
 /* Returns 0, or the exit status + 1. */
 static int parse_options(struct options *options, int argc, char **argv) {
-  static const struct option long_options[] = {{"output", required_argument, NULL, 'o'},
-                                               {"json", no_argument, NULL, 'j'},
-                                               {"ranges", no_argument, NULL, 'r'},
-                                               {"list", no_argument, NULL, 'l'},
-                                               {"thread", required_argument, NULL, 't'},
-                                               {"horizon", required_argument, NULL, 'z'},
-                                               {"from", required_argument, NULL, 'f'},
-                                               {"to", required_argument, NULL, 'T'},
-                                               {"format", required_argument, NULL, 'F'},
-                                               {"allow-gaps", no_argument, NULL, 'g'},
-                                               {"process", required_argument, NULL, 'p'},
-                                               {"slice", required_argument, NULL, 's'},
-                                               {"stacks", no_argument, NULL, 'k'},
-                                               {"debuginfod", no_argument, NULL, 'D'},
-                                               {"merge", no_argument, NULL, 'M'},
-                                               {"anonymise", no_argument, NULL, 'A'},
-                                               {"archive", no_argument, NULL, 'C'},
-                                               {"help", no_argument, NULL, 'h'},
-                                               {NULL, 0, NULL, 0}};
+  static const struct option long_options[] = {
+      {"output", required_argument, NULL, 'o'},  {"json", no_argument, NULL, 'j'},
+      {"ranges", no_argument, NULL, 'r'},        {"list", no_argument, NULL, 'l'},
+      {"thread", required_argument, NULL, 't'},  {"horizon", required_argument, NULL, 'z'},
+      {"from", required_argument, NULL, 'f'},    {"to", required_argument, NULL, 'T'},
+      {"format", required_argument, NULL, 'F'},  {"allow-gaps", no_argument, NULL, 'g'},
+      {"process", required_argument, NULL, 'p'}, {"slice", required_argument, NULL, 's'},
+      {"stacks", no_argument, NULL, 'k'},        {"debuginfod", no_argument, NULL, 'D'},
+      {"nodes", no_argument, NULL, 'n'},         {"merge", no_argument, NULL, 'M'},
+      {"anonymise", no_argument, NULL, 'A'},     {"archive", no_argument, NULL, 'C'},
+      {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0}};
   double number;
   const char *wrong;
   int option;
@@ -531,6 +526,9 @@ static int parse_options(struct options *options, int argc, char **argv) {
       break;
     case 'D':
       options->stacks = DUMP_STACKS_FETCHED;
+      break;
+    case 'n':
+      options->nodes = true;
       break;
     case 'M':
       options->merge = true;

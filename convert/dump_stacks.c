@@ -53,16 +53,7 @@ static json_t *frame_of(const struct symbol *symbol) {
   return frame;
 }
 
-int dump_stack_as_json(FILE *out, struct symbols *symbols, uint32_t node) {
-  json_t *frames = json_array(), *object = json_object();
-  json_object_set_new(object, "stack", json_integer(node));
-  for (; node; node = symbols_parent(symbols, node)) {
-    size_t count;
-    const struct symbol *symbol = symbols_of(symbols, node, &count);
-    for (size_t i = 0; i < count; i++)
-      json_array_append_new(frames, frame_of(&symbol[i]));
-  }
-  json_object_set_new(object, "frames", frames);
+static int print_json(FILE *out, json_t *object) {
   char *text = json_dumps(object, JSON_PRESERVE_ORDER);
   json_decref(object);
   if (!text) {
@@ -72,4 +63,38 @@ int dump_stack_as_json(FILE *out, struct symbols *symbols, uint32_t node) {
   fprintf(out, "%s\n", text);
   free(text);
   return ferror(out) ? -1 : 0;
+}
+
+static void add_frames(json_t *frames, struct symbols *symbols, uint32_t node) {
+  size_t count;
+  const struct symbol *symbol = symbols_of(symbols, node, &count);
+  for (size_t i = 0; i < count; i++)
+    json_array_append_new(frames, frame_of(&symbol[i]));
+}
+
+int dump_stack_as_json(FILE *out, struct symbols *symbols, uint32_t node) {
+  json_t *frames = json_array(), *object = json_object();
+  json_object_set_new(object, "stack", json_integer(node));
+  for (; node; node = symbols_parent(symbols, node))
+    add_frames(frames, symbols, node);
+  json_object_set_new(object, "frames", frames);
+  return print_json(out, object);
+}
+
+int dump_stack_nodes(struct trace_reader *reader, bool fetch, FILE *out, const char *out_name,
+                     struct trace_error *error) {
+  struct symbols *symbols;
+  if (symbols_open(&symbols, reader, fetch, error) != 0)
+    return -1;
+  int result = 0;
+  for (uint32_t node = 1; result == 0 && node <= symbols_nodes(symbols); node++) {
+    json_t *frames = json_array(), *object = json_object();
+    json_object_set_new(object, "node", json_integer(node));
+    json_object_set_new(object, "parent", json_integer(symbols_parent(symbols, node)));
+    add_frames(frames, symbols, node);
+    json_object_set_new(object, "frames", frames);
+    result = print_json(out, object);
+  }
+  symbols_close(symbols);
+  return result == 0 && fflush(out) == 0 ? 0 : trace_error_errno(error, out_name, "can't write");
 }

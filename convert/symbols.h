@@ -25,6 +25,9 @@ struct symbol {
 int symbols_open(struct symbols **out, struct trace_reader *reader, bool fetch, struct trace_error *error);
 void symbols_close(struct symbols *symbols);
 
+/* How many nodes there are; they are numbered from 1. */
+uint32_t symbols_nodes(const struct symbols *symbols);
+
 /* The node of the frame that called it; 0: none did. */
 uint32_t symbols_parent(const struct symbols *symbols, uint32_t node);
 

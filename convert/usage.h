@@ -8,6 +8,7 @@ static const char usage[] =
     "       heaptape-convert info F [--json]\n"
     "       heaptape-convert profile F\n"
     "       heaptape-convert dump F [--format text|csv|jsonl] [--thread N] [--stacks [--debuginfod]]\n"
+    "       heaptape-convert dump F --stacks --nodes [--debuginfod]\n"
     "       heaptape-convert convert [--from FMT] [--allow-gaps] [--process PID] [--slice SPEC]... [--anonymise] "
     "[--archive] "
     "IN [--to FMT] OUT\n"

@@ -67,10 +67,14 @@ Counts per call, threads, bytes, dropped events, peak live bytes and the recorde
         ["dump"],
         "print events, one per line",
         """usage: heaptape dump F [--format text|csv|jsonl] [--thread N] [--stacks [--debuginfod]]
+       heaptape dump F --stacks --nodes [--debuginfod]
 
 One event per line, in merged order. --stacks: the call stacks too, each where it first occurs, as function, file and
 line; where the files of the recording are not here, or have changed, as module and offset. --debuginfod: debug
 information that is not here may be fetched, as DEBUGINFOD_URLS says.
+
+--nodes: no events, but the tree that the stacks form, one JSON object per node, parents first:
+{"node": 7, "parent": 3, "frames": [...]}; a frame has function, file, line, module and offset as far as they are known.
 """,
     ),
     "check": (

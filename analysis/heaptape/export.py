@@ -14,7 +14,7 @@ from heaptape.tape_format import Trace, open_trace
 SUFFIXES = {".parquet": "parquet", ".h5": "hdf5", ".hdf5": "hdf5", ".pb.gz": "pprof", ".folded": "folded"}
 
 
-def _writers() -> dict[str, Callable[[Trace, Path], None]]:
+def _writers(home: Home) -> dict[str, Callable[[Trace, Path], None]]:
     from heaptape.export_stacks import write_folded, write_pprof
     from heaptape.export_tables import write_hdf5, write_parquet
     from heaptape.export_timeline import write_timeline
@@ -22,10 +22,10 @@ def _writers() -> dict[str, Callable[[Trace, Path], None]]:
     return {
         "parquet": write_parquet,
         "hdf5": write_hdf5,
-        "pprof": write_pprof,
-        "folded": write_folded,
-        "folded-objects": lambda trace, path: write_folded(trace, path, "alloc_objects"),
-        "folded-leaks": lambda trace, path: write_folded(trace, path, "inuse_space"),
+        "pprof": lambda trace, path: write_pprof(trace, path, home),
+        "folded": lambda trace, path: write_folded(trace, path, "alloc_space", home),
+        "folded-objects": lambda trace, path: write_folded(trace, path, "alloc_objects", home),
+        "folded-leaks": lambda trace, path: write_folded(trace, path, "inuse_space", home),
         "chrome": write_timeline,
     }
 
@@ -77,7 +77,7 @@ def convert(arguments: Sequence[str], home: Home) -> int:
                 raise HeaptapeError("")  # it has said why
             source = temporary.name
         with open_trace(source) as trace:
-            _writers()[name](trace, Path(out))
+            _writers(home)[name](trace, Path(out))
     return 0
 
 

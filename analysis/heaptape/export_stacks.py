@@ -1,12 +1,13 @@
 """Where a program's memory comes from, for profile viewers: pprof's protobuf and folded stacks (flame graphs).
 
-For traces recorded with call stacks. A frame is named module+0xOFFSET, the offset being that of the file's symbols;
-pprof finds names itself where it finds the module. Four values of each stack: objects and bytes handed out, objects and
-bytes that were alive at the end. Memory is O(stacks + live objects + one block).
+For traces recorded with call stacks. A frame is named by its function (heaptape.stack_names), without one by
+module+0xOFFSET, the offset being that of the file's symbols. Four values of each stack: objects and bytes handed out,
+objects and bytes that were alive at the end. Memory is O(stacks + live objects + one block).
 """
 
 import gzip
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +15,8 @@ import numpy as np
 import pandas as pd
 
 from heaptape.errors import HeaptapeError
+from heaptape.home import Home
+from heaptape.stack_names import Frame, stack_names
 from heaptape.tape_format import Trace
 
 VALUES = ("alloc_objects", "alloc_space", "inuse_objects", "inuse_space")
@@ -31,14 +34,6 @@ class Sites:
     instruction: np.ndarray
     module: np.ndarray
     modules: pd.DataFrame
-
-    def frame(self, node: int) -> str:
-        """The node's name."""
-        at = int(self.module[node])
-        if at < 0:
-            return hex(int(self.instruction[node]))
-        module = self.modules.iloc[at]
-        return f"{module['name']}+{hex(int(self.instruction[node]) - int(module['bias']))}"
 
     def path(self, node: int) -> Iterator[int]:
         """The stack's nodes, innermost first."""
@@ -108,14 +103,22 @@ def _modules_of(instruction: np.ndarray, nodes: pd.DataFrame, modules: pd.DataFr
     return found
 
 
-def write_folded(trace: Trace, path: Path, value: str = "alloc_space") -> None:
-    """Writes `outer;...;inner NUMBER` for each stack. value: one of VALUES. Raises HeaptapeError, OSError."""
-    sites = sites_of(trace)
-    chosen = sites.table[value]
+def write_folded(trace: Trace, path: Path, value: str = "alloc_space", home: Home | None = None) -> None:
+    """Writes `outer;...;inner NUMBER` for each stack; those whose names are the same are one line. value: one of
+    VALUES. Raises HeaptapeError, OSError.
+    """
+    chosen = sites_of(trace).table[value]
+    names = stack_names(trace.path, home)
+    lines: Counter[str] = Counter()
+    for node, number in chosen[chosen > 0].items():
+        frames = [_folded_name(frame) for frame in names.stack(int(node))][::-1] or ["(no stack)"]
+        lines[";".join(frames)] += int(number)
     with path.open("w") as file:
-        for node in chosen[chosen > 0].index:
-            frames = [sites.frame(n) for n in sites.path(node)][::-1] or ["(no stack)"]
-            file.write(f"{';'.join(frames)} {chosen[node]}\n")
+        file.writelines(f"{stack} {number}\n" for stack, number in lines.items())
+
+
+def _folded_name(frame: Frame) -> str:
+    return frame.name.replace(";", ":").replace("\n", " ")
 
 
 def _varint(value: int) -> bytes:
@@ -150,29 +153,57 @@ class _Strings:
         return self.number.setdefault(text, len(self.number))
 
 
-def write_pprof(trace: Trace, path: Path) -> None:
-    """Writes a gzipped profile.proto (github.com/google/pprof) with the four VALUES. Raises HeaptapeError, OSError."""
+def write_pprof(trace: Trace, path: Path, home: Home | None = None) -> None:
+    """Writes a gzipped profile.proto (github.com/google/pprof) with the four VALUES. Functions have names, files and
+    lines as far as they are known; the modules without any name say so, and pprof looks there itself. Raises
+    HeaptapeError, OSError.
+    """
     sites, text = sites_of(trace), _Strings()
+    names = stack_names(trace.path, home)
     out = [_bytes(1, _number(1, text(v)) + _number(2, text(u))) for v, u in zip(VALUES, UNITS)]
     used: dict[int, None] = {}
     for node, row in sites.table[(sites.table > 0).any(axis=1)].iterrows():
         stack = list(sites.path(int(node)))
         used.update(dict.fromkeys(stack))
         out.append(_bytes(2, _packed(1, stack) + _packed(2, [int(v) for v in row])))
+    told = {at: _knowledge(frames) for at, frames in _frames_by_module(sites, used, names.frames).items()}
     for number, module in enumerate(sites.modules.to_dict("records"), 1):
         build_id = module.get("build_id")
         out.append(_bytes(3, _number(1, number) + _number(2, int(module["start"])) + _number(3, int(module["end"]))
                           + _number(4, int(module["start"]) - int(module["bias"])) + _number(5, text(module["name"]))
-                          + _number(6, text(build_id) if isinstance(build_id, str) else 0)))  # fmt: skip
-    functions: dict[str, int] = {}
+                          + _number(6, text(build_id) if isinstance(build_id, str) else 0)
+                          + told.get(number - 1, b"")))  # fmt: skip
+    functions: dict[tuple[str, str], int] = {}
     for node in used:
-        function = functions.setdefault(sites.frame(node), len(functions) + 1)
-        line = _bytes(4, _number(1, function))
+        lines = b""  # innermost first, as in names.frames
+        for frame in names.frames[node]:
+            function = functions.setdefault((frame.name, frame.file or ""), len(functions) + 1)
+            lines += _bytes(4, _number(1, function) + _number(2, frame.line))
         out.append(_bytes(4, _number(1, node) + _number(2, int(sites.module[node]) + 1)
-                          + _number(3, int(sites.instruction[node])) + line))  # fmt: skip
-    for name, number in functions.items():
-        out.append(_bytes(5, _number(1, number) + _number(2, text(name)) + _number(3, text(name))))
+                          + _number(3, int(sites.instruction[node])) + lines))  # fmt: skip
+    for (name, file), number in functions.items():
+        named = _number(1, number) + _number(2, text(name)) + _number(3, text(name))
+        out.append(_bytes(5, named + _number(4, text(file))))
     out.append(_number(9, int(trace.info["clock"].get("origin_unix_ns") or 0)))
     out.append(_number(14, text("alloc_space")))
     out += [_bytes(6, name.encode()) for name in text.number]
     path.write_bytes(gzip.compress(b"".join(out)))
+
+
+def _frames_by_module(sites: Sites, nodes: Iterable[int], frames: list[list[Frame]]) -> dict[int, list[list[Frame]]]:
+    """The frames of these nodes, by module."""
+    found: dict[int, list[list[Frame]]] = {}
+    for node in nodes:
+        found.setdefault(int(sites.module[node]), []).append(frames[node])
+    return found
+
+
+def _knowledge(nodes: list[list[Frame]]) -> bytes:
+    """A mapping's has_functions, has_filenames, has_line_numbers, has_inline_frames: pprof looks up no more there."""
+    frames = [frame for node in nodes for frame in node]
+    return (
+        _number(7, any(frame.function for frame in frames))
+        + _number(8, any(frame.file for frame in frames))
+        + _number(9, any(frame.line for frame in frames))
+        + _number(10, any(len(node) > 1 for node in nodes))
+    )

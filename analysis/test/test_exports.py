@@ -2,6 +2,9 @@
 
 import gzip
 import json
+import shutil
+import subprocess
+from collections import Counter
 
 import duckdb
 import h5py
@@ -160,3 +163,89 @@ def test_list_tells_of_every_format_that_is_written():
     names = [line.split()[0] for line in listed.splitlines()]
     assert names[-len(NAMES) :] == list(NAMES)
     assert len(set(names)) == len(names)
+
+
+KNOWN = """
+#include <stdlib.h>
+static void *volatile kept;
+__attribute__((noinline, noclone)) static void grow_table(size_t bytes) {
+  kept = malloc(bytes);
+  __asm__ volatile("");
+}
+static inline __attribute__((always_inline)) void inlined_step(size_t bytes) {
+  grow_table(bytes);
+}
+__attribute__((noinline, noclone)) static void load_all(void) {
+  inlined_step(4321);
+  __asm__ volatile("");
+}
+int main(void) {
+  for (int i = 0; i < 3; i++)
+    load_all();
+  grow_table(1234);
+  free(kept);
+  return 0;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def known_tape(tmp_path_factory, heaptape):
+    """A recording of KNOWN with its stacks: (trace, source)."""
+    if not shutil.which("gcc"):
+        pytest.skip("no gcc here")
+    folder = tmp_path_factory.mktemp("known")
+    (folder / "known.c").write_text(KNOWN)
+    subprocess.run(["gcc", "-g", "-O2", "-o", folder / "known", folder / "known.c"], check=True)
+    done = heaptape("record", "--stacks", "-o", folder / "a.tape", "--", folder / "known")
+    assert done.returncode == 0, done.stderr
+    return folder / "a.tape", folder / "known.c"
+
+
+@pytest.mark.parametrize(
+    ("kind", "main_value", "load_value"),
+    [("folded", 1234, 3 * 4321), ("folded-objects", 1, 3), ("folded-leaks", 0, 3 * 4321)],
+)
+def test_folded_stacks_are_function_names(tmp_path, heaptape, known_tape, kind, main_value, load_value):
+    export(heaptape, known_tape[0], "--to", kind, tmp_path / "o")
+    lines = [line.rsplit(" ", 1) for line in (tmp_path / "o").read_text().splitlines()]
+    found = Counter(
+        {stack[stack.index(";main;") + 1 :]: int(value) for stack, value in lines if stack.endswith("grow_table")}
+    )
+    assert found["main;grow_table"] == main_value
+    assert found["main;load_all;inlined_step;grow_table"] == load_value
+    assert found.total() == main_value + load_value
+
+
+def test_a_frame_without_a_name_is_module_and_offset(tmp_path, heaptape, known_tape):
+    """The program is not the one that was recorded any more."""
+    program = known_tape[1].with_name("known")
+    moved = program.rename(program.with_name("away"))
+    try:
+        export(heaptape, known_tape[0], "--to", "folded", tmp_path / "o")
+    finally:
+        moved.rename(program)
+    text = (tmp_path / "o").read_text()
+    assert "grow_table" not in text
+    assert ";known+0x" in text
+
+
+def test_pprof_functions_have_names_files_and_lines(tmp_path, heaptape, known_tape):
+    export(heaptape, known_tape[0], tmp_path / "a.pb.gz")
+    message = list(fields(gzip.decompress((tmp_path / "a.pb.gz").read_bytes())))
+    strings = [value.decode() for number, value in message if number == 6]
+    functions = {f[1]: (strings[f[2]], strings[f.get(4, 0)]) for f in (dict(fields(v)) for n, v in message if n == 5)}
+    lines = []  # of each location, innermost first
+    for location in (list(fields(value)) for number, value in message if number == 4):
+        placed = [dict(fields(value)) for number, value in location if number == 4]
+        lines.append([(*functions[line[1]], line.get(2, 0)) for line in placed])
+    source = KNOWN.splitlines()
+    call = next(i for i, text in enumerate(source, 1) if "  inlined_step(" in text)
+    names = [[name for name, _, _ in location] for location in lines]
+    assert ["inlined_step", "load_all"] in names
+    inlined = lines[names.index(["inlined_step", "load_all"])]
+    assert [file for _, file, _ in inlined] == [str(known_tape[1])] * 2
+    assert inlined[1][2] == call
+    mappings = [dict(fields(value)) for number, value in message if number == 3]
+    known = next(m for m in mappings if strings[m[5]] == "known")
+    assert known[7] == known[8] == known[9] == known[10] == 1
