@@ -6,7 +6,7 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ from heaptape.home import Home
 from heaptape.output import STANDARD_OUTPUT, check_writable, write_text
 
 if TYPE_CHECKING:
+    from heaptape.profile import Profile
     from heaptape.results_file import Results
 
 
@@ -39,8 +40,18 @@ def profile(arguments: argparse.Namespace, home: Home) -> int:
         return 0
     told = "\n".join(f"- {sentence}" for sentence in hardness(found))
     render = render_text if arguments.format == "text" else render_markdown
-    write_text(STANDARD_OUTPUT, f"{found.name}: {found.data['ops']:,} ops\n\n{told}\n\n{render(tables(found))}")
+    shown = tables(found, _names_of_stacks(arguments.input, found, home))
+    write_text(STANDARD_OUTPUT, f"{found.name}: {found.data['ops']:,} ops\n\n{told}\n\n{render(shown)}")
     return 0
+
+
+def _names_of_stacks(path: str, found: "Profile", home: Home) -> "Callable[[int], list[str]]":
+    """What the functions of a stack are called; nothing where there are none, or standard input is used up."""
+    if found.sites.empty or path == "-":
+        return lambda node: []
+    from heaptape.stack_names import stack_names
+
+    return stack_names(path, home).callers
 
 
 def replay(arguments: argparse.Namespace, home: Home) -> int:

@@ -1,5 +1,7 @@
 """A profile in words and tables: what makes this workload hard for an allocator."""
 
+from collections.abc import Callable
+
 import pandas as pd
 
 from heaptape.profile import Profile, large_share, remote_share, sizes_for_share, swing, young_share
@@ -9,6 +11,7 @@ MIB = 1 << 20
 YOUNG_BYTES = 64 << 10
 LARGE_BYTES = 128 << 10  # from here glibc maps by default
 ROWS = 12
+FRAMES = 3  # of a site that are shown
 
 
 def hardness(found: Profile) -> list[str]:
@@ -39,9 +42,12 @@ def hardness(found: Profile) -> list[str]:
     return [sentence for holds, sentence in told if holds]
 
 
-def tables(found: Profile) -> list[Table]:
-    """Sizes, lifetimes, threads and reallocs; those that the workload has."""
-    all_tables = [_sizes(found), _lifetimes(found), _pairs(found), _chains(found)]
+def tables(found: Profile, names: Callable[[int], list[str]] = lambda node: []) -> list[Table]:
+    """Sizes, lifetimes, threads, reallocs and sites; those that the workload has.
+
+    `names(node)`: the functions of a stack, innermost first, without the allocator's own; empty: not known.
+    """
+    all_tables = [_sizes(found), _lifetimes(found), _pairs(found), _chains(found), *_sites(found, names)]
     return [table for table in all_tables if table.rows]
 
 
@@ -95,6 +101,28 @@ def _chains(found: Profile) -> Table:
         for row in found.chains.head(ROWS).itertuples()
     ]
     return Table("Reallocs in an object's life", ["reallocs", "objects", "grown by a factor of"], rows)
+
+
+def _sites(found: Profile, names: Callable[[int], list[str]]) -> list[Table]:
+    sites = found.sites
+    kinds = {"bytes": "Sites by bytes asked for", "live_bytes": "Sites by bytes never freed"}
+    tables = []
+    for key, title in kinds.items():
+        top = sites[sites[key] > 0].sort_values(key, ascending=False, kind="stable").head(ROWS)
+        rows = [
+            [
+                Cell(" < ".join(names(row.node)[:FRAMES]) or (f"stack {row.node}" if row.node else "no stack known")),
+                Cell(rounded(row.bytes / MIB), row.bytes),
+                Cell(f"{row.objects:,}", row.objects),
+                Cell(rounded(row.peak_live_bytes / MIB), row.peak_live_bytes),
+                Cell(rounded(row.live_bytes / MIB), row.live_bytes),
+                Cell(_percent(row.remote_objects / max(row.objects - row.live_objects, 1))),
+            ]
+            for row in top.itertuples()
+        ]
+        columns = ["allocated in", "MiB", "objects", "peak live MiB", "live at end, MiB", "freed remotely"]
+        tables.append(Table(title, columns, rows))
+    return tables
 
 
 def _count_and_share(count: float, of: pd.Series) -> list[Cell]:

@@ -56,6 +56,13 @@ class StackNames:
     parents: list[int]
     frames: list[list[Frame]]
 
+    def callers(self, node: int) -> list[str]:
+        """Names of the stack's functions, innermost first, from the first that is not the allocator's own."""
+        frames = list(self.stack(node))
+        while frames and frames[0].is_entry_point:
+            frames.pop(0)
+        return [frame.name for frame in frames]
+
     def stack(self, node: int) -> Iterator[Frame]:
         """All frames of the stack that ends at the node, innermost first; none of node 0."""
         while 0 < node < len(self.parents):

@@ -50,6 +50,15 @@ def test_nothing_is_said_of_what_is_not_there():
     assert tables(made_up()) == []
 
 
+def test_sites_are_named_and_ranked():
+    sites = [[1, 5, 1 << 20, 0, 0, 1 << 20, 9, 4], [2, 5, 2 << 20, 1, 4096, 1 << 20, 9, 0], [0, 1, 8, 0, 0, 8, 0, 0]]
+    names = {1: ["parse", "main"], 2: []}
+    by_bytes, leaks = tables(made_up(sites=sites), lambda node: names.get(node, []))
+    assert [row[0].text for row in by_bytes.rows] == ["stack 2", "parse < main", "no stack known"]
+    assert by_bytes.rows[1][-1].text == "80.0 %"
+    assert [row[0].text for row in leaks.rows] == ["stack 2"]
+
+
 def test_hard_workload_is_told_why():
     found = made_up(
         sizes={"malloc": [[64, 10, 640]], "realloc": [[128, 4, 512]]},
