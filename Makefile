@@ -37,12 +37,17 @@ $(OUT)/test/$(subst /test/,/,$(basename $(1))): $(call c_objects,$(1) $(2))
 	@mkdir -p $$(@D)
 	$(CC) $(HT_CFLAGS) -o $$@ $$^ $(3)
 endef
-# $(call c_fuzzer,source,more sources,libraries): a libFuzzer target, built and run by `make fuzz`.
+# $(call c_fuzzer,source,more sources,libraries): a libFuzzer target, built and run by `make fuzz`; and the same with a main
+# of ours, which tests/test_fuzz_corpus.py gives its seeds.
 define c_fuzzer
 FUZZERS += $(basename $(notdir $(1)))
 $(OUT)/$(basename $(notdir $(1))): $(call c_objects,$(1) $(2))
 	@mkdir -p $$(@D)
 	$(CC) $(HT_CFLAGS) -fsanitize=fuzzer -o $$@ $$^ $(3)
+TEST_EXTRAS += $(OUT)/fuzz-corpus/$(basename $(notdir $(1)))
+$(OUT)/fuzz-corpus/$(basename $(notdir $(1))): $(call c_objects,$(1) tests/programs/run_fuzz_target.c $(2))
+	@mkdir -p $$(@D)
+	$(CC) $(HT_CFLAGS) -o $$@ $$^ $(3)
 endef
 define c_bench
 BENCHES += $(OUT)/bench/$(basename $(notdir $(1)))

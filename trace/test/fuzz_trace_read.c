@@ -1,6 +1,7 @@
 /* libFuzzer target: any bytes as a trace. The checksums of headers and frames would keep a fuzzer out of the decoder,
    so the first byte of the input chooses between the file reader on the bytes as they are and the block decoder on
    columns cut from them. */
+#define _GNU_SOURCE
 #include "trace/block_decode.h"
 #include "trace/trace_read.h"
 

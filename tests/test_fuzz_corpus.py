@@ -1,0 +1,76 @@
+"""Every fuzz target bears its seeds and what becomes of them when bytes are changed, cut and doubled.
+
+`make fuzz` searches further, for longer and under sanitizers; what it finds is added to the seeds here.
+"""
+
+import random
+import resource
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from convert.test.importer_seeds import fill
+from tests.support import CONVERT, OUT, record, succeed, workload
+
+TARGETS = sorted(path.name for path in (OUT / "fuzz-corpus").glob("fuzz_*"))
+MUTANTS = 1500
+MEMORY_BYTES = 1 << 30
+
+
+def mutant(source: random.Random, seed: bytes) -> bytes:
+    """The seed with one to four bytes changed, and now and then a piece cut out or doubled."""
+    content = bytearray(seed)
+    for _ in range(source.randint(1, 4)):
+        content[source.randrange(len(content))] = source.choice([0, 1, 0x7F, 0x80, 0xFF, source.randrange(256)])
+    begin, end = sorted(source.randrange(len(content) + 1) for _ in range(2))
+    change = source.random()
+    if change < 0.2:
+        del content[begin:end]
+    elif change < 0.3:
+        content[begin:begin] = content[begin : min(end, begin + 4096)]
+    return bytes(content)
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[bytes]]:
+    """Seeds by target: real traces and workloads for the readers, the importers' samples, text for rewriting."""
+    folder = tmp_path_factory.mktemp("corpus")
+    fill(folder)
+    tape, archive, work = folder / "t.tape", folder / "a.tape", folder / "t.work"
+    record(tape, workload("many_threads"), "--threads=4", "--turns=5")
+    succeed(CONVERT, "convert", "--archive", tape, archive)
+    succeed(CONVERT, "compile", tape, "-o", work)
+    text = succeed(CONVERT, "dump", tape).stdout.encode()[:8192]
+    seeds = {path.name: [file.read_bytes() for file in path.iterdir()] for path in folder.iterdir() if path.is_dir()}
+    # The first byte of fuzz_trace_read chooses between a whole file and a block's columns.
+    traces = [bytes([chooser]) + path.read_bytes() for path in (tape, archive) for chooser in range(4)]
+    return seeds | {
+        "fuzz_trace_read": traces,
+        "fuzz_workload": [work.read_bytes()],
+        "fuzz_rewrite": [bytes([window, 200, kind]) + text for window in (0, 60) for kind in range(4)],
+    }
+
+
+def test_every_target_is_known() -> None:
+    assert {"fuzz_trace_read", "fuzz_workload", "fuzz_rewrite", "fuzz_import", "fuzz_import_heaptrack"} <= set(TARGETS)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_target_bears_its_seeds_and_mutants(target: str, corpus: dict[str, list[bytes]], tmp_path: Path) -> None:
+    source = random.Random(target)
+    inputs = [*corpus[target], b"", *(mutant(source, source.choice(corpus[target])) for _ in range(MUTANTS))]
+    files = []
+    for number, content in enumerate(inputs):
+        files.append(tmp_path / f"input-{number}")
+        files[-1].write_bytes(content)
+    done = subprocess.run(
+        [OUT / "fuzz-corpus" / target, *files],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES)),
+    )
+    said = done.stdout.splitlines()
+    assert done.returncode == 0, f"exit status {done.returncode} at {said[-1:]}: {done.stderr[-2000:]}"
+    assert len(said) == len(files)
