@@ -103,38 +103,26 @@ def _classes(system: int, request: np.ndarray) -> np.ndarray:
 
 def archived_addresses(
     request: np.ndarray,
-    takes: np.ndarray,
-    releases: np.ndarray,
-    acquires: np.ndarray,
+    handed: np.ndarray,
+    push_event: np.ndarray,
+    pushed: np.ndarray,
     columns: dict[int, bytes],
     shifts: dict[int, int],
-) -> tuple[np.ndarray, np.ndarray]:
-    """Addresses passed in and handed out, per event. Raises Malformed."""
-    at, handed = np.flatnonzero(takes), np.flatnonzero(acquires)
-    before = np.cumsum(acquires) - acquires
-    distance = leb(columns.get(4, b""), "release distance").astype(np.int64)
-    near = distance > 0
-    referred = before[at[near]] - distance[near]
+) -> np.ndarray:
+    """Address of each acquire, of `request` bytes at event `handed`. Event `push_event` releases acquire `pushed`.
+    Raises Malformed.
+    """
     places = leb(columns.get(17, b""), "places")
     system = int(places[0]) if len(places) else 0
     if system >= SYSTEMS:
         raise Malformed(f"system of classes {system}")
-    entries = exactly(places[1:], len(handed), "places")
-    pushing = releases[at[near]]
-    address = _follow(
-        np.concatenate((at[near][pushing] * 2, handed * 2 + 1)),
-        np.concatenate((referred[pushing], np.full(len(handed), -1))),
-        entries,
-        (_classes(system, request[handed]), _classes(0, request[handed])),
+    return _follow(
+        np.concatenate((push_event * 2, handed * 2 + 1)),
+        np.concatenate((pushed, np.full(len(handed), -1))),
+        exactly(places[1:], len(handed), "places"),
+        (_classes(system, request), _classes(0, request)),
         int(shift_of(shifts.get(17, 0))),
     )
-    far = exactly(leb(columns.get(6, b""), "release address"), int((~near).sum()), "release address")
-    passed = np.empty(len(at), U64)
-    passed[near] = address[referred]
-    passed[~near] = np.cumsum(zigzag(far) << shift_of(shifts.get(6, 0)), dtype=U64)
-    released, acquired = np.zeros(len(takes), U64), np.zeros(len(takes), U64)
-    released[at], acquired[handed] = passed, address
-    return released, acquired
 
 
 def _follow(

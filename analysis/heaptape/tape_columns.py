@@ -5,6 +5,7 @@ brackets (sort by stack and depth, and each pop stands behind its push), and cha
 by pointer jumping.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -63,8 +64,8 @@ def decode_events(
     takes = (kind != calls.NOTHING) & ~null_in
     releases = (kind == calls.RELEASES) & ~null_in & (~(calls.ACQUIRES[number] & null_out) | (request == 0))
     acquires = calls.ACQUIRES[number] & ~null_out
-    addresses = archived_addresses if archive else _addresses
-    released, acquired = addresses(request, takes, releases, acquires, columns, shifts)
+    addresses_of_acquires = archived_addresses if archive else _predicted_addresses
+    released, acquired = _addresses(request, takes, releases, acquires, columns, shifts, addresses_of_acquires)
     release_stamp, acquire_stamp = _stamps(takes, releases & acquires, steps, first_stamp, last_stamp, columns)
     touched, known = _touched(releases, columns)
     latency = _optional(np.ones(rows, bool), columns, 12, "latency", LARGEST)
@@ -118,8 +119,9 @@ def _addresses(
     acquires: np.ndarray,
     columns: dict[int, bytes],
     shifts: dict[int, int],
+    addresses_of_acquires: Callable[..., np.ndarray],
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Addresses passed in and handed out, per event."""
+    """Addresses passed in and handed out, per event. `addresses_of_acquires`: what the two forms don't share."""
     before = np.cumsum(acquires) - acquires
     at = np.flatnonzero(takes)
     distance = exactly(leb(columns.get(4, b""), "release distance"), len(at), "release distance")
@@ -127,16 +129,32 @@ def _addresses(
         raise Malformed("a release distance reaches back before the block")
     near = distance > 0
     referred = before[at[near]] - distance[near].astype(np.int64)
+    handed, pushing = np.flatnonzero(acquires), releases[at[near]]
+    address = addresses_of_acquires(request[handed], handed, at[near][pushing], referred[pushing], columns, shifts)
+    far = exactly(leb(columns.get(6, b""), "release address"), int((~near).sum()), "release address")
+    passed = np.empty(len(at), U64)
+    passed[near] = address[referred]
+    passed[~near] = np.cumsum(zigzag(far) << shift_of(shifts.get(6, 0)), dtype=U64)
+    released, acquired = np.zeros(len(takes), U64), np.zeros(len(takes), U64)
+    released[at], acquired[handed] = passed, address
+    return released, acquired
 
-    handed = np.flatnonzero(acquires)
+
+def _predicted_addresses(
+    request: np.ndarray,
+    handed: np.ndarray,
+    push_event: np.ndarray,
+    pushed: np.ndarray,
+    columns: dict[int, bytes],
+    shifts: dict[int, int],
+) -> np.ndarray:
+    """Address of each acquire, of `request` bytes at event `handed`. Event `push_event` releases acquire `pushed`."""
     # s + 23 saturates, like the request itself.
-    size_class = np.maximum(U64(2), (np.minimum(request[handed], LARGEST - U64(23)) + U64(23)) >> U64(4))
+    size_class = np.maximum(U64(2), (np.minimum(request, LARGEST - U64(23)) + U64(23)) >> U64(4))
     hit = _bits(columns.get(7, b""), len(handed), "acquire hit")
     missed = np.zeros(len(handed), U64)
     missed[~hit] = _missed(size_class[~hit], columns.get(8, b""), shifts.get(8, 0))
 
-    pushing = releases[at[near]]
-    push_event, pushed = at[near][pushing], referred[pushing]
     parent = _match(push_event, pushed, handed[hit], np.flatnonzero(hit), size_class)
     source = np.arange(len(handed))
     source[hit] = parent
@@ -145,15 +163,7 @@ def _addresses(
         if np.array_equal(further, source):
             break
         source = further
-    address = missed[source] if len(handed) else missed
-
-    far = exactly(leb(columns.get(6, b""), "release address"), int((~near).sum()), "release address")
-    passed = np.empty(len(at), U64)
-    passed[near] = address[referred]
-    passed[~near] = np.cumsum(zigzag(far) << shift_of(shifts.get(6, 0)), dtype=U64)
-    released, acquired = np.zeros(len(takes), U64), np.zeros(len(takes), U64)
-    released[at], acquired[handed] = passed, address
-    return released, acquired
+    return missed[source] if len(handed) else missed
 
 
 def _missed(size_class: np.ndarray, column: bytes, shift: int) -> np.ndarray:
