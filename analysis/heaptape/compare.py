@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from heaptape.errors import HeaptapeError
-from heaptape.intervals import LogRatio, log_ratio, mean_of
+from heaptape.intervals import LogRatio, Method, combined, log_ratio, mean_of
 from heaptape.results_file import Results, figures
 
 GEOMETRIC, ARITHMETIC = "geometric mean", "arithmetic mean"
@@ -58,8 +58,8 @@ def repetitions(table: pd.DataFrame) -> pd.DataFrame:
     return wide.rename_axis(columns=None).fillna(0).astype(int)
 
 
-def relative(table: pd.DataFrame, baseline: str) -> pd.DataFrame:
-    """Each figure as a percentage of the baseline's, with the 95 % interval.
+def relative(table: pd.DataFrame, baseline: str, method: Method = "t") -> pd.DataFrame:
+    """Each figure as a percentage of the baseline's, with the 95 % interval (of Student's t, or bootstrapped).
 
     From `results_file.figures`. Columns: workload, allocator, metric, percent, low, high (percent; NaN if one
     repetition or none), repetitions, supported (True: the interval leaves out 100; False: it doesn't; None: one
@@ -79,18 +79,18 @@ def relative(table: pd.DataFrame, baseline: str) -> pd.DataFrame:
         ratio = log_ratio(base, values)
         if ratio is not None:
             ratios.setdefault((metric, allocator), []).append(ratio)
-            rows.append({"workload": workload, "allocator": allocator, "metric": metric} | percent_row(ratio))
+            rows.append({"workload": workload, "allocator": allocator, "metric": metric} | percent_row(ratio, method))
     for (metric, allocator), found in ratios.items():
         about = {"allocator": allocator, "metric": metric}
-        rows.append({"workload": GEOMETRIC} | about | percent_row(mean_of(found)))
-        rows.append({"workload": ARITHMETIC} | about | arithmetic_row(found))
+        rows.append({"workload": GEOMETRIC} | about | percent_row(mean_of(found), method))
+        rows.append({"workload": ARITHMETIC} | about | arithmetic_row(found, method))
     columns = ["workload", "allocator", "metric", "percent", "low", "high", "repetitions", "supported"]
     return pd.DataFrame(rows, columns=columns).astype(
         {"percent": float, "low": float, "high": float, "supported": object}
     )
 
 
-def long_table(files: Sequence[Results], baseline: str) -> pd.DataFrame:
+def long_table(files: Sequence[Results], baseline: str, method: Method = "t") -> pd.DataFrame:
     """`absolute` and `relative` side by side, one figure per row, for CSV and JSON.
 
     Columns: workload, allocator, metric, unit, value (mean over repetitions), repetitions, percent, low, high,
@@ -100,7 +100,7 @@ def long_table(files: Sequence[Results], baseline: str) -> pd.DataFrame:
     keys = ["workload", "allocator", "metric"]
     values = table.groupby([*keys, "unit"], sort=False)["value"].agg(["mean", "count"]).reset_index()
     values = values.rename(columns={"mean": "value", "count": "repetitions"})
-    percents = relative(table, baseline).drop(columns="repetitions")
+    percents = relative(table, baseline, method).drop(columns="repetitions")
     merged = values.merge(percents, on=keys, how="outer", sort=False)
     merged.loc[(merged["allocator"] == baseline) & (merged["metric"] != "ideal_rss"), "percent"] = 100.0
     merged["repetitions"] = merged["repetitions"].astype("Int64")
@@ -111,21 +111,21 @@ def long_table(files: Sequence[Results], baseline: str) -> pd.DataFrame:
     return merged.drop(columns=["_workload", "_allocator"]).reset_index(drop=True)
 
 
-def percent_row(ratio: LogRatio) -> dict:
+def percent_row(ratio: LogRatio, method: Method = "t") -> dict:
     """The keys percent, low, high, repetitions, supported of `relative`."""
-    low, high = ratio.interval()
+    low, high = ratio.interval(method=method)
     return _row(100 * math.exp(ratio.mean), 100 * low, 100 * high, ratio.repetitions)
 
 
-def arithmetic_row(ratios: list[LogRatio]) -> dict:
+def arithmetic_row(ratios: list[LogRatio], method: Method = "t") -> dict:
     """`percent_row` of the mean of the percentages.
 
-    A ratio's standard error is about the ratio times that of its logarithm.
+    A ratio's error is about the ratio times that of its logarithm.
     """
     percents = [100 * math.exp(r.mean) for r in ratios]
-    scaled = mean_of([LogRatio(p, p * p * r.variance, r.freedom, r.repetitions) for p, r in zip(percents, ratios)])
-    centre, half = scaled.mean, scaled.half_width()
-    return _row(centre, max(centre - half, 0.0), centre + half, scaled.repetitions)
+    mean = combined(sum(percents) / len(percents), [(p / len(percents), r) for p, r in zip(percents, ratios)])
+    low, high = mean.bounds(method=method)
+    return _row(mean.mean, max(low, 0.0), high, mean.repetitions)
 
 
 def _row(percent: float, low: float, high: float, count: int) -> dict:

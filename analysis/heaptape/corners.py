@@ -12,7 +12,7 @@ import pandas as pd
 
 from heaptape.compare import ARITHMETIC, GEOMETRIC, arithmetic_row, percent_row
 from heaptape.errors import HeaptapeError
-from heaptape.intervals import LogRatio, log_ratio, mean_of
+from heaptape.intervals import LogRatio, Method, log_ratio, mean_of
 
 CORNERS = ("Neither", "A", "B", "Both")
 # column -> (measured, against)
@@ -51,7 +51,7 @@ def parse_corners(text: str, known: Sequence[str]) -> Corners:
     return Corners(*names)
 
 
-def four_corners(table: pd.DataFrame, metric: str, corners: Corners) -> pd.DataFrame:
+def four_corners(table: pd.DataFrame, metric: str, corners: Corners, method: Method = "t") -> pd.DataFrame:
     """The matrix of one metric, in long form.
 
     From `results_file.figures`. Columns: workload, column (of CORNERS: the mean over repetitions, in the metric's unit;
@@ -72,11 +72,11 @@ def four_corners(table: pd.DataFrame, metric: str, corners: Corners) -> pd.DataF
             ratio = log_ratio(series[against], series[measured])
             if ratio is not None:
                 ratios[name].append(ratio)
-                rows.append(_comparison_row(workload, name, percent_row(ratio)))
+                rows.append(_comparison_row(workload, name, percent_row(ratio, method)))
     for name, found in ratios.items():
         if found:
-            rows.append(_comparison_row(GEOMETRIC, name, percent_row(mean_of(found))))
-            rows.append(_comparison_row(ARITHMETIC, name, arithmetic_row(found)))
+            rows.append(_comparison_row(GEOMETRIC, name, percent_row(mean_of(found), method)))
+            rows.append(_comparison_row(ARITHMETIC, name, arithmetic_row(found, method)))
     columns = ["workload", "column", "value", "low", "high", "repetitions", "supported"]
     frame = pd.DataFrame(rows, columns=columns)
     return frame.astype({"value": float, "low": float, "high": float, "supported": object})
