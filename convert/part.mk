@@ -5,7 +5,7 @@ IMPORT_SOURCES   := $(addprefix convert/,byte_source.c line_reader.c importing.c
 EXPORT_SOURCES   := convert/exporting.c $(wildcard convert/export_*.c)
 REWRITE_SOURCES  := $(addprefix convert/,tape_out.c tape_annotations.c tape_copy.c tape_merge.c tape_slice.c slice_spec.c tape_anonymise.c \
                       temporary_trace.c rewrite.c)
-CHECK_SOURCES    := convert/workload_check.c convert/info.c convert/marks.c convert/profile.c convert/profile_tables.c
+CHECK_SOURCES    := convert/workload_check.c convert/info.c convert/marks.c convert/profile.c convert/profile_tables.c trace/line_sharing.c trace/line_sharing_json.c
 CONVERT_SOURCES  := $(HISTORY_SOURCES) $(COMPILE_SOURCES) $(WORKLOAD_SOURCES) $(IMPORT_SOURCES) $(CHECK_SOURCES) $(REWRITE_SOURCES) $(EXPORT_SOURCES) \
                     $(addprefix convert/,formats.c inputs.c dump.c dump_workload.c dump_stacks.c symbols.c output_file.c progress.c convert_main.c)
 

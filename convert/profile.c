@@ -3,6 +3,7 @@
 #include "convert/profile_tables.h"
 #include "convert/trace_info.h"
 #include "convert/witness_json.h"
+#include "trace/line_sharing_json.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -21,8 +22,12 @@ struct profile {
   struct birth *births; /* by slot */
   uint32_t birth_room;
   uint64_t allocated_bytes, position, last_stamp;
-  uint64_t window_events;
+  uint64_t window_events, window_events_left; /* of each window; of this one (no division at each op) */
+  unsigned window;
+  double ns_per_stamp; /* 1 where the clock has no rate */
   struct profile_tables tables;
+  struct line_sharing *sharing; /* NULL: not to be counted */
+  struct line_sharing_counts *sharing_counts;
   struct profile_window windows[PROFILE_WINDOWS];
   struct trace_error *error;
   const char *path;
@@ -43,8 +48,11 @@ static bool reserve_births(struct profile *profile, uint32_t slot) {
 }
 
 static struct profile_window *window_at(struct profile *profile, const struct history_state *before) {
-  uint64_t number = profile->position / profile->window_events;
-  struct profile_window *window = &profile->windows[number < PROFILE_WINDOWS ? number : PROFILE_WINDOWS - 1];
+  if (profile->window_events_left-- == 0) {
+    profile->window_events_left = profile->window_events - 1;
+    profile->window += profile->position > 0 && profile->window < PROFILE_WINDOWS - 1;
+  }
+  struct profile_window *window = &profile->windows[profile->window];
   if (window->ops++ == 0) {
     window->position = profile->position;
     window->stamp = profile->last_stamp;
@@ -67,8 +75,7 @@ static void note_birth(struct profile *profile, const struct history_op *op) {
 static void note_death(struct profile *profile, const struct history_op *op, uint64_t size_bytes) {
   const struct birth *birth = &profile->births[op->slot];
   uint64_t age_stamps = op->stamp > birth->stamp ? op->stamp - birth->stamp : 0;
-  double age_ns =
-      profile->summary->clock_hz > 0 ? (double)age_stamps / profile->summary->clock_hz * 1e9 : (double)age_stamps;
+  double age_ns = (double)age_stamps * profile->ns_per_stamp;
   uint64_t age_bytes = profile->allocated_bytes - birth->allocated_bytes;
   profile_lifetime_add(&profile->tables, size_bytes, age_bytes, (uint64_t)age_ns);
   profile_pair_add(&profile->tables, birth->thread, op->thread, size_bytes);
@@ -89,6 +96,23 @@ static void note_move(struct profile *profile, const struct history_op *op, uint
   if (!in_place)
     reallocs->copied_bytes += op->request_bytes < old_bytes ? op->request_bytes : old_bytes;
   profile_site_resize(&profile->tables, birth->stack, old_bytes, op->request_bytes);
+}
+
+/* A realloc lets go of the old address before the new one is handed out: others may get it meanwhile. */
+static int move_begins(void *context, const struct merge_step *step, uint32_t slot) {
+  const struct profile *profile = context;
+  line_sharing_remove(profile->sharing, slot, step->thread);
+  return 0;
+}
+
+static int note_sharing(struct profile *profile, const struct history_op *op) {
+  int status = 0;
+  if (op->kind == HISTORY_DEATH)
+    line_sharing_remove(profile->sharing, op->slot, op->thread);
+  if (op->kind == HISTORY_BIRTH || op->kind == HISTORY_MOVE)
+    status = line_sharing_add(profile->sharing, op->slot, op->event->acquired, op->request_bytes, op->thread);
+  line_sharing_after_op(profile->sharing);
+  return status == 0 ? 0 : trace_error_set(profile->error, profile->path, "out of memory");
 }
 
 static int profile_op(void *context, const struct history_op *op, const struct history_state *before,
@@ -115,7 +139,7 @@ static int profile_op(void *context, const struct history_op *op, const struct h
       note_move(profile, op, old_bytes);
     profile->allocated_bytes += op->request_bytes;
   }
-  return 0;
+  return profile->sharing ? note_sharing(profile, op) : 0;
 }
 
 static json_t *windows_json(const struct profile *profile) {
@@ -147,7 +171,33 @@ static json_t *profile_json(struct profile *profile, const struct witness *witne
   json_object_set_new(object, "witness", witness_json(witness));
   json_object_set_new(object, "windows", windows_json(profile));
   profile_tables_json(&profile->tables, object);
+  if (profile->sharing) {
+    line_sharing_end(profile->sharing);
+    profile->sharing = NULL;
+    json_object_set_new(object, "line_sharing", line_sharing_json(profile->sharing_counts));
+  }
   return object;
+}
+
+/* One thread alone shares nothing, and made-up addresses tell nothing. */
+static bool lines_can_be_shared(const struct trace_summary *summary) {
+  struct trace_info info;
+  trace_info_read(&info, summary->info_json);
+  bool can = summary->threads > 1 && !json_object_get(info.json, "anonymised");
+  json_t *word;
+  size_t i;
+  json_array_foreach(info.lacks, i, word) {
+    can &= !json_is_string(word) || strcmp(json_string_value(word), "addresses") != 0;
+  }
+  trace_info_free(&info);
+  return can;
+}
+
+static bool begin_sharing(struct profile *profile) {
+  profile->sharing_counts = calloc(1, sizeof *profile->sharing_counts);
+  if (profile->sharing_counts)
+    profile->sharing = line_sharing_begin(profile->sharing_counts, profile->summary->events);
+  return profile->sharing != NULL;
 }
 
 json_t *profile_of_trace(struct trace_reader *reader, const struct history_options *options,
@@ -160,15 +210,21 @@ json_t *profile_of_trace(struct trace_reader *reader, const struct history_optio
   }
   profile->summary = trace_reader_summary(reader);
   profile->window_events = profile->summary->events / PROFILE_WINDOWS + 1;
+  profile->ns_per_stamp = profile->summary->clock_hz > 0 ? 1e9 / profile->summary->clock_hz : 1;
   profile->error = error;
   profile->path = path;
+  bool sharing = lines_can_be_shared(profile->summary);
   json_t *object = NULL;
   struct witness witness;
-  struct history_consumer consumer = {.context = profile, .op = profile_op};
-  if (!profile_tables_init(&profile->tables, profile->summary->stack_nodes))
+  struct history_consumer consumer = {
+      .context = profile, .op = profile_op, .move_begins = sharing ? move_begins : NULL};
+  if (!profile_tables_init(&profile->tables, profile->summary->stack_nodes) || (sharing && !begin_sharing(profile)))
     trace_error_set(error, path, "out of memory");
   else if (history_run(reader, options, &consumer, &witness, error) == 0)
     object = profile_json(profile, &witness);
+  if (profile->sharing)
+    line_sharing_end(profile->sharing);
+  free(profile->sharing_counts);
   profile_tables_free(&profile->tables);
   free(profile->births);
   free(profile);

@@ -11,6 +11,7 @@
 #include "replay/order.h"
 #include "replay/pace.h"
 #include "replay/preload.h"
+#include "replay/sharing.h"
 #include "replay/threads.h"
 #include "replay/timing.h"
 #include "replay/touch.h"
@@ -132,6 +133,8 @@ static void set_up(void) {
     engine_fail(NULL, "/proc/self/status: %s", strerror(errno));
   if (setup->pass == PASS_VERIFY && verify_setup() != 0)
     engine_fail(NULL, "no memory to verify with: %s", strerror(errno));
+  if (setup->pass == PASS_SHARING && sharing_setup(engine.result) != 0)
+    engine_fail(NULL, "no memory to count shared cache lines with: %s", strerror(errno));
   if (!setup->null_allocator)
     engine.result->malloc_is_of_libc = call_setup_process(setup->as_malloc);
   else if (call_setup_null(setup->as_malloc) != 0)
@@ -219,6 +222,8 @@ static void replay(void) {
     memory_end();
   if (result->setup.pass == PASS_VERIFY)
     verify_end();
+  if (result->setup.pass == PASS_SHARING)
+    sharing_end();
   memory_read(&result->rss_anon_end_bytes, &result->vm_size_end_bytes);
   threads_visit_workers(add_worker);
   if (sampling)

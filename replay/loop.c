@@ -5,6 +5,7 @@
 #include "replay/memory.h"
 #include "replay/order.h"
 #include "replay/pace.h"
+#include "replay/sharing.h"
 #include "replay/threads.h"
 #include "replay/timing.h"
 #include "replay/touch.h"
@@ -143,10 +144,14 @@ static ALWAYS_INLINE void replay_op(const struct frame *frame, const uint64_t *a
   } else if (pass == PASS_VERIFY) {
     verify_op(frame->self, object, plan, &op);
   } else {
+    if (pass == PASS_SHARING)
+      sharing_before_call(frame->self, plan, &op, object);
     make_call(frame, object, plan, &op, pass);
   }
   if (pass == PASS_MEMORY)
     memory_after_op(frame->worker, live_bytes(object) - live_before);
+  if (pass == PASS_SHARING)
+    sharing_after_call(frame->self, plan, &op, object);
 }
 
 /* A word of order: returns false where the stream ends. */
@@ -298,14 +303,17 @@ LOOP(verify_freely, PASS_VERIFY, false)
 LOOP(verify_by_turns, PASS_VERIFY, true)
 LOOP(instructions_freely, PASS_INSTRUCTIONS, false)
 LOOP(instructions_by_turns, PASS_INSTRUCTIONS, true)
+LOOP(sharing_freely, PASS_SHARING, false)
+LOOP(sharing_by_turns, PASS_SHARING, true)
 
 loop_body *loop_for(enum replay_pass pass, bool turns) {
-  static loop_body *const loops[5][2] = {
+  static loop_body *const loops[6][2] = {
       [PASS_TIME] = {time_freely, time_by_turns},
       [PASS_MEMORY] = {memory_freely, memory_by_turns},
       [PASS_BARE] = {bare_freely, bare_by_turns},
       [PASS_VERIFY] = {verify_freely, verify_by_turns},
       [PASS_INSTRUCTIONS] = {instructions_freely, instructions_by_turns},
+      [PASS_SHARING] = {sharing_freely, sharing_by_turns},
   };
   return loops[pass][turns];
 }

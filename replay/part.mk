@@ -1,8 +1,8 @@
 REPLAY_ENGINE_SOURCES := $(addprefix replay/,engine.c loop.c call.c null_allocator.c order.c turns.c pace.c gate.c threads.c stream.c \
   memory.c memory_map.c counter.c timing.c histogram.c preload.c verify.c claims.c residency.c \
-  held.c proc_status.c instructions.c pmu.c allocator_stats.c)
+  held.c proc_status.c instructions.c pmu.c allocator_stats.c sharing.c)
 REPLAY_PARENT_SOURCES := $(addprefix replay/,run.c callgrind.c syscalls.c report.c report_time.c report_memory.c report_pmu.c report_map.c replay_main.c)
-REPLAY_TRACE_SOURCES  := $(addprefix trace/,error.c event.c os.c os_switch.c)
+REPLAY_TRACE_SOURCES  := $(addprefix trace/,error.c event.c os.c os_switch.c line_sharing.c line_sharing_json.c)
 
 $(eval $(call c_program,replay,$(REPLAY_PARENT_SOURCES) $(REPLAY_ENGINE_SOURCES) $(REPLAY_TRACE_SOURCES),-ljansson -lz -lpthread -lm))
 
@@ -19,11 +19,14 @@ $(eval $(call c_bench,replay/bench/counter_reads.c,trace/os.c,))
 
 # What the tests in Python replay: generated workloads, on an allocator whose costs and faults are known.
 REPLAY_TEST_SOURCES = replay/test/make_workload.c replay/test/generate.c $(WORKLOAD_SOURCES) $(TRACE_SOURCES)
-TEST_EXTRAS += $(OUT)/test-programs/make_workload $(OUT)/test-programs/libplanted.so $(OUT)/test-programs/libfaulty.so
+TEST_EXTRAS += $(OUT)/test-programs/make_workload $(OUT)/test-programs/libplanted.so $(OUT)/test-programs/libfaulty.so $(OUT)/test-programs/libplacing.so
 $(OUT)/test-programs/make_workload: $(call c_objects,$(REPLAY_TEST_SOURCES))
 	@mkdir -p $(@D)
 	$(CC) $(HT_CFLAGS) -o $@ $^ $(TRACE_LIBS)
 $(OUT)/test-programs/libplanted.so: $(call c_pic_objects,replay/test/planted_allocator.c)
+	@mkdir -p $(@D)
+	$(CC) $(HT_CFLAGS) -shared -o $@ $^
+$(OUT)/test-programs/libplacing.so: $(call c_pic_objects,replay/test/placing_allocator.c)
 	@mkdir -p $(@D)
 	$(CC) $(HT_CFLAGS) -shared -o $@ $^
 $(OUT)/test-programs/libfaulty.so: $(call c_pic_objects,replay/test/faulty_allocator.c)

@@ -27,7 +27,7 @@ enum {
 enum { DEFAULT_WINDOW = 4096 };
 
 static const char USAGE[] =
-    "usage: heaptape-replay --pass time|memory|bare|verify|instructions\n"
+    "usage: heaptape-replay --pass time|memory|bare|verify|instructions|sharing\n"
     "                       [--order recorded|causal|window[=N]|paced[=SPEED]|random=SEED]\n"
     "                       [--touch recorded[=N]|lines[=N]|first|pages|all|none] [--preload LIB]... [--env "
     "NAME=VALUE]... [--null] [--as-malloc] [--threads-to-cores]\n"
@@ -64,7 +64,7 @@ static bool parse_number(const char *text, uint64_t *value) {
 }
 
 static bool parse_pass(const char *text, struct options *options) {
-  for (int pass = PASS_TIME; pass <= PASS_INSTRUCTIONS; pass++) {
+  for (int pass = PASS_TIME; pass <= PASS_SHARING; pass++) {
     if (strcmp(text, pass_name(pass)) == 0) {
       options->request.pass = pass;
       return options->have_pass = true;
@@ -230,7 +230,8 @@ static int parse(int count, char **arguments, struct options *options) {
   if (options->request.null_allocator && options->request.pass == PASS_VERIFY)
     return usage_error("--null has no memory to verify", NULL);
   if (!options->have_order)
-    options->request.order = options->request.pass == PASS_MEMORY ? ORDER_RECORDED : ORDER_WINDOW;
+    options->request.order =
+        options->request.pass == PASS_MEMORY || options->request.pass == PASS_SHARING ? ORDER_RECORDED : ORDER_WINDOW;
   if (options->request.op_limit > 0 && order_by_turns(options->request.order))
     return usage_error("--op-limit: an order by turns has no beginning to stop at; use another one", NULL);
   if (options->request.as_malloc && options->request.pass == PASS_VERIFY)

@@ -5,13 +5,14 @@
 #include "replay/report_pmu.h"
 #include "replay/report_time.h"
 #include "replay/touch.h"
+#include "trace/line_sharing_json.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 const char *pass_name(enum replay_pass pass) {
-  static const char *const names[] = {"time", "memory", "bare", "verify", "instructions"};
+  static const char *const names[] = {"time", "memory", "bare", "verify", "instructions", "sharing"};
   return names[pass];
 }
 
@@ -109,7 +110,7 @@ static json_t *pace_json(const struct replay_pace *pace) {
 
 json_t *report_run(const struct run *run, const struct run_request *request, const struct baseline *baseline,
                    double engine_cycles_per_op) {
-  const struct replay_result *result = run->result;
+  struct replay_result *result = run->result;
   char order[48];
   order_text(request, order, sizeof order);
   char touch[48];
@@ -150,6 +151,9 @@ json_t *report_run(const struct run *run, const struct run_request *request, con
     break;
   case PASS_INSTRUCTIONS:
     add_instructions(out, run);
+    break;
+  case PASS_SHARING:
+    json_object_set_new(out, "line_sharing", line_sharing_json(&result->sharing));
     break;
   case PASS_VERIFY:
     json_object_set_new(out, "verified",

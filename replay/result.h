@@ -13,13 +13,14 @@
 #include "replay/pmu.h"
 #include "trace/error.h"
 #include "trace/event.h"
+#include "trace/line_sharing.h"
 
 #include <limits.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-enum replay_pass { PASS_TIME, PASS_MEMORY, PASS_BARE, PASS_VERIFY, PASS_INSTRUCTIONS };
+enum replay_pass { PASS_TIME, PASS_MEMORY, PASS_BARE, PASS_VERIFY, PASS_INSTRUCTIONS, PASS_SHARING };
 enum replay_order { ORDER_RECORDED, ORDER_CAUSAL, ORDER_WINDOW, ORDER_PACED, ORDER_RANDOM };
 
 /* Orders in which one thread runs at a time (turns.h). */
@@ -195,6 +196,8 @@ struct replay_result {
   uint32_t map_residency; /* enum residency_method */
   uint64_t map_positions[MAP_POSITIONS + 2];
   uint8_t map[MAP_BYTES];
+
+  struct line_sharing_counts sharing; /* sharing pass */
 
   uint32_t thread_count;
   struct gate completed[]; /* one per thread: ops it has done */

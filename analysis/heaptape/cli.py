@@ -219,7 +219,8 @@ def _add_replay(commands: argparse._SubParsersAction) -> None:
         "--passes",
         default="time,memory,bare",
         metavar="LIST",
-        help="of time, memory, bare (default: these), instructions (counted by valgrind), verify",
+        help="of time, memory, bare (default: these), instructions (counted by valgrind), verify, sharing "
+        "(cache lines that threads share)",
     )
     parser.add_argument(
         "--verify",

@@ -30,6 +30,7 @@ DEFAULT_ORDER = {
     "bare": "window",
     "instructions": "window",
     "verify": "window",
+    "sharing": "recorded",
 }
 # Under callgrind an op takes some 2 us: these take 10 s.
 INSTRUCTIONS_OPS = 4_000_000

@@ -13,6 +13,7 @@ How often which pass:
   tcmalloc to it), and more repetitions tell nothing. Two show whether that is so here; those allocators for which it is
   not (MEMORY_AGREES) get as many repetitions as time has.
 - bare: twice. It is the check on the sum of timed calls, and no figure of its own.
+- sharing: twice, as it is a matter of layout like memory, in the same order.
 - instructions, verify: once. Callgrind counts, it does not measure; an op is right or wrong.
 """
 
@@ -27,7 +28,7 @@ from heaptape.intervals import log_ratio
 from heaptape.registry import Choice
 from heaptape.results_file import label_of, number
 
-PASSES = ("time", "memory", "bare", "instructions", "verify")
+PASSES = ("time", "memory", "bare", "instructions", "verify", "sharing")
 DEFAULT_PASSES = ("time", "memory", "bare")
 TOUCH_POLICIES = ("recorded", "lines", "first", "pages", "all", "none")
 FEW_REPEATS = 2
