@@ -295,12 +295,27 @@ def _add_allocators(commands: argparse._SubParsersAction) -> None:
 
 
 def _add_workloads(commands: argparse._SubParsersAction) -> None:
-    parser = commands.add_parser("workloads", help="synthetic programs, one pattern of use each")
-    parser.add_argument(
-        "action", nargs="?", choices=["capture", "run"], help="record NAME.tape here; run: and replay it"
+    parser = commands.add_parser(
+        "workloads",
+        help="synthetic programs, and recipes of real ones: record them unattended",
+        description="Without an action: lists what there is, and why some of it can't run here. capture: records "
+        "NAME.tape. run: and replays it. setup: installs what recipes need (root or sudo). Prepared inputs are kept in "
+        "$XDG_CACHE_HOME/heaptape.",
     )
-    parser.add_argument("name", nargs="?", metavar="NAME")
+    parser.add_argument("action", nargs="?", choices=["capture", "run", "setup"])
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("-o", "--output", metavar="F.tape", help="where the trace goes (default NAME.tape)")
+    parser.add_argument("--all", action="store_true", help="keep the traces of the other processes too, as F.PID.tape")
+    parser.add_argument("--all-apps", action="store_true", help="capture each recipe of a real program, one by one")
+    parser.add_argument("--discard", action="store_true", help="capture: only the figures, no traces")
+    parser.add_argument("--table", action="store_true", help="capture: the figures as a Markdown table")
     parser.add_argument("--json", action="store_true", help="machine-readable")
+    record = parser.add_argument_group("as for 'heaptape record'")
+    record.add_argument("--stacks", nargs="?", const="", metavar="DEPTH")
+    for name in ("latency", "usable", "describe"):
+        record.add_argument(f"--{name}", action="store_true")
+    record.add_argument("--preload", metavar="LIB")
+    record.add_argument("--max-size", metavar="BYTES")
 
 
 def make_parser() -> argparse.ArgumentParser:

@@ -160,12 +160,33 @@ def allocators(arguments: argparse.Namespace, home: Home) -> int:
 
 
 def workloads(arguments: argparse.Namespace, home: Home) -> int:
-    """Lists, records or runs the programs of workloads/."""
+    """Lists, installs, records or runs what is in workloads/."""
     from heaptape import workloads as library
 
-    if arguments.action and not arguments.name:
-        raise UsageError(f"workloads {arguments.action}: which one? 'heaptape workloads' lists them")
-    return library.run(arguments.action, arguments.name, arguments.json, home)
+    action, names = arguments.action, arguments.names
+    if action is None:
+        return library.list_all(arguments.json, home)
+    if not names and not (action == "capture" and arguments.all_apps):
+        raise UsageError(f"workloads {action}: which one? 'heaptape workloads' lists them")
+    if action == "setup":
+        return library.set_up(names, home)
+    form = "json" if arguments.json else "table" if arguments.table else "text"
+    wish = library.Wish(arguments.output, _record_options(arguments), arguments.all, arguments.discard, form)
+    if action == "capture":
+        return library.record(names, arguments.all_apps, wish, home)
+    if len(names) > 1:
+        raise UsageError("workloads run: one at a time")
+    return library.run(names[0], wish, home)
+
+
+def _record_options(arguments: argparse.Namespace) -> tuple[str, ...]:
+    options = [f"--{name}" for name in ("latency", "usable", "describe") if getattr(arguments, name)]
+    if arguments.stacks is not None:
+        options.append(f"--stacks={arguments.stacks}" if arguments.stacks else "--stacks")
+    for name in ("preload", "max-size"):
+        value = getattr(arguments, name.replace("-", "_"))
+        options += [f"--{name}", value] if value is not None else []
+    return tuple(options)
 
 
 def _is_order(text: str) -> bool:

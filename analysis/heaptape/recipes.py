@@ -3,17 +3,24 @@
 A recipe says which program to start, on what input, under which load, and when it is done; workloads/apps/README.md
 lists the keys. Nothing here knows of recording or measuring: `run` puts a wrapper (a recorder, an observer) before the
 command and settings (LD_PRELOAD) into its environment, so the same recipe is recorded, observed live, or both in turns.
+
+A run is unattended and leaves nothing behind: its HOME is its own folder, and whatever it started, daemons too, is
+ended with it.
 """
 
 import contextlib
+import ctypes
+import hashlib
 import os
+import pwd
 import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,6 +30,10 @@ from heaptape.home import PACKAGE
 DIRECTORIES = (PACKAGE.parent / "workloads" / "apps", PACKAGE.parent.parent / "workloads" / "apps")
 READY_LIMIT_S = 60
 STOP_LIMIT_S = 60
+END_LIMIT_S = 2
+NOBODY = "nobody"
+DESKTOP = ("XDG_", "DBUS_", "DISPLAY", "WAYLAND_")
+PR_SET_CHILD_SUBREAPER = 36
 SETS = ("tuned", "held-out")
 
 
@@ -30,7 +41,8 @@ SETS = ("tuned", "held-out")
 class Recipe:
     """One program under one load. `command`: its arguments, in which $WORK, $PORT and $HERE are replaced, as in the
     scripts. `trace`: base name of the process meant, where the command starts several. `set`: of which half it is in
-    `verify-fidelity` ("tuned", "held-out"; empty: in neither).
+    `verify-fidelity` ("tuned", "held-out"; empty: in neither). `unprivileged`: it refuses to run as root, so for root
+    it runs as nobody. `known`: what of it can't be recorded, in words.
     """
 
     name: str
@@ -39,6 +51,7 @@ class Recipe:
     stands_for: str
     command: tuple[str, ...]
     packages: tuple[str, ...] = ()
+    pip: tuple[str, ...] = ()
     programs: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     prepare: str = ""
@@ -50,19 +63,36 @@ class Recipe:
     deterministic: bool = False
     time_limit_s: float = 300
     port: int = 0
+    unprivileged: bool = False
+    known: str = ""
 
     @property
     def process(self) -> str:
         """Base name of the executable that is meant."""
         return self.trace or Path(self.command[0]).name
 
+    @property
+    def venv(self) -> Path:
+        """Where `heaptape workloads setup` puts the Python packages that it needs."""
+        return cache_directory() / "venv" / self.name
+
     def missing(self) -> str:
         """Why it can't run here, in words; empty: it can."""
-        absent = [name for name in self.programs or self.command[:1] if not shutil.which(name)]
+        absent = [name for name in self.programs or self.command[:1] if not _is_here(name)]
+        if self.pip and not (self.venv / "complete").is_file():
+            absent += self.pip
         if not absent:
             return ""
-        packages = f": apt install {' '.join(self.packages)}" if self.packages else ""
-        return f"{', '.join(absent)} not found{packages}"
+        if not self.packages and not self.pip:
+            return f"{', '.join(absent)} not found"
+        return f"{', '.join(absent)} not found: heaptape workloads setup {self.name}"
+
+    def ended_well(self, status: int) -> bool:
+        """Whether it ended as it should: by itself with 0, or after the signal that ends its load. A recorder tells of
+        a signal as 128 + number.
+        """
+        number = signal.Signals[f"SIG{self.stop}"] if self.stop else 0
+        return status == 0 or (number > 0 and status in (-number, 128 + number))
 
 
 @dataclass(frozen=True)
@@ -80,6 +110,12 @@ def find(directories: Sequence[Path] = DIRECTORIES) -> list[Recipe]:
     """All recipes, by name. Raises HeaptapeError at one that is not well formed."""
     files = {path.stem: path for folder in directories for path in sorted(folder.glob("*.toml"))}
     return [read(path) for _, path in sorted(files.items())]
+
+
+def cache_directory() -> Path:
+    """Where prepared inputs are kept: $XDG_CACHE_HOME/heaptape/workloads, by default in ~/.cache. It may be deleted."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(base) if base.startswith("/") else Path.home() / ".cache") / "heaptape" / "workloads"
 
 
 def read(path: Path) -> Recipe:
@@ -104,16 +140,49 @@ def read(path: Path) -> Recipe:
 def prepare(recipe: Recipe, cache: Path) -> Path:
     """The folder with the recipe's input, made by its `prepare` script where `cache` does not hold it yet. A recipe
     that has changed is prepared anew. Raises HeaptapeError with the script's last words.
+
+    Made in a temporary folder, which an unprivileged script can reach, and moved when whole.
     """
-    folder, stamp = cache / recipe.name, cache / f"{recipe.name}.recipe"
-    if folder.is_dir() and stamp.is_file() and stamp.read_bytes() == recipe.path.read_bytes():
+    folder, stamp, wanted = cache / recipe.name, cache / f"{recipe.name}.recipe", _fingerprint(recipe)
+    if folder.is_dir() and stamp.is_file() and stamp.read_text() == wanted:
         return folder
+    stamp.unlink(missing_ok=True)
     shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    if recipe.prepare:
-        _script(recipe, recipe.prepare, folder, "prepare", recipe.time_limit_s)
-    stamp.write_bytes(recipe.path.read_bytes())
+    with scratch_directory() as scratch:
+        made = scratch / recipe.name
+        made.mkdir()
+        if recipe.prepare:
+            _give_to_nobody(recipe, made)
+            _script(recipe, recipe.prepare, made, "prepare", recipe.time_limit_s)
+        cache.mkdir(parents=True, exist_ok=True)
+        shutil.move(made, folder)
+    stamp.write_text(wanted)
     return folder
+
+
+def install_python_packages(recipe: Recipe) -> None:
+    """Its `pip` packages, in an environment of its own. Raises HeaptapeError with pip's last words."""
+    mark = recipe.venv / "complete"
+    if not recipe.pip or (mark.is_file() and mark.read_text() == "\n".join(recipe.pip)):
+        return
+    shutil.rmtree(recipe.venv, ignore_errors=True)
+    pip = [recipe.venv / "bin" / "pip", "--disable-pip-version-check", "-q", "install", *recipe.pip]
+    for command in (["python3", "-m", "venv", recipe.venv], pip):
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        if done.returncode != 0:
+            raise HeaptapeError(f"{recipe.name}: {done.stdout.decode(errors='replace').strip().rpartition(chr(10))[2]}")
+    mark.write_text("\n".join(recipe.pip))
+
+
+@contextlib.contextmanager
+def scratch_directory() -> Iterator[Path]:
+    """A temporary folder that programs of other users can reach; removed at the end, whoever owns what is in it."""
+    folder = Path(tempfile.mkdtemp(prefix="heaptape-"))
+    try:
+        folder.chmod(0o755)
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def run(
@@ -131,7 +200,8 @@ def run(
     """
     shutil.copytree(prepared, scratch, symlinks=True)
     try:
-        with (output or Path(os.devnull)).open("wb") as told:
+        _give_to_nobody(recipe, scratch)
+        with _own_orphans(), (output or Path(os.devnull)).open("wb") as told:
             return _run(recipe, scratch, wrapper, dict(environment or {}), told.fileno())
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
@@ -139,7 +209,7 @@ def run(
 
 def _run(recipe: Recipe, work: Path, wrapper: Sequence[str], settings: dict[str, str], told: int) -> Finished:
     surroundings = _surroundings(recipe, work, recipe.port or _free_port())
-    command = [*wrapper, *(_expand(word, surroundings) for word in recipe.command)]
+    command = [*wrapper, *_drop(recipe), *(_expand(word, surroundings) for word in recipe.command)]
     own = {name: _expand(value, surroundings) for name, value in recipe.environment.items()}
     deadline = time.monotonic() + recipe.time_limit_s
     began = time.monotonic()
@@ -175,10 +245,48 @@ def _stop(recipe: Recipe, process: subprocess.Popen) -> None:
     process.send_signal(signal.Signals[f"SIG{recipe.stop}"])
 
 
+@contextlib.contextmanager
+def _own_orphans() -> Iterator[None]:
+    """Whatever is orphaned within (daemons, and children of a recorder that has ended) becomes a child of this process
+    instead of init's, and is ended at the end.
+    """
+    before = _descendants(os.getpid())
+    libc = ctypes.CDLL(None)
+    libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    try:
+        yield
+    finally:
+        while left := _descendants(os.getpid()) - before:
+            for pid in left:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            for pid in left:
+                with contextlib.suppress(ChildProcessError):  # a grandchild becomes ours when its parent has gone
+                    os.waitpid(pid, 0)
+        libc.prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+
+
 def _end_session(process: subprocess.Popen) -> None:
+    """A recorder is first asked to end, so that it can remove what it keeps outside."""
+    if process.poll() is None:
+        process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(END_LIMIT_S)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
+
+
+def _descendants(pid: int) -> set[int]:
+    found, waiting = set(), {pid}
+    while waiting:
+        children = set()
+        with contextlib.suppress(OSError):  # it may end meanwhile
+            for path in Path(f"/proc/{waiting.pop()}/task").glob("*/children"):
+                children.update(map(int, path.read_text().split()))
+        waiting |= children - found
+        found |= children
+    return found
 
 
 def _wait_until_ready(recipe: Recipe, process: subprocess.Popen, work: Path, surroundings: dict[str, str]) -> None:
@@ -189,7 +297,10 @@ def _wait_until_ready(recipe: Recipe, process: subprocess.Popen, work: Path, sur
                 f"{recipe.name}: {recipe.command[0]} ended with {process.returncode} before it was ready"
             )
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "stdin": subprocess.DEVNULL}
-        if subprocess.run(["sh", "-ec", recipe.ready], cwd=work, env=surroundings, **quiet).returncode == 0:
+        if (
+            subprocess.run([*_drop(recipe), "sh", "-ec", recipe.ready], cwd=work, env=surroundings, **quiet).returncode
+            == 0
+        ):
             return
         time.sleep(0.05)
     raise HeaptapeError(f"{recipe.name}: not ready after {READY_LIMIT_S} s")
@@ -200,7 +311,7 @@ def _script(
 ) -> None:
     try:
         done = subprocess.run(
-            ["sh", "-ec", text],
+            [*_drop(recipe), "sh", "-ec", text],
             cwd=work,
             env=surroundings or _surroundings(recipe, work, 0),
             stdin=subprocess.DEVNULL,
@@ -216,12 +327,44 @@ def _script(
 
 
 def _surroundings(recipe: Recipe, work: Path, port: int) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
-    return kept | {"WORK": str(work), "HERE": str(recipe.path.parent), "PORT": str(port), "LC_ALL": "C.UTF-8"}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(DESKTOP) and name != "LD_PRELOAD"}
+    own = {"WORK": work, "HOME": work, "XDG_RUNTIME_DIR": work, "HERE": recipe.path.parent, "VENV": recipe.venv}
+    return kept | {name: str(value) for name, value in own.items()} | {"PORT": str(port), "LC_ALL": "C.UTF-8"}
+
+
+def _must_drop(recipe: Recipe) -> bool:
+    return recipe.unprivileged and os.geteuid() == 0
+
+
+def _drop(recipe: Recipe) -> list[str]:
+    if not _must_drop(recipe):
+        return []
+    user = pwd.getpwnam(NOBODY)
+    return ["setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups", "--"]
+
+
+def _give_to_nobody(recipe: Recipe, folder: Path) -> None:
+    if not _must_drop(recipe):
+        return
+    user = pwd.getpwnam(NOBODY)
+    for path in (folder, *folder.rglob("*")):
+        os.chown(path, user.pw_uid, user.pw_gid, follow_symlinks=False)
+
+
+def _fingerprint(recipe: Recipe) -> str:
+    """Of the recipe and the files beside it that bear its name."""
+    digest = hashlib.sha256()
+    for path in sorted(recipe.path.parent.glob(f"{recipe.name}.*")):
+        digest.update(path.name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()
+
+
+def _is_here(program: str) -> bool:
+    return any(Path("/").glob(program[1:])) if program[0] == "/" else shutil.which(program) is not None
 
 
 def _expand(word: str, surroundings: Mapping[str, str]) -> str:
-    for name in ("WORK", "HERE", "PORT"):
+    for name in ("WORK", "HERE", "PORT", "VENV"):
         word = word.replace(f"${name}", surroundings[name])
     return word
 
@@ -233,12 +376,12 @@ def _free_port() -> int:
 
 
 def _fits(key: str, value: object) -> bool:
-    if key in ("packages", "programs", "command"):
+    if key in ("packages", "pip", "programs", "command"):
         good = isinstance(value, list) and all(isinstance(item, str) for item in value)
         return good and (key != "command" or bool(value))
     if key == "environment":
         return isinstance(value, dict) and all(isinstance(item, str) for item in value.values())
-    if key == "deterministic":
+    if key in ("deterministic", "unprivileged"):
         return isinstance(value, bool)
     if key in ("time_limit_s", "port"):
         return isinstance(value, int | float) and not isinstance(value, bool)

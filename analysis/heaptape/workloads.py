@@ -1,63 +1,175 @@
-"""`heaptape workloads`: the synthetic programs of workloads/, recorded or recorded and replayed under their name."""
+"""`heaptape workloads`: what there is to record (synthetic programs, recipes of real ones), listed, set up, recorded,
+replayed.
+"""
 
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from heaptape.errors import HeaptapeError
-from heaptape.home import Home
+from heaptape import capture, recipes
+from heaptape.errors import HeaptapeError, UsageError
+from heaptape.home import PACKAGE, Home
+from heaptape.output import check_writable
+from heaptape.recipes import Recipe
 
 DIRECTORIES = ("workloads", "libexec/heaptape/workloads")
+SETUP = (PACKAGE.parent / "setup", PACKAGE.parent.parent / "tools" / "setup")
+SYNTHETIC, APP = "synthetic", "app"
 
 
 @dataclass(frozen=True)
-class Program:
-    """A workload that can be recorded here."""
+class Workload:
+    """One of them. `kind`: "synthetic" or "app"; `missing`: why it can't run here, empty if it can."""
 
     name: str
-    path: Path
+    kind: str
     summary: str
+    path: Path
+    recipe: Recipe
+    missing: str = ""
+
+    def as_object(self) -> dict:
+        """As `heaptape workloads --json` tells it."""
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "summary": self.summary,
+            "path": str(self.path),
+            "can_run": not self.missing,
+            "missing": self.missing or None,
+            "stands_for": self.recipe.stands_for or None,
+            "packages": list(self.recipe.packages),
+            "known": self.recipe.known or None,
+        }
 
 
-def find(home: Home) -> list[Program]:
-    """The programs built here, by name. Each says in the first line of its --help what it does."""
+def find(home: Home) -> list[Workload]:
+    """All of them, the synthetic ones first, by name."""
     files = [path for folder in DIRECTORIES for path in sorted((home.directory / folder).glob("*"))]
-    return [Program(path.name, path, _summary(path)) for path in files if path.is_file() and os.access(path, os.X_OK)]
+    programs = [path for path in files if path.is_file() and os.access(path, os.X_OK)]
+    apps = [Workload(r.name, APP, r.summary, r.path, r, r.missing()) for r in recipes.find()]
+    return [_synthetic(path) for path in programs] + apps
 
 
-def run(action: str | None, name: str | None, as_json: bool, home: Home) -> int:
-    """Lists them (action None), or records NAME.tape in the current directory (`capture`), and replays it (`run`)."""
-    programs = find(home)
-    if action is None:
-        return _list(programs, as_json)
-    program = next((p for p in programs if p.name == name), None)
-    if program is None:
-        known = ", ".join(p.name for p in programs) or "none: run 'make'"
-        raise HeaptapeError(f"unknown workload '{name}': there are {known}")
-    tape = f"{name}.tape"
-    status = subprocess.run([home.program("record"), "-o", tape, "--", program.path]).returncode
-    if status != 0 or action == "capture":
-        return 1 if status else 0
+def named(names: Sequence[str], known: Sequence[Workload]) -> list[Workload]:
+    """The workloads of these names. Raises HeaptapeError at an unknown one."""
+    table = {workload.name: workload for workload in known}
+    for name in names:
+        if name not in table:
+            raise HeaptapeError(f"unknown workload '{name}': there are {', '.join(table) or 'none: run make'}")
+    return [table[name] for name in names]
+
+
+def list_all(as_json: bool, home: Home) -> int:
+    """Prints what there is, and which of it can run here."""
+    known = find(home)
+    if as_json:
+        print(json.dumps({"workloads": [workload.as_object() for workload in known]}, indent=1))
+        return 0
+    if not known:
+        raise HeaptapeError("no workloads are built here: run 'make' in the checkout")
+    width = max(len(workload.name) for workload in known)
+    for workload in known:
+        print(f"{workload.name:<{width}}  {workload.kind:<9}  {workload.summary}")
+        for note in filter(None, (workload.missing and f"can't run here: {workload.missing}", workload.recipe.known)):
+            print(f"{'':<{width}}  {'':<9}  ({note})")
+    return 0
+
+
+def set_up(names: Sequence[str], home: Home) -> int:
+    """Installs what recipes need: Debian packages by tools/setup, Python packages in an environment of their own."""
+    wanted = [workload.recipe for workload in named(names, find(home))]
+    packages = sorted({package for recipe in wanted for package in recipe.packages})
+    if packages:
+        script = next((path for path in SETUP if path.is_file()), None)
+        if script is None:
+            raise HeaptapeError(f"please install: {' '.join(packages)}")
+        if subprocess.run([script, *packages]).returncode != 0:
+            raise HeaptapeError("")
+    for recipe in wanted:
+        recipes.install_python_packages(recipe)
+    still = [f"{recipe.name}: {recipe.missing()}" for recipe in wanted if recipe.missing()]
+    if still:
+        raise HeaptapeError("; ".join(still))
+    print(f"can run: {', '.join(names)}")
+    return 0
+
+
+@dataclass(frozen=True)
+class Wish:
+    """How to record. `output`: the trace of a single one (default NAME.tape here). `form`: "text", "json", "table"."""
+
+    output: str | None = None
+    options: tuple[str, ...] = ()
+    keep_all: bool = False
+    discard: bool = False
+    form: str = "text"
+
+
+def record(names: Sequence[str], every_app: bool, wish: Wish, home: Home) -> int:
+    """Records each and prints what was recorded. One that fails is told of, and the others still have their turn."""
+    known = find(home)
+    chosen = [w for w in known if w.kind == APP] if every_app else named(names, known)
+    if wish.output and len(chosen) > 1:
+        raise UsageError("workloads capture -o: is the trace of one workload")
+    if wish.output:
+        check_writable(wish.output)
+    rows = []
+    for workload in chosen:
+        output = Path(wish.output or f"{workload.name}.tape")
+        try:
+            done = capture.capture(workload.recipe, output, home, wish.options, wish.keep_all, _tell)
+        except HeaptapeError as error:
+            if len(chosen) == 1:
+                raise
+            print(f"heaptape: {error}", file=sys.stderr)
+            rows.append({"name": workload.name, "failure": str(error).partition("\n")[0]})
+            continue
+        rows.append(done.row())
+        if wish.form == "text":
+            _print_captured(done, wish.keep_all, home)
+        if wish.discard:
+            output.unlink()
+    if wish.form == "json":
+        print(json.dumps(rows[0] if len(chosen) == 1 else {"workloads": rows}, indent=1))
+    elif wish.form == "table":
+        print(capture.markdown(rows), end="")
+    return 1 if any("failure" in row or not row["check"]["ok"] for row in rows) else 0
+
+
+def run(name: str, wish: Wish, home: Home) -> int:
+    """Records NAME.tape in the current directory, and replays it."""
     from heaptape.cli import main
 
+    status = record([name], False, wish, home)
     sys.stdout.flush()
-    return main(["replay", tape, "-o", f"{name}.json"], home)
+    return status or main(["replay", wish.output or f"{name}.tape", "-o", f"{name}.json"], home)
 
 
-def _list(programs: list[Program], as_json: bool) -> int:
-    if as_json:
-        rows = [{"name": p.name, "kind": "synthetic", "path": str(p.path), "summary": p.summary} for p in programs]
-        print(json.dumps({"workloads": rows}, indent=1))
-        return 0
-    if not programs:
-        raise HeaptapeError("no workloads are built here: run 'make' in the checkout")
-    width = max(len(p.name) for p in programs)
-    for program in programs:
-        print(f"{program.name:<{width}}  {program.summary}")
-    return 0
+def _synthetic(path: Path) -> Workload:
+    summary = _summary(path)
+    return Workload(path.name, SYNTHETIC, summary, path, Recipe(path.name, path, summary, "", (str(path),)))
+
+
+def _print_captured(done: capture.Captured, kept: bool, home: Home) -> None:
+    sys.stdout.flush()
+    subprocess.run([home.program("convert"), "info", done.chosen.path])
+    others = ""
+    if done.others:
+        events = sum(trace.about["events"] for trace in done.others)
+        what = "kept beside it" if kept else "not kept: --all"
+        others = f"; {len(done.others)} more processes, {events:,} events ({what})"
+    print(f"{done.chosen.path}: {done.recipe.name}, {done.wall_s:.1f} s{others}")
+    if done.recipe.known:
+        print(f"note: {done.recipe.known}")
+
+
+def _tell(line: str) -> None:
+    print(f"heaptape: {line}", file=sys.stderr)
 
 
 def _summary(path: Path) -> str:
