@@ -122,7 +122,7 @@ this by itself when it is given a trace.
     ),
 }
 
-COMMANDS = (*PROGRAMS, "ctl", "profile", "replay", "compare", "report", "allocators", "workloads")
+COMMANDS = (*PROGRAMS, "ctl", "profile", "replay", "compare", "report", "allocators", "workloads", "verify-fidelity")
 
 
 class Parser(argparse.ArgumentParser):
@@ -318,6 +318,30 @@ def _add_workloads(commands: argparse._SubParsersAction) -> None:
     record.add_argument("--max-size", metavar="BYTES")
 
 
+def _add_verify_fidelity(commands: argparse._SubParsersAction) -> None:
+    parser = commands.add_parser(
+        "verify-fidelity",
+        help="how far replays are from life, by running both",
+        description="Runs each app (a recipe of workloads/apps) live on every allocator, records it once on glibc, "
+        "replays the recording on every allocator, and prints how far the predictions are from life.",
+    )
+    parser.add_argument(
+        "apps", nargs="*", metavar="APP", help="recipes by name (default: all that are in a set); results with --read"
+    )
+    parser.add_argument("-n", "--repeats", type=int, default=3, help="live runs and replays for CPU time (default 3)")
+    parser.add_argument(
+        "-a", "--allocator", action="append", metavar="NAME", help="repeatable (default: all that are found)"
+    )
+    parser.add_argument("--set", choices=["tuned", "held-out"], help="only this half of the apps")
+    parser.add_argument("--touch", default="recorded", metavar="POLICY", help="as of replay (default recorded)")
+    parser.add_argument("--results", metavar="FOLDER", help="keep raw results there, one file for each app")
+    parser.add_argument(
+        "--live", metavar="FOLDER", help="take live runs from earlier results there; only record and replay anew"
+    )
+    parser.add_argument("--read", action="store_true", help="run nothing: the arguments are files of raw results")
+    parser.add_argument("-v", "--verbose", action="store_true", help="say what is being run")
+
+
 def make_parser() -> argparse.ArgumentParser:
     """The whole command line. C programs' subcommands are here for the help only: they read their own arguments."""
     parser = Parser(
@@ -337,6 +361,7 @@ def make_parser() -> argparse.ArgumentParser:
     _add_report(commands)
     _add_allocators(commands)
     _add_workloads(commands)
+    _add_verify_fidelity(commands)
     return parser
 
 
@@ -363,6 +388,8 @@ def _run(arguments: argparse.Namespace, home: Home) -> int:
             from heaptape.commands import report as command
         case "allocators":
             from heaptape.commands import allocators as command
+        case "verify-fidelity":
+            from heaptape.fidelity_command import verify_fidelity as command
         case _:
             from heaptape.commands import workloads as command
     return command(arguments, home)

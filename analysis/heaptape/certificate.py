@@ -1,0 +1,153 @@
+"""How far predictions are from life: errors of each figure, and what the certificate says of them.
+
+An error is predicted less live, in percent of live. The allocator that was recorded on is no prediction: its row shows
+what the calibration leaves, and counts in no summary.
+"""
+
+from collections.abc import Sequence
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+
+BASELINE = "glibc"
+# Memory that differs by less between two runs of the same program on the same allocator: stack and environment.
+SMALL_BYTES = 64 << 10
+FIGURES = {
+    "peak": "peak RssAnon",
+    "peak_part": "its allocator-caused part",
+    "mean": "RssAnon, mean over time",
+    "mean_part": "its allocator-caused part",
+    "vm_size": "peak VmSize",
+    "cpu_change": "change of CPU time",
+}
+
+
+def errors(results: Sequence[dict]) -> pd.DataFrame:
+    """One row per app, allocator and figure. Columns: app, set, threads, allocator, figure, live, predicted, error
+    (percent; NaN where there is no telling), noise (of the live repetitions, percent of live).
+
+    Live and predicted are in bytes, of the baseline too; of cpu_change in percent of the program's live CPU time on the
+    baseline, and its error is in percent of the live change.
+    """
+    rows: list[dict] = []
+    for data in results:
+        app = data["app"]
+        about = {"app": app["name"], "set": app.get("set", ""), "threads": app.get("threads", 0)}
+        for label, predicted in data["predicted"].items():
+            rows += [about | {"allocator": label} | row for row in _memory_rows(data, label, predicted)]
+        rows += [about | row for row in _cpu_rows(data)]
+    columns = ["app", "set", "threads", "allocator", "figure", "live", "predicted", "error", "noise"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def live_values(data: dict, label: str, kind: str, key: str) -> np.ndarray:
+    """A figure of the live runs on an allocator, by repetition."""
+    runs = [run for run in data["live"] if run["allocator"] == label and run["kind"] == kind]
+    return np.array([run[key] for run in runs if key in run], dtype=float)
+
+
+def cpu_of_replays(data: dict, label: str) -> np.ndarray:
+    """CPU time of the bare replays in ns, by repetition."""
+    runs = [run for run in data["replays"] if run["allocator"] == label and run["pass"] == "bare"]
+    return np.array([run["cpu_ns"] for run in runs if "cpu_ns" in run], dtype=float)
+
+
+def _memory_rows(data: dict, label: str, predicted: dict) -> list[dict]:
+    rows = []
+    for figure, key, own_key in (
+        ("peak", "rss_anon_peak_bytes", "own_at_peak_bytes"),
+        ("mean", "rss_anon_mean_bytes", "own_mean_bytes"),
+        ("vm_size", "vm_size_peak_bytes", None),
+    ):
+        values = live_values(data, label, "memory", key)
+        if not len(values) or key not in predicted:
+            continue
+        live = float(np.median(values))
+        spread = float(values.max() - values.min())
+        rows.append(_row(figure, live, predicted[key], spread))
+        if own_key and own_key in predicted:
+            own = predicted[own_key]
+            rows.append(_row(f"{figure}_part", live - own, predicted[key] - own, spread))
+    return rows
+
+
+def _row(figure: str, live: float, predicted: float, spread: float) -> dict:
+    error = 100 * (predicted - live) / live if live > 0 else np.nan
+    noise = 100 * spread / live if live > 0 else np.nan
+    return {"figure": figure, "live": live, "predicted": predicted, "error": error, "noise": noise}
+
+
+def _cpu_rows(data: dict) -> list[dict]:
+    base, base_replay = live_values(data, BASELINE, "time", "cpu_ns"), cpu_of_replays(data, BASELINE)
+    rows = []
+    for label in data["predicted"]:
+        values, replays = live_values(data, label, "time", "cpu_ns"), cpu_of_replays(data, label)
+        if label == BASELINE or not (len(base) and len(values) and len(base_replay) and len(replays)):
+            continue
+        whole = float(np.median(base))
+        live = 100 * (float(np.median(values)) - whole) / whole
+        predicted = 100 * (float(np.median(replays)) - float(np.median(base_replay))) / whole
+        noise = 100 * (np.ptp(values) + np.ptp(base)) / whole
+        error = 100 * (predicted - live) / abs(live) if live else np.nan
+        about = {"allocator": label, "figure": "cpu_change", "live": live, "predicted": predicted}
+        rows.append(about | {"error": error, "noise": float(noise)})
+    return rows
+
+
+def pairs(results: Sequence[dict], figure: str) -> pd.DataFrame:
+    """Each two allocators of each app, by `figure` ("peak", "mean", "cpu"): app, set, a, b, live and predicted (a less
+    b, as a percentage of b's live value), beyond_noise (the repetitions' ranges do not overlap), right (the prediction
+    has the live sign). The baseline is one of them: what was calibrated on it is the program's own part.
+    """
+    rows = []
+    for data in results:
+        live, predicted = _by_label(data, figure)
+        for a, b in combinations(predicted, 2):
+            difference = float(np.median(live[a]) - np.median(live[b]))
+            floor = 0.0 if figure == "cpu" else SMALL_BYTES
+            apart = live[a].min() > live[b].max() or live[b].min() > live[a].max()
+            said = predicted[a] - predicted[b]
+            unit = float(np.median(live[b])) / 100
+            rows.append(
+                {"app": data["app"]["name"], "set": data["app"].get("set", ""), "a": a, "b": b}
+                | {"live": difference / unit, "predicted": said / unit}
+                | {"beyond_noise": bool(apart and abs(difference) > floor), "right": said * difference > 0}
+            )
+    columns = ["app", "set", "a", "b", "live", "predicted", "beyond_noise", "right"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _by_label(data: dict, figure: str) -> tuple[dict[str, np.ndarray], dict[str, float]]:
+    live, predicted = {}, {}
+    key = f"rss_anon_{figure}_bytes"
+    for label, one in data["predicted"].items():
+        if figure == "cpu":
+            values, replays = live_values(data, label, "time", "cpu_ns"), cpu_of_replays(data, label)
+            if len(values) and len(replays):
+                live[label], predicted[label] = values, float(np.median(replays))
+        else:
+            values = live_values(data, label, "memory", key)
+            if len(values):
+                live[label], predicted[label] = values, one[key]
+    return live, predicted
+
+
+def summary(table: pd.DataFrame) -> pd.DataFrame:
+    """From `errors`: per figure the median, 90th percentile and worst of the errors' sizes in percent, the number of
+    app and allocator pairs, and which was worst. The baseline is left out.
+    """
+    rows = []
+    for figure in FIGURES:
+        part = table[(table["figure"] == figure) & (table["allocator"] != BASELINE)].dropna(subset=["error"])
+        if figure == "cpu_change":
+            part = part[part["live"].abs() > part["noise"]]
+        if part.empty:
+            continue
+        size = part["error"].abs()
+        worst = part.loc[size.idxmax()]
+        rows.append(
+            {"figure": figure, "median": size.median(), "p90": size.quantile(0.9), "worst": size.max()}
+            | {"count": len(part), "worst_at": f"{worst['app']} on {worst['allocator']}"}
+        )
+    return pd.DataFrame(rows, columns=["figure", "median", "p90", "worst", "count", "worst_at"])

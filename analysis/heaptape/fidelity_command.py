@@ -1,0 +1,84 @@
+"""`heaptape verify-fidelity`: runs or reads what is compared, prints the table of errors, writes the certificate."""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from heaptape.errors import HeaptapeError, UsageError
+from heaptape.home import Home
+from heaptape.output import STANDARD_OUTPUT, write_text
+
+
+def verify_fidelity(arguments: argparse.Namespace, home: Home) -> int:
+    """Prints how far predictions are from life. 1 if an app or an allocator failed."""
+    from heaptape import certificate_text, recipes, registry
+    from heaptape.verify_fidelity import read_results, verify, write_results
+
+    if arguments.read:
+        results, failed = read_results([Path(path) for path in arguments.apps]), False
+    else:
+        chosen = _chosen(recipes.find(), arguments.apps, arguments.set)
+        choices = _choices(arguments.allocator, registry.load(home))
+        folder = Path(arguments.results) if arguments.results else None
+        if folder:
+            folder.mkdir(parents=True, exist_ok=True)
+        results, failed = [], False
+        for number, recipe in enumerate(chosen):
+
+            def tell(text: str, about: str = f"{recipe.name} ({number + 1} of {len(chosen)})") -> None:
+                if sys.stderr.isatty() or arguments.verbose:
+                    print(f"{about}: {text}", file=sys.stderr)
+
+            try:
+                lived = _lived(arguments.live, recipe.name)
+                data = verify(recipe, choices, arguments.repeats, home, _cache(), tell, arguments.touch, lived)
+            except HeaptapeError as error:
+                print(f"heaptape: {error}", file=sys.stderr)
+                failed = True
+                continue
+            for label, why in data["failures"].items():
+                print(f"heaptape: {recipe.name}, {label}: {why}", file=sys.stderr)
+            failed = failed or bool(data["failures"])
+            results.append(data)
+            if folder:
+                write_results(data, folder / f"{recipe.name}.json.zst")
+            if len(chosen) > 1:
+                print(certificate_text.one_line(data), file=sys.stderr)
+    if not results:
+        raise HeaptapeError("nothing to compare: no app could be run")
+    write_text(STANDARD_OUTPUT, certificate_text.text(results))
+    return 1 if failed else 0
+
+
+def _chosen(known: Sequence, names: Sequence[str], half: str | None) -> list:
+    by_name = {recipe.name: recipe for recipe in known}
+    unknown = [name for name in names if name not in by_name]
+    if unknown:
+        raise UsageError(f"verify-fidelity: unknown app '{unknown[0]}': known are {', '.join(by_name)}")
+    chosen = [by_name[name] for name in names] or [recipe for recipe in known if recipe.set]
+    return [recipe for recipe in chosen if half is None or recipe.set == half]
+
+
+def _choices(names: Sequence[str] | None, known: dict) -> list:
+    from heaptape import registry
+
+    choices = registry.choose_all(names or [], known)
+    if not any(choice.label == "glibc" for choice in choices):
+        choices.insert(0, registry.choose("glibc", known))
+    return choices
+
+
+def _lived(folder: str | None, app: str) -> list[dict] | None:
+    """The live runs of an earlier result in the folder."""
+    from heaptape.verify_fidelity import read_results
+
+    if not folder:
+        return None
+    return read_results([Path(folder) / f"{app}.json.zst"])[0]["live"]
+
+
+def _cache() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "heaptape" / "apps"

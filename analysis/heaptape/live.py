@@ -1,0 +1,112 @@
+"""Live runs of recipes: observed from outside on an allocator, or recorded. What is kept of them is plain figures."""
+
+import json
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from heaptape import recipes
+from heaptape.errors import HeaptapeError
+from heaptape.home import Home
+from heaptape.prediction import mean_over_time
+from heaptape.recipes import Recipe
+from heaptape.registry import Choice
+
+NAME_BYTES = 15  # of what the kernel keeps
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a recipe is run: its prepared input, and a folder for what a run needs and leaves."""
+
+    prepared: Path
+    scratch: Path
+    home: Home
+
+
+def observe(recipe: Recipe, place: Place, choice: Choice, memory: bool) -> dict:
+    """One run on an allocator: figures of the program that is meant.
+
+    With `memory`: rss_anon_peak_bytes, rss_anon_mean_bytes, vm_size_peak_bytes, page_faults, syscalls {name: count},
+    timeline [[time_ns, cpu_ns, rss_anon_bytes, vm_size_bytes], ...], peaks ("exact" or "sampled"). Without, so that
+    nothing slows the program: cpu_ns (user and system). Both: wall_s, status. Raises HeaptapeError where it fails or
+    the program is not among those seen.
+    """
+    output = place.scratch / "observed.json"
+    wrapper = [str(place.home.program("observe")), *([] if memory else ["--time-only"]), "-o", str(output), "--"]
+    environment = dict(choice.environment) | ({"LD_PRELOAD": choice.preload} if choice.preload else {})
+    told = place.scratch / "told"
+    finished = recipes.run(recipe, place.prepared, place.scratch / "run", wrapper, environment, told)
+    if finished.status != 0 and not (recipe.stop and finished.status in (-15, 143)):
+        raise HeaptapeError(f"{recipe.name} on {choice.label}: {_ended(finished.status)}{_last_words(told)}")
+    try:
+        data = json.loads(output.read_bytes())
+        return _figures(meant(data["programs"], recipe.process), memory) | {"wall_s": round(finished.wall_s, 3)}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise HeaptapeError(f"{recipe.name} on {choice.label}: the observer's output can't be read: {error}") from None
+
+
+def record(recipe: Recipe, place: Place, target: Path, limits: Sequence[str] = ()) -> Path:
+    """Records one run on the C library's malloc; moves the trace of the program that is meant to `target`. Raises
+    HeaptapeError.
+    """
+    folder = place.scratch / "traces"
+    folder.mkdir()
+    told = place.scratch / "told"
+    wrapper = [str(place.home.program("record")), *limits, "-o", str(folder / "run.tape"), "--"]
+    finished = recipes.run(recipe, place.prepared, place.scratch / "run", wrapper, {}, told)
+    if finished.status != 0 and not (recipe.stop and finished.status in (-15, 143)):
+        raise HeaptapeError(f"{recipe.name}, recorded: {_ended(finished.status)}{_last_words(told)}")
+    traces = [path for path in folder.glob("*.tape") if program_of(path)[:NAME_BYTES] == recipe.process[:NAME_BYTES]]
+    if not traces:
+        raise HeaptapeError(f"{recipe.name}, recorded: no trace of {recipe.process}")
+    shutil.move(max(traces, key=lambda path: path.stat().st_size), target)
+    shutil.rmtree(folder)
+    return target
+
+
+def program_of(trace: Path) -> str:
+    """The name of the program that a trace is of."""
+    from heaptape.tape_format import open_trace
+
+    with open_trace(trace) as opened:
+        return str(opened.info.get("program", ""))
+
+
+def meant(programs: Sequence[dict], process: str) -> dict:
+    """Of what ran, the program of that name; of several, the one with most memory or else most processor time. Raises
+    KeyError if there is none.
+    """
+    named = [one for one in programs if one and process[:NAME_BYTES] in (one["name"], Path(one["file"]).name)]
+    if not named:
+        seen = ", ".join(sorted({one["name"] for one in programs if one}))
+        raise KeyError(f"no program {process} among {seen}")
+    return max(named, key=lambda one: (one.get("rss_anon_peak_bytes", 0), one["cpu_ns"]))
+
+
+def _figures(program: dict, memory: bool) -> dict:
+    if not memory:
+        return {"cpu_ns": program["cpu_ns"], "exited": program["exited"]}
+    kept = ("rss_anon_peak_bytes", "vm_size_peak_bytes", "page_faults", "syscalls", "peaks", "timeline")
+    figures = {key: program[key] for key in kept}
+    rows = np.array(program["timeline"], dtype=float).reshape(-1, 4)
+    mean = mean_over_time(rows[:, 0], rows[:, 2]) if len(rows) else program["rss_anon_peak_bytes"]
+    return figures | {"rss_anon_mean_bytes": round(mean)}
+
+
+def _ended(status: int) -> str:
+    return f"ended by signal {-status}" if status < 0 else f"exit status {status}"
+
+
+def _last_words(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            file.seek(max(os.fstat(file.fileno()).st_size - 300, 0))
+            last = file.read().decode(errors="replace").strip().rpartition("\n")[2]
+    except OSError:
+        return ""
+    return f" ({last[:200]})" if last else ""

@@ -1,0 +1,114 @@
+"""What the certificate makes of raw results, and which files it refuses."""
+
+import json
+from pathlib import Path
+
+import pytest
+from heaptape.certificate import errors, pairs, summary
+from heaptape.errors import HeaptapeError
+from heaptape.verify_fidelity import read_results, write_results
+
+MIB = 1 << 20
+
+
+def a_result(**live_and_predicted: tuple[list[float], float]) -> dict:
+    """Peaks in MiB: allocator=([live repetitions], predicted). 10 MiB of them are the program's own."""
+    live, predicted = [], {}
+    for label, (peaks, said) in live_and_predicted.items():
+        for repeat, peak in enumerate(peaks):
+            about = {"allocator": label, "kind": "memory", "repeat": repeat}
+            live.append(about | {"rss_anon_peak_bytes": peak * MIB, "rss_anon_mean_bytes": peak * MIB / 2})
+        predicted[label] = {
+            "rss_anon_peak_bytes": said * MIB,
+            "rss_anon_mean_bytes": said * MIB / 2,
+            "own_at_peak_bytes": 10 * MIB,
+            "own_mean_bytes": 5 * MIB,
+        }
+    app = {"name": "made", "set": "tuned", "threads": 1}
+    return {
+        "schema": 1, "kind": "fidelity", "app": app, "live": live, "replays": [], "predicted": predicted,
+        "failures": {},
+    }  # fmt: skip
+
+
+def with_cpu(data: dict, **times: tuple[list[float], float]) -> dict:
+    """allocator=([live CPU in ms], replay's CPU in ms)."""
+    for label, (values, replayed) in times.items():
+        for repeat, value in enumerate(values):
+            data["live"].append({"allocator": label, "kind": "time", "repeat": repeat, "cpu_ns": value * 1e6})
+        data["replays"].append({"allocator": label, "pass": "bare", "repeat": 0, "cpu_ns": replayed * 1e6})
+    return data
+
+
+def error_of(data: dict, allocator: str, figure: str) -> float:
+    table = errors([data])
+    return float(table[(table["allocator"] == allocator) & (table["figure"] == figure)]["error"].iloc[0])
+
+
+def test_errors_are_of_the_whole_and_of_the_allocators_part() -> None:
+    data = a_result(glibc=([100, 100], 100), jemalloc=([110, 110], 99))
+    assert error_of(data, "jemalloc", "peak") == pytest.approx(-10)
+    assert error_of(data, "jemalloc", "peak_part") == pytest.approx(-11)
+    assert error_of(data, "jemalloc", "mean") == pytest.approx(-10)
+
+
+def test_the_recorded_allocator_counts_in_no_summary() -> None:
+    data = a_result(glibc=([100, 100], 150), jemalloc=([100, 100], 102))
+    found = summary(errors([data])).set_index("figure")
+    assert found.loc["peak", "worst"] == pytest.approx(2)
+    assert found.loc["peak", "count"] == 1
+
+
+def test_change_of_cpu_time_is_in_percent_of_the_programs_whole() -> None:
+    data = with_cpu(
+        a_result(glibc=([100], 100), jemalloc=([100], 100)), glibc=([1000, 1000], 300), jemalloc=([900, 900], 220)
+    )
+    row = errors([data]).query("figure == 'cpu_change'").iloc[0]
+    assert row["live"] == pytest.approx(-10)
+    assert row["predicted"] == pytest.approx(-8)
+    assert row["error"] == pytest.approx(20)
+
+
+def test_a_pair_counts_only_where_repetitions_do_not_overlap() -> None:
+    found = pairs([a_result(glibc=([100, 104], 100), jemalloc=([103, 107], 101), mimalloc=([120, 121], 90))], "peak")
+    clear = found[found["beyond_noise"]]
+    assert set(zip(clear["a"], clear["b"])) == {("glibc", "mimalloc"), ("jemalloc", "mimalloc")}
+    assert not clear["right"].any()
+    assert bool(found.iloc[0]["right"])
+
+
+def test_results_survive_writing_and_reading(tmp_path: Path) -> None:
+    data = a_result(glibc=([100], 100))
+    for name in ("made.json", "made.json.zst"):
+        write_results(data, tmp_path / name)
+        assert read_results([tmp_path / name]) == [data]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"kind": "other"},
+        {"schema": 2},
+        {"app": {}},
+        {"live": 3},
+        {"live": [{"allocator": "glibc", "kind": "memory", "rss_anon_peak_bytes": "much"}]},
+        {"live": [{"allocator": "glibc", "kind": "time", "cpu_ns": float("nan")}]},
+        {"live": [7]},
+        {"predicted": {"glibc": {}}},
+        {"predicted": {"glibc": None}},
+    ],
+)
+def test_malformed_results_are_refused_by_name(tmp_path: Path, damage: dict) -> None:
+    path = tmp_path / "bad.json"
+    path.write_text(json.dumps(a_result(glibc=([100], 100)) | damage))
+    with pytest.raises(HeaptapeError, match="bad.json"):
+        read_results([path])
+
+
+@pytest.mark.parametrize("content", [b"", b"\x28\xb5\x2f\xfd garbage", b"[" * 100_000, b"\xff\xfe"])
+@pytest.mark.parametrize("name", ["bad.json", "bad.json.zst"])
+def test_files_that_are_no_results_are_refused_by_name(tmp_path: Path, name: str, content: bytes) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(HeaptapeError, match=name):
+        read_results([path])
