@@ -46,31 +46,51 @@ void profile_chain_add(struct profile_tables *tables, uint32_t reallocs, uint64_
   tables->chains[length].last_bytes += last_bytes;
 }
 
-void profile_site_birth(struct profile_tables *tables, uint32_t stack, uint64_t size_bytes) {
+/* A site to be changed: what it had at the latest peak is kept first. So a new peak costs nothing, however many sites
+   there are. */
+static struct profile_site *site_to_change(struct profile_tables *tables, uint32_t stack) {
   struct profile_site *site = &tables->sites[stack];
+  if (site->peak_number != tables->peak_number) {
+    site->peak_bytes = site->live_bytes;
+    site->peak_objects = site->live_objects;
+    site->peak_number = tables->peak_number;
+  }
+  return site;
+}
+
+static void site_changed(struct profile_tables *tables, struct profile_site *site, uint64_t old_bytes,
+                         uint64_t new_bytes) {
+  site->live_bytes += new_bytes - old_bytes;
+  if (site->live_bytes > site->peak_live_bytes)
+    site->peak_live_bytes = site->live_bytes;
+  tables->live_bytes += new_bytes - old_bytes;
+  if (tables->live_bytes > tables->peak_live_bytes) {
+    tables->peak_live_bytes = tables->live_bytes;
+    tables->peak_number++;
+  }
+}
+
+void profile_site_birth(struct profile_tables *tables, uint32_t stack, uint64_t size_bytes) {
+  struct profile_site *site = site_to_change(tables, stack);
   site->objects++;
   site->bytes += size_bytes;
   site->live_objects++;
-  site->live_bytes += size_bytes;
-  if (site->live_bytes > site->peak_live_bytes)
-    site->peak_live_bytes = site->live_bytes;
+  site_changed(tables, site, 0, size_bytes);
 }
 
 void profile_site_death(struct profile_tables *tables, uint32_t stack, uint64_t size_bytes, uint64_t age_bytes,
                         bool remote) {
-  struct profile_site *site = &tables->sites[stack];
+  struct profile_site *site = site_to_change(tables, stack);
   site->live_objects--;
-  site->live_bytes -= size_bytes;
+  site_changed(tables, site, size_bytes, 0);
   site->lifetime_bytes += age_bytes;
   site->remote_objects += remote;
 }
 
 void profile_site_resize(struct profile_tables *tables, uint32_t stack, uint64_t old_bytes, uint64_t new_bytes) {
-  struct profile_site *site = &tables->sites[stack];
-  site->live_bytes += new_bytes - old_bytes;
+  struct profile_site *site = site_to_change(tables, stack);
   site->bytes += new_bytes > old_bytes ? new_bytes - old_bytes : 0;
-  if (site->live_bytes > site->peak_live_bytes)
-    site->peak_live_bytes = site->live_bytes;
+  site_changed(tables, site, old_bytes, new_bytes);
 }
 
 static json_t *sizes_json(const struct profile_tables *tables) {
@@ -145,21 +165,26 @@ static void mark_highest(const struct profile_tables *tables, size_t key_offset,
     marked[ranked[i].node] = true;
 }
 
-static json_t *sites_json(const struct profile_tables *tables) {
+static json_t *sites_json(struct profile_tables *tables) {
   json_t *rows = json_array();
+  for (uint32_t i = 0; i < tables->site_count; i++)
+    site_to_change(tables, i);
   struct ranked *ranked = malloc(tables->site_count * sizeof *ranked);
   bool *marked = calloc(tables->site_count, sizeof *marked);
   if (ranked && marked) {
     mark_highest(tables, offsetof(struct profile_site, bytes), ranked, marked);
     mark_highest(tables, offsetof(struct profile_site, objects), ranked, marked);
     mark_highest(tables, offsetof(struct profile_site, live_bytes), ranked, marked);
+    mark_highest(tables, offsetof(struct profile_site, peak_bytes), ranked, marked);
+    mark_highest(tables, offsetof(struct profile_site, lifetime_bytes), ranked, marked);
     for (uint32_t i = 0; i < tables->site_count; i++)
       if (marked[i]) {
         const struct profile_site *site = &tables->sites[i];
-        json_array_append_new(rows, json_pack("[I,I,I,I,I,I,I,I]", (json_int_t)i, (json_int_t)site->objects,
+        json_array_append_new(rows, json_pack("[I,I,I,I,I,I,I,I,I,I]", (json_int_t)i, (json_int_t)site->objects,
                                               (json_int_t)site->bytes, (json_int_t)site->live_objects,
                                               (json_int_t)site->live_bytes, (json_int_t)site->peak_live_bytes,
-                                              (json_int_t)site->lifetime_bytes, (json_int_t)site->remote_objects));
+                                              (json_int_t)site->lifetime_bytes, (json_int_t)site->remote_objects,
+                                              (json_int_t)site->peak_bytes, (json_int_t)site->peak_objects));
       }
   }
   free(ranked);
@@ -167,7 +192,7 @@ static json_t *sites_json(const struct profile_tables *tables) {
   return rows;
 }
 
-void profile_tables_json(const struct profile_tables *tables, json_t *object) {
+void profile_tables_json(struct profile_tables *tables, json_t *object) {
   json_object_set_new(object, "sizes", sizes_json(tables));
   json_object_set_new(object, "lifetimes_bytes", lifetimes_json(tables->by_bytes));
   json_object_set_new(object, "lifetimes_ns", lifetimes_json(tables->by_ns));

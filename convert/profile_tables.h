@@ -31,8 +31,10 @@ struct profile_pair {
 /* Objects born with one stack. A realloc keeps an object at the site of its birth. */
 struct profile_site {
   uint64_t objects, bytes, live_objects, live_bytes, peak_live_bytes;
-  uint64_t lifetime_bytes; /* sum over the dead */
-  uint64_t remote_objects; /* released by another thread */
+  uint64_t lifetime_bytes;           /* sum over the dead */
+  uint64_t remote_objects;           /* released by another thread */
+  uint64_t peak_bytes, peak_objects; /* live when the whole program's live bytes were at their peak */
+  uint64_t peak_number;              /* which peak that was: later ones, if this is behind, found it as it is now */
 };
 
 struct profile_tables {
@@ -46,6 +48,7 @@ struct profile_tables {
   } chains[PROFILE_CHAINS + 1]; /* dead objects by number of reallocs; the last: as many or more */
   struct profile_site *sites;   /* by stack node; 0: not known */
   uint32_t site_count;
+  uint64_t live_bytes, peak_live_bytes, peak_number;
 };
 
 /* False if there is no memory; free in any case. */
@@ -81,6 +84,6 @@ void profile_site_death(struct profile_tables *tables, uint32_t stack, uint64_t 
 void profile_site_resize(struct profile_tables *tables, uint32_t stack, uint64_t old_bytes, uint64_t new_bytes);
 
 /* Adds the keys sizes, lifetimes_bytes, lifetimes_ns, thread_pairs, pairs_left_out, reallocs and sites. */
-void profile_tables_json(const struct profile_tables *tables, json_t *object);
+void profile_tables_json(struct profile_tables *tables, json_t *object);
 
 #endif

@@ -149,10 +149,25 @@ def _add_profile(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser(
         "profile",
         help="what a program asks of an allocator",
-        description="Request sizes, lifetimes, remote frees, reallocs, and what makes the workload hard.",
+        description="Request sizes, lifetimes, remote frees, reallocs, shared cache lines, hot call stacks, and what "
+        "makes the workload hard.",
     )
     parser.add_argument("input", metavar="F", help="trace, or what 'heaptape convert' can read; - for standard input")
-    parser.add_argument("--format", default="text", choices=["text", "md", "json"])
+    parser.add_argument(
+        "--format",
+        default="text",
+        choices=["text", "md", "json", "svg"],
+        help="text (default), Markdown, JSON; svg: the flame graph "
+        "of the call stacks, to be zoomed and searched in a browser",
+    )
+    parser.add_argument("-o", default="-", dest="output", metavar="FILE", help="write there instead")
+    parser.add_argument(
+        "--weight",
+        default="bytes",
+        choices=["bytes", "objects", "peak", "leaked"],
+        help="what the flame graph shows first: bytes asked for (default), objects, what was live at the peak, or what "
+        "was never freed",
+    )
 
 
 def _add_replay(commands: argparse._SubParsersAction) -> None:

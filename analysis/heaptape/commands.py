@@ -6,7 +6,7 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from heaptape.output import STANDARD_OUTPUT, check_writable, write_text
 if TYPE_CHECKING:
     from heaptape.profile import Profile
     from heaptape.results_file import Results
+    from heaptape.stack_names import StackNames
 
 
 def ctl(arguments: argparse.Namespace, home: Home) -> int:
@@ -34,24 +35,38 @@ def profile(arguments: argparse.Namespace, home: Home) -> int:
     from heaptape.profile_text import hardness, tables
     from heaptape.tables import render_markdown, render_text
 
+    check_writable(arguments.output)
     found = library.profile(arguments.input, home)
     if arguments.format == "json":
-        write_text(STANDARD_OUTPUT, json.dumps(found.data, separators=(",", ":")) + "\n")
+        write_text(arguments.output, json.dumps(found.data, separators=(",", ":")) + "\n")
+        return 0
+    if arguments.format == "svg":
+        write_text(arguments.output, _drawn_profile(arguments, found, home))
         return 0
     told = "\n".join(f"- {sentence}" for sentence in hardness(found))
     render = render_text if arguments.format == "text" else render_markdown
-    shown = tables(found, _names_of_stacks(arguments.input, found, home))
-    write_text(STANDARD_OUTPUT, f"{found.name}: {found.data['ops']:,} ops\n\n{told}\n\n{render(shown)}")
+    names = _names_of_stacks(arguments.input, found, home)
+    shown = tables(found, names.callers if names else lambda node: [])
+    write_text(arguments.output, f"{found.name}: {found.data['ops']:,} ops\n\n{told}\n\n{render(shown)}")
     return 0
 
 
-def _names_of_stacks(path: str, found: "Profile", home: Home) -> "Callable[[int], list[str]]":
-    """What the functions of a stack are called; nothing where there are none, or standard input is used up."""
+def _drawn_profile(arguments: argparse.Namespace, found: "Profile", home: Home) -> str:
+    from heaptape import flame_graph
+
+    names = _names_of_stacks(arguments.input, found, home)
+    if names is None and not found.sites.empty:
+        raise HeaptapeError("standard input: the names of its functions would need a second reading; give it as a file")
+    return flame_graph.of_profile(found, names.stack if names else lambda node: [], arguments.weight)
+
+
+def _names_of_stacks(path: str, found: "Profile", home: Home) -> "StackNames | None":
+    """What the functions of its stacks are called; None where there are none, or standard input is used up."""
     if found.sites.empty or path == "-":
-        return lambda node: []
+        return None
     from heaptape.stack_names import stack_names
 
-    return stack_names(path, home).callers
+    return stack_names(path, home)
 
 
 def replay(arguments: argparse.Namespace, home: Home) -> int:

@@ -20,6 +20,7 @@ PAIRS = ["acquirer", "releaser", "objects", "bytes"]
 CHAINS = ["reallocs", "objects", "first_bytes", "last_bytes"]
 SITES = [
     "node", "objects", "bytes", "live_objects", "live_bytes", "peak_live_bytes", "lifetime_bytes", "remote_objects",
+    "bytes_at_peak", "objects_at_peak",
 ]  # fmt: skip
 
 
@@ -75,8 +76,9 @@ class Profile:
     @property
     def sites(self) -> pd.DataFrame:
         """Objects by the stack that they were born with: node (of the trace's tree of stacks; 0: not known), objects,
-        bytes, live_objects and live_bytes (at the end), peak_live_bytes, lifetime_bytes (sum of ages),
-        remote_objects. Empty where the trace has no stacks.
+        bytes, live_objects and live_bytes (at the end), peak_live_bytes (its own highest), lifetime_bytes (sum of
+        ages of the dead), remote_objects, bytes_at_peak and objects_at_peak (live when the program's live bytes were
+        highest). Empty where the trace has no stacks.
         """
         return _frame(self.data.get("sites", []), SITES)
 

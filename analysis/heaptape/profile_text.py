@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pandas as pd
 
+from heaptape import line_sharing
 from heaptape.profile import Profile, large_share, remote_share, sizes_for_share, swing, young_share
 from heaptape.tables import Cell, Table, rounded
 
@@ -19,7 +20,7 @@ def hardness(found: Profile) -> list[str]:
     variety = sizes_for_share(found, 0.9)
     fallen, peak = swing(found)
     young, remote, large = young_share(found, YOUNG_BYTES), remote_share(found), large_share(found, LARGE_BYTES)
-    reallocs = found.data["reallocs"]
+    reallocs, shared = found.data["reallocs"], _lines_shared(found)
     moved = reallocs["calls"] - reallocs["in_place"]
     told = [
         (found.born > 0, f"90 % of its requests fall into {variety} of the size buckets that quarter a power of two."),
@@ -37,6 +38,11 @@ def hardness(found: Profile) -> list[str]:
             f"{reallocs['calls']:,} reallocs of live objects, {_percent(moved / max(reallocs['calls'], 1))} of which "
             f"moved in the recording and copied {reallocs['copied_bytes'] / MIB:,.1f} MiB.",
         ),
+        (
+            shared > 0.01,
+            f"On average {_percent(shared)} of the cache lines in use hold objects of more than one thread: where both "
+            "write, they take the line from each other.",
+        ),
         (found.born > found.died, f"{found.born - found.died:,} of {found.born:,} objects are never freed."),
     ]
     return [sentence for holds, sentence in told if holds]
@@ -48,6 +54,8 @@ def tables(found: Profile, names: Callable[[int], list[str]] = lambda node: []) 
     `names(node)`: the functions of a stack, innermost first, without the allocator's own; empty: not known.
     """
     all_tables = [_sizes(found), _lifetimes(found), _pairs(found), _chains(found), *_sites(found, names)]
+    counts = line_sharing.counts_of(found.data)
+    all_tables += [line_sharing.profile_table(counts)] if counts else []
     return [table for table in all_tables if table.rows]
 
 
@@ -105,7 +113,13 @@ def _chains(found: Profile) -> Table:
 
 def _sites(found: Profile, names: Callable[[int], list[str]]) -> list[Table]:
     sites = found.sites
-    kinds = {"bytes": "Sites by bytes asked for", "live_bytes": "Sites by bytes never freed"}
+    sites = sites.assign(mean_age=sites["lifetime_bytes"] / (sites["objects"] - sites["live_objects"]).clip(lower=1))
+    kinds = {
+        "bytes": "Sites by bytes asked for",
+        "objects": "Sites by objects",
+        "lifetime_bytes": "Sites by lifetime (the ages of their objects together)",
+        "live_bytes": "Sites by bytes never freed",
+    }
     tables = []
     for key, title in kinds.items():
         top = sites[sites[key] > 0].sort_values(key, ascending=False, kind="stable").head(ROWS)
@@ -116,13 +130,29 @@ def _sites(found: Profile, names: Callable[[int], list[str]]) -> list[Table]:
                 Cell(f"{row.objects:,}", row.objects),
                 Cell(rounded(row.peak_live_bytes / MIB), row.peak_live_bytes),
                 Cell(rounded(row.live_bytes / MIB), row.live_bytes),
+                Cell(rounded(row.mean_age / MIB), row.mean_age),
                 Cell(_percent(row.remote_objects / max(row.objects - row.live_objects, 1))),
             ]
             for row in top.itertuples()
         ]
-        columns = ["allocated in", "MiB", "objects", "peak live MiB", "live at end, MiB", "freed remotely"]
+        columns = [
+            "allocated in",
+            "MiB",
+            "objects",
+            "peak live MiB",
+            "live at end, MiB",
+            "mean age, MiB",
+            "freed remotely",
+        ]
         tables.append(Table(title, columns, rows))
     return tables
+
+
+def _lines_shared(found: Profile) -> float:
+    """Share (0 to 1) of the cache lines in use that threads share, on average."""
+    counts = line_sharing.counts_of(found.data)
+    lines = counts["live_lines"]["mean"] if counts else 0
+    return counts["shared_lines"]["mean"] / lines if counts and lines else 0.0
 
 
 def _count_and_share(count: float, of: pd.Series) -> list[Cell]:

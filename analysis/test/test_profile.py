@@ -51,12 +51,32 @@ def test_nothing_is_said_of_what_is_not_there():
 
 
 def test_sites_are_named_and_ranked():
-    sites = [[1, 5, 1 << 20, 0, 0, 1 << 20, 9, 4], [2, 5, 2 << 20, 1, 4096, 1 << 20, 9, 0], [0, 1, 8, 0, 0, 8, 0, 0]]
+    sites = [
+        [1, 5, 1 << 20, 0, 0, 1 << 20, 90 << 20, 4, 0, 0],
+        [2, 6, 2 << 20, 1, 4096, 1 << 20, 50 << 20, 0, 4096, 1],
+        [0, 1, 8, 0, 0, 8, 0, 0, 0, 0],
+    ]
     names = {1: ["parse", "main"], 2: []}
-    by_bytes, leaks = tables(made_up(sites=sites), lambda node: names.get(node, []))
+    by_bytes, by_objects, by_lifetime, leaks = tables(made_up(sites=sites), lambda node: names.get(node, []))
     assert [row[0].text for row in by_bytes.rows] == ["stack 2", "parse < main", "no stack known"]
     assert by_bytes.rows[1][-1].text == "80.0 %"
+    assert [row[0].text for row in by_objects.rows] == ["stack 2", "parse < main", "no stack known"]
+    assert [(row[0].text, row[-2].text) for row in by_lifetime.rows] == [("parse < main", "18.0"), ("stack 2", "10.0")]
     assert [row[0].text for row in leaks.rows] == ["stack 2"]
+
+
+def test_threads_that_share_cache_lines_are_told():
+    level = {"end": 0, "peak": 9, "peak_position": 3}
+    counts = {
+        "objects": 100, "shared_objects": 40, "pairs": 50, "used_pairs": 25, "ops": 200,
+        "shared_lines": level | {"mean": 5.0}, "object_pairs": level | {"mean": 6.0},
+        "live_lines": level | {"mean": 50.0},
+        "sizes": [[8, 60, 40, 100], [None, 40, 0, 0]], "threads": [[0, 1, 50, 6.0]], "progress": [[200, 0, 0, 50, 9]],
+    }  # fmt: skip
+    found = made_up(line_sharing=counts)
+    assert any("10.0 % of the cache lines" in sentence for sentence in hardness(found))
+    table = tables(found)[-1]
+    assert [[cell.text for cell in row] for row in table.rows] == [["8", "60", "40", "66.67", "100"]]
 
 
 def test_hard_workload_is_told_why():
