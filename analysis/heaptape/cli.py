@@ -272,7 +272,9 @@ def _add_compare(commands: argparse._SubParsersAction) -> None:
         description="Prints what each allocator cost, then the same as percentages of a baseline with 95 % intervals "
         "over the repetitions. Several files are several workloads.",
     )
-    parser.add_argument("results", nargs="+", metavar="R.json", help="results of replay; - for standard input")
+    parser.add_argument(
+        "results", nargs="+", metavar="R.json", help="results of replay, or reports; - for standard input"
+    )
     parser.add_argument(
         "--baseline", metavar="NAME", help="allocator that percentages refer to (default: glibc, else the first)"
     )
@@ -296,10 +298,17 @@ def _add_report(commands: argparse._SubParsersAction) -> None:
         help="one self-contained HTML file",
         description="Writes one HTML file with tables, graphs, how it was measured, and the raw results inside.",
     )
-    parser.add_argument("results", nargs="+", metavar="R.json", help="results of replay; - for standard input")
-    parser.add_argument("-o", "--output", default="report.html", metavar="report.html", help="- for standard output")
+    parser.add_argument(
+        "results", nargs="+", metavar="R.json", help="results of replay, or reports; - for standard input"
+    )
+    parser.add_argument("-o", "--output", metavar="FILE", help="default report.html; - for standard output")
     parser.add_argument(
         "--baseline", metavar="NAME", help="allocator that percentages refer to (default: glibc, else the first)"
+    )
+    parser.add_argument(
+        "--whole",
+        action="store_true",
+        help="keep the memory maps among the raw results even where they make a very large page",
     )
 
 

@@ -141,14 +141,15 @@ def report(arguments: argparse.Namespace, home: Home) -> int:
     from heaptape import report
     from heaptape.progress import WorkProgress
 
-    check_writable(arguments.output)
+    output = arguments.output or "report.html"
+    check_writable(output)
     files = _read_all(arguments.results)
     baseline = library.choose_baseline(files, arguments.baseline)
     with WorkProgress() as progress:
-        page = report.make(files, baseline, progress.update)
-    write_text(arguments.output, page)
-    if arguments.output != STANDARD_OUTPUT:
-        print(f"{arguments.output}: {len(page.encode()) / (1 << 20):.1f} MiB")
+        page = report.make(files, baseline, progress.update, arguments.whole)
+    write_text(output, page)
+    if output != STANDARD_OUTPUT:
+        print(f"{output}: {len(page.encode()) / (1 << 20):.1f} MiB")
     return 0
 
 
@@ -259,9 +260,9 @@ def _replay_settings(arguments: argparse.Namespace) -> "rounds.Settings":  # noq
 
 
 def _read_all(paths: Sequence[str]) -> "list[Results]":
-    from heaptape.results_file import results
+    from heaptape.results_file import all_results
 
-    return [results(path) for path in paths]
+    return [file for path in paths for file in all_results(path)]
 
 
 def _print_tables(files: "Sequence[Results]", baseline: str, form: str) -> None:

@@ -4,6 +4,7 @@ Lines have the colours of Okabe and Ito, maps those of cividis: both bear colour
 in print.
 """
 
+import itertools
 from collections.abc import Mapping, Sequence
 
 import matplotlib
@@ -11,7 +12,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
-from matplotlib.ticker import EngFormatter, FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+from matplotlib.ticker import EngFormatter, FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from heaptape.memory_map import Folded
 
@@ -58,6 +59,20 @@ def memory_over_progress(
     axes.set_ylim(bottom=0)
     axes.set_ylabel({"rss_anon_bytes": "RSS, MiB", "vm_size_bytes": "VmSize, MiB"}[column])
     _progress_axis(axes)
+
+
+def thinned(timeline: pd.DataFrame, most: int) -> pd.DataFrame:
+    """A time line of at most so many rows that draws the same: of each stretch of progress its
+    first row, and those with the least and the most of each column.
+    """
+    if len(timeline) <= most:
+        return timeline
+    stretch = np.arange(len(timeline)) * max(most // 8, 1) // len(timeline)
+    grouped = timeline.groupby(stretch)
+    kept = [np.flatnonzero(np.diff(stretch, prepend=-1)), [len(timeline) - 1]]
+    for column in timeline.columns[1:]:
+        kept += [grouped[column].idxmin().to_numpy(), grouped[column].idxmax().to_numpy()]
+    return timeline.iloc[np.unique(np.concatenate(kept))]
 
 
 def memory_map(axes: Axes, folded: Folded, height_bytes: int) -> None:
@@ -117,23 +132,54 @@ def latencies(axes: Axes, details: pd.DataFrame, order: Sequence[str]) -> None:
     """
     markers = {"p50": "|", "mean": "o", "p99": "D", "p999": "s", "max": "x"}
     labels = [label for label in order if label in set(details["allocator"])]
-    by_label = details.set_index("allocator")
-    for number, label in enumerate(labels):
-        row = by_label.loc[label]
-        colour = style(list(order).index(label))["color"]
-        axes.plot([max(row["p50"], 1), max(row["p999"], 1)], [number, number], color=colour, linewidth=1.5, alpha=0.6)
-        for key, marker in markers.items():
-            # A percentile can be 0 once the counter's cost is taken off; a logarithmic axis can't show that.
-            shown = max(row[key], 1)
-            named = {"p999": "p99.9"}.get(key, key) if number == 0 else None
-            axes.plot([shown], [number], marker, color=colour, markersize=5 if key != "p50" else 9, label=named)
+    # A percentile can be 0 once the counter's cost is taken off; a logarithmic axis can't show that.
+    rows = details.set_index("allocator").loc[labels, list(markers)].clip(lower=1)
+    colours = [style(list(order).index(label))["color"] for label in labels]
+    places = np.arange(len(labels))
+    axes.hlines(places, rows["p50"], rows["p999"], colors=colours, linewidth=1.5, alpha=0.6)
+    for key, marker in markers.items():
+        size = 80 if key == "p50" else 26
+        name = {"p999": "p99.9"}.get(key, key)
+        axes.scatter(rows[key], places, size, colours, marker, linewidth=1.2 if marker in "|x" else 0, label=name)
     axes.set_xscale("log")
     axes.set_yticks(range(len(labels)), labels)
-    axes.invert_yaxis()
     axes.set_ylim(len(labels) - 0.5, -0.5)
     axes.set_xlabel("cycles")
     axes.xaxis.set_major_locator(LogLocator(numticks=8))
+    axes.xaxis.set_minor_locator(NullLocator())
     axes.grid(axis="x", alpha=0.3)
+
+
+def against_baseline(axes: Axes, percents: pd.DataFrame, labels: Sequence[str]) -> None:
+    """One metric in percent of the baseline, one row per allocator, with its 95 % interval; hollow: not supported.
+
+    `percents`: rows of compare.relative of one metric. Where there are several workloads the large point is their
+    geometric mean, and each of them a small one.
+    """
+    single = percents[~percents["workload"].str.endswith(" mean")]
+    several = single["workload"].nunique() > 1
+    main = percents[percents["workload"] == "geometric mean"] if several else single
+    main = main.drop_duplicates("allocator").set_index("allocator")
+    for number, label in enumerate(labels):
+        if several:
+            here = single.loc[single["allocator"] == label, "percent"]
+            axes.plot(here, [number] * len(here), ".", color=INK, alpha=0.55, markersize=4)
+        if label in main.index:
+            row = main.loc[label]
+            colour = OKABE_ITO[0 if row["percent"] <= 100 else 1]
+            fill = colour if row["supported"] is True or row["supported"] == 1 else "none"
+            axes.errorbar(
+                [row["percent"]], [number], xerr=_error(row), fmt="o", color=colour, markerfacecolor=fill,
+                markersize=6, capsize=2.5, linewidth=1.4,
+            )  # fmt: skip
+    shown = [100.0, *main["percent"], *(single["percent"] if several else [])]
+    room = max(0.12 * (max(shown) - min(shown)), 4)
+    axes.set_xlim(min(shown) - room, max(shown) + room)
+    axes.axvline(100, color=INK, linewidth=0.8)
+    axes.set_yticks(range(len(labels)), labels)
+    axes.set_ylim(len(labels) - 0.5, -0.5)
+    axes.grid(axis="x", alpha=0.25)
+    axes.xaxis.set_major_locator(MaxNLocator(6))
 
 
 def time_against_memory(axes: Axes, percents: pd.DataFrame, order: Sequence[str], baseline: str) -> None:
@@ -154,17 +200,36 @@ def time_against_memory(axes: Axes, percents: pd.DataFrame, order: Sequence[str]
             axes.errorbar([at[0]], [at[1]], xerr=_error(x), yerr=_error(y), fmt="o", color=colour, capsize=2)
         else:
             continue
-        points.append(at)
-        axes.annotate(label, at, xytext=(5, 4), textcoords="offset points", color=colour)
+        points.append((label, *at))
     # The points set the scale: an interval that says nothing would press them all together. Its bar runs off the edge.
-    for setter, values in ((axes.set_xlim, [x for x, _ in points]), (axes.set_ylim, [y for _, y in points])):
+    for setter, values in ((axes.set_xlim, [x for _, x, _ in points]), (axes.set_ylim, [y for *_, y in points])):
         room = max(0.3 * (max(values) - min(values)), 2) if values else 2
         setter(min(values, default=100) - room, max(values, default=100) + room)
+    _label_points(axes, points)
     axes.axhline(100, color=INK, linewidth=0.6)
     axes.axvline(100, color=INK, linewidth=0.6)
     axes.set_xlabel(f"total cycles in calls, % of {baseline}")
     axes.set_ylabel(f"peak RSS, % of {baseline}")
     axes.xaxis.set_major_locator(MaxNLocator(7))
+
+
+def _label_points(axes: Axes, points: Sequence[tuple[str, float, float]]) -> None:
+    """Names beside points, each where no other name stands yet: beside it, or some lines above or below. Sizes are
+    those of the report's figure, and near enough elsewhere.
+    """
+    (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
+    width, height, taken = 0.0105, 0.062, []
+    for label, x, y in sorted(points, key=lambda point: (-point[2], point[1])):
+        at_x, at_y = (x - left) / (right - left), (y - low) / (high - low)
+        for side, line in itertools.product((1, -1), (0.4, -1.4, 1.4, -2.4, 2.4, -3.4, 3.4)):
+            start = at_x + (0.012 if side > 0 else -0.012 - width * len(label))
+            box = (start, at_y + line * height, start + width * len(label), at_y + (line + 1) * height)
+            free = all(box[0] > t[2] or box[2] < t[0] or box[1] >= t[3] or box[3] <= t[1] for t in taken)
+            if free and box[0] >= 0 and box[2] <= 1.02 and box[1] >= 0 and box[3] <= 1:
+                break
+        taken.append(box)
+        line = {"arrowstyle": "-", "color": INK, "linewidth": 0.5, "shrinkA": 0, "shrinkB": 3}
+        axes.annotate(label, (x, y), xytext=box[:2], textcoords="axes fraction", color=INK, fontsize=8, arrowprops=line)
 
 
 def _error(row: pd.Series) -> list[list[float]] | None:

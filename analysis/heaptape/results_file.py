@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from heaptape.embedded import is_page, unpack
 from heaptape.errors import HeaptapeError
 
 SCHEMA = 1
@@ -68,21 +69,38 @@ class Results:
 
 
 def results(path: str | Path) -> Results:
-    """Reads a results file; `-` is standard input. Raises HeaptapeError (naming the file) if it is none, OSError if it
-    can't be read.
+    """Reads the results of one workload: a results file, or a report that holds them; `-` is standard input.
+
+    Raises HeaptapeError (naming the file) if it is none or a report of several workloads (`all_results` reads those),
+    OSError if it can't be read.
     """
+    found = all_results(path)
+    if len(found) > 1:
+        names = ", ".join(file.name for file in found)
+        raise HeaptapeError(f"{path}: holds the results of {len(found)} workloads ({names}): use heaptape.all_results")
+    return found[0]
+
+
+def all_results(path: str | Path) -> list[Results]:
+    """Reads a results file, or all results that a report holds, in its order. Raises as `results` does."""
     text = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+    if is_page(text):
+        return [_checked(str(path), data) for data in unpack(str(path), text)]
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:
         where = f"offset {error.pos}: " if isinstance(error, json.JSONDecodeError) else ""
         raise HeaptapeError(f"{path}: {where}not a results file (no JSON)") from error
+    return [_checked(str(path), data)]
+
+
+def _checked(path: str, data: object) -> Results:
     if not isinstance(data, dict) or not isinstance(data.get("runs"), list):
         raise HeaptapeError(f'{path}: not a results file (no object with "runs")')
     if data.get("schema", SCHEMA) != SCHEMA:
         raise HeaptapeError(f"{path}: results of schema {data['schema']!r}; this heaptape knows {SCHEMA}")
-    _check(str(path), data)
-    return Results(str(path), data)
+    _check(path, data)
+    return Results(path, data)
 
 
 def _check(path: str, data: dict) -> None:

@@ -119,6 +119,16 @@ def engine_cost(file: Results) -> float | None:
     return None if known.empty else float(known.median())
 
 
+def spread_of_cycles(file: Results) -> float | None:
+    """Standard deviation of total cycles over the repetitions, as a share of their mean: the median of the allocators.
+    None if nothing was repeated.
+    """
+    table = figures([file])
+    groups = table[table["metric"] == "total_cycles"].groupby("allocator")["value"]
+    spread = (groups.std() / groups.mean()).dropna()
+    return None if spread.empty else float(spread.median())
+
+
 def warnings(files: Sequence[Results]) -> list[str]:
     """Reasons to doubt the figures."""
     out = []

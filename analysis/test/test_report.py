@@ -8,15 +8,16 @@ import re
 from html.parser import HTMLParser
 
 import pytest
-from heaptape import report
+from heaptape import report, report_methods
 from heaptape.compare import choose_baseline
-from heaptape.errors import HeaptapeError
-from heaptape.results_file import Results, results
+from heaptape.embedded import TYPE, pack, unpack
+from heaptape.errors import FormatError, HeaptapeError
+from heaptape.results_file import Results, all_results, results
 from heaptape.summary import sentences, warnings
 from heaptape.tables import comparison, render_text
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from synthetic_results import make_results
+from synthetic_results import make_results, write
 
 
 @pytest.fixture(scope="module")
@@ -55,9 +56,7 @@ def test_report_needs_nothing_from_elsewhere(page):
 
 
 def test_report_embeds_the_raw_results(page, data):
-    held = json.loads(re.search(r'<script type="application/json" id="raw1">(.*?)</script>', page, re.DOTALL)[1])
-    assert held["encoding"] == "gzip+base64"
-    assert json.loads(gzip.decompress(base64.b64decode(held["data"]))) == json.loads(json.dumps(data))
+    assert list(unpack("report.html", page.encode())) == [json.loads(json.dumps(data))]
 
 
 def test_ids_in_the_report_are_its_own(page):
@@ -75,6 +74,7 @@ def test_there_is_a_memory_map_per_allocator_and_one_figure_of_progress(page):
     assert page.count("<h4>glibc</h4>") == 1
     assert len(re.findall(r"MiB of addresses were used", page)) == 5
     assert page.count("<h3>Memory over progress</h3>") == 1
+    assert page.count('<figure class="zoom">') == len(re.findall(r'role="img" aria-label="[^"]{20,}"', page))
 
 
 def test_report_of_a_published_table_has_its_figures_and_nothing_made_up():
@@ -94,7 +94,94 @@ def test_report_of_a_published_table_has_its_figures_and_nothing_made_up():
 def test_several_workloads_get_their_means(data):
     page = report.make([Results("a", data), Results("b", make_results("other", 5, repeats=2))], "glibc")
     assert "geometric mean" in page
-    assert page.count('type="application/json"') == 2
+    assert page.count(f'type="{TYPE}"') == 2
+
+
+def test_a_report_is_read_as_the_results_that_it_holds(page, data, tmp_path, heaptape):
+    (tmp_path / "report.html").write_text(page)
+    file = write(tmp_path / "r.json", data)
+    assert results(tmp_path / "report.html").data == results(file).data
+    for form in ("text", "csv", "json"):
+        told = [heaptape("compare", path, "--format", form) for path in (tmp_path / "report.html", file)]
+        assert told[0].stdout == told[1].stdout != ""
+
+
+def test_a_report_of_several_workloads_gives_all_of_them(data, tmp_path):
+    files = [Results("a", data), Results("b", make_results("other", 5, repeats=2))]
+    (tmp_path / "both.html").write_text(report.make(files, "glibc"))
+    assert [file.name for file in all_results(tmp_path / "both.html")] == ["made <up>", "other"]
+    with pytest.raises(HeaptapeError, match="holds the results of 2 workloads"):
+        results(tmp_path / "both.html")
+
+
+@pytest.mark.parametrize("harm", ["cut", "flipped", "emptied", "other encoding", "no results"])
+def test_a_damaged_report_is_one_error_that_names_the_place(page, tmp_path, harm, heaptape):
+    at = page.index('"data": "') + 9
+    hurt = {
+        "cut": page[: at + 4000] + page[page.index('"', at + 4000) :],
+        "flipped": page[: at + 400] + "AAAA" + page[at + 404 :],
+        "emptied": page[:at] + page[page.index('"', at) :],
+        "other encoding": page.replace("gzip+base64", "lzma+base64"),
+        "no results": page.replace(TYPE, "text/plain"),
+    }[harm]
+    path = tmp_path / "hurt.html"
+    path.write_text(hurt)
+    done = heaptape("compare", path)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert re.fullmatch(rf"heaptape: {re.escape(str(path))}: .+\n", done.stderr)
+    assert ("offset" in done.stderr) == (harm != "no results")
+
+
+def test_raw_results_that_refer_to_nothing_or_to_far_too_much_are_refused(monkeypatch):
+    for lines in (["{}"], ['{"runs":[{"a":{"$shared":7}}]}']):
+        page = f'<script type="{TYPE}">{held(lines)}</script>'.encode()
+        if "$shared" in lines[-1]:
+            with pytest.raises(FormatError, match="can't be read"):
+                list(unpack("p", page))
+        else:
+            assert list(unpack("p", page)) == [{}]
+    monkeypatch.setattr("heaptape.embedded.MAX_RAW_BYTES", 10_000)
+    bomb = ["[" + "1," * 3000 + "1]", '{"runs":[' + '{"$shared":0},' * 5 + "0]}"]
+    with pytest.raises(FormatError, match="too large"):
+        list(unpack("p", f'<script type="{TYPE}">{held(bomb)}</script>'.encode()))
+
+
+def held(lines):
+    packed = base64.b64encode(gzip.compress("\n".join(lines).encode())).decode()
+    return json.dumps({"name": "x", "encoding": "gzip+base64", "data": packed})
+
+
+def test_results_with_the_reference_in_a_name_of_theirs_come_back_as_they_were():
+    data = {"runs": [{"allocator": '{"$shared":0}', "t": list(range(400)), "$shared": n} for n in range(3)]}
+    packed = pack(data, "n")
+    assert list(unpack("p", f'<script type="{TYPE}">{packed}</script>'.encode())) == [data]
+
+
+def test_maps_too_large_for_the_page_are_left_out_and_page_and_results_say_so(data, monkeypatch):
+    files = [Results("a", data)]
+    monkeypatch.setattr(report, "MAP_BYTES_LIMIT", 1000)
+    page = report.make(files, "glibc")
+    told = next(unpack("p", page.encode()))["runs"]
+    assert "Left out, as they would make the page too large" in page
+    assert [run.get("left_out") for run in told] == [
+        ["memory_map"] if "memory_map" in run else None for run in data["runs"]
+    ]
+    assert next(unpack("p", report.make(files, "glibc", whole=True).encode())) == json.loads(json.dumps(data))
+
+
+def test_facts_that_differ_between_workloads_stand_side_by_side(data):
+    other = make_results("other", 5, repeats=2)
+    other["machine"] = data["machine"] | {"kernel": "another"}
+    by_title = {facts.title: facts for facts in report_methods.methods([Results("a", data), Results("b", other)])}
+    rows = dict(by_title["Machine"].rows)
+    assert rows["kernel"] == ["none", "another"]
+    assert rows["cores"] == ["2"]
+
+
+def test_an_error_of_replaying_that_the_results_carry_is_shown(data):
+    page = report.make([Results("a", data | {"fidelity": {"rss_error_percent": 3.25}})], "glibc")
+    assert re.search(r"error of replaying: rss error percent</th><td>3.25", page)
 
 
 def places(value, path=()):
@@ -152,7 +239,6 @@ def test_results_with_anything_in_any_place_give_tables_or_one_line(tmp_path_fac
     render_text(comparison(read, baseline), 100)
     warnings(read)
     sentences(read[0], baseline)
-    report._measured(read[0])
-    report._facts(read[0])
-    report._allocators(read[0])
+    report_methods.methods(read)
+    report_methods.allocators(read)
     report._latency_tables(read[0], read[0].labels)

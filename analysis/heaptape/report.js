@@ -1,0 +1,206 @@
+"use strict";
+(() => {
+  const numeric = new Intl.Collator(undefined, { numeric: true });
+
+  // ---- Tables: a click on a head sorts up, then down, then as it was. Missing figures stay at the end.
+  const value = (row, column) => {
+    const cell = row.cells[column];
+    return cell.dataset.value === undefined ? null : Number(cell.dataset.value);
+  };
+  const compare = (a, b, column, down) => {
+    const sign = down ? -1 : 1, [x, y] = [value(a, column), value(b, column)];
+    if (column === 0) return sign * numeric.compare(a.cells[0].textContent, b.cells[0].textContent);
+    if (x === null || y === null) return (x === null) - (y === null);
+    return sign * (x - y);
+  };
+  for (const table of document.querySelectorAll("table.sortable")) {
+    const heads = [...table.tHead.rows[0].cells], body = table.tBodies[0], before = [...body.rows];
+    heads.forEach((head, column) => head.querySelector("button").addEventListener("click", () => {
+      const next = { ascending: "descending", descending: null }[head.getAttribute("aria-sort")];
+      const order = next === undefined ? "ascending" : next;
+      for (const other of heads) other.removeAttribute("aria-sort");
+      if (order) head.setAttribute("aria-sort", order);
+      body.append(...(order ? [...before].sort((a, b) => compare(a, b, column, order === "descending")) : before));
+    }));
+  }
+
+  // ---- Figures: zooming is a change of the SVG's viewBox, so that lines and text stay sharp.
+  const MOST = 40;
+  class Zoom {
+    constructor(figure) {
+      this.figure = figure;
+      this.view = figure.querySelector(".view");
+      this.svg = this.view.querySelector("svg");
+      this.whole = this.svg.getAttribute("viewBox").split(/\s+/).map(Number);
+      this.box = [...this.whole];
+      this.pointers = new Map();
+      this.addTools();
+      this.listen();
+    }
+    get scale() { return this.whole[2] / this.box[2]; }
+    addTools() {
+      const tools = document.createElement("div");
+      tools.className = "tools";
+      const add = (path, label, act) => {
+        const button = document.createElement("button");
+        Object.assign(button, { type: "button", title: label });
+        button.innerHTML = `<svg viewBox="0 0 16 16" fill="none" stroke="currentColor" stroke-width="1.6" aria-hidden="true"><path d="${path}"/></svg>`;
+        button.setAttribute("aria-label", label);
+        button.addEventListener("click", act);
+        tools.append(button);
+        return button;
+      };
+      add("M8 3v10M3 8h10", "Zoom in", () => this.zoom(1.6));
+      add("M3 8h10", "Zoom out", () => this.zoom(1 / 1.6));
+      add("M3.5 8a4.5 4.5 0 1 0 1.6-3.4M5.4 1.8v3h3", "Show all of it", () => this.reset());
+      this.full = add("M2.5 6V2.5H6M10 2.5h3.5V6M13.5 10v3.5H10M6 13.5H2.5V10", "Fill the window", () => this.toggle());
+      this.full.setAttribute("aria-pressed", "false");
+      this.figure.querySelector(".under").append(tools);
+    }
+    // Client coordinates in those of the SVG.
+    at(x, y) {
+      const point = new DOMPoint(x, y).matrixTransform(this.svg.getScreenCTM().inverse());
+      return [point.x, point.y];
+    }
+    show(box) {
+      const [x, y, width, height] = this.whole;
+      const w = Math.min(width, Math.max(width / MOST, box[2])), h = height * w / width;
+      this.box = [Math.min(x + width - w, Math.max(x, box[0])), Math.min(y + height - h, Math.max(y, box[1])), w, h];
+      this.svg.setAttribute("viewBox", this.box.map(n => n.toFixed(3)).join(" "));
+      this.figure.classList.toggle("zoomed", this.scale > 1.001);
+      this.figure.dataset.scale = this.scale.toFixed(2);
+    }
+    zoom(factor, centre) {
+      const [x, y, w, h] = this.box, [cx, cy] = centre || [x + w / 2, y + h / 2];
+      const to = Math.min(MOST, Math.max(1, this.scale * factor)) / this.scale;
+      this.show([cx - (cx - x) / to, cy - (cy - y) / to, w / to, h / to]);
+    }
+    move(dx, dy) { this.show([this.box[0] + dx, this.box[1] + dy, this.box[2], this.box[3]]); }
+    reset() { this.show(this.whole); }
+    toggle(on = !this.figure.classList.contains("wide")) {
+      this.figure.classList.toggle("wide", on);
+      this.full.setAttribute("aria-pressed", String(on));
+      document.documentElement.style.overflow = on ? "hidden" : "";
+      if (on) this.view.focus();
+    }
+    listen() {
+      const view = this.view;
+      // The wheel belongs to the page, until the reader has turned to the figure: by a click, or with Ctrl.
+      view.addEventListener("wheel", event => {
+        const turned = this.figure.contains(document.activeElement) || this.figure.classList.contains("wide");
+        if (!event.ctrlKey && !turned) return;
+        event.preventDefault();
+        this.zoom(Math.exp(-event.deltaY * (event.ctrlKey ? 0.01 : 0.002)), this.at(event.clientX, event.clientY));
+      }, { passive: false });
+      view.addEventListener("dblclick", event => { event.preventDefault(); this.reset(); });
+      view.addEventListener("keydown", event => this.key(event));
+      view.addEventListener("pointerdown", event => this.down(event));
+      view.addEventListener("pointermove", event => this.drag(event));
+      for (const kind of ["pointerup", "pointercancel"]) view.addEventListener(kind, event => this.up(event));
+    }
+    key(event) {
+      const step = this.box[2] / 8, [, , w, h] = this.box;
+      const acts = {
+        "+": () => this.zoom(1.6), "=": () => this.zoom(1.6), "-": () => this.zoom(1 / 1.6), "0": () => this.reset(),
+        ArrowLeft: () => this.move(-step, 0), ArrowRight: () => this.move(step, 0),
+        ArrowUp: () => this.move(0, -step * h / w), ArrowDown: () => this.move(0, step * h / w),
+        Escape: () => this.figure.classList.contains("wide") ? this.toggle(false) : this.reset(),
+        f: () => this.toggle(),
+      };
+      const plain = !event.ctrlKey && !event.metaKey && !event.altKey;
+      const moves = event.key.startsWith("Arrow") && this.scale <= 1.001;
+      if (plain && !moves && acts[event.key]) { event.preventDefault(); acts[event.key](); }
+    }
+    down(event) {
+      if (event.button !== 0) return;
+      this.pointers.set(event.pointerId, [event.clientX, event.clientY]);
+      this.start = [event.clientX, event.clientY];
+      // A finger on the whole figure scrolls the page; two fingers, or one on a zoomed figure, are ours.
+      if (event.pointerType !== "touch" || this.scale > 1.001) view_capture(this.view, event.pointerId);
+    }
+    drag(event) {
+      const last = this.pointers.get(event.pointerId);
+      if (!last) return;
+      const now = [event.clientX, event.clientY];
+      if (this.pointers.size === 2) {
+        const other = [...this.pointers].find(([id]) => id !== event.pointerId)[1];
+        const distance = p => Math.hypot(p[0] - other[0], p[1] - other[1]);
+        this.zoom(distance(now) / Math.max(distance(last), 1), this.at((now[0] + other[0]) / 2, (now[1] + other[1]) / 2));
+      } else if (this.scale > 1.001 && !this.marked) {
+        this.figure.classList.add("dragging");
+        const [x0, y0] = this.at(...last), [x1, y1] = this.at(...now);
+        this.move(x0 - x1, y0 - y1);
+      } else if (event.pointerType !== "touch" && Math.hypot(now[0] - this.start[0], now[1] - this.start[1]) > 5) {
+        this.mark(now);
+      }
+      this.pointers.set(event.pointerId, now);
+    }
+    // A rectangle drawn on the whole figure becomes the part that is shown.
+    mark(now) {
+      if (!this.marked) {
+        this.marked = document.createElement("div");
+        this.marked.className = "box";
+        this.figure.append(this.marked);
+      }
+      const own = this.figure.getBoundingClientRect(), left = Math.min(now[0], this.start[0]);
+      const top = Math.min(now[1], this.start[1]);
+      Object.assign(this.marked.style, {
+        left: `${left - own.left}px`, top: `${top - own.top}px`,
+        width: `${Math.abs(now[0] - this.start[0])}px`, height: `${Math.abs(now[1] - this.start[1])}px`,
+      });
+    }
+    up(event) {
+      this.pointers.delete(event.pointerId);
+      this.figure.classList.remove("dragging");
+      if (!this.marked) return;
+      this.marked.remove();
+      this.marked = null;
+      const [x0, y0] = this.at(...this.start), [x1, y1] = this.at(event.clientX, event.clientY);
+      const w = Math.max(Math.abs(x1 - x0), Math.abs(y1 - y0) * this.whole[2] / this.whole[3]);
+      const h = w * this.whole[3] / this.whole[2];
+      if (event.type === "pointerup" && w > this.whole[2] / 60) this.show([(x0 + x1 - w) / 2, (y0 + y1 - h) / 2, w, h]);
+    }
+  }
+  const view_capture = (view, id) => { try { view.setPointerCapture(id); } catch { /* a pointer made by a script */ } };
+  for (const figure of document.querySelectorAll("figure.zoom")) new Zoom(figure);
+
+  // ---- Raw results: the same text as the results file (see embedded.py).
+  const results = async (script) => {
+    const held = JSON.parse(script.textContent);
+    const bytes = Uint8Array.from(atob(held.data), letter => letter.charCodeAt(0));
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+    const lines = (await new Response(stream).text()).split("\n"), whole = lines.pop();
+    return { name: held.name, text: whole.replace(/\{"\$shared":(\d+)\}/g, (_, n) => lines[n]) + "\n" };
+  };
+  window.heaptapeResults = (number) => results(document.getElementById(`raw${number}`));
+  for (const button of document.querySelectorAll("button.save")) {
+    button.addEventListener("click", async () => {
+      const { name, text } = await window.heaptapeResults(button.dataset.raw), link = document.createElement("a");
+      link.href = URL.createObjectURL(new Blob([text], { type: "application/json" }));
+      link.download = name;
+      link.click();
+      setTimeout(() => URL.revokeObjectURL(link.href), 60000);
+    });
+  }
+
+  // ---- Contents: closed where they would push the page down; the part in view is marked; print shows everything.
+  const contents = document.querySelector(".contents details"), wide = window.matchMedia("(min-width: 75rem)");
+  const fit = () => { contents.open = wide.matches; };
+  fit();
+  wide.addEventListener("change", fit);
+  window.addEventListener("beforeprint", () => document.querySelectorAll("main details").forEach(d => { d.open = true; }));
+  const links = new Map([...document.querySelectorAll(".contents a")].map(a => [a.hash.slice(1), a]));
+  const parts = [...document.querySelectorAll("main [id]")].filter(part => links.has(part.id));
+  let waiting = false;
+  const markCurrent = () => {
+    waiting = false;
+    let current = parts[0];
+    for (const part of parts) if (part.getBoundingClientRect().top < window.innerHeight / 3) current = part;
+    for (const [id, link] of links) {
+      if (current && id === current.id) link.setAttribute("aria-current", "true");
+      else link.removeAttribute("aria-current");
+    }
+  };
+  window.addEventListener("scroll", () => { if (!waiting) { waiting = true; requestAnimationFrame(markCurrent); } });
+  markCurrent();
+})();

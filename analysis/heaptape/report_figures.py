@@ -1,0 +1,314 @@
+"""The report's figures: inline SVG whose ink follows the page, light or dark, each with words for those who can't see
+it.
+
+Drawing is the report's cost: one Figure per picture, coordinates of two decimals, memory maps as images within the SVG.
+"""
+
+import io
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import matplotlib
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from heaptape import plots
+from heaptape.compare import relative
+from heaptape.memory_map import Folded, decode, fold
+from heaptape.results_file import Results, call_details, figures, label_of
+
+STYLE = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "heaptape",
+    "font.family": "sans-serif",
+    "font.size": 9,
+    "text.color": plots.INK,
+    "axes.edgecolor": plots.INK,
+    "axes.labelcolor": plots.INK,
+    "axes.titlecolor": plots.INK,
+    "axes.titlesize": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "xtick.color": plots.INK,
+    "ytick.color": plots.INK,
+    "legend.frameon": False,
+    "path.simplify_threshold": 0.4,
+}
+WIDTH_IN = 8.2
+# Calls beyond the busiest few stand in the tables.
+LATENCY_CALLS = 6
+# A time line has up to 4,096 samples, a figure some 600 points of width.
+DRAWN_SAMPLES = 600
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure: SVG text, a caption, and what can be seen in it, in words."""
+
+    title: str
+    svg: str
+    caption: str
+    words: str
+
+
+@dataclass(frozen=True)
+class Gallery:
+    """Pictures that belong together, under one heading. `leads`: they stand before the tables; `key`: the report's own
+    legend for them, by name.
+    """
+
+    title: str
+    pictures: list[Picture]
+    about: str = ""
+    key: str = ""
+    leads: bool = False
+
+    @property
+    def id(self) -> str:
+        """For links to it, within its workload."""
+        return _slug(self.title.lower())
+
+
+def galleries(file: Results, order: Sequence[str], baseline: str) -> list[Gallery]:
+    """All figures of one workload, in the report's order. Raises HeaptapeError for a malformed memory map."""
+    found = [
+        Gallery(
+            "Against the baseline",
+            [*against_baseline([file], order, baseline), *_trade(file, order, baseline)],
+            leads=True,
+        ),
+        Gallery("Memory over progress", _progress(file, order)),
+        Gallery(
+            "Memory usage by address",
+            _maps(file, order),
+            "Progress to the right, addresses upwards; stretches that were never used are cut out, at the thin lines. "
+            "All graphs have the same scale.",
+            "map",
+        ),
+        Gallery(
+            "Latency per call",
+            _latencies(file, order),
+            "Cycles per call, on a logarithmic scale: median, mean, 99th and 99.9th percentile, and the longest seen. "
+            "The cost of reading the counter is taken off; what is then below 1 is drawn at 1.",
+        ),
+        Gallery("Request sizes", _sizes(file)),
+    ]
+    return [gallery for gallery in found if gallery.pictures]
+
+
+def against_baseline(files: Sequence[Results], order: Sequence[str], baseline: str) -> list[Picture]:
+    """Cycles and memory as percentages of the baseline, with intervals: of one workload, or the mean of several."""
+    percents = _percents(files, baseline)
+    metrics = {
+        "total_cycles": f"cycles in allocator calls, % of {baseline}",
+        "peak_rss": f"peak RSS, % of {baseline}",
+    }
+    shown = {metric: name for metric, name in metrics.items() if metric in set(percents["metric"])}
+    rows = [label for label in order if label in set(percents["allocator"])]
+    if not shown or not rows:
+        return []
+
+    def draw(axes: np.ndarray) -> None:
+        for cell, (metric, name) in zip(axes[0], shown.items()):
+            plots.against_baseline(cell, percents[percents["metric"] == metric], rows)
+            cell.set_xlabel(name)
+
+    caption = (
+        "Left is better. Bars: 95 % intervals, cut at the edge; a hollow point is a difference that the repetitions do "
+        "not support."
+    )
+    if len(files) > 1:
+        caption += " Large points: the geometric mean over the workloads; small points: each of them."
+    words = "; ".join(_percents_in_words(percents, metric, rows) for metric in shown)
+    salt = _salt(*(file.name for file in files), "baseline")
+    height = 0.75 + 0.27 * len(rows)
+    picture = partial(Picture, "Cycles and memory", caption=caption, words=words)
+    return [_draw(picture, salt, height, draw, columns=len(shown), left_in=_label_width_in(rows), sharey=True)]
+
+
+def _percents(files: Sequence[Results], baseline: str) -> pd.DataFrame:
+    """`compare.relative` of cycles and peak RSS only: each other metric would cost as much."""
+    table = figures(files)
+    return relative(table[table["metric"].isin(("total_cycles", "peak_rss"))], baseline)
+
+
+def _percents_in_words(percents: pd.DataFrame, metric: str, rows: Sequence[str]) -> str:
+    """The overall percentage of each allocator: the geometric mean, where there are several workloads."""
+    here = percents[percents["metric"] == metric]
+    here = here[here["workload"] == "geometric mean"].set_index("allocator")["percent"]
+    what = {"total_cycles": "cycles", "peak_rss": "peak RSS"}[metric]
+    return f"{what}: " + ", ".join(f"{label} {here[label]:.0f} %" for label in rows if label in here.index)
+
+
+def _trade(file: Results, order: Sequence[str], baseline: str) -> list[Picture]:
+    percents = _percents([file], baseline)
+    percents = percents[~percents["workload"].str.endswith(" mean")]
+    if not {"total_cycles", "peak_rss"} <= set(percents["metric"]):
+        return []
+
+    def draw(axes: np.ndarray) -> None:
+        plots.time_against_memory(axes[0, 0], percents, order, baseline)
+
+    caption = f"Left is faster, down is smaller. Bars: 95 % intervals, cut at the edge. The lines cross at {baseline}."
+    words = "The same percentages, cycles against peak RSS"
+    picture = partial(Picture, "Time against memory", caption=caption, words=words)
+    return [_draw(picture, _salt(file.name, "trade"), 3.6, draw)]
+
+
+def _progress(file: Results, order: Sequence[str]) -> list[Picture]:
+    runs = {label_of(run): run for run in reversed(file.runs) if run.get("timeline")}
+    whole = {label: plots.timeline_frame(runs[label]) for label in order if label in runs}
+    if not whole:
+        return []
+    timelines = {label: plots.thinned(frame, DRAWN_SAMPLES) for label, frame in whole.items()}
+    recorded = file.workload.get("recorded")
+    recorded = recorded if isinstance(recorded, list) else []
+
+    def draw(axes: np.ndarray) -> None:
+        for row, column in enumerate(("rss_anon_bytes", "vm_size_bytes")):
+            plots.memory_over_progress(axes[row, 0], timelines, column, recorded)
+        axes[0, 0].set_xlabel("")
+        _legend_above(axes[0, 0])
+
+    caption = (
+        "The allocator's own RSS and VmSize (the engine's share taken off) against recorded progress. The grey "
+        "area is what the program holds: all above it is overhead."
+    )
+    peaks = (f"{label} {frame['rss_anon_bytes'].max() / plots.MIB:,.1f} MiB" for label, frame in whole.items())
+    words = f"RSS peaks: {', '.join(peaks)}"
+    picture = partial(Picture, "Memory over progress", caption=caption, words=words)
+    lines = (len(timelines) + 2 + 4) // 5
+    top_in = 0.1 + 0.19 * lines
+    return [_draw(picture, _salt(file.name, "progress"), 4.9 + top_in, draw, rows=2, top_in=top_in, sharex=True)]
+
+
+def _sizes(file: Results) -> list[Picture]:
+    sizes = file.workload.get("request_sizes")
+    if not isinstance(sizes, list) or not sizes:
+        return []
+
+    def draw(axes: np.ndarray) -> None:
+        plots.request_sizes(axes[0, 0], axes[0, 1], sizes)
+
+    rows = sorted(sizes, key=lambda row: -row[1])[:3]
+    words = f"Most requests are of {', '.join(f'{row[0]:,.0f}' for row in rows)} bytes and a little more"
+    caption = "What the program asks for: how often which size, and how many bytes that makes."
+    picture = partial(Picture, "Request sizes", caption=caption, words=words)
+    return [_draw(picture, _salt(file.name, "sizes"), 2.4, draw, columns=2)]
+
+
+def _maps(file: Results, order: Sequence[str]) -> list[Picture]:
+    """One memory-usage graph per allocator, all with one scale."""
+    first = {label_of(run): run for run in reversed(file.runs) if run.get("memory_map") is not None}
+    folded: dict[str, Folded] = {label: fold(decode(first[label])) for label in order if label in first}
+    height = max((f.height_bytes for f in folded.values()), default=0)
+    pictures = []
+    for label, map_ in folded.items():
+        if map_.fullness.size == 0:  # nothing was ever live: an empty picture says less than none
+            continue
+
+        def draw(axes: np.ndarray, map_: Folded = map_) -> None:
+            plots.memory_map(axes[0, 0], map_, height)
+
+        stretches = len(map_.starts)
+        caption = (
+            f"{map_.height_bytes / plots.MIB:,.1f} MiB of addresses were used, in {stretches} "
+            f"stretch{'es' * (stretches != 1)}; one cell is {map_.region_bytes / 1024:,.0f} KiB."
+        )
+        full = map_.fullness[map_.fullness > 0]
+        words = f"On average a used region is {100 * full.mean() if len(full) else 0:.0f} % full"
+        picture = partial(Picture, label, caption=caption, words=words)
+        pictures.append(_draw(picture, _salt(file.name, "map", label), 3.2, draw, right_in=1.0))
+    return pictures
+
+
+def _latencies(file: Results, order: Sequence[str]) -> list[Picture]:
+    details = call_details([file]).dropna(subset=["p50", "p999"])
+    pictures = []
+    busiest = details.groupby("call")["count"].sum().sort_values(ascending=False).index[:LATENCY_CALLS]
+    for call in busiest:
+        here = details[details["call"] == call]
+
+        def draw(axes: np.ndarray, here: pd.DataFrame = here) -> None:
+            plots.latencies(axes[0, 0], here, order)
+            _legend_above(axes[0, 0])
+
+        words = "Medians in cycles: " + ", ".join(f"{row.allocator} {row.p50:,.0f}" for row in here.itertuples())
+        labels = list(here["allocator"].unique())
+        picture = partial(Picture, str(call), caption="", words=words)
+        height, left_in = 0.8 + 0.25 * len(labels), _label_width_in(labels)
+        salt = _salt(file.name, "latency", call)
+        pictures.append(_draw(picture, salt, height, draw, left_in=left_in, top_in=0.32))
+    return pictures
+
+
+def _legend_above(axes: Axes) -> None:
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=5, fontsize=8, columnspacing=1.2, handlelength=1.6)
+
+
+def _salt(*words: object) -> str:
+    return "f" + _slug("-".join(map(str, words)))
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9]+", "-", text)
+
+
+def _draw(
+    picture: Callable[[str], Picture],
+    salt: str,
+    height_in: float,
+    draw: Callable[[np.ndarray], None],
+    rows: int = 1,
+    columns: int = 1,
+    left_in: float = 0.65,
+    right_in: float = 0.1,
+    top_in: float = 0.1,
+    **options: object,
+) -> Picture:
+    """Draws into rows × columns of Axes. Margins are given, not found out: that would take half of all the time."""
+    figure = Figure(figsize=(WIDTH_IN, height_in))
+    axes = figure.subplots(rows, columns, squeeze=False, **options)
+    figure.subplots_adjust(
+        left=left_in / WIDTH_IN, right=1 - right_in / WIDTH_IN, top=1 - top_in / height_in, bottom=0.48 / height_in,
+        hspace=0.1, wspace=0.03 if options.get("sharey") else 0.2,
+    )  # fmt: skip
+    draw(axes)
+    return picture(svg(figure, salt))
+
+
+def _label_width_in(labels: Sequence[str]) -> float:
+    """Room for tick labels of 9 points at the left."""
+    return 0.25 + 0.078 * max(map(len, labels), default=0)
+
+
+def svg(figure: Figure, salt: str) -> str:
+    """Inline SVG whose ink is the page's text colour; without declarations, metadata or references to elsewhere.
+
+    `salt`: letters, digits and hyphens that no other figure of the page has; its ids begin with it.
+    """
+    out = io.StringIO()
+    with matplotlib.rc_context({"svg.hashsalt": salt}):
+        figure.savefig(
+            out, format="svg", transparent=True, metadata=dict.fromkeys(("Date", "Creator", "Format", "Type"))
+        )
+    text = out.getvalue()
+    text = text[text.index("<svg") :]
+    text = re.sub(r' xmlns(:\w+)?="[^"]*"', "", text)
+    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+    text = re.sub(r'(<svg [^>]*?)width="[^"]*" height="[^"]*"', r'\1aria-hidden="true"', text, count=1)
+    text = re.sub(r' (width|height)="[\d.]+pt"', "", text, count=2)
+    # Ids of one figure must not be those of another.
+    text = re.sub(r'(\bid="|url\(#|href="#)', lambda m: f"{m[1]}{salt}-", text)
+    return _short_numbers(text).replace(plots.INK, "currentColor")
+
+
+def _short_numbers(text: str) -> str:
+    """Two decimals: a hundredth of a point can't be seen. Images, whose text may look like numbers, are spared."""
+    parts = re.split(r'(data:image/png;base64,[^"]*)', text)
+    parts[::2] = [re.sub(r"(\.\d\d)\d+", r"\1", part) for part in parts[::2]]
+    return "".join(parts)
