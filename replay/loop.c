@@ -1,6 +1,7 @@
 #include "replay/loop.h"
 
 #include "replay/call.h"
+#include "replay/fragmentation.h"
 #include "replay/instructions.h"
 #include "replay/memory.h"
 #include "replay/order.h"
@@ -148,6 +149,8 @@ static ALWAYS_INLINE void replay_op(const struct frame *frame, const uint64_t *a
       sharing_before_call(frame->self, plan, &op, object);
     make_call(frame, object, plan, &op, pass);
   }
+  if (pass == PASS_MEMORY && (plan.traits & CALL_ACQUIRES))
+    fragmentation_note_acquire(op.slot, object);
   if (pass == PASS_MEMORY)
     memory_after_op(frame->worker, live_bytes(object) - live_before);
   if (pass == PASS_SHARING)

@@ -57,7 +57,7 @@ static void add_row(uint64_t position) {
   if (memory_read(&row->rss_anon_bytes, &row->vm_size_bytes) == 0)
     result->rows++;
   if (position >= sampler.next_map) {
-    memory_map_add(position);
+    memory_map_add(position, row->rss_anon_bytes);
     sampler.next_map = position + sampler.map_interval;
   }
 }

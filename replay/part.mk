@@ -1,7 +1,9 @@
 REPLAY_ENGINE_SOURCES := $(addprefix replay/,engine.c loop.c call.c null_allocator.c order.c turns.c pace.c gate.c threads.c stream.c \
   memory.c memory_map.c counter.c timing.c histogram.c preload.c verify.c claims.c residency.c \
-  held.c proc_status.c instructions.c pmu.c allocator_stats.c sharing.c)
-REPLAY_PARENT_SOURCES := $(addprefix replay/,run.c callgrind.c notify.c syscalls.c report.c report_time.c report_memory.c report_pmu.c report_map.c replay_main.c)
+  held.c proc_status.c instructions.c pmu.c allocator_stats.c sharing.c \
+  fragmentation.c os_pages.c heap_walk.c)
+REPLAY_PARENT_SOURCES := $(addprefix replay/,run.c callgrind.c notify.c syscalls.c report.c report_time.c report_memory.c report_pmu.c report_map.c \
+  report_packed.c report_fragmentation.c replay_main.c)
 REPLAY_TRACE_SOURCES  := $(addprefix trace/,error.c event.c os.c os_switch.c line_sharing.c line_sharing_json.c)
 
 $(eval $(call c_program,replay,$(REPLAY_PARENT_SOURCES) $(REPLAY_ENGINE_SOURCES) $(REPLAY_TRACE_SOURCES),-ljansson -lz -lpthread -lm))

@@ -1,5 +1,6 @@
 #include "replay/report_memory.h"
 
+#include "replay/report_fragmentation.h"
 #include "replay/report_json.h"
 #include "replay/report_map.h"
 
@@ -114,4 +115,5 @@ void report_memory(json_t *into, const struct run *run, const struct baseline *b
   set(into, "page_faults_major", result->page_faults_major);
   add_held(into, run, baseline);
   json_object_set_new(into, "memory_map", report_map(result));
+  json_object_set_new(into, "fragmentation", report_fragmentation(result, baseline));
 }

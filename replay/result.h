@@ -9,7 +9,9 @@
 
 #include "replay/allocator_stats.h"
 #include "replay/counter.h"
+#include "replay/heap_walk.h"
 #include "replay/histogram.h"
+#include "replay/os_pages.h"
 #include "replay/pmu.h"
 #include "trace/error.h"
 #include "trace/event.h"
@@ -43,6 +45,7 @@ enum {
   TIMELINE_ROWS = 8192,
   MAP_POSITIONS = 256,
   MAP_BYTES = 64 << 20, /* sparse: only what is written costs memory */
+  FRAGMENTATION_ROWS = MAP_POSITIONS + 2,
   PRELOAD_LIMIT = 64,
 };
 
@@ -85,6 +88,19 @@ struct replay_pace {
 
 struct replay_row {
   uint64_t position, rss_anon_bytes, vm_size_bytes, live_bytes;
+};
+
+/* A state of the allocator's heap walk: all its bytes, and those of them that are resident. */
+struct walked {
+  uint64_t bytes, beside_bytes, empty_bytes; /* as in struct os_pages_split */
+};
+
+/* One position (fragmentation.h). */
+struct fragmentation_row {
+  uint64_t position, rss_anon_bytes; /* rss_anon_bytes: of the whole process */
+  uint64_t live_bytes;               /* requested, resident or not */
+  struct os_pages_sum sum;
+  struct walked walked[WALK_STATES];
 };
 
 struct replay_held {
@@ -196,6 +212,11 @@ struct replay_result {
   uint32_t map_residency; /* enum residency_method */
   uint64_t map_positions[MAP_POSITIONS + 2];
   uint8_t map[MAP_BYTES];
+  uint64_t fragmentation_count;
+  bool usable_size_missing; /* the allocator has no malloc_usable_size */
+  unsigned walk_states;     /* 0: it offers no heap walk */
+  char walk_state_names[WALK_STATES][WALK_STATE_NAME_BYTES];
+  struct fragmentation_row fragmentation[FRAGMENTATION_ROWS];
 
   struct line_sharing_counts sharing; /* sharing pass */
 

@@ -1,6 +1,6 @@
 /* What the reference allocator tells beyond the malloc API: counts of what it did, and every chunk that it has.
 
-   Both are found by dlsym in a process that it is preloaded to, and may be called from any thread at any time, but not
+   All are found by dlsym in a process that it is preloaded to, and may be called from any thread at any time, but not
    from a signal handler. */
 #ifndef REFERENCE_H
 #define REFERENCE_H
@@ -46,5 +46,11 @@ REFERENCE_PUBLIC void reference_walk(void (*visit)(const struct reference_chunk 
 
 /* The name of a state: "used", "tcache", ... */
 REFERENCE_PUBLIC const char *reference_state_name(enum reference_state state);
+
+/* The same walk for whoever knows no struct of ours, and the names of its states; NULL above the last. A block here is
+   what is a chunk's alone, from its head to the next one's, so that no byte of an object lies in another's block. */
+REFERENCE_PUBLIC void
+heaptape_heap_walk(void (*visit)(const void *address, size_t bytes, unsigned state, void *context), void *context);
+REFERENCE_PUBLIC const char *heaptape_heap_walk_state(unsigned state);
 
 #endif

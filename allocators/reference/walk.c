@@ -60,3 +60,26 @@ void reference_walk(void (*visit)(const struct reference_chunk *chunk, void *con
     arena_unlock(arena);
   }
 }
+
+struct generic_visit {
+  void (*visit)(const void *address, size_t bytes, unsigned state, void *context);
+  void *context;
+};
+
+/* A used chunk's object reaches 8 bytes into the next chunk, whose own part begins at its head. There is none behind
+   the top. */
+static void visit_generically(const struct reference_chunk *chunk, void *context) {
+  const struct generic_visit *generic = context;
+  size_t lead = offsetof(struct chunk, head), bytes = chunk->size_bytes - (chunk->state == REFERENCE_TOP ? lead : 0);
+  generic->visit((const char *)chunk->address + lead, bytes, chunk->state, generic->context);
+}
+
+void heaptape_heap_walk(void (*visit)(const void *address, size_t bytes, unsigned state, void *context),
+                        void *context) {
+  struct generic_visit generic = {visit, context};
+  reference_walk(visit_generically, &generic);
+}
+
+const char *heaptape_heap_walk_state(unsigned state) {
+  return state < REFERENCE_STATES ? reference_state_name((enum reference_state)state) : NULL;
+}
