@@ -121,3 +121,10 @@ def fold(memory: MemoryMap) -> Folded:
     return Folded(
         memory.region_bytes, memory.positions, matrix, row[first], used[first] * np.uint64(memory.region_bytes)
     )
+
+
+def gap_bytes(folded: Folded) -> np.ndarray:
+    """Of each fold, from low addresses to high, how many bytes of address space are cut out there."""
+    rows = np.append(folded.starts[1:], len(folded.fullness)) - folded.starts
+    ends = folded.addresses + rows.astype(np.uint64) * np.uint64(folded.region_bytes)
+    return folded.addresses[1:] - ends[:-1]

@@ -6,6 +6,7 @@ import math
 import random
 import struct
 import zlib
+from collections.abc import Iterable
 from pathlib import Path
 
 ALLOCATORS = ("glibc", "jemalloc", "tcmalloc", "mimalloc", "tbbmalloc")
@@ -39,6 +40,21 @@ def encode_memory_map(region_bytes: int, positions: list[int], cells: list[dict[
         "positions": positions,
         "encoding": "zlib+base64",
         "cells": base64.b64encode(zlib.compress(raw)).decode(),
+    }
+
+
+def encode_fragmentation(positions: Iterable[int], rows: list[dict[str, int]], walk_states: Iterable[str] = ()) -> dict:
+    """The engine's encoding: columns one after another, a little-endian u64 for each position."""
+    columns = list(rows[0])
+    raw = b"".join(struct.pack(f"<{len(rows)}q", *(row[name] for row in rows)) for name in columns)
+    return {
+        "os_page_bytes": 4096,
+        "positions": list(positions),
+        "columns": columns,
+        "encoding": "zlib+base64",
+        "values": base64.b64encode(zlib.compress(raw)).decode(),
+        "usable_size": True,
+        "walk_states": list(walk_states),
     }
 
 

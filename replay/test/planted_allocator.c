@@ -6,9 +6,9 @@
    mallocs: one mmap of 64 KiB, one madvise, one munmap), PLANT_REFUSE_FROM (requests from that size on get NULL),
    PLANT_CRASH_AT (that malloc, counted from 1, writes to an address below 4096), PLANT_HANG_AT (that one sleeps),
    PLANT_OS_PAGES (each object has a mapping of its own, of that many OS pages more than it needs, all written: resident
-   memory is live objects times OS pages), PLANT_SPIKE_AT and PLANT_SPIKE_BYTES (that malloc maps, writes and unmaps so
-   many, all before it returns), PLANT_LOOPS (each malloc goes round a loop of a few instructions so often). malloc_trim
-   gives the held bytes back in one madvise. */
+   memory is live objects times OS pages), PLANT_KEEP_FREED (and free does not unmap it), PLANT_SPIKE_AT and
+   PLANT_SPIKE_BYTES (that malloc maps, writes and unmaps so many, all before it returns), PLANT_LOOPS (each malloc goes
+   round a loop of a few instructions so often). malloc_trim gives the held bytes back in one madvise. */
 #include "trace/os.h"
 
 #include <malloc.h>
@@ -33,8 +33,8 @@ struct header {
 static uint8_t *arena;
 static _Atomic uint64_t used;
 static _Atomic uint64_t mallocs;
-static uint64_t spin_cycles, map_every, refuse_from, crash_at, hang_at, hold_bytes, os_pages, spike_at, spike_bytes,
-    loops, slow_every, slow_cycles;
+static uint64_t spin_cycles, map_every, refuse_from, crash_at, hang_at, hold_bytes, os_pages, keep_freed, spike_at,
+    spike_bytes, loops, slow_every, slow_cycles;
 
 static uint64_t setting(const char *name) {
   const char *value = getenv(name);
@@ -56,6 +56,7 @@ __attribute__((constructor)) static void begin(void) {
   slow_every = setting("PLANT_SLOW_EVERY");
   slow_cycles = setting("PLANT_SLOW_CYCLES");
   os_pages = setting("PLANT_OS_PAGES");
+  keep_freed = setting("PLANT_KEEP_FREED");
   spike_at = setting("PLANT_SPIKE_AT");
   spike_bytes = setting("PLANT_SPIKE_BYTES");
   loops = setting("PLANT_LOOPS");
@@ -163,7 +164,7 @@ PUBLIC void free(void *object) {
   struct header *header = header_of(object);
   if (atomic_exchange(&header->state, DEAD) != LIVE)
     die("planted allocator: two threads freed one object\n");
-  if (os_pages)
+  if (os_pages && !keep_freed)
     munmap((uint8_t *)object - header->alignment, mapping_bytes(header->alignment, header->bytes));
 }
 

@@ -1,0 +1,180 @@
+"""Whole figures of one allocator's memory, for the report, for a notebook, or to save as a picture.
+
+    figure = heaptape.memory_figures.figure_memory(results, "jemalloc", theme=DARK)
+    figure.savefig("memory.png", dpi=100)
+
+Each takes a results file and an allocator's label, and returns None where the file has no data for it. They are
+8.2 inches wide: 820 pixels at 100 dpi, and the width of a printed page.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from heaptape import fragmentation, memory_plots, plots
+from heaptape.memory_map import Folded, decode, fold
+from heaptape.results_file import Results, label_of, number
+
+WIDTH_IN = 8.2
+
+
+@dataclass(frozen=True)
+class Theme:
+    """Colours of paper and ink. paper "none" is transparent: whatever is behind shows."""
+
+    paper: str
+    ink: str
+
+
+LIGHT = Theme("#ffffff", "#1c1c1f")
+DARK = Theme("#16161a", "#e6e6ea")
+# For inline SVG, in which the page makes the ink its own text colour, light or dark.
+PAGE = Theme("none", plots.INK)
+
+
+def figure_memory(
+    results: Results, allocator: str, *, theme: Theme = LIGHT, height_bytes: int | None = None
+) -> Figure | None:
+    """Memory by address over progress, and under it, on the same x axis, live bytes, ideal, RSS and VmSize; where the
+    allocator offers a heap walk, its states too.
+
+    `height_bytes`: what the address axis spans, for one scale over several allocators (`map_height_bytes`). None if the
+    file has no memory map of this allocator. Raises HeaptapeError if that is malformed.
+    """
+    run = _memory_run(results, allocator, "memory_map")
+    if run is None:
+        return None
+    folded = fold(decode(run))
+    found = fragmentation.decode(run)
+    states = found is not None and len(found.walk_states) > 0
+    ratios = [5.0, 2.0, 0.8, *([2.4] if states else [])]
+    with matplotlib.rc_context(_style(theme)):
+        figure = Figure(figsize=(WIDTH_IN, 0.66 * sum(ratios) + 0.5), facecolor=theme.paper)
+        axes = figure.subplots(len(ratios), 1, sharex=True, height_ratios=ratios)
+        memory_plots.memory_map(axes[0], folded, theme.ink, height_bytes)
+        _map_key(axes[0], folded, theme)
+        timeline = plots.timeline_frame(run)
+        if len(timeline):
+            memory_plots.memory_curves(axes[1], timeline, number(results.workload.get("ideal_rss_bytes")), theme.ink)
+            memory_plots.virtual_size_curve(axes[2], timeline, theme.ink)
+            _key(axes[1])
+            _key(axes[2])
+        if states:
+            memory_plots.heap_states(axes[3], fragmentation.heap_states(found), theme.ink)
+            _key(axes[3], title="heap walk:")
+        _finish(figure, axes, folded.positions)
+    return figure
+
+
+def figure_occupancy(results: Results, allocator: str, *, theme: Theme = LIGHT) -> Figure | None:
+    """Resident OS pages over progress, by how full of live requests they are. None if the file doesn't say. Raises
+    HeaptapeError if what it says is malformed.
+    """
+    if _memory_run(results, allocator, "fragmentation") is None:
+        return None
+    frame = fragmentation.occupancy(results)
+    fills = frame[frame["allocator"] == allocator]
+    with matplotlib.rc_context(_style(theme)):
+        figure = Figure(figsize=(WIDTH_IN, 3.4), facecolor=theme.paper)
+        axes = figure.subplots()
+        memory_plots.occupancy(axes, fills, theme.ink)
+        _key(axes, columns=6)
+        _finish(figure, [axes], fills["position"].to_numpy())
+    return figure
+
+
+def figure_decomposition(results: Results, allocators: Sequence[str], *, theme: Theme = LIGHT) -> Figure | None:
+    """What RSS consists of, over progress: one panel per allocator, two beside one another, all with one scale. None if
+    the file says it of none of them. Raises HeaptapeError if what it says is malformed.
+    """
+    frame = fragmentation.decomposition(results)
+    known = [label for label in allocators if label in set(frame["allocator"])]
+    if not known:
+        return None
+    columns = min(len(known), 2)
+    rows = -(-len(known) // columns)
+    with matplotlib.rc_context(_style(theme)):
+        figure = Figure(figsize=(WIDTH_IN, 2.1 * rows + 0.8), facecolor=theme.paper)
+        grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
+        for axes, label in zip(grid.flat, known):
+            memory_plots.decomposition(axes, frame[frame["allocator"] == label], theme.ink)
+            axes.set_title(label, loc="left", fontsize=9, fontweight="bold")
+            axes.label_outer()
+        for axes in grid.flat[len(known) :]:
+            axes.set_visible(False)
+            grid[-2, 1].xaxis.set_tick_params(labelbottom=True)
+        top = frame[frame["allocator"].isin(known)]["rss_anon_bytes"].max()
+        grid[0, 0].set_ylim(0, 1.05 * max(top, 1) / memory_plots.MIB)
+        handles, labels = grid[0, 0].get_legend_handles_labels()
+        figure.legend(
+            handles, labels, loc="outside upper center", ncols=len(labels), columnspacing=1.2, handlelength=1.4
+        )
+    return figure
+
+
+def map_height_bytes(results: Results, allocators: Sequence[str]) -> int:
+    """What the address axis has to span to show all of these allocators on one scale."""
+    runs = (_memory_run(results, label, "memory_map") for label in allocators)
+    return max((fold(decode(run)).height_bytes for run in runs if run is not None), default=0)
+
+
+def _memory_run(results: Results, allocator: str, key: str) -> dict | None:
+    return next((run for run in results.runs if run.get(key) is not None and label_of(run) == allocator), None)
+
+
+def _style(theme: Theme) -> dict:
+    return {
+        "font.family": "sans-serif",
+        "font.size": 9,
+        "text.color": theme.ink,
+        "axes.facecolor": "none",
+        "axes.edgecolor": theme.ink,
+        "axes.labelcolor": theme.ink,
+        "axes.titlecolor": theme.ink,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "xtick.color": theme.ink,
+        "ytick.color": theme.ink,
+        "legend.frameon": False,
+        "hatch.linewidth": 0.7,
+        "figure.constrained_layout.use": True,
+    }
+
+
+def _key(axes: Axes, columns: int = 8, title: str | None = None) -> None:
+    legend = axes.legend(
+        loc="lower left", bbox_to_anchor=(0, 1.0), ncols=columns, borderaxespad=0.1, handlelength=1.5,
+        columnspacing=1.2, fontsize=8,
+    )  # fmt: skip
+    if title:
+        legend.set_title(title, prop={"size": 8})
+        legend.set_alignment("left")
+
+
+def _map_key(axes: Axes, folded: Folded, theme: Theme) -> None:
+    """Above the map: the ramp of fullness, the colour of empty regions, and what one cell is."""
+    ramp = axes.inset_axes((0.0, 1.025, 0.2, 0.035))
+    ramp.imshow(np.linspace(0, 1, 64)[None, :], aspect="auto", cmap=memory_plots.FULLNESS, interpolation="none")
+    empty = axes.inset_axes((0.44, 1.025, 0.03, 0.035))
+    empty.set_facecolor(memory_plots.EMPTY_COLOUR)
+    for key in (ramp, empty):
+        key.set_xticks([])
+        key.set_yticks([])
+    at = {"xycoords": "axes fraction", "va": "center", "fontsize": 8, "color": theme.ink, "annotation_clip": False}
+    axes.annotate("a little live to full", (0.21, 1.0425), **at)
+    axes.annotate("resident, nothing live", (0.48, 1.0425), **at)
+    cell = memory_plots.size_text(folded.region_bytes)
+    axes.annotate(f"a cell is {cell}", (1.0, 1.0425), ha="right", **at)
+
+
+def _finish(figure: Figure, axes: Sequence[Axes], positions: np.ndarray) -> None:
+    """One x axis: labelled at the bottom only, to the last position."""
+    for each in axes[:-1]:
+        each.set_xlabel("")
+    if len(positions):
+        axes[0].set_xlim(0, max(int(positions[-1]), 1))
+    figure.align_ylabels()
