@@ -19,7 +19,7 @@ _LAZY = {
     "FormatError": ("heaptape.errors", "FormatError"),
     "HeaptapeError": ("heaptape.errors", "HeaptapeError"),
 }
-_MODULES = ("compare", "plots", "tables")
+_MODULES = ("compare", "fragmentation", "memory_figures", "plots", "tables")
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401
