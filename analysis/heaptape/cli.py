@@ -295,13 +295,17 @@ def _add_compare(commands: argparse._SubParsersAction) -> None:
 def _add_report(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser(
         "report",
-        help="one self-contained HTML file",
-        description="Writes one HTML file with tables, graphs, how it was measured, and the raw results inside.",
+        help="one self-contained HTML file, or a notebook",
+        description="Writes one HTML file with tables, graphs, how it was measured, and the raw results inside; or a "
+        "notebook that reads the results and draws the same.",
     )
     parser.add_argument(
         "results", nargs="+", metavar="R.json", help="results of replay, or reports; - for standard input"
     )
-    parser.add_argument("-o", "--output", metavar="FILE", help="default report.html; - for standard output")
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help="default report.html or report.ipynb; - for standard output"
+    )
+    parser.add_argument("--notebook", action="store_true", help="a Jupyter notebook instead")
     parser.add_argument(
         "--baseline", metavar="NAME", help="allocator that percentages refer to (default: glibc, else the first)"
     )

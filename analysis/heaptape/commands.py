@@ -136,17 +136,22 @@ def compare(arguments: argparse.Namespace, home: Home) -> int:
 
 
 def report(arguments: argparse.Namespace, home: Home) -> int:
-    """Writes the HTML report."""
-    from heaptape import compare as library
-    from heaptape import report
+    """Writes the HTML report, or a notebook."""
+    from heaptape.compare import choose_baseline
     from heaptape.progress import WorkProgress
 
-    output = arguments.output or "report.html"
+    output = arguments.output or ("report.ipynb" if arguments.notebook else "report.html")
     check_writable(output)
-    files = _read_all(arguments.results)
-    baseline = library.choose_baseline(files, arguments.baseline)
-    with WorkProgress() as progress:
-        page = report.make(files, baseline, progress.update, arguments.whole)
+    if arguments.notebook:
+        from heaptape.notebook import notebook
+
+        page = notebook(arguments.results, arguments.baseline, output)
+    else:
+        from heaptape.report import make
+
+        files = _read_all(arguments.results)
+        with WorkProgress() as progress:
+            page = make(files, choose_baseline(files, arguments.baseline), progress.update, arguments.whole)
     write_text(output, page)
     if output != STANDARD_OUTPUT:
         print(f"{output}: {len(page.encode()) / (1 << 20):.1f} MiB")

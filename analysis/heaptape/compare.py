@@ -6,12 +6,14 @@ percentages with their mean over the workloads.
 
 import math
 from collections.abc import Sequence
+from pathlib import Path
 
 import pandas as pd
 
+from heaptape.callable_module import make_callable
 from heaptape.errors import HeaptapeError
 from heaptape.intervals import LogRatio, Method, combined, log_ratio, mean_of
-from heaptape.results_file import Results, figures
+from heaptape.results_file import Results, all_results, figures
 
 GEOMETRIC, ARITHMETIC = "geometric mean", "arithmetic mean"
 MAIN_CALLS = ("malloc", "calloc", "realloc", "free")
@@ -131,3 +133,25 @@ def arithmetic_row(ratios: list[LogRatio], method: Method = "t") -> dict:
 def _row(percent: float, low: float, high: float, count: int) -> dict:
     supported = None if math.isnan(low) else not low <= 100 <= high
     return {"percent": percent, "low": low, "high": high, "repetitions": count, "supported": supported}
+
+
+def compared(*files: Results | str | Path, baseline: str | None = None) -> pd.DataFrame:
+    """What each allocator costs, and the same as a percentage of the baseline's: `heaptape.compare(...)` is this.
+
+    `files`: results, or paths of results files and reports; several are several workloads. `baseline`: an allocator of
+    theirs; glibc if none is named, else the first. Returns `long_table`: one row per workload, allocator and metric.
+    Raises HeaptapeError for an unknown baseline, and what `heaptape.all_results` does.
+
+    >>> import heaptape
+    >>> table = heaptape.compare("small.json", baseline="glibc")
+    >>> list(table.columns[:6])
+    ['workload', 'allocator', 'metric', 'unit', 'value', 'repetitions']
+    >>> one = table[(table["allocator"] == "jemalloc") & (table["metric"] == "total_cycles")].iloc[0]
+    >>> bool(one["low"] < one["percent"] < one["high"]), int(one["repetitions"])
+    (True, 2)
+    """
+    read = [each for file in files for each in ([file] if isinstance(file, Results) else all_results(file))]
+    return long_table(read, choose_baseline(read, baseline))
+
+
+make_callable(__name__, compared)

@@ -32,7 +32,11 @@ def style(number: int) -> dict:
 
 
 def timeline_frame(run: Mapping) -> pd.DataFrame:
-    """run["timeline"] as columns position (ops), rss_anon_bytes, vm_size_bytes, live_bytes; empty if it is missing."""
+    """run["timeline"] as columns position (ops), rss_anon_bytes, vm_size_bytes, live_bytes; empty if it is missing.
+
+    >>> timeline_frame({"timeline": [[0, 4096, 8192, 100], [50, 12288, 16384, 9000]]})["rss_anon_bytes"].max()
+    np.float64(12288.0)
+    """
     columns = ["position", "rss_anon_bytes", "vm_size_bytes", "live_bytes"]
     return pd.DataFrame([row[:4] for row in run.get("timeline", [])], columns=columns, dtype=float)
 
@@ -64,6 +68,10 @@ def memory_over_progress(
 def thinned(timeline: pd.DataFrame, most: int) -> pd.DataFrame:
     """A time line of at most so many rows that draws the same: of each stretch of progress its
     first row, and those with the least and the most of each column.
+
+    >>> rows = pd.DataFrame({"position": range(1000), "rss_anon_bytes": [0] * 999 + [7]})
+    >>> len(thinned(rows, 80)) <= 80, thinned(rows, 80)["rss_anon_bytes"].max()
+    (True, np.int64(7))
     """
     if len(timeline) <= most:
         return timeline
@@ -140,7 +148,9 @@ def latencies(axes: Axes, details: pd.DataFrame, order: Sequence[str]) -> None:
     for key, marker in markers.items():
         size = 80 if key == "p50" else 26
         name = {"p999": "p99.9"}.get(key, key)
-        axes.scatter(rows[key], places, size, colours, marker, linewidth=1.2 if marker in "|x" else 0, label=name)
+        axes.scatter(
+            rows[key], places, size, colours, marker=marker, linewidth=1.2 if marker in "|x" else 0, label=name
+        )
     axes.set_xscale("log")
     axes.set_yticks(range(len(labels)), labels)
     axes.set_ylim(len(labels) - 0.5, -0.5)
@@ -153,8 +163,8 @@ def latencies(axes: Axes, details: pd.DataFrame, order: Sequence[str]) -> None:
 def against_baseline(axes: Axes, percents: pd.DataFrame, labels: Sequence[str]) -> None:
     """One metric in percent of the baseline, one row per allocator, with its 95 % interval; hollow: not supported.
 
-    `percents`: rows of compare.relative of one metric. Where there are several workloads the large point is their
-    geometric mean, and each of them a small one.
+    `percents`: rows of compare.relative or compare.long_table of one metric. Where there are several workloads the
+    large point is their geometric mean, and each of them a small one.
     """
     single = percents[~percents["workload"].str.endswith(" mean")]
     several = single["workload"].nunique() > 1

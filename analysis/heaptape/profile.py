@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from heaptape.callable_module import make_callable
 from heaptape.errors import HeaptapeError
 from heaptape.home import Home, default_home
 
@@ -94,7 +95,16 @@ class Profile:
 
 
 def profile(path: str | Path, home: Home | None = None) -> Profile:
-    """Counts a trace, or what `heaptape convert` can read. Raises HeaptapeError, or OSError if it can't be run."""
+    """Counts a trace, or what `heaptape convert` can read: `heaptape.profile(...)` is this. Raises HeaptapeError, or
+    OSError if it can't be run.
+
+    >>> import heaptape
+    >>> found = heaptape.profile("small.tape")
+    >>> int(found.sizes["calls"].sum())
+    4000
+    >>> found.born >= found.died
+    True
+    """
     program = (home or default_home()).program("convert")
     done = subprocess.run([program, "profile", str(path)], stdout=subprocess.PIPE)
     if done.returncode != 0:
@@ -142,3 +152,6 @@ def swing(found: Profile) -> tuple[float, int]:
     falls = (peaks - live).where(peaks > 0, 0)
     at = falls.idxmax()
     return float(falls[at] / max(peaks[at], 1)), int(peaks[at])
+
+
+make_callable(__name__, profile)

@@ -16,10 +16,11 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from heaptape import plots
+from heaptape import line_sharing, line_sharing_plots, plots
 from heaptape.compare import relative
-from heaptape.memory_map import Folded, decode, fold
-from heaptape.results_file import Results, call_details, figures, label_of
+from heaptape.errors import HeaptapeError
+from heaptape.memory_map import Folded
+from heaptape.results_file import Results, call_details, figures
 
 STYLE = {
     "svg.fonttype": "none",
@@ -81,10 +82,10 @@ def galleries(file: Results, order: Sequence[str], baseline: str) -> list[Galler
             [*against_baseline([file], order, baseline), *_trade(file, order, baseline)],
             leads=True,
         ),
-        Gallery("Memory over progress", _progress(file, order)),
+        Gallery("Memory over progress", _progress(file)),
         Gallery(
             "Memory usage by address",
-            _maps(file, order),
+            _maps(file),
             "Progress to the right, addresses upwards; stretches that were never used are cut out, at the thin lines. "
             "All graphs have the same scale.",
             "map",
@@ -94,6 +95,12 @@ def galleries(file: Results, order: Sequence[str], baseline: str) -> list[Galler
             _latencies(file, order),
             "Cycles per call, on a logarithmic scale: median, mean, 99th and 99.9th percentile, and the longest seen. "
             "The cost of reading the counter is taken off; what is then below 1 is drawn at 1.",
+        ),
+        Gallery(
+            "Cache lines that threads share",
+            _sharing(file),
+            "A line of 64 bytes is shared while objects of two threads live on it: where both write, they take it from "
+            "each other.",
         ),
         Gallery("Request sizes", _sizes(file)),
     ]
@@ -159,9 +166,8 @@ def _trade(file: Results, order: Sequence[str], baseline: str) -> list[Picture]:
     return [_draw(picture, _salt(file.name, "trade"), 3.6, draw)]
 
 
-def _progress(file: Results, order: Sequence[str]) -> list[Picture]:
-    runs = {label_of(run): run for run in reversed(file.runs) if run.get("timeline")}
-    whole = {label: plots.timeline_frame(runs[label]) for label in order if label in runs}
+def _progress(file: Results) -> list[Picture]:
+    whole = file.timelines()
     if not whole:
         return []
     timelines = {label: plots.thinned(frame, DRAWN_SAMPLES) for label, frame in whole.items()}
@@ -201,10 +207,9 @@ def _sizes(file: Results) -> list[Picture]:
     return [_draw(picture, _salt(file.name, "sizes"), 2.4, draw, columns=2)]
 
 
-def _maps(file: Results, order: Sequence[str]) -> list[Picture]:
+def _maps(file: Results) -> list[Picture]:
     """One memory-usage graph per allocator, all with one scale."""
-    first = {label_of(run): run for run in reversed(file.runs) if run.get("memory_map") is not None}
-    folded: dict[str, Folded] = {label: fold(decode(first[label])) for label in order if label in first}
+    folded = file.memory_maps()
     height = max((f.height_bytes for f in folded.values()), default=0)
     pictures = []
     for label, map_ in folded.items():
@@ -243,6 +248,40 @@ def _latencies(file: Results, order: Sequence[str]) -> list[Picture]:
         height, left_in = 0.8 + 0.25 * len(labels), _label_width_in(labels)
         salt = _salt(file.name, "latency", call)
         pictures.append(_draw(picture, salt, height, draw, left_in=left_in, top_in=0.32))
+    return pictures
+
+
+def _sharing(file: Results) -> list[Picture]:
+    """Shared lines over progress, and for each allocator under which threads share, who does with whom."""
+    runs = line_sharing.first_runs(file)
+    try:
+        frames = {label: line_sharing.progress(counts) for label, counts in runs.items()}
+        matrices = {label: line_sharing.thread_matrix(counts) for label, counts in runs.items()}
+    except (KeyError, TypeError, ValueError) as error:
+        raise HeaptapeError(f"{file.path}: line_sharing of a run can't be read: {error}") from error
+    frames = {label: frame for label, frame in frames.items() if len(frame)}
+    if not frames:
+        return []
+
+    def draw(axes: np.ndarray) -> None:
+        for column, percent in enumerate((False, True)):
+            line_sharing_plots.over_progress(axes[0, column], frames, percent)
+        _legend_above(axes[0, 0])
+
+    peaks = (f"{label} {frame['shared_lines'].max():,.0f}" for label, frame in frames.items())
+    picture = partial(Picture, "Over progress", caption="", words=f"Most lines shared: {', '.join(peaks)}")
+    top_in = 0.1 + 0.19 * ((len(frames) + 4) // 5)
+    pictures = [_draw(picture, _salt(file.name, "sharing"), 2.4 + top_in, draw, columns=2, top_in=top_in)]
+    for label, matrix in matrices.items():
+        if matrix.empty:
+            continue
+
+        def draw_matrix(axes: np.ndarray, matrix: pd.DataFrame = matrix) -> None:
+            line_sharing_plots.matrix(axes[0, 0], matrix)
+
+        words = f"Who shares with whom, of {len(matrix)} threads"
+        picture = partial(Picture, f"Threads under {label}", caption="", words=words)
+        pictures.append(_draw(picture, _salt(file.name, "sharers", label), 3.4, draw_matrix))
     return pictures
 
 

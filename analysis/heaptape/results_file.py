@@ -10,11 +10,15 @@ import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from heaptape.embedded import is_page, unpack
 from heaptape.errors import HeaptapeError
+
+if TYPE_CHECKING:
+    from heaptape.memory_map import Folded
 
 SCHEMA = 1
 SYSTEM_CALLS = ("mmap", "munmap", "mremap", "madvise", "brk")
@@ -67,12 +71,50 @@ class Results:
         ]
         return list(dict.fromkeys(chosen + [label_of(run) for run in self.data["runs"]]))
 
+    def figures(self) -> pd.DataFrame:
+        """Every figure of every run, one per row: `results_file.figures`."""
+        return figures([self])
+
+    def calls(self) -> pd.DataFrame:
+        """Latency per allocator and call type, in cycles: `call_details`."""
+        return call_details([self])
+
+    def timelines(self) -> "dict[str, pd.DataFrame]":
+        """Memory over progress, of each allocator's first memory pass: position (ops), rss_anon_bytes, vm_size_bytes,
+        live_bytes. Allocators without one are not there.
+        """
+        from heaptape.plots import timeline_frame
+
+        return {name: timeline_frame(run) for name, run in self._first_runs("timeline").items()}
+
+    def memory_maps(self) -> "dict[str, Folded]":
+        """Fullness of each region of the address space over progress, of each allocator's first memory pass. Raises
+        HeaptapeError for a malformed one.
+        """
+        from heaptape.memory_map import decode, fold
+
+        maps = {name: decode(run) for name, run in self._first_runs("memory_map").items()}
+        return {name: fold(found) for name, found in maps.items() if found is not None}
+
+    def _first_runs(self, key: str) -> dict[str, dict]:
+        """By allocator, in their order: the first run that has something under that key."""
+        found = {label_of(run): run for run in reversed(self.runs) if run.get(key)}
+        return {name: found[name] for name in self.labels if name in found}
+
 
 def results(path: str | Path) -> Results:
     """Reads the results of one workload: a results file, or a report that holds them; `-` is standard input.
 
     Raises HeaptapeError (naming the file) if it is none or a report of several workloads (`all_results` reads those),
     OSError if it can't be read.
+
+    >>> import heaptape
+    >>> result = heaptape.results("small.json")
+    >>> result.name, result.labels[:2], len(result.figures()) > 100
+    ('small', ['glibc', 'jemalloc'], True)
+    >>> timeline = result.timelines()["glibc"]
+    >>> list(timeline.columns), int(timeline["position"].iloc[-1])
+    (['position', 'rss_anon_bytes', 'vm_size_bytes', 'live_bytes'], 1000000)
     """
     found = all_results(path)
     if len(found) > 1:
@@ -195,7 +237,7 @@ def number(value: object) -> float | None:
     return None
 
 
-def _file_figures(file: Results) -> Iterator[tuple[str, str, dict, float]]:
+def _file_figures(file: Results) -> Iterator[tuple[str, str, dict, float | None]]:
     for metric, (key, unit, passes) in RUN_METRICS.items():
         for run in _runs_of_pass(file, passes, key):
             yield metric, unit, run, number(run[key])

@@ -4,12 +4,31 @@ from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
-from heaptape.compare import absolute, allocator_order, relative
+from heaptape.compare import absolute, allocator_order, choose_baseline, relative
 from heaptape.replay import doubts
 from heaptape.results_file import Results, call_details, figures, number
 
 MIB = 1 << 20
 NOISY = 0.05
+
+
+def in_words(files: Results | Sequence[Results], baseline: str | None = None) -> list[str]:
+    """What the results say, as sentences, each with its workload's name where there are several. `baseline`: glibc if
+    none is named, else the first. Raises HeaptapeError if it is unknown.
+
+    >>> import heaptape
+    >>> print(heaptape.in_words(heaptape.results("small.json"))[0][:46])
+    Cycles spent in allocator calls, against glibc
+    """
+    files = [files] if isinstance(files, Results) else list(files)
+    chosen = choose_baseline(files, baseline)
+    out = []
+    for file in files:
+        order = allocator_order([file])
+        here = chosen if chosen in order else order[0]
+        prefix = f"{file.name}: " if len(files) > 1 else ""
+        out += [prefix + sentence for sentence in sentences(file, here)]
+    return out
 
 
 def sentences(file: Results, baseline: str) -> list[str]:

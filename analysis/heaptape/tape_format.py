@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import pandas as pd
@@ -21,6 +21,9 @@ import zstandard
 from heaptape import calls, tape_annotations
 from heaptape.errors import FormatError
 from heaptape.tape_columns import Events, Malformed, decode_events, exactly, leb, zigzag
+
+if TYPE_CHECKING:
+    from heaptape.profile import Profile
 
 FILE_HEADER, TRAILER = struct.Struct("<8sHHI"), struct.Struct("<Q8s")
 BLOCK_HEADER, COLUMN = struct.Struct("<4sBBHIIIIQQII"), struct.Struct("<BBBBIII")
@@ -158,6 +161,12 @@ class Trace:
         for batch in self.events(thread):
             yield batch.to_pandas(types_mapper=nullable.get)
 
+    def profile(self) -> "Profile":
+        """What the whole trace asks of an allocator, counted by the C program: `heaptape.profile`."""
+        from heaptape.profile import profile
+
+        return profile(self.path)
+
     def samples(self) -> pd.DataFrame:
         """Memory of the recorded process over time: columns of SAMPLE_NAMES, those that could not be had left out."""
         parts = [self._samples(block) for block in self.blocks if block.type == SAMPLES]
@@ -234,6 +243,14 @@ def open_trace(path: str | Path) -> Trace:
     """Opens a trace: walks and checks all block headers, reads info and footer. Events are only decoded when asked for.
 
     Raises FormatError (path, offset, what) for a malformed file, OSError if it can't be read.
+
+    >>> import heaptape
+    >>> with heaptape.open("small.tape") as trace:
+    ...     print(trace.threads, trace.event_count, sum(batch.num_rows for batch in trace.events()))
+    ...     frame = next(trace.frames(thread=0))
+    2 6666 6666
+    >>> frame["call"].iloc[0], int(frame["request_bytes"].iloc[0])
+    ('malloc', 16)
     """
     trace = Trace(str(path), _fd=os.open(path, os.O_RDONLY | os.O_CLOEXEC))
     try:

@@ -8,7 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.bench import host_cpu, importers, rates, reference_allocator
+from tests.bench import big_report, host_cpu, importers, rates, reference_allocator
 from tests.support import CONVERT, REPOSITORY, info, succeed
 
 MIB = 1 << 20
@@ -163,6 +163,15 @@ def main() -> int:
         allocators = len({run["allocator"] for run in results["runs"]})
         row(f"replay of larson, {allocators} allocators, time and memory, once", f"{replay_s:.0f} s", "", None)
         row(f"report of larson, {allocators} allocators", f"{report_s:.1f} s", "< 30 s", report_s < 30)
+        large = big_report.measure(folder)
+        shape = f"{big_report.WORKLOADS} workloads × {len(big_report.ALLOCATORS)} allocators × {big_report.REPEATS}"
+        row(f"report of {shape} repetitions", f"{large.seconds:.1f} s", "< 60 s", large.seconds < 60)
+        row(
+            f"report of {shape} repetitions: page",
+            f"{large.page_bytes / 1e6:.1f} MB",
+            "< 15 MB",
+            large.page_bytes < 15e6,
+        )
         print(f"\nWorkload larson: sha256 {results['workload']['sha256']}.")
     return 0
 
