@@ -2,15 +2,11 @@
 
 #include "convert/compile_info.h"
 #include "convert/touched_words.h"
-#include "convert/workload_write.h"
+#include "convert/waits.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* Peers that a thread remembers having waited for. Measured on a storm of remote frees among 64 threads, more save no
- * words. */
-enum { WAITS_REMEMBERED = 8 };
 
 /* Objects of fewer bytes carry no TOUCHED word: capture does not look at them either (DESIGN of the touch truth: 64
  * KiB). */
@@ -18,24 +14,9 @@ enum { TOUCHED_MIN_BYTES = 64 << 10 };
 
 #define THREAD_NONE UINT32_MAX
 
-/* slot.last: the thread that used the slot last, and how many ops it had completed with that one; 0: nobody yet. */
-enum { LAST_THREAD_BITS = 20 };
-static inline uint64_t last_make(uint32_t thread, uint64_t ops) {
-  return ops << LAST_THREAD_BITS | thread;
-}
-static inline uint32_t last_thread(uint64_t last) {
-  return (uint32_t)last & ((1u << LAST_THREAD_BITS) - 1);
-}
-static inline uint64_t last_ops(uint64_t last) {
-  return last >> LAST_THREAD_BITS;
-}
-
 struct compile_thread {
   uint32_t number; /* in the workload; THREAD_NONE until its first op */
-  struct {
-    uint32_t thread;
-    uint64_t ops;
-  } waits[WAITS_REMEMBERED]; /* waited for that many ops of that thread; direct-mapped by thread */
+  struct waits waits;
 };
 
 struct compiler {
@@ -51,20 +32,6 @@ struct compiler {
 static int compiler_fail(struct compiler *compiler, const struct history_op *op, const char *what) {
   return trace_error_set(compiler->error, compiler->path, "thread %" PRIu32 ": %s: %s", op->thread,
                          call_table[op->call & CALL_ID_MASK].name, what);
-}
-
-/* Waits for the op that used the slot last, unless an earlier wait for that thread covers it. */
-static void wait_for_last_user(struct compiler *compiler, struct compile_thread *thread, uint64_t last) {
-  uint32_t peer = last_thread(last);
-  uint64_t ops = last_ops(last);
-  if (last == 0 || peer == thread->number)
-    return;
-  unsigned place = peer % WAITS_REMEMBERED;
-  if (thread->waits[place].thread == peer && thread->waits[place].ops >= ops)
-    return;
-  thread->waits[place].thread = peer;
-  thread->waits[place].ops = ops;
-  workload_put_wait(compiler->writer, thread->number, peer, ops);
 }
 
 /* TOUCHED words: patches that of the object that dies, reserves one for the object that is born. */
@@ -117,13 +84,13 @@ static int compile_op(void *context, const struct history_op *op, const struct h
   workload_put_time(writer, number, compile_info_time_ns(compiler->info));
   struct slot *slot = op->slot == SLOTS_NONE ? NULL : &slots->at[op->slot];
   if (slot) {
-    wait_for_last_user(compiler, thread, slot->last);
+    waits_put(&thread->waits, writer, number, slot->last);
     if (!note_touched(compiler, op, number, slot->size_bytes))
       return compiler_fail(compiler, op, "out of memory");
   }
-  workload_put_op(writer, number, op->call, size_bytes, param, op->slot);
+  uint64_t ops = workload_put_op(writer, number, op->call, size_bytes, param, op->slot);
   if (slot)
-    slot->last = last_make(number, workload_thread_ops(writer, number));
+    slot->last = waits_last(number, ops);
   compiler->info->slots = slots->count;
   return 0;
 }

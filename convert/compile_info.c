@@ -3,7 +3,6 @@
 #include "convert/witness_json.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 struct compile_info *compile_info_new(struct trace_reader *reader, struct trace_error *error) {
   struct compile_info *info = calloc(1, sizeof *info);
@@ -13,7 +12,7 @@ struct compile_info *compile_info_new(struct trace_reader *reader, struct trace_
   }
   const struct trace_summary *summary = trace_reader_summary(reader);
   info->reader = reader;
-  info->interval = summary->events / TIME_LINE_POINTS + 1;
+  info->time_line.interval = summary->events / TIME_LINE_POINTS + 1;
   trace_info_read(&info->trace, summary->info_json);
   if (recorded_samples_load(&info->samples, reader, error) != 0) {
     compile_info_free(info);
@@ -42,19 +41,10 @@ void compile_info_op(struct compile_info *info, uint64_t position, const struct 
                      const struct history_state *before) {
   if (op->stamp > info->stamp) /* a repaired inversion has an older one */
     info->stamp = op->stamp;
-  if (position == info->next_point) {
-    /* Every overlapping acquire adds an op that the events did not announce: then the points get sparser. */
-    if (info->point_count == TIME_LINE_POINTS) {
-      for (uint32_t i = 0; i < TIME_LINE_POINTS / 2; i++)
-        info->points[i] = info->points[2 * i];
-      info->point_count = TIME_LINE_POINTS / 2;
-      info->interval *= 2;
-    }
-    info->points[info->point_count++] = point_at(info, position, before->live_bytes, before->live_objects);
-    info->next_point += info->interval;
+  if (position == info->time_line.next_point || before->live_bytes > info->time_line.peak.live_bytes) {
+    const struct workload_time_point now = point_at(info, position, before->live_bytes, before->live_objects);
+    time_line_op(&info->time_line, &now);
   }
-  if (before->live_bytes > info->peak.live_bytes)
-    info->peak = point_at(info, position, before->live_bytes, before->live_objects);
   recorded_samples_advance(&info->samples, info->stamp, position);
   info->calls[op->call & CALL_ID_MASK]++;
   if (op->kind == HISTORY_BIRTH || op->kind == HISTORY_MOVE)
@@ -63,19 +53,9 @@ void compile_info_op(struct compile_info *info, uint64_t position, const struct 
 
 const struct workload_time_point *compile_info_time_line(struct compile_info *info, const struct witness *witness,
                                                          size_t *count) {
-  if (info->point_count == 0 || info->points[info->point_count - 1].position < witness->ops)
-    info->points[info->point_count++] = point_at(info, witness->ops, witness->live_bytes_at_end, witness->live_at_end);
-  uint32_t at = info->point_count;
-  while (at > 0 && info->points[at - 1].position > info->peak.position)
-    at--;
-  if (info->peak.live_bytes && info->points[at - 1].position != info->peak.position) {
-    memmove(&info->points[at + 1], &info->points[at], (info->point_count - at) * sizeof info->points[0]);
-    info->points[at] = info->peak;
-    info->point_count++;
-  }
+  const struct workload_time_point end = point_at(info, witness->ops, witness->live_bytes_at_end, witness->live_at_end);
   recorded_samples_advance(&info->samples, UINT64_MAX, witness->ops);
-  *count = info->point_count;
-  return info->points;
+  return time_line_finish(&info->time_line, &end, count);
 }
 
 static void set_string(json_t *object, const char *key, const char *value) {

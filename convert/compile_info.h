@@ -7,10 +7,8 @@
 #include "convert/history.h"
 #include "convert/recorded_samples.h"
 #include "convert/size_histogram.h"
+#include "convert/time_line.h"
 #include "convert/trace_info.h"
-#include "convert/workload.h"
-
-enum { TIME_LINE_POINTS = 4096 };
 
 struct compile_info {
   struct trace_reader *reader;
@@ -19,12 +17,8 @@ struct compile_info {
   uint64_t calls[CALL_LIMIT];
   struct size_histogram sizes;
   struct recorded_samples samples;
-  uint64_t stamp;      /* highest so far */
-  uint64_t interval;   /* ops between points */
-  uint64_t next_point; /* position */
-  uint32_t point_count;
-  struct workload_time_point points[TIME_LINE_POINTS + 3];
-  struct workload_time_point peak; /* the point with the most live bytes */
+  uint64_t stamp; /* highest so far */
+  struct time_line time_line;
 };
 
 /* Returns NULL with error filled in. */

@@ -107,7 +107,4 @@ struct history_options {
 int history_run(struct trace_reader *reader, const struct history_options *options,
                 const struct history_consumer *consumer, struct witness *witness, struct trace_error *error);
 
-/* Legal, or explained by what the trace itself says it lacks? */
-bool witness_ok(const struct witness *witness);
-
 #endif

@@ -1,6 +1,6 @@
 WORKLOAD_SOURCES := convert/workload_write.c convert/workload_read.c
 HISTORY_SOURCES  := $(addprefix convert/,read_ahead.c merge.c address_map.c slots.c parking.c ranges.c history.c trace_info.c witness_json.c)
-COMPILE_SOURCES  := $(addprefix convert/,compile.c compile_info.c touched_words.c size_histogram.c recorded_samples.c)
+COMPILE_SOURCES  := $(addprefix convert/,compile.c compile_info.c time_line.c touched_words.c size_histogram.c recorded_samples.c)
 IMPORT_SOURCES   := $(addprefix convert/,byte_source.c line_reader.c importing.c late_release.c) $(wildcard convert/import_*.c)
 EXPORT_SOURCES   := convert/exporting.c $(wildcard convert/export_*.c)
 REWRITE_SOURCES  := $(addprefix convert/,tape_out.c tape_annotations.c tape_copy.c tape_merge.c tape_slice.c slice_spec.c tape_anonymise.c \

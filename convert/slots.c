@@ -13,6 +13,23 @@ bool slots_init(struct slots *slots, uint32_t threads) {
   return slots->lists && slots->ended;
 }
 
+bool slots_add_threads(struct slots *slots, uint32_t threads, uint32_t more) {
+  size_t room = (size_t)threads + more + 1;
+  uint32_t *lists = realloc(slots->lists, room * sizeof *lists);
+  if (lists)
+    slots->lists = lists;
+  bool *ended = realloc(slots->ended, room * sizeof *ended);
+  if (ended)
+    slots->ended = ended;
+  if (!lists || !ended)
+    return false;
+  for (uint32_t i = threads; i < threads + more; i++) {
+    lists[i] = SLOTS_NONE;
+    ended[i] = false;
+  }
+  return true;
+}
+
 void slots_free(struct slots *slots) {
   free(slots->at);
   free(slots->owners);

@@ -33,6 +33,10 @@ struct slots {
 };
 
 bool slots_init(struct slots *slots, uint32_t threads);
+
+/* Room for threads numbered from there on; false if there is no memory. */
+bool slots_add_threads(struct slots *slots, uint32_t threads, uint32_t more);
+
 void slots_free(struct slots *slots);
 
 /* An empty slot for an object of the thread; SLOTS_NONE if there is no memory, or 2^32 - 2 are in use. May move `at`.

@@ -2,6 +2,20 @@
 
 #include <inttypes.h>
 
+bool witness_ok(const struct witness *witness) {
+  /* Cut before its first event, a trace proves nothing, and there was one: nobody's empty recording is truncated. */
+  if (witness->truncated && witness->events == 0)
+    return false;
+  /* Events that are known to be missing can explain every contradiction. */
+  if (witness->dropped || witness->truncated || witness->lacks_calls)
+    return true;
+  if (witness->double_frees > (witness->lacks_in_flight ? witness->threads : 0) || witness->overlapping_acquires)
+    return false;
+  if (witness->overlapping_ranges && witness->ranges_ordered)
+    return false;
+  return witness->lacks_start || (witness->unseen_frees == 0 && witness->unseen_touches == 0);
+}
+
 json_t *witness_json(const struct witness *witness) {
   json_t *object = json_object();
   const struct {

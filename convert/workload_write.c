@@ -222,16 +222,16 @@ uint64_t workload_put_touched(struct workload_writer *writer, uint32_t thread) {
   return put_word(writer, thread, word_make(WORD_TOUCHED, 0));
 }
 
-void workload_put_op(struct workload_writer *writer, uint32_t thread, uint8_t call, uint64_t size_bytes, uint64_t param,
-                     uint32_t slot) {
+uint64_t workload_put_op(struct workload_writer *writer, uint32_t thread, uint8_t call, uint64_t size_bytes,
+                         uint64_t param, uint32_t slot) {
   if (size_bytes >> 24)
     put_word(writer, thread, word_make(WORD_SIZE_HIGH, size_bytes >> 24));
   if (call_table[call & CALL_ID_MASK].param != NONE && param != 1)
     put_word(writer, thread, word_make(WORD_PARAM, param));
   put_word(writer, thread, word_op(call, size_bytes, slot));
-  writer->streams[thread].ops++;
   writer->position++;
   writer->run++;
+  return ++writer->streams[thread].ops;
 }
 
 void workload_patch_touched(struct workload_writer *writer, uint32_t thread, uint64_t offset, uint64_t os_pages) {

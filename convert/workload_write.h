@@ -38,9 +38,10 @@ void workload_put_time(struct workload_writer *writer, uint32_t thread, uint64_t
 uint64_t workload_put_touched(struct workload_writer *writer, uint32_t thread);
 
 /* The op itself, with SIZE_HIGH and PARAM words where they are needed. call: id and flags. size_bytes < 2^63 and param
-   < 2^56; 0 where the call has none. slot: WORKLOAD_NO_SLOT for NULL. */
-void workload_put_op(struct workload_writer *writer, uint32_t thread, uint8_t call, uint64_t size_bytes, uint64_t param,
-                     uint32_t slot);
+   < 2^56; 0 where the call has none. slot: WORKLOAD_NO_SLOT for NULL. Returns the thread's number of ops, this one
+   included. */
+uint64_t workload_put_op(struct workload_writer *writer, uint32_t thread, uint8_t call, uint64_t size_bytes,
+                         uint64_t param, uint32_t slot);
 
 /* Replaces the TOUCHED word at offset in the stream of thread: os_pages is the number of OS pages touched, plus 1. */
 void workload_patch_touched(struct workload_writer *writer, uint32_t thread, uint64_t offset, uint64_t os_pages);

@@ -5,6 +5,7 @@
    bench_compile [EVENTS [THREADS [LIVE_OBJECTS [RUN]]]], default 20,000,000, 4, 200,000 and 16 (mean events of a thread
    in a row). Prints one line per figure. */
 #include "convert/compile.h"
+#include "convert/witness_json.h"
 #include "trace/os.h"
 #include "trace/trace_write.h"
 

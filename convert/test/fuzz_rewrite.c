@@ -4,6 +4,7 @@
 #include "convert/import.h"
 #include "convert/tape_anonymise.h"
 #include "convert/tape_slice.h"
+#include "convert/witness_json.h"
 
 #include <sys/mman.h>
 #include <unistd.h>

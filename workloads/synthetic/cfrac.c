@@ -1,108 +1,125 @@
-/* Shaped like cfrac: arithmetic on numbers of a few digits, each a small block of its own. Every operation allocates
-   its result and soon frees its operands, so blocks are tiny, die young, and mostly in last-in-first-out order. One
-   thread. */
-#include "workloads/synthetic/synthetic.h"
+/* A factoring program's big-number churn: arithmetic on numbers of a few digits, each a small block of its own. Every
+   operation allocates its result and soon frees its operands, so blocks are tiny, die young, and mostly in
+   last-in-first-out order. One thread.
+
+   Shape after cfrac (continued fractions; one of the allocation-heavy programs of Zorn and Grunwald's collection, used
+   by allocator papers since 1992): it keeps its numbers as counted vectors of 16-bit digits, too. */
+#include "workloads/synthetic/pattern.h"
+
+#include <string.h>
 
 enum { MAX_DIGITS = 24, REGISTERS = 64 };
 
 struct number {
   uint16_t digits;
-  uint16_t digit[]; /* base 2^16, least first */
+  uint16_t digit[]; /* base 2^16, least first, little-endian */
 };
 
-static uint64_t calls;
+_Static_assert(sizeof(struct number) + (MAX_DIGITS + 1) * sizeof(uint16_t) <= CONTENT_BYTES, "numbers fit");
 
-static struct number *number_new(unsigned digits) {
-  size_t size_bytes = sizeof(struct number) + digits * sizeof(uint16_t);
-  struct number *number = used(malloc(size_bytes), size_bytes);
-  number->digits = (uint16_t)digits;
-  calls++;
-  return number;
+static uint64_t steps = 1000000;
+
+static block number_new(struct actor *actor, unsigned digits, struct number **number) {
+  block made = do_malloc(actor, sizeof(struct number) + digits * sizeof(uint16_t));
+  *number = content(actor, made);
+  (*number)->digits = (uint16_t)digits;
+  return made;
 }
 
-static void number_free(struct number *number) {
-  calls++;
-  free(number);
-}
-
-static struct number *number_random(struct rng *rng) {
-  struct number *number = number_new((unsigned)rng_between(rng, 1, MAX_DIGITS / 2));
+static block number_random(struct actor *actor, struct rng *rng) {
+  struct number *number;
+  block made = number_new(actor, (unsigned)rng_between(rng, 1, MAX_DIGITS / 2), &number);
   for (unsigned i = 0; i < number->digits; i++)
     number->digit[i] = (uint16_t)rng_next(rng);
-  return number;
+  return made;
 }
 
-static struct number *add(const struct number *a, const struct number *b) {
-  if (a->digits < b->digits)
-    return add(b, a);
-  struct number *sum = number_new(a->digits + 1u);
-  uint32_t carry = 0;
-  for (unsigned i = 0; i < a->digits; i++) {
-    carry += a->digit[i] + (i < b->digits ? b->digit[i] : 0u);
-    sum->digit[i] = (uint16_t)carry;
-    carry >>= 16;
+/* The arithmetic goes in words of four digits; the digits above a number's own are zero. */
+enum { WORDS = (MAX_DIGITS + 1 + 3) / 4 };
+
+static void load(uint64_t *words, const struct number *number) {
+  memset(words, 0, WORDS * sizeof *words);
+  memcpy(words, number->digit, number->digits * sizeof *number->digit);
+}
+
+static block add(struct actor *actor, const struct number *a, const struct number *b) {
+  uint64_t x[WORDS], y[WORDS];
+  unsigned __int128 carry = 0;
+  struct number *sum;
+  block made = number_new(actor, (a->digits < b->digits ? b->digits : a->digits) + 1u, &sum);
+  load(x, a);
+  load(y, b);
+  for (unsigned i = 0; i < WORDS; i++) {
+    carry += (unsigned __int128)x[i] + y[i];
+    x[i] = (uint64_t)carry;
+    carry >>= 64;
   }
-  sum->digit[a->digits] = (uint16_t)carry;
-  return sum;
+  memcpy(sum->digit, x, sum->digits * sizeof *sum->digit);
+  return made;
 }
 
-static struct number *multiply(const struct number *a, const struct number *b) {
-  struct number *product = number_new((unsigned)a->digits + b->digits);
-  memset(product->digit, 0, product->digits * sizeof *product->digit);
-  for (unsigned i = 0; i < a->digits; i++) {
-    uint32_t carry = 0;
-    for (unsigned j = 0; j < b->digits; j++) {
-      carry += (uint32_t)a->digit[i] * b->digit[j] + product->digit[i + j];
-      product->digit[i + j] = (uint16_t)carry;
-      carry >>= 16;
+static block multiply(struct actor *actor, const struct number *a, const struct number *b) {
+  uint64_t x[WORDS], y[WORDS], z[2 * WORDS] = {0};
+  struct number *product;
+  block made = number_new(actor, (unsigned)a->digits + b->digits, &product);
+  load(x, a);
+  load(y, b);
+  for (unsigned i = 0; 4 * i < a->digits; i++) {
+    unsigned __int128 carry = 0;
+    unsigned j = 0;
+    for (; 4 * j < b->digits; j++) {
+      carry += (unsigned __int128)x[i] * y[j] + z[i + j];
+      z[i + j] = (uint64_t)carry;
+      carry >>= 64;
     }
-    product->digit[i + b->digits] = (uint16_t)carry;
+    z[i + j] = (uint64_t)carry;
   }
-  return product;
+  memcpy(product->digit, z, product->digits * sizeof *product->digit);
+  return made;
 }
 
 /* The low digits, without leading zeros: keeps numbers from growing for ever. */
-static struct number *reduce(const struct number *a) {
+static block reduce(struct actor *actor, const struct number *a) {
   unsigned digits = a->digits < MAX_DIGITS / 2 ? a->digits : MAX_DIGITS / 2;
   while (digits > 1 && a->digit[digits - 1] == 0)
     digits--;
-  struct number *low = number_new(digits);
+  struct number *low;
+  block made = number_new(actor, digits, &low);
   memcpy(low->digit, a->digit, digits * sizeof *low->digit);
-  return low;
+  return made;
 }
 
 /* x = (x * y + z) mod 2^k: three results, of which two are temporary. */
-static struct number *step(const struct number *x, const struct number *y, const struct number *z) {
-  struct number *product = multiply(x, y);
-  struct number *sum = add(product, z);
-  struct number *result = reduce(sum);
-  number_free(product);
-  number_free(sum);
+static block step(struct actor *actor, block x, block y, block z) {
+  block product = multiply(actor, content(actor, x), content(actor, y));
+  block sum = add(actor, content(actor, product), content(actor, z));
+  block result = reduce(actor, content(actor, sum));
+  do_free(actor, product);
+  do_free(actor, sum);
   return result;
 }
 
-int main(int argc, char **argv) {
-  uint64_t steps = 1000000, seed = 1, quiet = 0;
-  const struct option_number options[] = {{"steps", &steps, "operations; each is six calls"},
-                                          SYNTHETIC_COMMON_OPTIONS(seed, quiet)};
-  synthetic_options(argc, argv, "bignum churn: many small, short-lived blocks in one thread", options);
-  struct rng rng = rng_seed(seed, 0);
-  struct number *number[REGISTERS];
-  uint64_t start_ns = synthetic_now_ns();
+static void run(struct actor *actor) {
+  block number[REGISTERS];
+  struct rng rng = rng_seed(pattern_seed, 0);
   for (unsigned i = 0; i < REGISTERS; i++)
-    number[i] = number_random(&rng);
+    number[i] = number_random(actor, &rng);
   for (uint64_t i = 0; i < steps; i++) {
-    struct number **x = &number[rng_below(&rng, REGISTERS)];
-    struct number *result = step(*x, number[rng_below(&rng, REGISTERS)], number[rng_below(&rng, REGISTERS)]);
-    number_free(*x);
+    block *x = &number[rng_below(&rng, REGISTERS)];
+    block result = step(actor, *x, number[rng_below(&rng, REGISTERS)], number[rng_below(&rng, REGISTERS)]);
+    do_free(actor, *x);
     *x = result;
-    if (result->digits < 2) {
-      number_free(*x);
-      *x = number_random(&rng);
+    if (((const struct number *)content(actor, result))->digits < 2) {
+      do_free(actor, *x);
+      *x = number_random(actor, &rng);
     }
   }
   for (unsigned i = 0; i < REGISTERS; i++)
-    number_free(number[i]);
-  synthetic_report(calls, start_ns, quiet);
-  return 0;
+    do_free(actor, number[i]);
 }
+
+static const struct option_number options[] = {{"steps", &steps, 0, UINT64_MAX, "operations; each is six calls"},
+                                               {NULL, NULL, 0, 0, NULL}};
+
+const struct pattern pattern = {
+    .summary = "bignum churn: many small, short-lived blocks in one thread", .options = options, .run = run};

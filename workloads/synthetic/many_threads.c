@@ -1,64 +1,59 @@
 /* Many threads at once, in generations, each freeing what its neighbour in the ring allocated the turn before. Shows
-   what a recorder or an allocator spends per thread: its birth, its state, its death. */
-#include "workloads/synthetic/synthetic.h"
+   what a recorder or an allocator spends per thread: its birth, its state, its death.
 
-#include <pthread.h>
+   Our own shape; no program's. */
+#include "workloads/synthetic/pattern.h"
 
-static uint64_t threads = 64, generations = 4, turns = 20, blocks = 50, highest_bytes = 2000, seed = 1, quiet = 0;
+static uint64_t threads = 64, generations = 4, turns = 20, blocks = 50, highest_bytes = 2000;
 
-static pthread_barrier_t turn_ends;
-static void ***basket; /* one array of blocks for each thread */
+static struct barrier turn_ends;
+static block **basket; /* one array of blocks for each thread */
 
 struct member {
-  pthread_t thread;
+  struct actor actor;
   uint64_t number, generation;
 };
 
-static void *take_part(void *argument) {
+static void take_part(struct actor *actor, void *argument) {
   const struct member *member = argument;
-  struct rng rng = rng_seed(seed, member->generation * threads + member->number);
-  void **own = basket[member->number];
-  void **neighbours = basket[(member->number + 1) % threads];
+  struct rng rng = rng_seed(pattern_seed, member->generation * threads + member->number);
+  block *own = basket[member->number];
+  block *neighbours = basket[(member->number + 1) % threads];
   for (uint64_t turn = 0; turn < turns; turn++) {
-    for (uint64_t i = 0; i < blocks; i++) {
-      size_t size_bytes = rng_between(&rng, 1, highest_bytes);
-      own[i] = used(malloc(size_bytes), size_bytes);
-    }
-    pthread_barrier_wait(&turn_ends);
     for (uint64_t i = 0; i < blocks; i++)
-      free(neighbours[i]);
-    pthread_barrier_wait(&turn_ends);
+      own[i] = do_malloc(actor, rng_between(&rng, 1, highest_bytes));
+    barrier_wait(actor, &turn_ends);
+    for (uint64_t i = 0; i < blocks; i++)
+      do_free(actor, neighbours[i]);
+    barrier_wait(actor, &turn_ends);
   }
-  return NULL;
 }
 
-int main(int argc, char **argv) {
-  const struct option_number options[] = {{"threads", &threads, "alive at once"},
-                                          {"generations", &generations, "of threads"},
-                                          {"turns", &turns, "of each generation"},
-                                          {"blocks", &blocks, "of each thread in a turn"},
-                                          {"highest", &highest_bytes, "largest request in bytes"},
-                                          SYNTHETIC_COMMON_OPTIONS(seed, quiet)};
-  synthetic_options(argc, argv, "a ring of many threads, each freeing its neighbour's blocks", options);
-  basket = used(calloc(threads, sizeof *basket), 0);
-  struct member *member = used(calloc(threads, sizeof *member), 0);
+static void run(struct actor *actor) {
+  struct member *member = pattern_array(threads, sizeof *member);
+  basket = pattern_array(threads, sizeof *basket);
   for (uint64_t t = 0; t < threads; t++)
-    basket[t] = used(calloc(blocks, sizeof(void *)), 0);
-  pthread_barrier_init(&turn_ends, NULL, (unsigned)threads);
-  uint64_t start_ns = synthetic_now_ns();
+    basket[t] = pattern_array(blocks, sizeof(block));
+  barrier_init(&turn_ends, threads);
   for (uint64_t generation = 0; generation < generations; generation++) {
     for (uint64_t t = 0; t < threads; t++) {
-      member[t] = (struct member){.number = t, .generation = generation};
-      if (pthread_create(&member[t].thread, NULL, take_part, &member[t]) != 0)
-        exit(1);
+      member[t].number = t;
+      member[t].generation = generation;
+      actor_start(actor, &member[t].actor, take_part, &member[t]);
     }
     for (uint64_t t = 0; t < threads; t++)
-      pthread_join(member[t].thread, NULL);
+      actor_join(actor, &member[t].actor);
   }
-  synthetic_report(2 * threads * generations * turns * blocks, start_ns, quiet);
-  for (uint64_t t = 0; t < threads; t++)
-    free(basket[t]);
-  free(member);
-  free(basket);
-  return 0;
 }
+
+static const struct option_number options[] = {
+    {"threads", &threads, 1, 30000, "alive at once"},
+    {"generations", &generations, 1, UINT32_MAX, "of threads"},
+    {"turns", &turns, 0, UINT64_MAX, "of each generation"},
+    {"blocks", &blocks, 1, 1ull << 32, "of each thread in a turn"},
+    {"highest", &highest_bytes, 1, 1ull << 40, "largest request in bytes"},
+    {NULL, NULL, 0, 0, NULL},
+};
+
+const struct pattern pattern = {
+    .summary = "a ring of many threads, each freeing its neighbour's blocks", .options = options, .run = run};

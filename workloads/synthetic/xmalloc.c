@@ -1,100 +1,65 @@
-/* Shaped like xmalloc-test: producers allocate batches of blocks, consumers free them. Every free is of a block that
-   another thread allocated. */
-#include "workloads/synthetic/synthetic.h"
+/* Producers allocate batches of blocks, consumers free them: every free is of a block that another thread allocated.
 
-#include <pthread.h>
+   Shape after xmalloc-test, the producer and consumer test that grew out of Lever and Boreham's malloc-test. */
+#include "workloads/synthetic/pattern.h"
 
-enum { MAX_BATCH = 4096, QUEUE = 16 };
+enum { QUEUE = 16 };
 
-static uint64_t pairs = 1, batches = 1000, batch_blocks = 1000, lowest_bytes = 8, highest_bytes = 512, seed = 1,
-                quiet = 0;
+static uint64_t pairs = 1, batches = 1000, batch_blocks = 1000, lowest_bytes = 8, highest_bytes = 512;
 
-struct batch {
-  void *block[MAX_BATCH];
-};
-
-/* A ring of full and empty batches between one producer and one consumer. */
-struct channel {
-  pthread_mutex_t lock;
-  pthread_cond_t moved;
-  uint64_t produced, consumed;
+struct pair {
+  struct actor producer, consumer;
+  struct channel channel;
   uint64_t number;
-  struct batch ring[QUEUE];
 };
 
-static void wait_for_room(struct channel *channel) {
-  pthread_mutex_lock(&channel->lock);
-  while (channel->produced - channel->consumed == QUEUE)
-    pthread_cond_wait(&channel->moved, &channel->lock);
-  pthread_mutex_unlock(&channel->lock);
-}
-
-static void wait_for_batch(struct channel *channel) {
-  pthread_mutex_lock(&channel->lock);
-  while (channel->produced == channel->consumed)
-    pthread_cond_wait(&channel->moved, &channel->lock);
-  pthread_mutex_unlock(&channel->lock);
-}
-
-static void moved(struct channel *channel, uint64_t *counter) {
-  pthread_mutex_lock(&channel->lock);
-  ++*counter;
-  pthread_cond_signal(&channel->moved);
-  pthread_mutex_unlock(&channel->lock);
-}
-
-static void *produce(void *argument) {
-  struct channel *channel = argument;
-  struct rng rng = rng_seed(seed, channel->number);
+static void produce(struct actor *actor, void *argument) {
+  struct pair *pair = argument;
+  struct rng rng = rng_seed(pattern_seed, pair->number);
   for (uint64_t i = 0; i < batches; i++) {
-    wait_for_room(channel);
-    struct batch *batch = &channel->ring[i % QUEUE];
-    for (uint64_t b = 0; b < batch_blocks; b++) {
-      size_t size_bytes = rng_between(&rng, lowest_bytes, highest_bytes);
-      batch->block[b] = used(malloc(size_bytes), size_bytes);
-    }
-    moved(channel, &channel->produced);
-  }
-  return NULL;
-}
-
-static void *consume(void *argument) {
-  struct channel *channel = argument;
-  for (uint64_t i = 0; i < batches; i++) {
-    wait_for_batch(channel);
-    struct batch *batch = &channel->ring[i % QUEUE];
+    block *batch = channel_room(actor, &pair->channel);
     for (uint64_t b = 0; b < batch_blocks; b++)
-      free(batch->block[b]);
-    moved(channel, &channel->consumed);
+      batch[b] = do_malloc(actor, rng_between(&rng, lowest_bytes, highest_bytes));
+    channel_send(actor, &pair->channel);
   }
-  return NULL;
 }
 
-int main(int argc, char **argv) {
-  const struct option_number options[] = {{"pairs", &pairs, "producers, and as many consumers"},
-                                          {"batches", &batches, "of each producer"},
-                                          {"batch", &batch_blocks, "blocks in a batch, at most 4096"},
-                                          {"lowest", &lowest_bytes, "smallest request in bytes"},
-                                          {"highest", &highest_bytes, "largest request in bytes"},
-                                          SYNTHETIC_COMMON_OPTIONS(seed, quiet)};
-  synthetic_options(argc, argv, "producers and consumers: every free is remote", options);
-  if (batch_blocks > MAX_BATCH)
-    synthetic_usage(argv[0], "a batch has at most 4096 blocks", options, 2);
-  struct channel *channel = used(calloc(pairs, sizeof *channel), 0);
-  pthread_t *thread = used(calloc(2 * pairs, sizeof *thread), 0);
-  uint64_t start_ns = synthetic_now_ns();
-  for (uint64_t p = 0; p < pairs; p++) {
-    channel[p].number = p;
-    pthread_mutex_init(&channel[p].lock, NULL);
-    pthread_cond_init(&channel[p].moved, NULL);
-    if (pthread_create(&thread[2 * p], NULL, produce, &channel[p]) != 0 ||
-        pthread_create(&thread[2 * p + 1], NULL, consume, &channel[p]) != 0)
-      exit(1);
+static void consume(struct actor *actor, void *argument) {
+  struct pair *pair = argument;
+  for (uint64_t i = 0; i < batches; i++) {
+    const block *batch = channel_receive(actor, &pair->channel);
+    for (uint64_t b = 0; b < batch_blocks; b++)
+      do_free(actor, batch[b]);
+    channel_done(actor, &pair->channel);
   }
-  for (uint64_t t = 0; t < 2 * pairs; t++)
-    pthread_join(thread[t], NULL);
-  synthetic_report(2 * pairs * batches * batch_blocks, start_ns, quiet);
-  free(thread);
-  free(channel);
-  return 0;
 }
+
+static void run(struct actor *actor) {
+  struct pair *pair = pattern_array(pairs, sizeof *pair);
+  for (uint64_t p = 0; p < pairs; p++) {
+    pair[p].number = p;
+    channel_init(&pair[p].channel, QUEUE, batch_blocks);
+    actor_start(actor, &pair[p].producer, produce, &pair[p]);
+    actor_start(actor, &pair[p].consumer, consume, &pair[p]);
+  }
+  for (uint64_t p = 0; p < pairs; p++) {
+    actor_join(actor, &pair[p].producer);
+    actor_join(actor, &pair[p].consumer);
+  }
+}
+
+static const char *wrong(void) {
+  return lowest_bytes > highest_bytes ? "lowest must not be above highest" : NULL;
+}
+
+static const struct option_number options[] = {
+    {"pairs", &pairs, 1, 10000, "producers, and as many consumers"},
+    {"batches", &batches, 0, UINT64_MAX, "of each producer"},
+    {"batch", &batch_blocks, 1, 1 << 20, "blocks in a batch"},
+    {"lowest", &lowest_bytes, 1, 1ull << 40, "smallest request in bytes"},
+    {"highest", &highest_bytes, 1, 1ull << 40, "largest request in bytes"},
+    {NULL, NULL, 0, 0, NULL},
+};
+
+const struct pattern pattern = {
+    .summary = "producers and consumers: every free is remote", .options = options, .wrong = wrong, .run = run};

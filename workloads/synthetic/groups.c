@@ -1,0 +1,92 @@
+/* Groups of blocks that are held for a while: a thread keeps a number of groups, frees a random one as a whole, and
+   allocates another of random length in its place. A group's blocks are of about one size, most groups' sizes are
+   small. Groups die in the order of their birth, in the opposite order, or every other block first.
+
+   Shape after MicroQuill's sh6bench (one thread) and sh8bench (several threads), as far as their descriptions go: sizes
+   from a few bytes to a thousand with many more small ones, batches held and freed in differing orders. */
+#include "workloads/synthetic/pattern.h"
+
+static uint64_t threads = 1, held = 40, rounds = 2000, longest = 400, lowest_bytes = 4, highest_bytes = 1000;
+
+struct group {
+  uint64_t count;
+  block *blocks;
+};
+
+struct member {
+  struct actor actor;
+  uint64_t number;
+};
+
+static void free_group(struct actor *actor, struct rng *rng, struct group *group) {
+  uint64_t count = group->count;
+  switch (rng_below(rng, 3)) {
+  case 0:
+    for (uint64_t i = 0; i < count; i++)
+      do_free(actor, group->blocks[i]);
+    break;
+  case 1:
+    for (uint64_t i = count; i > 0; i--)
+      do_free(actor, group->blocks[i - 1]);
+    break;
+  default:
+    for (uint64_t first = 0; first < 2; first++)
+      for (uint64_t i = first; i < count; i += 2)
+        do_free(actor, group->blocks[i]);
+    break;
+  }
+  group->count = 0;
+}
+
+static void fill_group(struct actor *actor, struct rng *rng, struct group *group) {
+  size_t size_bytes = rng_log_between(rng, lowest_bytes, highest_bytes);
+  group->count = rng_between(rng, 1, longest);
+  for (uint64_t i = 0; i < group->count; i++)
+    group->blocks[i] = do_malloc(actor, size_bytes - rng_below(rng, size_bytes / 8 + 1));
+}
+
+static void work(struct actor *actor, void *argument) {
+  const struct member *member = argument;
+  struct rng rng = rng_seed(pattern_seed, member->number);
+  struct group *groups = pattern_array(held, sizeof *groups);
+  for (uint64_t g = 0; g < held; g++)
+    groups[g].blocks = pattern_array(longest, sizeof(block));
+  for (uint64_t i = 0; i < rounds; i++) {
+    struct group *group = &groups[rng_below(&rng, held)];
+    free_group(actor, &rng, group);
+    fill_group(actor, &rng, group);
+  }
+  for (uint64_t g = 0; g < held; g++)
+    free_group(actor, &rng, &groups[g]);
+}
+
+static void run(struct actor *actor) {
+  struct member *member = pattern_array(threads, sizeof *member);
+  if (threads == 1) {
+    work(actor, member);
+    return;
+  }
+  for (uint64_t t = 0; t < threads; t++) {
+    member[t].number = t;
+    actor_start(actor, &member[t].actor, work, &member[t]);
+  }
+  for (uint64_t t = 0; t < threads; t++)
+    actor_join(actor, &member[t].actor);
+}
+
+static const char *wrong(void) {
+  return lowest_bytes > highest_bytes ? "lowest must not be above highest" : NULL;
+}
+
+static const struct option_number options[] = {
+    {"threads", &threads, 1, 10000, "1: the main thread alone"},
+    {"held", &held, 1, 1 << 20, "groups of each thread at a time"},
+    {"rounds", &rounds, 0, UINT64_MAX, "groups replaced by each thread"},
+    {"longest", &longest, 1, 1ull << 32, "blocks of a group"},
+    {"lowest", &lowest_bytes, 1, 1ull << 40, "smallest size of a group in bytes"},
+    {"highest", &highest_bytes, 1, 1ull << 40, "largest size of a group in bytes"},
+    {NULL, NULL, 0, 0, NULL},
+};
+
+const struct pattern pattern = {
+    .summary = "groups of blocks held for a while", .options = options, .wrong = wrong, .run = run};

@@ -1,0 +1,193 @@
+/* A pattern of calls, written once and used in two ways: as a program, whose threads are threads and whose calls go to
+   malloc; and as the author of a workload file, whose threads take turns under a scheduler and whose calls become ops
+   (--work=FILE). Both make the same calls on the same objects, thread by thread.
+
+   A pattern is one file: its sizes as options, a `run`, and `const struct pattern pattern`; pattern.c has the main.
+   Rules that make both uses agree: a thread decides by its own random numbers and by what it was handed, never by
+   addresses or time; threads wait for each other only by what is below; tables come from pattern_array, so that a
+   recording shows the pattern's own calls alone. What a call costs beside malloc in a program: one branch and one
+   addition. */
+#ifndef WORKLOADS_SYNTHETIC_PATTERN_H
+#define WORKLOADS_SYNTHETIC_PATTERN_H
+
+#include "trace/event.h"
+#include "workloads/synthetic/random.h"
+
+#include <malloc.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+/* One --NAME=NUMBER from lowest to highest; value holds the default. A list ends with a NULL name. */
+struct option_number {
+  const char *name;
+  uint64_t *value;
+  uint64_t lowest, highest;
+  const char *what;
+};
+
+/* A thread of the pattern. The caller of actor_start owns it, until it has joined it. */
+struct actor {
+  struct script *script; /* NULL: a program */
+  uint64_t calls;
+  uint64_t turn; /* calls until another actor's turn, in a script */
+  bool fills;    /* write to each OS page of the blocks that come next, not to their ends only */
+  uint32_t thread;
+  pthread_t handle;
+  struct part *part; /* in a script */
+  void (*run)(struct actor *actor, void *argument);
+  void *argument;
+};
+
+struct pattern {
+  const char *summary; /* half a line: what it stands for */
+  const struct option_number *options;
+  const char *(*wrong)(void); /* what is wrong with the options together; NULL: nothing. May be NULL. */
+  void (*run)(struct actor *actor);
+};
+
+/* Each pattern's file defines it. */
+extern const struct pattern pattern;
+
+/* The --seed; each thread draws from a stream of its own. */
+extern uint64_t pattern_seed;
+
+/* Zeroed memory that no recording shows; never given back. Exits with 1 if there is none. */
+void *pattern_array(uint64_t count, uint64_t size_bytes);
+
+/* ---- Threads ---- */
+
+/* Starts a thread; exits with 1 where there can't be another. */
+void actor_start(struct actor *parent, struct actor *child, void (*run)(struct actor *, void *), void *argument);
+void actor_join(struct actor *parent, struct actor *child);
+
+struct semaphore {
+  sem_t real;
+  uint64_t count;
+  struct part *first, *last; /* waiting, in a script */
+};
+void semaphore_init(struct semaphore *semaphore, uint64_t count);
+void semaphore_wait(struct actor *actor, struct semaphore *semaphore);
+void semaphore_post(struct actor *actor, struct semaphore *semaphore);
+
+struct barrier {
+  pthread_barrier_t real;
+  uint64_t members, missing;
+  struct semaphore turnstile; /* in a script */
+};
+void barrier_init(struct barrier *barrier, uint64_t members);
+void barrier_wait(struct actor *actor, struct barrier *barrier);
+
+/* ---- Blocks ---- */
+
+/* 0: none. In a program the address; in a script the object's number, plus 1. */
+typedef uintptr_t block;
+
+/* From one thread to one other: batches of blocks, of which a few may be under way. */
+struct channel {
+  struct semaphore room, full;
+  uint64_t capacity, batch_blocks;
+  uint64_t sent, received;
+  block *ring;
+  uint64_t *marks; /* of each batch: where its sender stood, in a script */
+};
+/* In a script (script.c): the receiver goes on after all that the sender has done so far. */
+void script_sent(struct actor *actor, struct channel *channel);
+void script_received(struct actor *actor, struct channel *channel);
+
+void channel_init(struct channel *channel, uint64_t capacity, uint64_t batch_blocks);
+
+/* Sender: waits for room; gives the batch to fill, to be handed over by channel_send. */
+static inline block *channel_room(struct actor *actor, struct channel *channel) {
+  semaphore_wait(actor, &channel->room);
+  return channel->ring + channel->sent++ % channel->capacity * channel->batch_blocks;
+}
+static inline void channel_send(struct actor *actor, struct channel *channel) {
+  if (actor->script)
+    script_sent(actor, channel);
+  semaphore_post(actor, &channel->full);
+}
+
+/* Receiver: waits for a batch; it is the receiver's until channel_done. */
+static inline block *channel_receive(struct actor *actor, struct channel *channel) {
+  semaphore_wait(actor, &channel->full);
+  if (actor->script)
+    script_received(actor, channel);
+  return channel->ring + channel->received++ % channel->capacity * channel->batch_blocks;
+}
+static inline void channel_done(struct actor *actor, struct channel *channel) {
+  semaphore_post(actor, &channel->room);
+}
+
+/* ---- Calls of the malloc API ---- */
+
+/* In a script (script.c). object: of what the call was given; 0: NULL. Acquiring calls give the new object. */
+block script_acquire(struct actor *actor, enum call_id call, size_t size_bytes, size_t param);
+block script_resize(struct actor *actor, enum call_id call, block object, size_t size_bytes, size_t param);
+void script_release(struct actor *actor, enum call_id call, block object);
+void script_touch(struct actor *actor, block object);
+void *script_content(struct actor *actor, block object);
+
+enum { PATTERN_OS_PAGE_BYTES = 4096 };
+
+/* Writes where the pattern's program writes: the first and the last byte, or each OS page. Keeps the compiler from
+   seeing through malloc and free. Exits with 1 where there is no block. */
+block pattern_used(struct actor *actor, void *memory, size_t size_bytes);
+
+static inline block used_ends(struct actor *actor, void *memory, size_t size_bytes) {
+  if (__builtin_expect(!memory || actor->fills, 0))
+    return pattern_used(actor, memory, size_bytes);
+  if (size_bytes > 0) {
+    volatile char *bytes = memory;
+    bytes[0] = 1;
+    bytes[size_bytes - 1] = 1;
+  }
+  __asm__ volatile("" : "+r"(memory) : : "memory");
+  return (block)memory;
+}
+
+static inline block do_malloc(struct actor *actor, size_t size_bytes) {
+  actor->calls++;
+  if (actor->script)
+    return script_acquire(actor, CALL_malloc, size_bytes, 0);
+  return used_ends(actor, malloc(size_bytes), size_bytes);
+}
+
+static inline block do_calloc(struct actor *actor, size_t count, size_t size_bytes) {
+  actor->calls++;
+  if (actor->script)
+    return script_acquire(actor, CALL_calloc, size_bytes, count);
+  return used_ends(actor, calloc(count, size_bytes), count * size_bytes);
+}
+
+/* memalign, posix_memalign or aligned_alloc. */
+block do_aligned(struct actor *actor, enum call_id call, size_t alignment, size_t size_bytes);
+/* valloc or pvalloc. */
+block do_os_page_aligned(struct actor *actor, enum call_id call, size_t size_bytes);
+
+/* object may be 0. With size 0 it gives 0: the object is freed (the one case where the C library gives none). */
+block do_realloc(struct actor *actor, block object, size_t size_bytes);
+block do_reallocarray(struct actor *actor, block object, size_t count, size_t size_bytes);
+
+/* object may be 0. */
+static inline void do_free(struct actor *actor, block object) {
+  actor->calls++;
+  if (actor->script)
+    script_release(actor, CALL_free, object);
+  else
+    free((void *)object);
+}
+
+/* malloc_usable_size; object may be 0. */
+void do_measure(struct actor *actor, block object);
+
+/* The first CONTENT_BYTES bytes of a block, where the pattern keeps something in it. */
+enum { CONTENT_BYTES = 128 };
+static inline void *content(struct actor *actor, block object) {
+  return actor->script ? script_content(actor, object) : (void *)object;
+}
+
+#endif

@@ -1,0 +1,25 @@
+/* The author of a workload file: the pattern's threads take turns on one processor, each a stack of its own, and their
+   calls become ops of a composition.
+
+   Job: turns and waiting. Who goes next is certain: round robin, with turns of random length from the seed, so that a
+   file is the same for the same options. Not its job: slots and words (convert/compose.h); the calls themselves are in
+   pattern.h. Memory is O(live blocks + live threads). */
+#ifndef WORKLOADS_SYNTHETIC_SCRIPT_H
+#define WORKLOADS_SYNTHETIC_SCRIPT_H
+
+#include "trace/error.h"
+#include "workloads/synthetic/pattern.h"
+
+#include <jansson.h>
+
+/* Runs the pattern and writes path, whole or not at all. turn_calls: mean number of calls of a thread's turn, at least
+   1. Takes the reference of info. Returns the number of ops, or -1 with error. */
+int64_t script_write(const char *path, uint64_t turn_calls, json_t *info, struct trace_error *error);
+
+/* The halves of pattern.h's functions that are for scripts. */
+void script_start(struct actor *parent, struct actor *child);
+void script_join(struct actor *parent, struct actor *child);
+void script_wait(struct actor *actor, struct semaphore *semaphore);
+void script_post(struct actor *actor, struct semaphore *semaphore);
+
+#endif
