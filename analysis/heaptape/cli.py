@@ -327,12 +327,13 @@ def _add_workloads(commands: argparse._SubParsersAction) -> None:
         "workloads",
         help="synthetic programs, and recipes of real ones: record them unattended",
         description="Without an action: lists what there is, and why some of it can't run here. capture: records "
-        "NAME.tape. run: and replays it. setup: installs what recipes need (root or sudo). Prepared inputs are kept in "
+        "NAME.tape. run: and replays it. write: writes a synthetic pattern as NAME.work without a run, with the "
+        "pattern's own options after --. setup: installs what recipes need (root or sudo). Prepared inputs are kept in "
         "$XDG_CACHE_HOME/heaptape.",
     )
-    parser.add_argument("action", nargs="?", choices=["capture", "run", "setup"])
+    parser.add_argument("action", nargs="?", choices=["capture", "run", "write", "setup"])
     parser.add_argument("names", nargs="*", metavar="NAME")
-    parser.add_argument("-o", "--output", metavar="F.tape", help="where the trace goes (default NAME.tape)")
+    parser.add_argument("-o", "--output", metavar="F", help="where the trace goes (default NAME.tape), or the workload")
     parser.add_argument("--all", action="store_true", help="keep the traces of the other processes too, as F.PID.tape")
     parser.add_argument("--all-apps", action="store_true", help="capture each recipe of a real program, one by one")
     parser.add_argument("--discard", action="store_true", help="capture: only the figures, no traces")
@@ -433,6 +434,11 @@ def _told(error: OSError) -> str:
     return f"{named}{error.strerror or error}"
 
 
+def _own_options(argv: Sequence[str]) -> bool:
+    """What comes after -- is the pattern's; argparse would take it for names."""
+    return list(argv[:2]) == ["workloads", "write"] and "--" in argv
+
+
 def main(argv: Sequence[str], home: Home) -> int:
     """Runs the command and returns its exit status. Replaces the process for subcommands that are C programs."""
     # Python ignores SIGPIPE; a filter whose reader went away should just end, and programs that we exec inherit it.
@@ -454,7 +460,8 @@ def main(argv: Sequence[str], home: Home) -> int:
         parser = make_parser()
         if argv and not argv[0].startswith("-") and argv[0] not in COMMANDS:
             parser.error(f"unknown command '{argv[0]}': there are {', '.join(COMMANDS)}")
-        arguments = parser.parse_args(argv)
+        arguments = parser.parse_args(argv[: argv.index("--")] if _own_options(argv) else argv)
+        arguments.own_options = argv[argv.index("--") + 1 :] if _own_options(argv) else []
         if arguments.command is None:
             parser.error("which command?")
         status = _run(arguments, home)

@@ -189,6 +189,10 @@ def workloads(arguments: argparse.Namespace, home: Home) -> int:
         return library.list_all(arguments.json, home)
     if not names and not (action == "capture" and arguments.all_apps):
         raise UsageError(f"workloads {action}: which one? 'heaptape workloads' lists them")
+    if action == "write":
+        if len(names) > 1:
+            raise UsageError("workloads write: one at a time")
+        return library.write(names[0], arguments.output, arguments.own_options, home)
     if action == "setup":
         return library.set_up(names, home)
     form = "json" if arguments.json else "table" if arguments.table else "text"

@@ -150,6 +150,18 @@ def run(name: str, wish: Wish, home: Home) -> int:
     return status or main(["replay", wish.output or f"{name}.tape", "-o", f"{name}.json"], home)
 
 
+def write(name: str, output: str | None, options: Sequence[str], home: Home) -> int:
+    """Writes a synthetic pattern as the workload file output (NAME.work), without a run. Options are the pattern's."""
+    (workload,) = named([name], find(home))
+    if workload.kind != SYNTHETIC:
+        raise HeaptapeError(f"workloads write: '{name}' is a real program: it has to be recorded")
+    path = output or f"{name}.work"
+    done = subprocess.run([workload.path, *options, f"--work={path}"], stdout=subprocess.PIPE, text=True)
+    if done.returncode == 0:
+        print(f"{path}: {done.stdout.strip() or 'written'}")
+    return done.returncode
+
+
 def _synthetic(path: Path) -> Workload:
     summary = _summary(path)
     return Workload(path.name, SYNTHETIC, summary, path, Recipe(path.name, path, summary, "", (str(path),)))

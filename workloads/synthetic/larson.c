@@ -37,7 +37,8 @@ static void run(struct actor *actor) {
   }
   for (uint64_t t = 0; t < threads; t++)
     for (uint64_t i = 0; i < slots; i++)
-      do_free(actor, server[t].table[i]);
+      if (server[t].table[i])
+        do_free(actor, server[t].table[i]);
 }
 
 static const char *wrong(void) {

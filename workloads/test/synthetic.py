@@ -1,5 +1,5 @@
-"""What the tests of the synthetic patterns share: a small run of each, recorded once, and its streams in a form that does
-not depend on which thread came first.
+"""What the tests of the synthetic patterns share: a small run of each, recorded once, and its streams in a form that
+does not depend on which thread came first.
 """
 
 import json
@@ -117,24 +117,25 @@ def streams(all_ops: list[dict], *, of_libc: bool) -> list[tuple]:
     """The threads' streams, sorted, without numbers of threads or slots: each op with its call, its sizes, and whose
     which-th object it is on, threads told by what they do.
 
-    of_libc: leave out what the C library calls by itself: a calloc for each thread that is created, and frees, of NULL
-    mostly, when a thread ends.
+    of_libc: leave out what the C library calls by itself: where a thread is created a calloc or some free(NULL), and
+    free(NULL) when a thread ends. No pattern's main thread frees NULL itself.
     """
     threads: dict[int, list[Call]] = {}
     for thread, call in _calls(all_ops):
         threads.setdefault(thread, []).append(call)
-    created = {call.object_ for calls in threads.values() for call in calls if call.call == "calloc"} if of_libc else set()
-    for thread, calls in threads.items():
-        threads[thread] = [call for call in calls if call.object_ is None or call.object_ not in created]
+    for thread, calls in threads.items() if of_libc else ():
+        created = {call.object_ for call in calls if call.call == "calloc"}
+        threads[thread] = [
+            call for call in calls if call.object_ not in created and not (created and call.is_null_free)
+        ]
     for calls in threads.values():
         while calls and calls[-1].is_null_free:
             calls.pop()
-    plain = {thread: tuple((call.call, call.sizes) for call in calls) for thread, calls in threads.items()}
+    label = {thread: hash(tuple((call.call, call.sizes) for call in calls)) for thread, calls in threads.items()}
     numbers = _renumbered(threads)
     named = [
         tuple(
-            (call.call, call.sizes, call.object_ and (hash(plain[call.object_[0]]), numbers[call.object_]))
-            for call in calls
+            (call.call, call.sizes, call.object_ and (label[call.object_[0]], numbers[call.object_])) for call in calls
         )
         for calls in threads.values()
     ]

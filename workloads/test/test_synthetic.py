@@ -1,9 +1,8 @@
-"""Each synthetic pattern makes the same calls as a program and as a workload file, which everything that takes workloads
-takes.
+"""Each synthetic pattern makes the same calls as a program and as a workload file, which everything that takes
+workloads takes.
 """
 
 import json
-import resource
 import signal
 import subprocess
 import time
@@ -92,15 +91,10 @@ def test_turns_change_the_order_between_threads_and_nothing_else(tmp_path):
     assert streams(ops(tmp_path / "fine.work"), of_libc=False) == streams(ops(written("ring")), of_libc=False)
 
 
-@pytest.mark.parametrize("rounds", [20_000, 2_000_000])
+@pytest.mark.parametrize("rounds", [10_000, 1_000_000])
 def test_memory_does_not_grow_with_the_number_of_calls(tmp_path, rounds):
-    command = [workload("mt_one_alloc"), "--threads=2", f"--rounds={rounds // 2}", f"--work={tmp_path / 'w.work'}"]
-    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as program:
-        _, status, usage = __import__("os").wait4(program.pid, 0)
-        program.returncode = status
-    assert status == 0
-    assert usage.ru_maxrss < 16 << 10, f"{usage.ru_maxrss} KiB, others before {before}"
+    command = (workload("mt_one_alloc"), "--threads=2", f"--rounds={rounds}", f"--work={tmp_path / 'w.work'}")
+    succeed("prlimit", "--as=20000000", *command)
 
 
 def test_the_command_line_writes_a_workload(tmp_path):
@@ -115,7 +109,8 @@ def test_wrong_options_are_told_with_what_is_right():
     for option, why in (("--threads=0", "must be 1 to"), ("--threads=x", "not a number"), ("--thread=1", "unknown")):
         result = run(workload("larson"), option)
         assert result.status == 2
-        assert why in result.stderr and "--slots=1000" in result.stderr
+        assert why in result.stderr
+        assert "--slots=1000" in result.stderr
     assert "lowest must not be above" in run(workload("larson"), "--lowest=10", "--highest=9").stderr
 
 
@@ -123,7 +118,8 @@ def test_a_file_that_can_not_be_written_is_one_error(tmp_path):
     for path in ("/dev/full", tmp_path / "none" / "w.work"):
         result = run(workload("cfrac"), "--steps=100000000", f"--work={path}", timeout_s=20)
         assert result.status == 1
-        assert result.stderr.count("\n") == 1 and str(path) in result.stderr
+        assert result.stderr.count("\n") == 1
+        assert str(path) in result.stderr
 
 
 def test_an_interrupted_write_leaves_nothing_behind(tmp_path):
@@ -139,8 +135,8 @@ def test_an_interrupted_write_leaves_nothing_behind(tmp_path):
 
 def test_written_workloads_survive_the_compiler_s_own_reader():
     """`dump` and the Python reader agree on a written file."""
-    from heaptape.workload_format import read
+    from heaptape.workload_format import read_workload
 
-    made = read(written("xmalloc"))
+    made = read_workload(written("xmalloc"))
     assert made.ops == sum(len(made.ops_of(thread)) for thread in range(made.threads))
     assert succeed(CONVERT, "dump", written("xmalloc")).stdout.startswith("# heaptape workload")
