@@ -122,6 +122,18 @@ this by itself when it is given a trace.
     ),
 }
 
+# What `compare --table` prints: name -> what it is (table_kinds.py makes them).
+TABLES = {
+    "cost": "total cycles, mean cycles per malloc, calloc, realloc and free, peak RSS",
+    "percent": "the same in percent of the baseline, with their means over workloads",
+    "corners": "the matrix of --corners",
+    "overhead": "RSS against ideal RSS, of the corners, or of each allocator against the baseline",
+    "system": "system calls and their bytes, virtual and resident size",
+    "latency": "percentiles by call type and size class",
+    "sweep": "figures at each value of a tunable",
+    "verdict": "what the repetitions allow to be said, in words, with effect sizes",
+}
+
 COMMANDS = (*PROGRAMS, "ctl", "profile", "replay", "compare", "report", "allocators", "workloads", "verify-fidelity")
 
 
@@ -183,8 +195,10 @@ def _add_replay(commands: argparse._SubParsersAction) -> None:
         "--allocator",
         action="append",
         metavar="NAME[:VARIANT]|LIB.so",
-        help="an allocator of the registry, or a library by path; either may be followed by ':NAME=VALUE' for the "
-        "environment. Repeatable. Default: all that 'heaptape allocators' finds",
+        help="an allocator of the registry, or a library by path; either may be followed by ':NAME=VALUE': a tunable "
+        "('heaptape allocators --variants NAME' lists them) or a variable of the environment. VALUE may be a range, a "
+        "variant for each: glibc:tcache_count=0..16/4, reference:tcache_count=1..64*2 (powers), of a tunable also "
+        "0,7,100. Repeatable. Default: all that 'heaptape allocators' finds",
     )
     parser.add_argument(
         "-n",
@@ -278,17 +292,51 @@ def _add_compare(commands: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--baseline", metavar="NAME", help="allocator that percentages refer to (default: glibc, else the first)"
     )
-    parser.add_argument("--format", default="text", choices=["text", "md", "csv", "json"])
     parser.add_argument(
-        "--ministat",
+        "--table",
+        action="append",
+        metavar="NAME",
+        choices=TABLES,
+        help="print this table instead of all usual ones; repeatable: "
+        + "; ".join(f"{name}: {what}" for name, what in TABLES.items()),
+    )
+    parser.add_argument(
+        "--format",
+        default="text",
+        choices=["text", "md", "csv", "json", "latex"],
+        help="text (default), Markdown, CSV (one --table at a time), JSON, or LaTeX for the package booktabs",
+    )
+    parser.add_argument(
+        "--interval",
+        default="t",
+        choices=["t", "bootstrap"],
+        help="95 %% intervals by Student's t on paired log ratios (default), or by a studentised bootstrap of them, "
+        "which holds better where noise is skewed, and is wider; of fewer than 5 repetitions it is Student's",
+    )
+    parser.add_argument(
+        "--verdict",
         action="store_true",
-        help="the repetitions drawn as BSD's ministat does, with Student's t against the baseline, instead",
+        help="what the repetitions allow to be said, in words: the same as --table verdict",
     )
     parser.add_argument(
         "--corners",
         metavar="NEITHER,A,B,BOTH",
-        help="the four-corner matrix of two switches instead: four allocators of the results, for instance "
-        "reference:neither,reference:fastbins,reference:tcache,reference",
+        help="the four-corner matrix of two switches instead, and RSS overhead: four allocators of the results, for "
+        "instance reference:neither,reference:fastbins,reference:tcache,reference",
+    )
+    parser.add_argument(
+        "--sweep",
+        action="store_true",
+        help="figures at each value of a tunable that replay was given as a range: the same as --table sweep",
+    )
+    parser.add_argument("--tunable", metavar="NAME", help="with --sweep: which, where several were swept")
+    parser.add_argument(
+        "--plot", metavar="FILE", help="with --sweep: draw its curves into FILE too (.svg, .pdf or .png)"
+    )
+    parser.add_argument(
+        "--ministat",
+        action="store_true",
+        help="the repetitions drawn as BSD's ministat does, with Student's t against the baseline, instead",
     )
 
 

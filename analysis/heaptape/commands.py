@@ -111,28 +111,9 @@ def replay(arguments: argparse.Namespace, home: Home) -> int:
 
 def compare(arguments: argparse.Namespace, home: Home) -> int:
     """Prints the tables of results files."""
-    from heaptape import compare as library
+    from heaptape.compare_command import compare as command
 
-    files = _read_all(arguments.results)
-    if arguments.corners is not None:
-        return _compare_corners(files, arguments.corners, arguments.format)
-    baseline = library.choose_baseline(files, arguments.baseline)
-    if arguments.ministat:
-        from heaptape.ministat import distributions
-
-        write_text(STANDARD_OUTPUT, distributions(files, baseline))
-        return 0
-    if arguments.format in ("csv", "json"):
-        table = library.long_table(files, baseline)
-        if arguments.format == "csv":
-            write_text(STANDARD_OUTPUT, table.to_csv(index=False, lineterminator="\n"))
-        else:
-            rows = json.loads(table.to_json(orient="records", double_precision=15))
-            text = json.dumps({"schema": 1, "baseline": baseline, "level": 0.95, "rows": rows}, indent=1)
-            write_text(STANDARD_OUTPUT, text + "\n")
-        return 0
-    _print_tables(files, baseline, arguments.format)
-    return 0
+    return command(arguments)
 
 
 def report(arguments: argparse.Namespace, home: Home) -> int:
@@ -274,49 +255,6 @@ def _read_all(paths: Sequence[str]) -> "list[Results]":
     return [file for path in paths for file in all_results(path)]
 
 
-def _print_tables(files: "Sequence[Results]", baseline: str, form: str) -> None:
-    from heaptape.tables import comparison, render_markdown, render_text
-
-    tables = comparison(files, baseline)
-    if not tables:
-        raise HeaptapeError("the results hold no figures to compare")
-    write_text(STANDARD_OUTPUT, render_text(tables) if form == "text" else render_markdown(tables))
-    _tell_failures(files)
-
-
-def _compare_corners(files: "Sequence[Results]", wanted: str, form: str) -> int:
-    import pandas as pd
-
-    from heaptape.compare import allocator_order
-    from heaptape.corner_tables import METRICS, corner_tables
-    from heaptape.corners import four_corners, parse_corners
-    from heaptape.results_file import figures
-    from heaptape.tables import render_markdown, render_text
-
-    corners = parse_corners(wanted, allocator_order(files))
-    if form in ("text", "md"):
-        tables = corner_tables(files, corners)
-        write_text(STANDARD_OUTPUT, render_text(tables) if form == "text" else render_markdown(tables))
-        _tell_failures(files)
-        return 0
-    table = figures(files)
-    long = pd.concat([four_corners(table, metric, corners).assign(metric=metric) for metric in METRICS])
-    if form == "csv":
-        write_text(STANDARD_OUTPUT, long.to_csv(index=False, lineterminator="\n"))
-        return 0
-    rows = json.loads(long.to_json(orient="records", double_precision=15))
-    about = {"schema": 1, "corners": corners.labels, "level": 0.95, "rows": rows}
-    write_text(STANDARD_OUTPUT, json.dumps(about, indent=1) + "\n")
-    return 0
-
-
-def _tell_failures(files: "Sequence[Results]") -> None:
-    for file in files:
-        for run in file.failures:
-            label = f"{run['allocator']}, {run.get('pass', '?')} pass"
-            print(f"heaptape: {file.path}: {label}: {run['error']}", file=sys.stderr)
-
-
 def _give_results(output: str, data: dict, baseline: str | None) -> None:
     """Writes R.json first: a reader of the tables may go away. If that fails, the tables at least are not lost."""
     text = json.dumps(data, separators=(",", ":")) + "\n"
@@ -344,7 +282,9 @@ def _print_replay_tables(path: str, data: dict, baseline: str | None) -> None:
         if run["pass"] == "verify":
             _print_verified(run)
     if any(run["pass"] != "verify" for run in file.runs):
-        _print_tables([Results(path, data | {"runs": file.runs})], choose_baseline([file], baseline), "text")
+        from heaptape.compare_command import print_comparison
+
+        print_comparison([Results(path, data | {"runs": file.runs})], choose_baseline([file], baseline), "text")
 
 
 def _print_verified(run: dict) -> None:
@@ -363,12 +303,15 @@ def _print_variants(allocator: "registry.Allocator", as_json: bool) -> int:  # n
     variants = allocator.variants.values()
     if as_json:
         rows = [{"name": v.name, "summary": v.summary, "environment": v.environment} for v in variants]
-        print(json.dumps({"allocator": allocator.name, "variants": rows}, indent=1))
+        tunables = list(allocator.tunables.names) if allocator.tunables else []
+        print(json.dumps({"allocator": allocator.name, "variants": rows, "tunables": tunables}, indent=1))
         return 0
     for variant in variants:
         print(f"{allocator.name}:{variant.name}  {variant.summary}")
         for name, value in variant.environment.items():
             print(f"    {name}={value}")
+    if allocator.tunables:
+        print(f"tunables ({allocator.name}:NAME=VALUE or =FIRST..LAST/STEP): {', '.join(allocator.tunables.names)}")
     return 0
 
 

@@ -82,41 +82,6 @@ def four_corners(table: pd.DataFrame, metric: str, corners: Corners, method: Met
     return frame.astype({"value": float, "low": float, "high": float, "supported": object})
 
 
-def overhead(table: pd.DataFrame, corners: Corners) -> pd.DataFrame:
-    """RSS overhead of the four corners against ideal RSS.
-
-    From `results_file.figures`; one row per workload that has ideal and peak RSS of any corner, then "arithmetic mean"
-    of the percentages. Columns, per corner C: "RSS C" (bytes, mean over repetitions), "OH C" = RSS - ideal (bytes),
-    "OH C %" of Neither's overhead (NaN for Neither, or where Neither's is not positive), "OH C % of ideal"; before
-    them "Ideal" (bytes). NaN: missing.
-    """
-    means = table.pivot_table(
-        index="workload", columns=["metric", "allocator"], values="value", aggfunc="mean", sort=False
-    )
-    rows = {}
-    for workload, values in means.iterrows():
-        ideal = values.get("ideal_rss", pd.Series(dtype=float)).dropna()
-        peaks = values.get("peak_rss", pd.Series(dtype=float)).dropna()
-        if len(ideal) and any(label in peaks for label in corners.labels.values()):
-            rows[workload] = _overhead_row(float(ideal.iloc[0]), peaks, corners)
-    frame = pd.DataFrame.from_dict(rows, orient="index")
-    if len(frame) > 1:
-        percents = [name for name in frame.columns if "%" in name]
-        frame.loc[ARITHMETIC, percents] = frame[percents].mean()
-    return frame.rename_axis(index="workload")
-
-
-def _overhead_row(ideal: float, peaks: pd.Series, corners: Corners) -> dict[str, float]:
-    row = {"Ideal": ideal}
-    above = {corner: peaks.get(label, float("nan")) - ideal for corner, label in corners.labels.items()}
-    row |= {f"RSS {corner}": bytes_ + ideal for corner, bytes_ in above.items()}
-    row |= {f"OH {corner}": bytes_ for corner, bytes_ in above.items()}
-    least = above["Neither"]
-    for corner in CORNERS[1:]:
-        row[f"OH {corner} %"] = 100 * above[corner] / least if least > 0 else float("nan")
-    return row | {f"OH {corner} % of ideal": 100 * bytes_ / ideal for corner, bytes_ in above.items()}
-
-
 def _value_row(workload: str, corner: str, values: pd.Series) -> dict:
     about = {"low": float("nan"), "high": float("nan"), "repetitions": len(values), "supported": None}
     return {"workload": workload, "column": corner, "value": values.mean()} | about

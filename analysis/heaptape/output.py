@@ -28,12 +28,17 @@ def write_text(output: str, text: str) -> None:
     if output == STANDARD_OUTPUT:
         flush_standard_output(text)
         return
+    write_bytes(output, text.encode())
+
+
+def write_bytes(output: str, data: bytes) -> None:
+    """`write_text` for a file of bytes; `output` is no standard output."""
     path = Path(output)
     try:
         if path.exists() and not path.is_file():  # a pipe or a device can't be renamed onto
-            path.write_text(text, encoding="utf-8")
+            path.write_bytes(data)
         else:
-            _replace(path.resolve(), text)
+            _replace(path.resolve(), data)
     except OSError as error:
         raise HeaptapeError(f"{output}: can't be written: {error.strerror or error}") from error
 
@@ -50,12 +55,12 @@ def flush_standard_output(text: str = "") -> None:
         raise HeaptapeError(f"standard output: can't be written: {error.strerror or error}") from error
 
 
-def _replace(path: Path, text: str) -> None:
+def _replace(path: Path, data: bytes) -> None:
     descriptor, name = tempfile.mkstemp(prefix=f"{path.name}.", suffix=".partial", dir=path.parent)
     temporary = Path(name)
     try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
         temporary.chmod(path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask())
         temporary.replace(path)
     except BaseException:

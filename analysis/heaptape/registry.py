@@ -13,6 +13,7 @@ from heaptape.errors import HeaptapeError
 from heaptape.home import Home
 
 DEFAULT_VARIANT = "default"
+MOST_VALUES = 1000  # of one sweep; each is an allocator of the comparison
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,28 @@ class Variant:
 
 
 @dataclass(frozen=True)
+class Tunables:
+    """How an allocator's numbers are set: `variable` of the environment becomes `form` of each {name} and {value}, with
+    `separator` between. A variable with {NAME} in it is one for each tunable.
+    """
+
+    variable: str
+    form: str
+    separator: str
+    names: tuple[str, ...]
+
+    def environment(self, settings: dict[str, str]) -> dict[str, str]:
+        """The variables that make these settings."""
+        if "{NAME}" in self.variable:
+            return {
+                self.variable.replace("{NAME}", name.upper()): self.form.format(name=name, value=value)
+                for name, value in settings.items()
+            }
+        parts = [self.form.format(name=name, value=value) for name, value in settings.items()]
+        return {self.variable: self.separator.join(parts)} if parts else {}
+
+
+@dataclass(frozen=True)
 class Allocator:
     """One entry of the registry. `library` is empty for the C library's own malloc."""
 
@@ -33,6 +56,7 @@ class Allocator:
     package: str
     summary: str
     variants: dict[str, Variant] = field(default_factory=dict)
+    tunables: Tunables | None = None
     path: Path | None = None
     version: str = ""
 
@@ -105,7 +129,7 @@ def choose(name: str, registry: dict[str, Allocator]) -> Choice:
     if setting in allocator.variants:
         environment = allocator.variants[setting].environment
     elif "=" in setting:
-        environment = _settings(name, setting)
+        environment = _environment(name, setting, allocator)
     else:
         known = ", ".join(allocator.variants) or "none"
         raise HeaptapeError(f"unknown variant '{setting}' of {base}: known are {known}, or NAME=VALUE")
@@ -113,8 +137,10 @@ def choose(name: str, registry: dict[str, Allocator]) -> Choice:
 
 
 def choose_all(names: Iterable[str], registry: dict[str, Allocator]) -> list[Choice]:
-    """`choose` for each name, or every allocator found if there are none. Refuses the same choice twice."""
-    choices = [choose(name, registry) for name in names]
+    """`choose` for each name (a range of values is one for each), or every allocator found if there are none. Refuses
+    the same choice twice.
+    """
+    choices = [choose(one, registry) for name in names for one in expand(name, registry)]
     if not choices:
         choices = [choose(name, registry) for name, allocator in registry.items() if allocator.found]
     seen: set[str] = set()
@@ -123,6 +149,39 @@ def choose_all(names: Iterable[str], registry: dict[str, Allocator]) -> list[Cho
             raise HeaptapeError(f"{choice.label} is named twice")
         seen.add(choice.label)
     return choices
+
+
+def expand(name: str, registry: dict[str, Allocator]) -> list[str]:
+    """`NAME:TUNABLE=0..16/4` as the names of its values: 0, 4, 8, 12, 16. `1..64*2`: each twice the one before; of a
+    tunable that the registry knows also `0,7,100` and mixtures. Several settings: each with each. Raises HeaptapeError
+    if a range is empty, or makes more than MOST_VALUES.
+    """
+    base, colon, setting = name.partition(":")
+    tunables = registry[base].tunables if base in registry else None
+    found = [""]
+    for pair in setting.split() if "=" in setting else [setting]:
+        key, equals, text = pair.partition("=")
+        listed = tunables is not None and key in tunables.names
+        values = [v for item in (text.split(",") if listed else [text]) for v in _values(name, item)]
+        found = [f"{before} {key}{equals}{value}".strip() for before in found for value in values]
+        if len(found) > MOST_VALUES:
+            raise HeaptapeError(f"{name}: more than {MOST_VALUES} values")
+    return [f"{base}{colon}{one}" for one in found]
+
+
+def _values(name: str, text: str) -> list[str]:
+    """A range as its values; anything else as it is."""
+    match = re.fullmatch(r"(\d+)\.\.(\d+)(?:([/*])(\d+))?", text)
+    if not match:
+        return [text]
+    first, last, step = int(match[1]), int(match[2]), int(match[4] or 1)
+    grows = match[3] == "*"
+    if first > last or step < 1 + grows or (grows and first == 0):
+        raise HeaptapeError(f"{name}: '{text}' is no range: FIRST..LAST, FIRST..LAST/STEP or FIRST..LAST*FACTOR")
+    values = [first]
+    while (after := values[-1] * step if grows else values[-1] + step) <= last and len(values) <= MOST_VALUES:
+        values.append(after)
+    return [str(value) for value in values]
 
 
 def sha256_of(path: Path) -> str:
@@ -136,7 +195,30 @@ def _parse(name: str, table: dict) -> Allocator:
         key: Variant(key, {k: str(v) for k, v in value["environment"].items()}, value.get("summary", ""))
         for key, value in table.get("variants", {}).items()
     }
-    return Allocator(name, table["library"], table.get("package", ""), table.get("summary", ""), variants)
+    tunables = None
+    if "tunables" in table:
+        about = table["tunables"]
+        names = tuple(about["names"])
+        tunables = Tunables(about["variable"], about.get("form", "{value}"), about.get("separator", ""), names)
+    return Allocator(name, table["library"], table.get("package", ""), table.get("summary", ""), variants, tunables)
+
+
+def _environment(name: str, text: str, allocator: Allocator) -> dict[str, str]:
+    """Settings of an allocator of the registry: its tunables by name, other names as the environment's.
+
+    Environment variables are written in capitals; a name that isn't, and is no tunable either, is a slip that
+    the allocator itself might ignore without a word.
+    """
+    settings = _settings(name, text)
+    known = allocator.tunables
+    if known is None:
+        return settings
+    tunables = {key: value for key, value in settings.items() if key in known.names}
+    others = {key: value for key, value in settings.items() if key not in known.names}
+    slips = [key for key in others if not key.isupper()]
+    if slips:
+        raise HeaptapeError(f"unknown tunable '{slips[0]}' of {allocator.name}: known are {', '.join(known.names)}")
+    return others | known.environment(tunables)
 
 
 def _is_elf(path: Path) -> bool:

@@ -194,13 +194,13 @@ def figures(files: Iterable[Results]) -> pd.DataFrame:
     Columns: workload, allocator (label), round (file and repetition: figures of one round were measured next to one
     another), metric, unit, value (float). Metrics: those of RUN_METRICS, "calls/NAME" (mean cycles per call),
     "instructions/NAME" (mean instructions per call), "pmu/NAME" (processor's counters per op, the engine's taken off),
-    "syscalls/NAME", "ideal_rss" (the workload's, the same for all). A metric is taken from the pass that measures it
-    best. Two files of one workload (name and hash) count as more repetitions of it.
+    "syscalls/NAME" and "syscall_bytes/NAME", "ideal_rss" (the workload's, the same for all). A metric is taken from the
+    pass that measures it best. Two files of one workload (name and hash) count as more repetitions of it.
     """
     rows: list[tuple] = []
     names: dict[tuple, str] = {}
     for number, file in enumerate(files):
-        name = _unique_name(file, names)
+        name = unique_name(file, names)
         for metric, unit, run, value in _file_figures(file):
             rows.append((name, label_of(run), f"{number}:{run.get('repeat', 0)}", metric, unit, value))
     frame = pd.DataFrame(rows, columns=["workload", "allocator", "round", "metric", "unit", "value"])
@@ -217,7 +217,7 @@ def call_details(files: Iterable[Results]) -> pd.DataFrame:
     names: dict[tuple, str] = {}
     keys = ("count", "mean", "p50", "p99", "p999", "max")
     for file in files:
-        name = _unique_name(file, names)
+        name = unique_name(file, names)
         for run in _runs_of_pass(file, ("time",), "calls"):
             for call, detail in _object(run.get("calls")).items():
                 values = {key: number(_object(detail).get(key)) for key in keys}
@@ -259,11 +259,12 @@ def _file_figures(file: Results) -> Iterator[tuple[str, str, dict, float | None]
                 mean = number(_object(detail).get("instructions_mean"))
                 if mean is not None:
                     yield f"instructions/{call}", "instructions", run, mean
-    for run in _runs_of_pass(file, ("memory", "bare", "time"), "syscalls"):
-        for name in SYSTEM_CALLS:
-            count = number(_object(run["syscalls"]).get(name))
-            if count is not None:
-                yield f"syscalls/{name}", "calls", run, count
+    for key, unit in (("syscalls", "calls"), ("syscall_bytes", "bytes")):
+        for run in _runs_of_pass(file, ("memory", "bare", "time"), key):
+            for name in SYSTEM_CALLS:
+                value = number(_object(run[key]).get(name))
+                if value is not None:
+                    yield f"{key}/{name}", unit, run, value
     ideal = number(file.workload.get("ideal_rss_bytes"))
     if ideal is not None:
         for run in {label_of(run): run for run in file.runs}.values():
@@ -296,7 +297,7 @@ def _object(value: object) -> dict:
     return value if isinstance(value, dict) else {}
 
 
-def _unique_name(file: Results, names: dict[tuple, str]) -> str:
+def unique_name(file: Results, names: dict[tuple, str]) -> str:
     """The workload's name; with a number behind it where another workload of this comparison has the same."""
     identity = (file.name, file.workload.get("sha256") or None)
     if identity not in names:

@@ -20,6 +20,7 @@ from heaptape.compare import (
     relative,
     repetitions,
 )
+from heaptape.intervals import Method
 from heaptape.results_file import HELD_METRICS, Results, figures
 
 MISSING = "–"
@@ -32,9 +33,9 @@ HELD_NOTE = (
 )
 ENDLESS = 10_000  # percent: an interval that ends beyond says nothing
 LEGEND = (
-    "± is half of a 95 % interval over the repetitions, (a–b) its ends where it is wide; ~ before a figure: the "
-    "repetitions don't support a difference from the baseline; ? after it: one repetition, so no telling; – missing, "
-    "or a repetition measured no more than reading the counter costs."
+    "± is half of a 95 % interval over the repetitions, (a–b) its ends where it is wide, neither: the same in every "
+    "repetition; ~ before a figure: the repetitions don't support a difference from the baseline; ? after it: one "
+    "repetition, so no telling; – missing, or a repetition measured no more than reading the counter costs."
 )
 
 
@@ -51,20 +52,21 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """A titled table; the first column is text, the others figures."""
+    """A titled table; the first `text_columns` columns are text, the others figures. Without columns: only notes."""
 
     title: str
     columns: list[str]
     rows: list[list[Cell]]
     notes: list[str] = field(default_factory=list)
+    text_columns: int = 1
 
 
-def comparison(files: Sequence[Results], baseline: str) -> list[Table]:
+def comparison(files: Sequence[Results], baseline: str, method: Method = "t") -> list[Table]:
     """All tables of a comparison: per workload cycles, memory and system calls, then percentages of the baseline."""
     table = figures(files)
     order = allocator_order(files)
     values, counts = absolute(table), repetitions(table)
-    percents = relative(table, baseline)
+    percents = relative(table, baseline, method)
     tables = []
     workloads = list(dict.fromkeys(table["workload"]))
     for workload in workloads:
@@ -200,6 +202,8 @@ def percent_cell(row: object) -> Cell:
     if row.supported is None:
         return Cell(f"{text} ?", row.percent, True)
     mark, half = "" if row.supported else "~", (row.high - row.low) / 2
+    if half == 0:
+        return Cell(f"{mark}{text}", row.percent, not row.supported)
     # Intervals are symmetric as ratios: a wide one is not around its middle, so its ends are shown.
     if half > WIDE_INTERVAL * row.percent:
         high = f"{row.high:,.{_decimals(row.high)}f}" if row.high < ENDLESS else f"{ENDLESS:,}+"
@@ -224,12 +228,14 @@ def render_text(tables: Sequence[Table], width: int | None = None) -> str:
             console.print(Text(table.title, style="bold"))
             drawn = RichTable(box=None, pad_edge=False)
             for number, column in enumerate(table.columns):
-                drawn.add_column(Text(column), justify="left" if number == 0 else "right", overflow="fold")
+                justify = "left" if number < table.text_columns else "right"
+                drawn.add_column(Text(column), justify=justify, overflow="fold")
             for row in table.rows:
                 drawn.add_row(*[Text(cell.text, style="dim" if cell.muted else "") for cell in row])
-            console.print(drawn)
+            if table.columns:
+                console.print(drawn)
             for note in table.notes:
-                console.print(note, style="dim")
+                console.print(Text(note, style="dim" if table.columns else ""))
             console.print()
     return capture.get()
 
@@ -238,8 +244,12 @@ def render_markdown(tables: Sequence[Table]) -> str:
     """Pipe tables under headings of the fourth level."""
     lines = []
     for table in tables:
-        lines += [f"#### {table.title}", "", "| " + " | ".join(_escape(c) for c in table.columns) + " |"]
-        lines.append("|" + "---|" + "---:|" * (len(table.columns) - 1))
+        lines += [f"#### {table.title}", ""]
+        if not table.columns:
+            lines += [*(f"- {_escape(note)}" for note in table.notes), ""]
+            continue
+        lines.append("| " + " | ".join(_escape(c) for c in table.columns) + " |")
+        lines.append("|" + "---|" * table.text_columns + "---:|" * (len(table.columns) - table.text_columns))
         lines += ["| " + " | ".join(_escape(cell.text) for cell in row) + " |" for row in table.rows]
         lines += ["", *table.notes, ""] if table.notes else [""]
     return "\n".join(lines)

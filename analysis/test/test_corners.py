@@ -4,9 +4,10 @@ import math
 
 import pytest
 from heaptape.corner_tables import corner_tables
-from heaptape.corners import COMPARISONS, Corners, four_corners, overhead, parse_corners
+from heaptape.corners import COMPARISONS, Corners, four_corners, parse_corners
 from heaptape.errors import HeaptapeError
 from heaptape.results_file import Results, figures
+from heaptape.table_frames import rss_overhead
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -57,11 +58,15 @@ def test_a_missing_corner_leaves_out_what_needs_it():
 
 def test_overhead_by_hand():
     rss = {"n": 1500, "fast": 1400, "tc": 1600, "both": 1700}
-    row = overhead(figures([results_of(CYCLES, rss=rss)]), NAMES).loc["w"]
-    assert row["OH Neither"] == 500
-    assert row["OH A %"] == 80
-    assert row["OH Both %"] == 140
-    assert row["OH B % of ideal"] == 60
+    frame = rss_overhead([results_of(CYCLES, rss=rss)], NAMES.labels).set_index("variant")
+    assert set(frame["workload"]) == {"w"}
+    assert set(frame["ideal_bytes"]) == {1000}
+    assert frame["overhead_bytes"].to_dict() == {"Neither": 500, "A": 400, "B": 600, "Both": 700}
+    assert frame["overhead_percent"].to_dict() == {"Neither": 100, "A": 80, "B": 120, "Both": 140}
+    assert frame["overhead_percent_of_ideal"].to_dict() == {"Neither": 50, "A": 40, "B": 60, "Both": 70}
+    assert frame["rss_percent"].to_dict() == pytest.approx(
+        {"Neither": 100, "A": 93.333333, "B": 106.666667, "Both": 113.333333}
+    )
 
 
 def test_tables_leave_out_what_was_not_measured():
