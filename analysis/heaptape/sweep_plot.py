@@ -12,6 +12,7 @@ from heaptape.output import write_bytes
 from heaptape.plots import MIB, style
 
 WIDE_SPAN = 64  # the largest value that many times the smallest: a logarithmic axis
+MOST_TICKS = 10
 
 
 def sweep_curve(axes: Axes, frame: pd.DataFrame, figure: str, workload: str | None = None) -> None:
@@ -24,8 +25,9 @@ def sweep_curve(axes: Axes, frame: pd.DataFrame, figure: str, workload: str | No
     if here.empty or here["workload"].nunique() > 1:
         raise ValueError(f"{figure}: {'several workloads' if len(here) else 'no such figure'}")
     divisor, unit = _unit(figure)
-    for number, (allocator, curve) in enumerate(here.groupby("allocator", sort=False)):
-        look = style(number)
+    colours = {allocator: number for number, allocator in enumerate(frame["allocator"].unique())}
+    for allocator, curve in here.groupby("allocator", sort=False):
+        look = style(colours[allocator])
         points = curve[curve["value"].notna()].sort_values("value")
         mean = points["mean"] / divisor
         low, high = points["mean_low"] / divisor, points["mean_high"] / divisor
@@ -64,11 +66,15 @@ def write(frame: pd.DataFrame, path: str, figures: Sequence[str] = ("total_cycle
 
 
 def _value_axis(axes: Axes, values: np.ndarray) -> None:
-    if len(values) > 2 and values[-1] > WIDE_SPAN * max(values[values > 0].min(initial=np.inf), 1):
-        axes.set_xscale("symlog", linthresh=max(values[values > 0].min(), 1), base=2)
-    axes.set_xticks(values if len(values) <= 10 else values[:: -(-len(values) // 10)])
+    least = max(values[values > 0].min(initial=np.inf), 1)
+    if len(values) > 2 and values[-1] > WIDE_SPAN * least:
+        axes.set_xscale("symlog", linthresh=least, base=2)
+        axes.set_xlim(-0.3 * least if values[0] <= 0 else 0.8 * values[0], 1.25 * values[-1])
+    axes.set_xticks(values if len(values) <= MOST_TICKS else values[:: -(-len(values) // MOST_TICKS)])
     axes.minorticks_off()
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    if len(values) > MOST_TICKS // 2:
+        axes.tick_params("x", labelrotation=45, labelsize="small")
 
 
 def _unit(figure: str) -> tuple[float, str]:

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import stdtrit
 
-from heaptape.compare import percent_row
+from heaptape.compare import allocator_order, percent_row
 from heaptape.errors import HeaptapeError
 from heaptape.intervals import LEVEL, Method, log_ratio
 from heaptape.results_file import Results, figures
@@ -78,12 +78,12 @@ def sweep(
     """
     table = figures(files)
     table = table[table["metric"].isin(metrics)]
-    points = {label: (curve(label, tunable), settings_of(label).get(tunable)) for label in table["allocator"].unique()}
+    points = {label: (curve(label, tunable), settings_of(label).get(tunable)) for label in allocator_order(files)}
     swept = {name for name, value in points.values() if value is not None}
     rows = []
     for (workload, metric, unit), group in table.groupby(["workload", "metric", "unit"], sort=False):
         series = {label: values.set_index("round")["value"] for label, values in group.groupby("allocator", sort=False)}
-        for name in dict.fromkeys(points[label][0] for label in series):
+        for name in dict.fromkeys(points[label][0] for label in points if label in series):
             if name in swept:
                 about = {"workload": workload, "allocator": name, "tunable": tunable, "figure": metric, "unit": unit}
                 here = {points[label][1]: values for label, values in series.items() if points[label][0] == name}

@@ -101,7 +101,7 @@ def sweep_tables(frame: pd.DataFrame) -> list[Table]:
             rows.append(cells)
         names = [name for figure in present for name in (_sweep_name(figure), "%")]
         title = f"{allocator}: {tunable}{f' — {workload}' if several else ''}"
-        tables.append(Table(title, [tunable, *names], rows))
+        tables.append(Table(title, ["value", *names], rows))
     if tables:
         lowest = "%: of the figure at the lowest value. "
         last = tables[-1]

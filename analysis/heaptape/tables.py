@@ -202,7 +202,7 @@ def percent_cell(row: object) -> Cell:
     if row.supported is None:
         return Cell(f"{text} ?", row.percent, True)
     mark, half = "" if row.supported else "~", (row.high - row.low) / 2
-    if half == 0:
+    if half <= 1e-12 * row.percent:
         return Cell(f"{mark}{text}", row.percent, not row.supported)
     # Intervals are symmetric as ratios: a wide one is not around its middle, so its ends are shown.
     if half > WIDE_INTERVAL * row.percent:
