@@ -5,7 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import hypothesis
 import pytest
+
+# No test is timed: on a busy machine any example may take long.
+hypothesis.settings.register_profile("heaptape", deadline=None)
+hypothesis.settings.load_profile("heaptape")
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(Path(__file__).parent))

@@ -58,7 +58,7 @@ def test_cost_by_hand():
 
 
 def test_percent_of_the_baseline_and_both_means_by_hand():
-    """Total: 50 % and 200 %, so 100 % geometrically, 125 % arithmetically; RSS: 83.3 % and 120 %, so 100 and 101.7 %."""
+    """Total: 50 % and 200 %, so 100 % geometrically, 125 % arithmetically; RSS: 83.3 and 120 %: 100, 101.7 %."""
     frame = table_frames.percent([ONE, TWO], "a")
     cells = frame.set_index(["workload", "figure"])["percent"].to_dict()
     expected = {
