@@ -107,6 +107,15 @@ fuzz: setup ## fuzz the readers for FUZZ_SECONDS each, under ASan and UBSan
 	    -artifact_prefix=$(OUT)/fuzz/ $$corpus; done
 fuzzers: $(addprefix $(OUT)/,$(FUZZERS))
 
+FIDELITY_APPS ?=
+FIDELITY_REPEATS ?= 3
+fidelity: setup ## run programs live and replayed on every allocator; write docs/FIDELITY.md (an hour where nothing else runs)
+	@$(MAKE) --no-print-directory everything
+	$(OUT)/bin/heaptape verify-fidelity $(FIDELITY_APPS) -v -n $(FIDELITY_REPEATS) --results docs/fidelity
+	@$(MAKE) --no-print-directory fidelity-document
+fidelity-document: ## write docs/FIDELITY.md and the errors that comparisons carry from docs/fidelity/
+	$(OUT)/bin/heaptape verify-fidelity --read docs/fidelity/*.json.zst --write docs/FIDELITY.md --table analysis/heaptape/fidelity.json
+
 lint: lint-c lint-python ## formatting and warnings: clang-format, ruff, and both compilers with -Werror
 lint-c: setup
 	clang-format --dry-run -Werror $(shell git ls-files '*.[ch]')
@@ -132,4 +141,4 @@ clean: ## remove what was built (not .venv)
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 
-.PHONY: all everything setup demo programs test bench stress suites fuzz fuzzers lint lint-c layers golden install clean help
+.PHONY: all everything setup demo programs test bench stress suites fuzz fuzzers fidelity fidelity-document lint lint-c layers golden install clean help

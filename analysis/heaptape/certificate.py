@@ -21,6 +21,9 @@ FIGURES = {
     "vm_size": "peak VmSize",
     "cpu_change": "change of CPU time",
 }
+# Figures of a comparison of replays (results_file.py) and the error that they carry: a replay has the allocator's part
+# only. Of CPU time the points by which the change, in percent of the baseline's replay, was off.
+CARRIED = {"peak_rss": "peak_part", "mean_rss": "mean_part", "vm_size": "vm_size", "bare_cpu": "cpu_points"}
 
 
 def errors(results: Sequence[dict]) -> pd.DataFrame:
@@ -42,8 +45,9 @@ def errors(results: Sequence[dict]) -> pd.DataFrame:
 
 
 def live_values(data: dict, label: str, kind: str, key: str) -> np.ndarray:
-    """A figure of the live runs on an allocator, by repetition."""
-    runs = [run for run in data["live"] if run["allocator"] == label and run["kind"] == kind]
+    """A figure of the live runs on an allocator, by repetition; of those of that kind, or of all if it has none."""
+    kinds = {run["kind"] for run in data["live"]}
+    runs = [run for run in data["live"] if run["allocator"] == label and (run["kind"] == kind or kind not in kinds)]
     return np.array([run[key] for run in runs if key in run], dtype=float)
 
 
@@ -64,7 +68,7 @@ def _memory_rows(data: dict, label: str, predicted: dict) -> list[dict]:
         if not len(values) or key not in predicted:
             continue
         live = float(np.median(values))
-        spread = float(values.max() - values.min())
+        spread = float(np.ptp(values)) if len(values) > 1 else np.nan
         rows.append(_row(figure, live, predicted[key], spread))
         if own_key and own_key in predicted:
             own = predicted[own_key]
@@ -88,10 +92,14 @@ def _cpu_rows(data: dict) -> list[dict]:
         whole = float(np.median(base))
         live = 100 * (float(np.median(values)) - whole) / whole
         predicted = 100 * (float(np.median(replays)) - float(np.median(base_replay))) / whole
-        noise = 100 * (np.ptp(values) + np.ptp(base)) / whole
+        told = min(len(values), len(base)) > 1
+        noise = 100 * (np.ptp(values) + np.ptp(base)) / whole if told else np.nan
         error = 100 * (predicted - live) / abs(live) if live else np.nan
         about = {"allocator": label, "figure": "cpu_change", "live": live, "predicted": predicted}
         rows.append(about | {"error": error, "noise": float(noise)})
+        scale = whole / float(np.median(base_replay))
+        points = {"figure": "cpu_points", "live": live * scale, "predicted": predicted * scale}
+        rows.append(about | points | {"error": (predicted - live) * scale, "noise": float(noise) * scale})
     return rows
 
 
@@ -106,7 +114,8 @@ def pairs(results: Sequence[dict], figure: str) -> pd.DataFrame:
         for a, b in combinations(predicted, 2):
             difference = float(np.median(live[a]) - np.median(live[b]))
             floor = 0.0 if figure == "cpu" else SMALL_BYTES
-            apart = live[a].min() > live[b].max() or live[b].min() > live[a].max()
+            told = min(len(live[a]), len(live[b])) > 1
+            apart = told and (live[a].min() > live[b].max() or live[b].min() > live[a].max())
             said = predicted[a] - predicted[b]
             unit = float(np.median(live[b])) / 100
             rows.append(
@@ -141,7 +150,7 @@ def summary(table: pd.DataFrame) -> pd.DataFrame:
     for figure in FIGURES:
         part = table[(table["figure"] == figure) & (table["allocator"] != BASELINE)].dropna(subset=["error"])
         if figure == "cpu_change":
-            part = part[part["live"].abs() > part["noise"]]
+            part = clear_changes(part)
         if part.empty:
             continue
         size = part["error"].abs()
@@ -151,3 +160,30 @@ def summary(table: pd.DataFrame) -> pd.DataFrame:
             | {"count": len(part), "worst_at": f"{worst['app']} on {worst['allocator']}"}
         )
     return pd.DataFrame(rows, columns=["figure", "median", "p90", "worst", "count", "worst_at"])
+
+
+def clear_changes(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows whose live change exceeds the noise of its repetitions: of others no prediction can be judged."""
+    return table[table["live"].abs() > table["noise"]]
+
+
+def carried_errors(results: Sequence[dict]) -> dict:
+    """The table that comparisons carry (fidelity.py): for each figure the 90th percentile of the errors' sizes, of all
+    allocators together and of each, in percent.
+    """
+    table = errors(results)
+    others = table[table["allocator"] != BASELINE]
+    figures = {}
+    for name, figure in CARRIED.items():
+        part = others[others["figure"] == figure].dropna(subset=["error"])
+        part = clear_changes(part) if figure == "cpu_points" else part
+        if part.empty:
+            continue
+        each = {str(label): _ninth(rows["error"]) for label, rows in part.groupby("allocator", sort=True)}
+        figures[name] = {"all": _ninth(part["error"]), "allocators": each}
+    apps = [data["app"]["name"] for data in results]
+    return {"schema": 1, "baseline": BASELINE, "apps": apps, "figures": figures}
+
+
+def _ninth(values: pd.Series) -> dict:
+    return {"p90": round(float(values.abs().quantile(0.9)), 3), "pairs": int(len(values))}

@@ -413,9 +413,15 @@ def _add_verify_fidelity(commands: argparse._SubParsersAction) -> None:
     parser.add_argument("--touch", default="recorded", metavar="POLICY", help="as of replay (default recorded)")
     parser.add_argument("--results", metavar="FOLDER", help="keep raw results there, one file for each app")
     parser.add_argument(
+        "--quick", action="store_true", help="measure memory and CPU time in the same live runs, which costs both some"
+    )
+    parser.add_argument("--live-only", action="store_true", help="only the live runs, for --live")
+    parser.add_argument(
         "--live", metavar="FOLDER", help="take live runs from earlier results there; only record and replay anew"
     )
     parser.add_argument("--read", action="store_true", help="run nothing: the arguments are files of raw results")
+    parser.add_argument("--write", metavar="F.md", help="write the certificate, as docs/FIDELITY.md is")
+    parser.add_argument("--table", metavar="F.json", help="write the table of errors that compare and report carry")
     parser.add_argument("-v", "--verbose", action="store_true", help="say what is being run")
 
 

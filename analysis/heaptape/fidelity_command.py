@@ -33,7 +33,10 @@ def verify_fidelity(arguments: argparse.Namespace, home: Home) -> int:
 
             try:
                 lived = _lived(arguments.live, recipe.name)
-                data = verify(recipe, choices, arguments.repeats, home, _cache(), tell, arguments.touch, lived)
+                data = verify(
+                    recipe, choices, arguments.repeats, home, _cache(), tell, arguments.touch, lived,
+                    arguments.quick, arguments.live_only,
+                )  # fmt: skip
             except HeaptapeError as error:
                 print(f"heaptape: {error}", file=sys.stderr)
                 failed = True
@@ -44,12 +47,27 @@ def verify_fidelity(arguments: argparse.Namespace, home: Home) -> int:
             results.append(data)
             if folder:
                 write_results(data, folder / f"{recipe.name}.json.zst")
-            if len(chosen) > 1:
+            if len(chosen) > 1 and not arguments.live_only:
                 print(certificate_text.one_line(data), file=sys.stderr)
     if not results:
         raise HeaptapeError("nothing to compare: no app could be run")
-    write_text(STANDARD_OUTPUT, certificate_text.text(results))
+    if not arguments.live_only:
+        write_text(STANDARD_OUTPUT, certificate_text.text(results))
+        _write(arguments, results)
     return 1 if failed else 0
+
+
+def _write(arguments: argparse.Namespace, results: list[dict]) -> None:
+    """The documents that were asked for."""
+    import json
+
+    from heaptape import certificate
+    from heaptape.certificate_document import document
+
+    if arguments.write:
+        write_text(arguments.write, document(results, "heaptape verify-fidelity --write"))
+    if arguments.table:
+        write_text(arguments.table, json.dumps(certificate.carried_errors(results), indent=1) + "\n")
 
 
 def _chosen(known: Sequence, names: Sequence[str], half: str | None) -> list:

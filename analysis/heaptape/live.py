@@ -31,10 +31,11 @@ class Place:
 def observe(recipe: Recipe, place: Place, choice: Choice, memory: bool) -> dict:
     """One run on an allocator: figures of the program that is meant.
 
-    With `memory`: rss_anon_peak_bytes, rss_anon_mean_bytes, vm_size_peak_bytes, page_faults, syscalls {name: count},
-    timeline [[time_ns, cpu_ns, rss_anon_bytes, vm_size_bytes], ...], peaks ("exact" or "sampled"). Without, so that
-    nothing slows the program: cpu_ns (user and system). Both: wall_s, status. Raises HeaptapeError where it fails or
-    the program is not among those seen.
+    With `memory`: rss_anon_peak_bytes, rss_anon_mean_bytes (over its processor time: on a busy machine the clock runs
+    on while others work) and rss_anon_wall_mean_bytes, vm_size_peak_bytes, page_faults, syscalls {name: count},
+    timeline [[time_ns, cpu_ns, rss_anon_bytes, vm_size_bytes], ...], peaks ("exact" or "sampled"). Both: cpu_ns, user
+    and system (with `memory` some 5 us too much for each of the syscalls), and wall_s. Raises HeaptapeError where it
+    fails or the program is not among those seen.
     """
     output = place.scratch / "observed.json"
     wrapper = [str(place.home.program("observe")), *([] if memory else ["--time-only"]), "-o", str(output), "--"]
@@ -91,11 +92,13 @@ def meant(programs: Sequence[dict], process: str) -> dict:
 def _figures(program: dict, memory: bool) -> dict:
     if not memory:
         return {"cpu_ns": program["cpu_ns"], "exited": program["exited"]}
-    kept = ("rss_anon_peak_bytes", "vm_size_peak_bytes", "page_faults", "syscalls", "peaks", "timeline")
+    kept = ("rss_anon_peak_bytes", "vm_size_peak_bytes", "page_faults", "syscalls", "peaks", "timeline", "cpu_ns")
     figures = {key: program[key] for key in kept}
     rows = np.array(program["timeline"], dtype=float).reshape(-1, 4)
-    mean = mean_over_time(rows[:, 0], rows[:, 2]) if len(rows) else program["rss_anon_peak_bytes"]
-    return figures | {"rss_anon_mean_bytes": round(mean)}
+    if len(rows):
+        figures["rss_anon_mean_bytes"] = round(mean_over_time(rows[:, 1], rows[:, 2]))
+        figures["rss_anon_wall_mean_bytes"] = round(mean_over_time(rows[:, 0], rows[:, 2]))
+    return figures
 
 
 def _ended(status: int) -> str:

@@ -29,10 +29,11 @@ class Replayed:
 @dataclass(frozen=True)
 class Own:
     """What is not the allocator's, at the recorded samples: times, positions, and bytes (less than 0 where the program
-    touches its blocks later than a replay does).
+    touches its blocks later than a replay does). `cpu_ns`: the process's time on a processor until then.
     """
 
     time_ns: np.ndarray
+    cpu_ns: np.ndarray
     position: np.ndarray
     rss_anon_bytes: np.ndarray
     vm_size_bytes: np.ndarray
@@ -46,6 +47,7 @@ class Predicted:
     rss_anon_bytes: np.ndarray
     rss_anon_peak_bytes: float
     rss_anon_mean_bytes: float
+    rss_anon_wall_mean_bytes: float
     vm_size_peak_bytes: float
     peak_own_bytes: float
     peak_time_ns: float
@@ -65,6 +67,7 @@ def replayed(run: dict) -> Replayed:
 
 def own_part(
     time_ns: np.ndarray,
+    cpu_ns: np.ndarray,
     rss_anon_bytes: np.ndarray,
     vm_size_bytes: np.ndarray,
     clock: tuple[np.ndarray, np.ndarray],
@@ -89,6 +92,7 @@ def own_part(
     rss, vm = rss_anon_bytes - recorder_bytes, vm_size_bytes - recorder_vm_bytes
     return Own(
         time_ns,
+        smooth(time_ns, cpu_ns),
         _positions(time_ns, clock),
         laziest(rss - ceiling, rss - floor),
         laziest(vm - vm_ceiling, vm - vm_floor),
@@ -121,11 +125,20 @@ def predict(own: Own, replay: Replayed) -> Predicted:
         times[order],
         line[order],
         float(line[top]),
+        mean_over_time(own.cpu_ns, at_samples),
         mean_over_time(own.time_ns, at_samples),
         float(max(vm.max(), vm_rows.max())),
         float(owns[top]),
         float(times[top]),
     )
+
+
+def smooth(time_ns: np.ndarray, cpu_ns: np.ndarray) -> np.ndarray:
+    """Processor time that was read in whole ticks (10 ms): straight lines between the moments at which it changed."""
+    if len(cpu_ns) == 0:
+        return cpu_ns
+    changed = np.append(True, np.diff(cpu_ns) > 0)
+    return np.interp(time_ns, time_ns[changed], cpu_ns[changed])
 
 
 def mean_over_time(time: np.ndarray, values: np.ndarray) -> float:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 import pandas as pd
 
-from heaptape import noise
+from heaptape import fidelity, noise
 from heaptape.compare import (
     ARITHMETIC,
     GEOMETRIC,
@@ -37,6 +37,8 @@ LEGEND = (
     "repetition; ~ before a figure: the repetitions don't support a difference from the baseline; ? after it: one "
     "repetition, so no telling; – missing, or a repetition measured no more than reading the counter costs."
 )
+
+WITHIN_ERROR = "≈ before a figure: no further from the baseline than replays are from life, so the two are not ranked."
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,8 @@ def comparison(files: Sequence[Results], baseline: str, method: Method = "t") ->
             workload, here.loc[rows].dropna(axis=1, how="all"), seen.loc[rows], len(workloads) > 1
         )
     if len([label for label in order if label != baseline]):
-        tables += _relative_tables(percents, order, baseline, workloads)
+        carried = all(fidelity.is_replay(file.data) for file in files)
+        tables += _relative_tables(percents, order, baseline, workloads, carried)
     if tables:
         noises = {file.name: noise.sentence(file.data.get("noise")) for file in files}
         told = [f"Noise{f', {name}' * (len(files) > 1)}: {text}" for name, text in noises.items() if text]
@@ -172,8 +175,19 @@ def _n_note(counts: pd.DataFrame, metric: str) -> str:
     return f"Means of {low} repetition{'s' * (low != 1)}." if low == high else f"Means of {low} to {high} repetitions."
 
 
-def _relative_tables(percents: pd.DataFrame, order: list[str], baseline: str, workloads: list[str]) -> list[Table]:
-    cells = {(r.workload, r.allocator, r.metric): percent_cell(r) for r in percents.itertuples()}
+def _relative_tables(
+    percents: pd.DataFrame, order: list[str], baseline: str, workloads: list[str], carried: bool
+) -> list[Table]:
+    """`carried`: the figures are a replay's, and carry its error."""
+    errors = {
+        (r.allocator, r.metric): max(fidelity.errors_of([r.metric], [r.allocator, baseline]).values(), default=0.0)
+        for r in percents.itertuples()
+        if carried
+    }
+    cells = {
+        (r.workload, r.allocator, r.metric): percent_cell(r, errors.get((r.allocator, r.metric), 0.0))
+        for r in percents.itertuples()
+    }
     calls = [c for c in calls_in(list(percents["metric"].unique())) if c in MAIN_CALLS]
     time = {"total_cycles": "Total"} | {f"calls/{c}": c for c in calls}
     bare = {"bare_wall": "bare", "bare_cpu": "bare CPU"}
@@ -192,12 +206,19 @@ def _relative_tables(percents: pd.DataFrame, order: list[str], baseline: str, wo
                 rows.append([Cell(name), *line])
         if present:
             tables.append(Table(title, ["allocator", *present.values()], rows, [LEGEND]))
+    told = fidelity.sentence([*bare, *memory], others) if carried else ""
     # One legend is enough for tables that stand together.
-    return [Table(t.title, t.columns, t.rows, t.notes if t is tables[-1] else []) for t in tables]
+    last = [f"{LEGEND} {WITHIN_ERROR}", told] if told else [LEGEND]
+    return [Table(t.title, t.columns, t.rows, last if t is tables[-1] else []) for t in tables]
 
 
-def percent_cell(row: object) -> Cell:
-    """A row of `compare.relative` as shown: the percentage, its interval, and whether it is supported."""
+def percent_cell(row: object, error: float = 0.0) -> Cell:
+    """A row of `compare.relative` as shown: the percentage, its interval, and whether it is supported. `error`: by how
+    many percent a replay may be off; a difference that is not beyond it is no difference.
+    """
+    if error > 0 and abs(row.percent - 100) <= error:
+        plain = percent_cell(row)
+        return Cell(f"≈{plain.text.removeprefix('~')}", plain.value, True)
     text = f"{row.percent:,.1f}"
     if row.supported is None:
         return Cell(f"{text} ?", row.percent, True)

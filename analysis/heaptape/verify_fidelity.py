@@ -8,7 +8,8 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -36,12 +37,15 @@ def verify(
     tell: Callable[[str], None] = lambda text: None,
     touch: str = "recorded",
     lived: list[dict] | None = None,
+    quick: bool = False,
+    live_only: bool = False,
 ) -> dict:
     """All runs of one program and the predictions made of them: the content of a raw results file.
 
-    `repeats`: of live runs and replays whose processor time counts; memory is measured MEMORY_REPEATS times. An
+    `repeats`: of live runs and replays whose processor time counts; memory is measured in runs of its own,
+    MEMORY_REPEATS of them, as watching it closely costs the program time. `quick`: in the same runs. An
     allocator whose live run or replay fails has the reason in "failures", and no figures. `lived`: live runs of an
-    earlier result, to be used again. Raises HeaptapeError where
+    earlier result, to be used again; `live_only`: make only these. Raises HeaptapeError where
     the program can't run here, or fails on the C library's own allocator.
     """
     missing = recipe.missing()
@@ -54,10 +58,13 @@ def verify(
         place = live.Place(prepared, scratch, home)
         failures: dict[str, str] = {}
         if lived is None:
-            lived, failures = _live(recipe, place, choices, repeats, tell)
+            kinds = {"memory": repeats} if quick else {"memory": MEMORY_REPEATS, "time": repeats}
+            lived, failures = _live(recipe, place, choices, kinds, tell)
         known = {run["allocator"] for run in lived}
         if BASELINE not in known:
             raise HeaptapeError(next(iter(failures.values()), f"{recipe.name}: no live run"))
+        if live_only:
+            return _about(recipe, began, repeats, touch) | {"live": lived, "failures": failures}
         tell("recording")
         tape = live.record(recipe, place, scratch / f"{recipe.name}.tape")
         workload, about = _compile(tape, home)
@@ -66,10 +73,22 @@ def verify(
         kept = [choice for choice in choices if choice.label in known and choice.label not in failures]
         results = replay.replay(workload, about, kept, settings, home)
         predicted = _predict(tape, workload, results, lived, failures)
+    data = _about(recipe, began, repeats, touch)
+    data["app"] |= {"threads": about["threads"], "ops": about["ops"]}
+    return data | {
+        "heaptape": results["heaptape"],
+        "allocators": results["allocators"],
+        "live": lived,
+        "replays": [_replay_row(run) for run in results["runs"] if "error" not in run],
+        "predicted": predicted,
+        "failures": failures,
+    }
+
+
+def _about(recipe: Recipe, began: float, repeats: int, touch: str) -> dict:
     return {
         "schema": SCHEMA,
         "kind": "fidelity",
-        "heaptape": results["heaptape"],
         "created_unix_s": round(began),
         "elapsed_s": round(time.time() - began, 1),
         "machine": machine.describe(),
@@ -79,27 +98,26 @@ def verify(
             "set": recipe.set,
             "deterministic": recipe.deterministic,
             "recipe_sha256": sha256_of(recipe.path),
-            "threads": about["threads"],
-            "ops": about["ops"],
             "program_version": _version(recipe),
         },
-        "allocators": results["allocators"],
-        "settings": {"repeats": repeats, "memory_repeats": MEMORY_REPEATS, "touch": touch},
-        "live": lived,
-        "replays": [_replay_row(run) for run in results["runs"] if "error" not in run],
-        "predicted": predicted,
-        "failures": failures,
+        "settings": {"repeats": repeats, "touch": touch},
+        "replays": [],
+        "predicted": {},
     }
 
 
 def _live(
-    recipe: Recipe, place: live.Place, choices: Sequence[Choice], repeats: int, tell: Callable[[str], None]
+    recipe: Recipe,
+    place: live.Place,
+    choices: Sequence[Choice],
+    kinds: Mapping[str, int],
+    tell: Callable[[str], None],
 ) -> tuple[list[dict], dict[str, str]]:
-    """Every allocator once in each round, in random order: first the rounds for memory, then those for time."""
+    """Every allocator once in each round, in random order. `kinds`: how many rounds of which kind."""
     runs: list[dict] = []
     failures: dict[str, str] = {}
     shuffler = random.Random(0)
-    for kind, count in (("memory", MEMORY_REPEATS), ("time", repeats)):
+    for kind, count in kinds.items():
         for number in range(count):
             order = [choice for choice in choices if choice.label not in failures]
             shuffler.shuffle(order)
@@ -161,7 +179,8 @@ def _predict(
     rss = samples["rss_anon_bytes"].to_numpy(float)
     vm = samples["vm_size_bytes"].to_numpy(float)
     base = prediction.replayed(memory[BASELINE][0])
-    own = prediction.own_part(times, rss, vm, clock, base)
+    cpu = (samples["user_ns"] + samples["system_ns"]).to_numpy(float)
+    own = prediction.own_part(times, cpu, rss, vm, clock, base)
     own, added = _without_recorder(own, base, lived)
     out = {}
     for label, runs in memory.items():
@@ -171,9 +190,10 @@ def _predict(
         out[label] = {
             "rss_anon_peak_bytes": round(np.mean([one.rss_anon_peak_bytes for one in found])),
             "rss_anon_mean_bytes": round(np.mean([one.rss_anon_mean_bytes for one in found])),
+            "rss_anon_wall_mean_bytes": round(np.mean([one.rss_anon_wall_mean_bytes for one in found])),
             "vm_size_peak_bytes": round(np.mean([one.vm_size_peak_bytes for one in found])),
             "own_at_peak_bytes": round(np.mean([one.peak_own_bytes for one in found])),
-            "own_mean_bytes": round(prediction.mean_over_time(own.time_ns, own.rss_anon_bytes)),
+            "own_mean_bytes": round(prediction.mean_over_time(own.cpu_ns, own.rss_anon_bytes)),
             "recorder_bytes": round(added),
             "timeline": prediction.thinned(found[0].time_ns, found[0].rss_anon_bytes, POINTS),
         }
@@ -190,7 +210,7 @@ def _without_recorder(
     recorded = prediction.predict(own, base)
     added = recorded.rss_anon_peak_bytes - float(np.median([run["rss_anon_peak_bytes"] for run in bare]))
     added_vm = recorded.vm_size_peak_bytes - float(np.median([run["vm_size_peak_bytes"] for run in bare]))
-    less = prediction.Own(own.time_ns, own.position, own.rss_anon_bytes - added, own.vm_size_bytes - added_vm)
+    less = replace(own, rss_anon_bytes=own.rss_anon_bytes - added, vm_size_bytes=own.vm_size_bytes - added_vm)
     return less, added
 
 
@@ -258,10 +278,10 @@ def _check(path: Path, data: object) -> None:
     for number, run in enumerate(data["live"]):
         good = isinstance(run, dict) and isinstance(run.get("allocator"), str)
         need(good and run.get("kind") in ("memory", "time"), f"live run {number}")
-        keys = ("cpu_ns",) if run["kind"] == "time" else ("rss_anon_peak_bytes", "rss_anon_mean_bytes")
+        keys = ("cpu_ns",) if run["kind"] == "time" else ("rss_anon_peak_bytes",)
         need(all(_is_amount(run.get(key)) for key in keys), f"live run {number}: {' or '.join(keys)}")
     for label, one in data["predicted"].items():
-        keys = ("rss_anon_peak_bytes", "rss_anon_mean_bytes")
+        keys = ("rss_anon_peak_bytes", "rss_anon_mean_bytes", "own_at_peak_bytes", "own_mean_bytes")
         need(isinstance(one, dict) and all(_is_amount(one.get(key)) for key in keys), f"predicted, {label}")
 
 

@@ -16,13 +16,13 @@ def replay_of(*rows: tuple[float, float]) -> Replayed:
 
 def flat(own_bytes: float) -> Own:
     times = np.arange(0, 101, 10) * MS
-    return Own(times, times / MS, np.full(11, own_bytes), np.full(11, own_bytes))
+    return Own(times, times, times / MS, np.full(11, own_bytes), np.full(11, own_bytes))
 
 
 def test_own_part_is_recorded_less_replayed() -> None:
     times = np.arange(0, 101, 10) * MS
     replay = replay_of(*[(position, 5.0 * position) for position in range(0, 101)])
-    own = own_part(times, 1000 + 5 * times / MS, 10_000 + 50 * times / MS, CLOCK, replay)
+    own = own_part(times, times, 1000 + 5 * times / MS, 10_000 + 50 * times / MS, CLOCK, replay)
     assert own.rss_anon_bytes == pytest.approx(np.full(11, own.rss_anon_bytes[0]), abs=60)
     assert own.rss_anon_bytes[5] == pytest.approx(1000, abs=60)
 
@@ -32,7 +32,7 @@ def test_a_sample_read_late_is_not_taken_for_memory_of_the_programs_own() -> Non
     times = np.arange(0, 101, 10) * MS
     replay = replay_of((0, 0), (50, 10_000), (100, 10_000))
     recorded = np.where(times > 50 * MS, 10_700.0, 700.0)
-    own = own_part(times, recorded, recorded, CLOCK, replay)
+    own = own_part(times, times, recorded, recorded, CLOCK, replay)
     assert own.rss_anon_bytes == pytest.approx(np.full(11, 700.0))
 
 
@@ -40,14 +40,14 @@ def test_memory_of_the_programs_own_that_comes_and_stays_is_found() -> None:
     times = np.arange(0, 101, 10) * MS
     replay = replay_of((0, 100), (100, 100))
     recorded = np.where(times >= 40 * MS, 5100.0, 100.0)
-    own = own_part(times, recorded, recorded, CLOCK, replay)
+    own = own_part(times, times, recorded, recorded, CLOCK, replay)
     assert own.rss_anon_bytes.tolist() == [0.0] * 4 + [5000.0] * 7
 
 
 def test_what_the_recorder_added_is_taken_away() -> None:
     times = np.arange(0, 101, 10) * MS
     recorded = np.full(11, 900.0)
-    own = own_part(times, recorded, recorded, CLOCK, replay_of((0, 100), (100, 100)), 300, 0)
+    own = own_part(times, times, recorded, recorded, CLOCK, replay_of((0, 100), (100, 100)), 300, 0)
     assert own.rss_anon_bytes == pytest.approx(np.full(11, 500.0))
 
 
@@ -89,6 +89,15 @@ def test_laziest_line_stays_in_its_band_and_moves_no_more_than_any_other(seed: i
     for _ in range(50):
         other = low + (high - low) * rng.random(30)
         assert np.abs(np.diff(line)).sum() <= np.abs(np.diff(other)).sum() + abs(line[0] - other[0]) + 1e-9
+
+
+def test_mean_is_over_the_programs_own_processor_time() -> None:
+    """It waits, as others work, for half of the time, with little memory."""
+    times = np.array([0.0, 50, 100]) * MS
+    own = Own(times, np.array([0.0, 1, 50]) * MS, np.array([0.0, 50, 100]), np.zeros(3), np.zeros(3))
+    predicted = predict(own, replay_of((0, 100), (50, 1000), (100, 1000)))
+    assert predicted.rss_anon_wall_mean_bytes == pytest.approx(550)
+    assert predicted.rss_anon_mean_bytes == pytest.approx((100 + 49 * 1000) / 50)
 
 
 def test_thinned_line_keeps_the_highest_of_each_span() -> None:

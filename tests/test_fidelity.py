@@ -1,0 +1,94 @@
+"""Live programs against predictions, where it is known what they must be; and the observer that tells of live ones."""
+
+import json
+from pathlib import Path
+
+import pytest
+from heaptape import certificate, recipes, registry
+from heaptape.home import Home
+from heaptape.verify_fidelity import verify
+
+from tests.support import OUT, run
+
+OBSERVE = OUT / "libexec" / "heaptape-observe"
+MIB = 1 << 20
+# Peaks that last as long as it takes to write to the block.
+SPIKES = """
+import mmap
+for mib in (8, 80, 16):
+    block = mmap.mmap(-1, mib << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    for offset in range(0, mib << 20, 4096):
+        block[offset] = 1
+    block.close()
+"""
+
+
+def observed(tmp_path: Path, *command: str, options: tuple[str, ...] = ()) -> tuple[int, dict]:
+    output = tmp_path / "observed.json"
+    status = run(OBSERVE, *options, "-o", output, "--", *command).status
+    return status, json.loads(output.read_text())
+
+
+def program(data: dict, name: str) -> dict:
+    return next(one for one in data["programs"] if one["name"] == name)
+
+
+def test_a_peak_between_two_looks_is_seen(tmp_path: Path) -> None:
+    """With looks a second apart, only the readings before munmap can find it."""
+    status, data = observed(tmp_path, "/usr/bin/python3", "-c", SPIKES, options=("--interval-us", "1000000"))
+    found = program(data, "python3")
+    assert status == 0
+    assert found["peaks"] == "exact"
+    assert 80 * MIB <= found["rss_anon_peak_bytes"] <= 95 * MIB
+    assert found["rss_anon_peak_bytes"] <= found["vm_hwm_bytes"]
+
+
+def test_each_program_of_a_tree_is_told_apart(tmp_path: Path) -> None:
+    script = "/usr/bin/python3 -c 'x = bytearray(30 << 20)'; sleep 0.01; exec /usr/bin/python3 -c 'sum(range(3000000))'"
+    _, data = observed(tmp_path, "sh", "-c", script)
+    named = [one["name"] for one in data["programs"]]
+    assert named.count("python3") == 2
+    assert {"sh", "sleep"} <= set(named)
+    pythons = [one for one in data["programs"] if one["name"] == "python3"]
+    assert pythons[0]["rss_anon_peak_bytes"] > 30 * MIB > pythons[1]["rss_anon_peak_bytes"]
+    assert program(data, "sh")["rss_anon_peak_bytes"] < 2 * MIB
+
+
+@pytest.mark.parametrize("options", [(), ("--time-only",)])
+def test_processor_time_is_the_programs_own(tmp_path: Path, options: tuple[str, ...]) -> None:
+    busy = "import time\nwhile time.process_time() < 0.3: pass"
+    _, data = observed(tmp_path, "sh", "-c", f'sleep 0.2; /usr/bin/python3 -c "{busy}"; true', options=options)
+    found = program(data, "python3")
+    assert found["exited"]
+    assert 0.3e9 <= found["cpu_ns"] <= 0.5e9
+    assert program(data, "sleep")["cpu_ns"] < 0.1e9
+
+
+def test_the_commands_status_and_end_are_passed_on(tmp_path: Path) -> None:
+    assert observed(tmp_path, "sh", "-c", "exit 7")[0] == 7
+    status, data = observed(tmp_path, "sh", "-c", "kill -9 $$")
+    assert (status, data["status"]) == (137, -9)
+    assert run(OBSERVE, "--", "/no/such/program").status == 127
+    assert run(OBSERVE, "--interval-us", "x", "--", "true").status == 2
+    assert run(OBSERVE).status == 2
+
+
+def test_a_program_whose_memory_is_known_is_predicted(tmp_path: Path) -> None:
+    """phases: 20,000 blocks a phase, all written to, the last of 683 to 1,366 bytes. An allocator that holds nothing
+    else needs those 20 MiB and what outlived the phases before.
+    """
+    recipe = tmp_path / "phases.toml"
+    command = json.dumps([str(OUT / "workloads" / "phases"), "--blocks=20000", "--phases=9"])
+    recipe.write_text(f'summary = "phases"\nstands_for = "a test"\nset = "tuned"\ncommand = {command}\n')
+    home = Home(OUT)
+    known = registry.load(home)
+    names = ["glibc", "reference", *(name for name in ("jemalloc", "tcmalloc") if known[name].found)]
+    choices = [registry.choose(name, known) for name in names]
+    data = verify(recipes.read(recipe), choices, 1, home, tmp_path / "cache", quick=True)
+    assert not data["failures"]
+    table = certificate.errors([data])
+    errors = table[table["figure"] == "peak"].set_index("allocator")["error"]
+    print(table[["allocator", "figure", "live", "predicted", "error"]].to_string())
+    assert set(errors.index) == set(names)
+    assert abs(errors["glibc"]) < 1
+    assert errors.abs().max() < 8
