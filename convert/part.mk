@@ -10,7 +10,8 @@ CONVERT_SOURCES  := $(HISTORY_SOURCES) $(COMPILE_SOURCES) $(WORKLOAD_SOURCES) $(
                     $(addprefix convert/,formats.c inputs.c dump.c dump_workload.c dump_stacks.c symbols.c output_file.c progress.c convert_main.c)
 
 $(eval $(call c_program,convert,$(CONVERT_SOURCES) $(TRACE_SOURCES),$(TRACE_LIBS) -lzip -lm -ldw -lelf -lstdc++))
-$(eval $(call c_bench,convert/test/bench_compile.c,$(HISTORY_SOURCES) $(COMPILE_SOURCES) $(WORKLOAD_SOURCES) $(TRACE_SOURCES),$(TRACE_LIBS)))
+$(eval $(call c_bench,convert/test/bench_compile.c,convert/test/generate_trace.c $(HISTORY_SOURCES) $(COMPILE_SOURCES) $(WORKLOAD_SOURCES) $(TRACE_SOURCES),$(TRACE_LIBS)))
+$(eval $(call c_bench,convert/test/bench_trace.c,convert/test/generate_trace.c $(TRACE_SOURCES),$(TRACE_LIBS)))
 $(eval $(call c_bench,convert/test/bench_import.c,convert/address_map.c $(IMPORT_SOURCES) $(TRACE_SOURCES),$(TRACE_LIBS) -lzip))
 $(eval $(call c_test,convert/test/generated_workload_reads_back.c,$(WORKLOAD_SOURCES) $(TRACE_SOURCES),$(TRACE_LIBS)))
 $(eval $(call c_fuzzer,convert/test/fuzz_workload.c,$(HISTORY_SOURCES) $(COMPILE_SOURCES) $(WORKLOAD_SOURCES) $(CHECK_SOURCES) $(TRACE_SOURCES),$(TRACE_LIBS)))

@@ -193,10 +193,14 @@ static bool lines_can_be_shared(const struct trace_summary *summary) {
   return can;
 }
 
+/* Looking at all objects costs more than all the rest of the profile together, where threads share many lines. */
+enum { SAMPLED_FROM = 16 << 20, SAMPLED_OS_PAGES = 16 };
+
 static bool begin_sharing(struct profile *profile) {
   profile->sharing_counts = calloc(1, sizeof *profile->sharing_counts);
   if (profile->sharing_counts)
-    profile->sharing = line_sharing_begin(profile->sharing_counts, profile->summary->events);
+    profile->sharing = line_sharing_begin(profile->sharing_counts, profile->summary->events,
+                                          profile->summary->events > SAMPLED_FROM ? SAMPLED_OS_PAGES : 1);
   return profile->sharing != NULL;
 }
 

@@ -9,6 +9,8 @@ enum {
   CHUNKS = 1 << 17,
   LEAST_INDEX = 1 << 12,
   PAIR_PROBES = 16,
+  OS_PAGE_LINES = 64,   /* that is sampled as one: most objects lie on one OS page */
+  ALWAYS_FOLLOWED = 64, /* lines filled: objects so large are too few and too different to be sampled */
 };
 #define OBJECTS                                                                                                        \
   (((uint32_t)CHUNKS << CHUNK_BITS) - 1) /* numbers of objects are below that; a place fits in 32 bits                 \
@@ -25,7 +27,13 @@ struct resident {
   uint32_t owner;
   uint32_t used_partners; /* objects of others that shared a line with it and were released by their owners */
   uint8_t line[END_LINES], size_class;
-  bool lives, shared;
+  bool shared;
+};
+
+/* Which objects are followed stands apart: where OS pages are sampled, most are not, and cost no look at more. */
+struct chunk {
+  uint64_t followed[CHUNK_ITEMS / 64];
+  struct resident residents[CHUNK_ITEMS];
 };
 
 /* What lives on a line. first: a place, that is 2 x object + which of its lines this is + 1; 0: nothing. */
@@ -43,7 +51,7 @@ struct group {
 
 struct line_sharing {
   struct line_sharing_counts *counts;
-  struct resident **residents;      /* in chunks, by object */
+  struct chunk **chunks;            /* by object */
   struct group **groups;            /* in chunks */
   uint32_t group_count, free_group; /* free_group: plus 1 */
   uint32_t *index;                  /* of groups, by hash: plus 1 */
@@ -53,7 +61,17 @@ struct line_sharing {
 };
 
 static inline struct resident *resident_at(const struct line_sharing *sharing, uint32_t object) {
-  return &sharing->residents[object >> CHUNK_BITS][object & (CHUNK_ITEMS - 1)];
+  return &sharing->chunks[object >> CHUNK_BITS]->residents[object & (CHUNK_ITEMS - 1)];
+}
+
+static inline bool is_followed(const struct line_sharing *sharing, uint32_t object) {
+  const struct chunk *chunk = sharing->chunks[object >> CHUNK_BITS];
+  return chunk && (chunk->followed[object % CHUNK_ITEMS / 64] >> object % 64 & 1);
+}
+
+static inline void set_followed(struct line_sharing *sharing, uint32_t object, bool followed) {
+  uint64_t *word = &sharing->chunks[object >> CHUNK_BITS]->followed[object % CHUNK_ITEMS / 64];
+  *word = (*word & ~(1ull << object % 64)) | (uint64_t)followed << object % 64;
 }
 
 static inline struct group *group_at(const struct line_sharing *sharing, uint32_t number) {
@@ -164,40 +182,42 @@ static struct line_sharing_threads *threads_of(struct line_sharing_counts *count
 }
 
 static void pair_begins(struct line_sharing_counts *counts, uint32_t a, uint32_t b) {
-  counts->pairs++;
-  counts->object_pairs.now++;
+  counts->pairs += counts->sampled;
+  counts->object_pairs.now += counts->sampled;
   struct line_sharing_threads *threads = threads_of(counts, a, b);
   if (!threads) {
-    counts->threads_left_out++;
+    counts->threads_left_out += counts->sampled;
     return;
   }
-  threads->pairs++;
-  threads->now++;
-  threads->sum -= counts->ops;
+  threads->pairs += counts->sampled;
+  threads->now += counts->sampled;
+  threads->sum -= counts->sampled * counts->ops;
 }
 
 static void pair_ends(struct line_sharing_counts *counts, uint32_t a, uint32_t b) {
-  counts->object_pairs.now--;
+  counts->object_pairs.now -= counts->sampled;
   struct line_sharing_threads *threads = threads_of(counts, a, b);
   if (threads && threads->now > 0) {
-    threads->now--;
-    threads->sum += counts->ops;
+    threads->now -= counts->sampled;
+    threads->sum += counts->sampled * counts->ops;
   }
 }
 
 /* The resident shares a line with one more object of another thread. */
 static void mark_shared(struct line_sharing_counts *counts, struct resident *resident) {
   struct line_sharing_size *size = &counts->sizes[resident->size_class];
-  size->pairs++;
-  size->shared_objects += !resident->shared;
-  counts->shared_objects += !resident->shared;
-  resident->shared = true;
+  size->pairs += counts->sampled;
+  if (!resident->shared) {
+    size->shared_objects += counts->sampled;
+    counts->shared_objects += counts->sampled;
+    resident->shared = true;
+  }
 }
 
 /* The newcomer comes to a line where others' objects live. */
 static void join(struct line_sharing *sharing, struct line *line, struct resident *newcomer) {
   struct line_sharing_counts *counts = sharing->counts;
-  counts->shared_lines.now += !line->mixed;
+  counts->shared_lines.now += line->mixed ? 0 : counts->sampled;
   line->mixed = true;
   for (uint32_t place = line->first; place; place = after(sharing, place)) {
     struct resident *neighbour = resident_in(sharing, place);
@@ -218,7 +238,7 @@ static int enter(struct line_sharing *sharing, uint64_t number, uint32_t object,
   struct line *line = &group->lines[number % GROUP_LINES];
   if (line->residents == 0) {
     group->lines_lived_on++;
-    sharing->counts->live_lines.now++;
+    sharing->counts->live_lines.now += sharing->counts->sampled;
     line->owner = resident->owner;
   } else if (line->residents == LINE_OBJECTS) {
     sharing->counts->objects_left_out++;
@@ -247,7 +267,7 @@ static void part(struct line_sharing *sharing, struct line *line, const struct r
       neighbour->used_partners += by_owner;
     }
   }
-  counts->shared_lines.now -= !line->mixed;
+  counts->shared_lines.now -= line->mixed ? 0 : counts->sampled;
 }
 
 static void leave(struct line_sharing *sharing, uint32_t object, enum end_line end, bool by_owner) {
@@ -260,7 +280,7 @@ static void leave(struct line_sharing *sharing, uint32_t object, enum end_line e
   *link = leaver->next[end];
   if (--line->residents == 0) {
     group->lines_lived_on--;
-    sharing->counts->live_lines.now--;
+    sharing->counts->live_lines.now -= sharing->counts->sampled;
   } else if (line->mixed) {
     part(sharing, line, leaver, by_owner);
   }
@@ -272,8 +292,29 @@ static inline unsigned size_class_of(uint64_t size_bytes) {
 }
 
 static __attribute__((noinline)) bool make_residents(struct line_sharing *sharing, uint32_t chunk) {
-  sharing->residents[chunk] = os_map(CHUNK_ITEMS * sizeof **sharing->residents, false);
-  return sharing->residents[chunk] != NULL;
+  sharing->chunks[chunk] = os_map(sizeof **sharing->chunks, false);
+  return sharing->chunks[chunk] != NULL;
+}
+
+static inline bool is_sampled(const struct line_sharing *sharing, uint64_t line) {
+  return ((line / OS_PAGE_LINES * 0x9e3779b97f4a7c15u) >> 40 & (sharing->counts->sampled - 1)) == 0;
+}
+
+/* Which lines an object is on, and which of them it does not fill. */
+struct extent {
+  uint64_t first, last, filled;
+  bool partly_first, partly_last; /* where it is on one line only: the former */
+};
+
+static inline struct extent extent_of(uint64_t address, uint64_t size_bytes) {
+  uint64_t end = address + size_bytes - 1;
+  end = end < address ? UINT64_MAX : end;
+  struct extent extent = {.first = address / LINE_BYTES, .last = end / LINE_BYTES};
+  bool one = extent.first == extent.last, ends_inside = end % LINE_BYTES != LINE_BYTES - 1;
+  extent.partly_first = address % LINE_BYTES != 0 || (one && ends_inside);
+  extent.partly_last = !one && ends_inside;
+  extent.filled = extent.last - extent.first + 1 - extent.partly_first - extent.partly_last;
+  return extent;
 }
 
 int line_sharing_add(struct line_sharing *sharing, uint32_t object, uint64_t address, uint64_t size_bytes,
@@ -286,32 +327,30 @@ int line_sharing_add(struct line_sharing *sharing, uint32_t object, uint64_t add
     counts->objects_left_out++;
     return 0;
   }
-  if (!sharing->residents[object >> CHUNK_BITS] && !make_residents(sharing, object >> CHUNK_BITS))
-    return -1;
-  struct resident *resident = resident_at(sharing, object);
-  if (resident->lives)
+  if (is_followed(sharing, object))
     line_sharing_remove(sharing, object, thread);
   if (size_bytes == 0)
     return 0; /* has no bytes that anyone could write to */
-  uint64_t end = address + size_bytes - 1;
-  end = end < address ? UINT64_MAX : end;
-  *resident = (struct resident){.owner = thread, .size_class = (uint8_t) class, .lives = true};
-  uint64_t first_line = address / LINE_BYTES, last_line = end / LINE_BYTES;
-  bool one = first_line == last_line, ends_inside = end % LINE_BYTES != LINE_BYTES - 1;
-  bool partly_first = address % LINE_BYTES != 0 || (one && ends_inside), partly_last = !one && ends_inside;
-  resident->filled = last_line - first_line + 1 - partly_first - partly_last;
-  counts->live_lines.now += resident->filled;
-  if (partly_first && enter(sharing, first_line, object, FIRST_LINE) != 0)
+  struct extent extent = extent_of(address, size_bytes);
+  bool first = is_sampled(sharing, extent.first), last = is_sampled(sharing, extent.last);
+  bool large = extent.filled >= ALWAYS_FOLLOWED;
+  if (!first && !last && !large)
+    return 0;
+  if (!sharing->chunks[object >> CHUNK_BITS] && !make_residents(sharing, object >> CHUNK_BITS))
     return -1;
-  return partly_last ? enter(sharing, last_line, object, LAST_LINE) : 0;
+  set_followed(sharing, object, true);
+  uint64_t filled = large ? extent.filled : first ? counts->sampled * extent.filled : 0;
+  *resident_at(sharing, object) = (struct resident){.owner = thread, .size_class = (uint8_t) class, .filled = filled};
+  counts->live_lines.now += filled;
+  if (first && extent.partly_first && enter(sharing, extent.first, object, FIRST_LINE) != 0)
+    return -1;
+  return last && extent.partly_last ? enter(sharing, extent.last, object, LAST_LINE) : 0;
 }
 
 void line_sharing_remove(struct line_sharing *sharing, uint32_t object, uint32_t thread) {
-  if (object >= OBJECTS || !sharing->residents[object >> CHUNK_BITS])
+  if (object >= OBJECTS || !is_followed(sharing, object))
     return;
-  struct resident *resident = resident_at(sharing, object);
-  if (!resident->lives)
-    return;
+  const struct resident *resident = resident_at(sharing, object);
   bool by_owner = resident->owner == thread;
   sharing->counts->live_lines.now -= resident->filled;
   if (resident->group[FIRST_LINE])
@@ -319,8 +358,8 @@ void line_sharing_remove(struct line_sharing *sharing, uint32_t object, uint32_t
   if (resident->group[LAST_LINE])
     leave(sharing, object, LAST_LINE, by_owner);
   if (by_owner)
-    sharing->counts->used_pairs += resident->used_partners;
-  resident->lives = false;
+    sharing->counts->used_pairs += sharing->counts->sampled * resident->used_partners;
+  set_followed(sharing, object, false);
 }
 
 static inline void level_after_op(struct line_level *level, uint64_t position) {
@@ -359,10 +398,10 @@ void line_sharing_after_op(struct line_sharing *sharing) {
     end_row(sharing);
 }
 
-static void unmap_chunks(void **chunks, size_t item_bytes) {
+static void unmap_chunks(void **chunks, size_t chunk_bytes) {
   for (uint32_t chunk = 0; chunks && chunk < CHUNKS; chunk++)
     if (chunks[chunk])
-      os_unmap(chunks[chunk], CHUNK_ITEMS * item_bytes);
+      os_unmap(chunks[chunk], chunk_bytes);
   if (chunks)
     os_unmap(chunks, CHUNKS * sizeof *chunks);
 }
@@ -370,20 +409,21 @@ static void unmap_chunks(void **chunks, size_t item_bytes) {
 static void free_all(struct line_sharing *sharing) {
   if (sharing->index)
     os_unmap(sharing->index, (size_t)sharing->index_size * sizeof *sharing->index);
-  unmap_chunks((void **)sharing->residents, sizeof **sharing->residents);
-  unmap_chunks((void **)sharing->groups, sizeof **sharing->groups);
+  unmap_chunks((void **)sharing->chunks, sizeof **sharing->chunks);
+  unmap_chunks((void **)sharing->groups, CHUNK_ITEMS * sizeof **sharing->groups);
   os_unmap(sharing, sizeof *sharing);
 }
 
-struct line_sharing *line_sharing_begin(struct line_sharing_counts *counts, uint64_t ops) {
+struct line_sharing *line_sharing_begin(struct line_sharing_counts *counts, uint64_t ops, uint64_t sampled) {
   struct line_sharing *sharing = os_map(sizeof *sharing, false);
   if (!sharing)
     return NULL;
   sharing->counts = counts;
+  counts->sampled = sampled;
   sharing->row_ops_left = counts->row_ops = ops / LINE_SHARING_ROWS + 1;
-  sharing->residents = os_map(CHUNKS * sizeof *sharing->residents, false);
+  sharing->chunks = os_map(CHUNKS * sizeof *sharing->chunks, false);
   sharing->groups = os_map(CHUNKS * sizeof *sharing->groups, false);
-  if (sharing->residents && sharing->groups && index_rebuild(sharing))
+  if (sharing->chunks && sharing->groups && index_rebuild(sharing))
     return sharing;
   free_all(sharing);
   return NULL;

@@ -8,6 +8,10 @@
    are those requested. Only the first and the last line of an object can be shared; lines in between are its own.
    Here, and not in convert/ or replay/, since both count: of recorded addresses, and of an allocator's under replay.
 
+   Sampling makes it cheap: then only the lines of one OS page in so many are followed, chosen by a hash, and each of
+   them counts for so many (so do the objects and pairs there), so that sums and means are estimates that tend to
+   neither side. What is counted of objects, and of the lines that large objects fill, stays exact.
+
    Not its job: where objects and threads come from, output (line_sharing_json.h). Invariants: memory is O(live objects)
    where their numbers are used again, and none of it comes from malloc; an object that finds no room on a line
    (LINE_OBJECTS there: only objects that overlap can be so many), and a pair of threads that finds none in the table,
@@ -52,6 +56,7 @@ struct line_sharing_threads {
 
 /* What is counted. Flat, so that it can lie in memory that processes share. */
 struct line_sharing_counts {
+  uint64_t sampled; /* one OS page in so many is followed; 1: all, and everything is exact */
   uint64_t ops, objects, shared_objects;
   uint64_t pairs, used_pairs; /* of objects, that came to share a line; both released by their owners */
   struct line_level shared_lines, object_pairs, live_lines;
@@ -65,8 +70,9 @@ struct line_sharing_counts {
 
 struct line_sharing;
 
-/* counts: zeroed, the caller's, and outlives it. ops: how many are to come, for the rows. NULL: no memory. */
-struct line_sharing *line_sharing_begin(struct line_sharing_counts *counts, uint64_t ops);
+/* counts: zeroed, the caller's, and outlives it. ops: how many are to come, for the rows. sampled: a power of two.
+   NULL: no memory. */
+struct line_sharing *line_sharing_begin(struct line_sharing_counts *counts, uint64_t ops, uint64_t sampled);
 
 /* The thread has acquired the object: a number, small ones best, as memory is O(largest). If it is there already, that
    one is removed first. Returns 0, or -1: no memory. */

@@ -65,12 +65,12 @@ static json_t *progress_json(const struct line_sharing_counts *counts) {
 json_t *line_sharing_json(struct line_sharing_counts *counts) {
   uint64_t left_out;
   json_t *threads = threads_json(counts, &left_out);
-  return json_pack("{s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "line_bytes", LINE_BYTES,
-                   "ops", number(counts->ops), "objects", number(counts->objects), "shared_objects",
-                   number(counts->shared_objects), "pairs", number(counts->pairs), "used_pairs",
-                   number(counts->used_pairs), "objects_left_out", number(counts->objects_left_out), "shared_lines",
-                   level_json(&counts->shared_lines, counts->ops), "object_pairs",
-                   level_json(&counts->object_pairs, counts->ops), "live_lines",
+  return json_pack("{s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "line_bytes",
+                   LINE_BYTES, "sampled", number(counts->sampled), "ops", number(counts->ops), "objects",
+                   number(counts->objects), "shared_objects", number(counts->shared_objects), "pairs",
+                   number(counts->pairs), "used_pairs", number(counts->used_pairs), "objects_left_out",
+                   number(counts->objects_left_out), "shared_lines", level_json(&counts->shared_lines, counts->ops),
+                   "object_pairs", level_json(&counts->object_pairs, counts->ops), "live_lines",
                    level_json(&counts->live_lines, counts->ops), "sizes", sizes_json(counts), "threads", threads,
                    "threads_left_out", number(left_out), "progress", progress_json(counts));
 }

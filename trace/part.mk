@@ -5,4 +5,5 @@ TRACE_LIBS    := -lzstd -lz -ljansson
 $(eval $(call c_test,trace/test/events_survive_writing_and_reading.c,$(TRACE_SOURCES),$(TRACE_LIBS)))
 $(eval $(call c_test,trace/test/damaged_file_gives_one_error_or_a_prefix.c,$(TRACE_SOURCES),$(TRACE_LIBS)))
 $(eval $(call c_test,trace/test/annotations_survive_writing_and_reading.c,$(TRACE_SOURCES),$(TRACE_LIBS)))
+$(eval $(call c_test,trace/test/sampled_line_sharing_tends_to_the_exact_figures.c,trace/line_sharing.c trace/os.c,))
 $(eval $(call c_fuzzer,trace/test/fuzz_trace_read.c,$(TRACE_SOURCES),$(TRACE_LIBS)))

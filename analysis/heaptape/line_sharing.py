@@ -131,6 +131,8 @@ def profile_table(counts: Mapping) -> Table:
         f"({figures['shared_percent']:.2f} % of those in use), {figures['shared_lines_peak']:,.0f} at the peak.",
         *NOTES[:1],
     ]
+    sampled = counts.get("sampled", 1)
+    notes += [f"Estimated from one OS page of {sampled}."] if sampled > 1 else []
     columns = ["request, bytes up to", "objects", "shared a line", "%", "pairs"]
     return Table("Cache lines that threads share, as recorded", columns, rows, notes)
 
