@@ -168,8 +168,8 @@ def _add_profile(commands: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--format",
         default="text",
-        choices=["text", "md", "json", "svg"],
-        help="text (default), Markdown, JSON; svg: the flame graph "
+        choices=["text", "md", "json", "html", "svg"],
+        help="text (default), Markdown, JSON; html: one page with plots that needs nothing else; svg: the flame graph "
         "of the call stacks, to be zoomed and searched in a browser",
     )
     parser.add_argument("-o", default="-", dest="output", metavar="FILE", help="write there instead")

@@ -40,7 +40,7 @@ def profile(arguments: argparse.Namespace, home: Home) -> int:
     if arguments.format == "json":
         write_text(arguments.output, json.dumps(found.data, separators=(",", ":")) + "\n")
         return 0
-    if arguments.format == "svg":
+    if arguments.format in ("html", "svg"):
         write_text(arguments.output, _drawn_profile(arguments, found, home))
         return 0
     told = "\n".join(f"- {sentence}" for sentence in hardness(found))
@@ -52,9 +52,11 @@ def profile(arguments: argparse.Namespace, home: Home) -> int:
 
 
 def _drawn_profile(arguments: argparse.Namespace, found: "Profile", home: Home) -> str:
-    from heaptape import flame_graph
+    from heaptape import flame_graph, profile_report
 
     names = _names_of_stacks(arguments.input, found, home)
+    if arguments.format == "html":
+        return profile_report.make(found, names, arguments.weight)
     if names is None and not found.sites.empty:
         raise HeaptapeError("standard input: the names of its functions would need a second reading; give it as a file")
     return flame_graph.of_profile(found, names.stack if names else lambda node: [], arguments.weight)
