@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 import shutil
 import subprocess
 import tempfile
@@ -15,6 +16,7 @@ from heaptape.home import Home
 from heaptape.recipes import Recipe
 
 LAST_LINES = 5
+RECORDERS_OWN = re.compile(r"heaptape: |\s+(\S+ \(\d+\): \d+ events|\.\.\. \d+ more)")
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,7 @@ def capture(
 
 def choose(recipe: Recipe, traces: Sequence[Trace]) -> Trace:
     """The trace of the process meant: by its program's name, and of several the one with most events."""
-    meant = [trace for trace in traces if trace.program == recipe.process]
+    meant = [trace for trace in traces if recipe.is_meant(trace.program)]
     if not meant:
         seen = ", ".join(sorted({trace.program or "?" for trace in traces})) or "nothing"
         raise HeaptapeError(f"{recipe.name}: {recipe.process} was not among the recorded programs ({seen})")
@@ -123,7 +125,7 @@ def verdict(about: dict) -> str:
         f"{witness[key]:,} {what}"
         for key, what in (
             ("dropped", "dropped"),
-            ("unseen_frees", "unseen frees"),
+            ("unseen_frees", "frees of its parent's blocks" if witness.get("lacks_start") else "unseen frees"),
             ("double_frees", "double frees"),
             ("overlapping_acquires", "overlaps"),
             ("inversions_repaired", "inversions"),
@@ -197,7 +199,9 @@ def _pid_part(trace: Trace) -> str:
 
 
 def _last_words(log: Path) -> str:
-    lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()] if log.is_file() else []
+    """What the program printed at last, without the recorder's summary."""
+    text = log.read_text(errors="replace") if log.is_file() else ""
+    lines = [line for line in text.splitlines() if line.strip() and not RECORDERS_OWN.match(line)]
     return "".join(f"\n  {line[:300]}" for line in lines[-LAST_LINES:])
 
 

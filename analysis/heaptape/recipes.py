@@ -10,6 +10,7 @@ ended with it.
 
 import contextlib
 import ctypes
+import fnmatch
 import hashlib
 import os
 import pwd
@@ -40,9 +41,9 @@ SETS = ("tuned", "held-out")
 @dataclass(frozen=True)
 class Recipe:
     """One program under one load. `command`: its arguments, in which $WORK, $PORT and $HERE are replaced, as in the
-    scripts. `trace`: base name of the process meant, where the command starts several. `set`: of which half it is in
-    `verify-fidelity` ("tuned", "held-out"; empty: in neither). `unprivileged`: it refuses to run as root, so for root
-    it runs as nobody. `known`: what of it can't be recorded, in words.
+    scripts. `trace`: base name (or pattern) of the process meant, where the command starts several. `set`: of which
+    half it is in `verify-fidelity` ("tuned", "held-out"; empty: in neither). `unprivileged`: it refuses to run as root,
+    so for root it runs as nobody. `known`: what of it can't be recorded, in words.
     """
 
     name: str
@@ -70,6 +71,11 @@ class Recipe:
     def process(self) -> str:
         """Base name of the executable that is meant."""
         return self.trace or Path(self.command[0]).name
+
+    def is_meant(self, program: str) -> bool:
+        """Whether a recorded executable of this name is the one meant. A command may be a link to it."""
+        path = None if self.trace else shutil.which(self.command[0])
+        return fnmatch.fnmatchcase(program, self.process) or (path is not None and Path(path).resolve().name == program)
 
     @property
     def venv(self) -> Path:
