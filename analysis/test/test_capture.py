@@ -126,3 +126,9 @@ def test_the_list_tells_kind_and_why_not(heaptape, out, monkeypatch):
 def test_figures_of_several_make_one_table_with_what_failed():
     failed = {"name": "a", "failure": "a: not done after 1 s"}
     assert capture.markdown([failed]).splitlines()[2] == "| a | – | | | | | | | a: not done after 1 s | |"
+
+
+def test_setup_of_what_is_there_installs_nothing_and_says_so(heaptape):
+    done = heaptape("workloads", "setup", "sqlite3")
+    assert (done.returncode, done.stdout) == (0, "can run: sqlite3\n"), done.stderr
+    assert done.stderr == ""
