@@ -1,14 +1,16 @@
 """Tables as LaTeX, for papers: booktabs rules, one `table` per table, ready to \\input.
 
-Wants `\\usepackage{booktabs}` and, as figures may carry ± and –, an engine that reads UTF-8 (any since 2018).
+Wants `\\usepackage{booktabs}`, `\\usepackage{graphicx}` (what is wider than the line shrinks to it) and, as names may
+carry more than ASCII, an engine that reads UTF-8 (any since 2018).
 """
 
 from collections.abc import Sequence
 
 from heaptape.tables import Table
 
-PREAMBLE = r"% Wants \usepackage{booktabs} and, for tables that are too wide, \usepackage{graphicx}."
-WIDE = 7  # columns: more are scaled down to the line
+PREAMBLE = r"% Wants \usepackage{booktabs} and \usepackage{graphicx}."
+# Scales down to the line what is wider, and nothing else.
+SHRUNK = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
 
 _ESCAPES = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
@@ -34,11 +36,9 @@ def escape(text: str) -> str:
 def _environment(table: Table) -> str:
     figures = len(table.columns) - table.text_columns
     lines = [r"\begin{table}[htbp]", r"\centering", rf"\caption{{{escape(table.title)}}}"]
-    wide = len(table.columns) > WIDE
-    lines += [r"\resizebox{\linewidth}{!}{%"] if wide else []
-    lines += [rf"\begin{{tabular}}{{{'l' * table.text_columns}{'r' * figures}}}", r"\toprule"]
+    lines += [SHRUNK, rf"\begin{{tabular}}{{{'l' * table.text_columns}{'r' * figures}}}", r"\toprule"]
     lines += [_row(table.columns), r"\midrule", *[_row([cell.text for cell in row]) for row in table.rows]]
-    lines += [r"\bottomrule", r"\end{tabular}" + ("}" if wide else "")]
+    lines += [r"\bottomrule", r"\end{tabular}}"]
     lines += [rf"\par\smallskip{{\footnotesize {escape(note)}\par}}" for note in table.notes]
     return "\n".join([*lines, r"\end{table}", ""])
 

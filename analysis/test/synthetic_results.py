@@ -1,10 +1,14 @@
-"""Results files made up for tests: plainly not measured, but of the shape that the replay engine gives."""
+"""Results files made up for tests: plainly not measured, but of the shape that the replay engine gives.
+
+`python analysis/test/synthetic_results.py FOLDER` writes 9 workloads x 8 allocators x 10 repetitions, for timing.
+"""
 
 import base64
 import json
 import math
 import random
 import struct
+import sys
 import zlib
 from collections.abc import Iterable
 from pathlib import Path
@@ -163,3 +167,9 @@ def write(path: Path, data: dict) -> Path:
     """Writes results as a file."""
     path.write_text(json.dumps(data))
     return path
+
+
+if __name__ == "__main__":
+    ALLOCATORS = (*ALLOCATORS, "sixth", "seventh", "eighth")
+    for workload in range(9):
+        write(Path(sys.argv[1]) / f"w{workload}.json", make_results(f"w{workload}", workload, 10))
