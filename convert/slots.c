@@ -89,8 +89,8 @@ static bool refill(struct slots *slots, uint32_t thread) {
   return true;
 }
 
-uint32_t slots_take(struct slots *slots, uint32_t thread) {
-  if (slots->lists[thread] == SLOTS_NONE && !refill(slots, thread))
+uint32_t slots_take_new(struct slots *slots, uint32_t thread) {
+  if (!refill(slots, thread))
     return SLOTS_NONE;
   return pop(slots, &slots->lists[thread]);
 }
@@ -100,11 +100,7 @@ static void give_back(struct slots *slots, uint32_t slot) {
   push(slots, slots->ended[owner] ? &slots->orphans : &slots->lists[owner], slot);
 }
 
-void slots_give(struct slots *slots, uint32_t slot, uint32_t thread) {
-  if (slots->owners[slot] == thread) {
-    push(slots, &slots->lists[thread], slot);
-    return;
-  }
+void slots_give_remote(struct slots *slots, uint32_t slot) {
   uint32_t *place = &slots->quarantine[slots->quarantine_next];
   slots->quarantine_next = (slots->quarantine_next + 1) % SLOTS_QUARANTINE;
   if (slots->quarantine_count == SLOTS_QUARANTINE)

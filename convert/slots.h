@@ -39,12 +39,29 @@ bool slots_add_threads(struct slots *slots, uint32_t threads, uint32_t more);
 
 void slots_free(struct slots *slots);
 
+/* The rarer halves of the two below. */
+uint32_t slots_take_new(struct slots *slots, uint32_t thread);
+void slots_give_remote(struct slots *slots, uint32_t slot);
+
 /* An empty slot for an object of the thread; SLOTS_NONE if there is no memory, or 2^32 - 2 are in use. May move `at`.
  */
-uint32_t slots_take(struct slots *slots, uint32_t thread);
+static inline uint32_t slots_take(struct slots *slots, uint32_t thread) {
+  uint32_t slot = slots->lists[thread];
+  if (__builtin_expect(slot == SLOTS_NONE, 0))
+    return slots_take_new(slots, thread);
+  slots->lists[thread] = (uint32_t)slots->at[slot].size_bytes;
+  return slot;
+}
 
 /* The object in the slot has died by the hand of the thread. */
-void slots_give(struct slots *slots, uint32_t slot, uint32_t thread);
+static inline void slots_give(struct slots *slots, uint32_t slot, uint32_t thread) {
+  if (slots->owners[slot] != thread) {
+    slots_give_remote(slots, slot);
+    return;
+  }
+  slots->at[slot].size_bytes = slots->lists[thread];
+  slots->lists[thread] = slot;
+}
 
 /* The thread takes no more slots. */
 void slots_end_thread(struct slots *slots, uint32_t thread);

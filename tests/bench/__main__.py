@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 from tests.bench import big_report, host_cpu, importers, rates, reference_allocator
-from tests.support import CONVERT, REPOSITORY, info, succeed
+from tests.support import CONVERT, OUT, REPOSITORY, info, succeed
 
 MIB = 1 << 20
 
@@ -100,6 +100,17 @@ def importing(folder: Path) -> None:
         )
 
 
+def writing(folder: Path) -> None:
+    """Synthetic patterns written as workload files, without a run."""
+    names = sorted(path.name for path in (OUT / "workloads").iterdir())
+    rate = {name: rates.written_per_second(name, folder) for name in names}
+    for name, (events, per_second) in rate.items():
+        row(f"write {name}, {events / 1e6:.1f} M events", f"{per_second / 1e6:.1f} M events/s of CPU", "", None)
+    median = statistics.median(per_second for _, per_second in rate.values())
+    what = f"median of {len(rate)} synthetic patterns: written as workload files"
+    row(what, f"{median / 1e6:.1f} M events/s of CPU", ">= 20 M/s", median >= 20e6)
+
+
 def replaying(larson: Path, folder: Path) -> None:
     """What the engine costs by itself: threads, remote frees, many threads, memory; and on a real recording."""
     scale = rates.wall_ns_per_op(larson, "causal", processors="0") / rates.wall_ns_per_op(larson, "causal")
@@ -154,6 +165,7 @@ def main() -> int:
         recording(folder)
         work = converting(folder)
         importing(folder)
+        writing(folder)
         the_reference_allocator(folder)
         single, ops = rates.single_thread_workload(folder)
         engine_ns = rates.engine_ns_per_op(single, ops)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import statistics
 import subprocess
 import time
@@ -36,6 +37,43 @@ def ten_million_events(folder: Path) -> Path:
     tape = folder / "larson.tape"
     record(tape, workload("larson"), "--threads=2", "--rounds=250000", "--generations=10", "--quiet=1")
     return tape
+
+
+# Options for some million events of each synthetic pattern whose default is shorter.
+WRITTEN = {
+    "alignment_storm": ("--rounds=2000000",),
+    "arenas": ("--tasks=4000",),
+    "false_sharing": ("--rounds=500000",),
+    "groups": ("--rounds=15000",),
+    "growing_reallocs": ("--rounds=10000",),
+    "heirs": ("--heirs=100",),
+    "huge_blocks": ("--rounds=2000000",),
+    "lru_cache": ("--requests=3000000",),
+    "many_threads": ("--turns=200",),
+    "mtmalloc": ("--rounds=1000",),
+    "phases": ("--blocks=200000",),
+    "pipeline": ("--batches=10000",),
+    "random_mix": ("--rounds=3000000",),
+    "random_mix_live": ("--rounds=4000000",),
+    "remote_storm": ("--rounds=500000",),
+    "ring": ("--rounds=5000",),
+    "string_building": ("--lines=200000",),
+    "thread_per_request": ("--requests=10000",),
+}
+
+
+def written_per_second(name: str, folder: Path, runs: int = 3) -> tuple[int, float]:
+    """Events of a synthetic pattern written as a workload file, and events per second of CPU: the median of runs."""
+    path = folder / "written.work"
+    rates = []
+    for _ in range(runs):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        succeed(workload(name), *WRITTEN.get(name, ()), f"--work={path}", "--quiet=1")
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        rates.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    events = json.loads(succeed(CONVERT, "info", path, "--json").stdout)["ops"]
+    path.unlink()
+    return events, events / statistics.median(rates)
 
 
 def single_thread_workload(folder: Path) -> tuple[Path, int]:
