@@ -1,30 +1,37 @@
 """Results inside a report: how they are packed into the page, and how they come out of it again.
 
 A results file is mostly repetitions that say the same: the memory passes of an allocator are often identical to the
-byte. gzip forgets after 32 KiB, so values that occur more than once are stored once and referred to, and the browser
+byte. gzip forgets after 32 KiB, so values that occur more than once are stored once and referred to; rows of whole
+numbers (time lines, histograms) are stored as the differences of each column, which takes half the room. The browser
 can still unpack everything by itself (`report.js` does what `unpack` does here). Texts are put together again, not
 values: a browser's numbers would not be those of the file.
 """
 
 import base64
 import gzip
+import itertools
 import json
 import re
 import zlib
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 from heaptape.errors import FormatError
 
 # Shorter than this, gzip does as well by itself.
 SHARED_CHARACTERS = 512
-REFERENCE = "$shared"
+PLAIN, SHORTENED = "gzip+base64", "gzip+base64, shared lines, deltas"
+SHARED, DELTAS = "$shared", "$deltas"
+# Below, a header costs more than differences save; and differences of two numbers below this are exact in a browser.
+FEWEST_ROWS, LARGEST = 8, 1 << 52
 GZIP_LEVEL = 7
 MAX_RAW_BYTES = 2 << 30
 TYPE = "application/x-heaptape-results"
 _SCRIPT = re.compile(rb'<script type="' + TYPE.encode() + rb'"[^>]*>(.*?)</script>', re.DOTALL)
-# Within a string its quotes would be escaped.
-_REFERRED = re.compile(r'\{"\$shared":(\d+)\}')
+# Within a string their quotes would be escaped.
+_SHARED = re.compile(r'\{"\$shared":(\d+)\}')
+_DELTAS = re.compile(r'\{"\$deltas":(\[[\[\]0-9,-]*\])\}')
 
 
 def without_maps(data: dict) -> dict:
@@ -41,11 +48,17 @@ def without_maps(data: dict) -> dict:
 
 def pack(data: dict, name: str) -> str:
     """A JSON object (safe within a script element) with the results: `name` of a file, `encoding`, and `data`: gzip in
-    base64 of lines of JSON. The last line is the results; {"$shared":n} in it stands for line n, counted from 0.
+    base64 of JSON, or (SHORTENED) of lines of JSON.
+
+    The last line is the results; {"$shared":n} in it stands for line n, counted from 0, and {"$deltas":[column, …]}
+    anywhere for rows, each column as the differences of its numbers, the first from 0.
     """
-    text = "\n".join(_shared_lines(data)).encode()
-    packed = base64.b64encode(gzip.compress(text, GZIP_LEVEL, mtime=0)).decode()
-    return json.dumps({"name": name, "encoding": "gzip+base64", "data": packed}).replace("<", "\\u003c")
+    plain = _text(data)
+    own = SHARED in plain or DELTAS in plain  # names of theirs that look like ours: then nothing is shared
+    text = plain if own else "\n".join(_shared_lines(data))
+    packed = base64.b64encode(gzip.compress(text.encode(), GZIP_LEVEL, mtime=0)).decode()
+    about = {"name": name, "encoding": PLAIN if own else SHORTENED, "data": packed}
+    return json.dumps(about).replace("<", "\\u003c")
 
 
 def map_bytes(data: dict) -> int:
@@ -66,9 +79,10 @@ def unpack(path: str, page: bytes) -> Iterator[dict]:
         found = True
         try:
             held = json.loads(script[1])
-            if held["encoding"] != "gzip+base64":
+            if held["encoding"] not in (PLAIN, SHORTENED):
                 raise ValueError(f"encoding {held['encoding']!r} is not known")
-            yield _together(_inflate(base64.b64decode(held["data"], validate=True)).decode())
+            text = _inflate(base64.b64decode(held["data"], validate=True)).decode()
+            yield json.loads(text) if held["encoding"] == PLAIN else _together(text)
         except (KeyError, TypeError, ValueError, RecursionError, IndexError, zlib.error) as error:
             raise FormatError(path, script.start(), f"its raw results can't be read: {error}") from error
     if not found:
@@ -89,9 +103,7 @@ def _text(value: object) -> str:
 
 def _shared_lines(data: dict) -> list[str]:
     """The values of runs that stand there more than once, then the results with references to them."""
-    whole = _text(data)
-    if REFERENCE in whole:
-        return [whole]
+    data = _as_deltas(data)
     written: dict[tuple[int, str], str] = {}
     for place, run in enumerate(data["runs"]):
         for key, value in run.items():
@@ -102,14 +114,42 @@ def _shared_lines(data: dict) -> list[str]:
 
     def referred(place: int, key: str, value: object) -> object:
         found = number.get(written.get((place, key), ""))
-        return value if found is None else {REFERENCE: found}
+        return value if found is None else {SHARED: found}
 
     runs = [{key: referred(place, key, run[key]) for key in run} for place, run in enumerate(data["runs"])]
     return [*often, _text(data | {"runs": runs})]
 
 
+def _as_deltas(value: Any) -> Any:  # noqa: ANN401
+    """The value, with rows of whole numbers in it as differences."""
+    if isinstance(value, dict):
+        return {key: _as_deltas(inner) for key, inner in value.items()}
+    if not isinstance(value, list):
+        return value
+    if _is_rows(value):
+        return {DELTAS: [[now - before for before, now in zip((0, *column), column)] for column in zip(*value)]}
+    return [_as_deltas(inner) for inner in value]
+
+
+def _is_rows(value: list) -> bool:
+    """Rows of equal length, of whole numbers that a browser can tell apart."""
+    if len(value) < FEWEST_ROWS or not isinstance(value[0], list) or not 1 <= len(value[0]) <= 16:
+        return False
+    width = len(value[0])
+    return all(
+        isinstance(row, list) and len(row) == width and all(type(n) is int and -LARGEST < n < LARGEST for n in row)
+        for row in value
+    )
+
+
 def _together(text: str) -> dict:
     *shared, whole = text.split("\n")
-    if sum(len(shared[int(n)]) for n in _REFERRED.findall(whole)) > MAX_RAW_BYTES:
+    if sum(len(shared[int(n)]) for n in _SHARED.findall(whole)) > MAX_RAW_BYTES:
         raise ValueError("too large")
-    return json.loads(_REFERRED.sub(lambda match: shared[int(match[1])], whole))
+    whole = _SHARED.sub(lambda match: shared[int(match[1])], whole)
+    return json.loads(_DELTAS.sub(_rows, whole))
+
+
+def _rows(match: re.Match[str]) -> str:
+    columns = [itertools.accumulate(column) for column in json.loads(match[1])]
+    return _text([list(row) for row in zip(*columns, strict=True)])

@@ -165,12 +165,20 @@
   for (const figure of document.querySelectorAll("figure.zoom")) new Zoom(figure);
 
   // ---- Raw results: the same text as the results file (see embedded.py).
+  const rows = (columns) => {
+    for (const column of columns) for (let n = 1; n < column.length; ++n) column[n] += column[n - 1];
+    return columns[0].map((_, n) => columns.map(column => column[n]));
+  };
   const results = async (script) => {
     const held = JSON.parse(script.textContent);
     const bytes = Uint8Array.from(atob(held.data), letter => letter.charCodeAt(0));
     const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-    const lines = (await new Response(stream).text()).split("\n"), whole = lines.pop();
-    return { name: held.name, text: whole.replace(/\{"\$shared":(\d+)\}/g, (_, n) => lines[n]) + "\n" };
+    const told = await new Response(stream).text();
+    if (held.encoding === "gzip+base64") return { name: held.name, text: told + "\n" };
+    const lines = told.split("\n"), whole = lines.pop();
+    const together = whole.replace(/\{"\$shared":(\d+)\}/g, (_, n) => lines[n]);
+    const text = together.replace(/\{"\$deltas":(\[[\[\]0-9,-]*\])\}/g, (_, columns) => JSON.stringify(rows(JSON.parse(columns))));
+    return { name: held.name, text: text + "\n" };
   };
   window.heaptapeResults = (number) => results(document.getElementById(`raw${number}`));
   for (const button of document.querySelectorAll("button.save")) {

@@ -4,6 +4,7 @@ it.
 Drawing is the report's cost: one Figure per picture, coordinates of two decimals, memory maps as images within the SVG.
 """
 
+import base64
 import io
 import re
 from collections.abc import Callable, Sequence
@@ -15,11 +16,11 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from PIL import Image
 
-from heaptape import line_sharing, line_sharing_plots, plots
+from heaptape import fragmentation, line_sharing, line_sharing_plots, memory_figures, plots
 from heaptape.compare import relative
 from heaptape.errors import HeaptapeError
-from heaptape.memory_map import Folded
 from heaptape.results_file import Results, call_details, figures
 
 STYLE = {
@@ -28,6 +29,9 @@ STYLE = {
     "font.family": "sans-serif",
     "font.size": 9,
     "text.color": plots.INK,
+    # Not savefig's "transparent": that would take the colours from the keys of figures, too.
+    "figure.facecolor": "none",
+    "axes.facecolor": "none",
     "axes.edgecolor": plots.INK,
     "axes.labelcolor": plots.INK,
     "axes.titlecolor": plots.INK,
@@ -58,14 +62,11 @@ class Picture:
 
 @dataclass(frozen=True)
 class Gallery:
-    """Pictures that belong together, under one heading. `leads`: they stand before the tables; `key`: the report's own
-    legend for them, by name.
-    """
+    """Pictures that belong together, under one heading. `leads`: they stand before the tables."""
 
     title: str
     pictures: list[Picture]
     about: str = ""
-    key: str = ""
     leads: bool = False
 
     @property
@@ -85,10 +86,15 @@ def galleries(file: Results, order: Sequence[str], baseline: str) -> list[Galler
         Gallery("Memory over progress", _progress(file)),
         Gallery(
             "Memory usage by address",
-            _maps(file),
+            _maps(file, order),
             "Progress to the right, addresses upwards; stretches that were never used are cut out, at the thin lines. "
-            "All graphs have the same scale.",
-            "map",
+            "All graphs have the same scale. Below, on the same axis: live bytes, RSS and VmSize.",
+        ),
+        Gallery("What resident memory consists of", _decomposition(file, order)),
+        Gallery(
+            "Resident OS pages by fill",
+            _occupancies(file, order),
+            "How many resident OS pages are how full of live requests.",
         ),
         Gallery(
             "Latency per call",
@@ -207,28 +213,56 @@ def _sizes(file: Results) -> list[Picture]:
     return [_draw(picture, _salt(file.name, "sizes"), 2.4, draw, columns=2)]
 
 
-def _maps(file: Results) -> list[Picture]:
+def _maps(file: Results, order: Sequence[str]) -> list[Picture]:
     """One memory-usage graph per allocator, all with one scale."""
-    folded = file.memory_maps()
-    height = max((f.height_bytes for f in folded.values()), default=0)
+    height = memory_figures.map_height_bytes(file, order)
     pictures = []
-    for label, map_ in folded.items():
-        if map_.fullness.size == 0:  # nothing was ever live: an empty picture says less than none
+    for label, map_ in file.memory_maps().items():
+        figure = memory_figures.figure_memory(file, label, theme=memory_figures.PAGE, height_bytes=height)
+        if map_.fullness.size == 0 or figure is None:  # nothing was ever live: an empty picture says less than none
             continue
-
-        def draw(axes: np.ndarray, map_: Folded = map_) -> None:
-            plots.memory_map(axes[0, 0], map_, height)
-
         stretches = len(map_.starts)
         caption = (
             f"{map_.height_bytes / plots.MIB:,.1f} MiB of addresses were used, in {stretches} "
-            f"stretch{'es' * (stretches != 1)}; one cell is {map_.region_bytes / 1024:,.0f} KiB."
+            f"stretch{'es' * (stretches != 1)}."
         )
         full = map_.fullness[map_.fullness > 0]
         words = f"On average a used region is {100 * full.mean() if len(full) else 0:.0f} % full"
-        picture = partial(Picture, label, caption=caption, words=words)
-        pictures.append(_draw(picture, _salt(file.name, "map", label), 3.2, draw, right_in=1.0))
+        pictures.append(Picture(label, _laid_out(figure, _salt(file.name, "map", label), 0.3, 0.32), caption, words))
     return pictures
+
+
+def _occupancies(file: Results, order: Sequence[str]) -> list[Picture]:
+    """Resident OS pages by how full they are, one figure per allocator."""
+    pictures = []
+    for label in order:
+        figure = memory_figures.figure_occupancy(file, label, theme=memory_figures.PAGE)
+        if figure is not None:
+            drawn = _laid_out(figure, _salt(file.name, "occupancy", label), 0.4, 0.2)
+            words = "Resident OS pages over progress, from empty to full of live requests"
+            pictures.append(Picture(label, drawn, "", words))
+    return pictures
+
+
+def _decomposition(file: Results, order: Sequence[str]) -> list[Picture]:
+    figure = memory_figures.figure_decomposition(file, order, theme=memory_figures.PAGE)
+    if figure is None:
+        return []
+    drawn = svg(figure, _salt(file.name, "decomposition"))
+    frame = fragmentation.decomposition(file)
+    words = f"RSS of {frame['allocator'].nunique()} allocators over progress, split into what it is used for"
+    return [Picture("What RSS consists of", drawn, "One panel per allocator, all with one scale.", words)]
+
+
+def _laid_out(figure: Figure, salt: str, top_in: float, gap_in: float) -> str:
+    """A figure of others with margins of ours, for the same reason as in `_draw`."""
+    figure.set_layout_engine(None)
+    height_in, rows = figure.get_figheight(), len(figure.axes)
+    figure.subplots_adjust(
+        left=0.65 / WIDTH_IN, right=1 - 0.95 / WIDTH_IN, top=1 - top_in / height_in, bottom=0.45 / height_in,
+        hspace=gap_in * rows / (height_in - top_in - 0.45),
+    )  # fmt: skip
+    return svg(figure, salt)
 
 
 def _latencies(file: Results, order: Sequence[str]) -> list[Picture]:
@@ -332,9 +366,7 @@ def svg(figure: Figure, salt: str) -> str:
     """
     out = io.StringIO()
     with matplotlib.rc_context({"svg.hashsalt": salt}):
-        figure.savefig(
-            out, format="svg", transparent=True, metadata=dict.fromkeys(("Date", "Creator", "Format", "Type"))
-        )
+        figure.savefig(out, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
     text = out.getvalue()
     text = text[text.index("<svg") :]
     text = re.sub(r' xmlns(:\w+)?="[^"]*"', "", text)
@@ -343,7 +375,18 @@ def svg(figure: Figure, salt: str) -> str:
     text = re.sub(r' (width|height)="[\d.]+pt"', "", text, count=2)
     # Ids of one figure must not be those of another.
     text = re.sub(r'(\bid="|url\(#|href="#)', lambda m: f"{m[1]}{salt}-", text)
+    text = re.sub(r"data:image/png;base64,([^\"]*)", lambda m: f"data:image/png;base64,{_fewer_colours(m[1])}", text)
     return _short_numbers(text).replace(plots.INK, "currentColor")
+
+
+def _fewer_colours(picture: str) -> str:
+    """A memory map as a PNG of a palette: a third of the bytes, and a difference of colour that nobody sees."""
+    image = Image.open(io.BytesIO(base64.b64decode(re.sub(r"\s", "", picture))))
+    out = io.BytesIO()
+    image.convert("RGBA").quantize(128, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE).save(
+        out, "png", optimize=True
+    )
+    return base64.b64encode(out.getvalue()).decode()
 
 
 def _short_numbers(text: str) -> str:

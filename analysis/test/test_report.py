@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 import pytest
 from heaptape import report, report_methods
 from heaptape.compare import choose_baseline
-from heaptape.embedded import TYPE, pack, unpack
+from heaptape.embedded import SHORTENED, TYPE, pack, unpack
 from heaptape.errors import FormatError, HeaptapeError
 from heaptape.results_file import Results, all_results, results
 from heaptape.summary import sentences, warnings
@@ -121,7 +121,7 @@ def test_a_damaged_report_is_one_error_that_names_the_place(page, tmp_path, harm
         "cut": page[: at + 4000] + page[page.index('"', at + 4000) :],
         "flipped": page[: at + 400] + "AAAA" + page[at + 404 :],
         "emptied": page[:at] + page[page.index('"', at) :],
-        "other encoding": page.replace("gzip+base64", "lzma+base64"),
+        "other encoding": page.replace("gzip+base64, shared lines, deltas", "lzma+base64"),
         "no results": page.replace(TYPE, "text/plain"),
     }[harm]
     path = tmp_path / "hurt.html"
@@ -149,7 +149,32 @@ def test_raw_results_that_refer_to_nothing_or_to_far_too_much_are_refused(monkey
 
 def held(lines):
     packed = base64.b64encode(gzip.compress("\n".join(lines).encode())).decode()
-    return json.dumps({"name": "x", "encoding": "gzip+base64", "data": packed})
+    return json.dumps({"name": "x", "encoding": SHORTENED, "data": packed})
+
+
+junk = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-3, 3),
+    st.floats(allow_nan=False),
+    st.text(max_size=3),
+    st.just([]),
+    st.just({}),
+)
+
+
+numbers = st.integers(-9, 9) | st.integers(-(2**53), 2**53)
+matrices = st.tuples(st.integers(0, 3), st.integers(6, 10), numbers).map(
+    lambda t: [[t[2] * i] * t[0] for i in range(t[1])]
+)
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(st.dictionaries(st.sampled_from(["a", "b", "$deltas"]), matrices | junk, max_size=3), max_size=3))
+def test_whatever_is_packed_comes_back_to_the_letter(runs):
+    data = {"runs": [*runs, *runs]}
+    back = list(unpack("p", f'<script type="{TYPE}">{pack(data, "n")}</script>'.encode()))
+    assert [json.dumps(each) for each in back] == [json.dumps(data)]
 
 
 def test_results_with_the_reference_in_a_name_of_theirs_come_back_as_they_were():
@@ -190,17 +215,6 @@ def places(value, path=()):
     items = value.items() if isinstance(value, dict) else enumerate(value[:2]) if isinstance(value, list) else ()
     for key, inner in items:
         yield from places(inner, (*path, key))
-
-
-junk = st.one_of(
-    st.none(),
-    st.booleans(),
-    st.integers(-3, 3),
-    st.floats(allow_nan=False),
-    st.text(max_size=3),
-    st.just([]),
-    st.just({}),
-)
 
 
 @pytest.fixture(scope="module")

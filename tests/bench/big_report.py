@@ -109,7 +109,8 @@ def _latency(source: np.random.Generator, mean: float, count: int) -> dict:
 def _memory(source: np.random.Generator, number: int) -> dict:
     progress = np.linspace(0, 1, SAMPLES)
     live = 20e6 * np.abs(np.sin(9 * progress)) * progress
-    rss = np.maximum.accumulate(live * (1.1 + 0.05 * number)) + source.integers(0, 50, SAMPLES).cumsum() * 4096 / 40
+    steps = source.integers(0, 30, SAMPLES) * (source.random(SAMPLES) < 0.2)
+    rss = (np.maximum.accumulate(live * (1.1 + 0.05 * number)) // 4096 + steps.cumsum()) * 4096
     rows = np.column_stack([progress * OPS, rss, rss * 1.3 + (2 << 20), live]).astype(np.int64)
     regions = 800 + 130 * number
     moves = source.normal(0, 0.1, (POSITIONS, regions)) * (source.random((POSITIONS, regions)) < 0.25)
