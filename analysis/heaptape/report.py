@@ -19,7 +19,7 @@ from heaptape.errors import HeaptapeError
 from heaptape.report_figures import STYLE, Gallery, Picture, against_baseline, galleries
 from heaptape.report_methods import allocators, methods
 from heaptape.results_file import Results, call_details, figures
-from heaptape.summary import sentences, warnings
+from heaptape.summary import Told, sentences, verdicts_in_words, warnings
 from heaptape.tables import MISSING, Cell, Table, comparison
 
 matplotlib.use("Agg")
@@ -63,15 +63,16 @@ def make(
     if figures(files).empty:
         raise HeaptapeError("the results hold no figures to report")
     order = allocator_order(files)
+    told = verdicts_in_words(files, baseline)
     with matplotlib.rc_context(STYLE):
         sections = []
         for index, file in enumerate(files):
             on_progress(file.name, index / len(files))
-            sections.append(_section(file, baseline))
+            sections.append(_section(file, baseline, told))
         overview = against_baseline(files, order, baseline) if len(files) > 1 else []
     raw, left_out = _raw(files, whole)
     return _template().render(
-        sections=sections, overview=overview, means=_means(files, baseline), warnings=warnings(files),
+        sections=sections, overview=overview, told=told, means=_means(files, baseline), warnings=warnings(files),
         methods=methods(files), allocators=allocators(files), raw=raw, raw_type=TYPE, left_out=left_out,
         version=__version__, baseline=baseline, title=_title(files), order=order,
     )  # fmt: skip
@@ -95,12 +96,12 @@ def _means(files: Sequence[Results], baseline: str) -> list[Table]:
     return [table for table in comparison(files, baseline) if table.title.endswith(f"% of {baseline}")]
 
 
-def _section(file: Results, baseline: str) -> Section:
+def _section(file: Results, baseline: str, told: Told) -> Section:
     order = allocator_order([file])
     here = baseline if baseline in order else order[0]
     return Section(
         file.name,
-        sentences(file, here),
+        sentences(file, baseline, told),
         comparison([file], here),
         _latency_tables(file, order),
         galleries(file, order, here),

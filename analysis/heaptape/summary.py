@@ -1,12 +1,14 @@
 """A comparison in plain words: only what the repetitions support is said, and what they don't is said to be so."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import pandas as pd
 
-from heaptape.compare import absolute, allocator_order, choose_baseline, relative
+from heaptape.compare import GEOMETRIC, absolute, allocator_order, choose_baseline
 from heaptape.replay import doubts
 from heaptape.results_file import Results, call_details, figures, number
+from heaptape.verdicts import paragraphs, verdicts
 
 MIB = 1 << 20
 NOISY = 0.05
@@ -17,62 +19,57 @@ def in_words(files: Results | Sequence[Results], baseline: str | None = None) ->
     none is named, else the first. Raises HeaptapeError if it is unknown.
 
     >>> import heaptape
-    >>> print(heaptape.in_words(heaptape.results("small.json"))[0][:46])
-    Cycles spent in allocator calls, against glibc
+    >>> print(heaptape.in_words(heaptape.results("small.json"))[0][:15])
+    jemalloc spends
     """
     files = [files] if isinstance(files, Results) else list(files)
     chosen = choose_baseline(files, baseline)
-    out = []
+    told = verdicts_in_words(files, chosen)
+    out = list(told.overall)
     for file in files:
-        order = allocator_order([file])
-        here = chosen if chosen in order else order[0]
         prefix = f"{file.name}: " if len(files) > 1 else ""
-        out += [prefix + sentence for sentence in sentences(file, here)]
-    return out
+        out += [prefix + sentence for sentence in sentences(file, chosen, told)]
+    return out + told.notes
 
 
-def sentences(file: Results, baseline: str) -> list[str]:
-    """Sentences about one workload, the most telling first."""
+@dataclass(frozen=True)
+class Told:
+    """Verdicts in words: of the workloads together, of each by its name, and how they were come by."""
+
+    overall: list[str]
+    workloads: dict[str, list[str]]
+    notes: list[str]
+
+
+def verdicts_in_words(files: Sequence[Results], baseline: str) -> Told:
+    """What the repetitions allow to be said, decided over all comparisons of all files at once (`verdicts`)."""
+    frame = verdicts(files, baseline)
+    texts = paragraphs(frame)
+    told: dict[str, list[str]] = {}
+    pairs = list(frame.groupby(["workload", "a", "b"], sort=False).groups)  # in the order of their paragraphs
+    for (workload, _, _), text in zip(pairs, texts):
+        told.setdefault(str(workload), []).append(_first_up(text.removeprefix(f"{workload}: ")))
+    return Told(told.pop(GEOMETRIC, []), told, texts[len(pairs) :])
+
+
+def sentences(file: Results, baseline: str, told: Told | None = None) -> list[str]:
+    """Sentences about one workload, the most telling first. `told`: the verdicts, where they were made with others'. A
+    workload that was not run under the baseline is compared with its own first allocator.
+    """
     table = figures([file])
-    out: list[str] = []
     if table.empty:
         return ["No run gave a figure."]
-    percents = relative(table, baseline)
-    percents = percents[~percents["workload"].str.endswith(" mean")]
-    values = absolute(table).xs(absolute(table).index[0][0])
-    out += _difference(percents, "total_cycles", baseline, "Cycles spent in allocator calls")
-    out += _difference(percents, "peak_rss", baseline, "Memory at the peak (RSS)")
-    out += _overhead(values)
-    out += _calls(file, baseline)
-    out += _failures(file)
-    out += _noise(table)
-    return out
+    order = allocator_order([file])
+    here = baseline if baseline in order else order[0]
+    found = told.workloads.get(file.name, []) if told else []
+    out = found or verdicts_in_words([file], here).workloads.get(file.name, [])
+    out = out + _overhead(absolute(table).xs(absolute(table).index[0][0]))
+    return out + _calls(file, here) + _failures(file) + _noise(table)
 
 
-def _difference(percents: pd.DataFrame, metric: str, baseline: str, what: str) -> list[str]:
-    rows = percents[percents["metric"] == metric].sort_values("percent")
-    sure = rows[rows["supported"] == True]  # noqa: E712 (None is not False here)
-    unsure = rows[rows["supported"] == False]  # noqa: E712
-    once = rows[rows["supported"].isna()]
-    phrases = [
-        f"{r.allocator} {_change(r.percent)} (95 % interval {_change(r.low)} to {_change(r.high)})"
-        for r in sure.itertuples()
-    ]
-    out = []
-    if phrases:
-        out.append(f"{what}, against {baseline}: {'; '.join(phrases)}.")
-    if len(unsure):
-        out.append(f"{what}: the repetitions do not tell {_list(unsure['allocator'])} from {baseline}.")
-    if len(once):
-        out.append(
-            f"{what}: one repetition only of {_list(once['allocator'])}, so no interval, and nothing is claimed."
-        )
-    return out
-
-
-def _change(percent: float) -> str:
-    """As a change against the baseline, with a true minus sign."""
-    return f"{percent - 100:+.1f} %".replace("-", "−")
+def _first_up(text: str) -> str:
+    """Names of allocators stay as they are; "cycles: …" begins a sentence."""
+    return text[:1].upper() + text[1:] if text.startswith(("cycles", "peak", "mean")) else text
 
 
 def _list(names: Iterable[str]) -> str:
