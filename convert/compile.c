@@ -8,9 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Objects of fewer bytes carry no TOUCHED word: capture does not look at them either (DESIGN of the touch truth: 64
- * KiB). */
-enum { TOUCHED_MIN_BYTES = 64 << 10 };
+/* Objects of fewer bytes carry no TOUCHED word: capture does not look at them either. */
+enum { TOUCHED_MIN_BYTES = 8 << 10 };
 
 #define THREAD_NONE UINT32_MAX
 

@@ -2,12 +2,13 @@
 
    Job: decide which bytes of a new object, or of the grown part of a reallocated one, are written. Always outside timed
    calls. Policies: `recorded`: as many OS pages from the start as the program was seen to have touched, where the
-   workload says, else as `lines`; `lines`: a byte in every 64 up to touch_bound_bytes (256 unless asked otherwise), as
-   programs fill small objects and begin large ones; `first`: the first byte; `pages`: a byte of each OS page; `all`:
-   every byte; `none`. Zeroed memory is no exception. An object that a realloc makes larger has been filled, or it would
-   not need to be: where its truth is not recorded, `recorded` and `lines` first write a byte of each OS page that they
-   have not yet written, so that realloc copies memory and not the kernel's one zero page. README.md has what the
-   policies do to the figures. Safe anywhere; faults if the allocator gave memory that can't be written. */
+   workload says, else as `lines` and a byte of each OS page of the first TOUCH_WHOLE_BYTES, as programs fill what they
+   ask for, large buffers aside; `lines`: a byte in every 64 up to touch_bound_bytes (256 unless asked otherwise);
+   `first`: the first byte; `pages`: a byte of each OS page; `all`: every byte; `none`. Zeroed memory is no exception.
+   An object that a realloc makes larger has been filled, or it would not need to be: where its truth is not recorded,
+   `recorded` and `lines` first write a byte of each OS page that they have not yet written, so that realloc copies
+   memory and not the kernel's one zero page. README.md has what the policies do to the figures. Safe anywhere; faults
+   if the allocator gave memory that can't be written. */
 #ifndef REPLAY_TOUCH_H
 #define REPLAY_TOUCH_H
 
@@ -16,7 +17,8 @@
 #include <stddef.h>
 #include <string.h>
 
-enum { TOUCH_STEP_BYTES = 4096, TOUCH_LINE_BYTES = 64, TOUCH_BOUND_BYTES = 256 };
+/* TOUCH_WHOLE_BYTES: docs/FIDELITY-CAUSES.md has what it buys. */
+enum { TOUCH_STEP_BYTES = 4096, TOUCH_LINE_BYTES = 64, TOUCH_BOUND_BYTES = 256, TOUCH_WHOLE_BYTES = 64 << 10 };
 
 /* Of `lines` and `recorded`; set before the first op. */
 extern uint64_t touch_bound_bytes;
@@ -39,6 +41,13 @@ static inline __attribute__((always_inline)) void touch_lines(volatile uint8_t *
     object[at] = 1;
 }
 
+/* A byte of each OS page of an object of at least a byte: its last may lie in one that no step meets. */
+static inline void touch_whole(volatile uint8_t *object, uint64_t bytes) {
+  if (bytes > TOUCH_STEP_BYTES)
+    touch_steps(object, 0, bytes);
+  object[bytes - 1] = 1;
+}
+
 /* Before a realloc of an object of old_bytes to new_bytes. touched: as below. */
 static inline void touch_before_realloc(enum touch_policy policy, void *object, uint64_t old_bytes, uint64_t new_bytes,
                                         uint64_t touched) {
@@ -53,7 +62,10 @@ static inline void touch_object(enum touch_policy policy, void *object, uint64_t
   uint8_t *memory = object;
   if (policy == TOUCH_RECORDED && __builtin_expect(touched != 0, 0)) {
     uint64_t steps = touched - 1, all = bytes / TOUCH_STEP_BYTES + (bytes % TOUCH_STEP_BYTES != 0);
-    touch_steps(memory, 0, steps < all ? steps * TOUCH_STEP_BYTES : bytes);
+    if (steps < all)
+      touch_steps(memory, 0, steps * TOUCH_STEP_BYTES);
+    else if (bytes > 0)
+      touch_whole(memory, bytes);
     return;
   }
   if (policy == TOUCH_NONE || old_bytes >= bytes)
@@ -66,6 +78,9 @@ static inline void touch_object(enum touch_policy policy, void *object, uint64_t
     *(volatile uint8_t *)(memory + old_bytes) = 1;
   else
     touch_lines(memory + old_bytes, bytes - old_bytes);
+  if (policy == TOUCH_RECORDED)
+    touch_whole(memory + old_bytes,
+                bytes - old_bytes < TOUCH_WHOLE_BYTES ? bytes - old_bytes : (uint64_t)TOUCH_WHOLE_BYTES);
 }
 
 #endif

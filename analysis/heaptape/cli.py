@@ -43,7 +43,7 @@ own (NAME.PID.tape).
   --stamp tags|every   how events of different threads are ordered (default tags; every: a time stamp per event)
   --clock auto|counter stamps from the cycle counter where it can be trusted (auto), or from a shared counter
   --touch-min BYTES    blocks of this size or more are asked how many of their OS pages the program touched (default
-                       65536; 0: none)
+                       8192; 0: none)
   --latency            store how long each call took, in units of the cycle counter; what reading it costs is subtracted
   --usable             store how much of each block can be used (malloc_usable_size)
   --stacks[=DEPTH]     store the call stack of each call that acquires: at least the innermost DEPTH frames (default 32)
@@ -241,8 +241,9 @@ def _add_replay(commands: argparse._SubParsersAction) -> None:
         default="recorded",
         metavar="POLICY",
         help="what to write into each new block: recorded (as many OS pages as the program touched; where that is not "
-        "known as lines), lines (a byte in every 64 of the first 256; recorded=N, lines=N: of the first N), first (the "
-        "first byte), pages (a byte of each OS page), all or none (default recorded)",
+        "known as lines and a byte of each OS page of the first 64 KiB), lines (a byte in every 64 of the first 256; "
+        "recorded=N, lines=N: of the first N), first (the first byte), pages (a byte of each OS page), all or none "
+        "(default recorded)",
     )
     parser.add_argument(
         "--passes",

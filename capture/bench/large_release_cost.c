@@ -14,6 +14,7 @@ static const struct {
 } cases[] = {
     {"1 MiB, written, mapped", 1 << 20, 1, 1, 300}, /* these first: a heap that has grown is used before the system */
     {"64 MiB, not written, mapped", 64 << 20, 0, 1, 300},
+    {"8 KiB, written, from the heap", 8 << 10, 1, 0, 20000},
     {"64 KiB, written, from the heap", 64 << 10, 1, 0, 20000},
     {"1 MiB, written, from the heap", 1 << 20, 1, 0, 3000},
 };

@@ -61,8 +61,8 @@ def test_a_thread_is_started_by_the_one_before_its_first_op(tmp_path):
 
 def test_touched_os_pages_of_a_release_stand_before_its_acquire(tmp_path):
     lines = [
-        "0 0 malloc(65536) = 0x10000",
-        "1 0 malloc(65535) = 0x30000",
+        "0 0 malloc(8192) = 0x10000",
+        "1 0 malloc(8191) = 0x30000",
         "2 0 malloc(70000) = 0x50000",
         "3 0 free(0x10000) touched=5",
         "4 0 free(0x30000)",

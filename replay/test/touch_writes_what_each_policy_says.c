@@ -6,13 +6,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { ROOM = 20000, UNKNOWN = 0 };
+enum { ROOM = 80000, UNKNOWN = 0 };
 
 uint64_t touch_bound_bytes = TOUCH_BOUND_BYTES;
 static uint8_t memory[ROOM];
 
 static bool expected(enum touch_policy policy, uint64_t at, uint64_t old_bytes, uint64_t bytes) {
-  uint64_t from = at - old_bytes;
+  uint64_t from = at - old_bytes, whole;
   if (at < old_bytes || at >= bytes)
     return false;
   switch (policy) {
@@ -24,15 +24,19 @@ static bool expected(enum touch_policy policy, uint64_t at, uint64_t old_bytes, 
     return from % 4096 == 0;
   case TOUCH_ALL:
     return true;
-  default:
+  case TOUCH_LINES:
     return from % 64 == 0 && from < touch_bound_bytes;
+  default:
+    whole = bytes - old_bytes < 65536 ? bytes - old_bytes : 65536;
+    return (from % 64 == 0 && from < touch_bound_bytes) || (whole > 4096 && from % 4096 == 0 && from < whole) ||
+           from == whole - 1;
   }
 }
 
 static void check(enum touch_policy policy, uint64_t old_bytes, uint64_t bytes) {
-  memset(memory, 0, sizeof memory);
+  memset(memory, 0, bytes + 5000);
   touch_object(policy, memory, old_bytes, bytes, UNKNOWN);
-  for (uint64_t at = 0; at < ROOM; at++) {
+  for (uint64_t at = 0; at < bytes + 5000; at++) {
     if ((memory[at] != 0) != expected(policy, at, old_bytes, bytes)) {
       printf("policy %d, %" PRIu64 " to %" PRIu64 " bytes, bound %" PRIu64 ": byte %" PRIu64 "\n", (int)policy,
              old_bytes, bytes, touch_bound_bytes, at);
@@ -42,10 +46,10 @@ static void check(enum touch_policy policy, uint64_t old_bytes, uint64_t bytes) 
 }
 
 static void check_before_realloc(enum touch_policy policy, uint64_t old_bytes, uint64_t new_bytes, uint64_t touched) {
-  memset(memory, 0, sizeof memory);
+  memset(memory, 0, old_bytes + 5000);
   touch_before_realloc(policy, memory, old_bytes, new_bytes, touched);
   bool writes = policy <= TOUCH_LINES && touched == UNKNOWN && new_bytes > old_bytes;
-  for (uint64_t at = 0; at < ROOM; at++) {
+  for (uint64_t at = 0; at < old_bytes + 5000; at++) {
     if ((memory[at] != 0) != (writes && at > 0 && at % 4096 == 0 && at < old_bytes)) {
       printf("before a realloc, policy %d, %" PRIu64 " to %" PRIu64 " bytes: byte %" PRIu64 "\n", (int)policy,
              old_bytes, new_bytes, at);
@@ -54,9 +58,25 @@ static void check_before_realloc(enum touch_policy policy, uint64_t old_bytes, u
   }
 }
 
+/* An object of which so many OS pages were seen touched, wherever it begins: all of those, and where that is all that
+   it has, the one in which it ends. */
+static void check_known(uint64_t bytes, uint64_t os_pages) {
+  memset(memory, 0, bytes + 5000);
+  touch_object(TOUCH_RECORDED, memory, 0, bytes, os_pages + 1);
+  bool whole = os_pages * 4096 >= bytes;
+  for (uint64_t at = 0; at < bytes + 5000; at++) {
+    bool expect = at < bytes &&
+                  ((at % 4096 == 0 && at / 4096 < os_pages && (bytes > 4096 || !whole)) || (whole && at == bytes - 1));
+    if ((memory[at] != 0) != expect) {
+      printf("%" PRIu64 " OS pages of %" PRIu64 " bytes known: byte %" PRIu64 "\n", os_pages, bytes, at);
+      exit(1);
+    }
+  }
+}
+
 int main(void) {
-  static const uint64_t sizes[] = {0,   1,   15,  16,  63,  64,   65,   127,  128,  129,  191,
-                                   192, 193, 255, 256, 257, 4095, 4096, 4097, 8192, 12289};
+  static const uint64_t sizes[] = {0,   1,   15,  16,  63,   64,   65,   127,  128,   129,   191,   192,
+                                   193, 255, 256, 257, 4095, 4096, 4097, 8192, 12289, 65536, 65537, 70000};
   static const uint64_t bounds[] = {TOUCH_BOUND_BYTES, 0, 1, 64, 65, 300, 4096, 1 << 20};
   unsigned count = sizeof sizes / sizeof *sizes;
   for (unsigned bound = 0; bound < sizeof bounds / sizeof *bounds; bound++) {
@@ -71,5 +91,8 @@ int main(void) {
       }
     }
   }
+  for (unsigned size = 0; size < count; size++)
+    for (uint64_t os_pages = 0; os_pages < 20; os_pages++)
+      check_known(sizes[size], os_pages);
   return 0;
 }
