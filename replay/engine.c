@@ -11,6 +11,7 @@
 #include "replay/order.h"
 #include "replay/pace.h"
 #include "replay/preload.h"
+#include "replay/recorded_clock.h"
 #include "replay/sharing.h"
 #include "replay/threads.h"
 #include "replay/timing.h"
@@ -206,6 +207,7 @@ static void replay(void) {
   uint64_t faults = faults_of_process(), major_faults = major_faults_of_process();
   uint64_t begin_ns = os_monotonic_ns();
   pace_begin();
+  result->clock_recorded = !result->setup.real_clock && !engine.paced && pace_times_known() && recorded_clock_begin();
   atomic_store(&result->phase, PHASE_REPLAY);
   bool counting = result->setup.pass == PASS_BARE;
   if (counting)

@@ -6,6 +6,7 @@
 #include "replay/memory.h"
 #include "replay/order.h"
 #include "replay/pace.h"
+#include "replay/recorded_clock.h"
 #include "replay/sharing.h"
 #include "replay/threads.h"
 #include "replay/timing.h"
@@ -173,6 +174,7 @@ static ALWAYS_INLINE bool obey(struct replay_thread *self, const uint64_t *at, u
     order_mark(self, *position);
     return true;
   case WORD_TIME:
+    recorded_clock_advance(word_payload(*at));
     if (engine.paced)
       pace_wait(self, word_payload(*at));
     return true;

@@ -8,19 +8,31 @@ static struct {
   uint64_t begin_ns;
 } pace;
 
-int pace_setup(double speed) {
+/* The recorded times of the first op and the last. */
+static void recorded_span(uint64_t *first_ns, uint64_t *last_ns) {
   struct stream line;
-  uint64_t buffer[512], first_ns = 0, last_ns = 0, words = 0;
+  uint64_t buffer[512], words = 0;
+  *first_ns = *last_ns = 0;
   stream_open(&line, &engine.map, engine.map.header.threads + 1, buffer, sizeof buffer / sizeof *buffer);
   /* Groups of position, time, live bytes, live objects. */
   for (; line.at != line.end || stream_refill(&line); line.at++, words++) {
     if (words % 4 == 1)
-      last_ns = *line.at;
+      *last_ns = *line.at;
     if (words == 1)
-      first_ns = *line.at;
+      *first_ns = *line.at;
   }
+}
+
+bool pace_times_known(void) {
+  uint64_t first_ns, last_ns;
+  recorded_span(&first_ns, &last_ns);
+  return last_ns > 0;
+}
+
+int pace_setup(double speed) {
+  uint64_t last_ns;
+  recorded_span(&pace.first_ns, &last_ns);
   pace.speed = speed;
-  pace.first_ns = first_ns;
   return last_ns > 0 ? 0 : -1;
 }
 

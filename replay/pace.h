@@ -8,6 +8,9 @@
 
 #include "replay/engine.h"
 
+/* Does the workload tell times? */
+bool pace_times_known(void);
+
 /* Before the first op. speed: recorded seconds per second, > 0. Returns 0, or -1: the workload tells no times. */
 int pace_setup(double speed);
 

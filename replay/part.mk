@@ -1,4 +1,4 @@
-REPLAY_ENGINE_SOURCES := $(addprefix replay/,engine.c loop.c call.c null_allocator.c order.c turns.c pace.c gate.c threads.c stream.c \
+REPLAY_ENGINE_SOURCES := $(addprefix replay/,engine.c loop.c call.c null_allocator.c order.c turns.c pace.c recorded_clock.c gate.c threads.c stream.c \
   memory.c memory_map.c counter.c timing.c histogram.c preload.c verify.c claims.c residency.c \
   held.c proc_status.c instructions.c pmu.c allocator_stats.c sharing.c \
   fragmentation.c os_pages.c heap_walk.c)

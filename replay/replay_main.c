@@ -1,5 +1,6 @@
 /* heaptape-replay: one run of one workload on one allocator. Options, the helper runs, output. */
 #include "replay/engine.h"
+#include "replay/recorded_clock.h"
 #include "replay/report.h"
 #include "replay/report_pmu.h"
 #include "replay/run.h"
@@ -31,6 +32,7 @@ static const char USAGE[] =
     "                       [--order recorded|causal|window[=N]|paced[=SPEED]|random=SEED]\n"
     "                       [--touch recorded[=N]|lines[=N]|first|pages|all|none] [--preload LIB]... [--env "
     "NAME=VALUE]... [--null] [--as-malloc] [--threads-to-cores]\n"
+    "                       [--clock recorded|real]\n"
     "                       [--baseline-rss-anon-bytes N] [--baseline-vm-size-bytes N] [--engine-cycles-per-op X]\n"
     "                       [--aslr] [--op-limit N] [--progress-fd FD] [-o RUN.json] F.work\n"
     "       heaptape-replay --baseline F.work\n";
@@ -138,6 +140,7 @@ enum option_code {
   OPTION_OP_LIMIT,
   OPTION_AS_MALLOC,
   OPTION_TO_CORES,
+  OPTION_CLOCK,
   OPTION_HELP,
 };
 
@@ -164,6 +167,9 @@ static bool take_option(int code, struct options *options) {
     return options->request.as_malloc = true;
   case OPTION_TO_CORES:
     return options->request.threads_to_cores = true;
+  case OPTION_CLOCK:
+    options->request.real_clock = strcmp(optarg, "real") == 0;
+    return options->request.real_clock || strcmp(optarg, "recorded") == 0;
   case OPTION_OP_LIMIT:
     return parse_number(optarg, &options->request.op_limit) && options->request.op_limit > 0;
   case OPTION_BASELINE:
@@ -205,6 +211,7 @@ static int parse(int count, char **arguments, struct options *options) {
       {"aslr", no_argument, NULL, OPTION_ASLR},
       {"as-malloc", no_argument, NULL, OPTION_AS_MALLOC},
       {"threads-to-cores", no_argument, NULL, OPTION_TO_CORES},
+      {"clock", required_argument, NULL, OPTION_CLOCK},
       {"progress-fd", required_argument, NULL, OPTION_PROGRESS},
       {"help", no_argument, NULL, OPTION_HELP},
       {0},
@@ -353,6 +360,7 @@ static int print_baseline(struct options *options, struct trace_error *error) {
 
 int main(int count, char **arguments) {
   int result_fd, workload_fd;
+  recorded_clock_setup();
   /* The engine's process: nothing before this line, and nothing below engine_main, calls malloc. */
   if (count == 2 && sscanf(arguments[1], "--engine=%d,%d", &result_fd, &workload_fd) == 2)
     return engine_main(result_fd, workload_fd);

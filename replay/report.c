@@ -133,6 +133,7 @@ json_t *report_run(const struct run *run, const struct run_request *request, con
     json_object_set_new(out, "null_allocator", json_true());
   if (request->op_limit)
     json_object_set_new(out, "op_limit", json_unsigned(request->op_limit));
+  json_object_set_new(out, "clock", json_string(result->clock_recorded ? "recorded" : "real"));
   json_object_set_new(out, "aslr", json_boolean(result->aslr));
   if (engine_cycles_per_op >= 0)
     json_object_set_new(out, "engine_cycles_per_op", json_real(engine_cycles_per_op));

@@ -57,6 +57,7 @@ struct replay_setup {
   bool null_allocator;
   bool baseline_only;    /* stop just before the first op */
   bool as_malloc;        /* all calls become malloc and free (call.h) */
+  bool real_clock;       /* leave the allocator's clock alone (recorded_clock.h) */
   bool threads_to_cores; /* thread number i only runs on the i-th processor allowed, round and round */
   uint64_t window;       /* positions, ORDER_WINDOW */
   double speed;          /* ORDER_PACED */
@@ -166,6 +167,7 @@ struct replay_result {
   _Atomic uint32_t died_thread;                   /* thread that was hit by a fatal signal, plus 1 */
   struct trace_error error;
 
+  bool clock_recorded;                /* the allocator's clock went as recorded (recorded_clock.h) */
   bool malloc_is_of_libc;             /* no preloaded library defines it */
   uint64_t preloads_missing;          /* bit i: entry i of LD_PRELOAD was not loaded */
   uint64_t linker_first, linker_last; /* addresses of the dynamic linker's code */

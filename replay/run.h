@@ -22,7 +22,7 @@ struct run_request {
   uint64_t touch_bound_bytes; /* touch.h */
   uint64_t window, op_limit, seed;
   double speed;
-  bool as_malloc, threads_to_cores;
+  bool as_malloc, threads_to_cores, real_clock;
   bool null_allocator, baseline_only;
   bool aslr;             /* leave address space randomisation as it is */
   char *const *preloads; /* NULL-terminated; NULL: none */

@@ -237,6 +237,13 @@ def _add_replay(commands: argparse._SubParsersAction) -> None:
         help="bind each thread to one processor, in turn; allocators that ask how many processors they may use see one",
     )
     parser.add_argument(
+        "--clock",
+        default="recorded",
+        choices=("recorded", "real"),
+        help="the clock that the allocator reads, for what it does by time: as it went in the recording (default), or "
+        "the real one, by which a replay is over sooner",
+    )
+    parser.add_argument(
         "--touch",
         default="recorded",
         metavar="POLICY",

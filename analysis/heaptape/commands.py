@@ -248,6 +248,7 @@ def _replay_settings(arguments: argparse.Namespace) -> "rounds.Settings":  # noq
         arguments.aslr,
         arguments.as_malloc,
         arguments.threads_to_cores,
+        arguments.clock == "real",
     )
 
 

@@ -55,6 +55,7 @@ class Settings:
     aslr: bool = False
     as_malloc: bool = False
     threads_to_cores: bool = False
+    real_clock: bool = False
 
 
 @dataclass(frozen=True)

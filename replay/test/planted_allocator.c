@@ -8,7 +8,8 @@
    PLANT_OS_PAGES (each object has a mapping of its own, of that many OS pages more than it needs, all written: resident
    memory is live objects times OS pages), PLANT_KEEP_FREED (and free does not unmap it), PLANT_SPIKE_AT and
    PLANT_SPIKE_BYTES (that malloc maps, writes and unmaps so many, all before it returns), PLANT_LOOPS (each malloc goes
-   round a loop of a few instructions so often). malloc_trim gives the held bytes back in one madvise. */
+   round a loop of a few instructions so often), PLANT_HOLD_AFTER_MS (the first malloc so long after the first of all,
+   by the clock, maps 1 MiB and keeps it). malloc_trim gives the held bytes back in one madvise. */
 #include "trace/os.h"
 
 #include <malloc.h>
@@ -16,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #define PUBLIC __attribute__((visibility("default")))
@@ -34,7 +36,7 @@ static uint8_t *arena;
 static _Atomic uint64_t used;
 static _Atomic uint64_t mallocs;
 static uint64_t spin_cycles, map_every, refuse_from, crash_at, hang_at, hold_bytes, os_pages, keep_freed, spike_at,
-    spike_bytes, loops, slow_every, slow_cycles;
+    spike_bytes, loops, slow_every, slow_cycles, hold_after_ms;
 
 static uint64_t setting(const char *name) {
   const char *value = getenv(name);
@@ -60,6 +62,7 @@ __attribute__((constructor)) static void begin(void) {
   spike_at = setting("PLANT_SPIKE_AT");
   spike_bytes = setting("PLANT_SPIKE_BYTES");
   loops = setting("PLANT_LOOPS");
+  hold_after_ms = setting("PLANT_HOLD_AFTER_MS");
   hold_bytes = setting("PLANT_HOLD_BYTES");
   memset(arena, 1, hold_bytes);
   used = hold_bytes;
@@ -129,6 +132,19 @@ static struct header *header_of(void *object) {
   return header;
 }
 
+static void hold_when_time_comes(uint64_t number) {
+  static uint64_t begin_ms;
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+  uint64_t ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+  if (number == 1)
+    begin_ms = ms;
+  if (ms < begin_ms + hold_after_ms)
+    return;
+  map_resident(1 << 20);
+  hold_after_ms = 0;
+}
+
 static void plant(void) {
   uint64_t number = atomic_fetch_add(&mallocs, 1) + 1;
   if (number == crash_at)
@@ -143,6 +159,8 @@ static void plant(void) {
   }
   if (number == spike_at)
     munmap(map_resident(spike_bytes), spike_bytes);
+  if (hold_after_ms)
+    hold_when_time_comes(number);
   for (uint64_t loop = 0; loop < loops; loop++)
     __asm__ volatile("");
   uint64_t spin = spin_cycles + (slow_every && number % slow_every == 0 ? slow_cycles : 0);

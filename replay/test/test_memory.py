@@ -52,9 +52,9 @@ def small(tmp_path_factory):
 def test_recorded_order_gives_the_same_memory_twice(mixed, preload):
     """Bit for bit: position, RssAnon, VmSize and live bytes of each sample; peaks; each system call at its place.
 
-    Of allocators that look neither at the clock (jemalloc does for its decay, hence the setting) nor at the kernel's
-    random numbers (mimalloc does). The samples of RssAnon are exact on Linux from 6.17 on; before, only the rest is
-    held to it.
+    Of allocators that do not look at the kernel's random numbers (mimalloc does), nor, as this workload tells no
+    times, at the clock (jemalloc does for its decay, hence the setting). The samples of RssAnon are exact on Linux from
+    6.17 on; before, only the rest is held to it.
     """
     path, made = mixed
     decay = "--env=MALLOC_CONF=dirty_decay_ms:-1,muzzy_decay_ms:-1"
@@ -67,6 +67,44 @@ def test_recorded_order_gives_the_same_memory_twice(mixed, preload):
     assert first["live_bytes_peak"] == second["live_bytes_peak"] == made["peak_live_bytes"]
     exact = ("fragmentation", "held", "rss_anon_peak_bytes") if EXACT_RSS else ()
     for key in ("syscall_rows", "vm_size_peak_bytes", "memory_map", *exact):
+        assert first[key] == second[key], key
+
+
+@pytest.mark.parametrize("after_ms", [500, 1500])
+def test_allocators_clock_goes_as_it_was_recorded(tmp_path, after_ms):
+    """Recorded at an op per 100 us, what the allocator does after a time comes at that op, however fast the replay."""
+    path = tmp_path / "timed.work"
+    make(path, ops=20000, threads=1, live_objects=300, size_limit=512, only_malloc_free=1, gap_ns=100000)
+    run = memory_pass(path, "--touch", "none", HOLD_AFTER_MS=after_ms)
+    assert run["clock"] == "recorded"
+    held = [row for row in run["syscall_rows"] if row[1:] == ["mmap", 1 << 20]]
+    assert len(held) == 1
+    assert held[0][0] == pytest.approx(10 * after_ms, abs=60)  # some ops are frees; clocks are told to 1 ms
+
+
+@pytest.mark.parametrize("options", [("--clock", "real"), ("--order", "paced=1000")])
+def test_allocators_clock_is_real_on_demand(tmp_path, options):
+    """Recorded over 200,000 s; nobody waits so long."""
+    path = tmp_path / "timed.work"
+    make(
+        path,
+        ops=2000,
+        threads=1,
+        live_objects=30,
+        only_malloc_free=1,
+        gap_ns=100 if "paced=1000" in options else 10**11,
+    )
+    run = memory_pass(path, *options, HOLD_AFTER_MS=10**8)
+    assert run["clock"] == "real"
+    assert not [row for row in run["syscall_rows"] if row[1:] == ["mmap", 1 << 20]]
+
+
+def test_jemalloc_decays_the_same_twice(tmp_path):
+    path = tmp_path / "timed.work"
+    make(path, ops=200000, threads=1, live_objects=3000, size_limit=20000, gap_ns=100000)
+    first, second = (memory_pass(path, preload="libjemalloc.so.2") for _ in range(2))
+    assert first["syscalls"]["madvise"] > 0
+    for key in ("timeline", "syscall_rows", "rss_anon_peak_bytes") if EXACT_RSS else ("syscall_rows",):
         assert first[key] == second[key], key
 
 
