@@ -3,6 +3,7 @@
 #include "replay/allocator_stats.h"
 #include "replay/call.h"
 #include "replay/counter.h"
+#include "replay/disturb.h"
 #include "replay/faults.h"
 #include "replay/gate.h"
 #include "replay/held.h"
@@ -120,6 +121,7 @@ static void set_up(void) {
   engine.completed = engine.result->completed;
   engine.touch = setup->touch;
   touch_bound_bytes = setup->touch_bound_bytes;
+  disturb_lines = setup->disturb_lines;
   stream_loop = loop_for(setup->pass, order_by_turns(setup->order));
   map_objects();
   if (setup->pass == PASS_TIME)

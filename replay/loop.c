@@ -1,6 +1,7 @@
 #include "replay/loop.h"
 
 #include "replay/call.h"
+#include "replay/disturb.h"
 #include "replay/fragmentation.h"
 #include "replay/instructions.h"
 #include "replay/memory.h"
@@ -88,8 +89,11 @@ static ALWAYS_INLINE void make_call(const struct frame *frame, struct object *ob
     if (timed)
       timing_add_touch(frame->timing, os_span_end() - begin);
   }
-  if (pass == PASS_TIME)
+  if (pass == PASS_TIME) {
+    if (unlikely(disturb_lines > 0))
+      disturb();
     timing_arm(frame->timing);
+  }
   void *answer = pass == PASS_INSTRUCTIONS ? instructions_call(frame->worker, plan.entry, op)
                                            : call_entry(plan.entry, op, pass == PASS_TIME, &cycles);
   if (pass == PASS_TIME)

@@ -1,4 +1,4 @@
-REPLAY_ENGINE_SOURCES := $(addprefix replay/,engine.c loop.c call.c null_allocator.c order.c turns.c pace.c recorded_clock.c gate.c threads.c stream.c \
+REPLAY_ENGINE_SOURCES := $(addprefix replay/,engine.c loop.c call.c null_allocator.c order.c turns.c pace.c recorded_clock.c disturb.c gate.c threads.c stream.c \
   memory.c memory_map.c counter.c timing.c histogram.c preload.c verify.c claims.c residency.c \
   held.c proc_status.c instructions.c pmu.c allocator_stats.c sharing.c \
   fragmentation.c os_pages.c heap_walk.c)
@@ -14,6 +14,7 @@ $(OUT)/obj/replay/%.o: HT_CFLAGS += -D_GNU_SOURCE
 
 $(eval $(call c_test,replay/test/histogram_percentiles_are_within_one_part_in_32.c,replay/histogram.c,))
 $(eval $(call c_test,replay/test/touch_writes_what_each_policy_says.c,,))
+$(eval $(call c_test,replay/test/disturbance_reads_so_many_lines.c,replay/disturb.c trace/os.c,))
 $(eval $(call c_test,replay/test/gate_loses_no_wakeup.c,replay/gate.c trace/os.c,-lpthread))
 $(eval $(call c_test,replay/test/overlapping_claims_are_found.c,replay/claims.c trace/os.c,))
 $(eval $(call c_test,replay/test/resident_os_pages_are_found_both_ways.c,replay/residency.c trace/os.c,))

@@ -32,7 +32,7 @@ static const char USAGE[] =
     "                       [--order recorded|causal|window[=N]|paced[=SPEED]|random=SEED]\n"
     "                       [--touch recorded[=N]|lines[=N]|first|pages|all|none] [--preload LIB]... [--env "
     "NAME=VALUE]... [--null] [--as-malloc] [--threads-to-cores]\n"
-    "                       [--clock recorded|real]\n"
+    "                       [--clock recorded|real] [--disturb LINES]\n"
     "                       [--baseline-rss-anon-bytes N] [--baseline-vm-size-bytes N] [--engine-cycles-per-op X]\n"
     "                       [--aslr] [--op-limit N] [--progress-fd FD] [-o RUN.json] F.work\n"
     "       heaptape-replay --baseline F.work\n";
@@ -141,6 +141,7 @@ enum option_code {
   OPTION_AS_MALLOC,
   OPTION_TO_CORES,
   OPTION_CLOCK,
+  OPTION_DISTURB,
   OPTION_HELP,
 };
 
@@ -170,6 +171,8 @@ static bool take_option(int code, struct options *options) {
   case OPTION_CLOCK:
     options->request.real_clock = strcmp(optarg, "real") == 0;
     return options->request.real_clock || strcmp(optarg, "recorded") == 0;
+  case OPTION_DISTURB:
+    return parse_number(optarg, &options->request.disturb_lines) && options->request.disturb_lines <= 1 << 20;
   case OPTION_OP_LIMIT:
     return parse_number(optarg, &options->request.op_limit) && options->request.op_limit > 0;
   case OPTION_BASELINE:
@@ -212,6 +215,7 @@ static int parse(int count, char **arguments, struct options *options) {
       {"as-malloc", no_argument, NULL, OPTION_AS_MALLOC},
       {"threads-to-cores", no_argument, NULL, OPTION_TO_CORES},
       {"clock", required_argument, NULL, OPTION_CLOCK},
+      {"disturb", required_argument, NULL, OPTION_DISTURB},
       {"progress-fd", required_argument, NULL, OPTION_PROGRESS},
       {"help", no_argument, NULL, OPTION_HELP},
       {0},

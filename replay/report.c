@@ -134,6 +134,8 @@ json_t *report_run(const struct run *run, const struct run_request *request, con
   if (request->op_limit)
     json_object_set_new(out, "op_limit", json_unsigned(request->op_limit));
   json_object_set_new(out, "clock", json_string(result->clock_recorded ? "recorded" : "real"));
+  if (request->pass == PASS_TIME && request->disturb_lines > 0)
+    json_object_set_new(out, "disturb_lines", json_unsigned(request->disturb_lines));
   json_object_set_new(out, "aslr", json_boolean(result->aslr));
   if (engine_cycles_per_op >= 0)
     json_object_set_new(out, "engine_cycles_per_op", json_real(engine_cycles_per_op));

@@ -55,16 +55,17 @@ struct replay_setup {
   enum touch_policy touch;
   uint64_t touch_bound_bytes; /* touch.h */
   bool null_allocator;
-  bool baseline_only;    /* stop just before the first op */
-  bool as_malloc;        /* all calls become malloc and free (call.h) */
-  bool real_clock;       /* leave the allocator's clock alone (recorded_clock.h) */
-  bool threads_to_cores; /* thread number i only runs on the i-th processor allowed, round and round */
-  uint64_t window;       /* positions, ORDER_WINDOW */
-  double speed;          /* ORDER_PACED */
-  uint64_t seed;         /* ORDER_RANDOM */
-  uint64_t op_limit;     /* replay only the first so many positions, to 64 ops; not ORDER_RECORDED; 0: all */
-  uint64_t file_bytes;   /* of the workload, when the parent looked */
-  char path[PATH_MAX];   /* of the workload, for errors */
+  bool baseline_only;     /* stop just before the first op */
+  bool as_malloc;         /* all calls become malloc and free (call.h) */
+  uint64_t disturb_lines; /* time pass (disturb.h) */
+  bool real_clock;        /* leave the allocator's clock alone (recorded_clock.h) */
+  bool threads_to_cores;  /* thread number i only runs on the i-th processor allowed, round and round */
+  uint64_t window;        /* positions, ORDER_WINDOW */
+  double speed;           /* ORDER_PACED */
+  uint64_t seed;          /* ORDER_RANDOM */
+  uint64_t op_limit;      /* replay only the first so many positions, to 64 ops; not ORDER_RECORDED; 0: all */
+  uint64_t file_bytes;    /* of the workload, when the parent looked */
+  char path[PATH_MAX];    /* of the workload, for errors */
 };
 
 /* Read by the parent while the engine runs, written by each thread: a line each, so that threads do not fight for it.

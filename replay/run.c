@@ -45,6 +45,7 @@ static int make_result(struct run *run, const struct run_request *request, struc
   setup->seed = request->seed;
   setup->as_malloc = request->as_malloc;
   setup->real_clock = request->real_clock;
+  setup->disturb_lines = request->disturb_lines;
   setup->threads_to_cores = request->threads_to_cores;
   setup->op_limit = request->op_limit;
   snprintf(setup->path, sizeof setup->path, "%s", request->path);

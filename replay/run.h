@@ -20,7 +20,7 @@ struct run_request {
   enum replay_order order;
   enum touch_policy touch;
   uint64_t touch_bound_bytes; /* touch.h */
-  uint64_t window, op_limit, seed;
+  uint64_t window, op_limit, seed, disturb_lines;
   double speed;
   bool as_malloc, threads_to_cores, real_clock;
   bool null_allocator, baseline_only;

@@ -244,6 +244,14 @@ def _add_replay(commands: argparse._SubParsersAction) -> None:
         "the real one, by which a replay is over sooner",
     )
     parser.add_argument(
+        "--disturb",
+        type=int,
+        default=0,
+        metavar="LINES",
+        help="before each timed call read so many cache lines of other memory, as a program would, so that the "
+        "allocator's are as cold as in life (default 0, at most 1048576; slow)",
+    )
+    parser.add_argument(
         "--touch",
         default="recorded",
         metavar="POLICY",

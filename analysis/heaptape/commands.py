@@ -234,6 +234,8 @@ def _replay_settings(arguments: argparse.Namespace) -> "rounds.Settings":  # noq
     if policy not in rounds.TOUCH_POLICIES or (equals and (policy not in ("recorded", "lines") or not bound.isdigit())):
         names = ", ".join(rounds.TOUCH_POLICIES)
         raise UsageError(f"replay --touch: '{arguments.touch}' is none of {names}, recorded=N, lines=N")
+    if not 0 <= arguments.disturb <= 1 << 20:
+        raise UsageError("replay --disturb: between 0 and 1048576 lines")
     seed = arguments.seed if arguments.seed is not None else int.from_bytes(os.urandom(4), "little")
     return rounds.Settings(
         arguments.repeats,
@@ -249,6 +251,7 @@ def _replay_settings(arguments: argparse.Namespace) -> "rounds.Settings":  # noq
         arguments.as_malloc,
         arguments.threads_to_cores,
         arguments.clock == "real",
+        arguments.disturb,
     )
 
 

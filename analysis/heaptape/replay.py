@@ -251,6 +251,7 @@ def _measure_with(
         command += ["--aslr"] if settings.aslr else []
         command += ["--as-malloc"] if settings.as_malloc and run.pass_ != "verify" else []
         command += ["--threads-to-cores"] if settings.threads_to_cores else []
+        command += ["--disturb", str(settings.disturb_lines)] if settings.disturb_lines and run.pass_ == "time" else []
         command += ["--clock", "real"] if settings.real_clock else []
         command += ["--preload", run.choice.preload] if run.choice.preload else []
         for name, value in run.choice.environment.items():

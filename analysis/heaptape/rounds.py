@@ -56,6 +56,7 @@ class Settings:
     as_malloc: bool = False
     threads_to_cores: bool = False
     real_clock: bool = False
+    disturb_lines: int = 0
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,45 @@
+/* As many cache lines as asked, of memory of its own that is larger than asked for, and again from its start: told by
+   the page faults of the first reading, of which a second reading of the same has none. */
+#include "replay/disturb.h"
+#include "trace/os.h"
+
+#include <stdio.h>
+#include <sys/resource.h>
+
+static long faults(void) {
+  struct rusage usage;
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_minflt;
+}
+
+static int expect(const char *what, long found, long least, long most) {
+  if (found >= least && found <= most)
+    return 0;
+  printf("%s: %ld page faults, not %ld to %ld\n", what, found, least, most);
+  return 1;
+}
+
+int main(void) {
+  long page_bytes = (long)os_page_bytes(), pages = 100, all = DISTURB_BYTES / page_bytes;
+  enum { SLACK = 10 };
+  faults();
+  disturb_lines = 0;
+  disturb();
+  long before = faults();
+  disturb_lines = (uint64_t)(pages * page_bytes / DISTURB_LINE_BYTES);
+  disturb();
+  long first = faults() - before;
+  if (first < SLACK) {
+    printf("huge OS pages for shared memory: faults tell nothing\n");
+    return 77;
+  }
+  before = faults();
+  disturb_lines = (uint64_t)((all - pages) * page_bytes / DISTURB_LINE_BYTES);
+  disturb();
+  long rest = faults() - before;
+  before = faults();
+  disturb();
+  long again = faults() - before;
+  return expect("the first lines", first, pages, pages + SLACK) |
+         expect("the rest", rest, all - pages, all - pages + SLACK) | expect("once more", again, 0, SLACK);
+}
