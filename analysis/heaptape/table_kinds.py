@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from heaptape import corner_tables, latency, sweeps, table_frames, table_views, verdicts
+from heaptape import corner_tables, fidelity, latency, sweeps, table_frames, table_views, verdicts
 from heaptape.compare import allocator_order
 from heaptape.corners import Corners
 from heaptape.errors import HeaptapeError
@@ -40,6 +40,13 @@ class Question:
         return self.corners
 
 
+def _error_of(files: Sequence[Results]) -> verdicts.ErrorOf | None:
+    """What replaying was measured to be off by, of whichever of the two is worse; None if these are no replays."""
+    if not all(fidelity.is_replay(file.data) for file in files):
+        return None
+    return lambda figure, a, b: fidelity.errors_of([figure], [a, b]).get(figure, 0.0)
+
+
 @dataclass(frozen=True)
 class Kind:
     """A table: its DataFrame, and that as tables for people."""
@@ -69,7 +76,7 @@ KINDS: dict[str, Kind] = {
         lambda frame, q: table_views.sweep_tables(frame),
     ),
     "verdict": Kind(
-        lambda q: verdicts.verdicts(q.files, q.baseline, method=q.method),
+        lambda q: verdicts.verdicts(q.files, q.baseline, method=q.method, error_percent=_error_of(q.files)),
         lambda frame, q: table_views.verdict_tables(frame),
     ),
 }

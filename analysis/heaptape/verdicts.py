@@ -9,7 +9,7 @@ chance.
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +26,8 @@ COLUMNS = (
     "p_value", "p_adjusted", "comparisons", "verdict", "sentence",
 )  # fmt: skip
 DEFAULT_FIGURES = ("total_cycles", "peak_rss", "mean_rss")
+# (figure, a, b) -> percent
+ErrorOf = Callable[[str, str, str], float]
 WIDE = 10.0  # percent: a wider half interval is told by its ends, as it isn't symmetric
 
 
@@ -70,12 +72,13 @@ def verdicts(
     figures: Sequence[str] = DEFAULT_FIGURES,
     method: Method = "t",
     every_pair: bool = False,
-    error_percent: Mapping[str, float] | None = None,
+    error_percent: Mapping[str, float] | ErrorOf | None = None,
 ) -> pd.DataFrame:
     """Every allocator `a` compared with the baseline `b` (`every_pair`: with every other), per workload and figure.
 
     `figures`: metrics of `results_file.figures`. `error_percent`: figure -> by how many percent a replay may be off
-    for reasons that repetitions don't show (0 where it isn't named); a difference not beyond it is withheld.
+    for reasons that repetitions don't show (0 where it isn't named), or a function of figure, a and b that says so; a
+    difference not beyond it is withheld.
 
     Columns: workload; figure; a, b (labels); percent: by how much a needs more than b (negative: less), low, high: its
     95 % interval (NaN if exact, or one repetition); effect: Hedges' g (`effects.hedges_g`) of the paired log ratios;
@@ -92,9 +95,13 @@ def verdicts(
     uncertain = [c for c in found if not c.exact and not math.isnan(c.ratio.variance)]
     raw = [c.ratio.p_value(method) for c in uncertain]
     adjusted = {id(c): pair for c, pair in zip(uncertain, zip(raw, holm(raw)))}
-    errors = error_percent or {}
-    rows = [_row(c, *adjusted.get(id(c), (math.nan, math.nan)), len(uncertain), method, errors) for c in found]
+    error_of = error_percent if callable(error_percent) else _looked_up(error_percent or {})
+    rows = [_row(c, *adjusted.get(id(c), (math.nan, math.nan)), len(uncertain), method, error_of) for c in found]
     return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def _looked_up(errors: Mapping[str, float]) -> ErrorOf:
+    return lambda figure, a, b: errors.get(figure, 0.0)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -180,16 +187,15 @@ def _effect(ratio: LogRatio) -> float:
     return hedges_g_unpaired(ratio.parts[0][1], ratio.parts[1][1]) if ratio.parts else math.nan
 
 
-def _row(
-    c: _Comparison, p_value: float, p_adjusted: float, count: int, method: Method, errors: Mapping[str, float]
-) -> dict:
+def _row(c: _Comparison, p_value: float, p_adjusted: float, count: int, method: Method, error_of: ErrorOf) -> dict:
     low, high = (math.nan, math.nan) if c.exact else (100 * bound - 100 for bound in c.ratio.interval(method=method))
     percent = 100 * math.expm1(c.ratio.mean)
     row = {"workload": c.workload, "figure": c.figure, "a": c.a, "b": c.b, "percent": percent, "low": low, "high": high}
     row |= {"effect": c.effect, "cliffs_delta": c.delta, "repetitions": c.ratio.repetitions, "exact": c.exact}
     row |= {"p_value": p_value, "p_adjusted": p_adjusted, "comparisons": count}
-    row["verdict"] = _verdict(row, abs(errors.get(c.figure, 0.0)))
-    return row | {"sentence": _sentence(row, errors.get(c.figure, 0.0))}
+    error = abs(error_of(c.figure, c.a, c.b))
+    row["verdict"] = _verdict(row, error)
+    return row | {"sentence": _sentence(row, error)}
 
 
 def _verdict(row: dict, error: float) -> str:

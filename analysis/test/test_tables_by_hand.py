@@ -4,7 +4,7 @@ import json
 import math
 
 import pytest
-from heaptape import table_frames
+from heaptape import fidelity, table_frames
 from heaptape.cli import TABLES, make_parser
 from heaptape.compare_command import compare
 from heaptape.corner_tables import overhead_tables
@@ -290,3 +290,12 @@ def test_what_makes_no_sense_is_refused(arguments, error, line, tmp_path):
     path = str(write(tmp_path / "r.json", make_results(repeats=1)))
     with pytest.raises(error, match=line):
         compare(make_parser().parse_args(["compare", path, *arguments]))
+
+
+def test_verdicts_of_replays_carry_the_error_of_replaying(monkeypatch):
+    """RSS of b is 83.3 % of a's: said, unless replays are off by 20 %; of a table from elsewhere it is always said."""
+    monkeypatch.setattr(fidelity, "errors_of", lambda figures, labels: {"peak_rss": 20.0} if "b" in labels else {})
+    for heaptape, verdict in (({}, "within error"), (None, "less")):
+        file = Results("one.json", ONE.data | ({} if heaptape is None else {"heaptape": heaptape}))
+        frame = KINDS["verdict"].frame(Question([file], "a")).set_index("figure")
+        assert frame.loc["peak_rss", "verdict"] == verdict

@@ -107,6 +107,9 @@ def test_a_difference_within_the_error_of_replaying_is_withheld():
     assert list(frame["verdict"]) == ["within error", "more"]
     assert "the 5 % by which replaying may be off" in frame["sentence"].iloc[0]
     assert list(verdicts(file, "a", error_percent={"total_cycles": 2.0})["verdict"]) == ["more", "more"]
+    asked = []
+    verdicts(file, "a", error_percent=lambda *pair: asked.append(pair) or 0.0)
+    assert asked == [("total_cycles", "b", "a"), ("peak_rss", "b", "a")]
     assert list(verdicts(file, "a", error_percent={"total_cycles": 3.09})["verdict"]) == ["within error", "more"]
 
 
