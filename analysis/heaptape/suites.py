@@ -2,8 +2,8 @@
 the suite's allocators, compared and reported together.
 
 Each step is a command that a user could type (`heaptape workloads capture`, `heaptape replay`), in a process of its
-own: what one workload does to its process can't touch the next, and a suite that was stopped goes on where it was, since
-a finished recording or result is not made again.
+own: what one workload does to its process can't touch the next. A suite that was stopped goes on where it was, since a
+finished recording or result is not made again.
 """
 
 import subprocess
@@ -171,7 +171,7 @@ def _capture_command(entry: Entry, trace: Path, home: Home) -> list[str]:
 
 
 def _step(home: Home, arguments: list[str], product: Path | None) -> str:
-    """Runs `heaptape` ARGUMENTS; why it failed, or nothing. Removes the product of a failure: it is not to be reused."""
+    """Runs `heaptape` ARGUMENTS; why it failed, or nothing. A failure's product is removed: not to be reused."""
     command = [str(home.directory / "bin" / "heaptape"), *arguments]
     done = subprocess.run(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
