@@ -391,18 +391,24 @@ def _add_workloads(commands: argparse._SubParsersAction) -> None:
         "workloads",
         help="synthetic programs, and recipes of real ones: record them unattended",
         description="Without an action: lists what there is, and why some of it can't run here. capture: records "
-        "NAME.tape. run: and replays it. write: writes a synthetic pattern as NAME.work without a run, with the "
-        "pattern's own options after --. setup: installs what recipes need (root or sudo). Prepared inputs are kept in "
+        "NAME.tape. run: and replays it; a suite's name records what is missing, replays, compares and reports into a "
+        "folder. write: writes a synthetic pattern as NAME.work without a run, with the pattern's own options after --. "
+        "setup: installs what recipes need (root or sudo). Prepared inputs are kept in "
         "$XDG_CACHE_HOME/heaptape.",
     )
     parser.add_argument("action", nargs="?", choices=["capture", "run", "write", "setup"])
     parser.add_argument("names", nargs="*", metavar="NAME")
-    parser.add_argument("-o", "--output", metavar="F", help="where the trace goes (default NAME.tape), or the workload")
+    told = "where the trace goes (default NAME.tape), or the workload, or a suite's results (a folder, default its name)"
+    parser.add_argument("-o", "--output", metavar="F", help=told)
     parser.add_argument("--all", action="store_true", help="keep the traces of the other processes too, as F.PID.tape")
     parser.add_argument("--all-apps", action="store_true", help="capture each recipe of a real program, one by one")
     parser.add_argument("--discard", action="store_true", help="capture: only the figures, no traces")
     parser.add_argument("--table", action="store_true", help="capture: the figures as a Markdown table")
     parser.add_argument("--json", action="store_true", help="machine-readable")
+    suite = parser.add_argument_group("run a suite")
+    suite.add_argument("-a", "--allocator", action="append", metavar="NAME", help="instead of the suite's own")
+    suite.add_argument("-n", dest="repeats", type=int, metavar="N", help="repetitions, instead of the suite's own")
+    suite.add_argument("--only", action="append", metavar="WORKLOAD", help="this workload of it (repeatable)")
     record = parser.add_argument_group("as for 'heaptape record'")
     record.add_argument("--stacks", nargs="?", const="", metavar="DEPTH")
     for name in ("latency", "usable", "describe"):

@@ -165,6 +165,7 @@ def allocators(arguments: argparse.Namespace, home: Home) -> int:
 
 def workloads(arguments: argparse.Namespace, home: Home) -> int:
     """Lists, installs, records or runs what is in workloads/."""
+    from heaptape import suites
     from heaptape import workloads as library
 
     action, names = arguments.action, arguments.names
@@ -184,6 +185,13 @@ def workloads(arguments: argparse.Namespace, home: Home) -> int:
         return library.record(names, arguments.all_apps, wish, home)
     if len(names) > 1:
         raise UsageError("workloads run: one at a time")
+    suite = next((suite for suite in suites.find() if suite.name == names[0]), None)
+    if suite:
+        if arguments.repeats is not None and arguments.repeats < 1:
+            raise UsageError("workloads run -n: at least one repetition")
+        folder = Path(arguments.output or suite.name)
+        wishes = {"allocators": arguments.allocator or (), "repeats": arguments.repeats, "only": arguments.only or ()}
+        return suites.run_and_report(suite, folder, home, **wishes)
     return library.run(names[0], wish, home)
 
 

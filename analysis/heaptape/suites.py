@@ -51,6 +51,23 @@ class Suite:
     passes: tuple[str, ...] = ("time", "memory", "bare")
     repeats: int = 5
 
+    @property
+    def apps(self) -> list[str]:
+        """The recipes it runs."""
+        return sorted({entry.app for entry in self.workloads if entry.app})
+
+    def as_object(self) -> dict:
+        """As `heaptape workloads --json` tells it."""
+        return {
+            "name": self.name,
+            "kind": "suite",
+            "summary": self.summary,
+            "path": str(self.path),
+            "source": self.source,
+            "workloads": [entry.name for entry in self.workloads],
+            "allocators": list(self.allocators),
+        }
+
 
 @dataclass
 class Outcome:
@@ -125,7 +142,26 @@ def run(
     return outcomes
 
 
-def summary(suite: Suite, outcomes: Sequence[Outcome]) -> list[str]:
+def run_and_report(suite: Suite, folder: Path, home: Home, **wishes: Sequence[str] | int | None) -> int:
+    """`run`, then the tables on standard output and FOLDER/SUITE.html. Exit status: 1 if any workload has no results."""
+    from heaptape.cli import main
+
+    began = time.monotonic()
+    outcomes = run(suite, folder, home, **wishes)
+    files = [str(outcome.results) for outcome in outcomes if outcome.results]
+    sys.stdout.flush()
+    if files:
+        main(["compare", *files], home)
+        if suite.corners and not wishes.get("allocators"):
+            print(flush=True)
+            main(["compare", "--corners", ",".join(suite.corners), *files], home)
+        main(["report", "-o", str(folder / f"{suite.name}.html"), *files], home)
+    minutes = (time.monotonic() - began) / 60
+    print(f"== suite {suite.name}, {minutes:.1f} minutes:", *summary(outcomes), sep="\n", file=sys.stderr)
+    return 0 if len(files) == len(outcomes) else 1
+
+
+def summary(outcomes: Sequence[Outcome]) -> list[str]:
     """A line for each entry: done in how long, or why not."""
     lines = []
     for outcome in outcomes:
@@ -167,7 +203,9 @@ def _run_entry(suite: Suite, entry: Entry, folder: Path, home: Home) -> Outcome:
 def _capture_command(entry: Entry, trace: Path, home: Home) -> list[str]:
     if entry.app:
         return ["workloads", "capture", entry.app, "-o", str(trace)]
-    return ["workloads", "capture", entry.synthetic, "-o", str(trace), "--", *entry.options]
+    places = (home.directory / folder / entry.synthetic for folder in ("workloads", "libexec/heaptape/workloads"))
+    program = next((path for path in places if path.is_file()), Path(entry.synthetic))
+    return ["record", "-o", str(trace), "--", str(program), *entry.options]
 
 
 def _step(home: Home, arguments: list[str], product: Path | None) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from heaptape import capture, recipes
+from heaptape import capture, recipes, suites
 from heaptape.errors import HeaptapeError, UsageError
 from heaptape.home import PACKAGE, Home
 from heaptape.output import check_writable
@@ -68,7 +68,8 @@ def list_all(as_json: bool, home: Home) -> int:
     """Prints what there is, and which of it can run here."""
     known = find(home)
     if as_json:
-        print(json.dumps({"workloads": [workload.as_object() for workload in known]}, indent=1))
+        found = [workload.as_object() for workload in known] + [suite.as_object() for suite in suites.find()]
+        print(json.dumps({"workloads": found}, indent=1))
         return 0
     if not known:
         raise HeaptapeError("no workloads are built here: run 'make' in the checkout")
@@ -77,12 +78,17 @@ def list_all(as_json: bool, home: Home) -> int:
         print(f"{workload.name:<{width}}  {workload.kind:<9}  {workload.summary}")
         for note in filter(None, (workload.missing and f"can't run here: {workload.missing}", workload.recipe.known)):
             print(f"{'':<{width}}  {'':<9}  ({note})")
+    for suite in suites.find():
+        print(f"{suite.name:<{width}}  suite      {suite.summary} ({len(suite.workloads)} workloads)")
     return 0
 
 
 def set_up(names: Sequence[str], home: Home) -> int:
-    """Installs what recipes need: Debian packages by tools/setup, Python packages in an environment of their own."""
-    wanted = [workload.recipe for workload in named(names, find(home))]
+    """Installs what recipes need: Debian packages by tools/setup, Python packages in an environment of their own. A
+    suite's name stands for its recipes.
+    """
+    apps = {suite.name: suite.apps for suite in suites.find()}
+    wanted = [w.recipe for w in named([app for name in names for app in apps.get(name, [name])], find(home))]
     packages = sorted({package for recipe in wanted for package in recipe.packages})
     if packages:
         script = next((path for path in SETUP if path.is_file()), None)

@@ -66,7 +66,7 @@ def test_what_is_there_is_not_made_again(tmp_path):
     home, suite = fake_home(tmp_path), write(tmp_path, GOOD + ONE)
     suites.run(suite, tmp_path / "out", home)
     assert len(calls(tmp_path)) == 2
-    assert calls(tmp_path)[0].endswith("one.tape -- --steps=5")
+    assert calls(tmp_path)[0].endswith("one.tape -- cfrac --steps=5")
     again = suites.run(suite, tmp_path / "out", home)
     assert len(calls(tmp_path)) == 2
     assert again[0].reused == ["recording", "results"]
@@ -78,7 +78,7 @@ def test_a_workload_that_fails_is_told_and_the_others_are_run(tmp_path):
     assert outcomes[0].failure == "no such thing"
     assert not (tmp_path / "out" / "two.tape").exists()
     assert outcomes[1].results == tmp_path / "out" / "one.json"
-    assert suites.summary(suite, outcomes)[0] == "two: not done: no such thing"
+    assert suites.summary(outcomes)[0] == "two: not done: no such thing"
 
 
 def test_the_allocators_and_repetitions_asked_for_replace_the_suites(tmp_path):
