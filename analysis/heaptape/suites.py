@@ -143,7 +143,7 @@ def run(
 
 
 def run_and_report(suite: Suite, folder: Path, home: Home, **wishes: Sequence[str] | int | None) -> int:
-    """`run`, then the tables on standard output and FOLDER/SUITE.html. Exit status: 1 if any workload has no results."""
+    """`run`, then the tables on standard output and FOLDER/SUITE.html. Exit status 1: a workload has no results."""
     from heaptape.cli import main
 
     began = time.monotonic()
