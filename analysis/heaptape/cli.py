@@ -391,14 +391,14 @@ def _add_workloads(commands: argparse._SubParsersAction) -> None:
         "workloads",
         help="synthetic programs, and recipes of real ones: record them unattended",
         description="Without an action: lists what there is, and why some of it can't run here. capture: records "
-        "NAME.tape. run: and replays it; a suite's name records what is missing, replays, compares and reports into a "
-        "folder. write: writes a synthetic pattern as NAME.work without a run, with the pattern's own options after --. "
+        "NAME.tape. run: and replays it; a suite's name records what is missing, replays, compares and reports in a "
+        "folder. write: writes a synthetic pattern as NAME.work without a run, the pattern's options after --. "
         "setup: installs what recipes need (root or sudo). Prepared inputs are kept in "
         "$XDG_CACHE_HOME/heaptape.",
     )
     parser.add_argument("action", nargs="?", choices=["capture", "run", "write", "setup"])
     parser.add_argument("names", nargs="*", metavar="NAME")
-    told = "where the trace goes (default NAME.tape), or the workload, or a suite's results (a folder, default its name)"
+    told = "where the trace goes (default NAME.tape), or the workload, or a suite's folder (default its name)"
     parser.add_argument("-o", "--output", metavar="F", help=told)
     parser.add_argument("--all", action="store_true", help="keep the traces of the other processes too, as F.PID.tape")
     parser.add_argument("--all-apps", action="store_true", help="capture each recipe of a real program, one by one")
