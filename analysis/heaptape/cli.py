@@ -131,6 +131,7 @@ TABLES = {
     "system": "system calls and their bytes, virtual and resident size",
     "latency": "percentiles by call type and size class",
     "sweep": "figures at each value of a tunable",
+    "sharing": "cache lines that threads share (replay --passes sharing)",
     "verdict": "what the repetitions allow to be said, in words, with effect sizes",
 }
 

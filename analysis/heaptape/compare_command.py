@@ -51,9 +51,11 @@ def compare(arguments: argparse.Namespace) -> int:
 
 def print_comparison(files: Sequence[Results], baseline: str, form: str = "text", method: Method = "t") -> None:
     """The usual tables as text, Markdown or LaTeX; failed runs to standard error. HeaptapeError if there are none."""
+    from heaptape import line_sharing
     from heaptape.tables import comparison
 
-    _print_tables(comparison(files, baseline, method), files, form)
+    sharing = line_sharing.table(line_sharing.summary(files))
+    _print_tables([*comparison(files, baseline, method), *sharing], files, form)
 
 
 def _names(arguments: argparse.Namespace) -> list[str]:

@@ -12,7 +12,7 @@ import jinja2
 import matplotlib
 import pandas as pd
 
-from heaptape import __version__
+from heaptape import __version__, line_sharing
 from heaptape.compare import allocator_order
 from heaptape.embedded import TYPE, map_bytes, pack, without_maps
 from heaptape.errors import HeaptapeError
@@ -102,7 +102,7 @@ def _section(file: Results, baseline: str, told: Told) -> Section:
     return Section(
         file.name,
         sentences(file, baseline, told),
-        comparison([file], here),
+        [*comparison([file], here), *line_sharing.table(line_sharing.summary([file]))],
         _latency_tables(file, order),
         galleries(file, order, here),
     )

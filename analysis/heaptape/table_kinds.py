@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from heaptape import corner_tables, fidelity, latency, sweeps, table_frames, table_views, verdicts
+from heaptape import corner_tables, fidelity, latency, line_sharing, sweeps, table_frames, table_views, verdicts
 from heaptape.compare import allocator_order
 from heaptape.corners import Corners
 from heaptape.errors import HeaptapeError
@@ -75,6 +75,7 @@ KINDS: dict[str, Kind] = {
         lambda q: sweeps.sweep(q.files, sweeps.choose_tunable(q.files, q.tunable or None), method=q.method),
         lambda frame, q: table_views.sweep_tables(frame),
     ),
+    "sharing": Kind(lambda q: line_sharing.summary(q.files), lambda frame, q: line_sharing.table(frame)),
     "verdict": Kind(
         lambda q: verdicts.verdicts(q.files, q.baseline, method=q.method, error_percent=_error_of(q.files)),
         lambda frame, q: table_views.verdict_tables(frame),

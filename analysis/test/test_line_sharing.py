@@ -1,5 +1,6 @@
 """Shared cache lines as tables and plots: means over repetitions, both directions in the matrix, nothing made up."""
 
+import json
 import math
 
 import pytest
@@ -72,3 +73,12 @@ def test_plots_draw_what_the_frames_say():
     line_sharing_plots.matrix(axes[2], line_sharing.thread_matrix(counts(1.0)))
     assert len(axes[2].get_xticks()) == 3
     line_sharing_plots.matrix(Figure().subplots(), line_sharing.thread_matrix({}))
+
+
+def test_results_of_the_sharing_pass_alone_can_be_compared(tmp_path, heaptape):
+    path = tmp_path / "r.json"
+    path.write_text(json.dumps(results(glibc=[counts(2.0)]).data))
+    for arguments in ([], ["--table", "sharing"]):
+        done = heaptape("compare", path, *arguments)
+        assert done.returncode == 0, done.stderr
+        assert "Cache lines that threads share" in done.stdout

@@ -86,7 +86,27 @@ def converting(folder: Path) -> Path:
             f">= {target:.1f} M/s",
             rate >= target,
         )
+    profiling(folder)
     return work
+
+
+def profiling(folder: Path) -> None:
+    """Rate and peak memory of `profile`, without and with call stacks. HEAPTAPE_PROFILE_EVENTS=50000000,200000000 gives
+    other lengths, for the slope; 200 M events are a file of 550 MB.
+    """
+    lengths = [int(n) for n in os.environ.get("HEAPTAPE_PROFILE_EVENTS", "20000000").split(",")]
+    for events in lengths:
+        for sites in (0, 2000):
+            tape = rates.synthetic_trace(folder, events, sites)
+            spent = rates.spend(CONVERT, "profile", tape)
+            tape.unlink()
+            rate = events / spent.cpu_seconds / 1e6
+            row(
+                f"profile, {events / 1e6:.0f} M events of 4 threads, {sites or 'no'} call stacks",
+                f"{rate:.1f} M events/s of CPU, peak RSS {spent.peak_rss_bytes / MIB:.0f} MiB",
+                ">= 5 M/s, <= 2048 MiB",
+                rate >= 5 and spent.peak_rss_bytes <= 2048 * MIB,
+            )
 
 
 def importing(folder: Path) -> None:

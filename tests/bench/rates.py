@@ -14,10 +14,11 @@ from tests.support import CONVERT, HEAPTAPE, OUT, REPLAY, record, succeed, workl
 
 @dataclass
 class Spent:
-    """By a program: wall time and peak RSS."""
+    """By a program: wall time, peak RSS, CPU time."""
 
     seconds: float
     peak_rss_bytes: int
+    cpu_seconds: float
 
 
 def spend(*command: str | Path) -> Spent:
@@ -29,7 +30,7 @@ def spend(*command: str | Path) -> Spent:
         program.returncode = os.waitstatus_to_exitcode(status)
     if program.returncode != 0:
         raise RuntimeError(f"{command} failed")
-    return Spent(time.monotonic() - began, usage.ru_maxrss * 1024)
+    return Spent(time.monotonic() - began, usage.ru_maxrss * 1024, usage.ru_utime + usage.ru_stime)
 
 
 def ten_million_events(folder: Path) -> Path:
@@ -74,6 +75,13 @@ def written_per_second(name: str, folder: Path, runs: int = 3) -> tuple[int, flo
     events = json.loads(succeed(CONVERT, "info", path, "--json").stdout)["ops"]
     path.unlink()
     return events, events / statistics.median(rates)
+
+
+def synthetic_trace(folder: Path, events: int, sites: int = 0) -> Path:
+    """A trace of so many events of 4 threads and 200,000 live objects (convert/test/generate_trace.h)."""
+    tape = folder / "synthetic.tape"
+    succeed(OUT / "bench/bench_trace", tape, str(events), "4", "200000", "16", str(sites), timeout_s=3600)
+    return tape
 
 
 def single_thread_workload(folder: Path) -> tuple[Path, int]:
