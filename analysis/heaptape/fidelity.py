@@ -6,7 +6,7 @@ docs/FIDELITY.md. No numpy here: every comparison asks.
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 
@@ -55,6 +55,18 @@ def errors_of(figures: Iterable[str], allocators: Iterable[str]) -> dict[str, fl
 def is_replay(data: dict) -> bool:
     """Were these results made by replaying? A table published elsewhere carries no error of ours."""
     return isinstance(data.get("heaptape"), dict)
+
+
+def carried(results: Iterable[dict]) -> Callable[[str, str, str], float]:
+    """For verdicts: (figure, a, b) -> the larger error of the two, 0 where none is known, or the results are not all
+    ours.
+    """
+    ours = all(is_replay(data) for data in results)
+
+    def error(figure: str, a: str, b: str) -> float:
+        return max(errors_of([figure], [a, b]).values(), default=0.0) if ours else 0.0
+
+    return error
 
 
 def sentence(figures: Iterable[str], allocators: Iterable[str]) -> str:

@@ -8,6 +8,7 @@ from heaptape import fidelity
 from heaptape.errors import HeaptapeError
 from heaptape.results_file import Results
 from heaptape.tables import comparison, render_text
+from heaptape.verdicts import verdicts
 
 TABLE = {
     "schema": 1,
@@ -86,6 +87,14 @@ def test_compare_ranks_only_beyond_the_error(table) -> None:
     assert "111.0" in text
     assert "not ranked" in text
     assert "peak RSS: jemalloc 4.0, mimalloc 9.0" in text
+
+
+def test_verdicts_are_withheld_within_the_error(table) -> None:
+    table(TABLE)
+    file = peaks(glibc=100_000, jemalloc=103_000, mimalloc=111_000)
+    found = verdicts([file], "glibc", error_percent=fidelity.carried([file.data])).set_index("a")
+    assert found.loc["jemalloc", "verdict"] == "within error"
+    assert found.loc["mimalloc", "verdict"] == "more"
 
 
 def test_results_from_elsewhere_carry_no_error_of_ours(table) -> None:
