@@ -14,7 +14,7 @@ from heaptape.output import STANDARD_OUTPUT, write_text
 def verify_fidelity(arguments: argparse.Namespace, home: Home) -> int:
     """Prints how far predictions are from life. 1 if an app or an allocator failed."""
     from heaptape import certificate_text, recipes, registry
-    from heaptape.verify_fidelity import read_results, verify, write_results
+    from heaptape.verify_fidelity import not_verified, read_results, verify, write_results
 
     if arguments.read:
         results, failed = read_results([Path(path) for path in arguments.apps]), False
@@ -38,9 +38,7 @@ def verify_fidelity(arguments: argparse.Namespace, home: Home) -> int:
                     arguments.quick, arguments.live_only,
                 )  # fmt: skip
             except HeaptapeError as error:
-                print(f"heaptape: {error}", file=sys.stderr)
-                failed = True
-                continue
+                data = not_verified(recipe, str(error))
             for label, why in data["failures"].items():
                 print(f"heaptape: {recipe.name}, {label}: {why}", file=sys.stderr)
             failed = failed or bool(data["failures"])
@@ -76,7 +74,13 @@ def _chosen(known: Sequence, names: Sequence[str], half: str | None) -> list:
     if unknown:
         raise UsageError(f"verify-fidelity: unknown app '{unknown[0]}': known are {', '.join(by_name)}")
     chosen = [by_name[name] for name in names] or [recipe for recipe in known if recipe.set]
-    return [recipe for recipe in chosen if half is None or recipe.set == half]
+    chosen = [recipe for recipe in chosen if half is None or recipe.set == half]
+    if names:
+        return chosen
+    for recipe in chosen:
+        if recipe.missing():
+            print(f"heaptape: {recipe.name} is left out: {recipe.missing()}", file=sys.stderr)
+    return [recipe for recipe in chosen if not recipe.missing()]
 
 
 def _choices(names: Sequence[str] | None, known: dict) -> list:

@@ -106,6 +106,11 @@ def _about(recipe: Recipe, began: float, repeats: int, touch: str) -> dict:
     }
 
 
+def not_verified(recipe: Recipe, why: str) -> dict:
+    """The content of a raw results file of a program that could not be verified: an honest row."""
+    return _about(recipe, time.time(), 0, "") | {"live": [], "failures": {"all": why}}
+
+
 def _live(
     recipe: Recipe,
     place: live.Place,

@@ -4,9 +4,11 @@ import json
 from pathlib import Path
 
 import pytest
+from heaptape import recipes
 from heaptape.certificate import errors, pairs, summary
+from heaptape.certificate_document import document
 from heaptape.errors import HeaptapeError
-from heaptape.verify_fidelity import read_results, write_results
+from heaptape.verify_fidelity import not_verified, read_results, write_results
 
 MIB = 1 << 20
 
@@ -75,6 +77,19 @@ def test_a_pair_counts_only_where_repetitions_do_not_overlap() -> None:
     assert set(zip(clear["a"], clear["b"])) == {("glibc", "mimalloc"), ("jemalloc", "mimalloc")}
     assert not clear["right"].any()
     assert bool(found.iloc[0]["right"])
+
+
+def test_the_document_tells_of_what_failed(tmp_path: Path) -> None:
+    good = a_result(glibc=([100, 100], 100), jemalloc=([110, 110], 99))
+    recipe = tmp_path / "broken.toml"
+    recipe.write_text('summary = "s"\nstands_for = "t"\nset = "held-out"\ncommand = ["/bin/false"]\n')
+    bad = not_verified(recipes.read(recipe), "it never gets ready")
+    write_results(bad, tmp_path / "broken.json.zst")
+    bad = read_results([tmp_path / "broken.json.zst"])[0]
+    text = document([bad, good | {"created_unix_s": 0, "machine": bad["machine"]}], "a command")
+    assert "| broken | all | it never gets ready |" in text
+    assert "−10.0" in text
+    assert "worst" in text
 
 
 def test_results_survive_writing_and_reading(tmp_path: Path) -> None:
