@@ -137,7 +137,7 @@ def _by_label(data: dict, figure: str) -> tuple[dict[str, np.ndarray], dict[str,
                 live[label], predicted[label] = values, float(np.median(replays))
         else:
             values = live_values(data, label, "memory", key)
-            if len(values):
+            if len(values) and key in one:
                 live[label], predicted[label] = values, one[key]
     return live, predicted
 

@@ -62,7 +62,8 @@ def record(recipe: Recipe, place: Place, target: Path, limits: Sequence[str] = (
     finished = recipes.run(recipe, place.prepared, place.scratch / "run", wrapper, {}, told)
     if finished.status != 0 and not (recipe.stop and finished.status in (-15, 143)):
         raise HeaptapeError(f"{recipe.name}, recorded: {_ended(finished.status)}{_last_words(told)}")
-    traces = [path for path in folder.glob("*.tape") if program_of(path)[:NAME_BYTES] == recipe.process[:NAME_BYTES]]
+    programs = {path: program_of(path) for path in folder.glob("*.tape")}
+    traces = [path for path, program in programs.items() if is_named(program, recipe.process)]
     if not traces:
         raise HeaptapeError(f"{recipe.name}, recorded: no trace of {recipe.process}")
     shutil.move(max(traces, key=lambda path: path.stat().st_size), target)
@@ -78,11 +79,18 @@ def program_of(trace: Path) -> str:
         return str(opened.info.get("program", ""))
 
 
+def is_named(program: str, process: str) -> bool:
+    """Is it the program of that name? An executable's own name may be longer (python3.11) or cut off by the kernel."""
+    return program.startswith(process[:NAME_BYTES])
+
+
 def meant(programs: Sequence[dict], process: str) -> dict:
     """Of what ran, the program of that name; of several, the one with most memory or else most processor time. Raises
     KeyError if there is none.
     """
-    named = [one for one in programs if one and process[:NAME_BYTES] in (one["name"], Path(one["file"]).name)]
+    named = [
+        one for one in programs if one and (is_named(one["name"], process) or is_named(Path(one["file"]).name, process))
+    ]
     if not named:
         seen = ", ".join(sorted({one["name"] for one in programs if one}))
         raise KeyError(f"no program {process} among {seen}")

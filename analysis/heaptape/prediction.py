@@ -30,6 +30,8 @@ class Replayed:
 class Own:
     """What is not the allocator's, at the recorded samples: times, positions, and bytes (less than 0 where the program
     touches its blocks later than a replay does). `cpu_ns`: the process's time on a processor until then.
+    `rss_anon_difference_bytes`: recorded less replayed, sample by sample, wrong guesses of the place and all: these
+    cancel in a mean, and only there.
     """
 
     time_ns: np.ndarray
@@ -37,6 +39,7 @@ class Own:
     position: np.ndarray
     rss_anon_bytes: np.ndarray
     vm_size_bytes: np.ndarray
+    rss_anon_difference_bytes: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -96,13 +99,16 @@ def own_part(
         _positions(time_ns, clock),
         laziest(rss - ceiling, rss - floor),
         laziest(vm - vm_ceiling, vm - vm_floor),
+        rss - _step(replay.position, replay.rss_anon_bytes, _positions(time_ns, clock)),
     )
 
 
 def laziest(low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """The line within [low, high] that moves only where it must: it begins at its last value's nearest of each."""
+    """The line within [low, high] that moves only where it must. It begins at the top: when a program is first looked
+    at, it has hardly asked for anything, and what is there is its own.
+    """
     line = np.empty(len(low))
-    now = 0.0 if len(low) == 0 else (low[0] + high[0]) / 2
+    now = 0.0 if len(low) == 0 else high[0]
     for index in range(len(low)):
         now = min(max(now, low[index]), high[index])
         line[index] = now
@@ -112,6 +118,7 @@ def laziest(low: np.ndarray, high: np.ndarray) -> np.ndarray:
 def predict(own: Own, replay: Replayed) -> Predicted:
     """The own part and the allocator's, added point by point: at each recorded sample, and at each of the replay's."""
     at_samples = own.rss_anon_bytes + _step(replay.position, replay.rss_anon_bytes, own.position)
+    for_means = own.rss_anon_difference_bytes + _step(replay.position, replay.rss_anon_bytes, own.position)
     own_at_rows = _step(own.position, own.rss_anon_bytes, replay.position)
     at_rows = own_at_rows + replay.rss_anon_bytes
     vm = own.vm_size_bytes + _step(replay.position, replay.vm_size_bytes, own.position)
@@ -125,8 +132,8 @@ def predict(own: Own, replay: Replayed) -> Predicted:
         times[order],
         line[order],
         float(line[top]),
-        mean_over_time(own.cpu_ns, at_samples),
-        mean_over_time(own.time_ns, at_samples),
+        mean_over_time(own.cpu_ns, for_means),
+        mean_over_time(own.time_ns, for_means),
         float(max(vm.max(), vm_rows.max())),
         float(owns[top]),
         float(times[top]),

@@ -198,7 +198,7 @@ def _predict(
             "rss_anon_wall_mean_bytes": round(np.mean([one.rss_anon_wall_mean_bytes for one in found])),
             "vm_size_peak_bytes": round(np.mean([one.vm_size_peak_bytes for one in found])),
             "own_at_peak_bytes": round(np.mean([one.peak_own_bytes for one in found])),
-            "own_mean_bytes": round(prediction.mean_over_time(own.cpu_ns, own.rss_anon_bytes)),
+            "own_mean_bytes": round(prediction.mean_over_time(own.cpu_ns, own.rss_anon_difference_bytes)),
             "recorder_bytes": round(added),
             "timeline": prediction.thinned(found[0].time_ns, found[0].rss_anon_bytes, POINTS),
         }
@@ -215,7 +215,12 @@ def _without_recorder(
     recorded = prediction.predict(own, base)
     added = recorded.rss_anon_peak_bytes - float(np.median([run["rss_anon_peak_bytes"] for run in bare]))
     added_vm = recorded.vm_size_peak_bytes - float(np.median([run["vm_size_peak_bytes"] for run in bare]))
-    less = replace(own, rss_anon_bytes=own.rss_anon_bytes - added, vm_size_bytes=own.vm_size_bytes - added_vm)
+    less = replace(
+        own,
+        rss_anon_bytes=own.rss_anon_bytes - added,
+        vm_size_bytes=own.vm_size_bytes - added_vm,
+        rss_anon_difference_bytes=own.rss_anon_difference_bytes - added,
+    )
     return less, added
 
 
@@ -286,7 +291,7 @@ def _check(path: Path, data: object) -> None:
         keys = ("cpu_ns",) if run["kind"] == "time" else ("rss_anon_peak_bytes",)
         need(all(_is_amount(run.get(key)) for key in keys), f"live run {number}: {' or '.join(keys)}")
     for label, one in data["predicted"].items():
-        keys = ("rss_anon_peak_bytes", "rss_anon_mean_bytes", "own_at_peak_bytes", "own_mean_bytes")
+        keys = ("rss_anon_peak_bytes", "own_at_peak_bytes")
         need(isinstance(one, dict) and all(_is_amount(one.get(key)) for key in keys), f"predicted, {label}")
 
 

@@ -16,7 +16,7 @@ def replay_of(*rows: tuple[float, float]) -> Replayed:
 
 def flat(own_bytes: float) -> Own:
     times = np.arange(0, 101, 10) * MS
-    return Own(times, times, times / MS, np.full(11, own_bytes), np.full(11, own_bytes))
+    return Own(times, times, times / MS, *([np.full(11, own_bytes)] * 3))
 
 
 def test_own_part_is_recorded_less_replayed() -> None:
@@ -94,7 +94,7 @@ def test_laziest_line_stays_in_its_band_and_moves_no_more_than_any_other(seed: i
 def test_mean_is_over_the_programs_own_processor_time() -> None:
     """It waits, as others work, for half of the time, with little memory."""
     times = np.array([0.0, 50, 100]) * MS
-    own = Own(times, np.array([0.0, 1, 50]) * MS, np.array([0.0, 50, 100]), np.zeros(3), np.zeros(3))
+    own = Own(times, np.array([0.0, 1, 50]) * MS, np.array([0.0, 50, 100]), *([np.zeros(3)] * 3))
     predicted = predict(own, replay_of((0, 100), (50, 1000), (100, 1000)))
     assert predicted.rss_anon_wall_mean_bytes == pytest.approx(550)
     assert predicted.rss_anon_mean_bytes == pytest.approx((100 + 49 * 1000) / 50)
