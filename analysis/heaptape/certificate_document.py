@@ -81,6 +81,9 @@ def _head(results: Sequence[dict], command: str) -> Iterable[str]:
         f"- {machine.get('cpu')}, {machine.get('cores')} processors, Linux {machine.get('kernel')}, "
         f"{machine.get('os')}, {machine.get('libc')}; transparent huge pages: {machine.get('transparent_huge_pages')}"
     )
+    counts = sorted({run["repeat"] + 1 for data in results for run in data["live"] if "repeat" in run})
+    if counts:
+        yield f"- {counts[-1]} live runs of each program on each allocator at most, one recording of each program"
     if loads:
         yield (
             f"- load of the machine before each program: {min(loads):.1f} to {max(loads):.1f}"
