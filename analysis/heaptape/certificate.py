@@ -25,6 +25,8 @@ FIGURES = {
 # only. Of CPU time the points by which the change, in percent of the baseline's replay, was off.
 CARRIED = {"peak_rss": "peak_part", "mean_rss": "mean_part", "vm_size": "vm_size", "bare_cpu": "cpu_points"}
 
+FEWEST_PAIRS = 20  # of program and allocator: fewer make no error to be carried
+
 
 def errors(results: Sequence[dict]) -> pd.DataFrame:
     """One row per app, allocator and figure. Columns: app, set, threads, allocator, figure, live, predicted, error
@@ -177,7 +179,7 @@ def carried_errors(results: Sequence[dict]) -> dict:
     for name, figure in CARRIED.items():
         part = others[others["figure"] == figure].dropna(subset=["error"])
         part = clear_changes(part) if figure == "cpu_points" else part
-        if part.empty:
+        if len(part) < FEWEST_PAIRS:
             continue
         each = {str(label): _ninth(rows["error"]) for label, rows in part.groupby("allocator", sort=True)}
         figures[name] = {"all": _ninth(part["error"]), "allocators": each}

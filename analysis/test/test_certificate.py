@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from heaptape import recipes
-from heaptape.certificate import errors, pairs, summary
+from heaptape.certificate import carried_errors, errors, pairs, summary
 from heaptape.certificate_document import document
 from heaptape.errors import HeaptapeError
 from heaptape.verify_fidelity import not_verified, read_results, write_results
@@ -77,6 +77,14 @@ def test_a_pair_counts_only_where_repetitions_do_not_overlap() -> None:
     assert set(zip(clear["a"], clear["b"])) == {("glibc", "mimalloc"), ("jemalloc", "mimalloc")}
     assert not clear["right"].any()
     assert bool(found.iloc[0]["right"])
+
+
+def test_an_error_is_carried_only_where_many_pairs_stand_behind_it() -> None:
+    few = [a_result(glibc=([100], 100), jemalloc=([100], 104))] * 19
+    assert carried_errors(few)["figures"] == {}
+    many = carried_errors([*few, few[0]])["figures"]
+    assert many["peak_rss"]["all"]["p90"] == pytest.approx(100 * 4 / 90, abs=0.001)
+    assert many["peak_rss"]["allocators"] == {"jemalloc": many["peak_rss"]["all"]}
 
 
 def test_the_document_tells_of_what_failed(tmp_path: Path) -> None:
