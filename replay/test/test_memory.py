@@ -99,16 +99,6 @@ def test_allocators_clock_is_real_on_demand(tmp_path, options):
     assert not [row for row in run["syscall_rows"] if row[1:] == ["mmap", 1 << 20]]
 
 
-def test_jemalloc_decays_the_same_twice(tmp_path):
-    """The same system calls at the same places. What is given back by MADV_FREE the kernel takes when it likes."""
-    path = tmp_path / "timed.work"
-    make(path, ops=200000, threads=1, live_objects=3000, size_limit=20000, gap_ns=100000)
-    first, second = (memory_pass(path, preload="libjemalloc.so.2") for _ in range(2))
-    assert first["syscalls"]["madvise"] > 0
-    for key in ("syscall_rows", "syscall_bytes", "vm_size_peak_bytes"):
-        assert first[key] == second[key], key
-
-
 def test_bytes_held_per_object_are_measured(small):
     path, made = small
     run = memory_pass(path, "--touch", "none", OS_PAGES=1)
