@@ -19,7 +19,9 @@ from heaptape import fragmentation, memory_plots, plots
 from heaptape.memory_map import Folded, decode, fold
 from heaptape.results_file import Results, label_of, number
 
-WIDTH_IN = 8.2
+WIDTH_IN, LEFT_IN, BOTTOM_IN, GAP_IN = 8.2, 0.68, 0.5, 0.36
+# Of a time line: more than that can't be seen in this width.
+DRAWN_SAMPLES = 800
 
 
 @dataclass(frozen=True)
@@ -51,13 +53,11 @@ def figure_memory(
     folded = fold(decode(run))
     found = fragmentation.decode(run)
     states = found is not None and len(found.walk_states) > 0
-    ratios = [5.0, 2.0, 0.8, *([2.4] if states else [])]
     with matplotlib.rc_context(_style(theme)):
-        figure = Figure(figsize=(WIDTH_IN, 0.66 * sum(ratios) + 0.5), facecolor=theme.paper)
-        axes = figure.subplots(len(ratios), 1, sharex=True, height_ratios=ratios)
+        figure, axes = _panels([3.1, 1.15, 0.45, *([1.35] if states else [])], theme, right_in=0.95)
         memory_plots.memory_map(axes[0], folded, theme.ink, height_bytes)
         _map_key(axes[0], folded, theme)
-        timeline = plots.timeline_frame(run)
+        timeline = plots.thinned(plots.timeline_frame(run), DRAWN_SAMPLES)
         if len(timeline):
             memory_plots.memory_curves(axes[1], timeline, number(results.workload.get("ideal_rss_bytes")), theme.ink)
             memory_plots.virtual_size_curve(axes[2], timeline, theme.ink)
@@ -65,7 +65,7 @@ def figure_memory(
             _key(axes[2])
         if states:
             memory_plots.heap_states(axes[3], fragmentation.heap_states(found), theme.ink)
-            _key(axes[3], title="heap walk:")
+            _key(axes[3])
         _finish(figure, axes, folded.positions)
     return figure
 
@@ -79,9 +79,8 @@ def figure_occupancy(results: Results, allocator: str, *, theme: Theme = LIGHT) 
     frame = fragmentation.occupancy(results)
     fills = frame[frame["allocator"] == allocator]
     with matplotlib.rc_context(_style(theme)):
-        figure = Figure(figsize=(WIDTH_IN, 3.4), facecolor=theme.paper)
-        axes = figure.subplots()
-        memory_plots.occupancy(axes, fills, theme.ink)
+        figure, [axes] = _panels([2.4], theme, right_in=0.65, top_in=0.5)
+        memory_plots.occupancy(axes, fills)
         _key(axes, columns=6)
         _finish(figure, [axes], fills["position"].to_numpy())
     return figure
@@ -98,8 +97,13 @@ def figure_decomposition(results: Results, allocators: Sequence[str], *, theme: 
     columns = min(len(known), 2)
     rows = -(-len(known) // columns)
     with matplotlib.rc_context(_style(theme)):
-        figure = Figure(figsize=(WIDTH_IN, 2.1 * rows + 0.8), facecolor=theme.paper)
+        height_in = 2.0 * rows + 0.75
+        figure = Figure(figsize=(WIDTH_IN, height_in), facecolor=theme.paper)
         grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
+        figure.subplots_adjust(
+            left=LEFT_IN / WIDTH_IN, right=1 - 0.15 / WIDTH_IN, bottom=BOTTOM_IN / height_in, top=1 - 0.55 / height_in,
+            wspace=0.06, hspace=0.26,
+        )  # fmt: skip
         for axes, label in zip(grid.flat, known):
             memory_plots.decomposition(axes, frame[frame["allocator"] == label], theme.ink)
             axes.set_title(label, loc="left", fontsize=9, fontweight="bold")
@@ -110,9 +114,7 @@ def figure_decomposition(results: Results, allocators: Sequence[str], *, theme: 
         top = frame[frame["allocator"].isin(known)]["rss_anon_bytes"].max()
         grid[0, 0].set_ylim(0, 1.05 * max(top, 1) / memory_plots.MIB)
         handles, labels = grid[0, 0].get_legend_handles_labels()
-        figure.legend(
-            handles, labels, loc="outside upper center", ncols=len(labels), columnspacing=1.2, handlelength=1.4
-        )
+        figure.legend(handles, labels, loc="upper center", ncols=len(labels), columnspacing=1.2, handlelength=1.4)
     return figure
 
 
@@ -120,6 +122,23 @@ def map_height_bytes(results: Results, allocators: Sequence[str]) -> int:
     """What the address axis has to span to show all of these allocators on one scale."""
     runs = (_memory_run(results, label, "memory_map") for label in allocators)
     return max((fold(decode(run)).height_bytes for run in runs if run is not None), default=0)
+
+
+def _panels(
+    heights_in: Sequence[float], theme: Theme, right_in: float, top_in: float = 0.3
+) -> tuple[Figure, list[Axes]]:
+    """Panels under one another with one x axis. Their places are given, not found out: that would double the time."""
+    height_in = top_in + sum(heights_in) + GAP_IN * (len(heights_in) - 1) + BOTTOM_IN
+    figure = Figure(figsize=(WIDTH_IN, height_in), facecolor=theme.paper)
+    axes: list[Axes] = []
+    top = height_in - top_in
+    for height in heights_in:
+        box = (LEFT_IN / WIDTH_IN, (top - height) / height_in, 1 - (LEFT_IN + right_in) / WIDTH_IN, height / height_in)
+        axes.append(figure.add_axes(box, sharex=axes[0] if axes else None))
+        top -= height + GAP_IN
+    for above in axes[:-1]:
+        above.tick_params(labelbottom=False)
+    return figure, axes
 
 
 def _memory_run(results: Results, allocator: str, key: str) -> dict | None:
@@ -141,18 +160,14 @@ def _style(theme: Theme) -> dict:
         "ytick.color": theme.ink,
         "legend.frameon": False,
         "hatch.linewidth": 0.7,
-        "figure.constrained_layout.use": True,
     }
 
 
-def _key(axes: Axes, columns: int = 8, title: str | None = None) -> None:
-    legend = axes.legend(
+def _key(axes: Axes, columns: int = 8) -> None:
+    axes.legend(
         loc="lower left", bbox_to_anchor=(0, 1.0), ncols=columns, borderaxespad=0.1, handlelength=1.5,
         columnspacing=1.2, fontsize=8,
     )  # fmt: skip
-    if title:
-        legend.set_title(title, prop={"size": 8})
-        legend.set_alignment("left")
 
 
 def _map_key(axes: Axes, folded: Folded, theme: Theme) -> None:
@@ -177,4 +192,5 @@ def _finish(figure: Figure, axes: Sequence[Axes], positions: np.ndarray) -> None
         each.set_xlabel("")
     if len(positions):
         axes[0].set_xlim(0, max(int(positions[-1]), 1))
-    figure.align_ylabels()
+    for each in axes:
+        each.yaxis.set_label_coords(-0.52 / (WIDTH_IN * each.get_position().width), 0.5)

@@ -26,7 +26,7 @@ PART_COLOURS = dict(zip(PARTS, ["#0f4c9c", "#8cc4e8", "#a8458a", EMPTY_COLOUR, "
 RSS_COLOUR = "#d1495b"
 STATE_COLOURS = ("#0f4c9c", "#8cc4e8", "#1b7f5c", "#b57fae", "#e0b93a", "#b3541e", "#b5b5b5")
 STATE_HATCHES = ("", "", "....", "", "xxxx", "", "////")
-IMAGE_ROWS, IMAGE_COLUMNS = 360, 640
+IMAGE_ROWS, IMAGE_COLUMNS = 320, 400
 FOLD_LABELS = 9
 
 
@@ -121,19 +121,17 @@ def virtual_size_curve(axes: Axes, timeline: pd.DataFrame, ink: str) -> None:
     progress_axis(axes)
 
 
-def decomposition(axes: Axes, parts: pd.DataFrame, paper: str) -> None:
-    """RSS as a stack of its parts over progress. parts: one allocator's rows of fragmentation.decomposition. What is
-    live but was never touched is a dotted line on top: it is no part of RSS.
-    """
+def decomposition(axes: Axes, parts: pd.DataFrame, ink: str) -> None:
+    """RSS as a stack of its parts over progress. parts: one allocator's rows of fragmentation.decomposition."""
     layers = [parts[name].to_numpy() / MIB for name in PARTS]
     hatches = [EMPTY_HATCH if name == "empty_bytes" else "" for name in PARTS]
-    _stack(axes, parts["position"], layers, list(PART_COLOURS.values()), hatches, list(PARTS.values()), paper)
+    _stack(axes, parts["position"], layers, list(PART_COLOURS.values()), hatches, list(PARTS.values()), ink)
     axes.set_ylim(0, 1.05 * max(parts["rss_anon_bytes"].max(), 1) / MIB)
     axes.set_ylabel("MiB of RSS")
     progress_axis(axes, parts["position"].max())
 
 
-def occupancy(axes: Axes, fills: pd.DataFrame, paper: str) -> None:
+def occupancy(axes: Axes, fills: pd.DataFrame) -> None:
     """Resident OS pages, stacked by how full of live requests they are, fullest at the bottom. fills: one allocator's
     rows of fragmentation.occupancy.
     """
@@ -153,16 +151,16 @@ def occupancy(axes: Axes, fills: pd.DataFrame, paper: str) -> None:
     progress_axis(axes, fills["position"].max())
 
 
-def heap_states(axes: Axes, states: pd.DataFrame, paper: str) -> None:
+def heap_states(axes: Axes, states: pd.DataFrame, ink: str) -> None:
     """The allocator's own account of its heap: bytes in each state, stacked. states: fragmentation.heap_states."""
     names = [name for name in states.columns if name != "position"]
     count = len(names)
     colours = [STATE_COLOURS[n % len(STATE_COLOURS)] for n in range(count)]
     hatches = [STATE_HATCHES[n % len(STATE_HATCHES)] for n in range(count)]
     layers = [states[name].to_numpy() / MIB for name in names]
-    _stack(axes, states["position"], layers, colours, hatches, names, paper)
+    _stack(axes, states["position"], layers, colours, hatches, names, ink)
     axes.set_ylim(0, 1.05 * max(states[names].sum(axis=1).max(), 1) / MIB)
-    axes.set_ylabel("MiB of heap")
+    axes.set_ylabel("heap walk, MiB")
     progress_axis(axes, states["position"].max())
 
 
@@ -171,14 +169,17 @@ def _stack(
     labels: Sequence[str], edge: str | None,
 ) -> None:  # fmt: skip
     """Areas on top of one another; what is negative (by an error of the kernel's figures) is drawn as nothing. Values
-    hold until the next position. `edge`: colour of thin lines between the areas; None: no lines.
+    hold until the next position. `edge`: colour of thin lines between the areas; None: no lines. In vector formats the
+    areas are one picture, as a dozen outlines of steps would be a hundred times larger.
     """
+    axes.set_rasterization_zorder(0.6)
     below = np.zeros(len(positions))
     for layer, colour, hatch, label in zip(layers, colours, hatches, labels):
         above = below + np.maximum(layer, 0)
+        line = _darker(colour) if hatch else colour if edge is None else edge
         axes.fill_between(
             positions, below, above, step="post", facecolor=colour, hatch=hatch or None, label=label,
-            edgecolor=_darker(colour) if hatch else colour if edge is None else edge, linewidth=0.0 if hatch else 0.3,
+            edgecolor=line, linewidth=0.0 if hatch else 0.3, zorder=0.5,
         )  # fmt: skip
         below = above
 
