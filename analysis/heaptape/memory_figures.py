@@ -1,17 +1,18 @@
 """Whole figures of one allocator's memory, for the report, for a notebook, or to save as a picture.
 
-    figure = heaptape.memory_figures.figure_memory(results, "jemalloc", theme=DARK)
+    figure = heaptape.memory_figures.figure_memory(results, "jemalloc", theme=heaptape.memory_figures.DARK)
     figure.savefig("memory.png", dpi=100)
 
 Each takes a results file and an allocator's label, and returns None where the file has no data for it. They are
 8.2 inches wide: 820 pixels at 100 dpi, and the width of a printed page.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import matplotlib
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -21,7 +22,7 @@ from heaptape.results_file import Results, label_of, number
 
 WIDTH_IN, LEFT_IN, BOTTOM_IN, GAP_IN = 8.2, 0.68, 0.5, 0.36
 # Of a time line: more than that can't be seen in this width.
-DRAWN_SAMPLES = 800
+DRAWN_SAMPLES = 500
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ def figure_memory(
     """Memory by address over progress, and under it, on the same x axis, live bytes, ideal, RSS and VmSize; where the
     allocator offers a heap walk, its states too.
 
-    `height_bytes`: what the address axis spans, for one scale over several allocators (`map_height_bytes`). None if the
+    `height_bytes`: what the address axis spans, for one scale over several allocators (`height_bytes_of`). None if the
     file has no memory map of this allocator. Raises HeaptapeError if that is malformed.
     """
     run = _memory_run(results, allocator, "memory_map")
@@ -70,58 +71,73 @@ def figure_memory(
     return figure
 
 
-def figure_occupancy(results: Results, allocator: str, *, theme: Theme = LIGHT) -> Figure | None:
-    """Resident OS pages over progress, by how full of live requests they are. None if the file doesn't say. Raises
-    HeaptapeError if what it says is malformed.
+def figure_occupancy(results: Results, allocators: str | Sequence[str], *, theme: Theme = LIGHT) -> Figure | None:
+    """Resident OS pages over progress, by how full of live requests they are: one panel per allocator, two beside one
+    another, all with one scale. None if the file says it of none of them. Raises HeaptapeError if what it says is
+    malformed.
     """
-    if _memory_run(results, allocator, "fragmentation") is None:
-        return None
-    frame = fragmentation.occupancy(results)
-    fills = frame[frame["allocator"] == allocator]
-    with matplotlib.rc_context(_style(theme)):
-        figure, [axes] = _panels([2.4], theme, right_in=0.65, top_in=0.5)
+
+    def draw(axes: Axes, fills: pd.DataFrame) -> float:
         memory_plots.occupancy(axes, fills)
-        _key(axes, columns=6)
-        _finish(figure, [axes], fills["position"].to_numpy())
-    return figure
+        return fills[list(fragmentation.FILLS)].sum(axis=1).max()
+
+    return _grid(fragmentation.occupancy(results), allocators, theme, draw, key_columns=6)
 
 
-def figure_decomposition(results: Results, allocators: Sequence[str], *, theme: Theme = LIGHT) -> Figure | None:
-    """What RSS consists of, over progress: one panel per allocator, two beside one another, all with one scale. None if
-    the file says it of none of them. Raises HeaptapeError if what it says is malformed.
+def figure_decomposition(results: Results, allocators: str | Sequence[str], *, theme: Theme = LIGHT) -> Figure | None:
+    """What RSS consists of, over progress: panels as in `figure_occupancy`. None if the file says it of none of them.
+    Raises HeaptapeError if what it says is malformed.
     """
-    frame = fragmentation.decomposition(results)
-    known = [label for label in allocators if label in set(frame["allocator"])]
+
+    def draw(axes: Axes, parts: pd.DataFrame) -> float:
+        memory_plots.decomposition(axes, parts, theme.ink)
+        return parts["rss_anon_bytes"].max() / memory_plots.MIB
+
+    return _grid(fragmentation.decomposition(results), allocators, theme, draw, key_columns=5)
+
+
+def _grid(
+    frame: pd.DataFrame,
+    allocators: str | Sequence[str],
+    theme: Theme,
+    draw: Callable[[Axes, pd.DataFrame], float],
+    key_columns: int,
+) -> Figure | None:
+    """A panel per allocator that the frame has rows of. draw: draws them and says how high they reach."""
+    there = set(frame["allocator"])
+    known = [label for label in ([allocators] if isinstance(allocators, str) else allocators) if label in there]
     if not known:
         return None
     columns = min(len(known), 2)
     rows = -(-len(known) // columns)
+    top_in = 0.55 if key_columns == 5 else 0.75
+    height_in = (2.0 if rows > 1 else 2.4) * rows + top_in + 0.2
     with matplotlib.rc_context(_style(theme)):
-        height_in = 2.0 * rows + 0.75
         figure = Figure(figsize=(WIDTH_IN, height_in), facecolor=theme.paper)
         grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
         figure.subplots_adjust(
-            left=LEFT_IN / WIDTH_IN, right=1 - 0.15 / WIDTH_IN, bottom=BOTTOM_IN / height_in, top=1 - 0.55 / height_in,
-            wspace=0.06, hspace=0.26,
+            left=LEFT_IN / WIDTH_IN, right=1 - 0.15 / WIDTH_IN, bottom=BOTTOM_IN / height_in,
+            top=1 - top_in / height_in, wspace=0.06, hspace=0.26,
         )  # fmt: skip
+        tops = []
         for axes, label in zip(grid.flat, known):
-            memory_plots.decomposition(axes, frame[frame["allocator"] == label], theme.ink)
+            tops.append(draw(axes, frame[frame["allocator"] == label]))
             axes.set_title(label, loc="left", fontsize=9, fontweight="bold")
             axes.label_outer()
         for axes in grid.flat[len(known) :]:
             axes.set_visible(False)
             grid[-2, 1].xaxis.set_tick_params(labelbottom=True)
-        top = frame[frame["allocator"].isin(known)]["rss_anon_bytes"].max()
-        grid[0, 0].set_ylim(0, 1.05 * max(top, 1) / memory_plots.MIB)
+        grid[0, 0].set_ylim(0, 1.05 * max(*tops, 1 / memory_plots.MIB))
         handles, labels = grid[0, 0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="upper center", ncols=len(labels), columnspacing=1.2, handlelength=1.4)
+        figure.legend(
+            handles, labels, loc="upper center", ncols=key_columns, columnspacing=1.2, handlelength=1.4, fontsize=8
+        )
     return figure
 
 
-def map_height_bytes(results: Results, allocators: Sequence[str]) -> int:
-    """What the address axis has to span to show all of these allocators on one scale."""
-    runs = (_memory_run(results, label, "memory_map") for label in allocators)
-    return max((fold(decode(run)).height_bytes for run in runs if run is not None), default=0)
+def height_bytes_of(maps: Iterable[Folded]) -> int:
+    """What the address axis has to span to show all of these on one scale."""
+    return max((folded.height_bytes for folded in maps), default=0)
 
 
 def _panels(

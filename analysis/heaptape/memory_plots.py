@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, to_rgb
-from matplotlib.ticker import EngFormatter, FuncFormatter, MaxNLocator
+from matplotlib.ticker import EngFormatter, MaxNLocator
 
 from heaptape.fragmentation import FILLS, PARTS
 from heaptape.memory_map import Folded, gap_bytes
@@ -25,7 +25,7 @@ EMPTY_HATCH = "////"
 PART_COLOURS = dict(zip(PARTS, ["#0f4c9c", "#8cc4e8", "#a8458a", EMPTY_COLOUR, "#858585"]))
 RSS_COLOUR = "#d1495b"
 STATE_COLOURS = ("#0f4c9c", "#8cc4e8", "#1b7f5c", "#b57fae", "#e0b93a", "#b3541e", "#b5b5b5")
-STATE_HATCHES = ("", "", "....", "", "xxxx", "", "////")
+STATE_HATCHES = ("", "", "|||", "", "xxx", "", "///")
 IMAGE_ROWS, IMAGE_COLUMNS = 320, 400
 FOLD_LABELS = 9
 
@@ -143,11 +143,9 @@ def occupancy(axes: Axes, fills: pd.DataFrame) -> None:
         [""] * len(shades) + [EMPTY_HATCH], labels, None,
     )  # fmt: skip
     axes.set_ylim(0, 1.05 * max(fills[names].sum(axis=1).max(), 1))
-    axes.set_ylabel("resident OS pages")
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     bytes_each = int(fills["os_page_bytes"].iloc[0]) if len(fills) else 4096
-    right = axes.secondary_yaxis("right", functions=(lambda n: n * bytes_each / MIB, lambda m: m * MIB / bytes_each))
-    right.set_ylabel("MiB")
+    axes.set_ylabel(f"OS pages of {size_text(bytes_each)}")
+    axes.yaxis.set_major_formatter(EngFormatter(sep=""))
     progress_axis(axes, fills["position"].max())
 
 
@@ -201,5 +199,5 @@ def size_text(size_bytes: int) -> str:
     for power, name in ((40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")):
         if size_bytes >= 1 << power:
             value = size_bytes / (1 << power)
-            return f"{value:.0f} {name}" if value >= 10 else f"{value:.1f} {name}"
+            return f"{value:.0f} {name}" if value >= 10 or value == int(value) else f"{value:.1f} {name}"
     return f"{size_bytes} bytes"

@@ -6,7 +6,7 @@ import zlib
 
 import numpy as np
 import pytest
-from heaptape import fragmentation
+from heaptape import fragmentation, fragmentation_table
 from heaptape.errors import HeaptapeError
 from heaptape.results_file import Results
 from hypothesis import given
@@ -113,3 +113,16 @@ def test_occupancy_counts_os_pages_per_class():
     frame = fragmentation.occupancy(file_of(encode_fragmentation([5], [row])))
     assert frame["position"].tolist() == [5]
     assert frame[list(fragmentation.FILLS)].iloc[0].to_numpy().tolist() == [7, *np.zeros(9, int), 2, 1]
+
+
+def test_the_table_for_people_has_each_part_with_its_share():
+    rows = [
+        known_row(
+            8 << 20, live_bytes=4 << 20, live_resident_bytes=4 << 20, rounding_bytes=1 << 20, beside_live_bytes=2 << 20
+        )
+    ]
+    table = fragmentation_table.tables(fragmentation_table.frame([file_of(encode_fragmentation([0], rows))]))[0]
+    assert [cell.text for cell in table.rows[0]] == [
+        "a", "8.00", "4.00 (50)", "1.00 (12)", "2.00 (25)", "0.00 (0)", "1.00 (12)", "0.00",
+    ]  # fmt: skip
+    assert len(table.columns) == len(table.rows[0])
