@@ -7,7 +7,7 @@ Each takes a results file and an allocator's label, and returns None where the f
 8.2 inches wide: 820 pixels at 100 dpi, and the width of a printed page.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import matplotlib
@@ -45,7 +45,7 @@ def figure_memory(
     """Memory by address over progress, and under it, on the same x axis, live bytes, ideal, RSS and VmSize; where the
     allocator offers a heap walk, its states too.
 
-    `height_bytes`: what the address axis spans, for one scale over several allocators (`height_bytes_of`). None if the
+    `height_bytes`: what the address axis spans, for one scale over several allocators (`map_height_bytes`). None if the
     file has no memory map of this allocator. Raises HeaptapeError if that is malformed.
     """
     run = _memory_run(results, allocator, "memory_map")
@@ -135,9 +135,10 @@ def _grid(
     return figure
 
 
-def height_bytes_of(maps: Iterable[Folded]) -> int:
-    """What the address axis has to span to show all of these on one scale."""
-    return max((folded.height_bytes for folded in maps), default=0)
+def map_height_bytes(results: Results, allocators: Sequence[str]) -> int:
+    """What the address axis has to span to show all of these allocators on one scale."""
+    runs = (_memory_run(results, label, "memory_map") for label in allocators)
+    return max((fold(decode(run)).height_bytes for run in runs if run is not None), default=0)
 
 
 def _panels(
