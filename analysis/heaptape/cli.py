@@ -129,6 +129,7 @@ TABLES = {
     "corners": "the matrix of --corners",
     "overhead": "RSS against ideal RSS, of the corners, or of each allocator against the baseline",
     "system": "system calls and their bytes, virtual and resident size",
+    "fragmentation": "what RSS consists of at its peak: live, rounding, caches and bins, empty OS pages, metadata",
     "latency": "percentiles by call type and size class",
     "sweep": "figures at each value of a tunable",
     "sharing": "cache lines that threads share (replay --passes sharing)",

@@ -23,7 +23,12 @@ def frame(files: Sequence[Results]) -> pd.DataFrame:
 
 def tables(peak: pd.DataFrame) -> list[Table]:
     """One table per workload: RSS in MiB, each part in MiB and percent of it. peak: of `frame`."""
-    columns = ["allocator", "RSS, MiB", *(f"{name}, MiB (%)" for name in fragmentation.PARTS.values()), "not resident"]
+    columns = [
+        "allocator",
+        "RSS, MiB",
+        *(f"{name}, MiB (%)" for name in fragmentation.PARTS.values()),
+        "live, not resident, MiB",
+    ]
     out = []
     for workload, rows in peak.groupby("workload", sort=False):
         title = f"What RSS consists of at its peak: {workload}"

@@ -5,7 +5,17 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from heaptape import corner_tables, fidelity, latency, line_sharing, sweeps, table_frames, table_views, verdicts
+from heaptape import (
+    corner_tables,
+    fidelity,
+    fragmentation_table,
+    latency,
+    line_sharing,
+    sweeps,
+    table_frames,
+    table_views,
+    verdicts,
+)
 from heaptape.compare import allocator_order
 from heaptape.corners import Corners
 from heaptape.errors import HeaptapeError
@@ -70,6 +80,9 @@ KINDS: dict[str, Kind] = {
         lambda frame, q: corner_tables.overhead_tables(frame, q.variants),
     ),
     "system": Kind(lambda q: table_frames.system(q.files), lambda frame, q: table_views.system_table(frame)),
+    "fragmentation": Kind(
+        lambda q: fragmentation_table.frame(q.files), lambda frame, q: fragmentation_table.tables(frame)
+    ),
     "latency": Kind(lambda q: latency.latency(q.files), lambda frame, q: table_views.latency_tables(frame)),
     "sweep": Kind(
         lambda q: sweeps.sweep(q.files, sweeps.choose_tunable(q.files, q.tunable or None), method=q.method),
