@@ -39,7 +39,7 @@ def observe(recipe: Recipe, place: Place, choice: Choice, memory: bool) -> dict:
     """
     output = place.scratch / "observed.json"
     wrapper = [str(place.home.program("observe")), *([] if memory else ["--time-only"]), "-o", str(output), "--"]
-    environment = dict(choice.environment) | ({"LD_PRELOAD": choice.preload} if choice.preload else {})
+    environment = dict(choice.environment) | {"LD_PRELOAD": choice.preload or c_library()}
     told = place.scratch / "told"
     finished = recipes.run(recipe, place.prepared, place.scratch / "run", wrapper, environment, told)
     if finished.status != 0 and not (recipe.stop and finished.status in (-15, 143)):
@@ -58,7 +58,8 @@ def record(recipe: Recipe, place: Place, target: Path, limits: Sequence[str] = (
     folder = place.scratch / "traces"
     folder.mkdir()
     told = place.scratch / "told"
-    wrapper = [str(place.home.program("record")), *limits, "-o", str(folder / "run.tape"), "--"]
+    options = [*limits, "--preload", c_library(), "-o", str(folder / "run.tape")]
+    wrapper = [str(place.home.program("record")), *options, "--"]
     finished = recipes.run(recipe, place.prepared, place.scratch / "run", wrapper, {}, told)
     if finished.status != 0 and not (recipe.stop and finished.status in (-15, 143)):
         raise HeaptapeError(f"{recipe.name}, recorded: {_ended(finished.status)}{_last_words(told)}")
@@ -69,6 +70,17 @@ def record(recipe: Recipe, place: Place, target: Path, limits: Sequence[str] = (
     shutil.move(max(traces, key=lambda path: path.stat().st_size), target)
     shutil.rmtree(folder)
     return target
+
+
+def c_library() -> str:
+    """The C library's path. Preloaded, its malloc is taken even where a program is linked with an allocator of its own:
+    Debian's redis-server is with jemalloc, and a run "on glibc" without this was one on jemalloc.
+    """
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        path = line.partition("/")[2]
+        if path.rpartition("/")[2].startswith("libc.so."):
+            return f"/{path}"
+    raise HeaptapeError("the C library's file is not known here")
 
 
 def program_of(trace: Path) -> str:
