@@ -8,9 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Objects of fewer bytes carry no TOUCHED word: capture does not look at them either. */
-enum { TOUCHED_MIN_BYTES = 8 << 10 };
-
 #define THREAD_NONE UINT32_MAX
 
 struct compile_thread {

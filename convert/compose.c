@@ -3,6 +3,7 @@
 #include "convert/size_histogram.h"
 #include "convert/slots.h"
 #include "convert/time_line.h"
+#include "convert/touched_words.h"
 #include "convert/waits.h"
 #include "convert/witness_json.h"
 #include "trace/layout.h"
@@ -10,9 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-/* As in convert/compile.c: objects of fewer bytes carry no TOUCHED word. */
-enum { TOUCHED_MIN_BYTES = 64 << 10 };
 
 #define THREAD_NONE UINT32_MAX
 

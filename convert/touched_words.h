@@ -1,9 +1,12 @@
 /* Where the TOUCHED words of large live objects lie in the workload, by slot, until the object's release tells what to
-   put there. Memory is O(live objects of at least 64 KiB). Not thread-safe. */
+   put there. Memory is O(live objects of at least TOUCHED_MIN_BYTES). Not thread-safe. */
 #ifndef CONVERT_TOUCHED_WORDS_H
 #define CONVERT_TOUCHED_WORDS_H
 
 #include "convert/address_map.h"
+
+/* Objects of fewer bytes carry no TOUCHED word: capture does not look at them either. */
+enum { TOUCHED_MIN_BYTES = 8 << 10 };
 
 struct touched_word {
   uint64_t offset; /* in the file */

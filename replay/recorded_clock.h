@@ -5,8 +5,9 @@
    Job: answer the allocator's clock_gettime, as the executable's own definition of it comes first. Not its job:
    sleeping until a time (pace.h); gettimeofday, from which deadlines of sleeping background threads are computed.
    Invariants: time starts as the real clock of the same kind and never runs back; it moves only with recorded time, so
-   that an allocator without threads of its own does the same in each run; clocks of processor time, and all that the
-   engine itself asks, are real; so is everything until recorded_clock_begin. */
+   that how fast the replay is does not matter; clocks of processor time, and all that the engine itself asks, are real;
+   so is everything until recorded_clock_begin: what an allocator noted of the time before the first op differs from run
+   to run (jemalloc's purges shift by some milliseconds). */
 #ifndef REPLAY_RECORDED_CLOCK_H
 #define REPLAY_RECORDED_CLOCK_H
 
