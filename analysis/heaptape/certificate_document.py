@@ -22,12 +22,11 @@ before each system call that may shrink it, so that the peak of a program of one
 time when it asks to exit. It is then recorded **once, on glibc**, and the recording is replayed on every allocator: the
 memory pass gives RssAnon and VmSize at each position of the recording, the bare pass the CPU time.
 
-- **Prediction.** The program's own part is what the recorded run's samples had above the glibc replay at the same
-  position, less what recording added (the difference of the peaks of the recorded run and of the live run on glibc). It
-  is held fixed, and the replay on another allocator is added to it point by point; peak and mean are those of the sum.
-  No live run on another allocator is looked at. glibc's own row is therefore no prediction: it shows what calibrating
-  leaves, and counts in no summary of errors; in pairs, it is one of the two. Means are over the program's processor
-  time: on a busy machine the clock runs on while others work.
+- **Prediction.** The program's own part is what the live run on glibc had above the glibc replay: one number for the
+  peak, one for the mean, held fixed. The replay's peak or mean on another allocator is added to it.
+  No live run on another allocator is looked at. glibc's own row is therefore no prediction: it is 0 by
+  construction, and counts in no summary of errors; in pairs, it is one of the two. Means are over the program's
+  processor time: on a busy machine the clock runs on while others work.
 - **Error**: predicted less live, in percent of live (median of the repetitions). *Allocator's part*: both less the
   program's own part. The baseline is the process before the allocator exists, so start-up memory is the allocator's.
 - **CPU time**: live, the user and system time on the allocator less that on glibc; predicted, the same difference of

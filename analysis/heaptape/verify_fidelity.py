@@ -72,7 +72,7 @@ def verify(
         settings = Settings(repeats=repeats, passes=("memory", "bare"), touch=touch, timeout_s=RUN_LIMIT_S)
         kept = [choice for choice in choices if choice.label in known and choice.label not in failures]
         results = replay.replay(workload, about, kept, settings, home)
-        predicted = _predict(tape, workload, results, lived, failures)
+        predicted = calibrated(_predict(tape, workload, results, lived, failures), results["runs"], lived)
     data = _about(recipe, began, repeats, touch)
     data["app"] |= {"threads": about["threads"], "ops": about["ops"]}
     return data | {
@@ -150,12 +150,11 @@ def _compile(tape: Path, home: Home) -> tuple[Path, dict]:
 
 
 def _replay_row(run: dict) -> dict:
-    label = run["allocator"] if run["variant"] == "default" else f"{run['allocator']}:{run['variant']}"
     kept = (
         "cpu_ns", "engine_cycles_per_op", "cycles_hz", "rss_anon_peak_bytes", "rss_anon_mean_bytes",
         "vm_size_peak_bytes", "page_faults", "syscalls", "peaks", "rss_anon_start_bytes",
     )  # fmt: skip
-    about = {"allocator": label, "pass": run["pass"], "order": run["order"], "repeat": run["repeat"]}
+    about = {"allocator": _label(run), "pass": run["pass"], "order": run["order"], "repeat": run["repeat"]}
     return about | {key: run[key] for key in kept if key in run}
 
 
@@ -169,7 +168,7 @@ def _predict(
 
     memory: dict[str, list[dict]] = {}
     for run in results["runs"]:
-        label = run["allocator"] if run["variant"] == "default" else f"{run['allocator']}:{run['variant']}"
+        label = _label(run)
         if "error" in run:
             failures[label] = f"replay, {run['pass']}: {run['error']}"
         elif run["pass"] == "memory":
@@ -203,6 +202,46 @@ def _predict(
             "timeline": prediction.thinned(found[0].time_ns, found[0].rss_anon_bytes, POINTS),
         }
     return out
+
+
+def calibrated(predicted: Mapping[str, dict], runs: Sequence[dict], lived: Sequence[dict]) -> dict[str, dict]:
+    """Predicted figures whose own part is one number: what the live run on the recording's own allocator had above that
+    allocator's replay, at the peak of each, and in the mean. On that allocator they are the live ones by construction.
+
+    The own part as a time line stays in the drawn time lines only. As a figure it was worse: where a program writes to
+    its blocks later than a replay does, it moves with the blocks, and at the peak of another allocator it has not the
+    value that it has at this one's (sqlite3 on the reference allocator: +6.4 % against 0.0; tcmalloc: +2.7, 0.0).
+    """
+    bare = [run for run in lived if run["allocator"] == BASELINE and run["kind"] == "memory"]
+    out = {label: dict(figures) for label, figures in predicted.items()}
+    for key in ("rss_anon_peak_bytes", "vm_size_peak_bytes"):
+        replayed: dict[str, list[float]] = {}
+        for run in runs:
+            if run["pass"] == "memory" and key in run:
+                replayed.setdefault(_label(run), []).append(run[key])
+        own = _median(bare, key) - float(np.mean(replayed[BASELINE]))
+        for label, figures in out.items():
+            figures[key] = round(float(np.mean(replayed[label])) + own)
+            if key == "rss_anon_peak_bytes":
+                figures["own_at_peak_bytes"] = round(own)
+    for key in ("rss_anon_mean_bytes", "rss_anon_wall_mean_bytes"):
+        if any(key not in run for run in bare) or not all(key in figures for figures in out.values()):
+            continue
+        shift = _median(bare, key) - predicted[BASELINE][key]
+        for figures in out.values():
+            figures[key] = round(figures[key] + shift)
+            if key == "rss_anon_mean_bytes":
+                figures["own_mean_bytes"] = round(figures["own_mean_bytes"] + shift)
+    return out
+
+
+def _median(runs: Sequence[dict], key: str) -> float:
+    return float(np.median([run[key] for run in runs]))
+
+
+def _label(run: dict) -> str:
+    """Of a run of a result, or of a row kept of one."""
+    return run["allocator"] if run.get("variant", "default") == "default" else f"{run['allocator']}:{run['variant']}"
 
 
 def _without_recorder(

@@ -8,7 +8,7 @@ from heaptape import recipes
 from heaptape.certificate import carried_errors, errors, pairs, summary
 from heaptape.certificate_document import document
 from heaptape.errors import HeaptapeError
-from heaptape.verify_fidelity import not_verified, read_results, write_results
+from heaptape.verify_fidelity import calibrated, not_verified, read_results, write_results
 
 MIB = 1 << 20
 
@@ -135,3 +135,30 @@ def test_files_that_are_no_results_are_refused_by_name(tmp_path: Path, name: str
     path.write_bytes(content)
     with pytest.raises(HeaptapeError, match=name):
         read_results([path])
+
+
+def test_the_own_part_is_what_the_live_run_had_above_the_replay_of_the_recordings_allocator() -> None:
+    lived = a_result(glibc=([100, 102, 101], 0), jemalloc=([500], 0))["live"]
+    rows = [("glibc", 80), ("glibc", 82), ("jemalloc", 95), ("jemalloc", 97)]
+    replays = [{"allocator": a, "pass": "memory", "rss_anon_peak_bytes": mib * MIB} for a, mib in rows]
+    means = {"glibc": 40 * MIB, "jemalloc": 45 * MIB}
+    predicted = {a: {"rss_anon_mean_bytes": mean, "own_mean_bytes": 2 * MIB} for a, mean in means.items()}
+    for run in [*lived, *replays]:
+        run["vm_size_peak_bytes"] = 3 * run["rss_anon_peak_bytes"]
+    found = calibrated(predicted, replays, lived)
+    assert found["jemalloc"]["rss_anon_peak_bytes"] == (101 - 81 + 96) * MIB
+    assert found["jemalloc"]["vm_size_peak_bytes"] == 3 * (101 - 81 + 96) * MIB
+    assert found["jemalloc"]["own_at_peak_bytes"] == 20 * MIB
+    assert found["jemalloc"]["rss_anon_mean_bytes"] == 50.5 * MIB - 40 * MIB + 45 * MIB
+    assert found["glibc"]["rss_anon_mean_bytes"] == 50.5 * MIB
+    assert found["glibc"]["own_mean_bytes"] == 12.5 * MIB
+
+
+def test_calibrating_twice_changes_nothing() -> None:
+    lived = a_result(glibc=([100], 0), jemalloc=([120], 0))["live"]
+    replays = [{"allocator": a, "pass": "memory", "rss_anon_peak_bytes": m} for a, m in (("glibc", 7), ("jemalloc", 9))]
+    predicted = {a: {"rss_anon_mean_bytes": 5, "own_mean_bytes": 1} for a in ("glibc", "jemalloc")}
+    for run in [*lived, *replays]:
+        run["vm_size_peak_bytes"] = 0
+    once = calibrated(predicted, replays, lived)
+    assert calibrated(once, replays, lived) == once
