@@ -14,7 +14,7 @@ import json
 import re
 import zlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from heaptape.errors import FormatError
@@ -35,13 +35,19 @@ _DELTAS = re.compile(r'\{"\$deltas":(\[[\[\]0-9,-]*\])\}')
 
 
 def without_maps(data: dict) -> dict:
-    """The results without the cells of their memory maps, the largest part by far; each such run says so itself, under
+    """The results without the cells of their memory maps, the largest part by far, and without "fragmentation" of all
+    but the first run of each allocator that has one (no figure shows the others). Each such run says so itself, under
     "left_out".
     """
-    runs = []
+    runs, shown = [], set()
     for run in data["runs"]:
-        if "memory_map" in run:
-            run = {key: value for key, value in run.items() if key != "memory_map"} | {"left_out": ["memory_map"]}
+        dropped = ["memory_map"] if "memory_map" in run else []
+        if run.get("fragmentation") is not None:
+            who = (run.get("allocator"), run.get("variant"))
+            dropped += ["fragmentation"] if who in shown else []
+            shown.add(who)
+        if dropped:
+            run = {key: value for key, value in run.items() if key not in dropped} | {"left_out": dropped}
         runs.append(run)
     return data | {"runs": runs}
 
@@ -50,8 +56,9 @@ def pack(data: dict, name: str) -> str:
     """A JSON object (safe within a script element) with the results: `name` of a file, `encoding`, and `data`: gzip in
     base64 of JSON, or (SHORTENED) of lines of JSON.
 
-    The last line is the results; {"$shared":n} in it stands for line n, counted from 0, and {"$deltas":[column, …]}
-    anywhere for rows, each column as the differences of its numbers, the first from 0.
+    The last line is the results; {"$shared":n} stands for line n, counted from 0, in the last line and in the columns
+    of lines that it refers to. {"$deltas":[column, …]} stands for rows, each column as the differences of its numbers,
+    the first from 0.
     """
     plain = _text(data)
     own = SHARED in plain or DELTAS in plain  # names of theirs that look like ours: then nothing is shared
@@ -102,22 +109,43 @@ def _text(value: object) -> str:
 
 
 def _shared_lines(data: dict) -> list[str]:
-    """The values of runs that stand there more than once, then the results with references to them."""
-    data = _as_deltas(data)
-    written: dict[tuple[int, str], str] = {}
-    for place, run in enumerate(data["runs"]):
-        for key, value in run.items():
-            if isinstance(value, (dict, list)) and len(text := _text(value)) >= SHARED_CHARACTERS:
-                written[place, key] = text
-    often = [text for text, count in Counter(written.values()).items() if count > 1]
-    number = {text: n for n, text in enumerate(often)}
+    """The columns of rows, then the values of runs, that stand there more than once; then the results with references
+    to them. Time lines of a workload have positions and live bytes in common, whatever the allocator.
+    """
+    runs = _as_deltas(data["runs"])
+    columns = [column for run in runs for value in run.values() if _has_deltas(value) for column in value[DELTAS]]
+    lines = _often(map(_text, columns))
+    column_number = {text: n for n, text in enumerate(lines)}
 
-    def referred(place: int, key: str, value: object) -> object:
-        found = number.get(written.get((place, key), ""))
-        return value if found is None else {SHARED: found}
+    def by_columns(value: object) -> object:
+        if not _has_deltas(value):
+            return value
+        numbers = [column_number.get(_text(column)) for column in value[DELTAS]]
+        return {DELTAS: [column if n is None else {SHARED: n} for column, n in zip(value[DELTAS], numbers)]}
 
-    runs = [{key: referred(place, key, run[key]) for key in run} for place, run in enumerate(data["runs"])]
-    return [*often, _text(data | {"runs": runs})]
+    runs = [{key: by_columns(value) for key, value in run.items()} for run in runs]
+    written = {
+        (place, key): _text(value)
+        for place, run in enumerate(runs)
+        for key, value in run.items()
+        if isinstance(value, (dict, list))
+    }
+    often = _often(written.values())
+    number = {text: n for n, text in enumerate(often, len(lines))}
+    for (place, key), text in written.items():
+        if text in number:
+            runs[place][key] = {SHARED: number[text]}
+    rest = {key: _as_deltas(value) for key, value in data.items() if key != "runs"}
+    return [*lines, *often, _text({key: runs if key == "runs" else rest[key] for key in data})]
+
+
+def _often(texts: Iterable[str]) -> list[str]:
+    """Those that occur more than once and are long enough to be worth a reference."""
+    return [text for text, count in Counter(texts).items() if count > 1 and len(text) >= SHARED_CHARACTERS]
+
+
+def _has_deltas(value: object) -> bool:
+    return isinstance(value, dict) and DELTAS in value
 
 
 def _as_deltas(value: Any) -> Any:  # noqa: ANN401
@@ -144,9 +172,10 @@ def _is_rows(value: list) -> bool:
 
 def _together(text: str) -> dict:
     *shared, whole = text.split("\n")
-    if sum(len(shared[int(n)]) for n in _SHARED.findall(whole)) > MAX_RAW_BYTES:
-        raise ValueError("too large")
-    whole = _SHARED.sub(lambda match: shared[int(match[1])], whole)
+    for _ in ("values", "columns in them"):
+        if sum(len(shared[int(n)]) for n in _SHARED.findall(whole)) > MAX_RAW_BYTES:
+            raise ValueError("too large")
+        whole = _SHARED.sub(lambda match: shared[int(match[1])], whole)
     return json.loads(_DELTAS.sub(_rows, whole))
 
 

@@ -16,3 +16,7 @@ class FormatError(HeaptapeError, ValueError):
         self.path, self.offset, self.what = path, offset, what
         where = path if offset is None else f"{path}: offset {offset}"
         super().__init__(f"{where}: {what}")
+
+    def __reduce__(self) -> tuple:
+        """For another process's: what the constructor wants is not what the message says."""
+        return FormatError, (self.path, self.offset, self.what)

@@ -176,7 +176,8 @@
     const told = await new Response(stream).text();
     if (held.encoding === "gzip+base64") return { name: held.name, text: told + "\n" };
     const lines = told.split("\n"), whole = lines.pop();
-    const together = whole.replace(/\{"\$shared":(\d+)\}/g, (_, n) => lines[n]);
+    const referred = (text) => text.replace(/\{"\$shared":(\d+)\}/g, (_, n) => lines[n]);
+    const together = referred(referred(whole)); // values, then columns in them
     const text = together.replace(/\{"\$deltas":(\[[\[\]0-9,-]*\])\}/g, (_, columns) => JSON.stringify(rows(JSON.parse(columns))));
     return { name: held.name, text: text + "\n" };
   };

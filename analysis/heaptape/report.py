@@ -12,7 +12,7 @@ import jinja2
 import matplotlib
 import pandas as pd
 
-from heaptape import __version__, line_sharing
+from heaptape import __version__, forked, line_sharing
 from heaptape.compare import allocator_order
 from heaptape.embedded import TYPE, map_bytes, pack, without_maps
 from heaptape.errors import HeaptapeError
@@ -55,7 +55,7 @@ def make(
     on_progress: Callable[[str, float], None] = lambda name, share: None,
     whole: bool = False,
 ) -> str:
-    """The page, as text. `on_progress(name, share)`: this workload's turn, and the share of all (0 to 1) that is done.
+    """The page, as text. `on_progress(name, share)`: the last workload done, and the share of all (0 to 1).
 
     `whole`: keep memory maps among the raw results even where they take more than MAP_BYTES_LIMIT. Raises
     HeaptapeError if there are no figures, or a memory map is malformed.
@@ -65,15 +65,21 @@ def make(
     order = allocator_order(files)
     told = verdicts_in_words(files, baseline)
     with matplotlib.rc_context(STYLE):
-        sections = []
-        for index, file in enumerate(files):
-            on_progress(file.name, index / len(files))
-            sections.append(_section(file, baseline, told))
+        leave_out = not whole and sum(map_bytes(file.data) for file in files) > MAP_BYTES_LIMIT
+
+        def part(index: int) -> tuple[Section, Raw]:
+            return _section(files[index], baseline, told), _raw(files[index], leave_out)
+
+        parts = []
+        on_progress(files[0].name, 0)
+        for made in forked.in_order(part, len(files)):
+            parts.append(made)
+            on_progress(files[len(parts) - 1].name, len(parts) / len(files))
         overview = against_baseline(files, order, baseline) if len(files) > 1 else []
-    raw, left_out = _raw(files, whole)
+    sections, raw = zip(*parts)
     return _template().render(
         sections=sections, overview=overview, told=told, means=_means(files, baseline), warnings=warnings(files),
-        methods=methods(files), allocators=allocators(files), raw=raw, raw_type=TYPE, left_out=left_out,
+        methods=methods(files), allocators=allocators(files), raw=raw, raw_type=TYPE, left_out=leave_out,
         version=__version__, baseline=baseline, title=_title(files), order=order,
     )  # fmt: skip
 
@@ -108,16 +114,11 @@ def _section(file: Results, baseline: str, told: Told) -> Section:
     )
 
 
-def _raw(files: Sequence[Results], whole: bool) -> tuple[list[Raw], bool]:
-    """The raw results as the page holds them, and whether memory maps were left out."""
-    leave_out = not whole and sum(map_bytes(file.data) for file in files) > MAP_BYTES_LIMIT
-    held = []
-    for file in files:
-        data = without_maps(file.data) if leave_out else file.data
-        name = re.sub(r"[^A-Za-z0-9._-]+", "-", file.name) + ".results.json"
-        packed = pack(data, name)
-        held.append(Raw(file.name, packed, len(packed) / 1e6))
-    return held, leave_out
+def _raw(file: Results, leave_out: bool) -> Raw:
+    """The raw results as the page holds them, with or without their memory maps."""
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", file.name) + ".results.json"
+    packed = pack(without_maps(file.data) if leave_out else file.data, name)
+    return Raw(file.name, packed, len(packed) / 1e6)
 
 
 def _latency_tables(file: Results, order: list[str]) -> list[Table]:

@@ -18,7 +18,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from PIL import Image
 
-from heaptape import fragmentation, line_sharing, line_sharing_plots, memory_figures, plots
+from heaptape import line_sharing, line_sharing_plots, memory_figures, plots
 from heaptape.compare import relative
 from heaptape.errors import HeaptapeError
 from heaptape.results_file import Results, call_details, figures
@@ -228,20 +228,18 @@ def _maps(file: Results, order: Sequence[str]) -> list[Picture]:
         )
         full = map_.fullness[map_.fullness > 0]
         words = f"On average a used region is {100 * full.mean() if len(full) else 0:.0f} % full"
-        pictures.append(Picture(label, _laid_out(figure, _salt(file.name, "map", label), 0.3, 0.32), caption, words))
+        pictures.append(Picture(label, svg(figure, _salt(file.name, "map", label)), caption, words))
     return pictures
 
 
 def _occupancies(file: Results, order: Sequence[str]) -> list[Picture]:
-    """Resident OS pages by how full they are, one figure per allocator."""
-    pictures = []
-    for label in order:
-        figure = memory_figures.figure_occupancy(file, label, theme=memory_figures.PAGE)
-        if figure is not None:
-            drawn = _laid_out(figure, _salt(file.name, "occupancy", label), 0.4, 0.2)
-            words = "Resident OS pages over progress, from empty to full of live requests"
-            pictures.append(Picture(label, drawn, "", words))
-    return pictures
+    """Resident OS pages by how full they are, a panel per allocator."""
+    figure = memory_figures.figure_occupancy(file, order, theme=memory_figures.PAGE)
+    if figure is None:
+        return []
+    drawn = svg(figure, _salt(file.name, "occupancy"))
+    words = "Resident OS pages over progress, from empty to full of live requests"
+    return [Picture("Resident OS pages by fill", drawn, "One panel per allocator, all with one scale.", words)]
 
 
 def _decomposition(file: Results, order: Sequence[str]) -> list[Picture]:
@@ -249,20 +247,9 @@ def _decomposition(file: Results, order: Sequence[str]) -> list[Picture]:
     if figure is None:
         return []
     drawn = svg(figure, _salt(file.name, "decomposition"))
-    frame = fragmentation.decomposition(file)
-    words = f"RSS of {frame['allocator'].nunique()} allocators over progress, split into what it is used for"
+    panels = sum(axes.get_visible() for axes in figure.axes)
+    words = f"RSS of {panels} allocator{'s' * (panels != 1)} over progress, split into what it is used for"
     return [Picture("What RSS consists of", drawn, "One panel per allocator, all with one scale.", words)]
-
-
-def _laid_out(figure: Figure, salt: str, top_in: float, gap_in: float) -> str:
-    """A figure of others with margins of ours, for the same reason as in `_draw`."""
-    figure.set_layout_engine(None)
-    height_in, rows = figure.get_figheight(), len(figure.axes)
-    figure.subplots_adjust(
-        left=0.65 / WIDTH_IN, right=1 - 0.95 / WIDTH_IN, top=1 - top_in / height_in, bottom=0.45 / height_in,
-        hspace=gap_in * rows / (height_in - top_in - 0.45),
-    )  # fmt: skip
-    return svg(figure, salt)
 
 
 def _latencies(file: Results, order: Sequence[str]) -> list[Picture]:
@@ -376,7 +363,7 @@ def svg(figure: Figure, salt: str) -> str:
     # Ids of one figure must not be those of another.
     text = re.sub(r'(\bid="|url\(#|href="#)', lambda m: f"{m[1]}{salt}-", text)
     text = re.sub(r"data:image/png;base64,([^\"]*)", lambda m: f"data:image/png;base64,{_fewer_colours(m[1])}", text)
-    return _short_numbers(text).replace(plots.INK, "currentColor")
+    return _short(text).replace(plots.INK, "currentColor")
 
 
 def _fewer_colours(picture: str) -> str:
@@ -389,8 +376,19 @@ def _fewer_colours(picture: str) -> str:
     return base64.b64encode(out.getvalue()).decode()
 
 
-def _short_numbers(text: str) -> str:
-    """Two decimals: a hundredth of a point can't be seen. Images, whose text may look like numbers, are spared."""
-    parts = re.split(r'(data:image/png;base64,[^"]*)', text)
-    parts[::2] = [re.sub(r"(\.\d\d)\d+", r"\1", part) for part in parts[::2]]
-    return "".join(parts)
+def _short(text: str) -> str:
+    """Half the bytes, the same picture: two decimals, as a hundredth of a point can't be seen; no ids that nothing
+    refers to, no font (the page has one), no white space between elements. Texts and images are left alone.
+    """
+    wanted = set(re.findall(r'(?:url\(#|href="#)([^")]*)', text))
+
+    def tag(match: re.Match[str]) -> str:
+        found = re.sub(r' id="([^"]*)"', lambda m: m[0] if m[1] in wanted else "", match[0])
+        if "data:image" in found:
+            return found
+        found = re.sub(r"(\.\d\d)\d+", r"\1", found)
+        found = re.sub(r"font-family: [^;\"]*;? ?", "", found)
+        found = re.sub(r' transform="rotate\(-?0 [^"]*"| style=""', "", found)
+        return re.sub(r"(?<= d=\")[^\"]*", lambda m: re.sub(r"\s*([A-Za-z])\s*", r"\1", m[0]), found)
+
+    return re.sub(r">\s+<", "><", re.sub(r"<[^>]+>", tag, text))

@@ -3,14 +3,16 @@
 import base64
 import copy
 import gzip
+import itertools
 import json
+import random
 import re
 from html.parser import HTMLParser
 
 import pytest
 from heaptape import report, report_methods
 from heaptape.compare import choose_baseline
-from heaptape.embedded import SHORTENED, TYPE, pack, unpack
+from heaptape.embedded import SHORTENED, TYPE, pack, unpack, without_maps
 from heaptape.errors import FormatError, HeaptapeError
 from heaptape.results_file import Results, all_results, results
 from heaptape.summary import sentences, warnings
@@ -183,6 +185,23 @@ def test_results_with_the_reference_in_a_name_of_theirs_come_back_as_they_were()
     assert list(unpack("p", f'<script type="{TYPE}">{packed}</script>'.encode())) == [data]
 
 
+def test_columns_that_time_lines_have_in_common_are_stored_once_and_come_back():
+    steps = random.Random(3)
+    positions = list(itertools.accumulate(steps.randrange(1, 10**6) for _ in range(2000)))
+    rows = [[[at, number] for at in positions] for number in range(8)]
+    data = {"runs": [{"timeline": each} for each in [*rows, rows[0]]], "workload": {}}
+    packed = pack(data, "n")
+    assert list(unpack("p", f'<script type="{TYPE}">{packed}</script>'.encode())) == [data]
+    assert len(packed) < 1.3 * len(pack({"runs": data["runs"][:1]}, "n"))
+
+
+def test_of_fragmentation_the_first_run_of_each_allocator_stays():
+    runs = [{"allocator": name, "variant": "default", "fragmentation": {"n": n}} for n, name in enumerate("aabb")]
+    kept = without_maps({"runs": [*runs, {"allocator": "a", "fragmentation": None}]})["runs"]
+    assert [run.get("fragmentation") for run in kept] == [{"n": 0}, None, {"n": 2}, None, None]
+    assert [run.get("left_out") for run in kept] == [None, ["fragmentation"], None, ["fragmentation"], None]
+
+
 def test_maps_too_large_for_the_page_are_left_out_and_page_and_results_say_so(data, monkeypatch):
     files = [Results("a", data)]
     monkeypatch.setattr(report, "MAP_BYTES_LIMIT", 1000)
@@ -219,9 +238,10 @@ def places(value, path=()):
 
 @pytest.fixture(scope="module")
 def slim(data):
-    """The same with short rows, so that two hundred copies cost little."""
+    """The same with short rows of two allocators, so that copies and comparisons cost little."""
     cut = copy.deepcopy(data)
     cut["workload"]["recorded"] = cut["workload"]["recorded"][:3]
+    cut["runs"] = [run for run in cut["runs"] if run["allocator"] in ("glibc", "jemalloc")]
     for run in cut["runs"]:
         run.pop("memory_map", None)
         run["timeline"] = run.get("timeline", [])[:3]
@@ -239,7 +259,7 @@ def replaced(data, path, value):
     return data
 
 
-@settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(chooser=st.data())
 def test_results_with_anything_in_any_place_give_tables_or_one_line(tmp_path_factory, slim, chooser):
     path = chooser.draw(st.sampled_from([p for p in places(slim) if p]))

@@ -3,7 +3,7 @@ but as large and as hard to compress as those of the replay engine: time lines o
 positions, histograms of each call and of each of its size classes.
 
 A replay of `heaptape workloads capture phases` under eight allocators, four repetitions, was the model: 17 kB of JSON
-per time run for two busy calls, 80 kB per time line, 260 kB per memory map.
+per time run for two busy calls, 80 kB per time line, 260 kB per memory map, 12 to 27 kB per fragmentation.
 """
 
 import base64
@@ -23,6 +23,8 @@ WORKLOADS, REPEATS, SAMPLES, POSITIONS, REGION_BYTES = 9, 10, 2048, 233, 16384
 ALLOCATORS = ("glibc", "jemalloc", "tcmalloc", "mimalloc", "tbbmalloc", "reference", "hoard", "snmalloc")
 # Their memory differs from run to run, so it is measured as often as time.
 RESTLESS = ("jemalloc", "mimalloc")
+# Offers a walk of its heap.
+WALKED = ("reference",)
 CALLS = {"malloc": 90.0, "free": 70.0, "realloc": 210.0, "calloc": 160.0}
 SIZE_CLASSES = (32, 64, 128, 256, 512, 1024, 4096, 65536)
 OPS = 1_000_000
@@ -123,7 +125,9 @@ def _memory(source: np.random.Generator, number: int) -> dict:
         cells["region"] = 0x5555_5555_0000 // REGION_BYTES + at
         cells["live"], cells["resident"] = (filled[position, at] * REGION_BYTES).astype(int) & ~15, REGION_BYTES
         parts += [len(at).to_bytes(4, "little"), cells.tobytes()]
+    at = np.linspace(0, SAMPLES - 1, POSITIONS).astype(int)
     return {
+        "fragmentation": _fragmentation(source, rows[at], ALLOCATORS[number]),
         "rss_anon_peak_bytes": int(rss.max()), "rss_anon_mean_bytes": int(rss.mean()),
         "vm_size_peak_bytes": int(rows[:, 2].max()), "page_faults": 6000 + number,
         "syscalls": {"mmap": 40, "munmap": 11, "mremap": 0, "madvise": 90, "brk": 200},
@@ -134,6 +138,37 @@ def _memory(source: np.random.Generator, number: int) -> dict:
             "cells": base64.b64encode(zlib.compress(b"".join(parts))).decode(),
         },
     }  # fmt: skip
+
+
+def _fragmentation(source: np.random.Generator, rows: np.ndarray, allocator: str) -> dict:
+    """What RSS consists of: parts and fills that wander, as those of real allocators do."""
+    rss, live = rows[:, 1], rows[:, 3]
+    live_resident = np.minimum(live, rss)
+    parts = _shares(source, 5) * (rss - live_resident)[:, None]
+    names = ("rounding_bytes", "beside_live_bytes", "empty_bytes", "never_used_bytes")
+    columns = {"rss_anon_bytes": rss, "live_bytes": live, "live_resident_bytes": live_resident}
+    columns |= {name: parts[:, n].astype(np.int64) & ~15 for n, name in enumerate(names)}
+    columns["overlap_bytes"] = np.zeros_like(rss)
+    fills = (_shares(source, 12) * (rss // 4096)[:, None]).astype(np.int64)
+    classes = ("0", *range(10, 100, 10), "below_100", "100")
+    columns |= {f"os_pages_{name}": fills[:, n] for n, name in enumerate(classes)}
+    states = ["in use", "header", "thread cache", "bin", "top"] if allocator in WALKED else []
+    walked = (_shares(source, 5) * rss[:, None]).astype(np.int64) & ~15
+    for n, state in enumerate(states):
+        for share, what in ((1, "bytes"), (2, "beside_live_bytes"), (3, "empty_bytes")):
+            columns[f"walk_{state}_{what}"] = walked[:, n] // share
+    raw = b"".join(column.astype("<i8").tobytes() for column in columns.values())
+    return {
+        "os_page_bytes": 4096, "positions": rows[:, 0].tolist(), "encoding": "zlib+base64", "columns": list(columns),
+        "values": base64.b64encode(zlib.compress(raw)).decode(), "usable_size": True, "walk_states": states,
+    }  # fmt: skip
+
+
+def _shares(source: np.random.Generator, count: int) -> np.ndarray:
+    """Shares of a whole that wander from position to position, most of the time not at all."""
+    moves = source.normal(0, 0.15, (POSITIONS, count)) * (source.random((POSITIONS, 1)) < 0.5)
+    weights = np.exp(moves.cumsum(axis=0) + source.normal(0, 1, count))
+    return weights / weights.sum(axis=1, keepdims=True)
 
 
 if __name__ == "__main__":  # by itself: python -m tests.bench.big_report FOLDER
