@@ -1,5 +1,6 @@
 """Live runs of recipes: observed from outside on an allocator, or recorded. What is kept of them is plain figures."""
 
+import fnmatch
 import json
 import os
 import shutil
@@ -92,8 +93,10 @@ def program_of(trace: Path) -> str:
 
 
 def is_named(program: str, process: str) -> bool:
-    """Is it the program of that name? An executable's own name may be longer (python3.11) or cut off by the kernel."""
-    return program.startswith(process[:NAME_BYTES])
+    """Is it the program of that name, or pattern? An executable's own name may be longer (python3.11) or cut off by the
+    kernel.
+    """
+    return program.startswith(process[:NAME_BYTES]) or fnmatch.fnmatch(program, process)
 
 
 def meant(programs: Sequence[dict], process: str) -> dict:
