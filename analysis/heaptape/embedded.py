@@ -117,7 +117,7 @@ def _shared_lines(data: dict) -> list[str]:
     lines = _often(map(_text, columns))
     column_number = {text: n for n, text in enumerate(lines)}
 
-    def by_columns(value: object) -> object:
+    def by_columns(value: Any) -> Any:  # noqa: ANN401
         if not _has_deltas(value):
             return value
         numbers = [column_number.get(_text(column)) for column in value[DELTAS]]
