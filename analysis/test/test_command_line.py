@@ -65,9 +65,14 @@ WRONG = {
 }
 
 
+@pytest.fixture(scope="module")
+def good_results(tmp_path_factory):
+    return write(tmp_path_factory.mktemp("good") / "r.json", make_results())
+
+
 @pytest.mark.parametrize("arguments", WRONG)
-def test_wrong_input_gives_one_line(arguments, heaptape, tmp_path):
-    places = {"folder": tmp_path, "text": tmp_path / "t.txt", "results": write(tmp_path / "r.json", make_results())}
+def test_wrong_input_gives_one_line(arguments, heaptape, tmp_path, good_results):
+    places = {"folder": tmp_path, "text": tmp_path / "t.txt", "results": good_results}
     places["text"].write_text("hello\n")
     places["empty"] = tmp_path / "empty.json"
     places["empty"].write_text('{"schema": 1, "runs": [{"allocator": "a"}]}')
