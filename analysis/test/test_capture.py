@@ -90,7 +90,10 @@ def test_an_interrupt_ends_all_processes_and_leaves_nothing(cache, out):
         "recipe, output, home = map(Path, sys.argv[1:]); capture.capture(recipes.read(recipe), output, Home(home))"
     )
     command = [sys.executable, "-c", program, recipe.path, cache / "out" / "a.tape", out]
-    running = subprocess.Popen(command, stderr=subprocess.PIPE)
+    # A shell without job control starts what runs in the background with SIGINT ignored, and Python keeps it so.
+    running = subprocess.Popen(
+        command, stderr=subprocess.PIPE, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)
+    )
     for _ in range(600):
         if pid_file.is_file() and pid_file.read_text():
             break
