@@ -76,9 +76,11 @@ def capture(
     options: Sequence[str] = (),
     keep_all: bool = False,
     tell: Callable[[str], None] = lambda line: None,
+    cache: Path | None = None,
 ) -> Captured:
     """Records `recipe` into `output`. `options`: more of `heaptape record`'s. `keep_all`: the other processes' traces
-    stay beside it, as OUTPUT's stem, PID and .tape. `tell` hears what is under way.
+    stay beside it, as OUTPUT's stem, PID and .tape. `tell` hears what is under way. `cache`: where prepared input is
+    kept (default `recipes.cache_directory`).
 
     Raises HeaptapeError where the recipe can't run here, fails, ends other than it should, or its process is not among
     those recorded; nothing is left behind then.
@@ -88,7 +90,7 @@ def capture(
         raise HeaptapeError(f"{recipe.name} can't run here: {reason}")
     record = home.program("record")
     tell(f"preparing {recipe.name}")
-    prepared = recipes.prepare(recipe, recipes.cache_directory())
+    prepared = recipes.prepare(recipe, cache or recipes.cache_directory())
     tell(f"recording {recipe.name}: {recipe.summary}")
     with recipes.scratch_directory() as scratch, _beside(output) as traces:
         log = scratch / "output"

@@ -1,7 +1,6 @@
 """`heaptape verify-fidelity`: runs or reads what is compared, prints the table of errors, writes the certificate."""
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -34,7 +33,7 @@ def verify_fidelity(arguments: argparse.Namespace, home: Home) -> int:
             try:
                 lived = _lived(arguments.live, recipe.name)
                 data = verify(
-                    recipe, choices, arguments.repeats, home, _cache(), tell, arguments.touch, lived,
+                    recipe, choices, arguments.repeats, home, recipes.cache_directory(), tell, arguments.touch, lived,
                     arguments.quick, arguments.live_only,
                 )  # fmt: skip
             except HeaptapeError as error:
@@ -99,8 +98,3 @@ def _lived(folder: str | None, app: str) -> list[dict] | None:
     if not folder:
         return None
     return read_results([Path(folder) / f"{app}.json.zst"])[0]["live"]
-
-
-def _cache() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "heaptape" / "apps"

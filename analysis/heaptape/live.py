@@ -1,9 +1,7 @@
-"""Live runs of recipes: observed from outside on an allocator, or recorded. What is kept of them is plain figures."""
+"""Live runs of recipes, observed from outside on an allocator. What is kept of them is plain figures."""
 
-import fnmatch
 import json
 import os
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +14,6 @@ from heaptape.home import Home
 from heaptape.prediction import mean_over_time
 from heaptape.recipes import Recipe
 from heaptape.registry import Choice
-
-NAME_BYTES = 15  # of what the kernel keeps
 
 
 @dataclass(frozen=True)
@@ -43,34 +39,13 @@ def observe(recipe: Recipe, place: Place, choice: Choice, memory: bool) -> dict:
     environment = dict(choice.environment) | {"LD_PRELOAD": choice.preload or c_library()}
     told = place.scratch / "told"
     finished = recipes.run(recipe, place.prepared, place.scratch / "run", wrapper, environment, told)
-    if finished.status != 0 and not (recipe.stop and finished.status in (-15, 143)):
+    if not recipe.ended_well(finished.status):
         raise HeaptapeError(f"{recipe.name} on {choice.label}: {_ended(finished.status)}{_last_words(told)}")
     try:
         data = json.loads(output.read_bytes())
-        return _figures(meant(data["programs"], recipe.process), memory) | {"wall_s": round(finished.wall_s, 3)}
+        return _figures(meant(data["programs"], recipe), memory) | {"wall_s": round(finished.wall_s, 3)}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise HeaptapeError(f"{recipe.name} on {choice.label}: the observer's output can't be read: {error}") from None
-
-
-def record(recipe: Recipe, place: Place, target: Path, limits: Sequence[str] = ()) -> Path:
-    """Records one run on the C library's malloc; moves the trace of the program that is meant to `target`. Raises
-    HeaptapeError.
-    """
-    folder = place.scratch / "traces"
-    folder.mkdir()
-    told = place.scratch / "told"
-    options = [*limits, "--preload", c_library(), "-o", str(folder / "run.tape")]
-    wrapper = [str(place.home.program("record")), *options, "--"]
-    finished = recipes.run(recipe, place.prepared, place.scratch / "run", wrapper, {}, told)
-    if finished.status != 0 and not (recipe.stop and finished.status in (-15, 143)):
-        raise HeaptapeError(f"{recipe.name}, recorded: {_ended(finished.status)}{_last_words(told)}")
-    programs = {path: program_of(path) for path in folder.glob("*.tape")}
-    traces = [path for path, program in programs.items() if is_named(program, recipe.process)]
-    if not traces:
-        raise HeaptapeError(f"{recipe.name}, recorded: no trace of {recipe.process}")
-    shutil.move(max(traces, key=lambda path: path.stat().st_size), target)
-    shutil.rmtree(folder)
-    return target
 
 
 def c_library() -> str:
@@ -84,31 +59,15 @@ def c_library() -> str:
     raise HeaptapeError("the C library's file is not known here")
 
 
-def program_of(trace: Path) -> str:
-    """The name of the program that a trace is of."""
-    from heaptape.tape_format import open_trace
-
-    with open_trace(trace) as opened:
-        return str(opened.info.get("program", ""))
-
-
-def is_named(program: str, process: str) -> bool:
-    """Is it the program of that name, or pattern? An executable's own name may be longer (python3.11) or cut off by the
-    kernel.
-    """
-    return program.startswith(process[:NAME_BYTES]) or fnmatch.fnmatch(program, process)
-
-
-def meant(programs: Sequence[dict], process: str) -> dict:
-    """Of what ran, the program of that name; of several, the one with most memory or else most processor time. Raises
+def meant(programs: Sequence[dict], recipe: Recipe) -> dict:
+    """Of what ran, the program of the recipe; of several, the one with most memory or else most processor time. Raises
     KeyError if there is none.
     """
-    named = [
-        one for one in programs if one and (is_named(one["name"], process) or is_named(Path(one["file"]).name, process))
-    ]
+    seen_as = [(one, (one["name"], Path(one["file"]).name)) for one in programs if one]
+    named = [one for one, names in seen_as if any(map(recipe.is_meant, names))]
     if not named:
         seen = ", ".join(sorted({one["name"] for one in programs if one}))
-        raise KeyError(f"no program {process} among {seen}")
+        raise KeyError(f"no program {recipe.process} among {seen}")
     return max(named, key=lambda one: (one.get("rss_anon_peak_bytes", 0), one["cpu_ns"]))
 
 

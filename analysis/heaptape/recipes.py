@@ -114,8 +114,21 @@ class Finished:
 
 def find(directories: Sequence[Path] = DIRECTORIES) -> list[Recipe]:
     """All recipes, by name. Raises HeaptapeError at one that is not well formed."""
+    return [read(path) for path in toml_files(directories)]
+
+
+def toml_files(directories: Sequence[Path]) -> list[Path]:
+    """The .toml files of the folders, by name; where two bear the same, the later folder's."""
     files = {path.stem: path for folder in directories for path in sorted(folder.glob("*.toml"))}
-    return [read(path) for _, path in sorted(files.items())]
+    return [path for _, path in sorted(files.items())]
+
+
+def toml_table(path: Path) -> dict:
+    """What a file holds. Raises HeaptapeError, naming it, if that can't be read."""
+    try:
+        return tomllib.loads(path.read_text())
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise HeaptapeError(f"{path}: {error}") from None
 
 
 def cache_directory() -> Path:
@@ -126,10 +139,7 @@ def cache_directory() -> Path:
 
 def read(path: Path) -> Recipe:
     """One recipe. Raises HeaptapeError, naming file and key, at what is missing, unknown or of the wrong type."""
-    try:
-        table = tomllib.loads(path.read_text())
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise HeaptapeError(f"{path}: {error}") from None
+    table = toml_table(path)
     kinds = {name: kind.type for name, kind in Recipe.__dataclass_fields__.items() if name not in ("name", "path")}
     for key in ("summary", "stands_for", "command"):
         if key not in table:

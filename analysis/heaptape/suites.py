@@ -9,13 +9,13 @@ finished recording or result is not made again.
 import subprocess
 import sys
 import time
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from heaptape.errors import HeaptapeError
 from heaptape.home import PACKAGE, Home
+from heaptape.recipes import toml_files, toml_table
 
 DIRECTORIES = (PACKAGE.parent / "workloads" / "suites", PACKAGE.parent.parent / "workloads" / "suites")
 KINDS = ("app", "synthetic", "corpus")
@@ -83,16 +83,12 @@ class Outcome:
 
 def find(directories: Sequence[Path] = DIRECTORIES) -> list[Suite]:
     """All suites, by name. Raises HeaptapeError at one that is not well formed."""
-    files = {path.stem: path for folder in directories for path in sorted(folder.glob("*.toml"))}
-    return [read(path) for _, path in sorted(files.items())]
+    return [read(path) for path in toml_files(directories)]
 
 
 def read(path: Path) -> Suite:
     """One suite. Raises HeaptapeError, naming file and key, at what is missing, unknown or of the wrong type."""
-    try:
-        table = tomllib.loads(path.read_text())
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise HeaptapeError(f"{path}: {error}") from None
+    table = toml_table(path)
     rows = table.pop("workload", None)
     if not isinstance(rows, list) or not rows:
         raise HeaptapeError(f"{path}: no [[workload]]")

@@ -6,7 +6,6 @@ import json
 import random
 import shutil
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -14,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from heaptape import live, machine, prediction, recipes, replay
+from heaptape import capture, live, machine, prediction, recipes, replay
 from heaptape.errors import HeaptapeError
 from heaptape.home import Home
 from heaptape.recipes import Recipe
@@ -53,8 +52,7 @@ def verify(
         raise HeaptapeError(f"{recipe.name}: {missing}")
     began = time.time()
     prepared = recipes.prepare(recipe, cache)
-    with tempfile.TemporaryDirectory(prefix="heaptape.") as folder:
-        scratch = Path(folder)
+    with recipes.scratch_directory() as scratch:
         place = live.Place(prepared, scratch, home)
         failures: dict[str, str] = {}
         if lived is None:
@@ -66,7 +64,8 @@ def verify(
         if live_only:
             return _about(recipe, began, repeats, touch) | {"live": lived, "failures": failures}
         tell("recording")
-        tape = live.record(recipe, place, scratch / f"{recipe.name}.tape")
+        tape = scratch / f"{recipe.name}.tape"
+        capture.capture(recipe, tape, home, ("--preload", live.c_library()), cache=cache)
         workload, about = _compile(tape, home)
         tell("replaying")
         settings = Settings(repeats=repeats, passes=("memory", "bare"), touch=touch, timeout_s=RUN_LIMIT_S)
