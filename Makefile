@@ -14,7 +14,7 @@ CFLAGS ?=
 PYTHON ?= python3
 VENV   := .venv
 
-HT_CFLAGS := -std=gnu11 -Wall -Wextra -Wmissing-prototypes -fvisibility=hidden -fno-plt -I. $(OPT) $(CFLAGS)
+HT_CFLAGS := -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Wmissing-prototypes -fvisibility=hidden -fno-plt -I. $(OPT) $(CFLAGS)
 
 all: ## build everything into out/ (runs setup where something is missing)
 
@@ -22,42 +22,51 @@ all: ## build everything into out/ (runs setup where something is missing)
 c_objects     = $(patsubst %.c,$(OUT)/obj/%.o,$(1))
 c_pic_objects = $(patsubst %.c,$(OUT)/pic/%.o,$(1))
 
-# $(call c_program,name,sources,libraries): out/libexec/heaptape-name. $(call c_test,source,more sources,libraries): out/test/<part>/<name>,
-# built by `make test` and run by tests/test_c_programs.py: exit 0 = passed, 77 = skipped (it says why), anything else = failed.
-# $(call c_bench,source,more sources,libraries): out/bench/<name>, run by `make bench`.
-define c_program
-ALL += $(OUT)/libexec/heaptape-$(1)
-$(OUT)/libexec/heaptape-$(1): $(call c_objects,$(2))
+# A room is a folder of C sources with one job, and becomes a static library. Where rooms are listed, the upper come first.
+# $(call c_rooms,folders): declares them. $(call c_room_libraries,folders): their libraries.
+# $(call c_room_sources,folders): their sources, for builds with flags of their own.
+c_room_libraries = $(patsubst %,$(OUT)/rooms/%.a,$(1))
+c_room_sources   = $(foreach room,$(1),$(wildcard $(room)/*.c))
+define c_room_rule
+$(OUT)/rooms/$(1).a: $(call c_objects,$(wildcard $(1)/*.c))
 	@mkdir -p $$(@D)
-	$(CC) $(HT_CFLAGS) -o $$@ $$^ $(3)
+	rm -f $$@
+	$(AR) rcs $$@ $$^
 endef
-define c_test
-TESTS += $(OUT)/test/$(subst /test/,/,$(basename $(1)))
-$(OUT)/test/$(subst /test/,/,$(basename $(1))): $(call c_objects,$(1) $(2))
-	@mkdir -p $$(@D)
-	$(CC) $(HT_CFLAGS) -o $$@ $$^ $(3)
-endef
-# $(call c_fuzzer,source,more sources,libraries): a libFuzzer target, built and run by `make fuzz`; and the same with a main
-# of ours, which tests/test_fuzz_corpus.py gives its seeds.
-define c_fuzzer
-FUZZERS += $(basename $(notdir $(1)))
-$(OUT)/$(basename $(notdir $(1))): $(call c_objects,$(1) $(2))
-	@mkdir -p $$(@D)
-	$(CC) $(HT_CFLAGS) -fsanitize=fuzzer -o $$@ $$^ $(3)
-TEST_EXTRAS += $(OUT)/fuzz-corpus/$(basename $(notdir $(1)))
-$(OUT)/fuzz-corpus/$(basename $(notdir $(1))): $(call c_objects,$(1) tests/programs/run_fuzz_target.c $(2))
-	@mkdir -p $$(@D)
-	$(CC) $(HT_CFLAGS) -o $$@ $$^ $(3)
-endef
-define c_bench
-BENCHES += $(OUT)/bench/$(basename $(notdir $(1)))
-$(OUT)/bench/$(basename $(notdir $(1))): $(call c_objects,$(1) $(2))
-	@mkdir -p $$(@D)
-	$(CC) $(HT_CFLAGS) -o $$@ $$^ $(3)
-endef
+c_rooms = $(foreach room,$(1),$(eval $(call c_room_rule,$(room))))
 
-# trace first: the others use its TRACE_SOURCES and TRACE_LIBS.
-include trace/part.mk $(filter-out trace/part.mk,$(wildcard */part.mk))
+# What is linked of objects, rooms and libraries:
+# $(call c_program,name,sources,rooms,libraries): out/libexec/heaptape-name.
+# $(call c_test,source,more sources,rooms,libraries): out/test/<part>/<name>, built by `make test` and run by
+#   tests/test_c_programs.py: exit 0 = passed, 77 = skipped (it says why), anything else = failed.
+# $(call c_bench,source,more sources,rooms,libraries): out/bench/<name>, run by `make bench`.
+# $(call c_test_program,name,sources,rooms,libraries): out/test-programs/<name>, which tests in Python run.
+# $(call c_test_library,path,sources,libraries): out/<path>, a shared library for tests.
+# $(call c_fuzzer,source,more sources,rooms,libraries): a libFuzzer target, built and run by `make fuzz`; and the same with
+#   a main of ours, which tests/test_fuzz_corpus.py gives its seeds.
+define c_link_rule
+$(1): $(call c_objects,$(2)) $(call c_room_libraries,$(3))
+	@mkdir -p $$(@D)
+	$(CC) $$(HT_CFLAGS) -o $$@ $$(filter %.o,$$^) $$(filter %.a,$$^) $(4)
+endef
+define c_shared_rule
+$(1): $(call c_pic_objects,$(2))
+	@mkdir -p $$(@D)
+	$(CC) $$(HT_CFLAGS) -shared -o $$@ $$^ $(3)
+endef
+c_link         = $(eval $(call c_link_rule,$(1),$(2),$(3),$(4)))
+c_test_binary  = $(OUT)/test/$(subst /test/,/,$(basename $(1)))
+c_program      = $(eval ALL += $(OUT)/libexec/heaptape-$(1))$(call c_link,$(OUT)/libexec/heaptape-$(1),$(2),$(3),$(4))
+c_test         = $(eval TESTS += $(call c_test_binary,$(1)))$(call c_link,$(call c_test_binary,$(1)),$(1) $(2),$(3),$(4))
+c_bench        = $(eval BENCHES += $(OUT)/bench/$(basename $(notdir $(1))))$(call c_link,$(OUT)/bench/$(basename $(notdir $(1))),$(1) $(2),$(3),$(4))
+c_test_program = $(eval TEST_EXTRAS += $(OUT)/test-programs/$(1))$(call c_link,$(OUT)/test-programs/$(1),$(2),$(3),$(4))
+c_test_library = $(eval TEST_EXTRAS += $(OUT)/$(1))$(eval $(call c_shared_rule,$(OUT)/$(1),$(2),$(3)))
+c_fuzzer       = $(eval FUZZERS += $(basename $(notdir $(1))))$(eval TEST_EXTRAS += $(OUT)/fuzz-corpus/$(basename $(notdir $(1)))) \
+  $(call c_link,$(OUT)/$(basename $(notdir $(1))),$(1) $(2),$(3),-fsanitize=fuzzer $(4)) \
+  $(call c_link,$(OUT)/fuzz-corpus/$(basename $(notdir $(1))),$(1) tests/programs/run_fuzz_target.c $(2),$(3),$(4))
+
+# core first: the others use its lists of rooms.
+include core/part.mk convert/part.mk $(filter-out core/part.mk convert/part.mk,$(wildcard */part.mk))
 
 $(OUT)/obj/%.o: %.c
 	@mkdir -p $(@D)
@@ -133,7 +142,7 @@ install: all install-python ## install under PREFIX (default /usr/local)
 	install -m 755 $(OUT)/libexec/heaptape-* $(DESTDIR)$(PREFIX)/libexec/heaptape/
 	install -m 755 $(OUT)/workloads/* $(DESTDIR)$(PREFIX)/libexec/heaptape/workloads/
 	install -m 755 $(OUT)/lib/libheaptape.so $(OUT)/lib/libreference.so $(DESTDIR)$(PREFIX)/lib/heaptape/
-	install -m 644 capture/heaptape.h $(DESTDIR)$(PREFIX)/include/
+	install -m 644 capture/wire/heaptape.h $(DESTDIR)$(PREFIX)/include/
 
 clean: ## remove what was built (not .venv)
 	rm -rf $(OUT)

@@ -6,7 +6,7 @@ REFERENCE_ARCHIVE := $(OUT)/lib/libreference.a
 ALL += $(REFERENCE_LIB) $(REFERENCE_ARCHIVE)
 
 # The compiler must not know malloc and its kin where we define them; exceptions pass through operator new.
-REFERENCE_CFLAGS := -fno-builtin-malloc -fno-builtin-calloc -fno-builtin-realloc -fno-builtin-free -fexceptions -D_GNU_SOURCE
+REFERENCE_CFLAGS := -fno-builtin-malloc -fno-builtin-calloc -fno-builtin-realloc -fno-builtin-free -fexceptions
 $(OUT)/pic/allocators/reference/%.o $(OUT)/obj/allocators/reference/%.o: HT_CFLAGS += $(REFERENCE_CFLAGS)
 
 # now: no lazy binding inside a malloc.
@@ -36,13 +36,11 @@ REFERENCE_FAULT_TESTS := \
   realloc_of_a_freed_object_is_detected realloc_of_a_pointer_into_an_object_is_detected \
   sized_free_of_a_smaller_object_is_detected
 # $(call reference_test,name,more sources)
-define reference_test
-$(call c_test,$(REFERENCE_TEST)/$(1).c,$(2),$(REFERENCE_ARCHIVE) -pthread)
-$(OUT)/test/allocators/reference/$(1): $(REFERENCE_ARCHIVE)
-endef
-$(foreach test,$(REFERENCE_PLAIN_TESTS),$(eval $(call reference_test,$(test),)))
-$(foreach test,$(REFERENCE_MODEL_TESTS),$(eval $(call reference_test,$(test),$(REFERENCE_TEST)/model.c)))
-$(foreach test,$(REFERENCE_FAULT_TESTS),$(eval $(call reference_test,$(test),$(REFERENCE_TEST)/expect_fault.c)))
+reference_test = $(call c_test,$(REFERENCE_TEST)/$(1).c,$(2),,-pthread) \
+  $(eval $(call c_test_binary,$(REFERENCE_TEST)/$(1).c): $(REFERENCE_ARCHIVE))
+$(foreach test,$(REFERENCE_PLAIN_TESTS),$(call reference_test,$(test),))
+$(foreach test,$(REFERENCE_MODEL_TESTS),$(call reference_test,$(test),$(REFERENCE_TEST)/model.c))
+$(foreach test,$(REFERENCE_FAULT_TESTS),$(call reference_test,$(test),$(REFERENCE_TEST)/expect_fault.c))
 # The compiler must leave each call where it stands.
 $(OUT)/obj/$(REFERENCE_TEST)/%.o: HT_CFLAGS += -fno-builtin
 

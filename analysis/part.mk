@@ -45,7 +45,4 @@ install-python: analysis/launcher.in
 .PHONY: lock lint-python install-python
 
 # The C writer and reader, for the tests of the independent Python reader.
-TEST_EXTRAS += $(OUT)/test-programs/write_random_trace
-$(OUT)/test-programs/write_random_trace: $(call c_objects,analysis/test/write_random_trace.c $(TRACE_SOURCES))
-	@mkdir -p $(@D)
-	$(CC) $(HT_CFLAGS) -o $@ $^ $(TRACE_LIBS)
+$(call c_test_program,write_random_trace,analysis/test/write_random_trace.c,$(TRACE),$(CORE_LIBS))

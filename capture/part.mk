@@ -1,16 +1,18 @@
+# Inside the recorded program: capture/host, what it shares with the recorder, and the platform seam. Nothing else.
 HT_LIB := $(OUT)/lib/libheaptape.so
-HT_LIB_SOURCES := $(addprefix capture/,hooks.c tape.c marks.c sandbox.c deepbind.c large.c attach.c real.c operators.c stack.c stack_modules.c stack_walk.c stack_rules.c) trace/os.c
+HT_LIB_SOURCES := $(wildcard capture/host/*.c capture/host/stacks/*.c) core/base/os.c
 ALL += $(HT_LIB)
 # The compiler must not know malloc and its kin where we define them. now: no lazy binding inside a signal handler.
-$(OUT)/pic/capture/hooks.o $(OUT)/pic/capture/real.o $(OUT)/pic/capture/operators.o: HT_CFLAGS += -fno-builtin
+$(OUT)/pic/capture/host/hooks.o $(OUT)/pic/capture/host/real.o $(OUT)/pic/capture/host/operators.o: HT_CFLAGS += -fno-builtin
 # Exceptions go through our operators new; walks of the stack begin in tape.c.
-$(OUT)/pic/capture/hooks.o $(OUT)/pic/capture/tape.o: HT_CFLAGS += -fasynchronous-unwind-tables
+$(OUT)/pic/capture/host/hooks.o $(OUT)/pic/capture/host/tape.o: HT_CFLAGS += -fasynchronous-unwind-tables
 $(HT_LIB): $(call c_pic_objects,$(HT_LIB_SOURCES))
 	@mkdir -p $(@D)
 	$(CC) $(HT_CFLAGS) -shared -Wl,-z,now -Wl,-z,defs -Wl,-soname,libheaptape.so -o $@ $^ -ldl
 
-HT_RECORD_SOURCES := $(addprefix capture/,record_main.c options.c collector.c control.c describe.c host.c stack_nodes.c modules.c thread_names.c sample.c process_end.c tree.c preflight.c)
-$(eval $(call c_program,record,$(HT_RECORD_SOURCES) $(TRACE_SOURCES),$(TRACE_LIBS) -pthread -lm))
+RECORDER_ROOMS := capture/recorder capture/recorder/process
+$(call c_rooms,$(RECORDER_ROOMS))
+$(call c_program,record,capture/recorder/record_main.c,$(RECORDER_ROOMS) $(TRACE),$(CORE_LIBS) -pthread -lm)
 $(OUT)/libexec/heaptape-record: | $(HT_LIB)
 
 # The tests drive the recorder built beside them, some on an allocator of their own.
@@ -26,11 +28,11 @@ HT_CAPTURE_TESTS := errno_is_preserved_by_every_call forked_child_gets_its_own_t
   tiny_stacks_suffice calls_after_the_end_are_recorded thousand_live_threads_are_recorded \
   sandboxed_host_is_not_killed_by_us sized_frees_reach_an_allocator_that_has_them
 HT_TEST_LIBS := $(OUT)/lib/test/libbump.so $(OUT)/lib/test/libforwards.so
-$(foreach test,$(HT_CAPTURE_TESTS),$(eval $(call c_test,capture/test/$(test).c,capture/test/recording.c $(TRACE_SOURCES),$(TRACE_LIBS) -pthread)))
+$(foreach test,$(HT_CAPTURE_TESTS),$(call c_test,capture/test/$(test).c,capture/test/recording.c,$(TRACE),$(CORE_LIBS) -pthread))
 $(foreach test,$(HT_CAPTURE_TESTS),$(eval $(OUT)/test/capture/$(test): | $(HT_TEST_LIBS) $(OUT)/libexec/heaptape-record))
 $(OUT)/obj/capture/test/%.o: HT_CFLAGS += -fno-builtin
 $(OUT)/pic/capture/test/%.o: HT_CFLAGS += -fno-builtin
 $(OUT)/lib/test/lib%.so: $(OUT)/pic/capture/test/%.o
 	@mkdir -p $(@D)
 	$(CC) $(HT_CFLAGS) -shared -o $@ $^
-$(eval $(call c_bench,capture/bench/large_release_cost.c,,))
+$(call c_bench,capture/bench/large_release_cost.c,,,)

@@ -1,4 +1,4 @@
-"""A slow, obvious model of trace/line_sharing.h, and histories to try it on.
+"""A slow, obvious model of core/sharing/line_sharing.h, and histories to try it on.
 
 A history is a list of steps, one thread at a time: acquire (malloc), resize (realloc) and release (free) of numbered
 objects. Every object has bytes of its own.

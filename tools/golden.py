@@ -1,6 +1,6 @@
 """Refreshes the generated parts of the documents: `make golden`.
 
-trace/FORMAT.md section 8 from a trace of four lines; README.md's tables and figures from the demo's results, where
+core/trace/FORMAT.md section 8 from a trace of four lines; README.md's tables and figures from the demo's results, where
 they are.
 """
 
@@ -141,7 +141,7 @@ def demo_section(heaptape: Path, demo: Path) -> str:
 def main(out: Path) -> None:
     """Refreshes what can be refreshed from this build."""
     heaptape = (out / "bin" / "heaptape").resolve()
-    replace_between(Path("trace/FORMAT.md"), "hexdump", annotated_trace(heaptape))
+    replace_between(Path("core/trace/FORMAT.md"), "hexdump", annotated_trace(heaptape))
     if (out / "demo" / "redis.json").exists():
         Path("docs").mkdir(exist_ok=True)
         draw_demo(out / "demo" / "redis.json", Path("docs"))

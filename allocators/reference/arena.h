@@ -2,8 +2,8 @@
 
    The main arena grows by the break. Each other one has heaps of HEAP_BYTES at multiples of HEAP_BYTES, so that a
    chunk's heap, and by it its arena, is found by a mask. Arenas live for ever: they are few, and are used again. */
-#ifndef REFERENCE_ARENA_H
-#define REFERENCE_ARENA_H
+#ifndef ALLOCATORS_REFERENCE_ARENA_H
+#define ALLOCATORS_REFERENCE_ARENA_H
 
 #include "allocators/reference/bins.h"
 #include "allocators/reference/lock.h"

@@ -6,8 +6,8 @@
    unsorted bin takes in what was just freed or split off; malloc sorts it. A bit per bin says that it may be non-empty.
 
    Everything here needs the arena's lock. */
-#ifndef REFERENCE_BINS_H
-#define REFERENCE_BINS_H
+#ifndef ALLOCATORS_REFERENCE_BINS_H
+#define ALLOCATORS_REFERENCE_BINS_H
 
 #include "allocators/reference/chunk.h"
 #include "allocators/reference/fault.h"

@@ -13,8 +13,8 @@
    Heads are read by free() without a lock while the flag of a neighbour may change under one: all accesses are relaxed
    atomics, which cost nothing, and all changes of a chunk that is in a heap happen under its arena's lock or by the
    thread that the chunk belongs to. */
-#ifndef REFERENCE_CHUNK_H
-#define REFERENCE_CHUNK_H
+#ifndef ALLOCATORS_REFERENCE_CHUNK_H
+#define ALLOCATORS_REFERENCE_CHUNK_H
 
 #include <stdbool.h>
 #include <stddef.h>

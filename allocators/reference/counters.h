@@ -2,8 +2,8 @@
 
    Off unless the tunable stats is set: then a count costs one branch that is always predicted, and the inlined paths of
    malloc and free don't even have that one (tcache.h). A thread's counts are added to a common sum when it ends. */
-#ifndef REFERENCE_COUNTERS_H
-#define REFERENCE_COUNTERS_H
+#ifndef ALLOCATORS_REFERENCE_COUNTERS_H
+#define ALLOCATORS_REFERENCE_COUNTERS_H
 
 #include "allocators/reference/chunk.h"
 #include "allocators/reference/tunables.h"

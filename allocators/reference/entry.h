@@ -4,8 +4,8 @@
    Semantics are those of POSIX.1-2024 and C23: objects are aligned to 16 bytes; a size of 0 gives a unique pointer;
    sizes above PTRDIFF_MAX and products that overflow fail with ENOMEM; realloc to size 0 frees and returns NULL, as
    glibc does; free leaves errno as it is. All may be called from any thread, none from a signal handler. */
-#ifndef REFERENCE_ENTRY_H
-#define REFERENCE_ENTRY_H
+#ifndef ALLOCATORS_REFERENCE_ENTRY_H
+#define ALLOCATORS_REFERENCE_ENTRY_H
 
 #include <stdbool.h>
 #include <stddef.h>

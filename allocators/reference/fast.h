@@ -3,8 +3,8 @@
 
    Tunable fastchunks: how a push tells that there is something to consolidate. relaxed: an atomic store, no
    read-modify-write, which may be repeated by many threads; atomic: an exchange, as one would write it first. */
-#ifndef REFERENCE_FAST_H
-#define REFERENCE_FAST_H
+#ifndef ALLOCATORS_REFERENCE_FAST_H
+#define ALLOCATORS_REFERENCE_FAST_H
 
 #include "allocators/reference/arena.h"
 #include "allocators/reference/fault.h"

@@ -1,8 +1,8 @@
 /* How the allocator stops a program whose heap is corrupt: one line on stderr, then abort().
 
    Takes no lock and allocates nothing, so it may be called with any lock held. */
-#ifndef REFERENCE_FAULT_H
-#define REFERENCE_FAULT_H
+#ifndef ALLOCATORS_REFERENCE_FAULT_H
+#define ALLOCATORS_REFERENCE_FAULT_H
 
 /* Prints "reference: WHERE: WHAT (ADDRESS)". */
 __attribute__((noreturn, cold)) void fault(const char *where, const char *what, const void *address);

@@ -1,6 +1,6 @@
 /* Where arenas get memory and give it back: the break, heaps of 64 MiB, mappings. All need the arena's lock. */
-#ifndef REFERENCE_HEAP_H
-#define REFERENCE_HEAP_H
+#ifndef ALLOCATORS_REFERENCE_HEAP_H
+#define ALLOCATORS_REFERENCE_HEAP_H
 
 #include "allocators/reference/arena.h"
 

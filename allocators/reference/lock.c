@@ -1,6 +1,6 @@
 #include "allocators/reference/lock.h"
 
-#include "trace/os.h"
+#include "core/base/os.h"
 
 #include <errno.h>
 #include <linux/futex.h>

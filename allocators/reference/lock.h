@@ -2,8 +2,8 @@
 
    Not recursive. A holder may be interrupted by a signal; a handler that calls malloc then waits for ever, as POSIX
    allows (malloc is not async-signal-safe). Sleeping is interrupted and resumed by signals without effect. */
-#ifndef REFERENCE_LOCK_H
-#define REFERENCE_LOCK_H
+#ifndef ALLOCATORS_REFERENCE_LOCK_H
+#define ALLOCATORS_REFERENCE_LOCK_H
 
 #include "allocators/reference/counters.h"
 #include <stdatomic.h>

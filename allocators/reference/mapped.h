@@ -3,8 +3,8 @@
    Freeing one that is larger than mmap_threshold raises the threshold to its size, up to 32 MiB, and trim_threshold to
    twice that: programs that free large objects soon ask for such again, and mapping them costs a page fault for each OS
    page. Not where one of the two thresholds was set. */
-#ifndef REFERENCE_MAPPED_H
-#define REFERENCE_MAPPED_H
+#ifndef ALLOCATORS_REFERENCE_MAPPED_H
+#define ALLOCATORS_REFERENCE_MAPPED_H
 
 #include "allocators/reference/chunk.h"
 

@@ -2,8 +2,8 @@
 
    All are found by dlsym in a process that it is preloaded to, and may be called from any thread at any time, but not
    from a signal handler. */
-#ifndef REFERENCE_H
-#define REFERENCE_H
+#ifndef ALLOCATORS_REFERENCE_REFERENCE_H
+#define ALLOCATORS_REFERENCE_REFERENCE_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* Everything that must happen before the first chunk is handed out. */
-#ifndef REFERENCE_STARTUP_H
-#define REFERENCE_STARTUP_H
+#ifndef ALLOCATORS_REFERENCE_STARTUP_H
+#define ALLOCATORS_REFERENCE_STARTUP_H
 
 #include "allocators/reference/chunk.h"
 

@@ -5,8 +5,8 @@
    inlined there need no test for it. Two limits are kept apart: what the cache serves, and what it serves inline. The
    latter is nothing where calls must be counted or objects filled (tunables stats, perturb): those paths are in
    malloc_slow and free_slow only, and cost nothing where they are off. */
-#ifndef REFERENCE_TCACHE_H
-#define REFERENCE_TCACHE_H
+#ifndef ALLOCATORS_REFERENCE_TCACHE_H
+#define ALLOCATORS_REFERENCE_TCACHE_H
 
 #include "allocators/reference/chunk.h"
 #include "allocators/reference/fault.h"

@@ -3,8 +3,8 @@
    Constant afterwards, except for the two thresholds that adapt (mapped.h) and what mallopt sets. A name that is not in
    tunables.def, or a value out of its range, is reported on stderr and ignored. Ignored altogether in a set-user-ID
    program. */
-#ifndef REFERENCE_TUNABLES_H
-#define REFERENCE_TUNABLES_H
+#ifndef ALLOCATORS_REFERENCE_TUNABLES_H
+#define ALLOCATORS_REFERENCE_TUNABLES_H
 
 #include <stdbool.h>
 #include <stddef.h>

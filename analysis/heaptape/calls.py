@@ -1,4 +1,4 @@
-"""The malloc-API calls by id: what trace/calls.def says, as numpy tables. `test_call_table_is_that_of_calls_def` holds
+"""The malloc-API calls by id: what core/trace/calls.def says, as numpy tables. `test_call_table_is_that_of_calls_def` holds
 them equal.
 """
 

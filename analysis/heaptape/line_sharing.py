@@ -2,7 +2,7 @@
 
 A cache line of 64 bytes on which objects of two threads live goes back and forth between their processors when both
 write to it, though they share no data: false sharing. What is counted is the layout, not the writes, which no recording
-has: trace/line_sharing.h says what exactly, trace/line_sharing_json.h how it is written down.
+has: core/sharing/line_sharing.h says what exactly, core/sharing/line_sharing_json.h how it is written down.
 """
 
 from collections.abc import Iterable, Mapping

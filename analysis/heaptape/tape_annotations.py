@@ -1,5 +1,5 @@
 """What a trace holds beside events and samples: stacks, modules, marks, names of threads, and what was touched at the
-end (trace/FORMAT.md, sections 4a and 6). Used through heaptape.tape_format.Trace.
+end (core/trace/FORMAT.md, sections 4a and 6). Used through heaptape.tape_format.Trace.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""Columns of an archive's EVENTS block (trace/FORMAT.md, section 4b).
+"""Columns of an archive's EVENTS block (core/trace/FORMAT.md, section 4b).
 
 Rows become the plain columns without much of a loop: all numbers are found at once, and one pass over the calls finds
 where each event begins. Addresses need a loop over the acquires, as they are taken out of the middle of stacks.

@@ -1,4 +1,4 @@
-"""Columns of an EVENTS block to events, without a loop over events (trace/FORMAT.md, section 4).
+"""Columns of an EVENTS block to events, without a loop over events (core/trace/FORMAT.md, section 4).
 
 Numbers are found by the ends of their bytes, distances are gathers, the stacks of the address prediction are matching
 brackets (sort by stack and depth, and each pop stands behind its push), and chains of predicted addresses are followed

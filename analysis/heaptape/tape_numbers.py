@@ -1,4 +1,4 @@
-"""Number codings of a trace's columns (trace/FORMAT.md, sections 1 and 4), and what is wrong with a block."""
+"""Number codings of a trace's columns (core/trace/FORMAT.md, sections 1 and 4), and what is wrong with a block."""
 
 import numpy as np
 

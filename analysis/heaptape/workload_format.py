@@ -1,4 +1,4 @@
-"""Reader of the workload file, written from convert/WORKLOAD.md alone: header, info, and each stream's words as numpy
+"""Reader of the workload file, written from core/workload/WORKLOAD.md alone: header, info, and each stream's words as numpy
 arrays.
 """
 

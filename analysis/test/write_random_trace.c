@@ -2,8 +2,8 @@
    test_tape_format.py. Usage: write_random_trace SEED EVENTS OUT.tape. Even seeds: any legal events, odd ones: a small
    allocator with last-in-first-out bins, so that the address predictor is often right. Every third seed: with latency,
    usable size and stacks, whose nodes go as CSV to OUT.tape.nodes. */
-#include "trace/test/generate.h"
-#include "trace/trace_read.h"
+#include "core/test/generate.h"
+#include "core/trace/read/trace_read.h"
 
 #include <stdio.h>
 #include <stdlib.h>

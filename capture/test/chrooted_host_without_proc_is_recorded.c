@@ -1,6 +1,5 @@
 /* A program that changes its root to an empty directory (no /proc, /dev or /dev/shm), gives up its rights and its user,
    starts threads and forks there, is recorded; so is the fork child. */
-#define _GNU_SOURCE
 #include "capture/test/recording.h"
 
 #include <grp.h>

@@ -1,6 +1,5 @@
 /* With --on-full=drop and a collector that stands still, two threads drop events and never wait: recorded + dropped =
  * calls. */
-#define _GNU_SOURCE
 #include "capture/test/recording.h"
 
 #include <malloc.h>

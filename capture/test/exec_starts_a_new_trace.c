@@ -1,5 +1,4 @@
 /* exec in the same process ends one trace with "exec" and starts another, with as many threads as the new image has. */
-#define _GNU_SOURCE
 #include "capture/test/recording.h"
 
 #include <string.h>

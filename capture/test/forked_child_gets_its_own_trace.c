@@ -1,6 +1,5 @@
 /* A fork child, and its child, write traces of their own; each holds its own process's calls and nothing of the
  * others'. */
-#define _GNU_SOURCE
 #include "capture/test/recording.h"
 
 #include <sys/wait.h>

@@ -1,5 +1,4 @@
 /* With a collector that stands still for a while, the host waits and then goes on: not one event is lost. */
-#define _GNU_SOURCE
 #include "capture/test/recording.h"
 
 #include <signal.h>

@@ -1,6 +1,5 @@
 /* A program whose address space is limited, so that our rings may not fit, does what it does without us; half of
    it remains for a single block. Where we give up, we say so. */
-#define _GNU_SOURCE
 #include "capture/test/recording.h"
 
 #include <string.h>

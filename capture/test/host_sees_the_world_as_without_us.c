@@ -1,6 +1,5 @@
 /* Signal mask and dispositions, limits, descriptors, children, umask, session, errno and exit status of a recorded
    program are those that it has without us; and so is what a program sees that it starts. */
-#define _GNU_SOURCE
 #include "capture/test/recording.h"
 
 #include <errno.h>

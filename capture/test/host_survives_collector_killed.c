@@ -1,6 +1,5 @@
 /* The collector is killed while two threads allocate: the host finishes its work, starts threads and forks as before,
    and the part of the trace that was written can be read. */
-#define _GNU_SOURCE
 #include "capture/test/recording.h"
 
 #include <pthread.h>

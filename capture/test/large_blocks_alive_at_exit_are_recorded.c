@@ -1,8 +1,7 @@
 /* What was touched of large blocks that are never freed is in the trace when the program ends by exit or by return from
    main; a block that was freed is not among them, and a program that ends by _exit says nothing of them. */
-#define _GNU_SOURCE
 #include "capture/test/recording.h"
-#include "trace/trace_read.h"
+#include "core/trace/read/trace_read.h"
 
 #include <malloc.h>
 #include <string.h>

@@ -1,6 +1,5 @@
 /* What the trace tells of a large block's OS pages is that block's own, with threads that allocate and release at the
    same time, and with more live blocks than some sets of the table hold: of some of those nothing is told. */
-#define _GNU_SOURCE
 #include "capture/test/recording.h"
 
 #include <malloc.h>

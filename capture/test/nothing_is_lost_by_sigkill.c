@@ -1,6 +1,5 @@
 /* A program of two threads, killed with SIGKILL at a random moment, ten times: every call that had returned (each
    thread counts its own in shared memory) is in the trace, and at most one more per thread. */
-#define _GNU_SOURCE
 #include "capture/test/recording.h"
 
 #include <pthread.h>

@@ -1,6 +1,5 @@
 /* realloc(p, 0), a failed realloc, free(NULL), a failed posix_memalign, an overflowing reallocarray and the like:
    events say what was asked and what came of it. */
-#define _GNU_SOURCE
 #include "capture/test/recording.h"
 
 #include <malloc.h>

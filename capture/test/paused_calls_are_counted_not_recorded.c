@@ -1,8 +1,7 @@
 /* heaptape_pause hides the calls of all threads until heaptape_resume; the trace has a gap of exactly that many, also
    of threads born in the pause, of one that never calls again after it, and of a fork child of a paused program. */
-#define _GNU_SOURCE
-#include "capture/heaptape.h"
 #include "capture/test/recording.h"
+#include "capture/wire/heaptape.h"
 
 #include <pthread.h>
 #include <stdbool.h>

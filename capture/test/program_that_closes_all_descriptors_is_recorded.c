@@ -1,6 +1,5 @@
 /* A program that closes every descriptor again and again, opens others in their place, and starts threads meanwhile:
    all is recorded, and nothing is written where it did not write. */
-#define _GNU_SOURCE
 #include "capture/test/recording.h"
 
 #include <fcntl.h>

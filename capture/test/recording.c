@@ -1,7 +1,6 @@
-#define _GNU_SOURCE
 #include "capture/test/recording.h"
 
-#include "trace/trace_read.h"
+#include "core/trace/read/trace_read.h"
 
 #include <dirent.h>
 #include <errno.h>

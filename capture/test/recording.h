@@ -5,7 +5,7 @@
 #ifndef CAPTURE_TEST_RECORDING_H
 #define CAPTURE_TEST_RECORDING_H
 
-#include "trace/event.h"
+#include "core/trace/event.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,5 @@
 /* A host that puts itself under a seccomp filter which kills whoever calls mincore lives on, a sample later, and its
    trace tells nothing of the blocks that it releases from then on. */
-#define _GNU_SOURCE
 #include "capture/test/recording.h"
 
 #include <linux/filter.h>

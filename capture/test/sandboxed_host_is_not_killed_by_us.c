@@ -1,7 +1,6 @@
 /* A program that goes on under a filter that kills for every system call but the few that its allocator and its end
    need fills its ring many times over, gets signals and lives on; all is recorded, whether the filter was set by prctl
    or by syscall(SYS_seccomp). Under the strict mode, which forbids the cycle counter too, its calls are counted. */
-#define _GNU_SOURCE
 #include "capture/test/recording.h"
 
 #include <linux/filter.h>

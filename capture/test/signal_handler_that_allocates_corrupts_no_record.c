@@ -1,7 +1,6 @@
 /* A handler that allocates, frees and resizes interrupts a program that does the same, as often as the machine can:
    events are exactly the calls made, each object released was handed out before by the same thread, and nothing is
    dropped. The allocator is one that bears it. */
-#define _GNU_SOURCE
 #include "capture/test/recording.h"
 
 #include <pthread.h>

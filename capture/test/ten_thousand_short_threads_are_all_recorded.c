@@ -1,6 +1,5 @@
 /* 10,000 threads, most of them gone before the next begins: each one's calls are there, under a thread number of its
    own, and the host's memory for them does not grow with their number. */
-#define _GNU_SOURCE
 #include "capture/test/recording.h"
 
 #include <pthread.h>

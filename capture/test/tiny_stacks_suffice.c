@@ -1,6 +1,5 @@
 /* Threads with the smallest stack that there is, 16 KiB, and with signal handlers on an alternate stack of the smallest
    size: the tracer's slow paths (first call, full ring, new region) fit in what is left. */
-#define _GNU_SOURCE
 #include "capture/test/recording.h"
 
 #include <limits.h>

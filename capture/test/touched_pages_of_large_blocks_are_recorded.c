@@ -1,7 +1,6 @@
 /* The trace tells how many OS pages of a large block were resident when it was released, by free, realloc or
    reallocarray, and tells nothing of smaller blocks, of failed resizes, or with --touch-min 0. The host's errno is left
    alone. */
-#define _GNU_SOURCE
 #include "capture/test/recording.h"
 
 #include <errno.h>

@@ -2,10 +2,10 @@
 
    bench_compile [EVENTS [THREADS [LIVE_OBJECTS [RUN]]]], default 20,000,000, 4, 200,000 and 16. Prints one line per
    figure. */
-#include "convert/compile.h"
+#include "convert/compile/compile.h"
 #include "convert/test/generate_trace.h"
-#include "convert/witness_json.h"
-#include "trace/os.h"
+#include "core/base/os.h"
+#include "core/workload/witness.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,10 +1,9 @@
 /* libFuzzer target: any history as heaptape text, a slice of it, and the slice anonymised into an archive. Whatever the
    history, both must be legal as they stand. The first three bytes choose the window and the kind of slice. */
-#define _GNU_SOURCE
-#include "convert/import.h"
-#include "convert/tape_anonymise.h"
-#include "convert/tape_slice.h"
-#include "convert/witness_json.h"
+#include "convert/formats/reading/import.h"
+#include "convert/rewrite/tape_anonymise.h"
+#include "convert/rewrite/tape_slice.h"
+#include "core/workload/witness.h"
 
 #include <sys/mman.h>
 #include <unistd.h>

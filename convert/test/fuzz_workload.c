@@ -1,8 +1,7 @@
 /* libFuzzer target: any bytes as a workload, the header's checksum and file size put right first, since nothing else
    would get past them; then all that check and info do with it. */
-#define _GNU_SOURCE
-#include "convert/info.h"
-#include "convert/workload_check.h"
+#include "convert/inspect/info.h"
+#include "core/workload/workload_check.h"
 
 #include <string.h>
 #include <sys/mman.h>

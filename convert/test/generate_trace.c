@@ -1,6 +1,6 @@
 #include "convert/test/generate_trace.h"
 
-#include "trace/trace_write.h"
+#include "core/trace/write/trace_write.h"
 
 #include <stdlib.h>
 

@@ -4,7 +4,7 @@
 #ifndef CONVERT_TEST_GENERATE_TRACE_H
 #define CONVERT_TEST_GENERATE_TRACE_H
 
-#include "trace/error.h"
+#include "core/base/error.h"
 
 #include <stdint.h>
 

@@ -1,7 +1,6 @@
-#define _GNU_SOURCE
 #include "convert/test/import_fuzzing.h"
 
-#include "convert/compile.h"
+#include "convert/compile/compile.h"
 
 #include <stdio.h>
 #include <sys/mman.h>

@@ -1,8 +1,8 @@
 /* What the fuzzers of importers share. */
-#ifndef CONVERT_IMPORT_FUZZING_H
-#define CONVERT_IMPORT_FUZZING_H
+#ifndef CONVERT_TEST_IMPORT_FUZZING_H
+#define CONVERT_TEST_IMPORT_FUZZING_H
 
-#include "convert/import.h"
+#include "convert/formats/reading/import.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count);
 

@@ -18,7 +18,7 @@ from tests.support import CONVERT, REPOSITORY, run, succeed
 PROPERTY = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 SHAPES = {"seed": st.integers(0, 1 << 32), "threads": st.integers(1, 5), "steps": st.integers(1, 150)}
 CALL = re.compile(r'CALL\((\d+), (\w+), "([^"]+)", \d, \w+, (\d), (\w+)\)')
-CALLS = [found.groups() for found in CALL.finditer((REPOSITORY / "trace" / "calls.def").read_text())]
+CALLS = [found.groups() for found in CALL.finditer((REPOSITORY / "core" / "trace" / "calls.def").read_text())]
 NUMBER = {name: int(number) for number, ident, label, *_ in CALLS for name in (ident, label)}
 HAS_SIZE = {int(number) for number, _, _, size, _ in CALLS if size == "1"}
 HAS_PARAM = {int(number) for number, _, _, _, param in CALLS if param != "NONE"}

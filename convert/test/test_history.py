@@ -27,7 +27,7 @@ SHAPES = {
 
 
 def call_ids() -> dict[str, int]:
-    table = (REPOSITORY / "trace" / "calls.def").read_text()
+    table = (REPOSITORY / "core" / "trace" / "calls.def").read_text()
     return {ident: int(number) for number, ident in re.findall(r"^CALL\((\d+), (\w+),", table, re.M)}
 
 

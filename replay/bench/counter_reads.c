@@ -4,7 +4,7 @@
    A call is a chain of dependent multiplications, so its true length is known from a loop of nothing else. Three errors
    are told apart: of the call's own length; of work before the window, begun and unfinished, that the window then
    counts; and of work begun in the call that the window does not wait for. */
-#include "trace/os.h"
+#include "core/base/os.h"
 
 #include <inttypes.h>
 #include <stdio.h>

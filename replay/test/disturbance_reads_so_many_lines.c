@@ -1,7 +1,7 @@
 /* As many cache lines as asked, of memory of its own that is larger than asked for, and again from its start: told by
    the page faults of the first reading, of which a second reading of the same has none. */
-#include "replay/disturb.h"
-#include "trace/os.h"
+#include "core/base/os.h"
+#include "replay/passes/disturb.h"
 
 #include <stdio.h>
 #include <sys/resource.h>

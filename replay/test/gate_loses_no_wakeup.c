@@ -1,6 +1,6 @@
 /* Two threads that wait for each other's every step, and one that waits for every 7th: all come to the end, however the
    sleeps and wake-ups fall. A lost wake-up would hang; the alarm turns that into a failure. */
-#include "replay/gate.h"
+#include "replay/state/gate.h"
 
 #include <pthread.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 #include "replay/test/generate.h"
 
-#include "trace/event.h"
+#include "core/trace/event.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 #ifndef REPLAY_TEST_GENERATE_H
 #define REPLAY_TEST_GENERATE_H
 
-#include "convert/workload_write.h"
+#include "core/workload/workload_write.h"
 
 #include <stdbool.h>
 

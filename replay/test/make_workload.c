@@ -2,7 +2,7 @@
    make_workload OUT.work NAME=VALUE...: the members of struct shape. */
 #include "replay/test/generate.h"
 
-#include "trace/event.h"
+#include "core/trace/event.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* Random claims and releases against a table of every byte's owner: a claim says that somebody is there exactly when a
    piece of 8 bytes that it needs belongs to another, it never takes such a piece, and what is released is free again.
  */
-#include "replay/claims.h"
+#include "replay/passes/claims.h"
 
 #include <inttypes.h>
 #include <stdio.h>

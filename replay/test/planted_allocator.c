@@ -10,7 +10,7 @@
    PLANT_SPIKE_BYTES (that malloc maps, writes and unmaps so many, all before it returns), PLANT_LOOPS (each malloc goes
    round a loop of a few instructions so often), PLANT_HOLD_AFTER_MS (the first malloc so long after the first of all,
    by the clock, maps 1 MiB and keeps it). malloc_trim gives the held bytes back in one madvise. */
-#include "trace/os.h"
+#include "core/base/os.h"
 
 #include <malloc.h>
 #include <stdatomic.h>

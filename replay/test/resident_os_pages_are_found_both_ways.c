@@ -1,8 +1,8 @@
 /* Touches chosen OS pages of a mapping; the walk finds exactly these, by the ioctl (where the kernel has it) and by
    /proc/self/pagemap, and nothing of this program's own data or stack. */
-#include "replay/residency.h"
+#include "replay/memory/residency.h"
 
-#include "trace/os.h"
+#include "core/base/os.h"
 
 #include <stdio.h>
 #include <stdlib.h>

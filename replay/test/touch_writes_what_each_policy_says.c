@@ -1,6 +1,6 @@
 /* Every policy, over sizes around its steps, on new and on grown objects: which bytes are written, and none beyond the
    end. */
-#include "replay/touch.h"
+#include "replay/state/touch.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -14,7 +14,7 @@ REPEATS = 5
 CORNER_REPEATS = 3
 CORNERS = ("neither", "fastbins", "tcache", "both")
 ANDROID = REPOSITORY / "workloads" / "corpus" / "android-systemui.zip"
-CC1_SOURCE = REPOSITORY / "convert" / "history.c"
+CC1_SOURCE = REPOSITORY / "convert" / "history" / "history.c"
 PYTHON = "import json; d = {str(i): [i, i * 2.5, 'v%d' % i] for i in range(60000)}; json.loads(json.dumps(d))"
 PERL = 'for my $r (1..3) { my %h; $h{$_} = "x" x ($_ % 200) for 1..100000 }'
 SQL = """

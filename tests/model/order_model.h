@@ -1,11 +1,12 @@
-/* Explores every interleaving of a few threads that log malloc calls under the ownership-tag scheme (trace/FORMAT.md,
-   Order; capture/), and judges whether merging them by inherited stamp is always a legal history.
+/* Explores every interleaving of a few threads that log malloc calls under the ownership-tag scheme
+   (core/trace/FORMAT.md, Order; capture/), and judges whether merging them by inherited stamp is always a legal
+   history.
 
    Job: the model and its exhaustive exploration. Not its job: memory ordering below sequential consistency, the real
    table's size, the collector.
    Invariants: stamps are kept as ranks, so the state space is finite and its closure covers runs of any length. */
-#ifndef TESTS_ORDER_MODEL_H
-#define TESTS_ORDER_MODEL_H
+#ifndef TESTS_MODEL_ORDER_MODEL_H
+#define TESTS_MODEL_ORDER_MODEL_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* A set of states that remembers in which order they came and from which other: the queue, the visited set and the way
    back of a breadth-first search in one. Aborts when memory runs out. */
-#ifndef TESTS_STATE_SET_H
-#define TESTS_STATE_SET_H
+#ifndef TESTS_MODEL_STATE_SET_H
+#define TESTS_MODEL_STATE_SET_H
 
 #include <stdint.h>
 

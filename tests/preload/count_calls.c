@@ -9,7 +9,6 @@
 
    The counters are a shared mapping of the file, so that they survive _exit and SIGKILL. The pointer to them lies in
    memory that a fork child finds wiped, so a child gets a file of its own however it was forked. */
-#define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>

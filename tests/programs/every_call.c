@@ -3,7 +3,6 @@
    Each thread, one after the other unless there are several, runs STEPS random steps on objects of its own. The whole
    stands between malloc(1000003) and malloc(1000033), so that what a recorder adds before and after can be told apart.
  */
-#define _GNU_SOURCE
 #include <malloc.h>
 #include <pthread.h>
 #include <stdint.h>

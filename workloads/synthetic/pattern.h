@@ -10,7 +10,7 @@
 #ifndef WORKLOADS_SYNTHETIC_PATTERN_H
 #define WORKLOADS_SYNTHETIC_PATTERN_H
 
-#include "trace/event.h"
+#include "core/trace/event.h"
 #include "workloads/synthetic/random.h"
 
 #include <malloc.h>

@@ -1,8 +1,8 @@
 /* For programs that corrupt their heap, each in one way: was it detected?
 
    A test's main is `return expect_fault(arguments, tunables, corrupt, line)`. */
-#ifndef REFERENCE_TEST_EXPECT_FAULT_H
-#define REFERENCE_TEST_EXPECT_FAULT_H
+#ifndef ALLOCATORS_REFERENCE_TEST_EXPECT_FAULT_H
+#define ALLOCATORS_REFERENCE_TEST_EXPECT_FAULT_H
 
 #include "allocators/reference/chunk.h"
 #include "allocators/reference/entry.h"

@@ -2,8 +2,8 @@
 
    An overlap of two objects, or a byte changed by the allocator, shows as a wrong byte when the object is checked. One
    model per thread; objects may be passed between threads by whoever synchronises that. */
-#ifndef REFERENCE_TEST_MODEL_H
-#define REFERENCE_TEST_MODEL_H
+#ifndef ALLOCATORS_REFERENCE_TEST_MODEL_H
+#define ALLOCATORS_REFERENCE_TEST_MODEL_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,5 +1,4 @@
 /* Asks for blocks of many sizes by all calls that acquire, and prints what each may use: request, usable size. */
-#define _GNU_SOURCE
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>

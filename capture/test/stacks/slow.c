@@ -1,6 +1,5 @@
 /* An allocator before libc's: malloc of 4242 bytes takes 30 ms, each call looks at its own stack, as heap profilers do.
  */
-#define _GNU_SOURCE
 #include <dlfcn.h>
 #include <execinfo.h>
 #include <stddef.h>

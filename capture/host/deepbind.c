@@ -1,0 +1,153 @@
+/* dlopen(RTLD_DEEPBIND): the library's references go to its own dependencies first, so its calls of malloc and kin to
+   the C library's, past us, while what it frees may be ours and the other way round. The references that would be ours
+   without that flag are put back on us; all others stay as the program wanted them.
+
+   Not reached: what the library's own constructors call (they run inside the real dlopen), and libraries named without
+   a slash, as the real dlopen looks for those where its caller says, and its caller would be us. */
+#include <dlfcn.h>
+#include <elf.h>
+#include <link.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#if defined(__x86_64__)
+
+/* Called from the assembly below. */
+void *deepbind_real(void);
+void *deepbind_open(const char *file, int mode);
+int deepbind_wants(const char *file);
+
+static void *(*real_dlopen)(const char *, int);
+
+__attribute__((used, visibility("hidden"))) void *deepbind_real(void) {
+  if (!real_dlopen)
+    real_dlopen = (void *(*)(const char *, int))dlsym(RTLD_NEXT, "dlopen");
+  return (void *)real_dlopen;
+}
+
+__attribute__((used, visibility("hidden"))) int deepbind_wants(const char *file) {
+  return file && strchr(file, '/') != NULL;
+}
+
+/* Without the flag the call goes on as it came, with the caller that the loader looks at. */
+__asm__(".text\n"
+        ".globl dlopen\n"
+        ".type dlopen, @function\n"
+        "dlopen:\n"
+        "  push %rdi\n"
+        "  push %rsi\n"
+        "  sub $8, %rsp\n"
+        "  test $8, %esi\n" /* RTLD_DEEPBIND */
+        "  jz 1f\n"
+        "  call deepbind_wants\n"
+        "  test %eax, %eax\n"
+        "  jz 1f\n"
+        "  add $8, %rsp\n"
+        "  pop %rsi\n"
+        "  pop %rdi\n"
+        "  jmp deepbind_open\n"
+        "1:\n"
+        "  call deepbind_real\n"
+        "  add $8, %rsp\n"
+        "  pop %rsi\n"
+        "  pop %rdi\n"
+        "  jmp *%rax\n"
+        ".size dlopen, .-dlopen\n");
+
+/* This library's own addresses. */
+extern const char __ehdr_start[] __attribute__((visibility("hidden")));
+extern const char _end[] __attribute__((visibility("hidden")));
+
+static bool is_ours(const void *address) {
+  return (const char *)address >= __ehdr_start && (const char *)address < _end;
+}
+
+struct object {
+  ElfW(Addr) relro_from, relro_to;
+  const ElfW(Sym) * symbols;
+  const char *names;
+  const ElfW(Rela) * relocations[2];
+  size_t relocation_bytes[2];
+};
+
+static void put(const struct object *object, void **slot, void *value) {
+  uintptr_t os_page = (uintptr_t)sysconf(_SC_PAGESIZE), page = (uintptr_t)slot & ~(os_page - 1);
+  bool sealed = (uintptr_t)slot >= object->relro_from && (uintptr_t)slot < object->relro_to;
+  if (sealed && mprotect((void *)page, os_page, PROT_READ | PROT_WRITE) != 0)
+    return;
+  __atomic_store_n(slot, value, __ATOMIC_RELEASE);
+  if (sealed)
+    mprotect((void *)page, os_page, PROT_READ);
+}
+
+static void put_back(const struct object *object, ElfW(Addr) base, const ElfW(Rela) * relocation) {
+  unsigned type = (unsigned)ELF64_R_TYPE(relocation->r_info);
+  if ((type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT && type != R_X86_64_64) || relocation->r_addend)
+    return;
+  const ElfW(Sym) *symbol = &object->symbols[ELF64_R_SYM(relocation->r_info)];
+  const char *name = object->names + symbol->st_name;
+  /* The names of the hook list and of the operators begin with one of these; a look-up costs a microsecond. */
+  if (symbol->st_shndx != SHN_UNDEF || !*name || !strchr("_acfmprv", *name))
+    return;
+  void *global = dlsym(RTLD_DEFAULT, name);
+  void **slot = (void **)(base + relocation->r_offset);
+  if (global && is_ours(global) && *slot != global)
+    put(object, slot, global);
+}
+
+static void read_dynamic(struct object *object, const ElfW(Dyn) * entry) {
+  for (; entry->d_tag != DT_NULL; entry++) {
+    if (entry->d_tag == DT_SYMTAB)
+      object->symbols = (const ElfW(Sym) *)entry->d_un.d_ptr;
+    else if (entry->d_tag == DT_STRTAB)
+      object->names = (const char *)entry->d_un.d_ptr;
+    else if (entry->d_tag == DT_JMPREL || entry->d_tag == DT_RELA)
+      object->relocations[entry->d_tag == DT_RELA] = (const ElfW(Rela) *)entry->d_un.d_ptr;
+    else if (entry->d_tag == DT_PLTRELSZ || entry->d_tag == DT_RELASZ)
+      object->relocation_bytes[entry->d_tag == DT_RELASZ] = entry->d_un.d_val;
+  }
+}
+
+/* New objects stand at the list's end. One that another thread has loaded meanwhile is bound as the global scope says
+   already, so that nothing changes for it. */
+struct visit {
+  size_t count, skip;
+};
+
+static int visit_object(struct dl_phdr_info *info, size_t bytes, void *context) {
+  struct visit *visit = context;
+  (void)bytes;
+  if (visit->count++ < visit->skip)
+    return 0;
+  struct object object = {0};
+  for (int i = 0; i < info->dlpi_phnum; i++) {
+    const ElfW(Phdr) *header = &info->dlpi_phdr[i];
+    if (header->p_type == PT_DYNAMIC)
+      read_dynamic(&object, (const ElfW(Dyn) *)(info->dlpi_addr + header->p_vaddr));
+    if (header->p_type == PT_GNU_RELRO) {
+      object.relro_from = info->dlpi_addr + header->p_vaddr;
+      object.relro_to = object.relro_from + header->p_memsz;
+    }
+  }
+  for (int table = 0; table < 2 && object.symbols && object.names; table++)
+    for (size_t i = 0; i < object.relocation_bytes[table] / sizeof(ElfW(Rela)); i++)
+      put_back(&object, info->dlpi_addr, &object.relocations[table][i]);
+  return 0;
+}
+
+__attribute__((used, visibility("hidden"))) void *deepbind_open(const char *file, int mode) {
+  struct visit before = {.skip = SIZE_MAX};
+  void *(*open)(const char *, int) = (void *(*)(const char *, int))deepbind_real();
+  if (!open)
+    return NULL;
+  dl_iterate_phdr(visit_object, &before);
+  void *handle = open(file, mode);
+  struct visit after = {.skip = before.count};
+  if (handle)
+    dl_iterate_phdr(visit_object, &after);
+  return handle;
+}
+
+#endif

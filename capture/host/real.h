@@ -1,0 +1,57 @@
+/* The real functions: those of the next library behind ours, found on first use, and a small static arena for what
+   dlsym itself allocates while they are being found.
+
+   Not its job: recording. Invariants: real.* can be called at any time, from the very first call on; an arena object is
+   never passed to a real function. Async-signal-safe after real_resolve has returned. */
+#ifndef CAPTURE_HOST_REAL_H
+#define CAPTURE_HOST_REAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct real_calls {
+#define HOOK(ident, kind, result, declaration, arguments, size, param) result(*ident) declaration;
+#include "capture/host/hooks.def"
+};
+extern struct real_calls real;
+
+/* Looks the real functions up; later calls return at once. False: this thread is in the middle of doing so (dlsym
+   allocates). Keeps errno. */
+bool real_resolve(void);
+
+/* Base name of the library whose malloc is called; valid after real_resolve. */
+const char *real_allocator_name(void);
+
+/* Does the allocator have a malloc_usable_size for its own objects? Valid after real_resolve. */
+bool real_has_usable_size(void);
+
+/* Has the program a malloc of its own, so that nobody's call of malloc reaches us? Valid after real_resolve. */
+bool real_malloc_is_the_programs(void);
+
+/* Is this code address ours? */
+bool real_is_ours(const void *address);
+
+/* winner: what the dynamic linker gives for the name of one of our hooks. True: the program has defined that name. */
+bool real_is_replaced(void *winner);
+
+/* The addresses that the library of this code occupies; false: libc, or not known. */
+bool real_library_of(const void *address, uintptr_t *from, uintptr_t *to);
+
+/* Is this code address inside an allocator (not libc, which has much else and never calls its own malloc from within)?
+   Tells calls that an allocator makes from those of a signal handler that interrupted it. */
+bool real_is_allocator_code(const void *address);
+
+/* The bootstrap arena. */
+extern char real_arena[];
+enum { REAL_ARENA_BYTES = 1 << 16 };
+
+static inline bool real_in_arena(const void *object) {
+  return (uintptr_t)object - (uintptr_t)real_arena < REAL_ARENA_BYTES;
+}
+size_t real_arena_usable(const void *object);
+
+/* realloc of an arena object: a real one with its content; the old one is never reused. */
+void *real_arena_move(const void *object, size_t size_bytes);
+
+#endif

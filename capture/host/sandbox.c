@@ -1,0 +1,130 @@
+/* Hears of a host that puts itself under a filter of system calls, before it does: from then on the library makes no
+   call at all (process_sandboxed). The collector finds out too, from /proc, but up to a sample later.
+
+   prctl and, as libseccomp uses it, syscall are entry points of ours for that alone: they do what they would without
+   us. A program that makes the call by an instruction of its own is not heard. */
+#include "capture/host/attach.h"
+
+#include <errno.h>
+#include <linux/seccomp.h>
+#include <stdarg.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+EXPORT int prctl(int option, ...);
+
+/* The flags are set before the call, as after it nobody may ask what became of it. clockless: the cycle counter kills
+   from now on (the strict mode turns it off, too); calls are then counted, not recorded. */
+static void hear(bool sandbox, bool clockless) {
+  struct region *region = (struct region *)order.region;
+  if (!region)
+    return;
+  if (sandbox)
+    atomic_store(&region->sandboxed, 1);
+  if (clockless && !(order.flags & ATTACH_COUNTER)) {
+    atomic_fetch_or(&region->paused, PAUSED_BY_SANDBOX);
+    atomic_fetch_add(&order.control->tick, 1);
+  }
+}
+
+static void hear_prctl(long option, long value) {
+  bool sandbox = option == PR_SET_SECCOMP;
+  hear(sandbox, (sandbox && value == SECCOMP_MODE_STRICT) || (option == PR_SET_TSC && value == PR_TSC_SIGSEGV));
+}
+
+#if defined(__x86_64__)
+
+/* Returns as the kernel does: minus errno. */
+static long call(long number, long a, long b, long c, long d, long e) {
+  register long r10 __asm__("r10") = d;
+  register long r8 __asm__("r8") = e;
+  long result;
+  __asm__ volatile("syscall"
+                   : "=a"(result)
+                   : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8)
+                   : "rcx", "r11", "memory");
+  return result;
+}
+
+/* Called from the assembly below. */
+void sandbox_hear_syscall(long number, long first, long second);
+long sandbox_set_errno(long result);
+
+__attribute__((used, visibility("hidden"))) void sandbox_hear_syscall(long number, long first, long second) {
+  if (number == SYS_seccomp)
+    hear(first == SECCOMP_SET_MODE_STRICT || first == SECCOMP_SET_MODE_FILTER, first == SECCOMP_SET_MODE_STRICT);
+  else
+    hear_prctl(first, second);
+}
+
+__attribute__((used, visibility("hidden"))) long sandbox_set_errno(long result) {
+  errno = (int)-result;
+  return -1;
+}
+
+/* As the C library's, in its own frame's absence: a caller may make a call that returns twice (vfork, clone). */
+__asm__(".text\n"
+        ".globl syscall\n"
+        ".type syscall, @function\n"
+        "syscall:\n"
+        "  cmp $157, %rdi\n" /* prctl */
+        "  je 1f\n"
+        "  cmp $317, %rdi\n" /* seccomp */
+        "  jne 2f\n"
+        "1:\n"
+        "  push %rdi\n"
+        "  push %rsi\n"
+        "  push %rdx\n"
+        "  push %rcx\n"
+        "  push %r8\n"
+        "  push %r9\n"
+        "  sub $8, %rsp\n"
+        "  call sandbox_hear_syscall\n"
+        "  add $8, %rsp\n"
+        "  pop %r9\n"
+        "  pop %r8\n"
+        "  pop %rcx\n"
+        "  pop %rdx\n"
+        "  pop %rsi\n"
+        "  pop %rdi\n"
+        "2:\n"
+        "  mov %rdi, %rax\n"
+        "  mov %rsi, %rdi\n"
+        "  mov %rdx, %rsi\n"
+        "  mov %rcx, %rdx\n"
+        "  mov %r8, %r10\n"
+        "  mov %r9, %r8\n"
+        "  mov 8(%rsp), %r9\n"
+        "  syscall\n"
+        "  cmp $-4095, %rax\n"
+        "  jae 3f\n"
+        "  ret\n"
+        "3:\n"
+        "  mov %rax, %rdi\n"
+        "  jmp sandbox_set_errno\n"
+        ".size syscall, .-syscall\n");
+
+int prctl(int option, ...) {
+  va_list list;
+  va_start(list, option);
+  long a = va_arg(list, long), b = va_arg(list, long), c = va_arg(list, long), d = va_arg(list, long);
+  va_end(list);
+  hear_prctl(option, a);
+  long result = call(SYS_prctl, option, a, b, c, d);
+  return result < 0 && result >= -4095 ? (int)sandbox_set_errno(result) : (int)result;
+}
+
+#else
+
+int prctl(int option, ...) {
+  va_list list;
+  va_start(list, option);
+  long a = va_arg(list, long), b = va_arg(list, long), c = va_arg(list, long), d = va_arg(list, long);
+  va_end(list);
+  hear_prctl(option, a);
+  return (int)syscall(SYS_prctl, option, a, b, c, d);
+}
+
+#endif

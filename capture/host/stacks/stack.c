@@ -1,0 +1,317 @@
+#include "capture/host/stacks/stack.h"
+
+#include "capture/host/attach.h"
+#include "capture/host/stacks/stack_walk.h"
+#include "core/base/os.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+struct stack_settings stack_settings;
+
+enum {
+  MEMO_FRAMES = 1024,  /* remembered of a thread's last walk */
+  WALK_FRAMES = 512,   /* of one walk */
+  NODES_CACHED = 4096, /* 64 KiB: in the second-level cache, where a look into the area misses twice */
+  BOUNDS_KEPT = 4,     /* stacks that a thread runs on in turns */
+  THREAD_STACK_LEAST_BYTES = 16 << 10,
+  MAIN_STACK_GAP_BYTES = 1 << 20, /* that the kernel keeps free below the main thread's stack */
+};
+
+struct memo_frame {
+  struct frame frame;
+  uint32_t node; /* valid in noded_from .. noded_to */
+};
+
+/* The thread's last walk. Most calls come from nearly the same stack as the one before: as soon as a walk meets a frame
+   of the last one, and the return addresses outward from there are still in their places, the rest is known. Looking
+   at a return address costs a load, a step by rule 5 to 10 ns. */
+struct stack_memo {
+  uint32_t generation; /* of the area */
+  uint32_t count;      /* frames, outermost first */
+  uint32_t origin;     /* how many frames, once remembered, lie outward from frames[0] */
+  bool complete;       /* the outermost of all these is the thread's, not just the last that was walked */
+  uint32_t noded_from, noded_to;
+  uint32_t next_bounds;
+  struct stack_bounds bounds[BOUNDS_KEPT];
+  struct cached_node {
+    uint64_t instruction;
+    uint32_t parent, node; /* node 0: none */
+  } cached[NODES_CACHED];
+  struct memo_frame frames[MEMO_FRAMES];
+  struct frame fresh[WALK_FRAMES];
+};
+
+void stack_memo_reset(struct stack_memo *memo) {
+  if (!memo)
+    return;
+  memo->count = 0;
+  memset(memo->bounds, 0, sizeof memo->bounds);
+}
+
+/* --- nodes --- */
+
+static uint32_t hash(uint64_t instruction, uint32_t parent) {
+  return (uint32_t)((instruction + parent * 0xd6e8feb86659fd93u) * 0x9e3779b97f4a7c15u >> 32);
+}
+
+/* The node in the index of that size, or 0; *place: where it is or belongs. */
+static uint32_t find_node(struct stack_area *area, uint32_t log, uint64_t instruction, uint32_t parent,
+                          _Atomic uint32_t **place) {
+  _Atomic uint32_t *index = area->index + ((size_t)1 << log);
+  uint32_t mask = ((uint32_t)1 << log) - 1, at = hash(instruction, parent) & mask;
+  for (;; at = (at + 1) & mask) {
+    uint32_t node = atomic_load_explicit(&index[at], memory_order_acquire);
+    if (node == 0 || (area->nodes[node - 1].instruction == instruction && area->nodes[node - 1].parent == parent)) {
+      *place = &index[at];
+      return node;
+    }
+  }
+}
+
+static void grow_index(struct stack_area *area, uint32_t log, uint32_t used) {
+  for (uint32_t node = 1; node <= used; node++) {
+    _Atomic uint32_t *place;
+    find_node(area, log + 1, area->nodes[node - 1].instruction, area->nodes[node - 1].parent, &place);
+    atomic_store_explicit(place, node, memory_order_relaxed);
+  }
+  atomic_store_explicit(&area->index_log, log + 1, memory_order_release);
+}
+
+/* A signal handler never comes here while its thread does, so who holds the lock is running; but one that left by
+   longjmp may have taken it along, so nobody waits for ever. */
+static bool lock_nodes(struct stack_area *area) {
+  enum { PAUSES = 100, YIELDS = 100000 };
+  for (int i = 0; i < YIELDS; i++) {
+    for (int pause = 0; pause < PAUSES; pause++) {
+      if (!atomic_load_explicit(&area->lock, memory_order_relaxed) && !atomic_exchange(&area->lock, 1))
+        return true;
+      os_spin_pause();
+    }
+    if (process_sandboxed())
+      os_spin_pause();
+    else
+      syscall(SYS_sched_yield);
+  }
+  return false;
+}
+
+static uint32_t make_node(struct stack_area *area, uint64_t instruction, uint32_t parent) {
+  _Atomic uint32_t *place;
+  if (!lock_nodes(area))
+    return 0;
+  uint32_t log = atomic_load(&area->index_log), used = atomic_load(&area->used);
+  if (log < STACK_INDEX_LAST_LOG && used >= (uint32_t)1 << (log - 1)) {
+    grow_index(area, log, used);
+    log++;
+  }
+  uint32_t node = find_node(area, log, instruction, parent, &place);
+  if (!node && used < STACK_NODES_MAX) {
+    area->nodes[used] = (struct stack_node){instruction, parent, 0};
+    node = used + 1;
+    atomic_store_explicit(place, node, memory_order_release);
+    atomic_store_explicit(&area->used, node, memory_order_release);
+  }
+  atomic_store(&area->lock, 0);
+  return node;
+}
+
+/* 0: no room. */
+static uint32_t node_of(struct stack_area *area, struct stack_memo *memo, uint64_t instruction, uint32_t parent) {
+  struct cached_node *cached = &memo->cached[hash(instruction, parent) % NODES_CACHED];
+  if (cached->instruction == instruction && cached->parent == parent && cached->node)
+    return cached->node;
+  _Atomic uint32_t *place;
+  uint32_t log = atomic_load_explicit(&area->index_log, memory_order_acquire);
+  uint32_t node = find_node(area, log, instruction, parent, &place);
+  if (!node)
+    node = make_node(area, instruction, parent);
+  *cached = (struct cached_node){instruction, parent, node};
+  return node;
+}
+
+/* --- bounds --- */
+
+/* The bounds of the stack that sp is on. The kernel is asked once per stack of a thread, and again as the main thread's
+   grows. Where it does not answer, the rest of the OS page is all that is sure to be there. */
+static struct stack_bounds bounds_of(struct stack_memo *memo, uintptr_t sp) {
+  for (int i = 0; i < BOUNDS_KEPT; i++)
+    if (sp - memo->bounds[i].low < memo->bounds[i].high - memo->bounds[i].low)
+      return memo->bounds[i];
+  /* glibc puts a thread's control block at the upper end of its stack. */
+  uintptr_t own = (uintptr_t)pthread_self();
+  struct stack_bounds bounds = {own - THREAD_STACK_LEAST_BYTES, own};
+  if (own - sp >= THREAD_STACK_LEAST_BYTES) {
+    if (!stack_find_bounds(sp, &bounds))
+      return (struct stack_bounds){sp, (sp | 4095) + 1};
+    if (own - bounds.low < bounds.high - bounds.low)
+      bounds.high = own;
+    else if (sp > bounds.high) /* the mapping was another's and has gone */
+      return (struct stack_bounds){sp, (sp | 4095) + 1};
+  }
+  memo->bounds[memo->next_bounds++ % BOUNDS_KEPT] = bounds;
+  return bounds;
+}
+
+/* --- walking --- */
+
+/* Where the stack is cut that has so many frames: at a multiple of the depth, counted from the outermost frame. So the
+   innermost depth frames are there, fewer than twice as many in all, and a stack that grows and shrinks keeps its
+   nodes. Cut exactly, each level of a recursion would be a tree of its own. */
+static uint32_t cut_of(uint32_t frames) {
+  uint32_t depth = stack_settings.depth;
+  return frames < depth ? 0 : (frames - depth) / depth * depth;
+}
+
+/* The first frame outward from last - 1 to first of the last walk whose return address is no longer where it was, plus
+   1; or first. That of the frame at last - 1 has been compared already. */
+static uint32_t last_change(const struct stack_memo *memo, uint32_t first, uint32_t last, uintptr_t high) {
+  if (memo->frames[first].frame.sp > high)
+    return last;
+  for (uint32_t i = last - 1; i-- > first;)
+    if (*(const uintptr_t *)(memo->frames[i].frame.sp - 8) != memo->frames[i].frame.instruction)
+      return i + 1;
+  return first;
+}
+
+static bool is_same(const struct frame *a, const struct frame *b) {
+  return a->sp == b->sp && a->instruction == b->instruction && a->bp == b->bp;
+}
+
+struct walked {
+  uint32_t known;      /* of memo->frames, the outermost, still hold */
+  uint32_t fresh;      /* then come these of memo->fresh, innermost first */
+  bool to_the_end;     /* the outermost is the thread's; only told where known is 0 */
+  bool through_signal; /* across an interruption: not to be remembered */
+};
+
+static struct walked walk(struct stack_memo *memo, struct frame frame) {
+  struct stack_bounds bounds = bounds_of(memo, frame.sp);
+  struct walked walked = {0};
+  uint32_t left = memo->count;
+  enum walk how = WALK_ON;
+  while (how != WALK_END && walked.fresh < WALK_FRAMES) {
+    while (left && memo->frames[left - 1].frame.sp < frame.sp)
+      left--;
+    if (left && is_same(&memo->frames[left - 1].frame, &frame)) {
+      uint32_t cut = cut_of(memo->origin + left + walked.fresh);
+      uint32_t first = cut < memo->origin + left ? cut - memo->origin : left - 1;
+      uint32_t change = cut >= memo->origin ? last_change(memo, first, left, bounds.high) : left;
+      if (cut >= memo->origin && change == first) {
+        walked.known = left;
+        return walked;
+      }
+      left = cut >= memo->origin ? change - 1 : 0;
+    }
+    memo->fresh[walked.fresh++] = frame;
+    how = stack_step(stack_settings.area, stack_settings.unwind, &frame, how == WALK_SIGNAL, bounds.high);
+    if (how == WALK_SIGNAL) { /* perhaps from a stack of the handler's own */
+      walked.through_signal = true;
+      left = 0;
+      bounds = bounds_of(memo, frame.sp);
+    }
+  }
+  walked.to_the_end = how == WALK_END;
+  return walked;
+}
+
+/* Makes the walk the one to remember: the known frames and the fresh ones on top of them. memo->count stays 0 until all
+   is done: a handler that leaves by longjmp then leaves an empty memo. */
+static uint32_t remember(struct stack_memo *memo, const struct walked *walked) {
+  uint32_t known = walked->known;
+  memo->count = 0;
+  atomic_signal_fence(memory_order_seq_cst);
+  if (!known) {
+    memo->origin = 0;
+    memo->complete = walked->to_the_end;
+  }
+  if (known + walked->fresh > MEMO_FRAMES) { /* the outermost go */
+    uint32_t drop = known < MEMO_FRAMES / 2 ? known : MEMO_FRAMES / 2;
+    memmove(memo->frames, memo->frames + drop, (known - drop) * sizeof *memo->frames);
+    known -= drop;
+    memo->origin += drop;
+    memo->noded_from = memo->noded_to = 0;
+  }
+  if (memo->noded_to > known)
+    memo->noded_to = known;
+  for (uint32_t i = 0; i < walked->fresh; i++)
+    memo->frames[known + i].frame = memo->fresh[walked->fresh - 1 - i];
+  return known + walked->fresh;
+}
+
+/* The node of the innermost of count frames. 0: no room for it. */
+static uint32_t nodes_of(struct stack_area *area, struct stack_memo *memo, uint32_t count) {
+  uint32_t cut = cut_of(memo->origin + count), first = cut - memo->origin, node;
+  if (first != memo->noded_from || memo->noded_to < first)
+    memo->noded_from = memo->noded_to = first;
+  uint32_t at = memo->noded_to;
+  if (at > first)
+    node = memo->frames[at - 1].node;
+  else
+    node = cut > 0 || !memo->complete ? node_of(area, memo, 0, 0) : 0;
+  for (; at < count; at++) {
+    node = node_of(area, memo, memo->frames[at].frame.instruction, node);
+    if (!node)
+      break;
+    memo->frames[at].node = node;
+  }
+  memo->noded_to = at;
+  return node;
+}
+
+static struct stack_memo *memo_of(struct stack_memo **place) {
+  if (!*place)
+    *place = os_map(sizeof **place, true);
+  struct stack_memo *memo = *place;
+  uint32_t generation = atomic_load_explicit(&stack_settings.area->generation, memory_order_relaxed);
+  if (memo && memo->generation != generation) {
+    memo->generation = generation;
+    memo->count = 0;
+  }
+  return memo;
+}
+
+static uint32_t take_from(struct stack_area *area, struct stack_memo *memo, struct frame frame) {
+  struct walked walked = walk(memo, frame);
+  uint32_t count = remember(memo, &walked), node = nodes_of(area, memo, count);
+  atomic_signal_fence(memory_order_seq_cst);
+  memo->count = walked.through_signal ? 0 : count;
+  return node;
+}
+
+/* The program's frame that goes on at that return address, found from ours by their rules: the hooks end in jumps where
+   they can, so there is no telling which of them have frames, and what they leave in registers. */
+static bool find_caller(struct frame *frame, uintptr_t caller, uintptr_t high) {
+  enum { OWN_FRAMES = 6 };
+  for (int i = 0; i < OWN_FRAMES; i++) {
+    if (frame->instruction == caller)
+      return true;
+    if (stack_step(stack_settings.area, UNWIND_DWARF, frame, false, high) != WALK_ON)
+      return false;
+  }
+  return false;
+}
+
+uint32_t stack_take(struct stack_memo **place, const void *caller, const void *hook) {
+  struct stack_area *area = stack_settings.area;
+  int error = errno;
+  struct stack_memo *memo = memo_of(place);
+  uint32_t node = 0;
+  if (memo) {
+    const uintptr_t *own = __builtin_frame_address(0), *its = hook; /* saved frame pointer, return address */
+    if (its && its[1] == (uintptr_t)caller)
+      own = its;
+    struct frame frame = {own[1], (uintptr_t)(own + 2), own[0]};
+    if (own == its || find_caller(&frame, (uintptr_t)caller, bounds_of(memo, frame.sp).high))
+      node = take_from(area, memo, frame);
+  }
+  if (!node)
+    atomic_fetch_add(&area->lost, 1);
+  errno = error;
+  return node;
+}

@@ -1,0 +1,32 @@
+/* One step of a stack walk: from a frame to its caller's, by unwind rules, frame pointers, or the one where the other
+   fails.
+
+   Invariants: reads only below the bound that it is given. Rules are kept in a table that all threads of the process
+   share without locks. */
+#ifndef CAPTURE_HOST_STACKS_STACK_WALK_H
+#define CAPTURE_HOST_STACKS_STACK_WALK_H
+
+#include "capture/wire/stack_area.h"
+
+#include <stdbool.h>
+
+struct frame {
+  uintptr_t instruction; /* where the frame goes on: a return address, or, if exact, an interrupted instruction */
+  uintptr_t sp, bp;      /* stack and frame pointer there */
+};
+
+enum walk { WALK_END, WALK_ON, WALK_SIGNAL /* on, but past an interruption: the frame's instruction is exact */ };
+
+/* Addresses of the stack that may be read. */
+struct stack_bounds {
+  uintptr_t low, high;
+};
+
+/* Turns the frame into its caller's. exact: frame->instruction is an instruction itself, not a return address. */
+enum walk stack_step(struct stack_area *area, enum stack_unwind unwind, struct frame *frame, bool exact,
+                     uintptr_t high);
+
+/* The mapping in which sp lies, asked of the kernel; false: it can't be had. Costs 10 to 100 us. */
+bool stack_find_bounds(uintptr_t sp, struct stack_bounds *bounds);
+
+#endif

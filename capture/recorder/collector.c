@@ -1,0 +1,514 @@
+#include "capture/recorder/collector.h"
+
+#include "capture/recorder/collector_state.h"
+#include "capture/recorder/control.h"
+#include "capture/recorder/describe.h"
+#include "core/base/os.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+  TICK_NS = 1000000,
+  SAMPLE_NS = 10000000,
+  IDLE_NS = 10000000,    /* the tick's length where nothing happens */
+  IDLE_PASSES = 100,     /* how many passes without a record make it so */
+  LINGER_NS = 500000000, /* for an orphan that has not yet made its first call */
+  BUSY_RECORDS = 4096,   /* a pass that found more is followed by another at once */
+};
+
+const char *collector_address(const struct collector *collector) {
+  return collector->address;
+}
+bool collector_child_ended(const struct collector *collector) {
+  return collector->child_ended;
+}
+uint32_t collector_recorded(const struct collector *collector) {
+  return collector->recorded;
+}
+
+void collector_wake(struct collector *collector) {
+  atomic_store(&collector->attention, true);
+  atomic_store(&collector->control->sleeping, 0);
+  atomic_fetch_add(&collector->control->wake, 1);
+  os_futex_wake((const uint32_t *)&collector->control->wake, 1, true);
+}
+
+void collector_stop(struct collector *collector) {
+  atomic_store(&collector->stopping, true);
+  collector_wake(collector);
+}
+
+void collector_toggle(struct collector *collector) {
+  atomic_store(&collector->toggle, true);
+  collector_wake(collector);
+}
+
+/* The hosts hold no descriptor by which to wake us, so the main thread sleeps on a futex; sockets and process ends
+   reach it through this thread. Edge-triggered: each event wakes once. */
+static void *wake_loop(void *context) {
+  struct collector *collector = context;
+  struct epoll_event event;
+  for (;;)
+    if (epoll_wait(collector->epoll, &event, 1, -1) > 0)
+      collector_wake(collector);
+  return NULL;
+}
+
+static void watch(struct collector *collector, int fd) {
+  struct epoll_event event = {.events = EPOLLIN | EPOLLET};
+  epoll_ctl(collector->epoll, EPOLL_CTL_ADD, fd, &event);
+}
+
+/* The kernel marks this word when the collector's thread ends, however it ends: hosts read it instead of guessing by
+   process id, which may be another's in another name space. */
+static void announce_life(struct collector *collector) {
+  collector->robust.entry.next = &collector->robust.head.list;
+  collector->robust.head.list.next = &collector->robust.entry;
+  collector->robust.head.futex_offset = (long)((char *)&collector->control->alive - (char *)&collector->robust.entry);
+  collector->robust.head.list_op_pending = NULL;
+  atomic_store(&collector->control->alive, (uint32_t)os_thread_id());
+  syscall(SYS_set_robust_list, &collector->robust.head, sizeof collector->robust.head);
+}
+
+static int open_control(struct collector *collector) {
+  collector->control_fd = memfd_create("heaptape-control", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (collector->control_fd < 0 || ftruncate(collector->control_fd, 4096) != 0 ||
+      fcntl(collector->control_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
+    return -1;
+  void *memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, collector->control_fd, 0);
+  if (memory == MAP_FAILED)
+    return -1;
+  collector->control = memory;
+  return 0;
+}
+
+static int open_socket(struct collector *collector) {
+  uint64_t random[2];
+  if (getrandom(random, sizeof random, 0) != sizeof random)
+    return -1;
+  struct sockaddr_un address = {.sun_family = AF_UNIX};
+  int length =
+      snprintf(address.sun_path + 1, sizeof address.sun_path - 1, "heaptape-%d-%08x", getpid(), (uint32_t)random[0]);
+  collector->secret = random[1];
+  snprintf(collector->address, sizeof collector->address, "%s:%llx%s", address.sun_path + 1,
+           (unsigned long long)collector->secret, collector->settings->flags & ATTACH_DROP ? ATTACH_IMPATIENT : "");
+  collector->socket = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (collector->socket < 0 || bind(collector->socket, (struct sockaddr *)&address,
+                                    (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length)) != 0)
+    return -1;
+  return listen(collector->socket, 4096);
+}
+
+int collector_open(struct collector **out, const struct collector_settings *settings, struct trace_error *error) {
+  struct collector *collector = calloc(1, sizeof *collector);
+  *out = collector;
+  if (!collector)
+    return trace_error_set(error, "collector", "out of memory");
+  collector->settings = settings;
+  collector->socket = collector->epoll = collector->control_fd = -1;
+  collector->origin_ns = os_monotonic_ns();
+  collector->origin_cycles = os_cycles();
+  if (open_control(collector) != 0 || open_socket(collector) != 0 ||
+      (collector->epoll = epoll_create1(EPOLL_CLOEXEC)) < 0)
+    return trace_error_errno(error, "collector", "cannot make socket or shared memory");
+  announce_life(collector);
+  watch(collector, collector->socket);
+  /* Orphans come to us, so that we know when no unrecorded child is left that might yet make its first call. */
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
+  sigset_t all, old;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &old);
+  int failed = pthread_create(&collector->waker, NULL, wake_loop, collector);
+  pthread_sigmask(SIG_SETMASK, &old, NULL);
+  return failed ? trace_error_set(error, "collector", "cannot make a thread") : 0;
+}
+
+void collector_close(struct collector *collector) {
+  pthread_cancel(collector->waker);
+  pthread_join(collector->waker, NULL);
+  close(collector->socket);
+  close(collector->epoll);
+  close(collector->control_fd);
+  free(collector->hosts);
+  free(collector);
+}
+
+static double cycles_hz(const struct collector *collector) {
+  uint64_t ns = os_monotonic_ns() - collector->origin_ns, cycles = os_cycles() - collector->origin_cycles;
+  return ns == 0 ? 0 : (double)cycles * 1e9 / (double)ns;
+}
+
+static bool by_counter(const struct collector *collector) {
+  return collector->settings->flags & ATTACH_COUNTER;
+}
+
+uint64_t collector_stamp(const struct collector *collector) {
+  return by_counter(collector) ? atomic_load(&collector->control->counter) : os_cycles();
+}
+
+static struct host *find_host(const struct collector *collector, int pid) {
+  for (uint32_t i = 0; i < collector->host_count; i++)
+    if (collector->hosts[i]->pid == pid)
+      return collector->hosts[i];
+  return NULL;
+}
+
+static void end_host(struct collector *collector, struct host *host, const char *end, const struct process_end *how) {
+  for (uint32_t i = 0; i < collector->host_count; i++)
+    if (collector->hosts[i] == host)
+      collector->hosts[i] = collector->hosts[--collector->host_count];
+  char path[4096], name[sizeof host->name];
+  snprintf(path, sizeof path, "%s", host->path);
+  memcpy(name, host->name, sizeof name);
+  struct host_totals totals;
+  struct trace_error error = {""};
+  struct recorded_process process = {host->pid, host->parent_pid, host->order, name, path, end, &totals};
+  host_close(host, end, how, by_counter(collector) ? 0 : cycles_hz(collector), &totals, &error);
+  collector->closed_bytes += totals.totals.file_bytes;
+  collector->settings->report(&process, &error);
+}
+
+static struct host *add_host(struct collector *collector, const struct attach_request *request, int pid) {
+  if (collector->host_count == collector->host_room) {
+    uint32_t room = collector->host_room ? 2 * collector->host_room : 16;
+    struct host **hosts = realloc(collector->hosts, room * sizeof *hosts);
+    if (!hosts)
+      return NULL;
+    collector->hosts = hosts;
+    collector->host_room = room;
+  }
+  int pid_fd = (int)syscall(SYS_pidfd_open, pid, 0);
+  if (pid_fd < 0 && errno == ESRCH) /* killed while it waited for us: it has recorded nothing */
+    return NULL;
+  char path[4096];
+  if (collector->recorded == 0)
+    collector_first_path(collector->settings, path, sizeof path);
+  else
+    describe_further_path(collector->settings, pid, path, sizeof path);
+  struct describe_clock clock = {by_counter(collector), by_counter(collector) ? 0 : cycles_hz(collector),
+                                 collector_stamp(collector)};
+  struct host *parent = request->forked ? find_host(collector, request->parent_pid) : NULL;
+  uint32_t paused = parent ? parent->paused : collector->paused;
+  char *info = describe_info(collector->settings, request, &clock, paused != 0);
+  struct trace_error error = {""};
+  struct host *host = NULL;
+  if (!info || pid_fd < 0)
+    trace_error_set(&error, path, "process %d cannot be watched", pid);
+  else
+    host = host_open(pid, pid_fd, path, info, clock.origin_stamp, &error);
+  free(info);
+  if (!host) {
+    if (pid_fd >= 0)
+      close(pid_fd);
+    collector->settings->complain(&error);
+    return NULL;
+  }
+  if (request->bypassed && !request->forked) {
+    trace_error_set(&error, path,
+                    "the program, or a library before ours, defines malloc itself: calls of that are not recorded");
+    collector->settings->complain(&error);
+  }
+  host->forked = request->forked;
+  host->parent_pid = request->parent_pid;
+  host->order = collector->recorded;
+  describe_program_name(pid, host->name, sizeof host->name);
+  host_pause(host, paused, true);
+  host->latency = collector->settings->flags & ATTACH_LATENCY;
+  host->names = collector->settings->describe_json != NULL;
+  watch(collector, pid_fd);
+  collector->hosts[collector->host_count++] = host;
+  collector->recorded++;
+  return host;
+}
+
+static bool may_attach(const struct collector *collector, const struct attach_request *request,
+                       const struct ucred *peer) {
+  return !collector->ended && request->magic == ATTACH_MAGIC && request->secret == collector->secret && peer->pid > 0 &&
+         (peer->uid == getuid() || getuid() == 0) &&
+         (collector->settings->follow || peer->pid == collector->settings->first_pid);
+}
+
+static void reply_to(int connection, struct attach_reply *reply, const int *fds, size_t count) {
+  struct iovec part = {reply, sizeof *reply};
+  union {
+    char bytes[CMSG_SPACE(2 * sizeof(int))];
+    struct cmsghdr align;
+  } rights = {.bytes = {0}};
+  struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+  if (count) {
+    message.msg_control = rights.bytes;
+    message.msg_controllen = CMSG_SPACE(count * sizeof(int));
+    struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+    head->cmsg_level = SOL_SOCKET;
+    head->cmsg_type = SCM_RIGHTS;
+    head->cmsg_len = CMSG_LEN(count * sizeof(int));
+    memcpy(CMSG_DATA(head), fds, count * sizeof(int));
+  }
+  sendmsg(connection, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+static void answer_control(struct collector *collector, int connection, const struct ucred *peer, const char *text) {
+  if (peer->uid != getuid() && peer->uid != 0)
+    return;
+  char *reply = control_request(collector, text);
+  if (reply)
+    send(connection, reply, strlen(reply), MSG_NOSIGNAL | MSG_DONTWAIT);
+  free(reply);
+}
+
+static void serve_stack_area(const struct collector *collector, int connection, struct host *host,
+                             struct attach_reply *reply) {
+  int fd = host && (collector->settings->flags & ATTACH_STACKS) ? host_add_stacks(host) : -1;
+  reply->refused = fd < 0;
+  reply_to(connection, reply, &fd, fd >= 0);
+  if (fd >= 0)
+    close(fd);
+}
+
+static void serve_connection(struct collector *collector, int connection) {
+  union {
+    struct attach_request attach;
+    char text[512];
+  } message;
+  struct ucred peer;
+  socklen_t peer_bytes = sizeof peer;
+  struct attach_reply reply = {.magic = ATTACH_MAGIC,
+                               .refused = 1,
+                               .flags = collector->settings->flags,
+                               .stack_depth = (uint16_t)collector->settings->stack_depth,
+                               .stack_unwind = (uint16_t)collector->settings->stack_unwind,
+                               .touch_min_bytes = collector->settings->touch_min_bytes};
+  int fds[2] = {-1, collector->control_fd};
+  /* The request follows the connect at once; one that does not come must not hold up the rings. */
+  struct pollfd readable = {connection, POLLIN | POLLRDHUP, 0};
+  bool ready = poll(&readable, 1, 100) == 1;
+  if (ready && (readable.revents & (POLLHUP | POLLRDHUP))) /* it has waited long enough and runs on without us */
+    return;
+  ssize_t got = ready ? recv(connection, &message, sizeof message - 1, MSG_DONTWAIT) : -1;
+  bool known = got > 0 && getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &peer_bytes) == 0;
+  if (known && message.text[0] == '{') {
+    message.text[got] = '\0';
+    answer_control(collector, connection, &peer, message.text);
+    return;
+  }
+  struct attach_request request = message.attach;
+  request.pid = peer.pid; /* it may have another in a name space of its own */
+  if (!known || got != sizeof request || !may_attach(collector, &request, &peer)) {
+    reply_to(connection, &reply, NULL, 0);
+    return;
+  }
+  struct host *host = find_host(collector, peer.pid);
+  if (request.kind == ATTACH_STACK_AREA) {
+    serve_stack_area(collector, connection, host, &reply);
+    return;
+  }
+  bool first = request.kind == ATTACH_PROCESS;
+  if (first) {
+    if (host)
+      end_host(collector, host, "exec", NULL);
+    host = add_host(collector, &request, peer.pid);
+  }
+  if (host)
+    fds[0] = host_add_region(host, first ? REGION_SLOTS_FIRST : REGION_SLOTS_MORE);
+  if (host && fds[0] < 0) {
+    struct trace_error error = {""};
+    trace_error_errno(&error, host->path,
+                      first ? "no shared memory for the process's rings: it is not recorded"
+                            : "no shared memory for more rings: further threads are only counted");
+    collector->settings->complain(&error);
+  }
+  if (fds[0] >= 0) {
+    reply.refused = 0;
+    reply.slots = first ? REGION_SLOTS_FIRST : REGION_SLOTS_MORE;
+  }
+  reply_to(connection, &reply, fds, fds[0] < 0 ? 0 : first ? 2 : 1);
+  if (fds[0] >= 0)
+    close(fds[0]);
+}
+
+static void serve_connections(struct collector *collector) {
+  int connection;
+  while ((connection = accept4(collector->socket, NULL, NULL, SOCK_CLOEXEC)) >= 0) {
+    serve_connection(collector, connection);
+    close(connection);
+  }
+}
+
+static const char *end_of(const struct process_end *how) {
+  return how->status_known && WIFSIGNALED(how->status) ? "killed" : "exit";
+}
+
+/* We have reaped the process; how: what it told as a zombie. */
+static void reaped_host(struct collector *collector, struct host *host, struct process_end *how, int status,
+                        const struct rusage *usage) {
+  how->status_known = true;
+  how->status = status;
+  /* The peak that wait4 tells is also that of children that it reaped, and of its image before an exec: of ourselves
+     for our child, of who knows whom for an orphan. */
+  uint64_t peak_bytes = (uint64_t)usage->ru_maxrss * 1024;
+  bool first = host->pid == collector->settings->first_pid && peak_bytes > collector->own_peak_bytes;
+  if (!how->reaped_children && (host->forked || first))
+    how->usage.peak_rss_bytes = peak_bytes;
+  if (!how->reaped_children) { /* finer than /proc's ticks */
+    how->usage.user_ns = (uint64_t)usage->ru_utime.tv_sec * 1000000000u + (uint64_t)usage->ru_utime.tv_usec * 1000u;
+    how->usage.system_ns = (uint64_t)usage->ru_stime.tv_sec * 1000000000u + (uint64_t)usage->ru_stime.tv_usec * 1000u;
+  }
+  end_host(collector, host, end_of(how), how);
+}
+
+/* Reaps our child and adopted orphans, after a look at what the zombie still tells. Returns false if there are no
+   children at all. */
+static bool reap(struct collector *collector) {
+  siginfo_t info = {0};
+  errno = 0;
+  while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0) {
+    int pid = info.si_pid, status;
+    struct host *host = find_host(collector, pid);
+    struct process_end how = process_end_look(-1, host ? host->sampler.stat_fd : -1);
+    struct rusage usage;
+    if (wait4(pid, &status, WNOHANG, &usage) != pid)
+      return true;
+    if (pid == collector->settings->first_pid) {
+      collector->child_ended = true;
+      collector->child_status = status;
+    }
+    if (host)
+      reaped_host(collector, host, &how, status, &usage);
+    info.si_pid = 0;
+  }
+  return errno != ECHILD;
+}
+
+/* Looks which processes have ended. Returns whether any child is left. */
+static bool serve_ends(struct collector *collector) {
+  bool children = reap(collector);
+  for (uint32_t i = collector->host_count; i-- > 0;) {
+    struct host *host = i < collector->host_count ? collector->hosts[i] : NULL;
+    struct pollfd ended = {host ? host->pid_fd : -1, POLLIN, 0};
+    if (poll(&ended, 1, 0) != 1)
+      continue;
+    int pid = host->pid;
+    children = reap(collector); /* it may be ours, and have ended since */
+    if (find_host(collector, pid) == host) {
+      struct process_end how = process_end_look(host->pid_fd, host->sampler.stat_fd);
+      end_host(collector, host, end_of(&how), &how);
+    }
+  }
+  return children;
+}
+
+static void tick(void *context) {
+  struct collector *collector = context;
+  uint64_t now = os_monotonic_ns();
+  if (now - collector->tick_ns < TICK_NS)
+    return;
+  collector->tick_ns = now;
+  atomic_fetch_add_explicit(&collector->control->tick, 1, memory_order_relaxed);
+}
+
+static uint64_t drain_all(struct collector *collector) {
+  uint64_t records = 0;
+  for (uint32_t i = 0; i < collector->host_count; i++)
+    records += host_drain(collector->hosts[i], tick, collector);
+  return records;
+}
+
+void collector_advance_tick(struct collector *collector) {
+  atomic_fetch_add(&collector->control->tick, 1);
+}
+
+/* Each thread is drained at another time, and a later one may show what follows from things that an earlier one does
+   not yet show: so all are cut at one stamp, and the pass that closes them has begun after it. */
+void collector_end_recording(struct collector *collector, const char *why) {
+  collector->ended = true;
+  uint64_t stamp = collector_stamp(collector);
+  for (uint32_t i = 0; i < collector->host_count; i++) {
+    host_stop(collector->hosts[i]);
+    host_cut(collector->hosts[i], stamp, why);
+  }
+  while (collector->host_count > 0)
+    end_host(collector, collector->hosts[0], "stopped", NULL);
+}
+
+static void sample_all(struct collector *collector) {
+  uint64_t base_ns = collector->settings->sample_ns ? collector->settings->sample_ns : SAMPLE_NS;
+  uint64_t now_ns = os_monotonic_ns();
+  for (uint32_t i = 0; i < collector->host_count; i++) {
+    struct host *host = collector->hosts[i];
+    if (!sampler_is_due(&host->sampler, now_ns))
+      continue;
+    host_sample(host, collector_stamp(collector));
+    sampler_plan(&host->sampler, now_ns, base_ns, collector->host_count);
+  }
+}
+
+/* Of this image, not getrusage's: that also knows the peak of whoever executed us, which our child does not inherit. */
+static uint64_t own_peak_bytes(void) {
+  struct sampler sampler;
+  struct trace_sample sample;
+  sampler_open(&sampler, getpid());
+  bool known = sampler_read(&sampler, &sample) && sample.vm_hwm_bytes != TRACE_SAMPLE_MISSING;
+  sampler_close(&sampler);
+  return known ? sample.vm_hwm_bytes : UINT64_MAX;
+}
+
+int collector_serve(struct collector *collector) {
+  uint64_t empty_since_ns = 0;
+  uint32_t idle_passes = 0;
+  watch(collector, (int)syscall(SYS_pidfd_open, collector->settings->first_pid, 0));
+  control_begin(collector);
+  collector->own_peak_bytes = own_peak_bytes();
+  for (;;) {
+    uint32_t seen = atomic_load(&collector->control->wake);
+    tick(collector);
+    bool attention = atomic_exchange(&collector->attention, false);
+    if (attention)
+      serve_connections(collector);
+    if (atomic_exchange(&collector->toggle, false))
+      control_toggle(collector);
+    uint64_t records = drain_all(collector);
+    sample_all(collector);
+    control_keep_limits(collector);
+    bool nothing_left = collector->host_count == 0 && collector->child_ended;
+    if (collector->child_ended && atomic_load(&collector->stopping)) {
+      collector_end_recording(collector, "the recorder was told to end");
+      return collector->child_status;
+    }
+    if (attention || nothing_left) {
+      bool children = serve_ends(collector);
+      if (collector->host_count == 0 && collector->child_ended) {
+        if (!empty_since_ns)
+          empty_since_ns = os_monotonic_ns();
+        if (!children || collector->ended || os_monotonic_ns() - empty_since_ns > LINGER_NS)
+          return collector->child_status;
+      } else {
+        empty_since_ns = 0;
+      }
+    }
+    if (records > BUSY_RECORDS)
+      continue;
+    idle_passes = records ? 0 : idle_passes + 1;
+    atomic_store(&collector->control->sleeping, 1);
+    if (atomic_load(&collector->control->wake) == seen)
+      os_futex_wait((const uint32_t *)&collector->control->wake, seen, idle_passes > IDLE_PASSES ? IDLE_NS : TICK_NS,
+                    true);
+    atomic_store(&collector->control->sleeping, 0);
+  }
+}

@@ -1,0 +1,50 @@
+/* The collector's own state, shared by the files that make it up: collector.c (sockets, ticks, ends), control.c (what
+   the operator asks of a running recording). For nobody else.
+
+   Invariant: only the thread that serves touches it, but for the fields marked with who else does. */
+#ifndef CAPTURE_RECORDER_COLLECTOR_STATE_H
+#define CAPTURE_RECORDER_COLLECTOR_STATE_H
+
+#include "capture/recorder/collector.h"
+
+#include <linux/futex.h>
+#include <pthread.h>
+
+struct collector {
+  const struct collector_settings *settings;
+  char address[160];
+  uint64_t secret;
+  int socket, epoll;
+  struct control *control;
+  int control_fd;
+  struct {
+    struct robust_list_head head;
+    struct robust_list entry;
+  } robust;
+  struct host **hosts;
+  uint32_t host_count, host_room, recorded;
+  _Atomic bool stopping;  /* signal handlers set it */
+  _Atomic bool toggle;    /* likewise */
+  _Atomic bool attention; /* something happened to a socket or a process; signal handlers and the waker set it */
+  pthread_t waker;
+  uint64_t origin_ns, origin_cycles;
+  uint64_t tick_ns;          /* when it was last advanced */
+  uint64_t own_peak_bytes;   /* RSS of this process before the first one was started, at least */
+  uint64_t ends_ns;          /* 0: no limit of time, or it does not run yet */
+  uint64_t closed_bytes;     /* of the traces that are complete */
+  uint32_t paused;           /* enum pause_reason, for processes to come */
+  bool ended;                /* no process is recorded any more */
+  volatile bool child_ended; /* read by a signal handler */
+  int child_status;
+};
+
+/* Stamps of the recording's clock. */
+uint64_t collector_stamp(const struct collector *collector);
+
+/* Makes the hosts look at what has changed in their regions: they do so at their next call. */
+void collector_advance_tick(struct collector *collector);
+
+/* Ends the recording of all processes at one time, which makes legal histories; the processes run on. */
+void collector_end_recording(struct collector *collector, const char *why);
+
+#endif

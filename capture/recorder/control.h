@@ -1,0 +1,23 @@
+/* What the operator may ask of a running recording: start, stop, flush, status, and limits of time and size.
+
+   Requests come over the collector's socket as one JSON object, {"verb": "start", "pid": N}, from a process of the same
+   user or of root; the reply is one too, {"ok": true, ...} or {"ok": false, "error": "..."}. pid is a recorded process,
+   or the recorder for all of them and those to come. Not its job: the socket. One thread, the one that serves. */
+#ifndef CAPTURE_RECORDER_CONTROL_H
+#define CAPTURE_RECORDER_CONTROL_H
+
+#include "capture/recorder/collector_state.h"
+
+/* Carries out a request; returns the reply, to be freed, or NULL if there is no memory. */
+char *control_request(struct collector *collector, const char *text);
+
+/* Starts or stops all, whichever is not so now. */
+void control_toggle(struct collector *collector);
+
+/* Ends the recording where the time is over or the traces have grown too large. Cheap. */
+void control_keep_limits(struct collector *collector);
+
+/* Called once, before anything is served. A limit of time runs from the first start. */
+void control_begin(struct collector *collector);
+
+#endif

@@ -1,0 +1,94 @@
+#include "capture/recorder/describe.h"
+
+#include "core/base/os.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+void collector_first_path(const struct collector_settings *settings, char *path, size_t bytes) {
+  if (settings->output)
+    snprintf(path, bytes, "%s", settings->output);
+  else
+    snprintf(path, bytes, "%s.%d.tape", settings->name, settings->first_pid);
+}
+
+void describe_further_path(const struct collector_settings *settings, int pid, char *path, size_t bytes) {
+  char base[4096];
+  collector_first_path(settings, base, sizeof base);
+  size_t length = strlen(base);
+  if (length > 5 && strcmp(base + length - 5, ".tape") == 0)
+    base[length - 5] = '\0';
+  for (unsigned number = 1; number < 1000000; number++) {
+    if (number == 1)
+      snprintf(path, bytes, "%s.%d.tape", base, pid);
+    else
+      snprintf(path, bytes, "%s.%d.%u.tape", base, pid, number);
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd >= 0)
+      close(fd);
+    if (fd >= 0 || errno != EEXIST)
+      return;
+  }
+}
+
+static const char *arch(void) {
+#if defined(__x86_64__)
+  return "x86_64";
+#else
+  return "aarch64";
+#endif
+}
+
+/* comm has the name by which the process was started, cut to 15 bytes: the exec'ed path's base name, a symlink's own
+   (exe has the name of the file behind it) and a script's. Where exe's name begins with it, it is the whole of it. */
+void describe_program_name(int pid, char *name, size_t bytes) {
+  char path[64], program[4096] = "", comm[64] = "";
+  snprintf(path, sizeof path, "/proc/%d/exe", pid);
+  ssize_t length = readlink(path, program, sizeof program - 1);
+  program[length < 0 ? 0 : length] = '\0';
+  snprintf(path, sizeof path, "/proc/%d/comm", pid);
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  length = fd < 0 ? 0 : read(fd, comm, sizeof comm - 1);
+  if (fd >= 0)
+    close(fd);
+  if (length > 0 && comm[length - 1] == '\n')
+    comm[length - 1] = '\0';
+  const char *slash = strrchr(program, '/');
+  const char *base = slash ? slash + 1 : program;
+  snprintf(name, bytes, "%s", strncmp(base, comm, strlen(comm)) == 0 ? base : comm);
+}
+
+char *describe_info(const struct collector_settings *settings, const struct attach_request *request,
+                    const struct describe_clock *clock, bool late) {
+  char program[NAME_MAX + 1];
+  describe_program_name(request->pid, program, sizeof program);
+  char allocator[sizeof request->allocator];
+  memcpy(allocator, request->allocator, sizeof allocator);
+  allocator[sizeof allocator - 1] = '\0';
+  json_t *describe = settings->describe_json ? json_loads(settings->describe_json, 0, NULL) : NULL;
+  uint64_t unix_ns = os_unix_ns();
+  json_t *lacks = json_array();
+  if (!(settings->flags & ATTACH_USABLE) || request->no_usable_size)
+    json_array_append_new(lacks, json_string("usable_size"));
+  if (request->bypassed)
+    json_array_append_new(lacks, json_string("calls"));
+  if (late)
+    json_array_append_new(lacks, json_string("in_flight"));
+  if (late || request->forked)
+    json_array_append_new(lacks, json_string("start"));
+  json_t *info =
+      json_pack("{s:{s:s,s:f,s:I,s:I},s:s,s:s,s:s%,s:i,s:i,s:I,s:s%,s:I,s:s,s:o,s:o*}", "clock", "kind",
+                clock->counter ? "counter" : "tsc", "hz", clock->hz, "origin_stamp", (json_int_t)clock->origin_stamp,
+                "origin_unix_ns", (json_int_t)unix_ns, "order", settings->flags & ATTACH_STAMP_EVERY ? "every" : "tags",
+                "source", "heaptape-record 0.1", "program", program, strlen(program), "pid", request->pid, "parent_pid",
+                request->parent_pid, "start_unix_ns", (json_int_t)unix_ns, "allocator", allocator, strlen(allocator),
+                "os_page_bytes", (json_int_t)os_page_bytes(), "arch", arch(), "lacks", lacks, "describe", describe);
+  char *text = info ? json_dumps(info, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
+  json_decref(info);
+  return text;
+}

@@ -1,0 +1,30 @@
+/* What a trace says of its process, and how its file is called.
+
+   Not its job: the trace's content. Allocates with malloc. */
+#ifndef CAPTURE_RECORDER_DESCRIBE_H
+#define CAPTURE_RECORDER_DESCRIBE_H
+
+#include "capture/recorder/collector.h"
+
+#include <stddef.h>
+
+/* Stamps as the trace's clock gives them. */
+struct describe_clock {
+  bool counter; /* else cycles */
+  double hz;    /* 0: no rate */
+  uint64_t origin_stamp;
+};
+
+/* INFO's object (core/trace/FORMAT.md section 5), to be freed; NULL: out of memory. late: recording begins later, so
+   that objects from before may be released in it, and such as were being handed out when it began. */
+char *describe_info(const struct collector_settings *settings, const struct attach_request *request,
+                    const struct describe_clock *clock, bool late);
+
+/* The name by which a process was started; "" where /proc does not tell. */
+void describe_program_name(int pid, char *name, size_t bytes);
+
+/* F.PID.tape beside the first trace's F.tape, with a further number if that is taken; made here, so that it stays ours.
+ */
+void describe_further_path(const struct collector_settings *settings, int pid, char *path, size_t bytes);
+
+#endif

@@ -1,0 +1,221 @@
+#include "capture/recorder/options.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <math.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char usage[] =
+    "usage: heaptape-record [-o F.tape] [--on-full wait|drop] [--no-follow] [--describe] [--preload LIB]\n"
+    "                       [--start-paused] [--signal NAME] [--duration SECONDS] [--max-size BYTES] [--sample-ms MS]\n"
+    "                       [--stamp tags|every] [--clock auto|counter] [--touch-min BYTES]\n"
+    "                       [--latency] [--usable] [--stacks[=DEPTH]] [--unwind auto|dwarf|fp] -- CMD...\n";
+
+/* The workload compiler takes no smaller blocks into account; any of this size holds a whole OS page. */
+enum { TOUCH_MIN_BYTES = 8 << 10 };
+
+__attribute__((noreturn, format(printf, 1, 2))) static void wrong(const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  fputs("heaptape-record: ", stderr);
+  vfprintf(stderr, format, arguments);
+  fputc('\n', stderr);
+  va_end(arguments);
+  exit(2);
+}
+
+static int choice(const char *option, const char *value, const char *first, const char *second) {
+  if (strcmp(value, first) == 0)
+    return 0;
+  if (strcmp(value, second) == 0)
+    return 1;
+  wrong("--%s is %s or %s, not %s", option, first, second, value);
+}
+
+/* A number of bytes; K, M and G mean powers of 1024. */
+static uint64_t bytes_of(const char *option, const char *value) {
+  char *end;
+  errno = 0;
+  unsigned long long bytes = strtoull(value, &end, 10);
+  static const char units[] = "KMG";
+  const char *unit = *end ? strchr(units, *end) : NULL;
+  unsigned shift = unit ? 10 * (unsigned)(unit - units + 1) : 0;
+  if (*value < '0' || *value > '9' || errno || (*end && !unit) || (unit && end[1]) || bytes << shift >> shift != bytes)
+    wrong("--%s is a number of bytes, not %s", option, value);
+  return bytes << shift;
+}
+
+/* A time in nanoseconds from one in units of that many. */
+static uint64_t time_of(const char *option, const char *value, double unit_ns) {
+  char *end;
+  double time = strtod(value, &end);
+  if (end == value || *end || !isfinite(time) || time <= 0 || time * unit_ns > 1e18)
+    wrong("--%s is a time above 0, not %s", option, value);
+  return time * unit_ns < 1 ? 1 : (uint64_t)(time * unit_ns);
+}
+
+static uint32_t depth_of(const char *value) {
+  char *end;
+  unsigned long depth = strtoul(value, &end, 10);
+  if (*value < '0' || *value > '9' || *end || depth == 0 || depth > STACK_DEPTH_MAX)
+    wrong("--stacks is a number of frames from 1 to %d, not %s", STACK_DEPTH_MAX, value);
+  return (uint32_t)depth;
+}
+
+/* "USR2", "SIGUSR2", "RTMIN+3" or a number. Those that the recorder has a use for itself, or that can't be caught, are
+   refused. */
+static int signal_of(const char *value) {
+  const char *name = strncmp(value, "SIG", 3) == 0 ? value + 3 : value;
+  int number = 0;
+  char *end;
+  long given = strtol(name, &end, 10);
+  if (end != name && !*end && given > 0 && given <= SIGRTMAX)
+    number = (int)given;
+  if (strncmp(name, "RTMIN", 5) == 0 && (!name[5] || name[5] == '+'))
+    number = SIGRTMIN + (name[5] ? atoi(name + 6) : 0);
+  for (int candidate = 1; !number && candidate < SIGRTMIN; candidate++) {
+    const char *known = sigabbrev_np(candidate);
+    if (known && strcmp(known, name) == 0)
+      number = candidate;
+  }
+  static const int taken[] = {SIGKILL, SIGSTOP, SIGCHLD, SIGINT,  SIGTERM, SIGHUP, SIGQUIT, SIGPIPE,
+                              SIGXFSZ, SIGSEGV, SIGBUS,  SIGABRT, SIGILL,  SIGFPE, SIGTRAP, SIGCONT};
+  for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
+    if (number == taken[i])
+      wrong("--signal %s: the recorder needs that signal itself; USR1, USR2 and RTMIN+N are free", value);
+  if (!number || number > SIGRTMAX)
+    wrong("--signal %s: no such signal", value);
+  return number;
+}
+
+enum {
+  ON_FULL = 256,
+  NO_FOLLOW,
+  DESCRIBE,
+  PRELOAD,
+  STAMP,
+  CLOCK,
+  TOUCH_MIN,
+  START_PAUSED,
+  SIGNAL,
+  DURATION,
+  MAX_SIZE,
+  SAMPLE_MS,
+  LATENCY,
+  USABLE,
+  STACKS,
+  UNWIND,
+  HELP
+};
+
+/* False: not an option that is known. */
+static bool take(struct command *command, int option, const char *value) {
+  struct collector_settings *settings = &command->settings;
+  switch (option) {
+  case 'o':
+    settings->output = value;
+    break;
+  case ON_FULL:
+    settings->flags |= choice("on-full", value, "wait", "drop") ? ATTACH_DROP : 0;
+    break;
+  case NO_FOLLOW:
+    settings->follow = false;
+    break;
+  case DESCRIBE:
+    command->describe = true;
+    break;
+  case PRELOAD:
+    command->preload = value;
+    break;
+  case STAMP:
+    settings->flags |= choice("stamp", value, "tags", "every") ? ATTACH_STAMP_EVERY : 0;
+    break;
+  case CLOCK:
+    settings->flags |= choice("clock", value, "auto", "counter") ? ATTACH_COUNTER : 0;
+    break;
+  case TOUCH_MIN: /* 0 turns it off */
+    settings->touch_min_bytes = bytes_of("touch-min", value);
+    if (!settings->touch_min_bytes)
+      settings->touch_min_bytes = UINT64_MAX;
+    break;
+  case START_PAUSED:
+    settings->start_paused = true;
+    break;
+  case SIGNAL:
+    command->toggle_signal = signal_of(value);
+    break;
+  case DURATION:
+    settings->duration_ns = time_of("duration", value, 1e9);
+    break;
+  case MAX_SIZE:
+    settings->max_bytes = bytes_of("max-size", value);
+    if (!settings->max_bytes)
+      wrong("--max-size is a number of bytes above 0");
+    break;
+  case SAMPLE_MS:
+    settings->sample_ns = time_of("sample-ms", value, 1e6);
+    break;
+  case LATENCY:
+    settings->flags |= ATTACH_LATENCY;
+    break;
+  case USABLE:
+    settings->flags |= ATTACH_USABLE;
+    break;
+  case STACKS:
+    settings->flags |= ATTACH_STACKS;
+    if (value)
+      settings->stack_depth = depth_of(value);
+    break;
+  case UNWIND:
+    settings->stack_unwind = strcmp(value, "auto") == 0 ? UNWIND_AUTO : UNWIND_FP;
+    if (settings->stack_unwind != UNWIND_AUTO && choice("unwind", value, "fp", "dwarf"))
+      settings->stack_unwind = UNWIND_DWARF;
+    break;
+  case HELP:
+    fputs(usage, stdout);
+    exit(0);
+  default:
+    return false;
+  }
+  return true;
+}
+
+void options_parse(struct command *command, int argc, char **argv) {
+  static const struct option options[] = {{"output", required_argument, NULL, 'o'},
+                                          {"on-full", required_argument, NULL, ON_FULL},
+                                          {"no-follow", no_argument, NULL, NO_FOLLOW},
+                                          {"describe", no_argument, NULL, DESCRIBE},
+                                          {"preload", required_argument, NULL, PRELOAD},
+                                          {"stamp", required_argument, NULL, STAMP},
+                                          {"clock", required_argument, NULL, CLOCK},
+                                          {"touch-min", required_argument, NULL, TOUCH_MIN},
+                                          {"start-paused", no_argument, NULL, START_PAUSED},
+                                          {"signal", required_argument, NULL, SIGNAL},
+                                          {"duration", required_argument, NULL, DURATION},
+                                          {"max-size", required_argument, NULL, MAX_SIZE},
+                                          {"sample-ms", required_argument, NULL, SAMPLE_MS},
+                                          {"latency", no_argument, NULL, LATENCY},
+                                          {"usable", no_argument, NULL, USABLE},
+                                          {"stacks", optional_argument, NULL, STACKS},
+                                          {"unwind", required_argument, NULL, UNWIND},
+                                          {"help", no_argument, NULL, HELP},
+                                          {NULL, 0, NULL, 0}};
+  command->settings.follow = true;
+  command->settings.touch_min_bytes = TOUCH_MIN_BYTES;
+  command->settings.stack_depth = STACK_DEPTH_DEFAULT;
+  int option;
+  while ((option = getopt_long(argc, argv, "+o:", options, NULL)) != -1)
+    if (!take(command, option, optarg)) {
+      fputs(usage, stderr);
+      exit(2);
+    }
+  if (optind == argc) {
+    fputs(usage, stderr);
+    exit(2);
+  }
+  command->arguments = argv + optind;
+}

@@ -1,0 +1,151 @@
+#include "capture/recorder/preflight.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#if defined(__x86_64__)
+enum { OWN_MACHINE = EM_X86_64 };
+#else
+enum { OWN_MACHINE = EM_AARCH64 };
+#endif
+
+static int refuse(struct trace_error *error, const char *path, const char *why) {
+  trace_error_set(error, path, "%s", why);
+  return 1;
+}
+
+/* As execvp: a name with a slash is a path, others are looked for in PATH. */
+static int find_program(const char *command, char *path, size_t path_bytes, struct trace_error *error) {
+  struct stat status;
+  int found = 127;
+  if (strchr(command, '/')) {
+    snprintf(path, path_bytes, "%s", command);
+    found = stat(path, &status) != 0 ? 127 : S_ISREG(status.st_mode) && access(path, X_OK) == 0 ? 0 : 126;
+  } else {
+    const char *list = getenv("PATH");
+    if (!list)
+      list = "/usr/local/bin:/usr/bin:/bin";
+    while (found != 0) {
+      size_t length = strcspn(list, ":");
+      snprintf(path, path_bytes, "%.*s%s%s", (int)length, list, length ? "/" : "", command);
+      if (*command && stat(path, &status) == 0 && S_ISREG(status.st_mode))
+        found = access(path, X_OK) == 0 ? 0 : 126;
+      if (!list[length])
+        break;
+      list += length + 1;
+    }
+  }
+  if (found == 127)
+    trace_error_set(error, command, "no such program");
+  else if (found == 126)
+    trace_error_set(error, command, "not an executable file");
+  return found;
+}
+
+/* The loader ignores LD_PRELOAD where the program gets rights that its caller has not. */
+static bool gains_rights(const char *path, const struct stat *status) {
+  if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1)
+    return false;
+  if ((status->st_mode & S_ISUID) && status->st_uid != getuid())
+    return true;
+  if ((status->st_mode & S_ISGID) && (status->st_mode & S_IXGRP) && status->st_gid != getgid())
+    return true;
+  return getuid() != 0 && getxattr(path, "security.capability", NULL, 0) > 0;
+}
+
+static int check_elf(int fd, const char *path, const struct stat *status, struct trace_error *error) {
+  Elf64_Ehdr header;
+  if (pread(fd, &header, sizeof header, 0) != sizeof header || header.e_ident[EI_CLASS] != ELFCLASS64 ||
+      header.e_machine != OWN_MACHINE)
+    return refuse(error, path,
+                  "a program for another kind of processor (or 32 bits): libheaptape.so can't be loaded into it");
+  bool interpreted = false;
+  for (unsigned i = 0; i < header.e_phnum; i++) {
+    Elf64_Phdr segment;
+    if (pread(fd, &segment, sizeof segment, (off_t)(header.e_phoff + (uint64_t)i * header.e_phentsize)) !=
+        sizeof segment)
+      return refuse(error, path, "a damaged ELF file");
+    interpreted |= segment.p_type == PT_INTERP;
+  }
+  if (!interpreted)
+    return refuse(error, path, "statically linked: its malloc can't be reached from outside");
+  if (gains_rights(path, status))
+    return refuse(error, path, "setuid, setgid or with capabilities: the loader ignores LD_PRELOAD for it");
+  return 0;
+}
+
+/* The interpreter named after "#!", or none. */
+static bool read_interpreter(char *line) {
+  char *start = line + 2 + strspn(line + 2, " \t");
+  start[strcspn(start, " \t\n")] = '\0';
+  memmove(line, start, strlen(start) + 1);
+  return *line;
+}
+
+static int check_file(const char *path, int depth, struct trace_error *error) {
+  enum { SCRIPTS_MAX = 4 };
+  struct stat status;
+  char start[PATH_MAX];
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0 || fstat(fd, &status) != 0) {
+    if (fd >= 0)
+      close(fd);
+    return errno == EACCES ? 0 : refuse(error, path, "cannot be read"); /* executable, not readable: let it try */
+  }
+  ssize_t got = pread(fd, start, sizeof start - 1, 0);
+  start[got > 0 ? got : 0] = '\0';
+  int result = 0;
+  if (got >= SELFMAG && memcmp(start, ELFMAG, SELFMAG) == 0)
+    result = check_elf(fd, path, &status, error);
+  else if (got > 2 && start[0] == '#' && start[1] == '!' && read_interpreter(start)) {
+    if (access(start, X_OK) != 0) {
+      trace_error_set(error, path, "its interpreter %s cannot be run", start);
+      result = 126;
+    } else if (depth < SCRIPTS_MAX) {
+      result = check_file(start, depth + 1, error);
+    }
+  }
+  close(fd);
+  return result;
+}
+
+int preflight_program(const char *command, char *path, size_t path_bytes, struct trace_error *error) {
+  int found = find_program(command, path, path_bytes, error);
+  return found ? found : check_file(path, 0, error);
+}
+
+int preflight_preloadable(const char *path, struct trace_error *error) {
+  if (path[strcspn(path, " :")])
+    return refuse(error, path, "a path with a space or colon can't stand in LD_PRELOAD");
+  if (access(path, R_OK) != 0)
+    return refuse(error, path, "no such library");
+  return 0;
+}
+
+int preflight_library(char *path, size_t path_bytes, struct trace_error *error) {
+  static const char *const places[] = {"/../lib/libheaptape.so", "/../../lib/heaptape/libheaptape.so"};
+  char self[PATH_MAX], joined[PATH_MAX + 64], resolved[PATH_MAX];
+  ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+  if (length < 0)
+    return refuse(error, "/proc/self/exe", "cannot be read");
+  self[length] = '\0';
+  *strrchr(self, '/') = '\0';
+  for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+    snprintf(joined, sizeof joined, "%s%s", self, places[i]);
+    if (realpath(joined, resolved)) {
+      snprintf(path, path_bytes, "%s", resolved);
+      return preflight_preloadable(path, error);
+    }
+  }
+  return refuse(error, "libheaptape.so", "not found beside this program");
+}

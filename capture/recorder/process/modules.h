@@ -1,0 +1,42 @@
+/* Which executables and libraries a process has mapped, and where: what the addresses of its call stacks mean.
+
+   Job: read /proc/PID/maps, take build ids from the files, tell the trace of what is new. Not its job: when to look
+   (stack_nodes.h). In the recorder; allocates with malloc; one thread. */
+#ifndef CAPTURE_RECORDER_PROCESS_MODULES_H
+#define CAPTURE_RECORDER_PROCESS_MODULES_H
+
+#include "core/trace/annotations.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct modules {
+  struct module {
+    struct trace_module told; /* texts are owned */
+    uint64_t device, inode;
+    bool is_new; /* by the last look */
+    bool gone;   /* no longer mapped, and nothing in its place yet */
+  } * list;      /* by address */
+  size_t count, room;
+};
+
+enum modules_change { MODULES_SAME, MODULES_MORE, MODULES_REPLACED };
+
+/* Looks what is mapped now. MORE: there are new ones; REPLACED: one of them has the addresses of another, which has
+   gone, now or earlier. SAME also where nothing can be read. */
+enum modules_change modules_look(struct modules *modules, int pid);
+
+/* Calls tell for each module that the last look found new. */
+void modules_tell_new(const struct modules *modules, void (*tell)(void *context, const struct trace_module *module),
+                      void *context);
+
+/* Does address lie in a module that was mapped at the last look? */
+bool modules_have(const struct modules *modules, uint64_t address);
+
+void modules_free(struct modules *modules);
+
+/* The build id of the ELF file as hexadecimal digits, and the address of its first byte according to its own headers.
+   id has room for 2 * TRACE_MAX_BUILD_ID_BYTES + 1. False: it is no ELF file, or has no build id (id is empty then). */
+bool modules_read_elf(int fd, char *id, uint64_t *first_address);
+
+#endif

@@ -1,0 +1,138 @@
+#include "capture/recorder/process/stack_nodes.h"
+
+#include "core/base/os.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* Code outside all modules makes us look again, less and less often where that is in vain: it may be made at run time.
+ */
+enum { LOOK_AGAIN_NS = 5000000, IN_VAIN_MAX = 100 };
+
+static void tell(void *writer, const struct trace_module *module) {
+  trace_writer_module(writer, module);
+}
+
+static void look(struct stack_nodes *nodes, struct trace_writer *writer) {
+  nodes->generation = atomic_load(&nodes->area->generation);
+  enum modules_change change = modules_look(&nodes->modules, nodes->pid);
+  if (change == MODULES_REPLACED) {
+    trace_writer_forget_stacks(writer);
+    memset(nodes->node_of, 0, nodes->room * sizeof *nodes->node_of);
+  }
+  if (change != MODULES_SAME)
+    modules_tell_new(&nodes->modules, tell, writer);
+}
+
+int stack_nodes_open(struct stack_nodes *nodes, int pid, struct trace_writer *writer) {
+  if (nodes->area) {
+    errno = EEXIST;
+    return -1;
+  }
+  int fd = memfd_create("heaptape-stacks", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (fd < 0)
+    return -1;
+  /* Sealed: a host that made it shorter would kill the collector with SIGBUS. */
+  if (ftruncate(fd, (off_t)sizeof *nodes->area) != 0 ||
+      fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+    close(fd);
+    return -1;
+  }
+  void *memory = mmap(NULL, sizeof *nodes->area, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+  if (memory == MAP_FAILED) {
+    close(fd);
+    return -1;
+  }
+  nodes->area = memory;
+  nodes->pid = pid;
+  atomic_store(&nodes->area->index_log, STACK_INDEX_FIRST_LOG);
+  look(nodes, writer);
+  return fd;
+}
+
+static bool grow(struct stack_nodes *nodes, uint32_t node) {
+  uint32_t room = nodes->room ? nodes->room : 4096;
+  while (room < node)
+    room *= 2;
+  uint32_t *node_of = realloc(nodes->node_of, room * sizeof *node_of);
+  if (!node_of)
+    return false;
+  memset(node_of + nodes->room, 0, (room - nodes->room) * sizeof *node_of);
+  nodes->node_of = node_of;
+  nodes->room = room;
+  return true;
+}
+
+/* Looks at the modules where the node's code is in none of them, or one may be another now. */
+static void look_if_needed(struct stack_nodes *nodes, struct trace_writer *writer, uint64_t instruction) {
+  bool changed = nodes->generation != atomic_load_explicit(&nodes->area->generation, memory_order_relaxed);
+  bool unknown = instruction && !modules_have(&nodes->modules, instruction);
+  if (changed)
+    look(nodes, writer);
+  if (!unknown || os_monotonic_ns() < nodes->quiet_until_ns)
+    return;
+  look(nodes, writer);
+  nodes->in_vain = modules_have(&nodes->modules, instruction) ? 0 : nodes->in_vain + (nodes->in_vain < IN_VAIN_MAX);
+  nodes->quiet_until_ns = nodes->in_vain ? os_monotonic_ns() + (uint64_t)nodes->in_vain * LOOK_AGAIN_NS : 0;
+}
+
+/* The nodes from an ancestor that has been told down to this one, told in that order. */
+static uint32_t tell_nodes(struct stack_nodes *nodes, struct trace_writer *writer, uint32_t node) {
+  uint32_t path[2 * STACK_DEPTH_MAX + 2], count = 0, told = 0;
+  for (uint32_t at = node; at && !(told = nodes->node_of[at - 1]);) {
+    /* Read once: the host may change it. */
+    uint32_t parent = *(const volatile uint32_t *)&nodes->area->nodes[at - 1].parent;
+    if (count == sizeof path / sizeof *path || parent >= at)
+      return 0;
+    path[count++] = at;
+    look_if_needed(nodes, writer, nodes->area->nodes[at - 1].instruction);
+    at = parent;
+  }
+  while (count > 0) {
+    uint32_t at = path[--count];
+    told = trace_writer_stack_node(writer, told, nodes->area->nodes[at - 1].instruction);
+    nodes->node_of[at - 1] = told;
+    if (!told)
+      return 0;
+  }
+  return told;
+}
+
+uint32_t stack_nodes_take(struct stack_nodes *nodes, struct trace_writer *writer, uint32_t node) {
+  if (!nodes->area || node == 0 || node > STACK_NODES_MAX ||
+      node > atomic_load_explicit(&nodes->area->used, memory_order_acquire))
+    return 0;
+  if (nodes->generation != atomic_load_explicit(&nodes->area->generation, memory_order_relaxed))
+    look(nodes, writer);
+  if (node > nodes->room && !grow(nodes, node))
+    return 0;
+  uint32_t told = nodes->node_of[node - 1];
+  return told ? told : tell_nodes(nodes, writer, node);
+}
+
+uint32_t stack_nodes_asked(const struct stack_nodes *nodes) {
+  return nodes->area ? atomic_load(&nodes->area->asked) : 0;
+}
+
+void stack_nodes_answer(struct stack_nodes *nodes, uint32_t asked) {
+  if (!nodes->area || atomic_load(&nodes->area->answered) == asked)
+    return;
+  atomic_store(&nodes->area->answered, asked);
+  os_futex_wake((const uint32_t *)&nodes->area->answered, INT32_MAX, true);
+}
+
+uint32_t stack_nodes_lost(const struct stack_nodes *nodes) {
+  return nodes->area ? atomic_load(&nodes->area->lost) : 0;
+}
+
+void stack_nodes_close(struct stack_nodes *nodes) {
+  if (nodes->area)
+    munmap(nodes->area, sizeof *nodes->area);
+  free(nodes->node_of);
+  modules_free(&nodes->modules);
+  *nodes = (struct stack_nodes){0};
+}

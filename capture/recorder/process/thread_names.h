@@ -1,0 +1,22 @@
+/* Names of a process's threads, for recordings that are to describe it.
+
+   A thread is given its name by itself or another, mostly soon after its start, and may change it: it is asked for at
+   the thread's first event and then ever less often; a name that is new is told. In the recorder. */
+#ifndef CAPTURE_RECORDER_PROCESS_THREAD_NAMES_H
+#define CAPTURE_RECORDER_PROCESS_THREAD_NAMES_H
+
+#include "core/trace/write/trace_write.h"
+
+/* All zero: nothing is known of the thread. */
+struct thread_name {
+  char text[32];
+  uint64_t due_ns; /* of os_monotonic_ns */
+  uint64_t wait_ns;
+};
+
+/* Asks for the name if it is time to, and tells it if it is new. tid: the kernel's, of process pid. Returns 0, or -1:
+   the trace can't be written. */
+int thread_name_look(struct thread_name *name, int pid, uint32_t tid, uint32_t thread, struct trace_writer *writer,
+                     uint64_t now_ns);
+
+#endif

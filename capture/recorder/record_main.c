@@ -1,0 +1,273 @@
+/* heaptape-record: runs a program and records what it asks of malloc. Command line, launch, and all that is printed. */
+#include "capture/recorder/collector.h"
+#include "capture/recorder/options.h"
+#include "capture/recorder/preflight.h"
+#include "capture/recorder/tree.h"
+#include "core/base/os.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static struct collector *serving;
+static int child_pid;
+
+/* The program's own end ends the recording. SIGINT it has from the terminal already; what is left for us is to wait no
+   longer for processes that outlive it. */
+static void end(int signal) {
+  int error = errno;
+  if (signal != SIGINT && !collector_child_ended(serving))
+    kill(child_pid, signal);
+  collector_stop(serving);
+  errno = error;
+}
+
+static void toggle(int signal) {
+  (void)signal;
+  int error = errno;
+  collector_toggle(serving);
+  errno = error;
+}
+
+static void child_changed(int signal) {
+  (void)signal;
+  int error = errno;
+  collector_wake(serving);
+  errno = error;
+}
+
+static void complain(const struct trace_error *error) {
+  fprintf(stderr, "heaptape-record: %s\n", error->text);
+}
+
+/* The traces written, and the one with most events: what a wrapper that starts a hundred processes leaves is hard to
+   find one's way in. */
+static struct {
+  uint32_t traces;
+  uint64_t events;
+  char path[4096];
+  struct tree *tree;
+} written;
+
+static void note_written(const struct recorded_process *process) {
+  uint64_t events = process->totals->totals.events;
+  if (written.traces++ == 0 || events > written.events) {
+    written.events = events;
+    snprintf(written.path, sizeof written.path, "%s", process->path);
+  }
+  tree_add(written.tree, process);
+}
+
+/* The line of each process as it ends; of many, the tree at the end tells the rest. */
+static void report(const struct recorded_process *process, const struct trace_error *error) {
+  enum { LINES = 8 };
+  const struct host_totals *totals = process->totals;
+  const struct trace_totals *t = &totals->totals;
+  if (error->text[0]) {
+    fprintf(
+        stderr,
+        "heaptape-record: %s; the trace of process %d ends early: %llu events are in it, at least %llu more are not\n",
+        error->text, process->pid, (unsigned long long)t->events, (unsigned long long)t->lost);
+    note_written(process);
+    return;
+  }
+  note_written(process);
+  if (totals->broken)
+    fprintf(stderr, "heaptape-record: %s: %llu records made no sense: process %d overwrote its rings\n", process->path,
+            (unsigned long long)totals->broken, process->pid);
+  uint64_t dropped = t->dropped - totals->unseen;
+  if (written.traces > LINES && !dropped && !totals->cut_why)
+    return;
+  fprintf(stderr, "heaptape: %s: %llu events, %u threads, %llu dropped, %.2f bytes/event, %.2f s", process->path,
+          (unsigned long long)t->events, t->threads, (unsigned long long)dropped,
+          t->events ? (double)t->file_bytes / (double)t->events : 0.0, totals->seconds);
+  if (totals->unseen)
+    fprintf(stderr, ", %llu not seen in pauses", (unsigned long long)totals->unseen);
+  if (totals->cut_why)
+    fprintf(stderr, "; %s", totals->cut_why);
+  fputc('\n', stderr);
+  if (totals->stacks_lost)
+    fprintf(stderr, "heaptape-record: %s: %llu stacks could not be taken; their events are there without\n",
+            process->path, (unsigned long long)totals->stacks_lost);
+}
+
+static void fail(const struct trace_error *error, int status) {
+  complain(error);
+  exit(status);
+}
+
+/* Ours first, so that it is before the library to be recorded on, then what was there. */
+static void set_preload(const char *library, const char *further) {
+  const char *before = getenv("LD_PRELOAD");
+  size_t bytes = strlen(library) + (further ? strlen(further) : 0) + (before ? strlen(before) : 0) + 3;
+  char *value = malloc(bytes);
+  if (!value)
+    exit(1);
+  snprintf(value, bytes, "%s%s%s%s%s", library, further ? ":" : "", further ? further : "",
+           before && *before ? ":" : "", before ? before : "");
+  setenv("LD_PRELOAD", value, 1);
+  free(value);
+}
+
+static char *describe(char **arguments) {
+  char host[256] = "";
+  gethostname(host, sizeof host - 1);
+  json_t *list = json_array();
+  for (char **argument = arguments; *argument; argument++)
+    if (json_array_append_new(list, json_string(*argument)) != 0) /* not UTF-8 */
+      json_array_append_new(list, json_string("?"));
+  json_t *object = json_pack("{s:o,s:s}", "arguments", list, "host", host);
+  char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
+  json_decref(object);
+  return text;
+}
+
+/* Makes the first output file, if it is not there, so that an unwritable one is known before the program runs. *made:
+ * it was not. */
+static int try_output(const char *path, bool *made, struct trace_error *error) {
+  *made = access(path, F_OK) != 0;
+  int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+  if (fd < 0)
+    return trace_error_errno(error, path, "cannot be written");
+  close(fd);
+  return 0;
+}
+
+/* Called before our signal dispositions are set, so that the child has those that we were started with. It waits for
+ * the parent's word on go, and tells an errno on failed if it can't exec. */
+static int launch(const char *path, char **arguments, int go[2], int failed[2]) {
+  if (pipe2(go, O_CLOEXEC) != 0 || pipe2(failed, O_CLOEXEC) != 0)
+    return -1;
+  int pid = fork();
+  if (pid != 0)
+    return pid;
+  close(go[1]);
+  char word;
+  if (read(go[0], &word, 1) != 1)
+    _exit(1);
+  /* execvp, not execv: a file without magic is a script of the shell. */
+  execvp(strchr(arguments[0], '/') ? arguments[0] : path, arguments);
+  int error = errno;
+  if (write(failed[1], &error, sizeof error) != sizeof error)
+    _exit(126);
+  _exit(126);
+}
+
+/* A process costs three descriptors. After the launch, as the program shall have the limit that it would have had. */
+static void raise_descriptor_limit(void) {
+  struct rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+  }
+}
+
+static void set_signals(int toggle_signal) {
+  signal(SIGQUIT, SIG_IGN);
+  signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN);
+  struct sigaction action = {.sa_handler = end, .sa_flags = SA_RESTART};
+  sigaction(SIGINT, &action, NULL);
+  sigaction(SIGTERM, &action, NULL);
+  sigaction(SIGHUP, &action, NULL);
+  action.sa_handler = child_changed;
+  sigaction(SIGCHLD, &action, NULL);
+  action.sa_handler = toggle;
+  if (toggle_signal)
+    sigaction(toggle_signal, &action, NULL);
+}
+
+/* All that can be found wrong before anything runs; does not come back then. preload has room for PATH_MAX. */
+static void preflight(struct command *command, char *program, char *library, char *preload) {
+  struct trace_error error = {""};
+  int status = preflight_program(command->arguments[0], program, PATH_MAX, &error);
+  if (status == 0)
+    status = preflight_library(library, PATH_MAX, &error);
+  if (status == 0 && command->preload) {
+    if (!realpath(command->preload, preload))
+      status = -trace_error_errno(&error, command->preload, "no such library");
+    else
+      status = preflight_preloadable(preload, &error);
+    command->preload = preload;
+  }
+  if (status != 0)
+    fail(&error, status);
+}
+
+/* What is said when all is over. exec_error: 0 if the program ran. */
+static void conclude(const struct command *command, int exec_error, const char *output, bool made) {
+  if (exec_error)
+    fprintf(stderr, "heaptape-record: %s: %s\n", command->arguments[0], strerror(exec_error));
+  else if (collector_recorded(serving) == 0)
+    fprintf(stderr, "heaptape-record: %s: nothing was recorded: the program did not load libheaptape.so\n",
+            command->arguments[0]);
+  else if (written.traces > 1)
+    fprintf(stderr, "heaptape: %u traces; most events are in %s\n", written.traces, written.path);
+  tree_print(written.tree, stderr);
+  tree_free(written.tree);
+  if (collector_recorded(serving) == 0 && made)
+    unlink(output);
+}
+
+int main(int argc, char **argv) {
+  struct command command = {.settings = {.report = report, .complain = complain}};
+  options_parse(&command, argc, argv);
+  written.tree = tree_new();
+  struct trace_error error = {""};
+  char program[PATH_MAX], library[PATH_MAX], preload[PATH_MAX], output[PATH_MAX];
+  preflight(&command, program, library, preload);
+
+  const char *slash = strrchr(program, '/');
+  command.settings.name = slash ? slash + 1 : program;
+  char *description = command.describe ? describe(command.arguments) : NULL;
+  command.settings.describe_json = description;
+  if (!os_cycles_invariant())
+    command.settings.flags |= ATTACH_COUNTER;
+  if ((command.settings.flags & ATTACH_COUNTER) && (command.settings.flags & ATTACH_LATENCY)) {
+    trace_error_set(&error, "--latency", "the clock is a counter, which tells order and no time");
+    fail(&error, 1);
+  }
+  if (collector_open(&serving, &command.settings, &error) != 0)
+    fail(&error, 1);
+  setenv(HEAPTAPE_ENV, collector_address(serving), 1);
+  set_preload(library, command.preload);
+  int go[2], failed[2];
+  child_pid = launch(program, command.arguments, go, failed);
+  if (child_pid < 0) {
+    perror("heaptape-record: cannot start a process");
+    return 1;
+  }
+  unsetenv("LD_PRELOAD");
+  set_signals(command.toggle_signal);
+  raise_descriptor_limit();
+  command.settings.first_pid = child_pid;
+  bool made;
+  collector_first_path(&command.settings, output, sizeof output);
+  if (try_output(output, &made, &error) != 0) {
+    kill(child_pid, SIGKILL);
+    fail(&error, 1);
+  }
+  close(failed[1]);
+  if (write(go[1], "", 1) != 1)
+    perror("heaptape-record");
+  close(go[0]);
+  close(go[1]);
+  int ended = collector_serve(serving);
+  int exec_error;
+  if (read(failed[0], &exec_error, sizeof exec_error) != sizeof exec_error)
+    exec_error = 0;
+  conclude(&command, exec_error, output, made);
+  collector_close(serving);
+  free(description);
+  if (exec_error)
+    return exec_error == ENOENT ? 127 : 126;
+  return WIFSIGNALED(ended) ? 128 + WTERMSIG(ended) : WEXITSTATUS(ended);
+}

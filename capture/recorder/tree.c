@@ -1,0 +1,141 @@
+#include "capture/recorder/tree.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NAME_BYTES = 64 };
+
+struct node {
+  int pid, parent_pid;
+  uint32_t order; /* in which they began */
+  int32_t parent; /* index; -1: none of them */
+  uint64_t events, dropped;
+  bool shown;
+  char name[NAME_BYTES], end[12];
+  char *path;
+};
+
+struct tree {
+  struct node *nodes;
+  uint32_t count, room;
+  uint32_t lost; /* for want of memory */
+};
+
+struct tree *tree_new(void) {
+  return calloc(1, sizeof(struct tree));
+}
+
+void tree_free(struct tree *tree) {
+  for (uint32_t i = 0; tree && i < tree->count; i++)
+    free(tree->nodes[i].path);
+  if (tree)
+    free(tree->nodes);
+  free(tree);
+}
+
+uint32_t tree_count(const struct tree *tree) {
+  return tree ? tree->count + tree->lost : 0;
+}
+
+void tree_add(struct tree *tree, const struct recorded_process *process) {
+  if (!tree)
+    return;
+  if (tree->count == tree->room) {
+    uint32_t room = tree->room ? 2 * tree->room : 16;
+    struct node *nodes = realloc(tree->nodes, room * sizeof *nodes);
+    if (!nodes) {
+      tree->lost++;
+      return;
+    }
+    tree->nodes = nodes;
+    tree->room = room;
+  }
+  struct node *node = &tree->nodes[tree->count];
+  *node = (struct node){.pid = process->pid,
+                        .parent_pid = process->parent_pid,
+                        .order = process->order,
+                        .parent = -1,
+                        .events = process->totals->totals.events,
+                        .dropped = process->totals->totals.dropped,
+                        .path = strdup(process->path)};
+  snprintf(node->name, sizeof node->name, "%s", process->name);
+  snprintf(node->end, sizeof node->end, "%s", process->end);
+  if (node->path)
+    tree->count++;
+  else
+    tree->lost++;
+}
+
+static int by_order(const void *left, const void *right) {
+  const struct node *a = left, *b = right;
+  return a->order < b->order ? -1 : a->order > b->order;
+}
+
+/* An image that was exec'ed is a child of the image before it; a process is one of its parent's image at that time,
+   which is the last one that began before it. */
+static void link_nodes(const struct tree *tree) {
+  for (uint32_t i = 0; i < tree->count; i++) {
+    struct node *node = &tree->nodes[i];
+    for (uint32_t k = i; k-- > 0 && node->parent < 0;)
+      if (tree->nodes[k].pid == node->pid && strcmp(tree->nodes[k].end, "exec") == 0)
+        node->parent = (int32_t)k;
+    for (uint32_t k = i; k-- > 0 && node->parent < 0;)
+      if (tree->nodes[k].pid == node->parent_pid)
+        node->parent = (int32_t)k;
+  }
+}
+
+/* Marks what is to be shown: the nodes with most events, and what they hang on. */
+static void choose(const struct tree *tree) {
+  for (uint32_t shown = 0; shown < TREE_LINES;) {
+    struct node *most = NULL;
+    for (uint32_t i = 0; i < tree->count; i++)
+      if (!tree->nodes[i].shown && (!most || tree->nodes[i].events > most->events))
+        most = &tree->nodes[i];
+    if (!most)
+      return;
+    for (; !most->shown; most = &tree->nodes[most->parent]) {
+      most->shown = true;
+      shown++;
+      if (most->parent < 0)
+        break;
+    }
+  }
+}
+
+static void print_children(const struct tree *tree, int32_t parent, unsigned depth, FILE *out) {
+  enum { DEPTH_SHOWN = 12 };
+  unsigned indent = 2 * (depth < DEPTH_SHOWN ? depth : DEPTH_SHOWN) + 2;
+  uint32_t hidden = 0;
+  uint64_t hidden_events = 0;
+  for (uint32_t i = 0; i < tree->count; i++) {
+    const struct node *node = &tree->nodes[i];
+    if (node->parent != parent)
+      continue;
+    if (!node->shown) {
+      hidden++;
+      hidden_events += node->events;
+      continue;
+    }
+    fprintf(out, "%*s%s (%d): %llu events", (int)indent, "", node->name, node->pid, (unsigned long long)node->events);
+    if (node->dropped)
+      fprintf(out, ", %llu dropped", (unsigned long long)node->dropped);
+    fprintf(out, "%s%s, %s\n", strcmp(node->end, "exit") == 0 ? "" : ", ", strcmp(node->end, "exit") ? node->end : "",
+            node->path);
+    print_children(tree, (int32_t)i, depth + 1, out);
+  }
+  if (hidden)
+    fprintf(out, "%*s... %u more, %llu events\n", (int)indent, "", hidden, (unsigned long long)hidden_events);
+}
+
+void tree_print(const struct tree *tree, FILE *out) {
+  if (tree_count(tree) < 2)
+    return;
+  qsort(tree->nodes, tree->count, sizeof *tree->nodes, by_order);
+  link_nodes(tree);
+  choose(tree);
+  print_children(tree, -1, 0, out);
+  if (tree->lost)
+    fprintf(out, "  ... %u more\n", tree->lost);
+}

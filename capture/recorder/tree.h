@@ -1,0 +1,28 @@
+/* The recorded processes as a tree, for the list at a recording's end.
+
+   Not its job: the tree's content, which is told it as processes end. Invariant: a list of any length prints in at most
+   TREE_LINES lines and some that say how many were left out. Allocates with malloc; without memory the list is short
+   and says so. */
+#ifndef CAPTURE_RECORDER_TREE_H
+#define CAPTURE_RECORDER_TREE_H
+
+#include "capture/recorder/collector.h"
+
+#include <stdio.h>
+
+enum { TREE_LINES = 24 };
+
+struct tree;
+
+struct tree *tree_new(void);
+void tree_free(struct tree *tree);
+
+/* A process image's trace is complete. What is pointed to is copied. */
+void tree_add(struct tree *tree, const struct recorded_process *process);
+
+uint32_t tree_count(const struct tree *tree);
+
+/* One line each, children below their parent, those with most events if they are many. Nothing where there is one. */
+void tree_print(const struct tree *tree, FILE *out);
+
+#endif

@@ -1,0 +1,56 @@
+/* What a program may tell its recorder. Header only; C and C++. Include it and call the functions below: they do
+   nothing where the program runs without heaptape, and nothing has to be linked.
+
+   Job: marks, and what of the program's own doing is to be in the trace. Thread-safe; cheap where recorded, a test of a
+   pointer where not; keeps errno; not for signal handlers. */
+#ifndef CAPTURE_WIRE_HEAPTAPE_H
+#define CAPTURE_WIRE_HEAPTAPE_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Exported by libheaptape.so; null pointers elsewhere. Use the functions below. */
+__attribute__((weak, visibility("default"))) void heaptape_lib_mark(const char *text);
+__attribute__((weak, visibility("default"))) void heaptape_lib_pause(void);
+__attribute__((weak, visibility("default"))) void heaptape_lib_resume(void);
+__attribute__((weak, visibility("default"))) void heaptape_lib_exclude(void);
+__attribute__((weak, visibility("default"))) void heaptape_lib_include(void);
+
+/* Puts a mark into the trace: "here phase 2 begins". text: UTF-8, of which the first 255 bytes are kept. */
+static inline void heaptape_mark(const char *text) {
+  if (heaptape_lib_mark)
+    heaptape_lib_mark(text);
+}
+
+/* No thread of the process is recorded from here on; another thread heeds it at its next call. The trace counts what
+   was not seen. */
+static inline void heaptape_pause(void) {
+  if (heaptape_lib_pause)
+    heaptape_lib_pause();
+}
+
+/* ... until here. Counted, so pairs may nest. Does not start what `heaptape ctl` has stopped. */
+static inline void heaptape_resume(void) {
+  if (heaptape_lib_resume)
+    heaptape_lib_resume();
+}
+
+/* Calls of this thread are not the program's own doing from here on (a test harness's, a tool's): they are left out of
+   the trace, and not counted as missing either. Release what they allocate before heaptape_include ... */
+static inline void heaptape_exclude(void) {
+  if (heaptape_lib_exclude)
+    heaptape_lib_exclude();
+}
+
+/* ... ends it. Counted, so pairs may nest. */
+static inline void heaptape_include(void) {
+  if (heaptape_lib_include)
+    heaptape_lib_include();
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,147 @@
+/* What the host's library and the collector share: records, rings, and the messages by which they meet.
+
+   Layout only: no code that waits, maps or prints. A region is memory of the collector (a sealed memfd) that one host
+   process maps; it holds slots, and each slot is the ring of one thread at a time. The host writes records and head,
+   the collector writes tail; neither ever takes a lock of the other.
+
+   Invariants: a record is 16 bytes; records below head are complete; the records of one call are published together;
+   where the host turns back to the slot's start it says so with a WRAP record, so the collector need not know the lap's
+   length. The host may be broken or hostile: the collector checks every position it reads here. */
+#ifndef CAPTURE_WIRE_RING_H
+#define CAPTURE_WIRE_RING_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+/* A record: word 0 = op | address << 8, word 1 = size, stamp or other value, as the op says. For an event, op is the
+   call byte of the trace (id and NULL flags). The ids 61 to 63 are never calls, so with the flag bits they name the
+   control records. */
+enum record_op {
+  RECORD_TEXT = 61,           /* 15 bytes of text after the op: word 0's other 7, then word 1's 8 */
+  RECORD_MARK = 61 | 0x40,    /* word 1: stamp; the mark's text came before, of which address bytes count */
+  RECORD_COLUMNS = 61 | 0x80, /* optional columns of the next event: record_columns */
+  RECORD_LATENCY = 61 | 0xc0, /* word 1: duration of the real call of the event before, which released address */
+  RECORD_PARAM = 62,          /* word 1: element count or alignment of the next event */
+  RECORD_STAMP = 63,          /* word 1: stamp of the next step */
+  RECORD_BEGIN = 62 | 0x40,   /* a resize has begun: address = old object, word 1 = stamp of the release, or 0 */
+  RECORD_WRAP = 63 | 0x40,    /* go on at the slot's start */
+  RECORD_THREAD = 62 | 0x80,  /* the slot has a new owner; the old one is dead */
+  RECORD_DROPPED = 63 | 0x80, /* word 1: that many events of this thread are missing here; address: enum missing */
+  RECORD_TOUCHED = 62 | 0xc0, /* the next event or BEGIN releases address, of which word 1 OS pages are resident */
+  RECORD_ALIVE = 63 | 0xc0,   /* address is a large object that is alive at the end; word 1 OS pages are resident */
+};
+
+/* What is known of an event beside the call; 0 each: not known. Latency and slack as in struct trace_event, the stack a
+   node of the process's stack_area. */
+struct record_columns {
+  uint64_t latency; /* below 2^56 */
+  uint32_t slack, stack;
+};
+static inline void record_columns_put(uint64_t to[2], const struct record_columns *columns) {
+  to[0] = RECORD_COLUMNS | (uint64_t)columns->stack << 8 | columns->latency << 40;
+  to[1] = columns->latency >> 24 << 32 | columns->slack;
+}
+static inline struct record_columns record_columns_get(uint64_t head, uint64_t word) {
+  return (struct record_columns){head >> 40 | word >> 32 << 24, (uint32_t)word, (uint32_t)(head >> 8)};
+}
+
+/* Why events are missing. */
+enum missing { MISSING_RING_FULL, MISSING_PAUSED };
+
+/* A slot is 256 KiB. Host CPU per event, lower quartile and median of 31 alternating pairs on a machine with other
+   work: cfrac 10 and 15 ns with 64 KiB, 6 and 10 with 256 KiB, 5 and 8 with 1 MiB; larson 13 and 14, 11 and 13, 10
+   and 12. So a small ring costs waiting for the collector; beyond 256 KiB little is won, and each busy thread has one.
+   Idle threads use only a short first lap of it (tape.c), so untouched memory is never allocated. */
+#define SLOT_BYTES ((uint32_t)256 << 10)
+
+/* One thread's ring: the host's line and the collector's line, apart, so that neither writes what the other spins on.
+ */
+struct slot {
+  _Alignas(64) _Atomic uint32_t head; /* low half of the host address after the last complete record */
+  uint32_t base;                      /* low half of the host address of the slot's memory */
+  _Atomic uint32_t waiting;           /* the host sleeps on drained */
+  _Atomic uint32_t owner;             /* the kernel's id of its thread */
+  _Atomic uint64_t nested;            /* calls that the allocator made inside another call */
+  _Atomic uint64_t dropped;           /* events dropped, those told by DROPPED records included */
+  _Atomic uint64_t unseen;            /* calls made in pauses, likewise */
+  _Atomic uint64_t marks_lost;        /* heaptape_mark found the ring full */
+  _Alignas(64) _Atomic uint32_t tail; /* bytes from the slot's start up to which the collector is done */
+  _Atomic uint32_t drained;           /* futex: changes when tail has moved and the host waits */
+};
+
+/* Bits of region.paused: nothing is recorded while any is set. */
+enum pause_reason {
+  PAUSED_BY_CONTROL = 1,
+  PAUSED_BY_PROGRAM = 2, /* heaptape_pause; the host sets it, the others the collector */
+  PAUSED_BY_SANDBOX = 8, /* the host may read no clock any more; it sets it, for good */
+  PAUSED_FROM_START = 4, /* not started yet: calls are not counted as missing, as the whole beginning is */
+};
+
+struct region {
+  _Atomic uint32_t used;      /* slots 0 .. used - 1 are in use or were */
+  _Atomic uint32_t stop;      /* the collector wants no more events of this process */
+  _Atomic uint32_t paused;    /* of the first region: enum pause_reason; the tick is advanced after each change */
+  _Atomic uint32_t sandboxed; /* of the first region: the process has put itself under a filter of system calls */
+  _Atomic uint64_t orphan;    /* events lost because their thread could get no slot */
+  struct slot slots[];
+};
+
+/* Bytes before the first slot's memory, and of a whole region. */
+static inline uint64_t region_header_bytes(uint32_t slots) {
+  return (sizeof(struct region) + slots * sizeof(struct slot) + 4095) & ~(uint64_t)4095;
+}
+static inline uint64_t region_bytes(uint32_t slots) {
+  return region_header_bytes(slots) + (uint64_t)slots * SLOT_BYTES;
+}
+
+/* The first region is small, as most processes have few threads and its size shows in their VmSize. */
+enum { REGION_SLOTS_FIRST = 16, REGION_SLOTS_MORE = 256, REGIONS_MAX = 260 };
+
+/* One page for all processes of a recording. */
+struct control {
+  _Alignas(64) _Atomic uint32_t tick; /* advanced about every millisecond; a thread whose tick is old stamps */
+  _Alignas(64) _Atomic uint32_t wake; /* futex: the collector sleeps on it */
+  _Atomic uint32_t sleeping;          /* 1 while it does */
+  _Atomic uint32_t alive;             /* the collector's robust futex: the kernel sets FUTEX_OWNER_DIED when it ends */
+  _Alignas(64) _Atomic uint64_t counter; /* stamps, where the cycle counter can't be used */
+};
+
+/* Meeting: the host connects to the abstract socket, sends one request, gets one reply with descriptors, and closes. */
+#define HEAPTAPE_ENV "HEAPTAPE_SOCKET" /* NAME:SECRET, SECRET hexadecimal; then perhaps */
+#define ATTACH_IMPATIENT "!"           /* the recording never waits, so not for an answer either */
+#define ATTACH_MAGIC 0x31656c7465737161u
+
+enum attach_kind { ATTACH_PROCESS = 1, ATTACH_REGION = 2, ATTACH_STACK_AREA = 3 };
+
+struct attach_request {
+  uint64_t magic;
+  uint64_t secret;
+  uint32_t kind;
+  uint32_t forked; /* 1: a fork child, 0: a fresh image */
+  int32_t pid, parent_pid;
+  char allocator[64];      /* base name of the library whose malloc is called */
+  uint32_t no_usable_size; /* 1: the allocator can't tell usable sizes */
+  uint32_t bypassed;       /* 1: another definition of malloc gets the program's calls */
+};
+
+enum attach_flags {
+  ATTACH_DROP = 1,
+  ATTACH_STAMP_EVERY = 2,
+  ATTACH_COUNTER = 4,
+  ATTACH_LATENCY = 8,
+  ATTACH_USABLE = 16,
+  ATTACH_STACKS = 32,
+  ATTACH_COLUMNS = ATTACH_LATENCY | ATTACH_USABLE | ATTACH_STACKS,
+};
+
+struct attach_reply {
+  uint64_t magic;
+  uint32_t refused; /* 1: record nothing */
+  uint32_t flags;
+  uint32_t slots; /* of the region that comes along as descriptor 0; descriptor 1 is the control page (ATTACH_PROCESS
+                     only) */
+  uint32_t stack_depth : 16, stack_unwind : 16; /* where ATTACH_STACKS is set; enum stack_unwind */
+  uint64_t touch_min_bytes;                     /* blocks of fewer are not looked at; UINT64_MAX: none is */
+};
+
+#endif

@@ -1,0 +1,51 @@
+/* The tree of call stacks as host and collector share it: nodes, each stored once, and what the host needs to find
+   them.
+
+   Layout only. The area is memory of the collector (a sealed memfd) that one host process maps; the host writes, the
+   collector reads nodes below used. Invariants: a node's parent has a lower number; a node is complete before a record
+   names it. The host may be broken or hostile: the collector checks every number it reads here. */
+#ifndef CAPTURE_WIRE_STACK_AREA_H
+#define CAPTURE_WIRE_STACK_AREA_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+/* Nodes are 2^21: 32 MiB, of which only what is used is ever touched; cc1, sqlite3, redis and python3 need 10,000 to
+   200,000 at a depth of 32. */
+enum {
+  STACK_NODES_MAX = 1 << 21,
+  STACK_RULES = 1 << 13,
+  STACK_INDEX_FIRST_LOG = 13,
+  STACK_INDEX_LAST_LOG = 22,
+  STACK_DEPTH_DEFAULT = 32,
+  STACK_DEPTH_MAX = 256,
+};
+
+enum stack_unwind { UNWIND_AUTO = 0, UNWIND_DWARF = 1, UNWIND_FP = 2 };
+
+struct stack_node {
+  uint64_t instruction; /* 0: frames from here on outwards are not known */
+  uint32_t parent;      /* 0: none */
+  uint32_t unused;
+};
+
+/* How to get from a frame to its caller's, for one instruction (stack_rules.h). */
+struct stack_rule_entry {
+  _Atomic uint64_t instruction; /* 0: none; 1: being written */
+  _Atomic uint64_t rule;
+};
+
+struct stack_area {
+  _Atomic uint32_t used;       /* nodes 1 .. used are there */
+  _Atomic uint32_t lost;       /* stacks that found no room, or could not be taken */
+  _Atomic uint32_t generation; /* changes when a library has been closed */
+  _Atomic uint32_t asked;      /* the host waits until the collector has told what is in the rings: changes with each */
+  _Atomic uint32_t answered;   /* futex: asked, once that is done */
+  _Atomic uint32_t lock;       /* of making nodes */
+  _Atomic uint32_t index_log;  /* entries of the present index; each index lies behind the one of half its size */
+  _Alignas(4096) struct stack_rule_entry rules[STACK_RULES];
+  struct stack_node nodes[STACK_NODES_MAX];
+  _Atomic uint32_t index[2 << STACK_INDEX_LAST_LOG]; /* node numbers, 0: free */
+};
+
+#endif

@@ -1,0 +1,165 @@
+#include "convert/compile/compile.h"
+
+#include "convert/compile/compile_info.h"
+#include "core/workload/touched_words.h"
+#include "core/workload/waits.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define THREAD_NONE UINT32_MAX
+
+struct compile_thread {
+  uint32_t number; /* in the workload; THREAD_NONE until its first op */
+  struct waits waits;
+};
+
+struct compiler {
+  struct workload_writer *writer;
+  struct compile_thread *threads; /* by number in the trace */
+  uint32_t thread_count;          /* in the workload */
+  struct touched_words touched;
+  struct compile_info *info;
+  const char *path;
+  struct trace_error *error;
+};
+
+static int compiler_fail(struct compiler *compiler, const struct history_op *op, const char *what) {
+  return trace_error_set(compiler->error, compiler->path, "thread %" PRIu32 ": %s: %s", op->thread,
+                         call_table[op->call & CALL_ID_MASK].name, what);
+}
+
+/* TOUCHED words: patches that of the object that dies, reserves one for the object that is born. */
+static bool note_touched(struct compiler *compiler, const struct history_op *op, uint32_t thread, uint64_t old_bytes) {
+  bool dies = op->kind == HISTORY_DEATH || op->kind == HISTORY_MOVE;
+  bool born = op->kind == HISTORY_BIRTH || op->kind == HISTORY_MOVE;
+  struct touched_word word;
+  if (dies && old_bytes >= TOUCHED_MIN_BYTES && touched_words_take(&compiler->touched, op->slot, &word) &&
+      op->touched_os_pages)
+    workload_patch_touched(compiler->writer, word.thread, word.offset, op->touched_os_pages);
+  if (!born || op->request_bytes < TOUCHED_MIN_BYTES)
+    return true;
+  word = (struct touched_word){workload_put_touched(compiler->writer, thread), thread};
+  return touched_words_put(&compiler->touched, op->slot, &word);
+}
+
+/* Sizes and params that the words can't hold come from calls that asked for 0 bytes (calloc of 2^60 times nothing), or
+   from a damaged trace. */
+static int fit_op(struct compiler *compiler, const struct history_op *op, uint64_t *size_bytes, uint64_t *param) {
+  const struct call_info *info = &call_table[op->call & CALL_ID_MASK];
+  const uint64_t max_size = (1ull << 63) - 1, max_param = (1ull << 56) - 1;
+  *size_bytes = op->size_bytes;
+  *param = op->param;
+  if (*size_bytes <= max_size && *param <= max_param)
+    return 0;
+  if (info->param != COUNT || (*size_bytes && *param))
+    return compiler_fail(compiler, op, "size or alignment is beyond what any allocator takes");
+  *size_bytes = *size_bytes > max_size ? max_size : *size_bytes;
+  *param = *param > max_param ? max_param : *param;
+  return 0;
+}
+
+static int compile_op(void *context, const struct history_op *op, const struct history_state *before,
+                      struct slots *slots) {
+  struct compiler *compiler = context;
+  struct workload_writer *writer = compiler->writer;
+  struct compile_thread *thread = &compiler->threads[op->thread];
+  uint64_t size_bytes, param;
+  if (fit_op(compiler, op, &size_bytes, &param) != 0)
+    return -1;
+  if (thread->number == THREAD_NONE) {
+    if (compiler->thread_count == WORKLOAD_MAX_THREADS)
+      return compiler_fail(compiler, op, "more threads than a workload can hold");
+    thread->number = compiler->thread_count++;
+  }
+  uint32_t number = thread->number;
+  compile_info_op(compiler->info, workload_position(writer), op, before);
+  if (workload_begin_op(writer, number) != 0)
+    return -1; /* the writer tells why when it is closed */
+  workload_put_time(writer, number, compile_info_time_ns(compiler->info));
+  struct slot *slot = op->slot == SLOTS_NONE ? NULL : &slots->at[op->slot];
+  if (slot) {
+    waits_put(&thread->waits, writer, number, slot->last);
+    if (!note_touched(compiler, op, number, slot->size_bytes))
+      return compiler_fail(compiler, op, "out of memory");
+  }
+  uint64_t ops = workload_put_op(writer, number, op->call, size_bytes, param, op->slot);
+  if (slot)
+    slot->last = waits_last(number, ops);
+  compiler->info->slots = slots->count;
+  return 0;
+}
+
+static void compile_thread_end(void *context, uint32_t thread) {
+  struct compiler *compiler = context;
+  if (compiler->threads[thread].number != THREAD_NONE)
+    workload_end_thread(compiler->writer, compiler->threads[thread].number);
+}
+
+static void compile_touched_at_end(void *context, uint32_t slot, uint32_t os_pages) {
+  struct compiler *compiler = context;
+  struct touched_word word;
+  if (touched_words_take(&compiler->touched, slot, &word))
+    workload_patch_touched(compiler->writer, word.thread, word.offset, (uint64_t)os_pages + 1);
+}
+
+static int compile_history(struct compiler *compiler, struct trace_reader *reader,
+                           const struct history_options *options, struct witness *witness, struct trace_error *error) {
+  uint32_t threads = trace_reader_summary(reader)->threads;
+  compiler->threads = calloc(threads + 1, sizeof *compiler->threads);
+  compiler->info = compile_info_new(reader, error);
+  if (!compiler->info)
+    return -1;
+  if (!compiler->threads || !touched_words_init(&compiler->touched))
+    return trace_error_set(error, compiler->path, "out of memory");
+  for (uint32_t i = 0; i < threads; i++)
+    compiler->threads[i].number = THREAD_NONE;
+  const struct history_consumer consumer = {.context = compiler,
+                                            .op = compile_op,
+                                            .thread_end = compile_thread_end,
+                                            .touched_at_end = compile_touched_at_end};
+  return history_run(reader, options, &consumer, witness, error);
+}
+
+static int finish(struct compiler *compiler, const struct witness *witness, struct trace_error *error) {
+  struct workload_totals totals = {.slots = compiler->info->slots,
+                                   .peak_live_bytes = witness->peak_live_bytes,
+                                   .peak_live_os_page_bytes = witness->peak_live_os_page_bytes,
+                                   .peak_live_objects = witness->peak_live_objects,
+                                   .live_at_end = witness->live_at_end,
+                                   .peak_position = witness->peak_position};
+  size_t points;
+  const struct workload_time_point *time_line = compile_info_time_line(compiler->info, witness, &points);
+  char *json = compile_info_json(compiler->info, witness);
+  int result = -1;
+  if (time_line && json)
+    result = workload_writer_close(compiler->writer, &totals, time_line, points, json, error);
+  else
+    workload_writer_abandon(compiler->writer);
+  free(json);
+  return result == 0 ? 0 : trace_error_set(error, compiler->path, "out of memory");
+}
+
+int compile_trace(struct trace_reader *reader, const char *path, const struct history_options *options,
+                  struct witness *witness, struct trace_error *error) {
+  struct compiler compiler = {.path = trace_reader_path(reader), .error = error};
+  if (workload_writer_open(&compiler.writer, path, error) != 0)
+    return -1;
+  struct trace_error history_error = {""};
+  compiler.error = &history_error;
+  int result = compile_history(&compiler, reader, options, witness, &history_error);
+  if (result == 0) {
+    result = finish(&compiler, witness, error);
+  } else {
+    /* A full disk shows as a refused op; the writer knows the reason. */
+    workload_writer_fail_reason(compiler.writer, error);
+    workload_writer_abandon(compiler.writer);
+    if (!error->text[0])
+      *error = history_error;
+  }
+  compile_info_free(compiler.info);
+  touched_words_free(&compiler.touched);
+  free(compiler.threads);
+  return result;
+}

@@ -1,0 +1,17 @@
+/* Compiles a trace into a workload (WORKLOAD.md): the history's ops as words of their threads, with the waits that keep
+   every two ops on one slot in order.
+
+   Not its job: legality (convert/history/history.h hands on legal ops only), the file (core/workload/workload_write.h).
+   Invariants: threads are numbered by their first ops, so that the recorded and the replayed number may differ; every
+   WAIT points back. Memory is O(live objects + threads). Not thread-safe. */
+#ifndef CONVERT_COMPILE_COMPILE_H
+#define CONVERT_COMPILE_COMPILE_H
+
+#include "convert/history/history.h"
+
+/* Writes the workload to path (created or truncated; on failure what is there is incomplete and for the caller to
+   remove). Returns 0, or -1 with error. */
+int compile_trace(struct trace_reader *reader, const char *path, const struct history_options *options,
+                  struct witness *witness, struct trace_error *error);
+
+#endif

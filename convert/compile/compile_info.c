@@ -1,0 +1,85 @@
+#include "convert/compile/compile_info.h"
+
+#include "core/workload/witness.h"
+
+#include <stdlib.h>
+
+struct compile_info *compile_info_new(struct trace_reader *reader, struct trace_error *error) {
+  struct compile_info *info = calloc(1, sizeof *info);
+  if (!info) {
+    trace_error_set(error, trace_reader_path(reader), "out of memory");
+    return NULL;
+  }
+  const struct trace_summary *summary = trace_reader_summary(reader);
+  info->reader = reader;
+  info->time_line.interval = summary->events / TIME_LINE_POINTS + 1;
+  trace_info_read(&info->trace, summary->info_json);
+  if (recorded_samples_load(&info->samples, reader, error) != 0) {
+    compile_info_free(info);
+    return NULL;
+  }
+  return info;
+}
+
+void compile_info_free(struct compile_info *info) {
+  if (!info)
+    return;
+  trace_info_free(&info->trace);
+  free(info);
+}
+
+uint64_t compile_info_time_ns(const struct compile_info *info) {
+  return (uint64_t)trace_stamp_ns(trace_reader_summary(info->reader), info->stamp);
+}
+
+static struct workload_time_point point_at(const struct compile_info *info, uint64_t position, uint64_t live_bytes,
+                                           uint64_t live_objects) {
+  return (struct workload_time_point){position, compile_info_time_ns(info), live_bytes, live_objects};
+}
+
+void compile_info_op(struct compile_info *info, uint64_t position, const struct history_op *op,
+                     const struct history_state *before) {
+  if (op->stamp > info->stamp) /* a repaired inversion has an older one */
+    info->stamp = op->stamp;
+  if (position == info->time_line.next_point || before->live_bytes > info->time_line.peak.live_bytes) {
+    const struct workload_time_point now = point_at(info, position, before->live_bytes, before->live_objects);
+    time_line_op(&info->time_line, &now);
+  }
+  recorded_samples_advance(&info->samples, info->stamp, position);
+  info->calls[op->call & CALL_ID_MASK]++;
+  if (op->kind == HISTORY_BIRTH || op->kind == HISTORY_MOVE)
+    size_histogram_add(&info->sizes, op->request_bytes);
+}
+
+const struct workload_time_point *compile_info_time_line(struct compile_info *info, const struct witness *witness,
+                                                         size_t *count) {
+  const struct workload_time_point end = point_at(info, witness->ops, witness->live_bytes_at_end, witness->live_at_end);
+  recorded_samples_advance(&info->samples, UINT64_MAX, witness->ops);
+  return time_line_finish(&info->time_line, &end, count);
+}
+
+static void set_string(json_t *object, const char *key, const char *value) {
+  if (value[0])
+    json_object_set_new(object, key, json_string(value));
+}
+
+char *compile_info_json(struct compile_info *info, const struct witness *witness) {
+  json_t *object = json_object(), *calls = json_object();
+  const struct trace_info *trace = &info->trace;
+  set_string(object, "name", trace->program);
+  set_string(object, "program", trace->program);
+  set_string(object, "source", trace->source);
+  set_string(object, "allocator", trace->allocator);
+  json_object_set_new(object, "os_page_bytes", json_integer((json_int_t)trace->os_page_bytes));
+  json_object_set(object, "lacks", trace->lacks);
+  for (int id = 0; id < CALL_LIMIT; id++)
+    if (info->calls[id])
+      json_object_set_new(calls, call_table[id].name, json_integer((json_int_t)info->calls[id]));
+  json_object_set_new(object, "calls", calls);
+  json_object_set_new(object, "witness", witness_json(witness));
+  json_object_set_new(object, "request_sizes", size_histogram_json(&info->sizes));
+  json_object_set_new(object, "recorded", recorded_samples_json(&info->samples));
+  char *text = json_dumps(object, JSON_COMPACT);
+  json_decref(object);
+  return text;
+}

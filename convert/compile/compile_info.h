@@ -1,0 +1,42 @@
+/* What a workload tells about its trace beside the ops: the time line, the request sizes, the recorded process's
+   memory, the calls (WORKLOAD.md: time line, info JSON). Fed op by op; memory is bounded by constants. Not thread-safe.
+ */
+#ifndef CONVERT_COMPILE_COMPILE_INFO_H
+#define CONVERT_COMPILE_COMPILE_INFO_H
+
+#include "convert/history/history.h"
+#include "convert/history/recorded_samples.h"
+#include "convert/history/trace_info.h"
+#include "core/workload/size_histogram.h"
+#include "core/workload/time_line.h"
+
+struct compile_info {
+  struct trace_reader *reader;
+  struct trace_info trace;
+  uint32_t slots;
+  uint64_t calls[CALL_LIMIT];
+  struct size_histogram sizes;
+  struct recorded_samples samples;
+  uint64_t stamp; /* highest so far */
+  struct time_line time_line;
+};
+
+/* Returns NULL with error filled in. */
+struct compile_info *compile_info_new(struct trace_reader *reader, struct trace_error *error);
+void compile_info_free(struct compile_info *info);
+
+/* Recorded time of the op last told, in ns from the beginning of the recording; 0 where times are not known. */
+uint64_t compile_info_time_ns(const struct compile_info *info);
+
+/* The op at that position comes; before is the state before it. */
+void compile_info_op(struct compile_info *info, uint64_t position, const struct history_op *op,
+                     const struct history_state *before);
+
+/* After the last op; the points belong to info. */
+const struct workload_time_point *compile_info_time_line(struct compile_info *info, const struct witness *witness,
+                                                         size_t *count);
+
+/* The info JSON, to be freed; NULL if there is no memory. */
+char *compile_info_json(struct compile_info *info, const struct witness *witness);
+
+#endif

@@ -1,0 +1,39 @@
+#include "convert/driver/inputs.h"
+
+#include "convert/rewrite/temporary_trace.h"
+
+#include <string.h>
+
+const char *input_path(const char *path) {
+  return strcmp(path, "-") == 0 ? "/dev/stdin" : path;
+}
+
+const struct format *input_format(const char *path, const char *from, struct trace_error *error) {
+  const struct format *found = format_detect(path, error);
+  if (from && (found || strcmp(from, "tape") != 0)) {
+    error->text[0] = '\0';
+    return format_by_name(from);
+  }
+  return found;
+}
+
+static int open_imported(struct trace_reader **reader, const struct format *format, const char *path,
+                         const struct import_options *options, struct import_report *report,
+                         struct trace_error *error) {
+  struct temporary_trace temporary;
+  if (temporary_trace_begin(&temporary, error) != 0)
+    return -1;
+  if (import_file(format->import, path, options, temporary.path, report, error) == 0)
+    return temporary_trace_open(&temporary, reader, error);
+  temporary_trace_abort(&temporary);
+  return -1;
+}
+
+int input_open(struct trace_reader **reader, const char *path, const struct format *format,
+               const struct import_options *options, struct import_report *report, struct trace_error *error) {
+  if (format->import)
+    return open_imported(reader, format, path, options, report, error);
+  if (strcmp(format->name, "tape") != 0)
+    return trace_error_set(error, path, "is a %s file, this needs a trace", format->name);
+  return trace_reader_open(reader, input_path(path), error);
+}

@@ -1,0 +1,31 @@
+/* Exporters: a trace's calls in the form that another replayer reads. Each is one file whose header comment says what
+   the format can't tell; exporting.h has what they share.
+
+   They write the history that `check` proves: steps in their legal order, releases of objects never seen left out, a
+   free put in where one was not seen. What is lost is counted and said. Memory is O(live objects + threads). Not
+   thread-safe. */
+#ifndef CONVERT_FORMATS_EXPORTERS_EXPORT_H
+#define CONVERT_FORMATS_EXPORTERS_EXPORT_H
+
+#include "convert/history/history.h"
+
+#include <stdio.h>
+
+struct export; /* exporting.h */
+
+struct export_format {
+  int (*run)(struct export *export);
+};
+
+extern const struct export_format export_format_android, export_format_mtrace, export_format_rep, export_format_wl;
+
+/* What the format had no words for; empty: nothing. */
+struct export_report {
+  char text[512];
+};
+
+/* Writes to out, named out_name in errors. Returns 0, or -1 with error. */
+int export_trace(const struct export_format *format, struct trace_reader *reader, FILE *out, const char *out_name,
+                 const struct history_options *history, struct export_report *report, struct trace_error *error);
+
+#endif

@@ -1,0 +1,46 @@
+/* What the exporters share: the history's ops as calls on numbered objects, with the few calls that other formats know.
+
+   Not its job: any one format. Not thread-safe. */
+#ifndef CONVERT_FORMATS_EXPORTERS_EXPORTING_H
+#define CONVERT_FORMATS_EXPORTERS_EXPORTING_H
+
+#include "convert/formats/exporters/export.h"
+
+/* Everything that the program can call comes down to these. */
+enum export_kind { EXPORT_MALLOC, EXPORT_CALLOC, EXPORT_ALIGNED, EXPORT_REALLOC, EXPORT_FREE };
+
+struct export_call {
+  enum export_kind kind;
+  uint8_t call; /* as recorded */
+  uint32_t thread;
+  uint64_t released, acquired;           /* addresses; 0: NULL or none */
+  uint64_t released_number, number;      /* of the objects, from 1 in the order of their acquires; 0: none */
+  uint32_t last_thread;                  /* that used the released object last */
+  uint64_t size_bytes, count, alignment; /* size_bytes: count included but for CALLOC; alignment of ALIGNED */
+  uint64_t release_ns, acquire_ns;       /* since the recording's start; in the order of the steps */
+};
+
+struct export {
+  struct trace_reader *reader;
+  FILE *out;
+  const char *out_name;
+  const struct history_options *history;
+  struct trace_error *error;
+  /* The exporter's: returns 0, or -1 with error. thread_end may be NULL. */
+  int (*take)(struct export * export, const struct export_call *call);
+  void (*thread_end)(struct export * export, uint32_t thread);
+  void *context;
+  bool one_line_reallocs; /* a realloc's two steps can't be told apart: one that is overtaken becomes free and malloc */
+  bool tells_failures;    /* failed calls that take no object are handed on, with acquired = 0 */
+  struct export_lost {
+    uint64_t usable_sizes, failures, split_reallocs, null_frees;
+  } lost;
+};
+
+/* Runs through the history and hands each call to export->take. Returns 0, or -1 with error. */
+int export_calls(struct export *export, struct witness *witness);
+
+/* Error of a failed write. Returns -1. */
+int export_write_failed(const struct export *export);
+
+#endif

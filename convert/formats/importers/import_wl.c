@@ -1,0 +1,282 @@
+/* The .wl workload of dj/malloc's trace2wl: one byte per code, then numbers of 7 bits a byte, most significant first,
+   0x80 = more follow.
+
+   Header: 8 POINTERS, 9 SYNCS, 10 THREADS, then for each thread 11 OFFSET, where its stream begins in the file; 1.
+   Stream: 2 P SIZE   malloc         4 NEW OLD SIZE   realloc          6 S   let who waits for S go on
+           3 P SIZE   calloc, the    5 P              free             7 S   wait for S
+                      product        12 P ALIGN SIZE  memalign         0     nothing
+           13 P SIZE  valloc         14 P SIZE        pvalloc          1     end of the thread
+
+   P numbers addresses from 1; 0 is NULL, or a failed call. e.g. the stream 02 01 18, 05 01, 01 becomes malloc(24) =
+   0x10, free(0x10): the address of pointer P is 16 P, which tells objects apart and nothing else ("addresses" in
+   `lacks`). The file orders its threads only by the syncs. Here they take turns, 16 calls each, and wait as told: a
+   legal order, but not the recorded one, which the format has lost ("order" in `lacks`). */
+#include "convert/formats/reading/importing.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum wl_code {
+  WL_NOP,
+  WL_DONE,
+  WL_MALLOC,
+  WL_CALLOC,
+  WL_REALLOC,
+  WL_FREE,
+  WL_SYNC_W,
+  WL_SYNC_R,
+  WL_NPTRS,
+  WL_NSYNCS,
+  WL_NTHREADS,
+  WL_START_THREAD,
+  WL_MEMALIGN,
+  WL_VALLOC,
+  WL_PVALLOC
+};
+
+/* Calls in a row of one thread: runs make smaller traces and faster replays, short ones keep the threads abreast. */
+enum { TURN_CALLS = 16 };
+
+#define MAX_POINTERS (UINT64_C(1) << 48)
+
+struct wl_import {
+  struct import *import;
+  const unsigned char *bytes;
+  uint64_t count;
+  uint64_t pointers, syncs, threads;
+  uint64_t *at;       /* of each thread's stream */
+  uint32_t *runnable; /* a ring of `threads` places */
+  uint64_t run_first, run_count;
+  struct address_map written; /* sync + 1: let go before anybody waited */
+  struct address_map waiting; /* sync + 1: the thread that waits */
+  uint64_t calls;
+};
+
+static int bad(struct wl_import *wl, uint64_t offset, const char *what) {
+  return trace_error_at(wl->import->error, wl->import->path, offset, "%s", what);
+}
+
+/* Moves *at past a number; false if it is cut off or has more than 64 bits. */
+static bool scan_number(const unsigned char *bytes, uint64_t count, uint64_t *at, uint64_t *number) {
+  uint64_t value = 0;
+  while (*at < count && value >> 57 == 0) {
+    unsigned char byte = bytes[(*at)++];
+    value = value << 7 | (byte & 0x7f);
+    if (!(byte & 0x80)) {
+      *number = value;
+      return true;
+    }
+  }
+  return false;
+}
+
+/* code and number */
+static bool scan_field(const unsigned char *bytes, uint64_t count, uint64_t *at, enum wl_code code, uint64_t *number) {
+  if (*at >= count || bytes[*at] != code)
+    return false;
+  ++*at;
+  return scan_number(bytes, count, at, number);
+}
+
+static bool recognises(const struct import_sample *start) {
+  uint64_t at = 0, number, threads;
+  return scan_field(start->bytes, start->count, &at, WL_NPTRS, &number) &&
+         scan_field(start->bytes, start->count, &at, WL_NSYNCS, &number) &&
+         scan_field(start->bytes, start->count, &at, WL_NTHREADS, &threads) &&
+         (threads == 0 || scan_field(start->bytes, start->count, &at, WL_START_THREAD, &number));
+}
+
+static int take_header(struct wl_import *wl) {
+  uint64_t at = 0;
+  if (!scan_field(wl->bytes, wl->count, &at, WL_NPTRS, &wl->pointers) ||
+      !scan_field(wl->bytes, wl->count, &at, WL_NSYNCS, &wl->syncs) ||
+      !scan_field(wl->bytes, wl->count, &at, WL_NTHREADS, &wl->threads))
+    return bad(wl, at, "not a .wl workload: its header must tell pointers, syncs and threads");
+  if (wl->pointers > MAX_POINTERS || wl->threads > UINT32_MAX || wl->threads > wl->count / 3)
+    return bad(wl, at, "the header promises more than the file can hold");
+  wl->at = calloc(wl->threads + 1, sizeof *wl->at);
+  wl->runnable = calloc(wl->threads + 1, sizeof *wl->runnable);
+  if (!wl->at || !wl->runnable)
+    return import_no_memory(wl->import);
+  for (uint64_t i = 0; i < wl->threads; i++) {
+    if (!scan_field(wl->bytes, wl->count, &at, WL_START_THREAD, &wl->at[i]))
+      return bad(wl, at, "the header promises more threads than it tells");
+    if (wl->at[i] >= wl->count)
+      return bad(wl, at, "a thread's stream begins behind the file's end");
+    wl->runnable[wl->run_count++] = (uint32_t)i;
+  }
+  if (at >= wl->count || wl->bytes[at] != WL_DONE)
+    return bad(wl, at, "the header does not end");
+  return 0;
+}
+
+static void make_runnable(struct wl_import *wl, uint32_t thread) {
+  wl->runnable[(wl->run_first + wl->run_count++) % wl->threads] = thread;
+}
+
+/* Lets the thread that waits for the sync run, now or when it comes there. */
+static int let_go(struct wl_import *wl, uint64_t sync) {
+  struct address_entry *entry = address_map_find(&wl->waiting, sync + 1);
+  if (entry->address) {
+    make_runnable(wl, entry->slot);
+    address_map_remove(&wl->waiting, entry);
+    return 0;
+  }
+  entry = address_map_find(&wl->written, sync + 1);
+  if (entry->address)
+    return 0;
+  return address_map_add(&wl->written, entry, sync + 1, 0, false) ? 0 : import_no_memory(wl->import);
+}
+
+/* 1: the thread waits for the sync, and runs again when it comes; 0: it was let go already; -1. */
+static int wait_for(struct wl_import *wl, uint32_t thread, uint64_t sync, uint64_t offset) {
+  struct address_entry *entry = address_map_find(&wl->written, sync + 1);
+  if (entry->address) {
+    address_map_remove(&wl->written, entry);
+    return 0;
+  }
+  entry = address_map_find(&wl->waiting, sync + 1);
+  if (entry->address)
+    return bad(wl, offset, "two threads wait for one sync");
+  return address_map_add(&wl->waiting, entry, sync + 1, thread, false) ? 1 : import_no_memory(wl->import);
+}
+
+static int take_call(struct wl_import *wl, uint32_t thread, unsigned code, uint64_t offset) {
+  static const uint8_t calls[] = {
+      [WL_MALLOC] = CALL_malloc,     [WL_CALLOC] = CALL_calloc, [WL_REALLOC] = CALL_realloc, [WL_FREE] = CALL_free,
+      [WL_MEMALIGN] = CALL_memalign, [WL_VALLOC] = CALL_valloc, [WL_PVALLOC] = CALL_pvalloc};
+  uint64_t *at = &wl->at[thread], pointer, second = 0, size_bytes = 0;
+  bool good = scan_number(wl->bytes, wl->count, at, &pointer);
+  if (code == WL_REALLOC || code == WL_MEMALIGN)
+    good = good && scan_number(wl->bytes, wl->count, at, &second);
+  if (code != WL_FREE)
+    good = good && scan_number(wl->bytes, wl->count, at, &size_bytes);
+  if (!good)
+    return bad(wl, offset, "a call that is cut off, or a number of more than 64 bits");
+  if (pointer > wl->pointers || (code == WL_REALLOC && second > wl->pointers))
+    return bad(wl, offset, "a pointer's number above what the header promises");
+  struct trace_event event;
+  if (code == WL_FREE)
+    event = event_of_release(CALL_free, 16 * pointer);
+  else if (code == WL_REALLOC)
+    event = event_of_realloc(CALL_realloc, 16 * second, 16 * pointer, size_bytes, 0);
+  else
+    event = event_of_acquire(calls[code], 16 * pointer, size_bytes, code == WL_CALLOC ? 1 : second);
+  return import_event_in_order(wl->import, thread, ++wl->calls, &event);
+}
+
+/* Runs a thread until it has had its turn, waits, or ends. 1: it may go on later; 0: it may not; -1. */
+static int take_turn(struct wl_import *wl, uint32_t thread) {
+  uint64_t *at = &wl->at[thread], sync;
+  int result;
+  for (int calls = 0; calls < TURN_CALLS;) {
+    uint64_t offset = *at;
+    if (offset >= wl->count)
+      return bad(wl, offset, "a thread's stream does not end");
+    unsigned code = wl->bytes[(*at)++];
+    switch (code) {
+    case WL_NOP:
+      break;
+    case WL_DONE:
+      return 0;
+    case WL_SYNC_W:
+    case WL_SYNC_R:
+      if (!scan_number(wl->bytes, wl->count, at, &sync) || sync > wl->syncs)
+        return bad(wl, offset, "a sync's number above what the header promises, or cut off");
+      result = code == WL_SYNC_W ? let_go(wl, sync) : wait_for(wl, thread, sync, offset);
+      if (result != 0)
+        return result < 0 ? -1 : 0;
+      break;
+    case WL_MALLOC:
+    case WL_CALLOC:
+    case WL_REALLOC:
+    case WL_FREE:
+    case WL_MEMALIGN:
+    case WL_VALLOC:
+    case WL_PVALLOC:
+      if (take_call(wl, thread, code, offset) != 0)
+        return -1;
+      calls++;
+      break;
+    default:
+      return bad(wl, offset, "an unknown code");
+    }
+  }
+  return 1;
+}
+
+static int take_streams(struct wl_import *wl) {
+  while (wl->run_count) {
+    uint32_t thread = wl->runnable[wl->run_first];
+    wl->run_first = (wl->run_first + 1) % wl->threads;
+    wl->run_count--;
+    int result = take_turn(wl, thread);
+    if (result < 0)
+      return -1;
+    if (result > 0)
+      make_runnable(wl, thread);
+  }
+  if (wl->waiting.count) {
+    for (uint64_t i = 0; i <= wl->waiting.mask; i++)
+      if (wl->waiting.entries[i].address)
+        return bad(wl, wl->at[wl->waiting.entries[i].slot], "a thread waits here for a sync that never comes");
+  }
+  return 0;
+}
+
+static int map(struct wl_import *wl) {
+  struct import *import = wl->import;
+  int fd = strcmp(import->path, "-") == 0 ? dup(STDIN_FILENO) : open(import->path, O_RDONLY | O_CLOEXEC);
+  struct stat status;
+  if (fd < 0 || fstat(fd, &status) != 0) {
+    trace_error_errno(import->error, import->path, "can't open");
+    if (fd >= 0)
+      close(fd);
+    return -1;
+  }
+  /* Threads' streams lie anywhere: that wants a file, unpacked. */
+  void *bytes = MAP_FAILED;
+  if (S_ISREG(status.st_mode) && status.st_size > 0)
+    bytes = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+  close(fd);
+  if (bytes == MAP_FAILED)
+    return trace_error_set(import->error, import->path, "not a .wl workload: empty, or not a file that can be mapped");
+  wl->bytes = bytes;
+  wl->count = (uint64_t)status.st_size;
+  return 0;
+}
+
+static int run(struct import *import) {
+  static const struct import_facts facts = {
+      .clock = "ordinal",
+      .order = "file",
+      .source = "dj/malloc workload",
+      .lacks = "start times order names addresses failures usable_size",
+      .note = "Addresses are made up: 16 times a pointer's number. The order between threads is one that the file's "
+              "syncs allow, in turns of 16 calls."};
+  struct wl_import wl = {.import = import};
+  int result = map(&wl);
+  if (result == 0 && (!address_map_init(&wl.written) || !address_map_init(&wl.waiting)))
+    result = import_no_memory(import);
+  if (result == 0)
+    result = import_begin(import, &facts);
+  if (result == 0)
+    result = take_header(&wl);
+  if (result == 0)
+    result = take_streams(&wl);
+  if (wl.bytes)
+    munmap((void *)wl.bytes, wl.count);
+  if (wl.written.entries)
+    address_map_free(&wl.written);
+  if (wl.waiting.entries)
+    address_map_free(&wl.waiting);
+  free(wl.at);
+  free(wl.runnable);
+  return result;
+}
+
+const struct import_format import_format_wl = {.recognises_bytes = recognises, .run = run};

@@ -1,0 +1,199 @@
+#include "convert/formats/reading/byte_source.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <zip.h>
+#include <zlib.h>
+#include <zstd.h>
+
+enum { PACKED_BYTES = 1 << 16, WINDOW_LOG_LIMIT = 27 };
+
+struct byte_source {
+  char *path;
+  struct trace_error *error;
+  int fd;
+  int64_t (*read)(struct byte_source *source, void *bytes, size_t room);
+  zip_t *zip;
+  zip_file_t *entry;
+  gzFile gzip;
+  ZSTD_DStream *zstd;
+  ZSTD_inBuffer packed;
+  bool inside_frame; /* of zstd */
+  char packed_bytes[PACKED_BYTES];
+};
+
+static int64_t read_plain(struct byte_source *source, void *bytes, size_t room) {
+  ssize_t got;
+  do {
+    got = read(source->fd, bytes, room);
+  } while (got < 0 && errno == EINTR);
+  return got < 0 ? trace_error_errno(source->error, source->path, "can't read") : got;
+}
+
+static int64_t read_zip(struct byte_source *source, void *bytes, size_t room) {
+  zip_int64_t got = zip_fread(source->entry, bytes, room);
+  if (got < 0)
+    return trace_error_set(source->error, source->path, "can't read the file in the zip: %s",
+                           zip_file_strerror(source->entry));
+  return got;
+}
+
+static int64_t read_gzip(struct byte_source *source, void *bytes, size_t room) {
+  int got = gzread(source->gzip, bytes, room > 1 << 30 ? 1 << 30 : (unsigned)room);
+  int wrong = Z_OK;
+  const char *text = gzerror(source->gzip, &wrong);
+  if (got < 0 || (wrong != Z_OK && wrong != Z_STREAM_END))
+    return trace_error_set(source->error, source->path, "can't unpack as gzip: %s",
+                           wrong == Z_BUF_ERROR ? "the file is cut off" : text);
+  return got;
+}
+
+static int64_t read_zstd(struct byte_source *source, void *bytes, size_t room) {
+  ZSTD_outBuffer out = {bytes, room, 0};
+  while (out.pos == 0) {
+    if (source->packed.pos == source->packed.size) {
+      int64_t got = read_plain(source, source->packed_bytes, sizeof source->packed_bytes);
+      if (got < 0)
+        return -1;
+      if (got == 0)
+        return source->inside_frame
+                   ? trace_error_set(source->error, source->path, "can't unpack as zstd: the file is cut off")
+                   : 0;
+      source->packed = (ZSTD_inBuffer){source->packed_bytes, (size_t)got, 0};
+    }
+    size_t left = ZSTD_decompressStream(source->zstd, &out, &source->packed);
+    if (ZSTD_isError(left))
+      return trace_error_set(source->error, source->path, "can't unpack as zstd: %s", ZSTD_getErrorName(left));
+    source->inside_frame = left != 0;
+  }
+  return (int64_t)out.pos;
+}
+
+/* Opens the archive's one file; several would have no order. */
+static int open_zip(struct byte_source *source) {
+  zip_error_t wrong;
+  zip_error_init(&wrong);
+  int fd = dup(source->fd);
+  FILE *file = fd < 0 ? NULL : fdopen(fd, "rb");
+  zip_source_t *archive = file ? zip_source_filep_create(file, 0, -1, &wrong) : NULL;
+  source->zip = archive ? zip_open_from_source(archive, ZIP_RDONLY, &wrong) : NULL;
+  if (!source->zip) {
+    trace_error_set(source->error, source->path, "can't open as a zip: %s", zip_error_strerror(&wrong));
+    if (archive)
+      zip_source_free(archive);
+    else if (file)
+      fclose(file);
+    zip_error_fini(&wrong);
+    return -1;
+  }
+  zip_int64_t entries = zip_get_num_entries(source->zip, 0);
+  if (entries != 1)
+    return trace_error_set(source->error, source->path, "the zip holds %" PRId64 " files, not one", (int64_t)entries);
+  source->entry = zip_fopen_index(source->zip, 0, 0);
+  if (!source->entry)
+    return trace_error_set(source->error, source->path, "can't open the file in the zip: %s",
+                           zip_strerror(source->zip));
+  source->read = read_zip;
+  return 0;
+}
+
+static int open_gzip(struct byte_source *source) {
+  int fd = dup(source->fd);
+  source->gzip = fd < 0 ? NULL : gzdopen(fd, "rb");
+  if (!source->gzip) {
+    if (fd >= 0)
+      close(fd);
+    return trace_error_set(source->error, source->path, "out of memory");
+  }
+  gzbuffer(source->gzip, PACKED_BYTES);
+  source->read = read_gzip;
+  return 0;
+}
+
+static int open_zstd(struct byte_source *source) {
+  source->zstd = ZSTD_createDStream();
+  if (!source->zstd || ZSTD_isError(ZSTD_DCtx_setParameter(source->zstd, ZSTD_d_windowLogMax, WINDOW_LOG_LIMIT)))
+    return trace_error_set(source->error, source->path, "out of memory");
+  source->read = read_zstd;
+  return 0;
+}
+
+static int open_by_magic(struct byte_source *source) {
+  unsigned char magic[4];
+  if (pread(source->fd, magic, sizeof magic, 0) != sizeof magic)
+    return 0;
+  if (memcmp(magic, "PK\3\4", 4) == 0)
+    return open_zip(source);
+  if (magic[0] == 0x1f && magic[1] == 0x8b)
+    return open_gzip(source);
+  if (memcmp(magic, "\x28\xb5\x2f\xfd", 4) == 0)
+    return open_zstd(source);
+  return 0;
+}
+
+int byte_source_of_fd(struct byte_source **out, int fd, const char *path, struct trace_error *error) {
+  *out = NULL;
+  struct byte_source *source = calloc(1, sizeof *source);
+  if (!source || !(source->path = strdup(path))) {
+    free(source);
+    if (fd >= 0)
+      close(fd);
+    return trace_error_set(error, path, "out of memory");
+  }
+  source->error = error;
+  source->fd = fd;
+  source->read = read_plain;
+  *out = source;
+  return 0;
+}
+
+int byte_source_open(struct byte_source **out, const char *path, struct trace_error *error) {
+  *out = NULL;
+  int fd = strcmp(path, "-") == 0 ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0)
+    return trace_error_errno(error, path, "can't open");
+  lseek(fd, 0, SEEK_SET); /* a pipe has no other place to read from than where it is */
+  struct byte_source *source;
+  if (byte_source_of_fd(&source, fd, path, error) != 0)
+    return -1;
+  if (open_by_magic(source) != 0) {
+    byte_source_close(source);
+    return -1;
+  }
+  *out = source;
+  return 0;
+}
+
+void byte_source_close(struct byte_source *source) {
+  if (!source)
+    return;
+  if (source->entry)
+    zip_fclose(source->entry);
+  if (source->zip)
+    zip_discard(source->zip);
+  if (source->gzip)
+    gzclose(source->gzip);
+  ZSTD_freeDStream(source->zstd);
+  if (source->fd >= 0)
+    close(source->fd);
+  free(source->path);
+  free(source);
+}
+
+const char *byte_source_path(const struct byte_source *source) {
+  return source->path;
+}
+
+struct trace_error *byte_source_error(const struct byte_source *source) {
+  return source->error;
+}
+
+int64_t byte_source_read(struct byte_source *source, void *bytes, size_t room) {
+  return source->read(source, bytes, room);
+}

@@ -1,0 +1,51 @@
+/* Importers: foreign recordings to a trace. Each is one file whose header comment shows a sample of the input and what
+   it becomes; importing.h has what they share.
+
+   They are strict: the first thing that is not of the format is an error "FILE:LINE: what" or "FILE: offset N: what",
+   and nothing is invented: what the format can't tell stands in INFO's `lacks`, with a `note` for people. Memory is
+   O(live objects + threads), plus the nodes of the call stacks where the format has them. Not thread-safe. */
+#ifndef CONVERT_FORMATS_READING_IMPORT_H
+#define CONVERT_FORMATS_READING_IMPORT_H
+
+#include "core/base/error.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct import; /* importing.h */
+
+struct import_options {
+  bool allow_gaps; /* take a recording that says that events are missing: each loss becomes a GAP of the trace */
+  bool has_process;
+  uint64_t process; /* of a recording of several processes: the one wanted, by its pid */
+};
+
+/* A file's beginning and size, to tell a format by. */
+struct import_sample {
+  const unsigned char *bytes;
+  size_t count; /* at least 4,096, unless the file is shorter */
+  uint64_t file_bytes;
+};
+
+struct import_format {
+  bool (*recognises_line)(const char *line);                   /* NULL: not told by its lines */
+  bool (*recognises_bytes)(const struct import_sample *start); /* NULL: not told by its bytes */
+  int (*run)(struct import *import);
+};
+
+extern const struct import_format import_format_text, import_format_android, import_format_bytehound, import_format_dj,
+    import_format_heaptrack, import_format_kdump, import_format_ltrace, import_format_lttng, import_format_memray,
+    import_format_mtrace, import_format_rep, import_format_valgrind, import_format_wl;
+
+/* What an import had to leave out or put right, in words; empty: nothing. */
+struct import_report {
+  char text[512];
+};
+
+/* Reads path ("-": standard input) and writes the trace to out. Returns 0, or -1 with error; then out is incomplete.
+   options may be NULL. */
+int import_file(const struct import_format *format, const char *path, const struct import_options *options,
+                const char *out, struct import_report *report, struct trace_error *error);
+
+#endif

@@ -1,0 +1,152 @@
+/* What the importers share: opening and closing, INFO, thread numbers, stamps, the words of common errors. So each of
+   them is only its grammar.
+
+   An importer's run() calls import_begin once, before the first event, then one of the import_*event functions for each
+   record, and returns 0, or -1 with import->error filled in. For formats of lines, import_lines does the loop. Not
+   thread-safe. */
+#ifndef CONVERT_FORMATS_READING_IMPORTING_H
+#define CONVERT_FORMATS_READING_IMPORTING_H
+
+#include "convert/formats/reading/import.h"
+#include "convert/formats/reading/line_reader.h"
+#include "convert/formats/reading/thread_numbers.h"
+#include "core/trace/write/trace_write.h"
+
+struct import {
+  const char *path, *out;
+  const struct import_options *options;
+  struct import_report *report;
+  struct trace_error *error;
+  struct line_reader *lines;   /* inside import_lines */
+  struct trace_writer *writer; /* NULL before import_begin */
+  struct thread_numbers threads;
+  bool has_pid;
+  uint64_t pid;       /* of import_process */
+  uint64_t cached_id; /* the thread id of cached_thread; UINT64_MAX: none */
+  uint32_t cached_thread;
+  uint32_t last_thread; /* of import_event_in_order */
+  uint64_t last_stamp;
+};
+
+/* What INFO says. The strings are plain ASCII. */
+struct import_facts {
+  const char *clock; /* "ordinal", "counter" or "nanoseconds": FORMAT.md section 5 */
+  const char *order; /* "file", "every", "logged" or "text" */
+  const char *source;
+  const char *program; /* NULL: not known */
+  const char *lacks;   /* words with spaces between */
+  const char *note;    /* NULL: no more to say */
+  uint64_t origin_stamp;
+  uint64_t os_page_bytes; /* 0: not known */
+  uint64_t pid;           /* 0: not known */
+};
+
+/* Creates the trace. Returns 0, or -1 with import->error. */
+int import_begin(struct import *import, const struct import_facts *facts);
+
+/* Calls take for each line, of import->lines if that is set, else of the file, until it returns non-zero. Closes the
+   lines. Returns 0, or -1 with import->error. */
+int import_lines(struct import *import, int (*take)(void *context, const char *line), void *context);
+
+/* Adds a sentence to the report. */
+__attribute__((format(printf, 2, 3))) void import_say(struct import *import, const char *format, ...);
+
+/* Is a line of this process to be taken? 1: yes, and import->pid is it; 0: --process wants another; -1 with error: it
+   is not that of the lines before. */
+int import_process(struct import *import, uint64_t pid);
+
+/* "FILE:LINE: not a line of WHAT: 'the line'". Returns -1. */
+int import_bad_line(struct import *import, const char *what, const char *line);
+int import_no_memory(struct import *import);
+
+/* The dense number of a foreign thread id (below UINT64_MAX). 0, or -1 with error. */
+static inline int import_thread(struct import *import, uint64_t id, uint32_t *thread) {
+  if (id != import->cached_id) {
+    if (!thread_number(&import->threads, id, &import->cached_thread)) {
+      import_no_memory(import);
+      return -1;
+    }
+    import->cached_id = id;
+  }
+  *thread = import->cached_thread;
+  return 0;
+}
+
+/* The thread has ended: its id, if it comes again, is another thread's. Gives its memory back. */
+static inline int import_thread_end(struct import *import, uint64_t id) {
+  uint32_t thread;
+  import->cached_id = UINT64_MAX;
+  if (!thread_number_end(&import->threads, id, &thread))
+    return 0; /* a thread that made no call */
+  return trace_writer_flush_thread(import->writer, thread);
+}
+
+/* Refuses what no recorder can have seen, so that what is imported can be compiled. Returns 0, or -1 with error. */
+int import_refuse_size(struct import *import, const struct trace_event *event);
+
+static inline int import_write(struct import *import, uint32_t thread, const struct trace_event *event) {
+  if (__builtin_expect((event->size_bytes | event->param) >> 32 != 0, 0) && import_refuse_size(import, event) != 0)
+    return -1;
+  return trace_writer_event(import->writer, thread, event);
+}
+
+/* An event with the stamps that it has. A thread's first event needs one. */
+static inline int import_event(struct import *import, uint64_t id, const struct trace_event *event) {
+  uint32_t thread;
+  return import_thread(import, id, &thread) == 0 ? import_write(import, thread, event) : -1;
+}
+
+/* An event of a file whose order is that of the calls. now is its time, or its record's number, from 1; equal and even
+   falling times are borne: it is stamped so that the merged order is the file's. */
+static inline int import_event_in_order(struct import *import, uint64_t id, uint64_t now, struct trace_event *event) {
+  uint32_t thread;
+  if (import_thread(import, id, &thread) != 0)
+    return -1;
+  event->release_stamp = event->acquire_stamp = 0;
+  if (now > import->last_stamp || thread != import->last_thread) {
+    import->last_stamp = now > import->last_stamp ? now : import->last_stamp + 1;
+    import->last_thread = thread;
+    event->release_stamp = import->last_stamp;
+    /* A second step inherits the first one's. */
+    event->acquire_stamp = trace_event_steps(event) == 2 ? 0 : import->last_stamp;
+  }
+  return import_write(import, thread, event);
+}
+
+/* The same for binary files without times: only a thread's first event after another's is stamped, with its record's
+   number. That is all that the order needs, and less work for the writer. */
+static inline int import_event_by_number(struct import *import, uint64_t id, uint64_t number,
+                                         struct trace_event *event) {
+  uint32_t thread;
+  if (import_thread(import, id, &thread) != 0)
+    return -1;
+  return import_event_in_order(import, id, thread == import->last_thread ? import->last_stamp : number, event);
+}
+
+/* The same for formats without threads. */
+static inline int import_only_thread(struct import *import, uint64_t now, struct trace_event *event) {
+  return import_event_in_order(import, 0, now, event);
+}
+
+/* Events without stamps. Address 0 means NULL: nothing was handed out, or nothing passed in. */
+static inline struct trace_event event_of_acquire(int call, uint64_t address, uint64_t size_bytes, uint64_t param) {
+  return (struct trace_event){.acquired = address,
+                              .size_bytes = size_bytes,
+                              .param = param,
+                              .call = (uint8_t)(call | (address ? 0 : CALL_NULL_OUT))};
+}
+
+static inline struct trace_event event_of_release(int call, uint64_t address) {
+  return (struct trace_event){.released = address, .call = (uint8_t)(call | (address ? 0 : CALL_NULL_IN))};
+}
+
+static inline struct trace_event event_of_realloc(int call, uint64_t from, uint64_t to, uint64_t size_bytes,
+                                                  uint64_t count) {
+  return (struct trace_event){.released = from,
+                              .acquired = to,
+                              .size_bytes = size_bytes,
+                              .param = count,
+                              .call = (uint8_t)(call | (from ? 0 : CALL_NULL_IN) | (to ? 0 : CALL_NULL_OUT))};
+}
+
+#endif

@@ -1,0 +1,398 @@
+#include "convert/history/history.h"
+
+#include "convert/history/merge.h"
+#include "convert/history/parking.h"
+#include "convert/history/ranges.h"
+#include "convert/history/trace_info.h"
+#include "core/base/address_map.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Addresses that died lately, to tell a double free from an unseen one: entry h holds the last released address that
+   hashes to h. Exact knowledge would need memory for every address ever seen. 512 KiB stay in the second-level cache.
+ */
+enum { RECENT_BITS = 16 };
+
+/* No allocator hands out more than this, one object or all together; it keeps the sums far from overflow. */
+#define MAX_LIVE_BYTES (1ull << 62)
+
+struct history {
+  struct trace_reader *reader;
+  struct trace_error *error;
+  const struct history_options *options;
+  const struct history_consumer *consumer;
+  struct witness *witness;
+  struct merge *merge;
+  struct address_map map;
+  struct slots slots;
+  struct merge_lookups lookups;
+  struct parking parking;
+  struct ranges *ranges; /* NULL: not asked for */
+  uint32_t *limbo;       /* of each thread: the slot of the object that is between the two steps of a realloc */
+  uint64_t *recent;
+  struct history_state state;
+  uint64_t live_os_page_bytes;
+  uint64_t horizon, os_page_bytes;
+  uint64_t steps_placed;
+};
+
+enum placing { PLACED, BLOCKED, FAILED };
+
+static uint64_t *recent_entry(struct history *history, uint64_t address) {
+  return &history->recent[address * 0x9e3779b97f4a7c15u >> (64 - RECENT_BITS)];
+}
+
+static uint64_t os_page_bytes_of(const struct history *history, uint64_t size_bytes) {
+  uint64_t os_page = history->os_page_bytes;
+  return size_bytes < os_page ? size_bytes : (size_bytes + os_page - 1) & ~(os_page - 1);
+}
+
+static void subtract_live(struct history *history, uint64_t size_bytes) {
+  history->state.live_bytes -= size_bytes;
+  history->live_os_page_bytes -= os_page_bytes_of(history, size_bytes);
+}
+
+/* Call it after the op has been handed on: the peak is after the op whose position is ops - 1. */
+static void add_live(struct history *history, uint64_t size_bytes) {
+  struct witness *witness = history->witness;
+  history->state.live_bytes += size_bytes;
+  history->live_os_page_bytes += os_page_bytes_of(history, size_bytes);
+  if (history->state.live_bytes > witness->peak_live_bytes) {
+    witness->peak_live_bytes = history->state.live_bytes;
+    witness->peak_position = witness->ops - 1;
+  }
+  if (history->live_os_page_bytes > witness->peak_live_os_page_bytes)
+    witness->peak_live_os_page_bytes = history->live_os_page_bytes;
+}
+
+static int hand_on(struct history *history, const struct history_op *op) {
+  history->witness->ops++;
+  const struct history_consumer *consumer = history->consumer;
+  return consumer ? consumer->op(consumer->context, op, &history->state, &history->slots) : 0;
+}
+
+static enum placing fail(struct history *history, const struct merge_step *step, const char *what) {
+  trace_error_set(history->error, trace_reader_path(history->reader), "thread %" PRIu32 ": %s: %s", step->thread,
+                  call_table[step->event->call & CALL_ID_MASK].name, what);
+  return FAILED;
+}
+
+static struct history_op op_of(const struct merge_step *step, enum history_kind kind, uint32_t slot) {
+  const struct trace_event *event = step->event;
+  return (struct history_op){.kind = kind,
+                             .call = event->call,
+                             .thread = step->thread,
+                             .slot = slot,
+                             .size_bytes = event->size_bytes,
+                             .param = event->param,
+                             .stamp = step->stamp,
+                             .touched_os_pages = event->touched_os_pages,
+                             .event = event};
+}
+
+/* The object at the entry's address no longer lives there; its slot still has its size. */
+static void forget_address(struct history *history, struct address_entry *entry) {
+  if (entry->in_ranges)
+    ranges_remove(history->ranges, entry->address, history->slots.at[entry->slot].size_bytes);
+  address_map_remove(&history->map, entry);
+}
+
+/* Now an object lives at the address. entry: where address_map_find would put it. False if there is no memory. */
+static bool remember_address(struct history *history, struct address_entry *entry, uint64_t address, uint32_t slot,
+                             uint64_t request_bytes) {
+  bool in_ranges = false;
+  if (history->ranges) {
+    enum ranges_result result = ranges_add(history->ranges, address, request_bytes);
+    if (result == RANGES_NO_MEMORY)
+      return false;
+    in_ranges = result == RANGES_ADDED;
+    history->witness->overlapping_ranges += result == RANGES_OVERLAP;
+  }
+  return address_map_add(&history->map, entry, address, slot, in_ranges);
+}
+
+/* The object in the slot dies; op says how. */
+static enum placing end_object(struct history *history, const struct history_op *op) {
+  uint64_t size_bytes = history->slots.at[op->slot].size_bytes;
+  if (hand_on(history, op) != 0)
+    return FAILED;
+  subtract_live(history, size_bytes);
+  history->state.live_objects--;
+  slots_give(&history->slots, op->slot, op->thread);
+  return PLACED;
+}
+
+static enum placing leave_out(struct history *history, const struct merge_step *step, uint32_t slot) {
+  const struct history_consumer *consumer = history->consumer;
+  return consumer && consumer->left_out && consumer->left_out(consumer->context, step, slot) != 0 ? FAILED : PLACED;
+}
+
+/* A step at an address that is not live is given up. */
+static enum placing give_up_release(struct history *history, const struct merge_step *step) {
+  struct witness *witness = history->witness;
+  if (!(step->traits & EVENT_RELEASES)) {
+    witness->unseen_touches++;
+    witness->failed_calls += (step->event->call & CALL_NULL_OUT) != 0;
+  } else if (*recent_entry(history, step->event->released) == step->event->released) {
+    witness->double_frees++;
+  } else {
+    witness->unseen_frees++;
+  }
+  return leave_out(history, step, SLOTS_NONE);
+}
+
+/* The step in which an address is passed in. */
+static enum placing place_release(struct history *history, const struct merge_step *step, bool forced) {
+  const struct trace_event *event = step->event;
+  uint64_t address = event->released;
+  if (address == 0)
+    return fail(history, step, "address 0 without the flag NULL_IN");
+  struct address_entry *entry = address_map_find(&history->map, address);
+  if (!entry->address)
+    return forced ? give_up_release(history, step) : BLOCKED;
+  uint32_t slot = entry->slot;
+  if (!(step->traits & EVENT_RELEASES)) {
+    if (event->call & CALL_NULL_OUT) { /* a failed realloc; its object lives on */
+      history->witness->failed_calls++;
+      return leave_out(history, step, slot);
+    }
+    struct history_op op = op_of(step, HISTORY_TOUCH, slot);
+    return hand_on(history, &op) == 0 ? PLACED : FAILED;
+  }
+  forget_address(history, entry);
+  *recent_entry(history, address) = address;
+  if (step->traits & EVENT_ACQUIRES) {
+    history->limbo[step->thread] = slot;
+    const struct history_consumer *consumer = history->consumer;
+    if (consumer && consumer->move_begins && consumer->move_begins(consumer->context, step, slot) != 0)
+      return FAILED;
+  } else {
+    struct history_op op = op_of(step, HISTORY_DEATH, slot);
+    if (end_object(history, &op) != PLACED)
+      return FAILED;
+  }
+  parking_wake(&history->parking, history->merge, address, false, step->stamp);
+  return PLACED;
+}
+
+/* The object at a live address is in the way of an acquire: it must have been freed unseen, so a free takes its place.
+ */
+static enum placing end_overlapped(struct history *history, const struct merge_step *step,
+                                   struct address_entry *entry) {
+  struct history_op op = {
+      .kind = HISTORY_DEATH, .call = CALL_free, .thread = step->thread, .slot = entry->slot, .stamp = step->stamp};
+  forget_address(history, entry);
+  history->witness->overlapping_acquires++;
+  return end_object(history, &op);
+}
+
+/* Hands on the birth, or the end of a realloc, of the object that now lives at the event's new address. */
+static enum placing begin_object(struct history *history, const struct merge_step *step, struct address_entry *entry,
+                                 uint64_t request) {
+  const struct trace_event *event = step->event;
+  uint32_t slot = history->limbo[step->thread];
+  struct history_op op = op_of(step, slot == SLOTS_NONE ? HISTORY_BIRTH : HISTORY_MOVE, slot);
+  op.request_bytes = request;
+  uint64_t old_bytes = 0;
+  if (op.kind == HISTORY_BIRTH) {
+    op.slot = slots_take(&history->slots, step->thread);
+    if (op.slot == SLOTS_NONE)
+      return fail(history, step, "out of memory, or more live objects than a workload can number");
+    if (step->traits & EVENT_TAKES) /* the object given to realloc was never seen */
+      op.call |= CALL_NULL_IN;
+    history->slots.at[op.slot].size_bytes = request;
+  } else {
+    old_bytes = history->slots.at[slot].size_bytes;
+    history->limbo[step->thread] = SLOTS_NONE;
+  }
+  if (!remember_address(history, entry, event->acquired, op.slot, request))
+    return fail(history, step, "out of memory");
+  if (hand_on(history, &op) != 0)
+    return FAILED;
+  if (op.kind == HISTORY_MOVE) {
+    subtract_live(history, old_bytes);
+    history->slots.at[op.slot].size_bytes = request;
+  } else if (++history->state.live_objects > history->witness->peak_live_objects) {
+    history->witness->peak_live_objects = history->state.live_objects;
+  }
+  add_live(history, request);
+  return PLACED;
+}
+
+static enum placing place_acquire(struct history *history, const struct merge_step *step, bool forced) {
+  uint64_t address = step->event->acquired;
+  if (address == 0)
+    return fail(history, step, "address 0 without the flag NULL_OUT");
+  uint64_t request = trace_event_request_bytes(step->event);
+  if (request >= MAX_LIVE_BYTES - history->state.live_bytes)
+    return fail(history, step, "was given more memory than any machine has");
+  struct address_entry *entry = address_map_find(&history->map, address);
+  if (entry->address) {
+    if (!forced)
+      return BLOCKED;
+    if (end_overlapped(history, step, entry) != PLACED)
+      return FAILED;
+    entry = address_map_find(&history->map, address);
+  }
+  if (begin_object(history, step, entry, request) != PLACED)
+    return FAILED;
+  parking_wake(&history->parking, history->merge, address, true, step->stamp);
+  return PLACED;
+}
+
+/* A step without an address: free(NULL) is an op, a call that gave nothing is only counted. */
+static enum placing place_nothing(struct history *history, const struct merge_step *step) {
+  if (step->event->call & CALL_NULL_OUT) {
+    history->witness->failed_calls++;
+    return leave_out(history, step, SLOTS_NONE);
+  }
+  struct history_op op = op_of(step, HISTORY_NOTHING, SLOTS_NONE);
+  return hand_on(history, &op) == 0 ? PLACED : FAILED;
+}
+
+static enum placing place(struct history *history, const struct merge_step *step, bool forced) {
+  if (step->acquires)
+    return place_acquire(history, step, forced);
+  return step->traits & EVENT_TAKES ? place_release(history, step, forced) : place_nothing(history, step);
+}
+
+static void count_inversion(struct history *history, const struct merge_step *step) {
+  struct witness *witness = history->witness;
+  uint64_t since, awaited_stamp;
+  if (!parking_was_woken(&history->parking, step->thread, &since, &awaited_stamp) || awaited_stamp <= step->stamp)
+    return;
+  witness->inversions_repaired++;
+  if (history->steps_placed - since > witness->max_inversion_depth)
+    witness->max_inversion_depth = history->steps_placed - since;
+}
+
+/* Passes a step that has been placed. */
+static int pass(struct history *history, const struct merge_step *step) {
+  uint32_t thread = step->thread;
+  bool last_step = merge_step_is_last(step);
+  struct witness *witness = history->witness;
+  if (history->parking.any_flag) {
+    count_inversion(history, step);
+    parking_clear(&history->parking, thread);
+  }
+  history->steps_placed++;
+  if (last_step) {
+    witness->calls[step->event->call & CALL_ID_MASK]++;
+    if ((++witness->events & 0xffff) == 0 && history->options->progress)
+      history->options->progress(history->options->progress_context, witness->events);
+  }
+  int more = merge_advance(history->merge);
+  if (more == 0) {
+    slots_end_thread(&history->slots, thread);
+    if (history->consumer && history->consumer->thread_end)
+      history->consumer->thread_end(history->consumer->context, thread);
+  }
+  return more < 0 ? -1 : 0;
+}
+
+static int run(struct history *history) {
+  struct parking *parking = &history->parking;
+  for (;;) {
+    struct merge_step step;
+    int got = merge_peek(history->merge, &step);
+    if (got < 0)
+      return -1;
+    if (got == 0 && parking->count == 0)
+      return 0;
+    if (parking->count && (got == 0 || parking_is_overdue(parking, step.stamp, history->horizon))) {
+      parking_give_up(parking, history->merge);
+      continue;
+    }
+    switch (place(history, &step, parking->any_flag && parking_is_forced(parking, step.thread))) {
+    case PLACED:
+      if (pass(history, &step) != 0)
+        return -1;
+      break;
+    case BLOCKED:
+      parking_park(parking, history->merge, &step, history->steps_placed);
+      break;
+    case FAILED:
+      return trace_error_set(history->error, trace_reader_path(history->reader), "out of memory");
+    }
+  }
+}
+
+static uint64_t horizon_of(struct trace_reader *reader, const struct trace_info *info, double horizon_ns) {
+  const struct trace_summary *summary = trace_reader_summary(reader);
+  bool ordered = strcmp(info->order, "tags") == 0 || strcmp(info->order, "every") == 0;
+  bool incomplete = summary->dropped || summary->truncated || info->lacks_start;
+  if (horizon_ns < 0) {
+    if (strcmp(info->order, "file") == 0 || (ordered && incomplete))
+      return 0;
+    if (summary->clock_hz <= 0)
+      return strcmp(info->clock_kind, "ordinal") == 0 ? 0 : HISTORY_DEFAULT_HORIZON_STAMPS;
+    horizon_ns = HISTORY_DEFAULT_HORIZON_NS;
+  }
+  double stamps = summary->clock_hz > 0 ? horizon_ns * summary->clock_hz / 1e9 : horizon_ns;
+  return stamps >= 0x1p63 ? UINT64_MAX / 2 : (uint64_t)stamps;
+}
+
+static void history_free(struct history *history) {
+  merge_close(history->merge);
+  address_map_free(&history->map);
+  slots_free(&history->slots);
+  parking_free(&history->parking);
+  ranges_free(history->ranges);
+  free(history->limbo);
+  free(history->recent);
+}
+
+static int history_init(struct history *history, const struct trace_info *info) {
+  uint32_t threads = trace_reader_summary(history->reader)->threads;
+  history->horizon = horizon_of(history->reader, info, history->options->horizon_ns);
+  history->os_page_bytes = history->options->os_page_bytes ? history->options->os_page_bytes : info->os_page_bytes;
+  history->limbo = malloc((threads + 1) * sizeof *history->limbo);
+  history->recent = calloc(1 << RECENT_BITS, sizeof *history->recent);
+  if (history->options->check_ranges)
+    history->ranges = ranges_new();
+  if (!history->limbo || !history->recent || (history->options->check_ranges && !history->ranges) ||
+      !address_map_init(&history->map) || !slots_init(&history->slots, threads) ||
+      !parking_init(&history->parking, threads))
+    return trace_error_set(history->error, trace_reader_path(history->reader), "out of memory");
+  for (uint32_t i = 0; i < threads; i++)
+    history->limbo[i] = SLOTS_NONE;
+  history->lookups = (struct merge_lookups){&history->map, &history->slots};
+  return merge_open(&history->merge, history->reader, MERGE_ALL_THREADS, &history->lookups, history->error);
+}
+
+static int touched_at_end(void *context, uint64_t address, uint32_t os_pages) {
+  struct history *history = context;
+  const struct address_entry *entry = address ? address_map_find(&history->map, address) : NULL;
+  if (entry && entry->address)
+    history->consumer->touched_at_end(history->consumer->context, entry->slot, os_pages);
+  return 0;
+}
+
+int history_run(struct trace_reader *reader, const struct history_options *options,
+                const struct history_consumer *consumer, struct witness *witness, struct trace_error *error) {
+  const struct trace_summary *summary = trace_reader_summary(reader);
+  struct trace_info info;
+  trace_info_read(&info, summary->info_json);
+  *witness = (struct witness){.threads = summary->threads,
+                              .dropped = summary->dropped,
+                              .truncated = summary->truncated,
+                              .lacks_start = info.lacks_start,
+                              .lacks_in_flight = info.lacks_in_flight,
+                              .lacks_calls = info.lacks_calls,
+                              .ranges_checked = options->check_ranges,
+                              .ranges_ordered = strcmp(info.order, "tags") != 0};
+  struct history history = {
+      .reader = reader, .error = error, .options = options, .consumer = consumer, .witness = witness};
+  int result = history_init(&history, &info);
+  if (result == 0)
+    result = run(&history);
+  if (result == 0 && consumer && consumer->touched_at_end)
+    result = trace_reader_touched(reader, touched_at_end, &history, error);
+  witness->live_at_end = history.state.live_objects;
+  witness->live_bytes_at_end = history.state.live_bytes;
+  history_free(&history);
+  trace_info_free(&info);
+  return result;
+}

@@ -1,0 +1,84 @@
+/* The history of a trace: matches each address to the object that lives there, in an order that is legal, and counts
+   whatever is not: the proof behind `check`, and the input of `compile`.
+
+   Steps come merged by stamp. One that can't be placed yet (acquire of a live address, release or touch of one that is
+   not live) parks its thread until another thread makes it possible: an inversion of any depth is repaired that way. A
+   parked thread is given up when nothing else can move, or when the merge is further than the horizon past its step;
+   then the step is declared to be what it looks like (unseen or double free, unseen touch, overlapping acquire) and
+   counted. Not its job: reading (trace/), words and waits (convert/compile/compile.h). Invariants: each op handed to
+   the consumer is legal after those before it; every event is either an op or counted as the reason why not. Memory is
+   O(live objects + threads). Not thread-safe. */
+#ifndef CONVERT_HISTORY_HISTORY_H
+#define CONVERT_HISTORY_HISTORY_H
+
+#include "convert/history/merge.h"
+#include "core/trace/read/trace_read.h"
+#include "core/workload/slots.h"
+#include "core/workload/witness.h"
+
+enum history_kind {
+  HISTORY_BIRTH, /* an object begins to live in the slot */
+  HISTORY_DEATH,
+  HISTORY_TOUCH,  /* also a realloc that keeps its slot */
+  HISTORY_MOVE,   /* realloc of a live object: same slot, new size */
+  HISTORY_NOTHING /* no object: free(NULL) */
+};
+
+/* One op. The object's slot (slots.at[slot]) is valid during the call, with its old size for MOVE and DEATH, its new
+ * one for BIRTH. */
+struct history_op {
+  enum history_kind kind;
+  uint8_t call; /* as in the event, but NULL_IN where the object passed to realloc was never seen; free where one is
+                   implied */
+  uint32_t thread;
+  uint32_t slot;              /* SLOTS_NONE for NOTHING */
+  uint64_t size_bytes, param; /* as the call was given them */
+  uint64_t request_bytes;     /* of BIRTH and MOVE */
+  uint64_t stamp;
+  uint32_t touched_os_pages;       /* of the object that dies or moves; 0 = not known */
+  const struct trace_event *event; /* valid during the call; NULL: a free that was never seen,
+                                      implied by what came after */
+};
+
+struct history;
+
+/* What the consumer sees of the whole at each op: the state before the op. */
+struct history_state {
+  uint64_t live_bytes, live_objects;
+};
+
+/* Callbacks that are NULL are not wanted; op always is. */
+struct history_consumer {
+  void *context;
+  /* Returns 0, or -1 to stop (it fills in the error itself). */
+  int (*op)(void *context, const struct history_op *op, const struct history_state *before, struct slots *slots);
+  void (*thread_end)(void *context, uint32_t thread);
+  /* The event gives no op, or its first step none: a failed call, or a release or touch of an object never seen. slot:
+     of the live object that a failed realloc was given, else SLOTS_NONE. As op. */
+  int (*left_out)(void *context, const struct merge_step *step, uint32_t slot);
+  /* A realloc has let go of the object's old address; MOVE follows when it gets the new one. As op. */
+  int (*move_begins)(void *context, const struct merge_step *step, uint32_t slot);
+  /* After the last op: the object that lives in the slot had so many OS pages resident when the process ended. */
+  void (*touched_at_end)(void *context, uint32_t slot, uint32_t os_pages);
+};
+
+struct history_options {
+  double horizon_ns; /* negative: the default of history_run */
+  bool check_ranges; /* also prove that no two live objects overlap; slower */
+  uint64_t os_page_bytes;
+  void (*progress)(void *context, uint64_t events); /* NULL: none; called every 65,536 events */
+  void *progress_context;
+};
+
+#define HISTORY_DEFAULT_HORIZON_NS 1e7
+/* Where stamps have no rate ("counter" clocks): in stamps. */
+#define HISTORY_DEFAULT_HORIZON_STAMPS (1u << 16)
+
+/* Runs through the whole trace. consumer may be NULL. Default horizon: 10 ms; 2^16 stamps where the clock has no rate
+   but counts events; 0 (only equal stamps are tried in every order) where the order is a file's own, and where the
+   trace says that events are missing and its writer keeps the order of FORMAT.md ("tags", "every"): there a repair
+   would pair a release of an unseen object with the next object at that address. Returns 0, or -1 with error. */
+int history_run(struct trace_reader *reader, const struct history_options *options,
+                const struct history_consumer *consumer, struct witness *witness, struct trace_error *error);
+
+#endif

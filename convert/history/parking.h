@@ -1,0 +1,58 @@
+/* Threads of a history that wait for an address to become live, or to die (convert/history/history.h).
+
+   Not its job: deciding what is legal. Invariants: a parked thread is out of the merge; parked threads are listed by
+   the stamp of the step they wait with, oldest first. Memory is O(threads). Not thread-safe. */
+#ifndef CONVERT_HISTORY_PARKING_H
+#define CONVERT_HISTORY_PARKING_H
+
+#include "convert/history/merge.h"
+
+enum { PARKING_BUCKETS = 1024 };
+#define PARKING_NONE UINT32_MAX
+
+struct parked_thread {
+  uint64_t address, stamp;
+  uint64_t since;         /* steps placed when it was parked first for its present step */
+  uint64_t awaited_stamp; /* of the step that woke it */
+  uint32_t next_in_bucket, older, newer;
+  bool wants_live; /* or dead */
+  bool parked, waited, woken, forced;
+};
+
+struct parking {
+  struct parked_thread *threads;
+  uint32_t buckets[PARKING_BUCKETS]; /* first thread waiting for an address of that hash */
+  uint32_t oldest, newest;
+  uint32_t count;    /* parked now */
+  uint32_t any_flag; /* threads parked now, or woken and not yet cleared: 0 lets the fast path skip all this */
+};
+
+bool parking_init(struct parking *parking, uint32_t threads);
+void parking_free(struct parking *parking);
+
+/* Parks the thread of the step, which is the one that merge_peek gave. steps_placed: so far. */
+void parking_park(struct parking *parking, struct merge *merge, const struct merge_step *step, uint64_t steps_placed);
+
+/* The address has become live, or has died, in a step of that stamp: those that wait for it go back to the merge. */
+void parking_wake_slowly(struct parking *parking, struct merge *merge, uint64_t address, bool live, uint64_t stamp);
+static inline void parking_wake(struct parking *parking, struct merge *merge, uint64_t address, bool live,
+                                uint64_t stamp) {
+  if (parking->count)
+    parking_wake_slowly(parking, merge, address, live, stamp);
+}
+
+/* Is the oldest parked step more than the horizon before that stamp? There must be one. */
+bool parking_is_overdue(const struct parking *parking, uint64_t stamp, uint64_t horizon);
+
+/* Puts the oldest parked thread back to the merge, its step to be placed by force. There must be one. */
+void parking_give_up(struct parking *parking, struct merge *merge);
+bool parking_is_forced(const struct parking *parking, uint32_t thread);
+
+/* Did the thread wait for its present step until it became possible? Then gives when it began to and what it waited
+ * for. */
+bool parking_was_woken(const struct parking *parking, uint32_t thread, uint64_t *since, uint64_t *awaited_stamp);
+
+/* The thread's present step has been placed. */
+void parking_clear(struct parking *parking, uint32_t thread);
+
+#endif

@@ -1,0 +1,231 @@
+#include "convert/history/ranges.h"
+
+#include "core/base/address_map.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+  GRANULE_SHIFT = 3,
+  REGION_SHIFT = 16,
+  REGION_GRANULES = 1 << (REGION_SHIFT - GRANULE_SHIFT),
+  REGION_WORDS = REGION_GRANULES / 64,
+  LARGE_BYTES =
+      32 << 10, /* a large object costs a search and a move in the array, a small one up to 64 words of shadow */
+};
+
+struct region {
+  uint64_t bits[REGION_WORDS];
+  uint32_t set; /* bits that are 1 */
+  uint32_t next_free;
+};
+
+struct large {
+  uint64_t first, last; /* bytes */
+};
+
+struct ranges {
+  struct address_map map; /* region number + 1 to index */
+  struct region *regions;
+  uint32_t count, room, free_list; /* free_list: index + 1 */
+  struct large *large;
+  uint64_t large_count, large_room;
+};
+
+struct ranges *ranges_new(void) {
+  struct ranges *ranges = calloc(1, sizeof *ranges);
+  if (ranges && !address_map_init(&ranges->map)) {
+    free(ranges);
+    return NULL;
+  }
+  return ranges;
+}
+
+void ranges_free(struct ranges *ranges) {
+  if (!ranges)
+    return;
+  address_map_free(&ranges->map);
+  free(ranges->regions);
+  free(ranges->large);
+  free(ranges);
+}
+
+static uint64_t last_byte(uint64_t address, uint64_t size_bytes) {
+  uint64_t last;
+  return __builtin_add_overflow(address, size_bytes ? size_bytes - 1 : 0, &last) ? UINT64_MAX : last;
+}
+
+static struct region *find_region(const struct ranges *ranges, uint64_t number) {
+  const struct address_entry *entry = address_map_find(&ranges->map, number + 1);
+  return entry->address ? &ranges->regions[entry->slot] : NULL;
+}
+
+static struct region *make_region(struct ranges *ranges, uint64_t number) {
+  struct address_entry *entry = address_map_find(&ranges->map, number + 1);
+  if (entry->address)
+    return &ranges->regions[entry->slot];
+  uint32_t index;
+  if (ranges->free_list) {
+    index = ranges->free_list - 1;
+    ranges->free_list = ranges->regions[index].next_free;
+  } else {
+    if (ranges->count == ranges->room) {
+      uint32_t room = ranges->room ? 2 * ranges->room : 16;
+      struct region *bigger = realloc(ranges->regions, room * sizeof *bigger);
+      if (!bigger)
+        return NULL;
+      ranges->regions = bigger;
+      ranges->room = room;
+    }
+    index = ranges->count++;
+    memset(&ranges->regions[index], 0, sizeof *ranges->regions);
+  }
+  return address_map_add(&ranges->map, entry, number + 1, index, false) ? &ranges->regions[index] : NULL;
+}
+
+static void drop_region(struct ranges *ranges, uint64_t number) {
+  struct address_entry *entry = address_map_find(&ranges->map, number + 1);
+  ranges->regions[entry->slot].next_free = ranges->free_list;
+  ranges->free_list = entry->slot + 1;
+  address_map_remove(&ranges->map, entry);
+}
+
+/* The bits of granules first .. last that lie in the word. */
+static uint64_t word_mask(uint64_t word, uint64_t first, uint64_t last) {
+  uint64_t mask = UINT64_MAX;
+  if (first / 64 == word)
+    mask &= UINT64_MAX << first % 64;
+  if (last / 64 == word)
+    mask &= UINT64_MAX >> (63 - last % 64);
+  return mask;
+}
+
+/* Granules of one region that an object covers, as numbers inside it. */
+struct part {
+  uint64_t region, first, last;
+};
+
+/* The next part of granules *first .. last; false when there is none. */
+static bool next_part(uint64_t *first, uint64_t last, struct part *part) {
+  if (*first > last)
+    return false;
+  part->region = *first / REGION_GRANULES;
+  part->first = *first % REGION_GRANULES;
+  part->last = last / REGION_GRANULES == part->region ? last % REGION_GRANULES : REGION_GRANULES - 1;
+  *first = (part->region + 1) * REGION_GRANULES;
+  return true;
+}
+
+static bool part_is_taken(const struct region *region, const struct part *part) {
+  for (uint64_t word = part->first / 64; word <= part->last / 64; word++)
+    if (region->bits[word] & word_mask(word, part->first, part->last))
+      return true;
+  return false;
+}
+
+/* Is any granule of first .. last taken by a small object? */
+static bool shadow_is_taken(const struct ranges *ranges, uint64_t first, uint64_t last) {
+  struct part part;
+  if (last / REGION_GRANULES - first / REGION_GRANULES > ranges->map.count) {
+    /* A huge object covers more regions than there are: look at those there are. */
+    for (uint64_t i = 0; i <= ranges->map.mask; i++) {
+      const struct address_entry *entry = &ranges->map.entries[i];
+      uint64_t begin = (entry->address - 1) * REGION_GRANULES, end = begin + REGION_GRANULES - 1;
+      if (!entry->address || end < first || begin > last)
+        continue;
+      part = (struct part){entry->address - 1, begin < first ? first % REGION_GRANULES : 0,
+                           end > last ? last % REGION_GRANULES : REGION_GRANULES - 1};
+      if (part_is_taken(&ranges->regions[entry->slot], &part))
+        return true;
+    }
+    return false;
+  }
+  while (next_part(&first, last, &part)) {
+    const struct region *region = find_region(ranges, part.region);
+    if (region && part_is_taken(region, &part))
+      return true;
+  }
+  return false;
+}
+
+static bool shadow_set(struct ranges *ranges, uint64_t first, uint64_t last) {
+  struct part part;
+  while (next_part(&first, last, &part)) {
+    struct region *region = make_region(ranges, part.region);
+    if (!region)
+      return false;
+    for (uint64_t word = part.first / 64; word <= part.last / 64; word++)
+      region->bits[word] |= word_mask(word, part.first, part.last);
+    region->set += (uint32_t)(part.last - part.first + 1);
+  }
+  return true;
+}
+
+static void shadow_clear(struct ranges *ranges, uint64_t first, uint64_t last) {
+  struct part part;
+  while (next_part(&first, last, &part)) {
+    struct region *region = find_region(ranges, part.region);
+    for (uint64_t word = part.first / 64; word <= part.last / 64; word++)
+      region->bits[word] &= ~word_mask(word, part.first, part.last);
+    region->set -= (uint32_t)(part.last - part.first + 1);
+    if (region->set == 0)
+      drop_region(ranges, part.region);
+  }
+}
+
+/* Index of the first large object that ends at or after the byte. */
+static uint64_t large_from(const struct ranges *ranges, uint64_t byte) {
+  uint64_t low = 0, high = ranges->large_count;
+  while (low < high) {
+    uint64_t middle = low + (high - low) / 2;
+    if (ranges->large[middle].last < byte)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+static bool large_insert(struct ranges *ranges, uint64_t at, uint64_t first, uint64_t last) {
+  if (ranges->large_count == ranges->large_room) {
+    uint64_t room = ranges->large_room ? 2 * ranges->large_room : 64;
+    struct large *bigger = realloc(ranges->large, room * sizeof *bigger);
+    if (!bigger)
+      return false;
+    ranges->large = bigger;
+    ranges->large_room = room;
+  }
+  memmove(&ranges->large[at + 1], &ranges->large[at], (ranges->large_count - at) * sizeof *ranges->large);
+  ranges->large[at] = (struct large){first, last};
+  ranges->large_count++;
+  return true;
+}
+
+/* The first granule that begins inside the object. */
+static uint64_t first_granule(uint64_t address) {
+  return (address >> GRANULE_SHIFT) + ((address & ((1 << GRANULE_SHIFT) - 1)) != 0);
+}
+
+enum ranges_result ranges_add(struct ranges *ranges, uint64_t address, uint64_t size_bytes) {
+  uint64_t last = last_byte(address, size_bytes);
+  uint64_t at = ranges->large_count ? large_from(ranges, address) : 0;
+  if (at < ranges->large_count && ranges->large[at].first <= last)
+    return RANGES_OVERLAP;
+  uint64_t first = first_granule(address), last_granule = last >> GRANULE_SHIFT;
+  if (first <= last_granule && shadow_is_taken(ranges, first, last_granule))
+    return RANGES_OVERLAP;
+  bool done =
+      size_bytes >= LARGE_BYTES ? large_insert(ranges, at, address, last) : shadow_set(ranges, first, last_granule);
+  return done ? RANGES_ADDED : RANGES_NO_MEMORY;
+}
+
+void ranges_remove(struct ranges *ranges, uint64_t address, uint64_t size_bytes) {
+  uint64_t last = last_byte(address, size_bytes);
+  if (size_bytes < LARGE_BYTES) {
+    shadow_clear(ranges, first_granule(address), last >> GRANULE_SHIFT);
+    return;
+  }
+  uint64_t at = large_from(ranges, address);
+  memmove(&ranges->large[at], &ranges->large[at + 1], (ranges->large_count - at - 1) * sizeof *ranges->large);
+  ranges->large_count--;
+}

@@ -1,0 +1,41 @@
+/* The recorded process's memory over its life, thinned out to a bounded number of samples, and their peaks.
+
+   Thinning keeps of each group the sample with the highest RssAnon, so that peaks survive. Not its job: sampling. */
+#ifndef CONVERT_HISTORY_RECORDED_SAMPLES_H
+#define CONVERT_HISTORY_RECORDED_SAMPLES_H
+
+#include "core/trace/read/trace_read.h"
+
+#include <jansson.h>
+
+enum { RECORDED_SAMPLES_MAX = 2048 };
+
+struct recorded_sample {
+  uint64_t stamp, position;
+  uint64_t rss_anon_bytes, vm_size_bytes; /* TRACE_SAMPLE_MISSING where it could not be had */
+};
+
+struct recorded_samples {
+  struct recorded_sample rows[RECORDED_SAMPLES_MAX];
+  uint32_t count;
+  uint32_t placed;            /* rows whose position is known */
+  uint64_t seen;              /* in the trace */
+  uint64_t group, group_size; /* samples in the last row, and at most that many per row */
+  /* Peaks and last values over all samples; TRACE_SAMPLE_MISSING: never had. */
+  uint64_t rss_anon_peak_bytes, vm_size_peak_bytes, vm_hwm_bytes;
+  uint64_t minor_faults, major_faults, user_ns, system_ns;
+};
+
+/* Reads all samples of the trace. Returns 0, or -1 with error. */
+int recorded_samples_load(struct recorded_samples *samples, struct trace_reader *reader, struct trace_error *error);
+
+/* The op at that position has that stamp: samples up to it get the position. */
+static inline void recorded_samples_advance(struct recorded_samples *samples, uint64_t stamp, uint64_t position) {
+  while (samples->placed < samples->count && samples->rows[samples->placed].stamp <= stamp)
+    samples->rows[samples->placed++].position = position;
+}
+
+/* [[position, rss_anon_bytes, vm_size_bytes], ...]; null where a value could not be had. */
+json_t *recorded_samples_json(const struct recorded_samples *samples);
+
+#endif

@@ -1,0 +1,27 @@
+/* What a trace's INFO and FOOTER say, as C values with their defaults. Job: bear any JSON. Not its job: reading the
+ * file. */
+#ifndef CONVERT_HISTORY_TRACE_INFO_H
+#define CONVERT_HISTORY_TRACE_INFO_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct trace_info {
+  json_t *json;      /* the whole object */
+  const char *order; /* "" where it is not given; these strings belong to json */
+  const char *clock_kind;
+  const char *program;
+  const char *source;
+  const char *allocator;
+  json_t *lacks;          /* array, or NULL */
+  bool lacks_in_flight;   /* ... and one call of each thread that was under way: `lacks` has "in_flight" */
+  bool lacks_start;       /* objects from before the recording may be freed in it: `lacks` has "start" */
+  bool lacks_calls;       /* calls of a kind or of a library are missing throughout: `lacks` has "calls" */
+  uint64_t os_page_bytes; /* a power of two; 4096 where it is not given or makes no sense */
+};
+
+void trace_info_read(struct trace_info *info, const char *info_json);
+void trace_info_free(struct trace_info *info);
+
+#endif

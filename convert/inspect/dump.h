@@ -1,0 +1,22 @@
+/* Prints a trace's events in merged order, one per line, as text (import_text.c defines it and reads it back), CSV or
+   JSON lines.
+
+   The place of an event is that of its last step. Order is by stamp alone: dump shows what was recorded, inversions are
+   not repaired
+   (`check` counts them). Streaming: memory is one open block per thread. Not thread-safe. */
+#ifndef CONVERT_INSPECT_DUMP_H
+#define CONVERT_INSPECT_DUMP_H
+
+#include "core/trace/read/trace_read.h"
+
+enum dump_format { DUMP_TEXT, DUMP_CSV, DUMP_JSONL };
+
+/* How much of the call stacks is printed: nothing, or each one where it first occurs, with or without debuginfod. */
+enum dump_stacks { DUMP_NO_STACKS, DUMP_STACKS, DUMP_STACKS_FETCHED };
+
+/* thread: the only one to print, or MERGE_ALL_THREADS. Returns 0, or -1 with error; a failed write is one, named
+ * out_name. */
+int dump_trace(struct trace_reader *reader, enum dump_format format, enum dump_stacks stacks, uint32_t thread,
+               FILE *out, const char *out_name, struct trace_error *error);
+
+#endif

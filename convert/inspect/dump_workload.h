@@ -1,0 +1,28 @@
+/* Prints a workload's ops in their recorded total order, one per line, as text, CSV or JSON lines.
+
+     # heaptape workload: 3 ops of 2 threads, 1 slots
+     0 0 malloc(24) slot=0 start=1
+     1 1 realloc(4294967296) slot=0 wait=0:1 time=1200000
+     2 1 free() slot=0
+
+   Position, thread, call with its count or alignment and its size, then what WORKLOAD.md calls the op's words: the
+   slot, flags ("null": NULL is passed in; "frees": a realloc that ended the object), WAITs as THREAD:OPS, threads that
+   are started before it or right after it, recorded time in ns, touched OS pages.
+
+   Not its job: the proof of legality (core/workload/workload_check.h). A workload that can't be walked (a schedule that
+   does not fit the streams) gives one error, after the ops that could be. Memory: O(threads + words between two ops).
+   Not thread-safe. */
+#ifndef CONVERT_INSPECT_DUMP_WORKLOAD_H
+#define CONVERT_INSPECT_DUMP_WORKLOAD_H
+
+#include "convert/inspect/dump.h"
+#include "core/workload/workload_read.h"
+
+#include <stdio.h>
+
+/* thread: the only one to print, or MERGE_ALL_THREADS. Returns 0, or -1 with error; a failed write is one, named
+   out_name. */
+int dump_workload(const struct workload *workload, enum dump_format format, uint32_t thread, FILE *out,
+                  const char *out_name, struct trace_error *error);
+
+#endif

@@ -1,0 +1,334 @@
+#include "convert/inspect/info.h"
+
+#include "convert/history/recorded_samples.h"
+#include "convert/history/trace_info.h"
+#include "convert/inspect/marks.h"
+#include "core/trace/layout.h"
+#include "core/workload/witness.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static void set_count(json_t *object, const char *key, uint64_t value) {
+  json_object_set_new(object, key, json_integer((json_int_t)value));
+}
+
+static void set_sample(json_t *object, const char *key, uint64_t value) {
+  if (value != TRACE_SAMPLE_MISSING)
+    set_count(object, key, value);
+}
+
+static json_t *recorded_json(const struct recorded_samples *samples) {
+  json_t *object = json_object();
+  set_count(object, "samples", samples->seen);
+  set_sample(object, "rss_anon_peak_bytes", samples->rss_anon_peak_bytes);
+  set_sample(object, "vm_size_peak_bytes", samples->vm_size_peak_bytes);
+  set_sample(object, "vm_hwm_bytes", samples->vm_hwm_bytes);
+  set_sample(object, "minor_faults", samples->minor_faults);
+  set_sample(object, "major_faults", samples->major_faults);
+  set_sample(object, "user_ns", samples->user_ns);
+  set_sample(object, "system_ns", samples->system_ns);
+  return object;
+}
+
+/* The kernel's own books at the process's end are exact; the last sample was before. */
+static void take_final(json_t *recorded, json_t *final) {
+  static const char *const keys[] = {"minor_faults", "major_faults", "user_ns", "system_ns"};
+  for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+    if (json_is_integer(json_object_get(final, keys[i])))
+      json_object_set(recorded, keys[i], json_object_get(final, keys[i]));
+  json_t *peak = json_object_get(final, "peak_rss_bytes");
+  if (json_integer_value(peak) > json_integer_value(json_object_get(recorded, "vm_hwm_bytes")))
+    json_object_set(recorded, "vm_hwm_bytes", peak);
+}
+
+static json_t *calls_json(const uint64_t *calls) {
+  json_t *object = json_object();
+  for (int id = 0; id < CALL_LIMIT; id++)
+    if (calls[id])
+      set_count(object, call_table[id].name, calls[id]);
+  return object;
+}
+
+static void set_bytes(json_t *object, uint64_t file_bytes, uint64_t events) {
+  set_count(object, "file_bytes", file_bytes);
+  if (events)
+    json_object_set_new(object, "bytes_per_event", json_real((double)file_bytes / (double)events));
+}
+
+/* The optional columns that the trace has. */
+static json_t *columns_json(const struct trace_summary *summary) {
+  json_t *names = json_array();
+  if (summary->columns >> COLUMN_LATENCY & 1)
+    json_array_append_new(names, json_string("latency"));
+  if (summary->columns >> COLUMN_SLACK & 1)
+    json_array_append_new(names, json_string("usable"));
+  if (summary->columns >> COLUMN_STACK & 3)
+    json_array_append_new(names, json_string("stacks"));
+  return names;
+}
+
+static int add_name(void *names, uint32_t thread, const char *name) {
+  char key[16];
+  snprintf(key, sizeof key, "%u", thread);
+  json_object_set_new(names, key, json_string(name));
+  return 0;
+}
+
+/* Takes marks over. */
+static json_t *trace_json(struct trace_reader *reader, const struct witness *witness,
+                          const struct recorded_samples *samples, json_t *marks) {
+  const struct trace_summary *summary = trace_reader_summary(reader);
+  json_t *object = json_object(), *witness_object = witness_json(witness);
+  json_object_set_new(object, "kind", json_string("trace"));
+  set_count(object, "events", witness->events);
+  json_object_set_new(object, "calls", calls_json(witness->calls));
+  set_count(object, "threads", summary->threads);
+  set_count(object, "dropped", summary->dropped);
+  json_object_set_new(object, "truncated", json_boolean(summary->truncated));
+  if (summary->truncated)
+    set_count(object, "truncated_at", summary->truncated_at);
+  set_bytes(object, summary->file_bytes, witness->events);
+  set_count(object, "peak_live_bytes", witness->peak_live_bytes);
+  set_count(object, "peak_live_os_page_bytes", witness->peak_live_os_page_bytes);
+  set_count(object, "peak_live_objects", witness->peak_live_objects);
+  set_count(object, "live_at_end", witness->live_at_end);
+  if (summary->clock_hz > 0)
+    set_count(object, "duration_ns", (uint64_t)trace_stamp_ns(summary, summary->last_stamp));
+  json_t *footer = json_loads(summary->footer_json, 0, NULL), *recorded = recorded_json(samples);
+  json_object_set_new(object, "recorded", recorded);
+  take_final(recorded, json_object_get(footer, "final"));
+  json_object_set(object, "ok", json_object_get(witness_object, "ok"));
+  json_object_set_new(object, "witness", witness_object);
+  json_object_set_new(object, "marks", marks);
+  if (summary->columns >> COLUMN_LATENCY & 15)
+    json_object_set_new(object, "columns", columns_json(summary));
+  if (summary->stack_nodes)
+    set_count(object, "stack_nodes", summary->stack_nodes);
+  json_t *names = json_object();
+  struct trace_error ignored = {""}; /* what is wrong with names must not hide the rest */
+  trace_reader_thread_names(reader, add_name, names, &ignored);
+  if (json_object_size(names))
+    json_object_set(object, "thread_names", names);
+  json_decref(names);
+  json_object_set_new(object, "info", json_loads(summary->info_json, 0, NULL));
+  json_object_set_new(object, "footer", footer);
+  return object;
+}
+
+json_t *info_of_trace(struct trace_reader *reader, const struct history_options *options, struct trace_error *error) {
+  struct witness witness;
+  struct recorded_samples *samples = malloc(sizeof *samples);
+  json_t *object = NULL, *marks = NULL;
+  if (!samples)
+    trace_error_set(error, trace_reader_path(reader), "out of memory");
+  else if (recorded_samples_load(samples, reader, error) == 0 &&
+           history_run(reader, options, NULL, &witness, error) == 0 && (marks = marks_json(reader, error)))
+    object = trace_json(reader, &witness, samples, marks);
+  free(samples);
+  return object;
+}
+
+/* A workload does not store the peaks of the recording's samples, only the samples it kept; thinning keeps the RssAnon
+ * peak. */
+static json_t *recorded_of_rows(const json_t *rows) {
+  json_t *object = json_object(), *row;
+  json_int_t rss = -1, vm = -1;
+  size_t i;
+  set_count(object, "samples", json_array_size(rows));
+  json_array_foreach((json_t *)rows, i, row) {
+    const json_t *a = json_array_get(row, 1), *b = json_array_get(row, 2);
+    if (json_is_integer(a) && json_integer_value(a) > rss)
+      rss = json_integer_value(a);
+    if (json_is_integer(b) && json_integer_value(b) > vm)
+      vm = json_integer_value(b);
+  }
+  if (rss >= 0)
+    set_count(object, "rss_anon_peak_bytes", (uint64_t)rss);
+  if (vm >= 0)
+    set_count(object, "vm_size_peak_bytes", (uint64_t)vm);
+  return object;
+}
+
+json_t *info_of_workload(const struct workload *workload, struct trace_error *error) {
+  const struct workload_header *header = workload->header;
+  json_error_t wrong;
+  json_t *stored = json_loads(workload->info_json, 0, &wrong);
+  if (!json_is_object(stored)) {
+    trace_error_at(error, workload->path, header->info_offset, "info is not a JSON object: %s",
+                   stored ? "another type" : wrong.text);
+    json_decref(stored);
+    return NULL;
+  }
+  json_t *object = json_object(), *witness = json_object_get(stored, "witness");
+  json_object_set_new(object, "kind", json_string("workload"));
+  set_count(object, "events", header->ops);
+  set_count(object, "ops", header->ops);
+  set_count(object, "words", header->words);
+  json_object_set(object, "calls", json_object_get(stored, "calls"));
+  set_count(object, "threads", header->threads);
+  set_count(object, "slots", header->slots);
+  json_object_set(object, "dropped", json_object_get(witness, "dropped"));
+  json_object_set(object, "truncated", json_object_get(witness, "truncated"));
+  set_bytes(object, header->file_bytes, header->ops);
+  set_count(object, "peak_live_bytes", header->peak_live_bytes);
+  set_count(object, "peak_live_os_page_bytes", header->peak_live_os_page_bytes);
+  set_count(object, "peak_live_objects", header->peak_live_objects);
+  set_count(object, "peak_position", header->peak_position);
+  set_count(object, "live_at_end", header->live_at_end);
+  json_object_set_new(object, "recorded", recorded_of_rows(json_object_get(stored, "recorded")));
+  json_object_del(stored, "recorded");
+  json_object_set_new(object, "info", stored);
+  return object;
+}
+
+/* A number with its thousands parted: counts of this size can't be read otherwise. */
+static const char *grouped(uint64_t value, char text[32]) {
+  char digits[24];
+  int count = snprintf(digits, sizeof digits, "%" PRIu64, value), out = 0;
+  for (int i = 0; i < count; i++) {
+    if (i && (count - i) % 3 == 0)
+      text[out++] = ',';
+    text[out++] = digits[i];
+  }
+  text[out] = '\0';
+  return text;
+}
+
+static uint64_t count_of(const json_t *object, const char *key) {
+  return (uint64_t)json_integer_value(json_object_get(object, key));
+}
+
+static const char *string_of(const json_t *object, const char *key, const char *otherwise) {
+  const char *value = json_string_value(json_object_get(object, key));
+  return value ? value : otherwise;
+}
+
+static void print_count(FILE *out, const char *label, const json_t *object, const char *key) {
+  char text[32];
+  if (json_is_integer(json_object_get(object, key)))
+    fprintf(out, "%-22s %s\n", label, grouped(count_of(object, key), text));
+}
+
+static void print_bytes(FILE *out, const char *label, const json_t *object, const char *key) {
+  char text[32];
+  if (json_is_integer(json_object_get(object, key)))
+    fprintf(out, "%-22s %s (%.1f MiB)\n", label, grouped(count_of(object, key), text),
+            (double)count_of(object, key) / (1 << 20));
+}
+
+/* Who and when: what the recorder or importer says of itself. */
+static void print_origin(const json_t *info, const json_t *about, FILE *out) {
+  fprintf(out, "%-22s %s of %s, from %s\n", "what", string_of(info, "kind", "?"),
+          string_of(about, "program", "an unnamed program"), string_of(about, "source", "an unnamed source"));
+  time_t start = (time_t)(count_of(about, "start_unix_ns") / 1000000000);
+  char text[64];
+  struct tm utc;
+  if (start && gmtime_r(&start, &utc) && strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S UTC", &utc))
+    fprintf(out, "%-22s %s\n", "recorded", text);
+  if (json_is_integer(json_object_get(info, "duration_ns")))
+    fprintf(out, "%-22s %.3f s\n", "duration", (double)count_of(info, "duration_ns") / 1e9);
+  if (json_object_get(about, "allocator"))
+    fprintf(out, "%-22s %s\n", "allocator", string_of(about, "allocator", "?"));
+}
+
+/* What the source of the recording could not tell. */
+static void print_lacks(const json_t *about, FILE *out) {
+  const json_t *lacks = json_object_get(about, "lacks"), *word;
+  size_t i;
+  if (json_array_size(lacks))
+    fprintf(out, "%-22s", "not told");
+  json_array_foreach((json_t *)lacks, i, word) {
+    fprintf(out, "%s %s", i ? "," : "", json_is_string(word) ? json_string_value(word) : "?");
+  }
+  if (json_array_size(lacks))
+    fprintf(out, "\n");
+  if (json_object_get(about, "note"))
+    fprintf(out, "%-22s %s\n", "note", string_of(about, "note", "?"));
+}
+
+/* Whatever speaks against the recording; nothing where nothing does. */
+static void print_doubts(const json_t *info, const json_t *witness, FILE *out) {
+  static const char *const counts[][2] = {
+      {"unseen_frees", "unseen frees"},
+      {"double_frees", "double frees"},
+      {"overlapping_acquires", "overlapping acquires"},
+      {"inversions_repaired", "inversions repaired"},
+      {"failed_calls", "failed calls"},
+  };
+  for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+    if (count_of(witness, counts[i][0]))
+      print_count(out, counts[i][1], witness, counts[i][0]);
+  if (json_is_true(json_object_get(info, "truncated")))
+    fprintf(out, "%-22s yes: the end is missing\n", "truncated");
+  if (json_is_true(json_object_get(witness, "lacks_start")))
+    fprintf(out, "%-22s the recording began after the program did\n", "lacks start");
+  if (witness)
+    fprintf(out, "%-22s %s\n", "history",
+            json_is_true(json_object_get(witness, "ok")) ? "legal" : "NOT legal: check says why");
+}
+
+/* A program may set one per request: the first of them tell how it does. */
+static void print_marks(const json_t *marks, FILE *out) {
+  enum { SHOWN = 20 };
+  const char *label = "marks";
+  for (size_t i = 0; i < json_array_size(marks) && i < SHOWN; i++, label = "") {
+    const json_t *mark = json_array_get(marks, i);
+    fprintf(out, "%-22s %.6f s, thread %" PRIu64 ": %s\n", label, (double)count_of(mark, "time_ns") / 1e9,
+            count_of(mark, "thread"), string_of(mark, "text", ""));
+  }
+  if (json_array_size(marks) > SHOWN)
+    fprintf(out, "%-22s ... and %zu more\n", "", json_array_size(marks) - SHOWN);
+}
+
+/* Of a pool of a thousand, the first tell what the others are. */
+static void print_names(json_t *names, FILE *out) {
+  enum { SHOWN = 16 };
+  const char *thread, *label = "thread names";
+  json_t *name;
+  int shown = 0;
+  json_object_foreach(names, thread, name) {
+    if (shown++ == SHOWN) {
+      fprintf(out, "%-22s ... and %zu more\n", "", json_object_size(names) - SHOWN);
+      return;
+    }
+    fprintf(out, "%-22s %s: %s\n", label, thread, json_string_value(name));
+    label = "";
+  }
+}
+
+void info_print(const json_t *info, FILE *out) {
+  const json_t *about = json_object_get(info, "info"), *recorded = json_object_get(info, "recorded");
+  const json_t *witness = json_object_get(info, "witness");
+  const char *call, *indent = "calls";
+  json_t *calls = json_object_get(info, "calls"), *count;
+  char text[32];
+  print_origin(info, about, out);
+  print_count(out, "events", info, "events");
+  json_object_foreach(calls, call, count) {
+    fprintf(out, "%-22s %-22s %15s\n", indent, call, grouped((uint64_t)json_integer_value(count), text));
+    indent = "";
+  }
+  print_count(out, "threads", info, "threads");
+  print_names(json_object_get(info, "thread_names"), out);
+  print_count(out, "dropped", info, "dropped");
+  print_bytes(out, "file bytes", info, "file_bytes");
+  if (json_object_get(info, "bytes_per_event"))
+    fprintf(out, "%-22s %.2f\n", "bytes per event", json_real_value(json_object_get(info, "bytes_per_event")));
+  print_bytes(out, "peak live bytes", info, "peak_live_bytes");
+  print_count(out, "peak live objects", info, "peak_live_objects");
+  print_count(out, "live at the end", info, "live_at_end");
+  print_bytes(out, "recorded RssAnon peak", recorded, "rss_anon_peak_bytes");
+  print_bytes(out, "recorded VmSize peak", recorded, "vm_size_peak_bytes");
+  const json_t *columns = json_object_get(info, "columns");
+  for (size_t i = 0; i < json_array_size(columns); i++)
+    fprintf(out, "%-22s %s\n", i ? "" : "optional columns", json_string_value(json_array_get(columns, i)));
+  print_count(out, "stack nodes", info, "stack_nodes");
+  print_marks(json_object_get(info, "marks"), out);
+  print_lacks(about, out);
+  if (json_object_get(json_object_get(info, "footer"), "note"))
+    fprintf(out, "%-22s %s\n", "import", string_of(json_object_get(info, "footer"), "note", "?"));
+  print_doubts(info, witness ? witness : json_object_get(about, "witness"), out);
+}

@@ -1,0 +1,109 @@
+#include "convert/inspect/marks.h"
+
+#include "convert/history/merge.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int add(void *context, const struct trace_mark *mark) {
+  struct marks *marks = context;
+  if (marks->count == marks->room) {
+    uint32_t room = marks->room ? 2 * marks->room : 64;
+    struct trace_mark *at = realloc(marks->at, room * sizeof *at);
+    if (!at)
+      return 1;
+    marks->at = at;
+    marks->room = room;
+  }
+  char *text = strdup(mark->text);
+  if (!text)
+    return 1;
+  marks->at[marks->count] = *mark;
+  marks->at[marks->count++].text = text;
+  return 0;
+}
+
+static int by_place(const void *left, const void *right) {
+  const struct trace_mark *a = left, *b = right;
+  if (a->thread != b->thread)
+    return a->thread < b->thread ? -1 : 1;
+  if (a->events != b->events)
+    return a->events < b->events ? -1 : 1;
+  return a->stamp < b->stamp ? -1 : a->stamp > b->stamp;
+}
+
+int marks_load(struct marks *marks, struct trace_reader *reader, struct trace_error *error) {
+  uint32_t threads = trace_reader_summary(reader)->threads;
+  *marks = (struct marks){.threads = threads};
+  int result = trace_reader_marks(reader, add, marks, error);
+  if (result < 0 || (result == 0 && marks->count == 0))
+    return result;
+  marks->events = calloc(threads + 1, sizeof *marks->events);
+  marks->next = calloc(threads + 1, sizeof *marks->next);
+  marks->end = calloc(threads + 1, sizeof *marks->end);
+  if (result > 0 || !marks->events || !marks->next || !marks->end)
+    return trace_error_set(error, trace_reader_path(reader), "out of memory");
+  qsort(marks->at, marks->count, sizeof *marks->at, by_place);
+  for (uint32_t i = 0; i < marks->count && marks->at[i].thread < threads; i++) {
+    uint32_t thread = marks->at[i].thread;
+    if (marks->end[thread] == 0)
+      marks->next[thread] = i;
+    marks->end[thread] = i + 1;
+  }
+  return 0;
+}
+
+void marks_free(struct marks *marks) {
+  for (uint32_t i = 0; i < marks->count; i++)
+    free((char *)marks->at[i].text);
+  free(marks->at);
+  free(marks->events);
+  free(marks->next);
+  free(marks->end);
+  *marks = (struct marks){0};
+}
+
+const struct trace_mark *marks_before(struct marks *marks, uint32_t thread) {
+  if (!marks->events) /* there are none */
+    return NULL;
+  uint32_t at = marks->next[thread];
+  if (at < marks->end[thread] && marks->at[at].events <= marks->events[thread]) {
+    marks->next[thread]++;
+    return &marks->at[at];
+  }
+  marks->events[thread]++;
+  return NULL;
+}
+
+const struct trace_mark *marks_left(struct marks *marks, uint32_t thread) {
+  for (uint32_t i = 0; i < marks->threads; i++)
+    if (marks->next && (thread == MERGE_ALL_THREADS || thread == i) && marks->next[i] < marks->end[i])
+      return &marks->at[marks->next[i]++];
+  return NULL;
+}
+
+static int by_stamp(const void *left, const void *right) {
+  const struct trace_mark *a = left, *b = right;
+  return a->stamp < b->stamp ? -1 : a->stamp > b->stamp;
+}
+
+json_t *marks_json(struct trace_reader *reader, struct trace_error *error) {
+  const struct trace_summary *summary = trace_reader_summary(reader);
+  json_t *array = NULL;
+  struct marks marks;
+  if (marks_load(&marks, reader, error) == 0) {
+    array = json_array();
+    if (marks.count)
+      qsort(marks.at, marks.count, sizeof *marks.at, by_stamp);
+    for (uint32_t i = 0; i < marks.count; i++) {
+      const struct trace_mark *mark = &marks.at[i];
+      json_t *object = json_pack("{sI sI ss}", "thread", (json_int_t)mark->thread, "events", (json_int_t)mark->events,
+                                 "text", mark->text);
+      if (summary->clock_hz > 0)
+        json_object_set_new(object, "time_ns", json_integer((json_int_t)trace_stamp_ns(summary, mark->stamp)));
+      json_array_append_new(array, object);
+    }
+  }
+  marks_free(&marks);
+  return array;
+}

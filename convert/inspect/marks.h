@@ -1,0 +1,33 @@
+/* The marks of a trace, in memory: for `info`, and for `dump`, which prints each before the event that it came before.
+
+   Memory is O(marks). Not thread-safe. */
+#ifndef CONVERT_INSPECT_MARKS_H
+#define CONVERT_INSPECT_MARKS_H
+
+#include "core/trace/read/trace_read.h"
+
+#include <jansson.h>
+
+struct marks {
+  struct trace_mark *at; /* by thread, then by position in it */
+  uint32_t count, room;
+  uint32_t threads;
+  uint64_t *events;     /* of each thread, that marks_before has been asked for */
+  uint32_t *next, *end; /* of each thread: its marks not yet given */
+};
+
+/* Returns 0, or -1 with error; marks can be freed either way. */
+int marks_load(struct marks *marks, struct trace_reader *reader, struct trace_error *error);
+void marks_free(struct marks *marks);
+
+/* The next event of the thread is to be printed: a mark that comes before it, or NULL if there is none left; to be
+   called until it gives NULL, which counts the event. */
+const struct trace_mark *marks_before(struct marks *marks, uint32_t thread);
+
+/* After the last event: a mark of the thread (any thread: MERGE_ALL_THREADS) that is left, or NULL. */
+const struct trace_mark *marks_left(struct marks *marks, uint32_t thread);
+
+/* [{"time_ns", "thread", "events", "text"}] in the order of time; without time_ns where the clock has no rate. */
+json_t *marks_json(struct trace_reader *reader, struct trace_error *error);
+
+#endif

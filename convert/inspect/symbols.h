@@ -1,0 +1,38 @@
+/* What the nodes of a trace's call stacks mean: function, file and line, as far as the files on this machine tell.
+
+   Job: the tree and the modules of a trace in memory, each instruction looked up once, by elfutils' libdwfl. Not its
+   job: printing. A module's file is taken only if its build id is that of the recording; without it, or without
+   symbols, a frame is module and offset. Nothing is fetched from elsewhere (debuginfod) unless asked for. Memory is
+   O(nodes). Not thread-safe. */
+#ifndef CONVERT_INSPECT_SYMBOLS_H
+#define CONVERT_INSPECT_SYMBOLS_H
+
+#include "core/trace/read/trace_read.h"
+
+struct symbols;
+
+/* One function of a stack; several of one node where functions were inlined, innermost first. */
+struct symbol {
+  const char *function; /* demangled; NULL: not known */
+  const char *file;     /* source; NULL: not known */
+  int line;             /* 0: not known */
+  const char *module;   /* base name; NULL: the instruction lies in no module */
+  uint64_t offset; /* of the instruction in the module as its own headers count; the instruction if module is NULL */
+};
+
+/* fetch: missing debug information may be fetched by debuginfod, as the environment sets it up. Returns 0, or -1 with
+   error. */
+int symbols_open(struct symbols **out, struct trace_reader *reader, bool fetch, struct trace_error *error);
+void symbols_close(struct symbols *symbols);
+
+/* How many nodes there are; they are numbered from 1. */
+uint32_t symbols_nodes(const struct symbols *symbols);
+
+/* The node of the frame that called it; 0: none did. */
+uint32_t symbols_parent(const struct symbols *symbols, uint32_t node);
+
+/* What the node's instruction is; *count of them, at least 1. Instruction 0 (frames from there on are not known) has
+   neither function nor module. Valid until symbols_close. */
+const struct symbol *symbols_of(struct symbols *symbols, uint32_t node, size_t *count);
+
+#endif

@@ -1,0 +1,22 @@
+/* Makes one trace out of others, in this order: merge, slice, anonymise, and write it as it is or as an archive. Steps
+   between the first and the last go through temporary traces (convert/rewrite/temporary_trace.h). Not thread-safe. */
+#ifndef CONVERT_REWRITE_REWRITE_H
+#define CONVERT_REWRITE_REWRITE_H
+
+#include "convert/history/history.h"
+#include "convert/rewrite/slice_spec.h"
+#include "convert/rewrite/tape_out.h"
+
+struct rewrite {
+  struct slice_spec slice;
+  json_t *slices; /* the specs as the user gave them, an array; NULL: no slice */
+  bool merge, anonymise;
+  struct tape_options options;
+  struct history_options history;
+};
+
+/* Writes path from the readers (one, if it is no merge), which it closes. Returns 0, or -1 with error. */
+int rewrite_trace(const struct rewrite *rewrite, struct trace_reader **readers, uint32_t count, const char *path,
+                  struct trace_error *error);
+
+#endif

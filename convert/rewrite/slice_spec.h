@@ -1,0 +1,44 @@
+/* What a slice is to hold, as the user says it: KEY=FROM..TO, either side may be left out.
+
+     time=1.5s..3s        time since the recording's start; ns, us, ms, s, m; plain numbers are seconds
+     progress=10%..20%    share of the events
+     progress=1000..5000  events by number, from 0, in merged order
+     mark=warm..done      from the first mark of that text to the next mark of the other
+     thread=0,3..5        objects that these threads acquired, and their own other calls
+     size=1k..64k         objects whose first request was of so many bytes, the last included; k, m, g are binary
+
+   Of time, progress and mark, FROM belongs to the slice and TO doesn't. Several specs are the intersection. Not its
+   job: what the trace has (convert/rewrite/tape_slice.h). */
+#ifndef CONVERT_REWRITE_SLICE_SPEC_H
+#define CONVERT_REWRITE_SLICE_SPEC_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { SLICE_MAX_RANGES = 64 };
+
+struct slice_range {
+  uint64_t from, to;
+};
+
+struct slice_spec {
+  double from_ns, to_ns;           /* to_ns < 0: to the end */
+  uint64_t from_event, to_event;   /* to_event UINT64_MAX: to the end */
+  double from_percent, to_percent; /* of the events */
+  const char *from_mark, *to_mark; /* into the arguments or NULL; from_mark_bytes: it ends at the dots */
+  uint32_t from_mark_bytes;
+  uint64_t from_size, to_size;                  /* bytes, both included */
+  struct slice_range threads[SLICE_MAX_RANGES]; /* numbers, both included */
+  uint32_t thread_ranges;                       /* 0: all */
+  bool by_time, by_mark, by_size;
+};
+
+/* The spec that leaves nothing out. */
+struct slice_spec slice_everything(void);
+
+/* Narrows spec by text, which must live as long as spec. Returns NULL, or what is wrong with text. */
+const char *slice_spec_parse(struct slice_spec *spec, const char *text);
+
+bool slice_spec_has_thread(const struct slice_spec *spec, uint32_t thread);
+
+#endif

@@ -1,0 +1,25 @@
+/* One error, in words, with its place. Libraries fill it in and return -1; only a main prints it.
+
+   Form of the text: "FILE: offset N: what is wrong" or "FILE: what is wrong". The first error wins: filling it in twice
+   keeps the first. Not thread-safe; one per caller. */
+#ifndef CORE_BASE_ERROR_H
+#define CORE_BASE_ERROR_H
+
+#include <stdint.h>
+
+struct trace_error {
+  char text[512]; /* empty: no error */
+};
+
+/* Sets "PATH: offset OFFSET: MESSAGE" and returns -1. */
+__attribute__((format(printf, 4, 5))) int trace_error_at(struct trace_error *error, const char *path, uint64_t offset,
+                                                         const char *format, ...);
+
+/* Sets "PATH: MESSAGE" and returns -1. */
+__attribute__((format(printf, 3, 4))) int trace_error_set(struct trace_error *error, const char *path,
+                                                          const char *format, ...);
+
+/* Sets "PATH: MESSAGE: strerror(errno)" and returns -1. */
+int trace_error_errno(struct trace_error *error, const char *path, const char *what);
+
+#endif

@@ -1,0 +1,144 @@
+/* The one platform seam: clocks, memory mappings, raw I/O. Everything that differs between kernels or processors is
+   here, and nothing else in heaptape asks which platform it runs on.
+
+   Nothing here allocates with malloc, prints, or keeps state, so the part of it that is in this header may run inside
+   any host, in a signal handler and before main. */
+#ifndef CORE_BASE_OS_H
+#define CORE_BASE_OS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__x86_64__)
+#include <x86intrin.h>
+
+/* The cycle counter. Not ordered against other instructions: see os_stamp. */
+static inline uint64_t os_cycles(void) {
+  return __rdtsc();
+}
+
+/* The counter, read after all earlier instructions have completed and before any later one starts. Both fences are
+   needed: the stamp must lie between the tag's exchange and its recheck (core/trace/FORMAT.md, order). About 18 ns in a
+   virtual machine. */
+static inline uint64_t os_stamp(void) {
+  _mm_lfence();
+  uint64_t stamp = __rdtsc();
+  _mm_lfence();
+  return stamp;
+}
+
+/* The counter before and after a span of code, such that it counts what the span does, all of it and nothing else: the
+   first reading waits for what was begun before and holds the span back until it is done, the second waits for the
+   span. Without any one of the three fences a span of 190 cycles was wrong by 20 to 120, or counted 80 cycles of what
+   was before it; a fourth, after the second reading, cost 3 ns and changed nothing (replay/bench/counter_reads.c). */
+static inline uint64_t os_span_begin(void) {
+  return os_stamp();
+}
+static inline uint64_t os_span_end(void) {
+  _mm_lfence();
+  return __rdtsc();
+}
+
+static inline void os_spin_pause(void) {
+  _mm_pause();
+}
+
+/* The stack pointer somewhere in the calling function: unlike the frame's address, it needs no frame pointer. */
+static inline __attribute__((always_inline)) uintptr_t os_stack_pointer(void) {
+  uintptr_t value;
+  __asm__ volatile("mov %%rsp, %0" : "=r"(value));
+  return value;
+}
+
+/* Brings in the cache line at address to be written. A compiler would prefetch it to be read, as all processors can,
+   which is no help where another core has just read it. */
+static inline void os_prefetch_to_write(const void *address) {
+  __asm__ volatile("prefetchw %0" : : "m"(*(const char *)address));
+}
+
+#elif defined(__aarch64__)
+
+static inline uint64_t os_cycles(void) {
+  uint64_t value;
+  __asm__ volatile("mrs %0, cntvct_el0" : "=r"(value));
+  return value;
+}
+
+static inline uint64_t os_stamp(void) {
+  uint64_t value;
+  __asm__ volatile("dmb ish\n\tisb\n\tmrs %0, cntvct_el0\n\tisb" : "=r"(value)::"memory");
+  return value;
+}
+
+static inline uint64_t os_span_begin(void) {
+  uint64_t value;
+  __asm__ volatile("isb\n\tmrs %0, cntvct_el0\n\tisb" : "=r"(value)::"memory");
+  return value;
+}
+static inline uint64_t os_span_end(void) {
+  uint64_t value;
+  __asm__ volatile("isb\n\tmrs %0, cntvct_el0" : "=r"(value)::"memory");
+  return value;
+}
+
+static inline void os_spin_pause(void) {
+  __asm__ volatile("yield");
+}
+
+static inline __attribute__((always_inline)) uintptr_t os_stack_pointer(void) {
+  uintptr_t value;
+  __asm__ volatile("mov %0, sp" : "=r"(value));
+  return value;
+}
+
+static inline void os_prefetch_to_write(const void *address) {
+  __builtin_prefetch(address, 1);
+}
+
+#else
+#error "heaptape needs a processor whose cycle counter it knows: x86-64 or aarch64"
+#endif
+
+/* CLOCK_MONOTONIC and CLOCK_REALTIME in nanoseconds. */
+uint64_t os_monotonic_ns(void);
+uint64_t os_unix_ns(void);
+
+/* CPU time of the calling thread in nanoseconds. A system call, some 200 ns. */
+uint64_t os_thread_cpu_ns(void);
+
+/* Sleeps until os_monotonic_ns would be that much, through signals. */
+void os_sleep_until_ns(uint64_t monotonic_ns);
+
+/* Frequency of os_cycles in Hz, from two readings of both clocks at least interval_ns apart (blocks that long). */
+double os_cycles_hz(uint64_t interval_ns);
+
+/* Is os_cycles constant in rate, never stopping and the same on all processors? If not, stamps must come from
+ * elsewhere. */
+bool os_cycles_invariant(void);
+
+/* Bytes of one OS page. */
+size_t os_page_bytes(void);
+
+/* Anonymous memory, zeroed, shared (counted as RssShmem, not RssAnon) or private; NULL on failure with errno set. */
+void *os_map(size_t bytes, bool shared);
+void os_unmap(void *memory, size_t bytes);
+
+/* Writes or reads exactly that many bytes at that offset, resuming after short transfers and EINTR. 0, or -1 with errno
+   set (ENODATA: the file ended first). */
+int os_pwrite_all(int fd, const void *bytes, size_t count, uint64_t offset);
+int os_pread_all(int fd, void *bytes, size_t count, uint64_t offset);
+
+/* Makes sure that so many bytes from offset on can be written, without making the file longer; 0, or -1 with errno set
+   where there is no room. 0 also where the file system can't promise. */
+int os_reserve(int fd, uint64_t offset, uint64_t bytes);
+
+/* The kernel's id of the calling thread. */
+int os_thread_id(void);
+
+/* Waits while *word == expected, at most timeout_ns (0: for ever), across processes if shared; spurious returns happen.
+ */
+void os_futex_wait(const uint32_t *word, uint32_t expected, uint64_t timeout_ns, bool shared);
+void os_futex_wake(const uint32_t *word, int waiters, bool shared);
+
+#endif

@@ -1,0 +1,29 @@
+/* A file that appears whole or not at all: written under a temporary name beside its place, renamed when it is
+   complete.
+
+   A path that exists and is no regular file (/dev/null, a pipe) is written directly. Not thread-safe. */
+#ifndef CORE_BASE_OUTPUT_FILE_H
+#define CORE_BASE_OUTPUT_FILE_H
+
+#include "core/base/error.h"
+
+#include <stdbool.h>
+
+struct output_file {
+  char *path;
+  char *temporary; /* where to write; equal to path where it is written directly */
+  bool direct;
+};
+
+/* Chooses the temporary name and proves that it can be created. Returns 0, or -1 with error. */
+int output_file_begin(struct output_file *file, const char *path, struct trace_error *error);
+
+/* Puts the file in its place if result is 0, else removes what was written. Returns result, or -1 with error if it
+   can't be put there. */
+int output_file_end(struct output_file *file, int result, struct trace_error *error);
+
+/* From here on SIGINT, SIGTERM and SIGHUP remove the file that was begun last before they end the process: an
+   interrupted run leaves nothing half done behind. */
+void output_file_guard(void);
+
+#endif

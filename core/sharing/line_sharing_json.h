@@ -1,0 +1,23 @@
+/* Cache-line sharing as JSON, the same of a trace's own addresses and of a replay:
+
+     {"line_bytes": 64, "sampled": 1 (all; else one OS page in so many), "ops", "objects", "shared_objects", "pairs",
+   "used_pairs", "objects_left_out", "shared_lines" | "object_pairs" | "live_lines": {"end", "peak", "peak_position",
+   "mean"}, "sizes": [[up to bytes (null: more), objects, shared objects, pairs], ...], "threads": [[thread, thread,
+   pairs, mean pairs], ...], "threads_left_out": pairs, "progress": [[ops done, shared lines, object pairs, live lines,
+   peak of shared lines since the row before], ...]}
+
+   line_sharing.h says what each counts; means are over ops; threads are the LINE_SHARING_THREADS_TOLD with the most
+   pairs, most first. */
+#ifndef CORE_SHARING_LINE_SHARING_JSON_H
+#define CORE_SHARING_LINE_SHARING_JSON_H
+
+#include "core/sharing/line_sharing.h"
+
+#include <jansson.h>
+
+enum { LINE_SHARING_THREADS_TOLD = 512 };
+
+/* A new object, the caller's. Sorts counts->threads. */
+json_t *line_sharing_json(struct line_sharing_counts *counts);
+
+#endif

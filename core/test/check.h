@@ -1,0 +1,31 @@
+/* What a test program needs: a claim that fails loudly, and random numbers that a seed repeats. */
+#ifndef CORE_TEST_CHECK_H
+#define CORE_TEST_CHECK_H
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define CHECK(condition, ...)                                                                                          \
+  do {                                                                                                                 \
+    if (!(condition)) {                                                                                                \
+      fprintf(stderr, "%s:%d: %s does not hold: ", __FILE__, __LINE__, #condition);                                    \
+      fprintf(stderr, __VA_ARGS__);                                                                                    \
+      fputc('\n', stderr);                                                                                             \
+      exit(1);                                                                                                         \
+    }                                                                                                                  \
+  } while (0)
+
+/* xorshift64*: *state must not be 0. */
+static inline uint64_t test_random(uint64_t *state) {
+  *state ^= *state >> 12;
+  *state ^= *state << 25;
+  *state ^= *state >> 27;
+  return *state * 0x2545f4914f6cdd1du;
+}
+
+static inline uint64_t test_below(uint64_t *state, uint64_t limit) {
+  return test_random(state) % limit;
+}
+
+#endif

@@ -1,0 +1,97 @@
+/* Whatever events are written, the same ones are read, with inherited stamps filled in, and so is what was touched at
+   the end: random events of random threads, in blocks of random length, aligned and not, with and without the optional
+   columns. */
+#include "core/test/generate.h"
+#include "core/trace/read/trace_read.h"
+
+#include <string.h>
+#include <unistd.h>
+
+enum { THREADS = 5, EVENTS = 3000 };
+
+static struct trace_event written[THREADS][EVENTS];
+
+static void fill_stamps(struct trace_event *events, int count) {
+  uint64_t stamp = 0;
+  for (int i = 0; i < count; i++) {
+    if (events[i].release_stamp)
+      stamp = events[i].release_stamp;
+    events[i].release_stamp = stamp;
+    if (trace_event_steps(&events[i]) == 2 && events[i].acquire_stamp)
+      stamp = events[i].acquire_stamp;
+    events[i].acquire_stamp = stamp;
+  }
+}
+
+static int compare_touched(void *context, uint64_t address, uint32_t os_pages) {
+  uint32_t *row = context;
+  CHECK(address == 0x7000ull * (7 - *row) && os_pages == 1000 * *row, "TOUCHED row %u: %lx %u", *row, address,
+        os_pages);
+  ++*row;
+  return 0;
+}
+
+static void round_trip(const char *path, uint64_t seed) {
+  struct trace_error error = {{0}};
+  struct trace_writer *writer;
+  uint64_t random = seed;
+  int counts[THREADS] = {0}, total = 0;
+  struct trace_writer_options options = {.zstd_level = 1, .block_events = 1 + (uint32_t)test_below(&random, 1500)};
+  CHECK(trace_writer_open(&writer, path, "{\"clock\":{\"kind\":\"tsc\",\"hz\":1e9}}", &options, &error) == 0, "%s",
+        error.text);
+  for (uint32_t node = 1; node <= 50; node++)
+    CHECK(trace_writer_stack_node(writer, node / 2, node) == node, "node %u", node);
+  for (uint32_t thread = 0; thread < THREADS; thread++) {
+    struct generator g = {.random = test_random(&random),
+                          .stamp = test_below(&random, 1u << 30),
+                          .aligned = thread % 2,
+                          .stamp_every = 1 + (uint32_t)test_below(&random, 30),
+                          .stack_nodes = thread % 3 ? 0 : 50};
+    counts[thread] = 1 + (int)test_below(&random, EVENTS);
+    for (int i = 0; i < counts[thread]; i++) {
+      written[thread][i] = generate_event(&g);
+      CHECK(trace_writer_event(writer, thread, &written[thread][i]) == 0, "event %d", i);
+    }
+    if (thread == 2)
+      CHECK(trace_writer_gap(writer, thread, 7, "test") == 0, "gap");
+    fill_stamps(written[thread], counts[thread]);
+    total += counts[thread];
+  }
+  for (uint32_t row = 0; row < 5; row++)
+    CHECK(trace_writer_touched(writer, 0x7000ull * (7 - row), 1000 * row) == 0, "touched");
+  CHECK(trace_writer_close(writer, "exit", 0, &error) == 0, "%s", error.text);
+
+  struct trace_reader *reader;
+  CHECK(trace_reader_open(&reader, path, &error) == 0, "%s", error.text);
+  const struct trace_summary *summary = trace_reader_summary(reader);
+  CHECK(summary->events == (uint64_t)total && summary->dropped == 7 && summary->threads == THREADS &&
+            !summary->truncated && summary->stack_nodes == 50,
+        "summary differs");
+  for (uint32_t thread = 0; thread < THREADS; thread++) {
+    struct trace_cursor *cursor;
+    struct trace_event event;
+    CHECK(trace_cursor_open(&cursor, reader, thread, &error) == 0, "%s", error.text);
+    for (int i = 0; i < counts[thread]; i++) {
+      CHECK(trace_cursor_next(cursor, &event) == 1, "seed %lu thread %u event %d: %s", seed, thread, i, error.text);
+      CHECK(memcmp(&event, &written[thread][i], sizeof event) == 0, "seed %lu thread %u event %d, call %02x differs",
+            seed, thread, i, event.call);
+    }
+    CHECK(trace_cursor_next(cursor, &event) == 0, "more events than written: %s", error.text);
+    trace_cursor_close(cursor);
+  }
+  uint32_t rows = 0;
+  CHECK(trace_reader_touched(reader, compare_touched, &rows, &error) == 0 && rows == 5, "%u rows: %s", rows,
+        error.text);
+  trace_reader_close(reader);
+}
+
+int main(void) {
+  char path[] = "/tmp/heaptape-test-XXXXXX";
+  int fd = mkstemp(path);
+  CHECK(fd >= 0, "mkstemp");
+  close(fd);
+  for (uint64_t seed = 1; seed <= 40; seed++)
+    round_trip(path, seed);
+  unlink(path);
+  return 0;
+}

@@ -1,0 +1,96 @@
+/* libFuzzer target: any bytes as a trace. The checksums of headers and frames would keep a fuzzer out of the decoder,
+   so the first byte of the input chooses between the file reader on the bytes as they are and the block decoder on
+   columns cut from them. */
+#include "core/trace/read/block_decode.h"
+#include "core/trace/read/trace_read.h"
+
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count);
+
+static int ignore_node(void *context, const struct trace_stack_node *node) {
+  (void)context;
+  if (node->parent >= node->node)
+    __builtin_trap();
+  return 0;
+}
+static int ignore_module(void *context, const struct trace_module *module) {
+  (void)context;
+  return module->start >= module->end || strlen(module->name) > 4095;
+}
+static int ignore_mark(void *context, const struct trace_mark *mark) {
+  (void)context;
+  return strlen(mark->text) > TRACE_MARK_MAX_BYTES;
+}
+static int ignore_name(void *context, uint32_t thread, const char *name) {
+  (void)context;
+  (void)thread;
+  return strlen(name) > 255;
+}
+
+static void read_as_file(const uint8_t *bytes, size_t count) {
+  int fd = memfd_create("fuzz", 0);
+  char path[64];
+  struct trace_error error = {{0}};
+  struct trace_reader *reader;
+  if (write(fd, bytes, count) != (ssize_t)count)
+    __builtin_trap();
+  snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+  if (trace_reader_open(&reader, path, &error) == 0) {
+    for (uint32_t thread = 0; thread < trace_reader_summary(reader)->threads; thread++) {
+      struct trace_cursor *cursor;
+      struct trace_event event;
+      if (trace_cursor_open(&cursor, reader, thread, &error) == 0)
+        while (trace_cursor_next(cursor, &event) == 1)
+          ;
+      trace_cursor_close(cursor);
+    }
+    if (trace_reader_stacks(reader, ignore_node, NULL, &error) > 0 ||
+        trace_reader_modules(reader, ignore_module, NULL, &error) > 0 ||
+        trace_reader_marks(reader, ignore_mark, NULL, &error) > 0 ||
+        trace_reader_thread_names(reader, ignore_name, NULL, &error) > 0)
+      __builtin_trap();
+    trace_reader_close(reader);
+  }
+  close(fd);
+}
+
+/* Input: rows, steps, stamps and shifts in eight bytes, then for each column a length byte and so many bytes. */
+static void decode_as_columns(const uint8_t *bytes, size_t count) {
+  static struct block_decoder decoder;
+  const uint8_t *end = bytes + count;
+  memset(decoder.columns, 0, sizeof decoder.columns);
+  decoder.rows = 1 + bytes[0];
+  decoder.steps = decoder.rows + bytes[1];
+  decoder.stamp = bytes[2];
+  decoder.last_stamp = bytes[3] | (uint64_t)bytes[4] << 8;
+  decoder.release_shift = bytes[5] & 63;
+  decoder.acquire_shift = bytes[6] & 63;
+  decoder.stack_nodes = bytes[7];
+  bytes += 8;
+  for (int column = COLUMN_CALL; column < EVENT_COLUMNS && bytes < end; column++) {
+    size_t length = *bytes++;
+    if (column == COLUMN_CALL)
+      length = decoder.rows;
+    if (length > (size_t)(end - bytes))
+      length = (size_t)(end - bytes);
+    decoder.columns[column] = (struct byte_span){bytes, bytes + length};
+    bytes += length;
+  }
+  struct trace_event event;
+  if (block_decode_begin(&decoder))
+    return;
+  for (uint32_t row = 0; row < decoder.rows; row++)
+    if (block_decode_next(&decoder, &event))
+      return;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count) {
+  if (count > 9 && bytes[0] & 1)
+    decode_as_columns(bytes + 1, count - 1);
+  else
+    read_as_file(bytes, count);
+  return 0;
+}

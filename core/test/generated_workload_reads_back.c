@@ -1,0 +1,120 @@
+/* What workload_write wrote, workload_read gives back word for word, across extents of all sizes, with a patched
+   TOUCHED word in a flushed extent and one in a pending one. Also the example of how to generate a workload for a test.
+ */
+#include "core/trace/event.h"
+#include "core/workload/workload_read.h"
+#include "core/workload/workload_write.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { OPS = 100000, THREADS = 3 };
+
+#define REQUIRE(condition)                                                                                             \
+  do {                                                                                                                 \
+    if (!(condition)) {                                                                                                \
+      fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);                                          \
+      return 1;                                                                                                        \
+    }                                                                                                                  \
+  } while (0)
+
+/* Thread of the op at a position: runs of uneven length. */
+static uint32_t thread_at(uint64_t position) {
+  return (uint32_t)(position < 2 ? position : position / 7 % THREADS);
+}
+
+static int generate(const char *path, struct trace_error *error) {
+  struct workload_writer *writer;
+  uint64_t early = 0, late = 0;
+  if (workload_writer_open(&writer, path, error) != 0)
+    return 1;
+  for (uint64_t position = 0; position < OPS; position++) {
+    uint32_t thread = thread_at(position);
+    REQUIRE(workload_begin_op(writer, thread) == 0);
+    if (position == 0)
+      early = workload_put_touched(writer, thread);
+    if (position == OPS - 1)
+      late = workload_put_touched(writer, thread);
+    workload_put_op(writer, thread, CALL_malloc, position << 20, 0, (uint32_t)position);
+  }
+  workload_patch_touched(writer, thread_at(0), early, 17);
+  workload_patch_touched(writer, thread_at(OPS - 1), late, 18);
+  struct workload_time_point points[2] = {{0, 0, 0, 0}, {OPS, 5, 6, OPS}};
+  struct workload_totals totals = {.slots = OPS};
+  return workload_writer_close(writer, &totals, points, 2, "{\"name\": \"generated\"}", error);
+}
+
+/* The ops of one thread are those that thread_at gave it, with their sizes; counts MARK, START and TOUCHED words. */
+static int read_thread(const struct workload *workload, uint32_t thread, uint64_t *ops, uint64_t *touched) {
+  struct workload_stream stream;
+  uint64_t word, position = 0, size_high = 0;
+  bool ended = false;
+  workload_stream_open(&stream, workload, thread);
+  while (workload_stream_next(&stream, &word)) {
+    REQUIRE(!ended);
+    switch (word_code(word)) {
+    case WORD_MARK:
+      REQUIRE(thread_at(word_payload(word)) == thread);
+      break;
+    case WORD_START:
+      REQUIRE(word_wait_thread(word) == thread + 1);
+      break;
+    case WORD_TOUCHED:
+      *touched += word_payload(word);
+      break;
+    case WORD_SIZE_HIGH:
+      size_high = word_payload(word);
+      break;
+    case WORD_END:
+      ended = true;
+      break;
+    default:
+      REQUIRE(word_code(word) == CALL_malloc);
+      while (thread_at(position) != thread)
+        position++;
+      REQUIRE(word_slot(word) == position);
+      REQUIRE((size_high << 24 | word_size_low(word)) == position << 20);
+      size_high = 0;
+      position++;
+      ++*ops;
+    }
+  }
+  REQUIRE(ended);
+  REQUIRE(stream.at == stream.end);
+  return 0;
+}
+
+int main(void) {
+  char path[] = "generated-XXXXXX.work";
+  struct trace_error error = {""};
+  struct workload workload;
+  int fd = mkstemps(path, 5);
+  REQUIRE(fd >= 0);
+  close(fd);
+  if (generate(path, &error) != 0 || workload_open(&workload, path, &error) != 0) {
+    fprintf(stderr, "%s\n", error.text);
+    return 1;
+  }
+  unlink(path);
+  REQUIRE(workload.header->ops == OPS && workload.header->threads == THREADS);
+  REQUIRE(strcmp(workload.info_json, "{\"name\": \"generated\"}") == 0);
+  uint64_t ops = 0, touched = 0, scheduled = 0, word;
+  for (uint32_t thread = 0; thread < THREADS; thread++) {
+    uint64_t before = ops;
+    REQUIRE(read_thread(&workload, thread, &ops, &touched) == 0);
+    REQUIRE(workload.op_counts[thread] == ops - before);
+  }
+  REQUIRE(ops == OPS && touched == 17 + 18);
+  struct workload_stream schedule;
+  workload_stream_open(&schedule, &workload, THREADS);
+  while (workload_stream_next(&schedule, &word)) {
+    for (uint64_t i = 0; i < word >> 32; i++)
+      REQUIRE(thread_at(scheduled++) == (uint32_t)word);
+  }
+  REQUIRE(scheduled == OPS);
+  workload_close(&workload);
+  return 0;
+}

@@ -1,0 +1,109 @@
+/* The event: one malloc-API call, as every part of heaptape passes it around, and the table of calls.
+
+   Job: the vocabulary. Not its job: reading, writing, meaning of order (core/trace/FORMAT.md has that).
+   Invariants: ids are those of calls.def and never change; an event is self-contained (no pointer into a buffer). */
+#ifndef CORE_TRACE_EVENT_H
+#define CORE_TRACE_EVENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum call_release { NOTHING, RELEASES, TOUCHES };
+enum call_param { NONE, COUNT, ALIGN };
+
+enum call_id {
+#define CALL(id, ident, name, acquires, released, size, param) CALL_##ident = id,
+#include "core/trace/calls.def"
+#undef CALL
+  CALL_LIMIT = 64
+};
+
+/* Flags beside the id in a call byte. */
+enum {
+  CALL_ID_MASK = 0x3f,
+  CALL_NULL_IN = 0x40,  /* was given NULL where it takes an object */
+  CALL_NULL_OUT = 0x80, /* gave no object where it could have: NULL or an error */
+};
+
+struct call_info {
+  const char *name; /* NULL: no such call */
+  const char *ident;
+  bool acquires;
+  bool has_size;
+  enum call_release released;
+  enum call_param param;
+};
+
+/* Indexed by id, CALL_LIMIT entries. */
+extern const struct call_info call_table[CALL_LIMIT];
+
+/* The id with that name or identifier ("malloc", "operator new", "new"); -1 if there is none. */
+int call_by_name(const char *name);
+
+/* As the writer takes it, 0 in a stamp means "inherits"; as the reader gives it, stamps are always filled in. */
+struct trace_event {
+  uint64_t released;         /* address passed in (released or touched); 0 if NULL or none */
+  uint64_t acquired;         /* address handed out; 0 if none */
+  uint64_t size_bytes;       /* as the call was given it, without the count */
+  uint64_t param;            /* element count or alignment in bytes; 0 if the call has neither */
+  uint64_t release_stamp;    /* stamp of the releasing (or touching) step */
+  uint64_t acquire_stamp;    /* stamp of the acquiring step, or of the only step of an event that does neither */
+  uint64_t latency;          /* duration of the real call in units of the trace's clock, plus 1; 0 = not known */
+  uint32_t touched_os_pages; /* resident OS pages of the released object, plus 1; 0 = not known */
+  uint32_t slack_bytes;      /* usable size of the acquired object less the request, plus 1; 0 = not known */
+  uint32_t stack;            /* node of the trace's tree of call stacks; 0 = not known */
+  uint8_t call;              /* id and flags */
+};
+
+/* Request in bytes, count included; saturates at UINT64_MAX where the product overflows. */
+static inline uint64_t trace_event_request_bytes(const struct trace_event *event) {
+  if (call_table[event->call & CALL_ID_MASK].param != COUNT)
+    return event->size_bytes;
+  uint64_t bytes;
+  return __builtin_mul_overflow(event->size_bytes, event->param, &bytes) ? UINT64_MAX : bytes;
+}
+
+/* Slack as the event holds it: an object whose usable size is more than 4 GiB above the request is told as 4 GiB - 2;
+   one that claims less than the request as 0. */
+static inline uint32_t trace_event_slack(uint64_t request_bytes, uint64_t usable_bytes) {
+  uint64_t slack_bytes = usable_bytes > request_bytes ? usable_bytes - request_bytes : 0;
+  return slack_bytes < UINT32_MAX - 1 ? (uint32_t)slack_bytes + 1 : UINT32_MAX;
+}
+
+/* Usable size of the acquired object; 0 = not known. */
+static inline uint64_t trace_event_usable_bytes(const struct trace_event *event) {
+  return event->slack_bytes ? trace_event_request_bytes(event) + event->slack_bytes - 1 : 0;
+}
+
+/* True where the event passes a non-null address in. */
+static inline bool trace_event_takes(const struct trace_event *event) {
+  return call_table[event->call & CALL_ID_MASK].released != NOTHING && !(event->call & CALL_NULL_IN);
+}
+
+/* True where the event ends the life of the object passed in: free, a realloc that succeeded or that freed. */
+static inline bool trace_event_releases(const struct trace_event *event) {
+  const struct call_info *info = &call_table[event->call & CALL_ID_MASK];
+  if (info->released != RELEASES || (event->call & CALL_NULL_IN))
+    return false;
+  return !(info->acquires && (event->call & CALL_NULL_OUT)) || trace_event_request_bytes(event) == 0;
+}
+
+/* True where the event hands an object to the program. */
+static inline bool trace_event_acquires(const struct trace_event *event) {
+  return call_table[event->call & CALL_ID_MASK].acquires && !(event->call & CALL_NULL_OUT);
+}
+
+/* 2 for an event that both releases and acquires, else 1. */
+static inline unsigned trace_event_steps(const struct trace_event *event) {
+  return trace_event_releases(event) && trace_event_acquires(event) ? 2 : 1;
+}
+
+/* Stamp of an event's only or first step. */
+static inline uint64_t trace_event_first_stamp(const struct trace_event *event) {
+  return trace_event_takes(event) ? event->release_stamp : event->acquire_stamp;
+}
+
+/* Is this a legal combination of id and flags? */
+bool trace_call_is_legal(uint8_t call);
+
+#endif

@@ -1,0 +1,130 @@
+/* The file's layout in C, as FORMAT.md defines it: constants and headers, shared by writer and reader. */
+#ifndef CORE_TRACE_LAYOUT_H
+#define CORE_TRACE_LAYOUT_H
+
+#include <stdint.h>
+
+#define TRACE_MAGIC "HEAPTAPE"
+#define TRACE_END_MAGIC "HEAPTEND"
+#define TRACE_BLOCK_MAGIC "HTBK"
+
+enum {
+  TRACE_VERSION = 1,
+  TRACE_MAX_COLUMNS = 64,
+  TRACE_MAX_PAYLOAD_BYTES = 1 << 30,
+  TRACE_MAX_THREADS = 1 << 24,
+  TRACE_MAX_ROWS = 1 << 20,
+  TRACE_MAX_OTHER_COLUMN_BYTES = 1 << 26,
+  TRACE_MAX_INFO_BYTES = 1 << 20,
+  TRACE_MAX_JSON_VALUES = 1 << 20, /* in a block; separators count as values */
+  TRACE_FREE_THREADS = 1 << 16,    /* thread numbers below this need no block to vouch for them */
+  TRACE_WINDOW_LOG_MAX = 23,
+};
+
+enum block_type {
+  BLOCK_INFO = 1,
+  BLOCK_EVENTS = 2,
+  BLOCK_SAMPLES = 3,
+  BLOCK_GAP = 4,
+  BLOCK_TOUCHED = 5,
+  BLOCK_STACKS = 6,
+  BLOCK_MODULES = 7,
+  BLOCK_MARKS = 8,
+  BLOCK_THREADS = 9,
+  BLOCK_FOOTER = 15
+};
+enum { BLOCK_CRITICAL = 1, COLUMN_CRITICAL = 1, ENCODING_ZSTD = 1 };
+
+enum event_column {
+  COLUMN_CALL = 1,
+  COLUMN_SIZE = 2,
+  COLUMN_PARAM = 3,
+  COLUMN_RELEASE_DISTANCE = 4,
+  COLUMN_RELEASE_ADDRESS = 6,
+  COLUMN_ACQUIRE_HIT = 7,
+  COLUMN_ACQUIRE_ADDRESS = 8,
+  COLUMN_STAMP_GAP = 9,
+  COLUMN_STAMP_DELTA = 10,
+  COLUMN_TOUCHED = 11,
+  COLUMN_LATENCY = 12,
+  COLUMN_SLACK = 13,
+  COLUMN_STACK = 14,
+  COLUMN_OTHER_STACK = 15,
+  COLUMN_ROWS = 16,
+  COLUMN_PLACES = 17,
+  EVENT_COLUMNS = 18, /* ids are below this */
+};
+
+enum { STACK_COLUMN_PARENT = 1, STACK_COLUMN_INSTRUCTION = 2, TRACE_MAX_STACK_NODES = 1 << 28 };
+
+enum { SAMPLE_COLUMNS = 10 };
+
+struct file_header {
+  char magic[8];
+  uint16_t version, flags;
+  uint32_t crc32;
+};
+
+struct file_trailer {
+  uint64_t footer_offset;
+  char magic[8];
+};
+
+struct block_header {
+  char magic[4];
+  uint8_t type, flags;
+  uint16_t columns;
+  uint32_t payload_bytes;
+  uint32_t thread;
+  uint32_t rows, steps;
+  uint64_t first_stamp, last_stamp;
+  uint32_t sequence;
+  uint32_t crc32;
+};
+
+struct column_entry {
+  uint8_t id, encoding, shift, flags;
+  uint32_t raw_bytes, stored_bytes, zero;
+};
+
+_Static_assert(sizeof(struct file_header) == 16 && sizeof(struct file_trailer) == 16 &&
+                   sizeof(struct block_header) == 48 && sizeof(struct column_entry) == 16,
+               "layout of FORMAT.md");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "headers are stored as they lie in memory");
+
+/* The class of a request for the address predictor, FORMAT.md section 4; PREDICTOR_CLASSES or more: it has no stack. */
+enum { PREDICTOR_CLASSES = 4096 };
+static inline uint64_t predictor_class(uint64_t request_bytes) {
+  uint64_t class = (request_bytes > UINT64_MAX - 23 ? UINT64_MAX : request_bytes + 23) >> 4;
+  return class < 2 ? 2 : class;
+}
+
+/* Column 17, FORMAT.md section 4b: entries below PLACE_FRESH count from the top of a stack. */
+enum { PLACE_FRESH = 63, PLACE_ELSEWHERE = 64 };
+
+/* The classes by which allocators keep their free blocks: one for each 16 bytes, or four to each doubling. */
+enum class_system { CLASSES_EVEN, CLASSES_GEOMETRIC, CLASS_SYSTEMS };
+
+static inline uint64_t archive_class(enum class_system system, uint64_t request_bytes) {
+  if (system == CLASSES_EVEN)
+    return predictor_class(request_bytes);
+  uint64_t units = (request_bytes > UINT64_MAX - 15 ? UINT64_MAX : request_bytes + 15) >> 4;
+  if (units <= 8)
+    return units ? units : 1;
+  unsigned shift = 61 - (unsigned)__builtin_clzll(units);
+  return (units + (1ull << shift) - 1) >> shift << shift;
+}
+
+/* The last two addresses of a class that came from no stack: the next one is expected as far on. */
+struct fresh {
+  uint64_t address, step; /* address 0: none yet; step 0: one only */
+};
+static inline uint64_t fresh_expected(const struct fresh *fresh, uint64_t class) {
+  return fresh->address + (fresh->step ? fresh->step : 16 * class);
+}
+static inline void fresh_note(struct fresh *fresh, uint64_t address) {
+  fresh->step = fresh->address ? address - fresh->address : 0;
+  fresh->address = address;
+}
+
+#endif

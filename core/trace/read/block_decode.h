@@ -1,0 +1,50 @@
+/* Turns the columns of an EVENTS block (FORMAT.md section 4), already decompressed, back into events.
+
+   Not its job: files, checksums, decompression. Every count, distance and stack is checked against what the block has,
+   so any bytes at all give events or an error, never a wild read. Scratch memory is O(rows). Not thread-safe; one
+   decoder per cursor. */
+#ifndef CORE_TRACE_READ_BLOCK_DECODE_H
+#define CORE_TRACE_READ_BLOCK_DECODE_H
+
+#include "core/base/buffer.h"
+#include "core/trace/event.h"
+#include "core/trace/layout.h"
+
+struct byte_span {
+  const uint8_t *at, *end;
+};
+
+struct block_decoder {
+  struct byte_span columns[EVENT_COLUMNS];
+  uint8_t release_shift, acquire_shift;
+  uint32_t rows, row, steps, step;
+  uint32_t acquired, pushed;
+  uint64_t previous_release, expected_acquire;
+  uint64_t stamp, last_stamp;
+  uint64_t steps_to_stamp;      /* unstamped steps before the next stamped one; UINT64_MAX: no more stamps */
+  uint64_t releases_to_touched; /* likewise for column 11 */
+  uint64_t touched_os_pages;
+  uint32_t stack_nodes; /* of the tree of stacks; events may name those up to this number */
+  bool has_optional;    /* one of columns 12 to 15 is there */
+  bool present[COLUMN_OTHER_STACK + 1 - COLUMN_LATENCY];
+  uint32_t previous_stack[2]; /* of the stack columns */
+  bool archive;               /* columns 16 and 17 stand for 1 to 4, 7 and 8 */
+  uint32_t last_reference;    /* number of the acquire that was referred to last */
+  enum class_system classes;
+  struct fresh *fresh;           /* PREDICTOR_CLASSES of them; NULL until an archive's block comes */
+  struct buffer acquires, freed; /* struct acquire[rows], struct freed[rows] of block_decode.c */
+  uint32_t stack[PREDICTOR_CLASSES];
+};
+
+/* Begins a block whose columns (empty spans where left out), shifts, rows, steps, stamp (the header's first),
+   last_stamp and stack_nodes the caller has filled in; the column bytes must outlive the decoding. Returns NULL, or
+   what is wrong. */
+const char *block_decode_begin(struct block_decoder *decoder);
+
+/* Decodes the next event; call it exactly rows times. Returns NULL, or what is wrong. After the last one it has also
+   checked that nothing is left over. */
+const char *block_decode_next(struct block_decoder *decoder, struct trace_event *event);
+
+void block_decoder_free(struct block_decoder *decoder);
+
+#endif

@@ -1,0 +1,45 @@
+/* Reads one block of a trace file: its header and directory, and its columns, decompressed (FORMAT.md section 3).
+
+   Not its job: what the columns mean, and which blocks a file must have. Every size is checked against the file and the
+   format's limits before memory is taken for it. Any number of callers may read one source at once. */
+#ifndef CORE_TRACE_READ_BLOCK_READ_H
+#define CORE_TRACE_READ_BLOCK_READ_H
+
+#include "core/base/buffer.h"
+#include "core/base/error.h"
+#include "core/trace/layout.h"
+#include "core/trace/read/block_decode.h"
+
+#include <jansson.h>
+
+/* Where blocks come from; path is for error texts. */
+struct block_source {
+  const char *path;
+  int fd;
+  uint64_t file_bytes;
+};
+
+struct block {
+  struct block_header header;
+  struct column_entry directory[TRACE_MAX_COLUMNS];
+};
+
+/* Reads and checks header and directory at offset. Returns 1, 0 if the file ends before the block does (truncated), or
+   -1 with error. */
+int block_read_head(const struct block_source *source, uint64_t offset, struct block *block, struct trace_error *error);
+
+/* Decompresses the columns with ids below known into raw and gives the place of each in spans[known] (an empty span for
+   a column that is left out). stored is scratch; spans hold until raw changes. Returns 0, or -1 with error. */
+int block_read_columns(const struct block_source *source, uint64_t offset, const struct block *block, int known,
+                       struct byte_span *spans, struct buffer *stored, struct buffer *raw, struct trace_error *error);
+
+/* Column 1 as JSON: its text, NUL-terminated, and the object, both the caller's to free. NULL with error if it is not
+   one object. */
+char *block_read_json(const struct block_source *source, uint64_t offset, const struct block *block, json_t **object,
+                      struct trace_error *error);
+
+/* The same for an array of as many values as the block has rows, without its text. NULL with error. */
+json_t *block_read_array(const struct block_source *source, uint64_t offset, const struct block *block,
+                         struct trace_error *error);
+
+#endif

@@ -1,0 +1,175 @@
+#include "core/base/leb.h"
+#include "core/trace/read/reader.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct stack_visit {
+  int (*visit)(void *context, const struct trace_stack_node *node);
+  void *context;
+  uint32_t modules;
+};
+
+static int visit_stacks(const struct trace_reader *reader, const struct block_place *place, struct visit_memory *memory,
+                        struct stack_visit *to, struct trace_error *error) {
+  struct byte_span spans[3];
+  struct trace_stack_node node = {.node = place->stack_nodes, .modules = to->modules};
+  if (reader_columns(reader, place, 3, spans, memory, error) != 0)
+    return -1;
+  for (uint32_t row = 0; row < place->rows; row++) {
+    uint64_t up, difference;
+    if (!leb_get(&spans[STACK_COLUMN_PARENT].at, spans[STACK_COLUMN_PARENT].end, &up) ||
+        !leb_get(&spans[STACK_COLUMN_INSTRUCTION].at, spans[STACK_COLUMN_INSTRUCTION].end, &difference))
+      return trace_error_at(error, reader->path, place->offset, "a STACKS column is too short or has a bad number");
+    node.node++;
+    if (up == 0 || up > node.node)
+      return trace_error_at(error, reader->path, place->offset, "row %u: a stack's parent is not before its child",
+                            row);
+    node.parent = node.node - (uint32_t)up;
+    node.instruction += (uint64_t)unzigzag(difference);
+    int stop = to->visit(to->context, &node);
+    if (stop)
+      return stop;
+  }
+  if (spans[1].at != spans[1].end || spans[2].at != spans[2].end)
+    return trace_error_at(error, reader->path, place->offset, "a STACKS column is too long");
+  return 0;
+}
+
+int trace_reader_stacks(struct trace_reader *reader, int (*visit)(void *context, const struct trace_stack_node *node),
+                        void *context, struct trace_error *error) {
+  struct stack_visit to = {visit, context, 0};
+  struct visit_memory memory = {0};
+  int result = 0;
+  for (size_t i = 0; i < place_count(&reader->others) && result == 0; i++) {
+    const struct block_place *place = place_at(&reader->others, i);
+    if (place->type == BLOCK_MODULES)
+      to.modules += place->rows;
+    else if (place->type == BLOCK_STACKS)
+      result = visit_stacks(reader, place, &memory, &to, error);
+  }
+  buffer_free(&memory.stored);
+  buffer_free(&memory.raw);
+  return result;
+}
+
+static json_t *read_array(const struct trace_reader *reader, const struct block_place *place,
+                          struct trace_error *error) {
+  struct block block;
+  int got = block_read_head(&reader->source, place->offset, &block, error);
+  if (got > 0)
+    return block_read_array(&reader->source, place->offset, &block, error);
+  if (got == 0)
+    trace_error_at(error, reader->path, place->offset, "file shrank while it was read");
+  return NULL;
+}
+
+/* A whole number from 0 on. */
+static bool get_number(const json_t *row, const char *key, uint64_t *value) {
+  const json_t *number = json_object_get(row, key);
+  *value = (uint64_t)json_integer_value(number);
+  return json_is_integer(number) && *value <= INT64_MAX;
+}
+
+/* Text of at most max_bytes; NULL where it may be missing and is. */
+static bool get_text(const json_t *row, const char *key, size_t max_bytes, bool optional, const char **text) {
+  const json_t *string = json_object_get(row, key);
+  *text = json_string_value(string);
+  return string ? *text && json_string_length(string) <= max_bytes : optional;
+}
+
+struct module_visit {
+  int (*visit)(void *context, const struct trace_module *module);
+  void *context;
+};
+
+static int visit_modules(const struct trace_reader *reader, const struct block_place *place,
+                         struct visit_memory *memory, void *context, struct trace_error *error) {
+  (void)memory;
+  const struct module_visit *to = context;
+  json_t *array = read_array(reader, place, error);
+  int result = array ? 0 : -1;
+  for (size_t i = 0; i < json_array_size(array) && result == 0; i++) {
+    const json_t *row = json_array_get(array, i);
+    struct trace_module module;
+    if (get_text(row, "name", 4095, false, &module.name) && get_text(row, "path", 4095, true, &module.path) &&
+        get_text(row, "build_id", (size_t)2 * TRACE_MAX_BUILD_ID_BYTES, true, &module.build_id) &&
+        get_number(row, "start", &module.start) && get_number(row, "end", &module.end) &&
+        get_number(row, "bias", &module.bias) && module.start < module.end)
+      result = to->visit(to->context, &module);
+    else
+      result = trace_error_at(error, reader->path, place->offset, "row %zu is not a module", i);
+  }
+  json_decref(array);
+  return result;
+}
+
+int trace_reader_modules(struct trace_reader *reader, int (*visit)(void *context, const struct trace_module *module),
+                         void *context, struct trace_error *error) {
+  struct module_visit to = {visit, context};
+  return reader_visit_blocks(reader, BLOCK_MODULES, visit_modules, &to, error);
+}
+
+struct mark_visit {
+  int (*visit)(void *context, const struct trace_mark *mark);
+  void *context;
+};
+
+static int visit_marks(const struct trace_reader *reader, const struct block_place *place, struct visit_memory *memory,
+                       void *context, struct trace_error *error) {
+  (void)memory;
+  const struct mark_visit *to = context;
+  json_t *array = read_array(reader, place, error);
+  int result = array ? 0 : -1;
+  for (size_t i = 0; i < json_array_size(array) && result == 0; i++) {
+    const json_t *row = json_array_get(array, i);
+    struct trace_mark mark;
+    uint64_t thread;
+    if (get_number(row, "stamp", &mark.stamp) && get_number(row, "thread", &thread) && thread < TRACE_MAX_THREADS &&
+        get_number(row, "events", &mark.events) && get_text(row, "text", TRACE_MARK_MAX_BYTES, false, &mark.text)) {
+      mark.thread = (uint32_t)thread;
+      result = to->visit(to->context, &mark);
+    } else {
+      result = trace_error_at(error, reader->path, place->offset, "row %zu is not a mark", i);
+    }
+  }
+  json_decref(array);
+  return result;
+}
+
+int trace_reader_marks(struct trace_reader *reader, int (*visit)(void *context, const struct trace_mark *mark),
+                       void *context, struct trace_error *error) {
+  struct mark_visit to = {visit, context};
+  return reader_visit_blocks(reader, BLOCK_MARKS, visit_marks, &to, error);
+}
+
+struct name_visit {
+  int (*visit)(void *context, uint32_t thread, const char *name);
+  void *context;
+};
+
+static int visit_thread_names(const struct trace_reader *reader, const struct block_place *place,
+                              struct visit_memory *memory, void *context, struct trace_error *error) {
+  (void)memory;
+  const struct name_visit *to = context;
+  json_t *array = read_array(reader, place, error);
+  int result = array ? 0 : -1;
+  for (size_t i = 0; i < json_array_size(array) && result == 0; i++) {
+    const json_t *row = json_array_get(array, i);
+    uint64_t thread;
+    const char *name;
+    if (get_number(row, "thread", &thread) && thread < TRACE_MAX_THREADS && get_text(row, "name", 255, false, &name))
+      result = to->visit(to->context, (uint32_t)thread, name);
+    else
+      result = trace_error_at(error, reader->path, place->offset, "row %zu is not the name of a thread", i);
+  }
+  json_decref(array);
+  return result;
+}
+
+int trace_reader_thread_names(struct trace_reader *reader,
+                              int (*visit)(void *context, uint32_t thread, const char *name), void *context,
+                              struct trace_error *error) {
+  struct name_visit to = {visit, context};
+  return reader_visit_blocks(reader, BLOCK_THREADS, visit_thread_names, &to, error);
+}

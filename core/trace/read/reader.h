@@ -1,0 +1,52 @@
+/* The inside of a trace reader, for the files that make it up; everybody else uses trace_read.h. */
+#ifndef CORE_TRACE_READ_READER_H
+#define CORE_TRACE_READ_READER_H
+
+#include "core/trace/read/block_read.h"
+#include "core/trace/read/trace_read.h"
+
+/* One block, as the walk over the headers found it. */
+struct block_place {
+  uint64_t offset;
+  uint64_t first_stamp;
+  uint32_t thread, rows, sequence;
+  uint32_t stack_nodes; /* in the blocks before it */
+  uint8_t type;
+};
+
+struct trace_reader {
+  struct block_source source;
+  char *path; /* owns source.path */
+  struct trace_summary summary;
+  char *info_json, *footer_json;
+  struct buffer places; /* struct block_place: EVENTS and GAP, sorted by thread, then place in the file */
+  struct buffer others; /* likewise: all blocks of section 4a and 6, in file order */
+  uint64_t footer_offset;
+};
+
+static inline size_t place_count(const struct buffer *places) {
+  return places->used / sizeof(struct block_place);
+}
+static inline struct block_place *place_at(const struct buffer *places, size_t i) {
+  return (struct block_place *)places->bytes + i;
+}
+
+/* Index of the thread's first block in places, or the place count. */
+size_t reader_first_place(const struct trace_reader *reader, uint32_t thread);
+
+/* Memory that the visits of several blocks share. */
+struct visit_memory {
+  struct buffer stored, raw;
+};
+
+/* Reads the block's columns with ids below known. Returns 0, or -1 with error. */
+int reader_columns(const struct trace_reader *reader, const struct block_place *place, int known,
+                   struct byte_span *spans, struct visit_memory *memory, struct trace_error *error);
+
+/* Calls visit for each block of the type, in file order, while it returns 0. */
+typedef int (*block_visit)(const struct trace_reader *reader, const struct block_place *place,
+                           struct visit_memory *memory, void *context, struct trace_error *error);
+int reader_visit_blocks(const struct trace_reader *reader, enum block_type type, block_visit visit, void *context,
+                        struct trace_error *error);
+
+#endif

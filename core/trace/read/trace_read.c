@@ -1,0 +1,424 @@
+#include "core/trace/read/trace_read.h"
+
+#include "core/base/os.h"
+#include "core/trace/read/reader.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+static int take_info(struct trace_reader *reader, uint64_t offset, const struct block *block,
+                     struct trace_error *error) {
+  if (reader->info_json)
+    return trace_error_at(error, reader->path, offset, "a second INFO block");
+  json_t *info = NULL;
+  reader->info_json = block_read_json(&reader->source, offset, block, &info, error);
+  if (!reader->info_json)
+    return -1;
+  json_t *clock = json_object_get(info, "clock");
+  if (json_is_object(clock)) {
+    reader->summary.clock_hz = json_number_value(json_object_get(clock, "hz"));
+    reader->summary.clock_origin_stamp = (uint64_t)json_integer_value(json_object_get(clock, "origin_stamp"));
+  } else {
+    trace_error_at(error, reader->path, offset, "INFO has no clock");
+  }
+  json_decref(info);
+  return error->text[0] ? -1 : 0;
+}
+
+static int take_gap(struct trace_reader *reader, uint64_t offset, const struct block *block,
+                    struct trace_error *error) {
+  json_t *gap = NULL;
+  char *text = block_read_json(&reader->source, offset, block, &gap, error);
+  if (!text)
+    return -1;
+  json_int_t dropped = json_integer_value(json_object_get(gap, "dropped"));
+  if (dropped < 0 || block->header.rows || (uint64_t)dropped > INT64_MAX - reader->summary.dropped)
+    trace_error_at(error, reader->path, offset, "impossible GAP");
+  else
+    reader->summary.dropped += (uint64_t)dropped;
+  json_decref(gap);
+  free(text);
+  return error->text[0] ? -1 : 0;
+}
+
+static int take_footer(struct trace_reader *reader, uint64_t offset, const struct block *block,
+                       struct trace_error *error) {
+  json_t *footer = NULL;
+  reader->footer_json = block_read_json(&reader->source, offset, block, &footer, error);
+  if (!reader->footer_json)
+    return -1;
+  reader->footer_offset = offset;
+  json_t *hz = json_object_get(footer, "clock_hz");
+  if (json_is_number(hz))
+    reader->summary.clock_hz = json_number_value(hz);
+  uint64_t events = (uint64_t)json_integer_value(json_object_get(footer, "events"));
+  uint64_t dropped = (uint64_t)json_integer_value(json_object_get(footer, "dropped"));
+  json_decref(footer);
+  if (events != reader->summary.events || dropped != reader->summary.dropped)
+    return trace_error_at(error, reader->path, offset,
+                          "footer counts %" PRIu64 " events and %" PRIu64 " dropped, blocks hold %" PRIu64
+                          " and %" PRIu64,
+                          events, dropped, reader->summary.events, reader->summary.dropped);
+  return 0;
+}
+
+static void count_events(struct trace_summary *summary, const struct block *block) {
+  const struct block_header *header = &block->header;
+  if (summary->events == 0 || header->first_stamp < summary->first_stamp)
+    summary->first_stamp = header->first_stamp;
+  if (header->last_stamp > summary->last_stamp)
+    summary->last_stamp = header->last_stamp;
+  summary->events += header->rows;
+  for (int i = 0; i < header->columns; i++)
+    if (block->directory[i].id < TRACE_MAX_COLUMNS && block->directory[i].raw_bytes)
+      summary->columns |= 1ull << block->directory[i].id;
+}
+
+static int take_block(struct trace_reader *reader, uint64_t offset, const struct block *block,
+                      struct trace_error *error) {
+  const struct block_header *header = &block->header;
+  struct block_place place = {.offset = offset,
+                              .first_stamp = header->first_stamp,
+                              .thread = header->thread,
+                              .rows = header->rows,
+                              .sequence = header->sequence,
+                              .stack_nodes = reader->summary.stack_nodes,
+                              .type = header->type};
+  if (!reader->info_json && header->type != BLOCK_INFO)
+    return trace_error_at(error, reader->path, offset, "the first block is not INFO");
+  switch (header->type) {
+  case BLOCK_INFO:
+    return take_info(reader, offset, block, error);
+  case BLOCK_GAP:
+    if (take_gap(reader, offset, block, error) != 0)
+      return -1;
+    buffer_append(&reader->places, &place, sizeof place);
+    break;
+  case BLOCK_EVENTS:
+    if (header->rows == 0 || header->steps < header->rows)
+      return trace_error_at(error, reader->path, offset, "EVENTS block without rows, or with fewer steps than rows");
+    count_events(&reader->summary, block);
+    buffer_append(&reader->places, &place, sizeof place);
+    break;
+  case BLOCK_STACKS:
+    if (header->rows > TRACE_MAX_STACK_NODES - reader->summary.stack_nodes)
+      return trace_error_at(error, reader->path, offset, "more stack nodes than a trace can have");
+    reader->summary.stack_nodes += header->rows;
+    buffer_append(&reader->others, &place, sizeof place);
+    break;
+  case BLOCK_SAMPLES:
+  case BLOCK_TOUCHED:
+  case BLOCK_MODULES:
+  case BLOCK_MARKS:
+  case BLOCK_THREADS:
+    buffer_append(&reader->others, &place, sizeof place);
+    break;
+  case BLOCK_FOOTER:
+    return take_footer(reader, offset, block, error);
+  default:
+    if (header->flags & BLOCK_CRITICAL)
+      return trace_error_at(error, reader->path, offset, "block type %d must be understood and is not known",
+                            header->type);
+  }
+  return reader->places.failed || reader->others.failed ? trace_error_set(error, reader->path, "out of memory") : 0;
+}
+
+static int compare_places(const void *left, const void *right) {
+  const struct block_place *a = left, *b = right;
+  if (a->thread != b->thread)
+    return a->thread < b->thread ? -1 : 1;
+  return a->offset < b->offset ? -1 : a->offset > b->offset;
+}
+
+/* Sorts the blocks by thread and proves that no thread lacks one in the middle. */
+static int order_places(struct trace_reader *reader, struct trace_error *error) {
+  size_t count = place_count(&reader->places);
+  if (count == 0)
+    return 0;
+  qsort(reader->places.bytes, count, sizeof(struct block_place), compare_places);
+  for (size_t i = 0; i < count; i++) {
+    const struct block_place *place = place_at(&reader->places, i);
+    bool first = i == 0 || place[-1].thread != place->thread;
+    if (place->sequence != (first ? 0 : place[-1].sequence + 1))
+      return trace_error_at(error, reader->path, place->offset,
+                            "block %" PRIu32 " of thread %" PRIu32 " is out of sequence", place->sequence,
+                            place->thread);
+  }
+  const struct block_place *last = place_at(&reader->places, count - 1);
+  reader->summary.threads = last->thread + 1;
+  if (last->thread >= TRACE_FREE_THREADS && last->thread >= reader->summary.blocks)
+    return trace_error_at(error, reader->path, last->offset,
+                          "thread number %" PRIu32 " is higher than the file has blocks", last->thread);
+  return 0;
+}
+
+static int check_trailer(struct trace_reader *reader, uint64_t offset, struct trace_error *error) {
+  struct file_trailer trailer;
+  uint64_t left = reader->summary.file_bytes - offset;
+  if (left < sizeof trailer) {
+    reader->summary.truncated = true;
+    return 0;
+  }
+  if (os_pread_all(reader->source.fd, &trailer, sizeof trailer, offset) != 0)
+    return trace_error_errno(error, reader->path, "can't read");
+  if (memcmp(trailer.magic, TRACE_END_MAGIC, sizeof trailer.magic) != 0 ||
+      trailer.footer_offset != reader->footer_offset)
+    return trace_error_at(error, reader->path, offset, "bad trailer");
+  if (left > sizeof trailer)
+    return trace_error_at(error, reader->path, offset + sizeof trailer, "something follows the trailer");
+  return 0;
+}
+
+static int walk_blocks(struct trace_reader *reader, struct trace_error *error) {
+  struct trace_summary *summary = &reader->summary;
+  uint64_t offset = sizeof(struct file_header);
+  while (!reader->footer_json) {
+    struct block block;
+    int got = block_read_head(&reader->source, offset, &block, error);
+    if (got < 0)
+      return -1;
+    if (got == 0) {
+      summary->truncated = true;
+      break;
+    }
+    if (take_block(reader, offset, &block, error) != 0)
+      return -1;
+    summary->blocks++;
+    offset += sizeof block.header + block.header.payload_bytes;
+  }
+  summary->truncated_at = offset;
+  if (!reader->info_json)
+    return trace_error_at(error, reader->path, offset, "truncated before the end of its INFO block: nothing to read");
+  if (reader->footer_json && check_trailer(reader, offset, error) != 0)
+    return -1;
+  return order_places(reader, error);
+}
+
+/* Standard input has no place to go back to; it is copied to an unlinked file first. */
+static int spool_standard_input(struct trace_error *error) {
+  FILE *spool = tmpfile();
+  int fd = spool ? dup(fileno(spool)) : -1;
+  if (spool)
+    fclose(spool);
+  if (fd < 0)
+    return trace_error_errno(error, "-", "can't make a temporary file");
+  char bytes[1 << 16];
+  uint64_t offset = 0;
+  for (;;) {
+    ssize_t got = read(STDIN_FILENO, bytes, sizeof bytes);
+    if (got < 0 && errno == EINTR)
+      continue;
+    if (got == 0)
+      return fd;
+    if (got < 0 || os_pwrite_all(fd, bytes, (size_t)got, offset) != 0) {
+      trace_error_errno(error, "-", got < 0 ? "can't read" : "can't write a temporary copy");
+      close(fd);
+      return -1;
+    }
+    offset += (uint64_t)got;
+  }
+}
+
+static int open_input(struct trace_reader *reader, struct trace_error *error) {
+  const char *path = reader->path;
+  struct stat status;
+  if (strcmp(path, "-") == 0) {
+    reader->source.fd = spool_standard_input(error);
+    if (reader->source.fd < 0)
+      return -1;
+  } else {
+    reader->source.fd = open(path, O_RDONLY | O_CLOEXEC);
+  }
+  if (reader->source.fd < 0 || fstat(reader->source.fd, &status) != 0)
+    return trace_error_errno(error, path, "can't open");
+  if (!S_ISREG(status.st_mode))
+    return trace_error_set(error, path, "not a regular file");
+  reader->summary.file_bytes = reader->source.file_bytes = (uint64_t)status.st_size;
+  struct file_header header;
+  if (status.st_size < (off_t)sizeof header)
+    return trace_error_set(error, path, "not a heaptape trace (%jd bytes are too few)", (intmax_t)status.st_size);
+  if (os_pread_all(reader->source.fd, &header, sizeof header, 0) != 0)
+    return trace_error_errno(error, path, "can't read");
+  if (memcmp(header.magic, TRACE_MAGIC, sizeof header.magic) != 0)
+    return trace_error_at(error, path, 0, "not a heaptape trace");
+  if (header.version != TRACE_VERSION)
+    return trace_error_at(error, path, 8, "trace version %d; this reader knows version %d", header.version,
+                          TRACE_VERSION);
+  if (header.flags || header.crc32 != crc32(0, (const Bytef *)&header, offsetof(struct file_header, crc32)))
+    return trace_error_at(error, path, 10, "file header has unknown flags or fails its checksum");
+  return 0;
+}
+
+int trace_reader_open(struct trace_reader **out, const char *path, struct trace_error *error) {
+  *out = NULL;
+  struct trace_reader *reader = calloc(1, sizeof *reader);
+  if (!reader || !(reader->path = strdup(path))) {
+    free(reader);
+    return trace_error_set(error, path, "out of memory");
+  }
+  reader->source.path = reader->path;
+  reader->source.fd = -1;
+  if (open_input(reader, error) != 0 || walk_blocks(reader, error) != 0) {
+    trace_reader_close(reader);
+    return -1;
+  }
+  reader->summary.info_json = reader->info_json;
+  reader->summary.footer_json = reader->footer_json ? reader->footer_json : "{}";
+  *out = reader;
+  return 0;
+}
+
+void trace_reader_close(struct trace_reader *reader) {
+  if (!reader)
+    return;
+  if (reader->source.fd >= 0)
+    close(reader->source.fd);
+  buffer_free(&reader->places);
+  buffer_free(&reader->others);
+  free(reader->info_json);
+  free(reader->footer_json);
+  free(reader->path);
+  free(reader);
+}
+
+const struct trace_summary *trace_reader_summary(const struct trace_reader *reader) {
+  return &reader->summary;
+}
+const char *trace_reader_path(const struct trace_reader *reader) {
+  return reader->path;
+}
+
+size_t reader_first_place(const struct trace_reader *reader, uint32_t thread) {
+  size_t low = 0, high = place_count(&reader->places);
+  while (low < high) {
+    size_t middle = low + (high - low) / 2;
+    if (place_at(&reader->places, middle)->thread < thread)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+uint64_t trace_reader_thread_events(const struct trace_reader *reader, uint32_t thread) {
+  uint64_t events = 0;
+  size_t count = place_count(&reader->places);
+  for (size_t i = reader_first_place(reader, thread); i < count && place_at(&reader->places, i)->thread == thread; i++)
+    events += place_at(&reader->places, i)->rows;
+  return events;
+}
+
+uint64_t trace_reader_thread_first_stamp(const struct trace_reader *reader, uint32_t thread) {
+  size_t count = place_count(&reader->places);
+  for (size_t i = reader_first_place(reader, thread); i < count && place_at(&reader->places, i)->thread == thread; i++)
+    if (place_at(&reader->places, i)->type == BLOCK_EVENTS)
+      return place_at(&reader->places, i)->first_stamp;
+  return UINT64_MAX;
+}
+
+struct trace_cursor {
+  struct trace_reader *reader;
+  struct trace_error *error;
+  uint32_t thread;
+  size_t next_place;
+  uint64_t block_offset;
+  uint64_t last_stamp; /* of the block before: stamps of a thread must not go back */
+  bool in_block;
+  struct buffer stored, raw;
+  struct block_decoder decoder;
+};
+
+int trace_cursor_open(struct trace_cursor **out, struct trace_reader *reader, uint32_t thread,
+                      struct trace_error *error) {
+  struct trace_cursor *cursor = calloc(1, sizeof *cursor);
+  *out = cursor;
+  if (!cursor)
+    return trace_error_set(error, reader->path, "out of memory");
+  cursor->reader = reader;
+  cursor->error = error;
+  cursor->thread = thread;
+  cursor->next_place = reader_first_place(reader, thread);
+  return 0;
+}
+
+static void cursor_drop_memory(struct trace_cursor *cursor) {
+  buffer_free(&cursor->stored);
+  buffer_free(&cursor->raw);
+  block_decoder_free(&cursor->decoder);
+}
+
+void trace_cursor_close(struct trace_cursor *cursor) {
+  if (!cursor)
+    return;
+  cursor_drop_memory(cursor);
+  free(cursor);
+}
+
+/* Loads the thread's next EVENTS block. 1, 0 at the end, -1 on error. */
+static int cursor_load(struct trace_cursor *cursor) {
+  struct trace_reader *reader = cursor->reader;
+  const struct block_place *place;
+  do {
+    if (cursor->next_place >= place_count(&reader->places) ||
+        (place = place_at(&reader->places, cursor->next_place))->thread != cursor->thread) {
+      cursor_drop_memory(cursor);
+      return 0;
+    }
+    cursor->next_place++;
+  } while (place->type != BLOCK_EVENTS);
+  struct block block;
+  cursor->block_offset = place->offset;
+  int got = block_read_head(&reader->source, place->offset, &block, cursor->error);
+  if (got <= 0)
+    return got < 0 ? -1 : trace_error_at(cursor->error, reader->path, place->offset, "file shrank while it was read");
+  struct block_decoder *decoder = &cursor->decoder;
+  if (block_read_columns(&reader->source, place->offset, &block, EVENT_COLUMNS, decoder->columns, &cursor->stored,
+                         &cursor->raw, cursor->error) != 0)
+    return -1;
+  decoder->rows = block.header.rows;
+  decoder->steps = block.header.steps;
+  decoder->stamp = block.header.first_stamp;
+  decoder->last_stamp = block.header.last_stamp;
+  decoder->stack_nodes = place->stack_nodes;
+  decoder->release_shift = decoder->acquire_shift = 0;
+  for (int i = 0; i < block.header.columns; i++) {
+    if (block.directory[i].id == COLUMN_RELEASE_ADDRESS)
+      decoder->release_shift = block.directory[i].shift;
+    if (block.directory[i].id == COLUMN_ACQUIRE_ADDRESS || block.directory[i].id == COLUMN_PLACES)
+      decoder->acquire_shift = block.directory[i].shift;
+  }
+  const char *wrong = block_decode_begin(decoder);
+  if (!wrong && block.header.first_stamp < cursor->last_stamp)
+    wrong = "stamps go back between blocks of a thread";
+  if (wrong)
+    return trace_error_at(cursor->error, reader->path, place->offset, "%s", wrong);
+  cursor->last_stamp = block.header.last_stamp;
+  return 1;
+}
+
+int trace_cursor_next(struct trace_cursor *cursor, struct trace_event *event) {
+  if (!cursor->in_block) {
+    int got = cursor_load(cursor);
+    if (got <= 0)
+      return got;
+    cursor->in_block = true;
+  }
+  const char *wrong = block_decode_next(&cursor->decoder, event);
+  if (wrong)
+    return trace_error_at(cursor->error, cursor->reader->path, cursor->block_offset, "row %" PRIu32 ": %s",
+                          cursor->decoder.row, wrong);
+  cursor->in_block = cursor->decoder.row < cursor->decoder.rows;
+  return 1;
+}
+
+double trace_stamp_ns(const struct trace_summary *summary, uint64_t stamp) {
+  if (summary->clock_hz <= 0 || stamp < summary->clock_origin_stamp)
+    return 0;
+  return (double)(stamp - summary->clock_origin_stamp) * 1e9 / summary->clock_hz;
+}

@@ -1,0 +1,95 @@
+/* Reads a trace file (FORMAT.md): its description, and each thread's events, in order, with stamps filled in.
+
+   Not its job: merging threads (convert/history/merge.h), judging the history (convert/history/history.h), printing.
+   Invariants: any file at all gives either events or one error that names path and offset; memory is O(blocks) for the
+   index plus one block per open cursor, whatever the file claims; events given out are those before the error, never
+   made up. A reader may be shared by threads that each use cursors of their own. Allocates with malloc. */
+#ifndef CORE_TRACE_READ_TRACE_READ_H
+#define CORE_TRACE_READ_TRACE_READ_H
+
+#include "core/base/error.h"
+#include "core/trace/event.h"
+#include "core/trace/write/trace_write.h"
+
+#include <stdio.h>
+
+struct trace_reader;
+struct trace_cursor;
+
+struct trace_summary {
+  const char *info_json;   /* INFO's object, NUL-terminated */
+  const char *footer_json; /* "{}" if there is none */
+  uint32_t threads;        /* thread numbers are 0 .. threads - 1 */
+  uint64_t events;         /* rows of all EVENTS blocks */
+  uint64_t dropped;        /* by GAP blocks */
+  uint64_t file_bytes;
+  uint64_t blocks;
+  uint64_t first_stamp, last_stamp; /* over all EVENTS blocks; 0 if there are none */
+  bool truncated;                   /* no footer and trailer: what is here was read, more may be missing */
+  uint64_t truncated_at;            /* offset where the last whole block ends */
+  uint32_t stack_nodes;             /* of the tree of stacks: 1 .. stack_nodes */
+  uint64_t columns;                 /* bit i: some EVENTS block has column i */
+  double clock_hz;                  /* the footer's, else INFO's; 0: stamps tell order only */
+  uint64_t clock_origin_stamp;      /* time 0 of the recording */
+};
+
+/* Opens and walks the block headers. path "-" reads standard input (spooled to an unlinked file). Returns 0, or -1 with
+ * error. */
+int trace_reader_open(struct trace_reader **out, const char *path, struct trace_error *error);
+void trace_reader_close(struct trace_reader *reader);
+const struct trace_summary *trace_reader_summary(const struct trace_reader *reader);
+const char *trace_reader_path(const struct trace_reader *reader);
+
+/* Events of one thread, by the headers. */
+uint64_t trace_reader_thread_events(const struct trace_reader *reader, uint32_t thread);
+
+/* A lower bound of the thread's first stamp, by the headers, so that a merge need not open every thread at its start.
+   UINT64_MAX if the thread has no events. */
+uint64_t trace_reader_thread_first_stamp(const struct trace_reader *reader, uint32_t thread);
+
+/* A cursor over one thread's events; no memory is held before the first call of next. */
+int trace_cursor_open(struct trace_cursor **out, struct trace_reader *reader, uint32_t thread,
+                      struct trace_error *error);
+void trace_cursor_close(struct trace_cursor *cursor);
+
+/* Fills *event. Returns 1, 0 at the thread's end, or -1 with the error given to trace_cursor_open filled in. */
+int trace_cursor_next(struct trace_cursor *cursor, struct trace_event *event);
+
+/* Calls visit for each sample in order; a non-zero return of visit stops. Returns 0, visit's value, or -1 with error.
+ */
+int trace_reader_samples(struct trace_reader *reader, int (*visit)(void *context, const struct trace_sample *sample),
+                         void *context, struct trace_error *error);
+
+/* Calls visit for each row of the TOUCHED blocks: an object alive at the end and its resident OS pages. A non-zero
+   return of visit stops. Returns 0, visit's value, or -1 with error. */
+int trace_reader_touched(struct trace_reader *reader, int (*visit)(void *context, uint64_t address, uint32_t os_pages),
+                         void *context, struct trace_error *error);
+
+/* Calls visit for each node of the tree of stacks, in the order of their numbers, from 1. modules: how many modules
+   stand before it in the file. A non-zero return of visit stops. Returns 0, visit's value, or -1 with error. */
+struct trace_stack_node {
+  uint32_t node, parent; /* parent 0: the outermost frame */
+  uint32_t modules;
+  uint64_t instruction;
+};
+int trace_reader_stacks(struct trace_reader *reader, int (*visit)(void *context, const struct trace_stack_node *node),
+                        void *context, struct trace_error *error);
+
+/* The same for modules (in file order), marks (by stamp) and names of threads (the last one holds). */
+int trace_reader_modules(struct trace_reader *reader, int (*visit)(void *context, const struct trace_module *module),
+                         void *context, struct trace_error *error);
+int trace_reader_marks(struct trace_reader *reader, int (*visit)(void *context, const struct trace_mark *mark),
+                       void *context, struct trace_error *error);
+int trace_reader_thread_names(struct trace_reader *reader,
+                              int (*visit)(void *context, uint32_t thread, const char *name), void *context,
+                              struct trace_error *error);
+
+/* The same for the places where events of a thread are missing: after so many of its events in the file. */
+int trace_reader_gaps(struct trace_reader *reader, uint32_t thread,
+                      int (*visit)(void *context, uint64_t events_before, uint64_t dropped, const char *why),
+                      void *context, struct trace_error *error);
+
+/* Stamp as nanoseconds since the recording's start; 0 where the clock has no rate. */
+double trace_stamp_ns(const struct trace_summary *summary, uint64_t stamp);
+
+#endif

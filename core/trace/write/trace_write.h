@@ -1,0 +1,113 @@
+/* Writes a trace file (FORMAT.md). Takes each thread's events in order, gathers them into blocks, encodes, compresses,
+   appends.
+
+   Not its job: where events come from, merging threads, and printing errors.
+   Invariants: what was handed over is in the file after trace_writer_close; where it can't be (the disk is full), the
+   file still gets its end, as some room is kept for it, with a gap that counts what is missing; a file whose writer
+   died is readable up to its last whole block; memory is O(threads x block events), and the block gets smaller as
+   threads get many. Not thread-safe: one writer, one thread. Allocates with malloc; not for use inside a recorded host.
+ */
+#ifndef CORE_TRACE_WRITE_TRACE_WRITE_H
+#define CORE_TRACE_WRITE_TRACE_WRITE_H
+
+#include "core/base/error.h"
+#include "core/trace/annotations.h"
+#include "core/trace/event.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct trace_writer;
+
+/* One row of a SAMPLES block; TRACE_SAMPLE_MISSING where a quantity could not be had. */
+#define TRACE_SAMPLE_MISSING UINT64_MAX
+struct trace_sample {
+  uint64_t stamp;
+  uint64_t rss_anon_bytes, rss_file_bytes, rss_shmem_bytes, vm_size_bytes, vm_hwm_bytes;
+  uint64_t minor_faults, major_faults;
+  uint64_t user_ns, system_ns;
+};
+
+/* What the process used in all, from the kernel's own books at its end. */
+struct trace_final {
+  uint64_t peak_rss_bytes; /* 0: not known exactly */
+  uint64_t minor_faults, major_faults, user_ns, system_ns;
+};
+
+/* What is in the file, and what the caller fills in for the footer. */
+struct trace_totals {
+  uint64_t events, dropped, in_flight, nested;
+  uint64_t clamped_stamps; /* stamps that went back and were raised to their predecessor */
+  uint64_t calls[CALL_LIMIT];
+  uint32_t threads;
+  uint32_t stack_nodes;
+  uint64_t file_bytes; /* written so far; what is pending is not in a block yet */
+  uint64_t pending;    /* events */
+  uint64_t lost;       /* events that could not be written; the caller may add such as it did not hand over */
+  bool final_known;
+  struct trace_final final;
+  int exit_status;  /* as wait(2) gives it; -1: not known */
+  const char *note; /* what the writer left out or put right, for people; NULL: nothing. Must live until the closing */
+  const char
+      *more; /* a JSON object: what else the footer says, where it has no key of that name; NULL: nothing. Likewise
+              */
+};
+
+struct trace_writer_options {
+  int zstd_level;        /* 0: the default, chosen by measurement in trace_write.c */
+  uint32_t block_events; /* 0: the default; at most 2^20 */
+  bool archive;          /* events in the archive's form, FORMAT.md section 4b */
+};
+
+/* Creates or truncates path and writes header and INFO block. info_json: a JSON object as FORMAT.md section 5 wants it.
+   options may be NULL. Returns 0, or -1 with error filled in; then *out is NULL. */
+int trace_writer_open(struct trace_writer **out, const char *path, const char *info_json,
+                      const struct trace_writer_options *options, struct trace_error *error);
+
+/* Appends an event of a thread (thread numbers are dense and below 2^24; a new one may be at most the count of those
+   seen). event is copied. Stamp 0 = inherits; a thread's very first step must have a stamp, and stamps of a thread must
+   not decrease (one that does is raised to its predecessor and counted). Returns 0, or -1: the file can't be written;
+   further calls fail likewise. */
+int trace_writer_event(struct trace_writer *writer, uint32_t thread, const struct trace_event *event);
+
+/* Writes out what the thread has pending; call it when the thread is known to have ended, to give its memory back. */
+int trace_writer_flush_thread(struct trace_writer *writer, uint32_t thread);
+
+/* Writes out all that is pending, so that the file can be read up to here, as a truncated one. */
+int trace_writer_flush(struct trace_writer *writer);
+
+/* Notes that dropped events of the thread are missing at this place. why: short text, ASCII. */
+int trace_writer_gap(struct trace_writer *writer, uint32_t thread, uint64_t dropped, const char *why);
+
+/* Adds a sample; they are gathered into SAMPLES blocks of up to 4,096. */
+int trace_writer_sample(struct trace_writer *writer, const struct trace_sample *sample);
+
+/* Notes that the object at address was alive at the end, with so many of its OS pages resident. */
+int trace_writer_touched(struct trace_writer *writer, uint64_t address, uint32_t os_pages);
+
+/* The number of the stack's node: the frame at instruction, called by the frame of node parent (0: the outermost,
+   called by none). The same pair gives the same node, until trace_writer_forget_stacks. 0: no memory, or parent is no
+   node of this trace; the events then go without. Nodes reach the file before the events that name them. */
+uint32_t trace_writer_stack_node(struct trace_writer *writer, uint32_t parent, uint64_t instruction);
+
+/* What is mapped now is no longer what it was: the same addresses give new nodes from here on. Call it before the
+   modules that have taken the place of others. */
+void trace_writer_forget_stacks(struct trace_writer *writer);
+
+/* Adds a module, a mark, the name of a thread (at most 255 bytes). The texts are copied. Return 0, or -1 as above. */
+int trace_writer_module(struct trace_writer *writer, const struct trace_module *module);
+int trace_writer_mark(struct trace_writer *writer, const struct trace_mark *mark);
+int trace_writer_thread_name(struct trace_writer *writer, uint32_t thread, const char *name);
+
+/* What has been taken so far. in_flight, nested, final and exit_status are the caller's to fill in before closing. */
+struct trace_totals *trace_writer_totals(struct trace_writer *writer);
+
+/* Flushes all, writes footer and trailer, closes, frees. end: FORMAT.md section 7; clock_hz: 0 = as INFO says. Returns
+   0, or -1 with error filled in (also for an error met earlier). The writer is gone either way. */
+int trace_writer_close(struct trace_writer *writer, const char *end, double clock_hz, struct trace_error *error);
+
+/* The same in two: after the first only trace_writer_totals may be called, which tells what is in the file. */
+int trace_writer_finish(struct trace_writer *writer, const char *end, double clock_hz, struct trace_error *error);
+void trace_writer_free(struct trace_writer *writer);
+
+#endif

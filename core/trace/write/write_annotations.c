@@ -1,0 +1,160 @@
+#include "core/base/leb.h"
+#include "core/trace/write/writer.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROWS_PER_BLOCK = 4096 };
+
+uint32_t trace_writer_stack_node(struct trace_writer *writer, uint32_t parent, uint64_t instruction) {
+  bool fresh;
+  uint32_t node = stack_table_node(&writer->stacks, parent, instruction, &fresh);
+  if (!fresh)
+    return node;
+  buffer_append_leb(&writer->stack_column[0], node - parent);
+  buffer_append_leb(&writer->stack_column[1], zigzag((int64_t)(instruction - writer->stack_instruction)));
+  writer->stack_instruction = instruction;
+  writer->totals.stack_nodes = node;
+  if (++writer->stack_count == TRACE_MAX_ROWS)
+    flush_annotations(writer);
+  return node;
+}
+
+void trace_writer_forget_stacks(struct trace_writer *writer) {
+  flush_annotations(writer);
+  stack_table_forget(&writer->stacks);
+}
+
+/* Length of the UTF-8 character at text; 0: it is none. */
+static size_t character_bytes(const unsigned char *text) {
+  if (*text < 0x80)
+    return 1;
+  size_t bytes = *text >= 0xf0 ? 4 : *text >= 0xe0 ? 3 : 2;
+  if (*text < 0xc2 || *text > 0xf4)
+    return 0;
+  for (size_t i = 1; i < bytes; i++)
+    if ((text[i] & 0xc0) != 0x80)
+      return 0;
+  bool surrogate = *text == 0xed && text[1] > 0x9f,
+       overlong = (*text == 0xe0 && text[1] < 0xa0) || (*text == 0xf0 && text[1] < 0x90);
+  return surrogate || overlong || (*text == 0xf4 && text[1] > 0x8f) ? 0 : bytes;
+}
+
+/* At most max_bytes of text as a JSON string, whatever its bytes are. */
+static json_t *json_text(const char *text, size_t max_bytes) {
+  char *clean = malloc(max_bytes);
+  size_t used = 0;
+  if (!clean)
+    return NULL;
+  for (size_t bytes; *text && used < max_bytes; text += bytes) {
+    bytes = character_bytes((const unsigned char *)text);
+    if (used + bytes > max_bytes)
+      break;
+    if (bytes)
+      memcpy(clean + used, text, bytes);
+    else
+      clean[used] = '?';
+    bytes += bytes == 0;
+    used += bytes;
+  }
+  json_t *string = json_stringn(clean, used);
+  free(clean);
+  return string;
+}
+
+static int add_row(struct trace_writer *writer, json_t **rows, json_t *row) {
+  if (!*rows)
+    *rows = json_array();
+  if (!row || json_array_append_new(*rows, row) != 0)
+    return writer_fail(writer, ENOMEM);
+  return json_array_size(*rows) >= ROWS_PER_BLOCK ? flush_annotations(writer) : 0;
+}
+
+static void set_text(json_t *row, const char *key, const char *text, size_t max_bytes) {
+  if (text)
+    json_object_set_new(row, key, json_text(text, max_bytes));
+}
+
+/* Numbers of these blocks are below 2^63, as JSON readers have it. */
+static void set_number(json_t *row, const char *key, uint64_t value) {
+  json_object_set_new(row, key, json_integer(value < INT64_MAX ? (json_int_t)value : INT64_MAX));
+}
+
+int trace_writer_module(struct trace_writer *writer, const struct trace_module *module) {
+  if (module->start >= module->end)
+    return 0;
+  json_t *row = json_object();
+  set_text(row, "name", module->name ? module->name : "", 255);
+  set_text(row, "path", module->path, 4095);
+  set_text(row, "build_id", module->build_id, 2 * TRACE_MAX_BUILD_ID_BYTES);
+  set_number(row, "start", module->start);
+  set_number(row, "end", module->end);
+  set_number(row, "bias", module->bias);
+  return add_row(writer, &writer->modules, row);
+}
+
+int trace_writer_mark(struct trace_writer *writer, const struct trace_mark *mark) {
+  const struct thread_state *state = mark->thread < writer->thread_count ? &writer->threads[mark->thread] : NULL;
+  json_t *row = json_object();
+  set_number(row, "stamp", mark->stamp);
+  set_number(row, "thread", mark->thread);
+  set_number(row, "events", mark->events != TRACE_MARK_HERE ? mark->events : state ? state->written + state->count : 0);
+  set_text(row, "text", mark->text, TRACE_MARK_MAX_BYTES);
+  return add_row(writer, &writer->marks, row);
+}
+
+int trace_writer_thread_name(struct trace_writer *writer, uint32_t thread, const char *name) {
+  json_t *row = json_object();
+  set_number(row, "thread", thread);
+  set_text(row, "name", name, 255);
+  return add_row(writer, &writer->thread_names, row);
+}
+
+static int flush_rows(struct trace_writer *writer, enum block_type type, json_t **rows) {
+  if (!*rows)
+    return 0;
+  char *json = json_dumps(*rows, JSON_COMPACT);
+  struct block_header header = {.type = (uint8_t)type, .rows = (uint32_t)json_array_size(*rows)};
+  json_decref(*rows);
+  *rows = NULL;
+  int result = json ? write_json_block(writer, header, json) : writer_fail(writer, ENOMEM);
+  free(json);
+  return result;
+}
+
+static int flush_stacks(struct trace_writer *writer) {
+  if (writer->stack_count == 0)
+    return 0;
+  struct column columns[2];
+  for (uint8_t i = 0; i < 2; i++) {
+    struct buffer *bytes = &writer->stack_column[i];
+    if (bytes->failed)
+      return writer_fail(writer, ENOMEM);
+    columns[i] = column_of(i + 1, bytes->bytes, bytes->used);
+    bytes->used = 0;
+  }
+  struct block_header header = {.type = BLOCK_STACKS, .rows = writer->stack_count};
+  writer->stack_count = 0;
+  writer->stack_instruction = 0;
+  return write_block(writer, &header, columns, 2);
+}
+
+/* Modules before the stacks that lie in them. */
+int flush_annotations(struct trace_writer *writer) {
+  if (flush_rows(writer, BLOCK_MODULES, &writer->modules) != 0 || flush_stacks(writer) != 0 ||
+      flush_rows(writer, BLOCK_MARKS, &writer->marks) != 0 ||
+      flush_rows(writer, BLOCK_THREADS, &writer->thread_names) != 0)
+    return -1;
+  writer->totals.file_bytes = writer->offset;
+  return 0;
+}
+
+void annotations_free(struct trace_writer *writer) {
+  stack_table_free(&writer->stacks);
+  buffer_free(&writer->stack_column[0]);
+  buffer_free(&writer->stack_column[1]);
+  json_decref(writer->modules);
+  json_decref(writer->marks);
+  json_decref(writer->thread_names);
+}

@@ -1,0 +1,74 @@
+/* The inside of a trace writer, for the files that make it up; everybody else uses trace_write.h. */
+#ifndef CORE_TRACE_WRITE_WRITER_H
+#define CORE_TRACE_WRITE_WRITER_H
+
+#include "core/base/buffer.h"
+#include "core/trace/layout.h"
+#include "core/trace/write/archive_encode.h"
+#include "core/trace/write/block_encode.h"
+#include "core/trace/write/stack_table.h"
+#include "core/trace/write/trace_write.h"
+
+#include <jansson.h>
+#include <zstd.h>
+
+enum { SAMPLES_PER_BLOCK = 4096 };
+
+struct thread_state {
+  struct trace_event *events; /* those not yet in a block */
+  uint32_t count, room;
+  uint32_t sequence;
+  uint64_t last_stamp; /* in force before events[0] */
+  uint64_t written;    /* events, those in blocks */
+};
+
+struct trace_writer {
+  char *path;
+  int fd;
+  uint64_t offset;
+  int saved_errno; /* of the first failed write; 0: all is well */
+  bool last_words; /* what is written now may use the reserve */
+  uint32_t block_events, block_limit;
+  uint32_t thread_count, thread_room;
+  struct thread_state *threads;
+  uint32_t pending_threads; /* that hold memory */
+  struct block_encoder *encoder;
+  struct archive_encoder *archive; /* NULL: not asked for */
+  ZSTD_CCtx *zstd;
+  struct buffer compressed, index;
+  struct trace_sample samples[SAMPLES_PER_BLOCK];
+  uint32_t sample_count;
+  struct buffer touched[2]; /* columns of the TOUCHED block to come */
+  uint32_t touched_count;
+  uint64_t touched_address;
+  struct stack_table stacks;
+  struct buffer stack_column[2]; /* of the STACKS block to come: parent, instruction */
+  uint32_t stack_count;
+  uint64_t stack_instruction;
+  json_t *modules, *marks, *thread_names; /* arrays of the blocks to come; NULL: empty */
+  struct trace_totals totals;
+};
+
+/* One column on its way into a block. */
+struct column {
+  struct column_entry entry;
+  const void *bytes;
+};
+
+/* Notes the first failure; returns -1. */
+int writer_fail(struct trace_writer *writer, int error);
+
+struct column column_of(uint8_t id, const void *bytes, size_t count);
+
+/* Compresses the columns that are not empty and appends header, directory and frames in one write, so that a file
+   system that fills up leaves at most one broken block at the end. */
+int write_block(struct trace_writer *writer, struct block_header *header, const struct column *columns, int count);
+int write_json_block(struct trace_writer *writer, struct block_header header, const char *json);
+
+/* Write what waits for a block of its kind. */
+int flush_samples(struct trace_writer *writer);
+int flush_touched(struct trace_writer *writer);
+int flush_annotations(struct trace_writer *writer);
+void annotations_free(struct trace_writer *writer);
+
+#endif

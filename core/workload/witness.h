@@ -1,0 +1,49 @@
+/* The witness: what the proof of a history has counted (convert/history/history.h fills it in, a generated workload
+   brings its own); the verdict on it, and the witness in JSON and in words: what `check` prints. */
+#ifndef CORE_WORKLOAD_WITNESS_H
+#define CORE_WORKLOAD_WITNESS_H
+
+#include "core/trace/event.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* What `check --json` prints. */
+struct witness {
+  uint64_t events;
+  uint64_t calls[CALL_LIMIT];
+  uint64_t ops; /* handed on: events, less the failed and unplaceable ones, plus one free per overlapping acquire */
+  uint64_t failed_calls;
+  uint64_t unseen_frees; /* release of an address never seen live, as far as is remembered (see double_frees) */
+  uint64_t double_frees; /* release of an address that died lately: the last release of its entry in a table of 2^16 */
+  uint64_t unseen_touches;       /* touch (or failed realloc) of an address that is not live */
+  uint64_t overlapping_acquires; /* acquire of a live address: the object there must have died unseen */
+  uint64_t overlapping_ranges;   /* acquire of bytes inside another live object; only counted where asked for */
+  uint64_t inversions_repaired;  /* steps placed after one with a later stamp, because that made them possible */
+  uint64_t max_inversion_depth;  /* most steps placed while one of those waited */
+  uint64_t live_at_end, live_bytes_at_end;
+  uint64_t peak_live_bytes, peak_live_os_page_bytes, peak_live_objects;
+  uint64_t peak_position; /* op after which live bytes were first at their peak */
+  uint64_t dropped;
+  uint32_t threads;
+  bool truncated;
+  bool lacks_in_flight; /* the trace says that one call of each thread may be missing, that was under way at its
+                           beginning */
+  bool lacks_start;     /* the trace says that objects from before its beginning may be freed in it */
+  bool lacks_calls;     /* the trace says that calls are missing throughout: objects may be born and die unseen */
+  bool ranges_checked;
+  bool ranges_ordered; /* the order holds between addresses too; ownership tags order the steps at one address only */
+};
+
+/* Legal, or explained by what the trace itself says it lacks? */
+bool witness_ok(const struct witness *witness);
+
+/* A new reference; keys as DESIGN section 9 names them. */
+json_t *witness_json(const struct witness *witness);
+
+/* A few lines for people. */
+void witness_print(const struct witness *witness, FILE *out);
+
+#endif

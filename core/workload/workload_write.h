@@ -1,0 +1,69 @@
+/* Writes a workload file (WORKLOAD.md): takes ops in their total order and lays each thread's words into growing
+   extents.
+
+   Not its job: slots, waits, what the ops mean (convert/compile/compile.h). It numbers the ops and so writes by itself
+   what follows from that: MARK, START, END, the schedule, the op counts. Invariants: memory is O(threads + extents) and
+   a few KiB per thread when threads are many; a word keeps the file offset that it was given, so that it can be patched
+   long after it was written. Errors are sticky: check workload_writer_close. Not thread-safe. Allocates with malloc.
+   The file is incomplete (and rejected by readers) until it is closed. */
+#ifndef CORE_WORKLOAD_WORKLOAD_WRITE_H
+#define CORE_WORKLOAD_WORKLOAD_WRITE_H
+
+#include "core/base/error.h"
+#include "core/workload/workload.h"
+
+#include <stddef.h>
+
+struct workload_writer;
+
+/* What the header tells beyond what the writer counts itself (file bytes, ops, words, threads). */
+struct workload_totals {
+  uint32_t slots;
+  uint64_t peak_live_bytes, peak_live_os_page_bytes, peak_live_objects, live_at_end, peak_position;
+};
+
+/* Creates or truncates path. Returns 0, or -1 with error filled in; then *out is NULL. */
+int workload_writer_open(struct workload_writer **out, const char *path, struct trace_error *error);
+
+/* Announces that the next op is of that thread. Threads are numbered in the order of their first ops: thread may be at
+   most the number of those seen. Writes MARK where one is due, and START for a new thread (into the stream of the op
+   before). Returns 0, or -1: no memory, the disk failed, or more threads than the format allows. */
+int workload_begin_op(struct workload_writer *writer, uint32_t thread);
+
+/* Between workload_begin_op and workload_put_op, of the same thread: */
+void workload_put_wait(struct workload_writer *writer, uint32_t thread, uint32_t awaited_thread, uint64_t ops);
+/* The recorded time of the op, from the beginning of the recording: written where WORKLOAD.md asks for it. */
+void workload_put_time(struct workload_writer *writer, uint32_t thread, uint64_t time_ns);
+/* Reserves a TOUCHED word, at first "not known"; returns its file offset for workload_patch. */
+uint64_t workload_put_touched(struct workload_writer *writer, uint32_t thread);
+
+/* The op itself, with SIZE_HIGH and PARAM words where they are needed. call: id and flags. size_bytes < 2^63 and param
+   < 2^56; 0 where the call has none. slot: WORKLOAD_NO_SLOT for NULL. Returns the thread's number of ops, this one
+   included. */
+uint64_t workload_put_op(struct workload_writer *writer, uint32_t thread, uint8_t call, uint64_t size_bytes,
+                         uint64_t param, uint32_t slot);
+
+/* Replaces the TOUCHED word at offset in the stream of thread: os_pages is the number of OS pages touched, plus 1. */
+void workload_patch_touched(struct workload_writer *writer, uint32_t thread, uint64_t offset, uint64_t os_pages);
+
+/* The thread has no more ops: writes END and gives its memory back. Optional; closing does it for all. */
+void workload_end_thread(struct workload_writer *writer, uint32_t thread);
+
+/* Number of ops so far: the position of the next one. And of one thread. */
+uint64_t workload_position(const struct workload_writer *writer);
+uint64_t workload_thread_ops(const struct workload_writer *writer, uint32_t thread);
+
+/* Writes the time line (points by rising position, the first 0, the last the number of ops), info_json, extents and
+   header, closes, frees. Returns 0, or -1 with error filled in, also for errors met earlier. The writer is gone either
+   way. */
+int workload_writer_close(struct workload_writer *writer, const struct workload_totals *totals,
+                          const struct workload_time_point *points, size_t point_count, const char *info_json,
+                          struct trace_error *error);
+
+/* Fills in error if writing has failed so far. */
+void workload_writer_fail_reason(const struct workload_writer *writer, struct trace_error *error);
+
+/* Closes and frees without completing the file. writer may be NULL. */
+void workload_writer_abandon(struct workload_writer *writer);
+
+#endif

@@ -1,0 +1,289 @@
+#include "observe/observe.h"
+
+#include "core/base/notify.h"
+#include "core/base/os.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+const char *const observed_call_names[OBSERVED_CALLS] = {"mmap", "munmap", "mremap", "madvise", "brk"};
+
+/* The first OBSERVED_CALLS as named; then those that begin and end an image, which are all that is asked for where only
+   time is measured. */
+static const int numbers[] = {SYS_mmap, SYS_munmap, SYS_mremap,   SYS_madvise,
+                              SYS_brk,  SYS_execve, SYS_execveat, SYS_exit_group};
+enum { CALLS = sizeof numbers / sizeof *numbers };
+static const uint64_t EXEC_SETTLES_NS = 50000000;
+
+int observe_install(int socket, bool memory) {
+  unsigned first = memory ? 0 : OBSERVED_CALLS;
+  return notify_install(socket, numbers + first, CALLS - first);
+}
+
+static int open_proc(pid_t pid, const char *name) {
+  char path[64];
+  snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
+  return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+static bool read_text(int fd, char *text, size_t bytes) {
+  ssize_t got = fd < 0 ? -1 : pread(fd, text, bytes - 1, 0);
+  if (got <= 0)
+    return false;
+  text[got] = '\0';
+  return true;
+}
+
+static bool read_proc(pid_t pid, const char *name, char *text, size_t bytes) {
+  int fd = open_proc(pid, name);
+  bool got = read_text(fd, text, bytes);
+  if (fd >= 0)
+    close(fd);
+  return got;
+}
+
+static uint64_t status_number(const char *text, const char *key) {
+  const char *line = strstr(text, key);
+  return line ? strtoull(line + strlen(key), NULL, 10) : 0;
+}
+
+/* The processor time of another process, exact to the ns (/proc/PID/stat has ticks of 10 ms). */
+static uint64_t process_cpu_ns(pid_t pid) {
+  clockid_t clock;
+  struct timespec time;
+  if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &time) != 0)
+    return 0;
+  return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+}
+
+static void read_faults(struct observed *image) {
+  char text[1024];
+  const char *after;
+  unsigned long long minor, major;
+  if (!read_text(image->stat_fd, text, sizeof text) || !(after = strrchr(text, ')')))
+    return;
+  /* What follows the name is field 3 and on. */
+  if (sscanf(after + 1, " %*c %*d %*d %*d %*d %*d %*u %llu %*u %llu", &minor, &major) == 2) {
+    image->minor_faults = minor;
+    image->major_faults = major;
+  }
+}
+
+static struct observed_row *new_row(struct observed *image) {
+  if (!image->rows)
+    image->rows = malloc(OBSERVED_ROWS * sizeof *image->rows);
+  if (!image->rows)
+    return NULL;
+  if (image->row_count == OBSERVED_ROWS) { /* half as many, twice as far apart */
+    for (uint32_t row = 0; row < OBSERVED_ROWS / 2; row++)
+      image->rows[row] = image->rows[2 * row];
+    image->row_count = OBSERVED_ROWS / 2;
+    image->interval_ns *= 2;
+  }
+  return &image->rows[image->row_count++];
+}
+
+/* Reads what there is to read now; a row only where one is due. statm is a fifth of the cost of status: resident less
+   what is of files and shared is anonymous. */
+static void look(struct observed *image, uint64_t now_ns, bool memory) {
+  char text[128];
+  unsigned long long size, resident, shared;
+  if (!image->live)
+    return;
+  if (!read_text(image->statm_fd, text, sizeof text) ||
+      sscanf(text, "%llu %llu %llu", &size, &resident, &shared) != 3 || size == 0) {
+    image->live = false; /* ended, or a zombie */
+    return;
+  }
+  uint64_t cpu_ns = process_cpu_ns(image->pid);
+  if (cpu_ns > image->cpu_begin_ns)
+    image->cpu_ns = cpu_ns - image->cpu_begin_ns;
+  image->time_ns = now_ns - image->begin_ns;
+  uint64_t os_page = os_page_bytes();
+  uint64_t rss = resident > shared ? (resident - shared) * os_page : 0, vm = size * os_page;
+  if (rss > image->rss_anon_peak_bytes)
+    image->rss_anon_peak_bytes = rss;
+  if (vm > image->vm_size_peak_bytes)
+    image->vm_size_peak_bytes = vm;
+  if (!memory || now_ns < image->next_row_ns)
+    return;
+  image->next_row_ns = now_ns + image->interval_ns;
+  struct observed_row *row = new_row(image);
+  if (row)
+    *row = (struct observed_row){image->time_ns, image->cpu_ns, rss, vm};
+}
+
+static void close_image(struct observed *image) {
+  image->live = false;
+  if (image->statm_fd >= 0)
+    close(image->statm_fd);
+  if (image->stat_fd >= 0)
+    close(image->stat_fd);
+  image->statm_fd = image->stat_fd = -1;
+}
+
+static void name_image(struct observed *image) {
+  char path[64];
+  if (read_proc(image->pid, "comm", image->name, sizeof image->name))
+    image->name[strcspn(image->name, "\n")] = '\0';
+  snprintf(path, sizeof path, "/proc/%d/exe", (int)image->pid);
+  ssize_t length = readlink(path, image->file, sizeof image->file - 1);
+  image->file[length > 0 ? length : 0] = '\0';
+}
+
+static struct observed *find_live(struct observation *all, pid_t pid) {
+  for (uint32_t index = all->count; index-- > 0;)
+    if (all->images[index].pid == pid && all->images[index].live)
+      return &all->images[index];
+  return NULL;
+}
+
+static struct observed *new_image(struct observation *all, pid_t pid) {
+  if (all->count == OBSERVED_LIMIT) {
+    all->lost++;
+    all->pending[(uint32_t)pid % OBSERVED_LIMIT].pid = 0;
+    return NULL;
+  }
+  struct observed *image = &all->images[all->count++];
+  uint64_t begin_ns = os_monotonic_ns(), cpu_begin_ns = process_cpu_ns(pid);
+  uint32_t slot = (uint32_t)pid % OBSERVED_LIMIT;
+  if (all->pending[slot].pid == pid) {
+    begin_ns = all->pending[slot].time_ns;
+    cpu_begin_ns = all->pending[slot].cpu_ns;
+    all->pending[slot].pid = 0;
+  }
+  *image = (struct observed){.pid = pid,
+                             .live = true,
+                             .begin_ns = begin_ns,
+                             .interval_ns = all->interval_ns,
+                             .cpu_begin_ns = cpu_begin_ns,
+                             .statm_fd = open_proc(pid, "statm"),
+                             .stat_fd = open_proc(pid, "stat")};
+  name_image(image);
+  read_faults(image);
+  image->faults_begin = image->minor_faults + image->major_faults;
+  return image;
+}
+
+static pid_t process_of(pid_t thread) {
+  char text[2048];
+  return read_proc(thread, "status", text, sizeof text) ? (pid_t)status_number(text, "\nTgid:") : thread;
+}
+
+/* The image that a thread belongs to; one that is not known begins with this call. */
+static struct observed *image_of(struct observation *all, pid_t thread) {
+  uint32_t slot = (uint32_t)thread % OBSERVED_LIMIT;
+  if (all->threads[slot].thread == thread && all->threads[slot].image < all->count &&
+      all->images[all->threads[slot].image].live)
+    return &all->images[all->threads[slot].image];
+  pid_t pid = process_of(thread);
+  struct observed *image = find_live(all, pid);
+  if (!image)
+    image = new_image(all, pid);
+  if (image) {
+    all->threads[slot].thread = thread;
+    all->threads[slot].image = (uint32_t)(image - all->images);
+  }
+  return image;
+}
+
+/* An image that a successful exec ends is left at its last look. The next one begins with the first call that it makes,
+   or in observe_look: where only time is measured, the first call may be its exit. Nothing is read here of the memory
+   of a process that is not known yet: a child of vfork still has its parent's. */
+static void at_exec(struct observation *all, pid_t thread) {
+  pid_t pid = process_of(thread);
+  struct observed *image = find_live(all, pid);
+  if (image) {
+    look(image, os_monotonic_ns(), all->memory);
+    read_faults(image);
+    close_image(image);
+  }
+  uint32_t slot = (uint32_t)pid % OBSERVED_LIMIT;
+  all->pending[slot].pid = pid;
+  all->pending[slot].time_ns = os_monotonic_ns();
+  all->pending[slot].cpu_ns = process_cpu_ns(pid);
+}
+
+static void at_exit(struct observation *all, pid_t thread) {
+  struct observed *image = image_of(all, thread);
+  if (!image)
+    return;
+  image->next_row_ns = 0; /* the last row */
+  look(image, os_monotonic_ns(), all->memory);
+  read_faults(image);
+  char text[4096];
+  if (read_proc(image->pid, "status", text, sizeof text))
+    image->vm_hwm_bytes = status_number(text, "\nVmHWM:") << 10;
+  image->exited = true;
+}
+
+static void count_call(struct observation *all, pid_t thread, const struct seccomp_data *data) {
+  struct observed *image = image_of(all, thread);
+  if (!image)
+    return;
+  for (int call = 0; call < OBSERVED_CALLS; call++)
+    image->calls[call] += data->nr == numbers[call];
+  if (notify_may_shrink(data, 0))
+    look(image, os_monotonic_ns(), all->memory);
+}
+
+void observe_answer(struct observation *all) {
+  struct seccomp_notif notice;
+  if (!notify_receive(all->listener, &notice))
+    return;
+  pid_t thread = (pid_t)notice.pid;
+  if (notice.data.nr == SYS_execve || notice.data.nr == SYS_execveat)
+    at_exec(all, thread);
+  else if (notice.data.nr == SYS_exit_group)
+    at_exit(all, thread);
+  else
+    count_call(all, thread, &notice.data);
+  notify_answer(all->listener, notice.id);
+}
+
+void observe_begin(struct observation *all, int socket, pid_t child) {
+  all->listener = notify_accept(socket);
+  if (all->listener < 0)
+    new_image(all, child);
+}
+
+/* What asked to exec a while ago and has not been heard of since. */
+static void begin_pending(struct observation *all, uint64_t now_ns) {
+  for (uint32_t slot = 0; slot < OBSERVED_LIMIT; slot++)
+    if (all->pending[slot].pid && now_ns - all->pending[slot].time_ns > EXEC_SETTLES_NS)
+      new_image(all, all->pending[slot].pid);
+}
+
+uint64_t observe_look(struct observation *all) {
+  uint64_t now = os_monotonic_ns(), next = now + all->interval_ns;
+  if (!all->memory)
+    begin_pending(all, now);
+  for (uint32_t index = 0; index < all->count; index++) {
+    struct observed *image = &all->images[index];
+    if (!image->live)
+      continue;
+    if (now >= image->next_row_ns)
+      look(image, now, all->memory);
+    if (image->live && image->next_row_ns < next)
+      next = image->next_row_ns;
+    if (!image->live)
+      close_image(image);
+  }
+  return next;
+}
+
+void observe_finish(struct observation *all) {
+  for (uint32_t index = 0; index < all->count; index++) {
+    close_image(&all->images[index]);
+    free(all->images[index].rows);
+    all->images[index].rows = NULL;
+  }
+  if (all->listener >= 0)
+    close(all->listener);
+}

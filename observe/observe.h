@@ -1,0 +1,76 @@
+/* The memory and processor time of a live program and all that it starts, from outside: the truth that replays are
+   held against (heaptape-observe).
+
+   Job: follow every program image (a process from one exec to the next, or to its end), read its RssAnon and VmSize at
+   even times and before each system call that may shrink them, count the calls that manage memory, and read its
+   processor time and page faults when it asks to exit. Not its job: which of the programs is meant; starting them.
+   Invariants: reads /proc only; stops a process for nothing but those calls, some 10 µs each; a peak of a process of
+   one thread is exact (notify.h), of several nearly so, as others run on while one is stopped. A process that ends
+   without asking (by a signal) is known up to its last look. Where the kernel forbids notification, only the command's
+   own process is seen, and only at even times. Single-threaded. */
+#ifndef OBSERVE_OBSERVE_H
+#define OBSERVE_OBSERVE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum { OBSERVED_LIMIT = 4096, OBSERVED_ROWS = 8192, OBSERVED_CALLS = 5 };
+
+/* mmap, munmap, mremap, madvise, brk. */
+extern const char *const observed_call_names[OBSERVED_CALLS];
+
+struct observed_row {
+  uint64_t time_ns, cpu_ns; /* since the image began; of its whole process */
+  uint64_t rss_anon_bytes, vm_size_bytes;
+};
+
+/* One program image. */
+struct observed {
+  pid_t pid;
+  bool live;
+  char name[16]; /* the kernel's: base name of what was executed, its first 15 bytes */
+  char file[256];
+  uint64_t begin_ns, interval_ns, next_row_ns;
+  uint64_t rss_anon_peak_bytes, vm_size_peak_bytes, vm_hwm_bytes;
+  uint64_t cpu_begin_ns, cpu_ns, time_ns; /* at the last look */
+  uint64_t minor_faults, major_faults, faults_begin;
+  bool exited; /* it asked to: cpu_ns and faults are those of its whole life */
+  uint64_t calls[OBSERVED_CALLS];
+  int statm_fd, stat_fd;
+  struct observed_row *rows;
+  uint32_t row_count;
+};
+
+struct observation {
+  int listener; /* -1: there is none */
+  bool memory;  /* look at memory; otherwise at processor time only, and the calls go on unseen */
+  uint64_t interval_ns;
+  uint32_t count, lost; /* lost: images above OBSERVED_LIMIT */
+  struct observed images[OBSERVED_LIMIT];
+  struct {
+    pid_t pid; /* 0: none */
+    uint64_t time_ns, cpu_ns;
+  } pending[OBSERVED_LIMIT]; /* asked to exec, by number; whether it did shows later */
+  struct {
+    pid_t thread;
+    uint32_t image;
+  } threads[OBSERVED_LIMIT]; /* whose thread: a cache, by number */
+};
+
+/* In the child, between fork and exec. Returns 0, or -1: the kernel does not permit it. Async-signal-safe. */
+int observe_install(int socket, bool memory);
+
+/* In the parent. `child`: the command's process. */
+void observe_begin(struct observation *all, int socket, pid_t child);
+
+/* Serves one notification. */
+void observe_answer(struct observation *all);
+
+/* Looks at all images that are due; returns when the next is, on the monotonic clock. */
+uint64_t observe_look(struct observation *all);
+
+/* When all has ended. */
+void observe_finish(struct observation *all);
+
+#endif

@@ -1,0 +1,183 @@
+/* heaptape-observe: runs a command and says what memory and processor time each of its programs took. */
+#include "core/base/os.h"
+#include "observe/observe.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <jansson.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { EXIT_FAILED = 1, EXIT_USAGE = 2, INTERVAL_US = 2000, TIME_INTERVAL_US = 50000 };
+/* How long what the command left behind is served: without a listener their calls would fail. */
+static const uint64_t REST_NS = 3000000000u;
+
+static const char USAGE[] =
+    "usage: heaptape-observe [--time-only] [--interval-us N] [-o OUT.json] -- CMD [ARGUMENT...]\n";
+
+struct options {
+  bool time_only;
+  uint64_t interval_us;
+  const char *output;
+  char **command;
+};
+
+static bool parse(int count, char **arguments, struct options *options) {
+  static const struct option names[] = {{"time-only", no_argument, NULL, 't'},
+                                        {"interval-us", required_argument, NULL, 'i'},
+                                        {"output", required_argument, NULL, 'o'},
+                                        {NULL, 0, NULL, 0}};
+  int option;
+  while ((option = getopt_long(count, arguments, "+o:", names, NULL)) != -1) {
+    char *end = "";
+    if (option == 't')
+      options->time_only = true;
+    else if (option == 'i')
+      options->interval_us = strtoull(optarg, &end, 10);
+    else if (option == 'o')
+      options->output = optarg;
+    else
+      return false;
+    if (*end != '\0' || (option == 'i' && (options->interval_us == 0 || options->interval_us > 10000000)))
+      return false;
+  }
+  options->command = arguments + optind;
+  return optind < count;
+}
+
+static void add(json_t *object, const char *key, uint64_t value) {
+  json_object_set_new(object, key, json_integer((json_int_t)value));
+}
+
+static json_t *image_as_json(const struct observed *image, bool notified, bool memory) {
+  json_t *object = json_pack("{s:s#, s:s, s:i, s:b}", "name", image->name, strlen(image->name), "file", image->file,
+                             "pid", (int)image->pid, "exited", image->exited);
+  if (!object)
+    return NULL; /* a name that is not UTF-8 */
+  add(object, "time_ns", image->time_ns);
+  add(object, "cpu_ns", image->cpu_ns);
+  uint64_t faults = image->minor_faults + image->major_faults;
+  add(object, "page_faults", faults > image->faults_begin ? faults - image->faults_begin : 0);
+  if (!memory)
+    return object;
+  json_object_set_new(object, "peaks", json_string(notified ? "exact" : "sampled"));
+  add(object, "rss_anon_peak_bytes", image->rss_anon_peak_bytes);
+  add(object, "vm_size_peak_bytes", image->vm_size_peak_bytes);
+  add(object, "vm_hwm_bytes", image->vm_hwm_bytes);
+  json_t *calls = json_object(), *rows = json_array();
+  for (int call = 0; call < OBSERVED_CALLS && notified; call++)
+    add(calls, observed_call_names[call], image->calls[call]);
+  for (uint32_t index = 0; index < image->row_count; index++) {
+    const struct observed_row *row = &image->rows[index];
+    json_array_append_new(rows, json_pack("[I, I, I, I]", (json_int_t)row->time_ns, (json_int_t)row->cpu_ns,
+                                          (json_int_t)row->rss_anon_bytes, (json_int_t)row->vm_size_bytes));
+  }
+  json_object_set_new(object, "syscalls", calls);
+  json_object_set_new(object, "timeline", rows);
+  return object;
+}
+
+static int write_result(const struct observation *all, const char *path, int status) {
+  json_t *images = json_array();
+  for (uint32_t index = 0; index < all->count; index++)
+    json_array_append_new(images, image_as_json(&all->images[index], all->listener >= 0, all->memory));
+  json_t *json = json_pack("{s:i, s:b, s:i, s:o}", "status", status, "notified", all->listener >= 0, "programs_lost",
+                           (int)all->lost, "programs", images);
+  FILE *file = path ? fopen(path, "w") : stderr;
+  int failed = !file || !json || json_dumpf(json, file, JSON_COMPACT) != 0;
+  if (file) {
+    failed |= fputc('\n', file) == EOF || fflush(file) != 0;
+    failed |= path && fclose(file) != 0;
+  }
+  json_decref(json);
+  if (failed)
+    fprintf(stderr, "heaptape-observe: %s: can't be written\n", path ? path : "standard error");
+  return failed ? -1 : 0;
+}
+
+__attribute__((noreturn)) static void become_command(const struct options *options, const sigset_t *mask, int socket) {
+  sigprocmask(SIG_SETMASK, mask, NULL);
+  observe_install(socket, !options->time_only);
+  execvp(options->command[0], options->command);
+  fprintf(stderr, "heaptape-observe: %s: %s\n", options->command[0], strerror(errno));
+  _exit(errno == ENOENT ? 127 : 126);
+}
+
+static void pass_signals_on(int signals, pid_t child) {
+  struct signalfd_siginfo signal;
+  while (read(signals, &signal, sizeof signal) == sizeof signal)
+    kill(child, (int)signal.ssi_signo);
+}
+
+/* Serves until the command has ended and nobody is left whose calls wait for an answer. Returns the wait status. */
+static int serve(struct observation *all, pid_t child, int signals) {
+  struct pollfd polled[3] = {{.fd = pidfd_open(child, 0), .events = POLLIN},
+                             {.fd = all->listener, .events = POLLIN},
+                             {.fd = signals, .events = POLLIN}};
+  int status = 0;
+  uint64_t ended_ns = 0;
+  for (;;) {
+    uint64_t now = os_monotonic_ns(), next = observe_look(all);
+    struct timespec wait = {.tv_nsec = next > now ? (long)((next - now) % 1000000000u) : 0};
+    ppoll(polled, 3, &wait, NULL);
+    if (polled[1].revents & POLLIN)
+      observe_answer(all);
+    if (polled[1].revents & (POLLHUP | POLLERR))
+      polled[1].fd = -1;
+    if (polled[2].revents & POLLIN)
+      pass_signals_on(signals, child);
+    if (!ended_ns && waitpid(child, &status, WNOHANG) == child) {
+      ended_ns = os_monotonic_ns();
+      close(polled[0].fd);
+      polled[0].fd = -1;
+    }
+    if (ended_ns && (polled[1].fd < 0 || os_monotonic_ns() - ended_ns > REST_NS))
+      return status;
+  }
+}
+
+int main(int count, char **arguments) {
+  struct options options = {.interval_us = 0};
+  if (!parse(count, arguments, &options)) {
+    fputs(USAGE, stderr);
+    return EXIT_USAGE;
+  }
+  if (!options.interval_us)
+    options.interval_us = options.time_only ? TIME_INTERVAL_US : INTERVAL_US;
+  static struct observation all;
+  all.memory = !options.time_only;
+  all.interval_ns = options.interval_us * 1000;
+  sigset_t taken, before;
+  sigemptyset(&taken);
+  for (const int *number = (const int[]){SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, 0}; *number; number++)
+    sigaddset(&taken, *number);
+  sigprocmask(SIG_BLOCK, &taken, &before);
+  int sockets[2], signals = signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK);
+  if (signals < 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0) {
+    perror("heaptape-observe");
+    return EXIT_FAILED;
+  }
+  pid_t child = fork();
+  if (child == 0)
+    become_command(&options, &before, sockets[1]);
+  close(sockets[1]);
+  if (child < 0) {
+    perror("heaptape-observe");
+    return EXIT_FAILED;
+  }
+  observe_begin(&all, sockets[0], child);
+  close(sockets[0]);
+  int status = serve(&all, child, signals);
+  int told = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  int failed = write_result(&all, options.output, WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status));
+  observe_finish(&all);
+  return failed ? EXIT_FAILED : told;
+}

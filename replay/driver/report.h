@@ -1,0 +1,27 @@
+/* A run as JSON: one element of the results' "runs".
+
+   Not its job: where it goes. Figures are in cycles of the calibrated counter, bytes and ns; what a pass does not
+   measure is absent, never 0. Allocates with malloc (in the parent). */
+#ifndef REPLAY_DRIVER_REPORT_H
+#define REPLAY_DRIVER_REPORT_H
+
+#include "replay/driver/run.h"
+
+#include <jansson.h>
+
+struct baseline {
+  uint64_t rss_anon_bytes, vm_size_bytes;
+};
+
+const char *pass_name(enum replay_pass pass);
+const char *order_name(enum replay_order order);
+const char *touch_name(enum touch_policy touch);
+
+/* A new object, the caller's. engine_cycles_per_op < 0: not measured. */
+json_t *report_run(const struct run *run, const struct run_request *request, const struct baseline *baseline,
+                   double engine_cycles_per_op);
+
+/* Cycles of whole streams, waits and counter reads left out: the bare pass's total. */
+double report_stream_cycles(const struct run *run);
+
+#endif

@@ -1,0 +1,10 @@
+/* The memory pass's figures as JSON: time line, peaks, system calls, what is held at the end, memory map. */
+#ifndef REPLAY_DRIVER_REPORT_MEMORY_H
+#define REPLAY_DRIVER_REPORT_MEMORY_H
+
+#include "replay/driver/report.h"
+
+/* Adds them to the run's object. */
+void report_memory(json_t *into, const struct run *run, const struct baseline *baseline);
+
+#endif

@@ -1,0 +1,281 @@
+#include "replay/driver/run.h"
+
+#include "core/base/os.h"
+#include "replay/passes/instructions.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/personality.h>
+#include <sys/pidfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+  LOOK_EVERY_MS = 100,
+  NO_VALGRIND = 125, /* exit status of a child that could not start it */
+};
+static const uint64_t HANG_NS = 60000000000u, DEADLOCK_NS = 3000000000u;
+
+static int make_result(struct run *run, const struct run_request *request, struct trace_error *error) {
+  run->result_bytes = sizeof *run->result + (request->threads + 1ull) * sizeof *run->result->completed;
+  int fd = memfd_create("heaptape-replay", 0);
+  if (fd < 0 || ftruncate(fd, (off_t)run->result_bytes) != 0)
+    return trace_error_errno(error, request->path, "can't make the shared result area");
+  void *memory = mmap(NULL, run->result_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (memory == MAP_FAILED)
+    return trace_error_errno(error, request->path, "can't map the shared result area");
+  run->result = memory;
+  struct replay_setup *setup = &run->result->setup;
+  setup->pass = request->pass;
+  setup->order = request->order;
+  setup->touch = request->null_allocator ? TOUCH_NONE : request->pass == PASS_VERIFY ? TOUCH_ALL : request->touch;
+  setup->touch_bound_bytes = request->touch_bound_bytes;
+  setup->null_allocator = request->null_allocator;
+  setup->baseline_only = request->baseline_only;
+  setup->window = request->window;
+  setup->speed = request->speed;
+  setup->seed = request->seed;
+  setup->as_malloc = request->as_malloc;
+  setup->real_clock = request->real_clock;
+  setup->disturb_lines = request->disturb_lines;
+  setup->threads_to_cores = request->threads_to_cores;
+  setup->op_limit = request->op_limit;
+  snprintf(setup->path, sizeof setup->path, "%s", request->path);
+  run->result->thread_count = request->threads;
+  return fd;
+}
+
+/* LD_PRELOAD for the engine: what is preloaded already (a recorder, for one) stays first. */
+static int set_preloads(char *const *preloads) {
+  const char *before = getenv("LD_PRELOAD");
+  char value[16384];
+  int used = snprintf(value, sizeof value, "%s", before ? before : "");
+  for (; preloads && *preloads; preloads++) {
+    if (used < 0 || (size_t)used >= sizeof value)
+      return -1;
+    used += snprintf(value + used, sizeof value - (size_t)used, "%s%s", used ? ":" : "", *preloads);
+  }
+  return used == 0 ? 0 : (size_t)used < sizeof value ? setenv("LD_PRELOAD", value, 1) : -1;
+}
+
+enum { ENVIRONMENT_STEP_BYTES = 16384 };
+
+/* Environment and arguments lie above the stack, whose place they shift; a variant's longer settings must not. So the
+   environment is filled up to whole steps. Returns 0, or -1: no memory. */
+static int pad_environment(void) {
+  static char padding[ENVIRONMENT_STEP_BYTES + 32] = "HEAPTAPE_PADDING=";
+  size_t name = strlen(padding), bytes = name + 1 + sizeof(char *);
+  for (char **setting = environ; *setting; setting++)
+    bytes += strlen(*setting) + 1 + sizeof(char *);
+  memset(padding + name, '.', (ENVIRONMENT_STEP_BYTES - bytes % ENVIRONMENT_STEP_BYTES) % ENVIRONMENT_STEP_BYTES);
+  return putenv(padding);
+}
+
+/* The same addresses in each run; containers may forbid it, and the result says what was. */
+static bool stop_randomisation(void) {
+  int now = personality(0xffffffff);
+  return now != -1 && personality((unsigned)now | ADDR_NO_RANDOMIZE) != -1;
+}
+
+/* The child, between fork and exec. */
+__attribute__((noreturn)) static void become_engine(struct replay_result *result, const struct run_request *request,
+                                                    const struct callgrind *callgrind, int result_fd, int socket) {
+  result->aslr = request->aslr || !stop_randomisation();
+  for (char *const *setting = request->settings; setting && *setting; setting++)
+    putenv(*setting);
+  if (set_preloads(request->preloads) != 0 || pad_environment() != 0)
+    _exit(126);
+  char argument[64];
+  snprintf(argument, sizeof argument, "--engine=%d,%d", result_fd, request->workload_fd);
+  char *arguments[] = {"heaptape-replay", argument, NULL};
+  if (request->pass == PASS_MEMORY && !request->baseline_only)
+    syscalls_install(socket);
+  else
+    close(socket);
+  if (request->pass == PASS_INSTRUCTIONS) {
+    callgrind_exec(callgrind, argument);
+    _exit(NO_VALGRIND);
+  }
+  execv("/proc/self/exe", arguments);
+  _exit(127);
+}
+
+static uint64_t ops_done(const struct run *run) {
+  uint64_t done = 0;
+  for (uint32_t thread = 0; thread < run->result->thread_count; thread++) {
+    uint64_t ops = atomic_load_explicit(&run->result->completed[thread].value, memory_order_relaxed);
+    done += ops == UINT64_MAX ? 0 : ops;
+  }
+  return done;
+}
+
+struct watch {
+  uint64_t done, last_change_ns;
+};
+
+/* Why the engine should be killed now; NULL if it goes well. */
+static const char *look(const struct run *run, const struct run_request *request, struct watch *watch) {
+  uint64_t now = os_monotonic_ns(), done = ops_done(run);
+  if (atomic_load(&run->result->pacing_threads) > 0)
+    watch->last_change_ns = now; /* the recording had a pause here */
+  if (done != watch->done) {
+    *watch = (struct watch){done, now};
+    if (request->progress_fd >= 0)
+      dprintf(request->progress_fd, "%" PRIu64 " %" PRIu64 "\n", done, request->ops);
+  }
+  uint64_t idle_ns = now - watch->last_change_ns;
+  if (idle_ns > HANG_NS)
+    return "the allocator made no progress for 60 s";
+  const struct replay_result *result = run->result;
+  uint32_t live = atomic_load(&result->live_threads), blocked = atomic_load(&result->blocked_threads);
+  if (idle_ns > DEADLOCK_NS && live > 0 && blocked >= live && atomic_load(&result->phase) == PHASE_REPLAY)
+    return "the workload's threads all wait for one another";
+  return NULL;
+}
+
+/* Where the replay stood: the thread that died if it could say so, else the whole. */
+static void describe_place(const struct run *run, char *text, size_t bytes) {
+  const struct replay_result *result = run->result;
+  uint32_t phase = atomic_load(&result->phase), died = atomic_load(&result->died_thread);
+  if (phase == PHASE_LOADING)
+    snprintf(text, bytes, "while it was being loaded");
+  else if (phase == PHASE_SETUP)
+    snprintf(text, bytes, "before the first op");
+  else if (phase == PHASE_EMPTYING)
+    snprintf(text, bytes, "after the last op, as it freed all objects and gave memory back");
+  else if (died > 0)
+    snprintf(text, bytes, "at op %" PRIu64 " of thread %" PRIu32, atomic_load(&result->completed[died - 1].value),
+             died - 1);
+  else
+    snprintf(text, bytes, "after %" PRIu64 " of the workload's ops", ops_done(run));
+}
+
+static int judge_end(struct run *run, const struct run_request *request, int status, const char *killed_because,
+                     struct trace_error *error) {
+  struct replay_result *result = run->result;
+  char place[96];
+  describe_place(run, place, sizeof place);
+  if (killed_because)
+    return trace_error_set(error, request->path, "%s: stopped %s", killed_because, place);
+  if (atomic_load(&result->failed) == 2) {
+    *error = result->error;
+    return -1;
+  }
+  if (WIFSIGNALED(status))
+    return trace_error_set(error, request->path, "allocator died by signal %d (SIG%s) %s", WTERMSIG(status),
+                           sigabbrev_np(WTERMSIG(status)), place);
+  if (request->pass == PASS_INSTRUCTIONS && WEXITSTATUS(status) == NO_VALGRIND)
+    return trace_error_set(error, request->path, "instructions are counted by valgrind, which is not installed here");
+  if (WEXITSTATUS(status) != 0 || atomic_load(&result->phase) != PHASE_DONE)
+    return trace_error_set(error, request->path, "the engine's process exited with status %d %s", WEXITSTATUS(status),
+                           place);
+  return 0;
+}
+
+/* Serves the engine until it ends; returns its wait status. */
+static int supervise(struct run *run, const struct run_request *request, pid_t child, const char **killed_because) {
+  struct watch watch = {0, os_monotonic_ns()};
+  struct pollfd polled[2] = {{.fd = pidfd_open(child, 0), .events = POLLIN},
+                             {.fd = run->syscalls.listener, .events = POLLIN}};
+  uint64_t looked_ns = 0;
+  int status = 0;
+  while (waitpid(child, &status, WNOHANG) == 0) {
+    poll(polled, 2, LOOK_EVERY_MS);
+    if (polled[1].revents & POLLIN)
+      syscalls_answer(&run->syscalls, run->result);
+    if (polled[1].revents & (POLLHUP | POLLERR))
+      polled[1].fd = -1;
+    uint64_t now = os_monotonic_ns();
+    if (now - looked_ns < LOOK_EVERY_MS * 1000000u || *killed_because)
+      continue;
+    looked_ns = now;
+    *killed_because = look(run, request, &watch);
+    if (*killed_because)
+      kill(child, SIGKILL);
+  }
+  if (polled[0].fd >= 0)
+    close(polled[0].fd);
+  if (request->progress_fd >= 0 && !request->op_limit)
+    dprintf(request->progress_fd, "%" PRIu64 " %" PRIu64 "\n", ops_done(run), request->ops);
+  return status;
+}
+
+/* Refuses allocators that the linker could not load (it has said why on stderr), and what is no allocator. */
+static int check_preloads(const struct run *run, const struct run_request *request, struct trace_error *error) {
+  const char *before = getenv("LD_PRELOAD");
+  unsigned index = 0;
+  for (; before && *before; index++) {
+    size_t length = strcspn(before, ": ");
+    before += length + (before[length] != '\0');
+  }
+  for (char *const *preload = request->preloads; preload && *preload && index < PRELOAD_LIMIT; preload++, index++) {
+    if (run->result->preloads_missing & (uint64_t)1 << index)
+      return trace_error_set(error, *preload, "the dynamic linker can't load it");
+  }
+  /* Else the C library would be measured under another name. */
+  if (request->preloads && *request->preloads && !request->null_allocator && run->result->malloc_is_of_libc)
+    return trace_error_set(error, *request->preloads, "defines no malloc");
+  return 0;
+}
+
+/* The engine's whole life. */
+static int run_process(struct run *run, const struct run_request *request, const struct callgrind *callgrind,
+                       struct trace_error *error) {
+  int result_fd = make_result(run, request, error);
+  if (result_fd < 0)
+    return -1;
+  int sockets[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0)
+    return trace_error_errno(error, request->path, "can't make a socket");
+  uint64_t begin_ns = os_monotonic_ns(), begin_cycles = os_cycles();
+  pid_t child = fork();
+  if (child == 0)
+    become_engine(run->result, request, callgrind, result_fd, sockets[1]);
+  close(sockets[1]);
+  close(result_fd);
+  if (child < 0) {
+    close(sockets[0]);
+    return trace_error_errno(error, request->path, "can't start the engine");
+  }
+  syscalls_accept(&run->syscalls, sockets[0], child);
+  close(sockets[0]);
+  const char *killed_because = NULL;
+  int status = supervise(run, request, child, &killed_because);
+  syscalls_finish(&run->syscalls, run->result);
+  uint64_t elapsed_ns = os_monotonic_ns() - begin_ns;
+  run->cycles_hz =
+      elapsed_ns > 50000000 ? (double)(os_cycles() - begin_cycles) * 1e9 / (double)elapsed_ns : os_cycles_hz(50000000);
+  if (check_preloads(run, request, error) != 0)
+    return -1;
+  return judge_end(run, request, status, killed_because, error);
+}
+
+int run_engine(struct run *run, const struct run_request *request, struct trace_error *error) {
+  *run = (struct run){.syscalls.listener = -1};
+  if (request->pass != PASS_INSTRUCTIONS)
+    return run_process(run, request, NULL, error);
+  struct callgrind callgrind;
+  int status = callgrind_begin(&callgrind, error);
+  if (status == 0)
+    status = run_process(run, request, &callgrind, error);
+  if (status == 0)
+    status = callgrind_read(&callgrind, run->instructions, error);
+  callgrind_finish(&callgrind);
+  return status;
+}
+
+void run_free(struct run *run) {
+  if (run->result)
+    munmap(run->result, run->result_bytes);
+  free(run->syscalls.rows);
+  run->syscalls.rows = NULL;
+  run->result = NULL;
+}

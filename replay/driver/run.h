@@ -1,0 +1,45 @@
+/* Makes one run: starts the engine process, watches over it, collects what it measured. The parent's half.
+
+   Not its job: options (replay_main.c), output (report.c), measuring (engine.c).
+   Invariants: the engine gets its own fresh process, which dies with this one; a run that fails gives one error that
+   says why (the workload's offset, or which op of which thread the allocator died at), and leaves no process. An engine
+   that makes no progress for 60 s, or whose threads all wait for one another for 3 s, is killed and reported.
+   Single-threaded. */
+#ifndef REPLAY_DRIVER_RUN_H
+#define REPLAY_DRIVER_RUN_H
+
+#include "replay/driver/syscalls.h"
+#include "replay/state/result.h"
+
+struct run_request {
+  const char *path; /* workload */
+  int workload_fd;
+  uint32_t threads;
+  uint64_t ops;
+  enum replay_pass pass;
+  enum replay_order order;
+  enum touch_policy touch;
+  uint64_t touch_bound_bytes; /* touch.h */
+  uint64_t window, op_limit, seed, disturb_lines;
+  double speed;
+  bool as_malloc, threads_to_cores, real_clock;
+  bool null_allocator, baseline_only;
+  bool aslr;             /* leave address space randomisation as it is */
+  char *const *preloads; /* NULL-terminated; NULL: none */
+  char *const *settings; /* NAME=VALUE, NULL-terminated; NULL: none */
+  int progress_fd;       /* -1: none */
+};
+
+struct run {
+  struct replay_result *result; /* mapped; run_free unmaps it */
+  uint64_t result_bytes;
+  struct syscalls syscalls;
+  uint64_t instructions[CALL_LIMIT]; /* instructions pass */
+  double cycles_hz;
+};
+
+/* Returns 0, or -1 with error filled in. run_free in either case. */
+int run_engine(struct run *run, const struct run_request *request, struct trace_error *error);
+void run_free(struct run *run);
+
+#endif

@@ -1,0 +1,262 @@
+#include "replay/engine/engine.h"
+
+#include "core/base/os.h"
+#include "replay/engine/loop.h"
+#include "replay/engine/preload.h"
+#include "replay/engine/threads.h"
+#include "replay/memory/held.h"
+#include "replay/memory/memory.h"
+#include "replay/order/order.h"
+#include "replay/order/pace.h"
+#include "replay/order/recorded_clock.h"
+#include "replay/passes/disturb.h"
+#include "replay/passes/sharing.h"
+#include "replay/passes/timing.h"
+#include "replay/passes/verify.h"
+#include "replay/state/allocator_stats.h"
+#include "replay/state/call.h"
+#include "replay/state/counter.h"
+#include "replay/state/faults.h"
+#include "replay/state/gate.h"
+#include "replay/state/touch.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct engine engine;
+uint64_t touch_bound_bytes = TOUCH_BOUND_BYTES;
+
+/* The thread of the workload that runs here, plus 1, for whoever asks what died. */
+static __thread uint32_t running_thread;
+static __thread const struct stream *running_stream;
+
+static loop_body *stream_loop;
+
+void engine_fail(const uint64_t *word, const char *format, ...) {
+  struct replay_result *result = engine.result;
+  char what[400];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(what, sizeof what, format, arguments);
+  va_end(arguments);
+  uint32_t nobody = 0;
+  if (!atomic_compare_exchange_strong(&result->failed, &nobody, 1))
+    for (;;)
+      pause(); /* another thread is about to end the process */
+  if (word && running_stream && stream_holds(running_stream, word))
+    trace_error_at(&result->error, result->setup.path, stream_offset(running_stream, word), "%s", what);
+  else
+    trace_error_set(&result->error, result->setup.path, "%s", what);
+  atomic_store(&result->failed, 2);
+  _exit(1);
+}
+
+/* Notes which thread it was; the signal then takes its course, as the handler is gone (SA_RESETHAND) and the
+   instruction is run again or abort() raises it again. */
+static void on_fatal_signal(int number, siginfo_t *about, void *context) {
+  (void)context;
+  uint64_t address = (uint64_t)(uintptr_t)about->si_addr;
+  struct replay_result *result = engine.result;
+  if (number == SIGBUS && address >= result->file_first && address < result->file_last)
+    engine_fail(NULL, "was cut short while it was being replayed");
+  uint32_t nobody = 0;
+  atomic_compare_exchange_strong(&result->died_thread, &nobody, running_thread);
+}
+
+static void watch_for_fatal_signals(void) {
+  struct sigaction action = {.sa_sigaction = on_fatal_signal, .sa_flags = SA_SIGINFO | SA_RESETHAND};
+  static const int numbers[] = {SIGSEGV, SIGBUS, SIGABRT, SIGILL, SIGFPE, SIGTRAP};
+  for (size_t index = 0; index < sizeof numbers / sizeof *numbers; index++)
+    sigaction(numbers[index], &action, NULL);
+}
+
+static struct replay_result *map_result(int fd) {
+  struct stat about;
+  if (fstat(fd, &about) != 0)
+    return NULL;
+  void *memory = mmap(NULL, (size_t)about.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  return memory == MAP_FAILED ? NULL : memory;
+}
+
+static void map_objects(void) {
+  uint64_t bytes = (engine.map.header.slots + 1ull) * sizeof *engine.objects;
+  engine.objects = os_map(bytes, true);
+  if (!engine.objects)
+    engine_fail(NULL, "no memory for %u slots: %s", engine.map.header.slots, strerror(errno));
+  /* Huge OS pages where the kernel allows them for shared memory: a random slot costs a TLB miss otherwise. */
+  madvise(engine.objects, bytes, MADV_HUGEPAGE);
+  memset(engine.objects, 0, bytes);
+}
+
+static void run_thread(struct replay_thread *self) {
+  running_thread = self->number + 1;
+  running_stream = &self->worker->stream;
+  stream_loop(self);
+  running_thread = 0;
+  running_stream = NULL;
+}
+
+static uint32_t processors_allowed(void) {
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) == 0)
+    return (uint32_t)CPU_COUNT(&allowed);
+  long online = sysconf(_SC_NPROCESSORS_ONLN); /* more processors than cpu_set_t holds */
+  return online > 0 ? (uint32_t)online : 1;
+}
+
+static void set_up(void) {
+  const struct replay_setup *setup = &engine.result->setup;
+  if (engine.map.header.threads > engine.result->thread_count)
+    engine_fail(NULL, "changed before it was replayed");
+  engine.op_limit = setup->op_limit ? setup->op_limit : UINT64_MAX;
+  engine.completed = engine.result->completed;
+  engine.touch = setup->touch;
+  touch_bound_bytes = setup->touch_bound_bytes;
+  disturb_lines = setup->disturb_lines;
+  stream_loop = loop_for(setup->pass, order_by_turns(setup->order));
+  map_objects();
+  if (setup->pass == PASS_TIME)
+    engine.result->preemption_known = timing_setup();
+  engine.paced = setup->order == ORDER_PACED;
+  if (engine.paced && pace_setup(setup->speed) != 0)
+    engine_fail(NULL, "tells no times: it can't be paced");
+  gate_setup((struct crowd){&engine.result->live_threads, &engine.result->blocked_threads, processors_allowed()});
+  if (threads_setup(run_thread) != 0 || order_setup(setup) != 0)
+    engine_fail(NULL, "no memory for %u threads: %s", engine.map.header.threads, strerror(errno));
+  if (memory_setup(engine.result, setup->pass == PASS_MEMORY) != 0)
+    engine_fail(NULL, "/proc/self/status: %s", strerror(errno));
+  if (setup->pass == PASS_VERIFY && verify_setup() != 0)
+    engine_fail(NULL, "no memory to verify with: %s", strerror(errno));
+  if (setup->pass == PASS_SHARING && sharing_setup(engine.result) != 0)
+    engine_fail(NULL, "no memory to count shared cache lines with: %s", strerror(errno));
+  if (!setup->null_allocator)
+    engine.result->malloc_is_of_libc = call_setup_process(setup->as_malloc);
+  else if (call_setup_null(setup->as_malloc) != 0)
+    engine_fail(NULL, "no address space for the null allocator: %s", strerror(errno));
+}
+
+static void add_call(struct replay_call *into, const struct replay_call *call) {
+  into->preempted += call->preempted;
+  if (call->count == 0)
+    return;
+  into->count += call->count;
+  into->cycles_total += call->cycles_total;
+  if (call->cycles_max > into->cycles_max)
+    into->cycles_max = call->cycles_max;
+  histogram_merge(&into->histogram, &call->histogram);
+}
+
+static void add_timing(const struct timing *timing) {
+  struct replay_result *result = engine.result;
+  for (int id = 0; id < TIMED_CALLS; id++) {
+    for (unsigned class = 0; class < SIZE_CLASSES; class ++)
+      add_call(&result->calls[id][class], &timing->calls[id][class]);
+  }
+  empty_calls_merge(&result->empty, &timing->empty);
+  timing_merge_slowest(result->slowest, timing->slowest);
+  result->touching.objects += timing->touching.objects;
+  result->touching.sampled += timing->touching.sampled;
+  result->touching.cycles += timing->touching.cycles;
+  result->preempted.calls += timing->preempted.calls;
+  result->preempted.cycles += timing->preempted.cycles;
+  result->preempted.slept += timing->preempted.slept;
+}
+
+static void add_pace(const struct replay_pace *pace) {
+  struct replay_pace *all = &engine.result->pace;
+  all->times += pace->times;
+  all->sleeps += pace->sleeps;
+  all->late_ns += pace->late_ns;
+  if (pace->late_max_ns > all->late_max_ns)
+    all->late_max_ns = pace->late_max_ns;
+}
+
+static void add_worker(const struct worker *worker) {
+  struct replay_result *result = engine.result;
+  result->ops += worker->ops;
+  result->skipped += worker->skipped;
+  result->failed_calls += worker->failed_calls;
+  result->waits += worker->waits;
+  result->wait_cycles += worker->wait_cycles;
+  result->cpu_ns += worker->cpu_ns;
+  add_pace(&worker->pace);
+  result->page_faults -= worker->engine_faults;
+  result->verified_objects += worker->verified_objects;
+  result->verified_bytes += worker->verified_bytes;
+  result->verified_partly += worker->verified_partly;
+  for (int id = 0; id < CALL_LIMIT; id++) {
+    result->folded[id] += worker->folded[id];
+    result->call_counts[id] += worker->call_counts[id];
+  }
+  if (worker->timing)
+    add_timing(worker->timing);
+}
+
+static void replay(void) {
+  struct replay_result *result = engine.result;
+  bool sampling = result->setup.pass == PASS_MEMORY;
+  if (sampling)
+    memory_begin();
+  uint64_t faults = faults_of_process(), major_faults = major_faults_of_process();
+  uint64_t begin_ns = os_monotonic_ns();
+  pace_begin();
+  result->clock_recorded = !result->setup.real_clock && !engine.paced && pace_times_known() && recorded_clock_begin();
+  atomic_store(&result->phase, PHASE_REPLAY);
+  bool counting = result->setup.pass == PASS_BARE;
+  if (counting)
+    pmu_begin();
+  threads_run_all();
+  if (counting)
+    pmu_end(result->pmu);
+  atomic_store(&result->phase, PHASE_DONE);
+  allocator_stats_read(&result->allocator_stats);
+  result->wall_ns = os_monotonic_ns() - begin_ns;
+  result->page_faults = faults_of_process() - faults;
+  result->page_faults_major = major_faults_of_process() - major_faults;
+  if (sampling)
+    memory_end();
+  if (result->setup.pass == PASS_VERIFY)
+    verify_end();
+  if (result->setup.pass == PASS_SHARING)
+    sharing_end();
+  memory_read(&result->rss_anon_end_bytes, &result->vm_size_end_bytes);
+  threads_visit_workers(add_worker);
+  if (sampling)
+    held_measure(result);
+}
+
+int engine_main(int result_fd, int workload_fd) {
+  engine.result = map_result(result_fd);
+  if (!engine.result)
+    return 1;
+  struct replay_result *result = engine.result;
+  atomic_store(&result->phase, PHASE_SETUP);
+  result->brk_at_setup = (uint64_t)(uintptr_t)sbrk(0);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  preload_report(result);
+  watch_for_fatal_signals();
+  if (workload_map(&engine.map, workload_fd, result->setup.path, &result->error) != 0) {
+    atomic_store(&result->failed, 2);
+    return 1;
+  }
+  result->file_first = (uint64_t)(uintptr_t)engine.map.bytes;
+  result->file_last = result->file_first + engine.map.file_bytes;
+  set_up();
+  if (result->setup.pass == PASS_TIME)
+    empty_calls_take(&result->empty_before);
+  memory_read(&result->rss_anon_start_bytes, &result->vm_size_start_bytes);
+  if (!result->setup.baseline_only)
+    replay();
+  atomic_store(&result->phase, PHASE_DONE);
+  /* Not exit(): destructors of the allocator are no part of the measurement, and must not spoil it. */
+  _exit(0);
+}

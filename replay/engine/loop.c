@@ -1,0 +1,328 @@
+#include "replay/engine/loop.h"
+
+#include "replay/engine/threads.h"
+#include "replay/memory/fragmentation.h"
+#include "replay/memory/memory.h"
+#include "replay/order/order.h"
+#include "replay/order/pace.h"
+#include "replay/order/recorded_clock.h"
+#include "replay/order/turns.h"
+#include "replay/passes/disturb.h"
+#include "replay/passes/instructions.h"
+#include "replay/passes/sharing.h"
+#include "replay/passes/timing.h"
+#include "replay/passes/verify.h"
+#include "replay/state/call.h"
+#include "replay/state/touch.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#define ALWAYS_INLINE inline __attribute__((always_inline))
+#define unlikely(condition) __builtin_expect(!!(condition), 0)
+
+/* What the words before an op word said about it. */
+struct extras {
+  uint64_t size_high, param, touched;
+};
+static const struct extras NO_EXTRAS = {.param = 1};
+
+/* What the loop knows by heart: locals of the loop, so that the compiler may keep them in registers across calls, which
+   it can't do with what is reached through a pointer. */
+struct frame {
+  struct replay_thread *self;
+  struct worker *worker;
+  struct timing *timing;
+  struct object *objects;
+  uint32_t slots;
+  enum touch_policy touch;
+};
+
+/* The object that a call was refused: everything about it is left out from here on. */
+static const struct object MISSING = {NULL, OBJECT_MISSING};
+static const struct object EMPTY = {NULL, 0};
+
+/* Stands for the slot of an op that has none. */
+static __thread struct object no_object;
+
+/* In the time pass that of some objects is, so that the whole can be estimated. */
+static ALWAYS_INLINE bool touching_is_timed(const struct frame *frame, const enum replay_pass pass) {
+  return pass == PASS_TIME && frame->touch != TOUCH_NONE && timing_touch_due(frame->timing);
+}
+
+/* Acquires: what became of the object that the call was to make. */
+static ALWAYS_INLINE void keep_answer(const struct frame *frame, struct object *object, const struct op *op,
+                                      const uint8_t traits, void *answer, const enum replay_pass pass) {
+  uint64_t old_bytes = traits & CALL_TAKES ? object->size_bytes : 0;
+  if (unlikely(!answer) && op->request_bytes > 0) {
+    frame->worker->failed_calls++;
+    if (!(traits & CALL_TAKES))
+      *object = MISSING; /* a realloc that failed leaves the old object as it was */
+    return;
+  }
+  object->pointer = answer;
+  object->size_bytes = op->request_bytes;
+  if (!answer)
+    return;
+  if (touching_is_timed(frame, pass)) {
+    uint64_t begin = os_span_begin();
+    touch_object(frame->touch, answer, old_bytes, op->request_bytes, op->touched);
+    timing_add_touch(frame->timing, os_span_end() - begin);
+  } else {
+    touch_object(frame->touch, answer, old_bytes, op->request_bytes, op->touched);
+  }
+}
+
+/* The allocator gave an object where the recorded one gave none: realloc to size 0. Nobody will free it. */
+static __attribute__((noinline)) void free_unwanted(void *object) {
+  allocator.free(object);
+}
+
+static ALWAYS_INLINE void make_call(const struct frame *frame, struct object *object, const struct call_plan plan,
+                                    const struct op *op, const enum replay_pass pass) {
+  uint64_t cycles = 0;
+  if ((plan.traits & CALL_TAKES) && (plan.traits & CALL_ACQUIRES) && op->pointer) {
+    bool timed = touching_is_timed(frame, pass);
+    uint64_t begin = timed ? os_span_begin() : 0;
+    touch_before_realloc(frame->touch, op->pointer, object->size_bytes, op->request_bytes, op->touched);
+    if (timed)
+      timing_add_touch(frame->timing, os_span_end() - begin);
+  }
+  if (pass == PASS_TIME) {
+    if (unlikely(disturb_lines > 0))
+      disturb();
+    timing_arm(frame->timing);
+  }
+  void *answer = pass == PASS_INSTRUCTIONS ? instructions_call(frame->worker, plan.entry, op)
+                                           : call_entry(plan.entry, op, pass == PASS_TIME, &cycles);
+  if (pass == PASS_TIME)
+    timing_add(frame->timing, op->call, plan.traits & CALL_ACQUIRES ? op->request_bytes : object->size_bytes, cycles);
+  if (plan.traits & CALL_ACQUIRES) {
+    keep_answer(frame, object, op, plan.traits, answer, pass);
+  } else if (plan.traits & CALL_RELEASES) {
+    *object = EMPTY;
+    if (unlikely(answer != NULL))
+      free_unwanted(answer);
+  }
+}
+
+/* The op that the word and its extras say, with the call's plan; its pointer is not known yet. */
+static ALWAYS_INLINE struct op decode(const struct frame *frame, const uint64_t *at, const struct extras *extras,
+                                      const struct call_plan plan) {
+  struct op op = {.call = word_code(*at), .slot = word_slot(*at), .param = extras->param, .touched = extras->touched};
+  op.size_bytes = op.request_bytes = word_size_low(*at) | extras->size_high;
+  if ((plan.traits & CALL_COUNTED) && __builtin_mul_overflow(op.size_bytes, op.param, &op.request_bytes))
+    op.request_bytes = UINT64_MAX;
+  if (unlikely(plan.traits & CALL_UNUSUAL)) {
+    if (plan.traits & CALL_ILLEGAL)
+      engine_fail(at, "call byte 0x%02x", op.call);
+    frame->worker->folded[op.call & CALL_ID_MASK] += (plan.traits & CALL_FOLDED) != 0;
+  }
+  return op;
+}
+
+static ALWAYS_INLINE struct object *find_object(const struct frame *frame, const uint64_t *at, const struct op *op,
+                                                const struct call_plan plan) {
+  if (op->slot < frame->slots)
+    return &frame->objects[op->slot];
+  if (!(plan.traits & CALL_SLOTLESS) || op->slot != WORKLOAD_NO_SLOT)
+    engine_fail(at, "slot %" PRIu32 " of %" PRIu32, op->slot, frame->slots);
+  return &no_object;
+}
+
+static ALWAYS_INLINE int64_t live_bytes(const struct object *object) {
+  return object->size_bytes == OBJECT_MISSING ? 0 : (int64_t)object->size_bytes;
+}
+
+/* One replayed op: find its object, make the call, keep the answer. at: its word. Where the plan is a constant, what it
+   rules out is not compiled. */
+static ALWAYS_INLINE void replay_op(const struct frame *frame, const uint64_t *at, const struct extras *extras,
+                                    const struct call_plan plan, const enum replay_pass pass) {
+  struct op op = decode(frame, at, extras, plan);
+  struct object *object = find_object(frame, at, &op, plan);
+  int64_t live_before = pass == PASS_MEMORY ? live_bytes(object) : 0;
+  op.pointer = plan.traits & CALL_TAKES ? object->pointer : NULL;
+  if ((plan.traits & CALL_TAKES) && unlikely(object->size_bytes == OBJECT_MISSING)) {
+    frame->worker->skipped++;
+    if ((plan.traits & (CALL_RELEASES | CALL_ACQUIRES)) == CALL_RELEASES)
+      *object = EMPTY;
+  } else if (pass == PASS_VERIFY) {
+    verify_op(frame->self, object, plan, &op);
+  } else {
+    if (pass == PASS_SHARING)
+      sharing_before_call(frame->self, plan, &op, object);
+    make_call(frame, object, plan, &op, pass);
+  }
+  if (pass == PASS_MEMORY && (plan.traits & CALL_ACQUIRES))
+    fragmentation_note_acquire(op.slot, object);
+  if (pass == PASS_MEMORY)
+    memory_after_op(frame->worker, live_bytes(object) - live_before);
+  if (pass == PASS_SHARING)
+    sharing_after_call(frame->self, plan, &op, object);
+}
+
+/* A word of order: returns false where the stream ends. */
+static ALWAYS_INLINE bool obey(struct replay_thread *self, const uint64_t *at, uint64_t *position, const bool turns) {
+  switch (word_code(*at)) {
+  case WORD_WAIT:
+    if (turns)
+      turns_wait(self, at);
+    else
+      order_wait(self, at);
+    return true;
+  case WORD_MARK:
+    *position = word_payload(*at);
+    if (*position >= engine.op_limit)
+      return false;
+    order_mark(self, *position);
+    return true;
+  case WORD_TIME:
+    recorded_clock_advance(word_payload(*at));
+    if (engine.paced)
+      pace_wait(self, word_payload(*at));
+    return true;
+  case WORD_START:
+    threads_start(self, at, *position);
+    return true;
+  case WORD_END:
+    return false;
+  default:
+    engine_fail(at, "unknown word 0x%02x", word_code(*at));
+  }
+}
+
+/* A word that changes the next op. Returns whether it is one. */
+static ALWAYS_INLINE bool note_extra(struct extras *extras, const uint64_t word) {
+  switch (word_code(word)) {
+  case WORD_SIZE_HIGH:
+    extras->size_high = word_payload(word) << 24;
+    return true;
+  case WORD_PARAM:
+    extras->param = word_payload(word);
+    return true;
+  case WORD_TOUCHED:
+    extras->touched = word_payload(word);
+    return true;
+  default:
+    return false;
+  }
+}
+
+__attribute__((noreturn)) static void end_without_end(const struct replay_thread *self, const uint64_t *at) {
+  if (self->worker->stream.failed)
+    engine_fail(NULL, "can't be read: %s", strerror(errno));
+  engine_fail(at ? at - 1 : NULL, "the stream of thread %" PRIu32 " has no END", self->number);
+}
+
+/* The next word of the stream; the loop's `at` and `end` are kept out of the stream, whose members the compiler would
+   have to store and load again at every call. */
+static ALWAYS_INLINE const uint64_t *next_word(struct replay_thread *self, const uint64_t **at, const uint64_t **end) {
+  struct stream *stream = &self->worker->stream;
+  if (unlikely(*at == *end)) {
+    if (!stream_refill(stream))
+      end_without_end(self, *at);
+    *at = stream->at;
+    *end = stream->end;
+  }
+  return (*at)++;
+}
+
+/* The two calls that programs make most have branches and code of their own, with all that their plans rule out left
+   away. As constants, so not from call_plans: neither is ever folded. */
+static const struct call_plan MALLOC = {CALL_malloc, CALL_ACQUIRES};
+static const struct call_plan FREE = {CALL_free, CALL_TAKES | CALL_RELEASES};
+
+/* Before an op: under an order by turns, self's turn. Returns false where the thread has an op too many. */
+static ALWAYS_INLINE bool take_turn(struct replay_thread *self, uint64_t completed, uint64_t *granted,
+                                    const bool turns) {
+  if (!turns || completed < *granted)
+    return true;
+  if (completed == engine.map.op_counts[self->number])
+    return false;
+  *granted = turns_next(self, completed);
+  return true;
+}
+
+/* Reads the words before an op that change it: from *place, which is the first, to the op's own. */
+static ALWAYS_INLINE struct extras collect_extras(struct replay_thread *self, const uint64_t **place,
+                                                  const uint64_t **at, const uint64_t **end) {
+  struct extras extras = NO_EXTRAS;
+  while (note_extra(&extras, **place))
+    *place = next_word(self, at, end);
+  if (word_code(**place) > WORD_TOUCHED)
+    engine_fail(*place, "a word of order between an op and the words that change it");
+  return extras;
+}
+
+static void end_of_stream(struct replay_thread *self, const uint64_t *place, uint64_t completed, bool cut_short) {
+  uint64_t ops = engine.map.op_counts[self->number];
+  self->worker->ops += completed;
+  /* Nobody shall wait for what is left out; with the null allocator that does no harm. */
+  if (cut_short)
+    gate_publish(&engine.completed[self->number], UINT64_MAX);
+  else if (completed != ops)
+    engine_fail(place, "thread %" PRIu32 " ends after %" PRIu64 " ops of %" PRIu64, self->number, completed, ops);
+  else if (word_code(*place) != WORD_END)
+    engine_fail(place, "thread %" PRIu32 " has more ops than its count, %" PRIu64, self->number, ops);
+}
+
+static ALWAYS_INLINE void replay_words(struct replay_thread *self, const enum replay_pass pass, const bool turns) {
+  const struct frame frame = {self,        self->worker, self->worker->timing, engine.objects, engine.map.header.slots,
+                              engine.touch};
+  struct gate *gate = &engine.completed[self->number];
+  uint64_t position = 0, completed = 0, granted = 0;
+  const uint64_t *at = NULL, *end = NULL, *place;
+  for (;;) {
+    place = next_word(self, &at, &end);
+    if (word_code(*place) == CALL_malloc) {
+      if (!take_turn(self, completed, &granted, turns))
+        break;
+      replay_op(&frame, place, &NO_EXTRAS, MALLOC, pass);
+    } else if (word_code(*place) == CALL_free) {
+      if (!take_turn(self, completed, &granted, turns))
+        break;
+      replay_op(&frame, place, &NO_EXTRAS, FREE, pass);
+    } else if (word_code(*place) > WORD_TOUCHED) {
+      if (!obey(self, place, &position, turns))
+        break;
+      continue;
+    } else {
+      struct extras extras = collect_extras(self, &place, &at, &end);
+      if (!take_turn(self, completed, &granted, turns))
+        break;
+      replay_op(&frame, place, &extras, call_plans[word_code(*place)], pass);
+    }
+    gate_publish(gate, ++completed);
+  }
+  end_of_stream(self, place, completed, position >= engine.op_limit);
+}
+
+#define LOOP(name, pass, turns)                                                                                        \
+  static void name(struct replay_thread *self) {                                                                       \
+    replay_words(self, pass, turns);                                                                                   \
+  }
+LOOP(time_freely, PASS_TIME, false)
+LOOP(time_by_turns, PASS_TIME, true)
+LOOP(memory_freely, PASS_MEMORY, false)
+LOOP(memory_by_turns, PASS_MEMORY, true)
+LOOP(bare_freely, PASS_BARE, false)
+LOOP(bare_by_turns, PASS_BARE, true)
+LOOP(verify_freely, PASS_VERIFY, false)
+LOOP(verify_by_turns, PASS_VERIFY, true)
+LOOP(instructions_freely, PASS_INSTRUCTIONS, false)
+LOOP(instructions_by_turns, PASS_INSTRUCTIONS, true)
+LOOP(sharing_freely, PASS_SHARING, false)
+LOOP(sharing_by_turns, PASS_SHARING, true)
+
+loop_body *loop_for(enum replay_pass pass, bool turns) {
+  static loop_body *const loops[6][2] = {
+      [PASS_TIME] = {time_freely, time_by_turns},
+      [PASS_MEMORY] = {memory_freely, memory_by_turns},
+      [PASS_BARE] = {bare_freely, bare_by_turns},
+      [PASS_VERIFY] = {verify_freely, verify_by_turns},
+      [PASS_INSTRUCTIONS] = {instructions_freely, instructions_by_turns},
+      [PASS_SHARING] = {sharing_freely, sharing_by_turns},
+  };
+  return loops[pass][turns];
+}

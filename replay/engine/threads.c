@@ -1,0 +1,299 @@
+#include "replay/engine/threads.h"
+
+#include "core/base/os.h"
+#include "replay/order/order.h"
+#include "replay/order/turns.h"
+#include "replay/passes/timing.h"
+#include "replay/state/faults.h"
+#include "replay/state/gate.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/mman.h>
+
+/* Sanitizers want more. */
+#ifndef STACK_KIB
+#define STACK_KIB 256
+#endif
+
+enum {
+  STACK_BYTES = STACK_KIB << 10,
+  STACK_PREFAULT_BYTES = 32 << 10, /* its top, where thread control block and first frames lie */
+  LIVE_LIMIT = 32768,              /* threads at the same time; the kernel's own limit is near */
+  BUFFERS_BYTES = 16 << 20,
+  SMALLEST_BUFFER_BYTES = 4 << 10,
+  LARGEST_BUFFER_BYTES = 64 << 10,
+};
+
+/* Exported by heaptape's recording library; null elsewhere. Declared here, as replay stands below capture. */
+__attribute__((weak, visibility("default"))) void heaptape_lib_exclude(void);
+__attribute__((weak, visibility("default"))) void heaptape_lib_include(void);
+
+static void (*thread_body)(struct replay_thread *self);
+
+static struct {
+  pthread_mutex_t lock;
+  uint8_t *stacks;
+  uint64_t *buffers; /* of the workers' streams */
+  uint32_t buffer_words;
+  struct worker *workers;
+  uint32_t *idle; /* numbers of workers that were used and are not now */
+  uint32_t idle_count, used, limit;
+  cpu_set_t allowed;
+  uint32_t processors; /* in it; 0: threads run where they like */
+} pool = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static struct {
+  pthread_mutex_t lock;
+  struct replay_thread *_Atomic first;
+} ended = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void pause_recording(void) {
+  if (heaptape_lib_exclude)
+    heaptape_lib_exclude();
+}
+
+static void resume_recording(void) {
+  if (heaptape_lib_include)
+    heaptape_lib_include();
+}
+
+/* All streams' buffers together shall stay near BUFFERS_BYTES, however many threads there are. */
+static uint32_t stream_buffer_bytes(uint32_t workers) {
+  uint32_t share = BUFFERS_BYTES / workers;
+  return share > LARGEST_BUFFER_BYTES    ? LARGEST_BUFFER_BYTES
+         : share < SMALLEST_BUFFER_BYTES ? SMALLEST_BUFFER_BYTES
+                                         : share & ~4095u;
+}
+
+static uint8_t *stack_of(const struct worker *worker) {
+  return pool.stacks + (size_t)(worker - pool.workers) * STACK_BYTES;
+}
+
+static uint64_t *buffer_of(const struct worker *worker) {
+  return pool.buffers + (size_t)(worker - pool.workers) * pool.buffer_words;
+}
+
+/* --threads-to-cores. Where there are more processors than cpu_set_t holds, threads stay free. */
+static void find_processors(void) {
+  if (engine.result->setup.threads_to_cores && sched_getaffinity(0, sizeof pool.allowed, &pool.allowed) == 0)
+    pool.processors = (uint32_t)CPU_COUNT(&pool.allowed);
+}
+
+static cpu_set_t processor_of(uint32_t thread) {
+  uint32_t before = thread % pool.processors;
+  size_t processor = 0;
+  while (!CPU_ISSET(processor, &pool.allowed) || before-- > 0)
+    processor++;
+  cpu_set_t only;
+  CPU_ZERO(&only);
+  CPU_SET(processor, &only);
+  return only;
+}
+
+static int timings_setup(void) {
+  struct timing *timings = os_map((size_t)pool.limit * sizeof *timings, true);
+  if (!timings)
+    return -1;
+  for (uint32_t number = 0; number < pool.limit; number++)
+    pool.workers[number].timing = &timings[number];
+  return 0;
+}
+
+int threads_setup(void (*body)(struct replay_thread *self)) {
+  thread_body = body;
+  find_processors();
+  uint32_t threads = engine.map.header.threads;
+  pool.limit = threads < 1 ? 1 : threads < LIVE_LIMIT ? threads : LIVE_LIMIT;
+  pool.stacks = os_map((size_t)pool.limit * STACK_BYTES, true);
+  pool.buffer_words = stream_buffer_bytes(pool.limit) / sizeof *pool.buffers;
+  pool.buffers = os_map((size_t)pool.limit * pool.buffer_words * sizeof *pool.buffers, true);
+  pool.workers = os_map((size_t)pool.limit * sizeof *pool.workers, true);
+  pool.idle = os_map((size_t)pool.limit * sizeof *pool.idle, true);
+  engine.threads = os_map((threads + 1ull) * sizeof *engine.threads, true);
+  if (!pool.stacks || !pool.buffers || !pool.workers || !pool.idle || !engine.threads)
+    return -1;
+  memset(pool.idle, 0, pool.limit * sizeof *pool.idle);
+  if (engine.result->setup.pass == PASS_TIME && timings_setup() != 0)
+    return -1;
+  for (uint32_t number = 0; number < threads; number++) {
+    struct replay_thread *thread = &engine.threads[number];
+    thread->number = number;
+    gate_init(&thread->position, 0);
+    gate_init(&thread->granted, 0);
+    gate_init(&engine.completed[number], 0);
+  }
+  return 0;
+}
+
+static struct worker *take_worker(void) {
+  struct worker *worker = NULL;
+  pthread_mutex_lock(&pool.lock);
+  if (pool.idle_count > 0)
+    worker = &pool.workers[pool.idle[--pool.idle_count]];
+  else if (pool.used < pool.limit)
+    worker = &pool.workers[pool.used++];
+  pthread_mutex_unlock(&pool.lock);
+  return worker;
+}
+
+static void give_worker_back(struct worker *worker) {
+  pthread_mutex_lock(&pool.lock);
+  pool.idle[pool.idle_count++] = (uint32_t)(worker - pool.workers);
+  pthread_mutex_unlock(&pool.lock);
+}
+
+void threads_reap(void) {
+  if (!atomic_load_explicit(&ended.first, memory_order_relaxed))
+    return;
+  pthread_mutex_lock(&ended.lock);
+  pause_recording();
+  for (struct replay_thread *thread = atomic_load(&ended.first); thread; thread = thread->next_ended) {
+    pthread_join(thread->handle, NULL);
+    give_worker_back(thread->worker);
+  }
+  resume_recording();
+  /* Only now: who finds the list empty may rely on all of them being gone. */
+  atomic_store(&ended.first, NULL);
+  pthread_mutex_unlock(&ended.lock);
+}
+
+/* Keeps it if it is among those that waited longest. */
+static void note_waits(const struct replay_waits *waits) {
+  struct replay_waits *kept = engine.result->most_waits, *least = kept;
+  pthread_mutex_lock(&pool.lock);
+  engine.result->life_cycles += waits->life_cycles;
+  for (int index = 1; index < WAITS_KEPT; index++)
+    least = kept[index].cycles < least->cycles ? &kept[index] : least;
+  if (waits->cycles > least->cycles)
+    *least = *waits;
+  pthread_mutex_unlock(&pool.lock);
+}
+
+static void run_stream(struct replay_thread *self) {
+  struct worker *worker = self->worker;
+  uint64_t other_ns = worker->wait_cpu_ns + worker->start_cpu_ns + gate_wake_cpu_ns();
+  struct replay_waits waits = {worker->waits, worker->wait_cycles, os_cycles(), self->number};
+  stream_open(&worker->stream, &engine.map, self->number, buffer_of(worker), pool.buffer_words);
+  turns_begin(self);
+  if (worker->timing)
+    timing_begin_thread(worker->timing, self->number, &engine.completed[self->number]);
+  uint64_t begin_ns = os_thread_cpu_ns();
+  thread_body(self);
+  uint64_t cpu_ns = os_thread_cpu_ns() - begin_ns;
+  other_ns = worker->wait_cpu_ns + worker->start_cpu_ns + gate_wake_cpu_ns() - other_ns;
+  worker->cpu_ns += cpu_ns > other_ns ? cpu_ns - other_ns : 0;
+  waits.count = worker->waits - waits.count;
+  waits.cycles = worker->wait_cycles - waits.cycles;
+  waits.life_cycles = os_cycles() - waits.life_cycles;
+  note_waits(&waits);
+}
+
+static void leave(void) {
+  if (atomic_fetch_sub(&engine.result->live_threads, 1) == 1)
+    os_futex_wake((const uint32_t *)&engine.result->live_threads, INT_MAX, false);
+}
+
+static void *thread_main(void *argument) {
+  struct replay_thread *self = argument;
+  run_stream(self);
+  order_thread_ends(self);
+  pthread_mutex_lock(&ended.lock);
+  self->next_ended = atomic_load(&ended.first);
+  atomic_store(&ended.first, self);
+  pthread_mutex_unlock(&ended.lock);
+  /* Only now: whoever gets the turn joins this thread before it goes on. */
+  if (order_by_turns(engine.result->setup.order))
+    turns_end(self, gate_value(&engine.completed[self->number]));
+  leave();
+  /* What libc frees as a thread exits, the program's recording has already, as calls of its own. */
+  pause_recording();
+  return NULL;
+}
+
+static void touch_os_pages(void *memory, size_t bytes) {
+  /* In the memory pass every madvise of the replay is taken for the allocator's. */ if (engine.result->setup.pass !=
+                                                                                             PASS_MEMORY &&
+                                                                                         madvise(memory, bytes,
+                                                                                                 MADV_POPULATE_WRITE) ==
+                                                                                             0)
+    return;
+  for (size_t offset = 0; offset < bytes; offset += 4096)
+    ((volatile uint8_t *)memory)[offset] = 0;
+}
+
+/* Faults a stack's top and a stream's buffer in beforehand, so that these faults are told from the allocator's. */
+static void prefault(struct worker *worker) {
+  if (worker->prefaulted)
+    return;
+  worker->prefaulted = true;
+  uint64_t faults = faults_of_thread();
+  touch_os_pages(stack_of(worker) + STACK_BYTES - STACK_PREFAULT_BYTES, STACK_PREFAULT_BYTES);
+  touch_os_pages(buffer_of(worker), pool.buffer_words * sizeof *pool.buffers);
+  worker->engine_faults += faults_of_thread() - faults;
+}
+
+static void start(uint32_t number, const uint64_t *word, uint64_t position) {
+  if (number == 0 || number >= engine.map.header.threads)
+    engine_fail(word, "starts thread %" PRIu32 ", which it can't", number);
+  struct replay_thread *thread = &engine.threads[number];
+  if (atomic_exchange(&thread->started, true))
+    engine_fail(word, "starts thread %" PRIu32 " a second time", number);
+  threads_reap();
+  thread->worker = take_worker();
+  if (!thread->worker)
+    engine_fail(word, "more than %d threads at the same time", LIVE_LIMIT);
+  prefault(thread->worker);
+  order_thread_starts(thread, position);
+  atomic_fetch_add(&engine.result->live_threads, 1);
+  pthread_attr_t attributes;
+  pause_recording();
+  pthread_attr_init(&attributes);
+  if (pool.processors > 0) {
+    cpu_set_t only = processor_of(number);
+    pthread_attr_setaffinity_np(&attributes, sizeof only, &only);
+  }
+  pthread_attr_setstack(&attributes, stack_of(thread->worker), STACK_BYTES);
+  int status = pthread_create(&thread->handle, &attributes, thread_main, thread);
+  pthread_attr_destroy(&attributes);
+  resume_recording();
+  if (status != 0)
+    engine_fail(word, "can't start thread %" PRIu32 ": %s", number, strerror(status));
+}
+
+void threads_start(struct replay_thread *starter, const uint64_t *word, uint64_t position) {
+  uint64_t begin_ns = os_thread_cpu_ns();
+  start(word_wait_thread(*word), word, position);
+  starter->worker->start_cpu_ns += os_thread_cpu_ns() - begin_ns;
+}
+
+void threads_run_all(void) {
+  struct replay_thread *self = &engine.threads[0];
+  self->worker = take_worker();
+  if (pool.processors > 0) {
+    cpu_set_t only = processor_of(0);
+    sched_setaffinity(0, sizeof only, &only);
+  }
+  prefault(self->worker);
+  atomic_store(&self->started, true);
+  order_thread_starts(self, 0);
+  atomic_store(&engine.result->live_threads, 1);
+  if (engine.map.header.threads > 0)
+    run_stream(self);
+  order_thread_ends(self);
+  if (order_by_turns(engine.result->setup.order))
+    turns_end(self, gate_value(&engine.completed[0]));
+  leave();
+  uint32_t live;
+  while ((live = atomic_load(&engine.result->live_threads)) > 0)
+    os_futex_wait((const uint32_t *)&engine.result->live_threads, live, 0, false);
+  threads_reap();
+}
+
+void threads_visit_workers(void (*visit)(const struct worker *worker)) {
+  for (uint32_t number = 0; number < pool.used; number++)
+    visit(&pool.workers[number]);
+}

@@ -1,0 +1,128 @@
+#include "replay/memory/memory_map.h"
+
+#include "core/base/os.h"
+#include "replay/memory/fragmentation.h"
+#include "replay/memory/os_pages.h"
+#include "replay/memory/residency.h"
+
+#include <string.h>
+
+enum {
+  REGIONS_AT_PEAK = 1024,
+  CELL_BYTES = 16,
+};
+
+static struct replay_result *result;
+static unsigned region_shift;
+
+/* The position being written: its cells come by rising region, the last one is still growing. */
+static struct {
+  uint64_t begin_bytes; /* in the result's map: of its count */
+  uint32_t count;
+  bool fits;
+  uint64_t region, live_bytes, resident_bytes;
+  uint64_t lost_live_bytes, lost_resident_bytes; /* at all positions: no room in the result */
+} cells;
+
+static void ignore_range(uint64_t address, uint64_t bytes) {
+  (void)address;
+  (void)bytes;
+}
+
+int memory_map_setup(struct replay_result *into) {
+  result = into;
+  result->map_residency = residency_setup(true);
+  residency_visit(ignore_range); /* its buffers become resident before the baseline is taken */
+  for (region_shift = (unsigned)__builtin_ctzll(os_page_bytes());
+       (engine.map.header.peak_live_os_page_bytes >> region_shift) > REGIONS_AT_PEAK; region_shift++)
+    ;
+  if (region_shift > 31)
+    region_shift = 31;
+  result->map_region_bytes = (uint64_t)1 << region_shift;
+  return os_pages_setup() == 0 && fragmentation_setup(result) == 0 ? 0 : -1;
+}
+
+/* Other threads may be writing to it where orders let them: an object is then taken with another's size, or left out,
+   and cells are a little wrong, which is what memory_map.h says. Locking every op for that would cost all orders. */
+__attribute__((no_sanitize("thread"), noinline)) static struct object object_now(uint32_t slot) {
+  return engine.objects[slot];
+}
+
+static uint64_t add_objects(void) {
+  uint64_t live_bytes = 0;
+  for (uint32_t slot = 0; slot < engine.map.header.slots; slot++) {
+    struct object object = object_now(slot);
+    if (!object.pointer || object.size_bytes == OBJECT_MISSING)
+      continue;
+    live_bytes += object.size_bytes;
+    os_pages_add_object((uint64_t)(uintptr_t)object.pointer, object.size_bytes,
+                        fragmentation_rounding_of(slot, &object));
+  }
+  return live_bytes;
+}
+
+static void put(const void *value, size_t bytes) {
+  memcpy(result->map + result->map_used_bytes, value, bytes);
+  result->map_used_bytes += bytes;
+}
+
+/* Writes the cell that has grown up to now. */
+static void end_cell(void) {
+  uint32_t live_bytes = (uint32_t)cells.live_bytes, resident_bytes = (uint32_t)cells.resident_bytes;
+  if (live_bytes + resident_bytes == 0)
+    return;
+  if (cells.fits && result->map_used_bytes + CELL_BYTES <= MAP_BYTES) {
+    put(&cells.region, sizeof cells.region);
+    put(&live_bytes, sizeof live_bytes);
+    put(&resident_bytes, sizeof resident_bytes);
+    cells.count++;
+  } else {
+    cells.lost_live_bytes += live_bytes;
+    cells.lost_resident_bytes += resident_bytes;
+  }
+  cells.live_bytes = cells.resident_bytes = 0;
+}
+
+/* A piece is at most an OS page, or a span that is live throughout. */
+static void add_piece(uint64_t address, uint64_t live_bytes, uint64_t resident_bytes) {
+  uint64_t region_bytes = result->map_region_bytes;
+  while (live_bytes > region_bytes) {
+    add_piece(address, region_bytes, 0);
+    address += region_bytes;
+    live_bytes -= region_bytes;
+  }
+  if (address >> region_shift != cells.region) {
+    end_cell();
+    cells.region = address >> region_shift;
+  }
+  cells.live_bytes += live_bytes;
+  cells.resident_bytes += resident_bytes;
+}
+
+static void add_cells(uint64_t position) {
+  cells.begin_bytes = result->map_used_bytes;
+  cells.count = 0;
+  cells.region = UINT64_MAX;
+  cells.fits =
+      result->map_positions_count < MAP_POSITIONS + 2 && result->map_used_bytes + sizeof cells.count <= MAP_BYTES;
+  if (cells.fits) {
+    result->map_positions[result->map_positions_count++] = position;
+    put(&cells.count, sizeof cells.count);
+  }
+  os_pages_visit(add_piece);
+  end_cell();
+  if (cells.fits)
+    memcpy(result->map + cells.begin_bytes, &cells.count, sizeof cells.count);
+}
+
+void memory_map_add(uint64_t position, uint64_t rss_anon_bytes) {
+  fragmentation_begin();
+  os_pages_begin();
+  residency_visit(os_pages_add_resident);
+  uint64_t live_bytes = add_objects();
+  add_cells(position);
+  os_pages_lost(&result->map_lost_bytes, &result->map_lost_resident_bytes);
+  result->map_lost_bytes += cells.lost_live_bytes;
+  result->map_lost_resident_bytes += cells.lost_resident_bytes;
+  fragmentation_add(position, rss_anon_bytes, live_bytes);
+}

@@ -1,0 +1,21 @@
+/* The memory map: at about MAP_POSITIONS positions of the replay, how many bytes of each region of addresses are live,
+   and how many resident (residency.h): what is resident and not live is what the allocator holds. And what
+   fragmentation makes of the same moment (fragmentation.h).
+
+   Job: put the object table and the resident OS pages together, OS page by OS page (os_pages.h), and sum up by region.
+   Not its job: when (memory.c), drawing.
+   Invariants: cells are exact under the recorded order; no memory beyond tables mapped at setup; what doesn't fit is
+   counted in the result's map_lost_bytes. Costs O(slots in use + page tables) per position. */
+#ifndef REPLAY_MEMORY_MEMORY_MAP_H
+#define REPLAY_MEMORY_MEMORY_MAP_H
+
+#include "replay/engine/engine.h"
+
+/* Chooses the size of a region, from the workload's peak. Returns 0, or -1 with errno set. */
+int memory_map_setup(struct replay_result *result);
+
+/* Adds a position: u32 n, then n times (u64 region number, u32 live bytes, u32 resident bytes), regions ascending.
+   rss_anon_bytes: of the process, read just before. One caller at a time. */
+void memory_map_add(uint64_t position, uint64_t rss_anon_bytes);
+
+#endif

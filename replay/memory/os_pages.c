@@ -1,0 +1,307 @@
+#include "replay/memory/os_pages.h"
+
+#include "core/base/os.h"
+
+#include <string.h>
+
+#define unlikely(condition) __builtin_expect(!!(condition), 0)
+
+enum {
+  SPAN_PAGES = 512, /* 2 MiB, as the kernel's huge pages are and as allocators align: one span is one's own */
+  WORDS = SPAN_PAGES / 64,
+  TABLE_BITS = 16,
+  SPANS = 1 << (TABLE_BITS - 1), /* half of the table: 64 GiB of addresses */
+  RECENT = 1024,
+};
+
+/* 512 OS pages of the address space. Stays in the table once it is there. */
+struct span {
+  uint64_t number;         /* plus 1; 0: empty */
+  uint32_t moment;         /* that `content` is of */
+  uint32_t content;        /* its place among the contents */
+  uint32_t covered_moment; /* when one live object covered it all, with nothing resident */
+  uint64_t held[WORDS];    /* an object has been there */
+  uint64_t left_out[WORDS];
+};
+
+/* Of a span at the present moment, where anything is resident or lives. Of each OS page the bytes of live requests, and
+   in the upper half of the word their rounding: one addition per object. 32 bits each, as OS pages have up to 64 KiB.
+ */
+struct content {
+  uint64_t resident[WORDS];
+  uint64_t fill[SPAN_PAGES];
+};
+
+static struct span *table;
+static struct content *contents;
+static uint32_t *used; /* entries of the table, by rising number */
+static uint32_t used_count, content_count, moment;
+static unsigned page_shift, span_shift;
+static uint64_t page_bytes, lost_live_bytes, lost_resident_bytes;
+static struct span *recent[RECENT]; /* by the low bits of the number: an arena's spans don't drive one another out */
+
+int os_pages_setup(void) {
+  page_bytes = os_page_bytes();
+  page_shift = (unsigned)__builtin_ctzll(page_bytes);
+  span_shift = page_shift + 9;
+  size_t table_bytes = sizeof *table << TABLE_BITS, used_bytes = sizeof *used * SPANS;
+  table = os_map(table_bytes, true);
+  used = os_map(used_bytes, true);
+  contents = os_map(sizeof *contents * SPANS, true); /* touched as far as needed: 4 KiB per span that is resident */
+  if (!table || !used || !contents)
+    return -1;
+  memset(table, 0, table_bytes);
+  memset(used, 0, used_bytes);
+  memset(recent, 0, sizeof recent);
+  return 0;
+}
+
+void os_pages_lost(uint64_t *live_bytes, uint64_t *resident_bytes) {
+  *live_bytes = lost_live_bytes;
+  *resident_bytes = lost_resident_bytes;
+}
+
+/* Spans are few and new ones rare, so their order is kept by insertion. */
+static void add_used(uint32_t entry) {
+  uint32_t place = used_count++;
+  for (; place > 0 && table[used[place - 1]].number > table[entry].number; place--)
+    used[place] = used[place - 1];
+  used[place] = entry;
+}
+
+static __attribute__((noinline)) struct span *find_in_table(uint64_t number, bool make) {
+  uint32_t entry = (uint32_t)((number * 0x9e3779b97f4a7c15u) >> (64 - TABLE_BITS));
+  while (table[entry].number != 0 && table[entry].number != number + 1)
+    entry = (entry + 1) & ((1u << TABLE_BITS) - 1);
+  if (table[entry].number == 0) {
+    if (!make || used_count == SPANS)
+      return NULL;
+    table[entry].number = number + 1;
+    add_used(entry);
+  }
+  return recent[number % RECENT] = &table[entry];
+}
+
+/* The entry of a span; a new one if make. NULL: it is not there. */
+static inline struct span *find(uint64_t number, bool make) {
+  struct span *span = recent[number % RECENT];
+  return span && span->number == number + 1 ? span : find_in_table(number, make);
+}
+
+static inline struct content *content_of(const struct span *span) {
+  return span && span->moment == moment ? &contents[span->content] : NULL;
+}
+
+static struct content *make_content(struct span *span) {
+  struct content *content = &contents[span->content = content_count++];
+  span->moment = moment;
+  memset(content, 0, sizeof *content);
+  return content;
+}
+
+static bool has(const uint64_t *bits, unsigned page) {
+  return bits[page / 64] >> page % 64 & 1;
+}
+
+static void set(uint64_t *bits, unsigned first, unsigned end) {
+  for (unsigned page = first; page < end;) {
+    unsigned bit = page % 64, count = end - page < 64 - bit ? end - page : 64 - bit;
+    bits[page / 64] |= (count == 64 ? UINT64_MAX : ((uint64_t)1 << count) - 1) << bit;
+    page += count;
+  }
+}
+
+/* The part of [address, end) that lies in address's span, whose OS pages [first, end) it touches. */
+struct part {
+  uint64_t number, bytes, next;
+  unsigned first, end;
+};
+
+static inline struct part part_of(uint64_t address, uint64_t end) {
+  struct part part = {.number = address >> span_shift};
+  uint64_t span_end = (part.number + 1) << span_shift;
+  part.next = end < span_end ? end : span_end;
+  part.bytes = part.next - address;
+  part.first = (unsigned)(address >> page_shift) % SPAN_PAGES;
+  part.end = (unsigned)((part.next - 1) >> page_shift) % SPAN_PAGES + 1;
+  return part;
+}
+
+static inline bool in_one_page(uint64_t first, uint64_t last) {
+  return (first ^ last) >> page_shift == 0;
+}
+
+void os_pages_note_object(uint64_t address, uint64_t bytes) {
+  uint64_t end = address + (bytes ? bytes : 1);
+  while (address < end) {
+    struct part part = part_of(address, end);
+    struct span *span = find(part.number, true);
+    if (span && part.end == part.first + 1)
+      span->held[part.first / 64] |= (uint64_t)1 << part.first % 64;
+    else if (span)
+      set(span->held, part.first, part.end);
+    address = part.next;
+  }
+}
+
+void os_pages_begin(void) {
+  moment++;
+  content_count = 0;
+}
+
+void os_pages_leave_out(uint64_t address, uint64_t bytes) {
+  for (uint64_t end = address + bytes; address < end;) {
+    struct part part = part_of(address, end);
+    struct span *span = find(part.number, true);
+    if (span)
+      set(span->left_out, part.first, part.end);
+    address = part.next;
+  }
+}
+
+void os_pages_add_resident(uint64_t address, uint64_t bytes) {
+  for (uint64_t end = address + bytes; address < end;) {
+    struct part part = part_of(address, end);
+    struct span *span = find(part.number, true);
+    struct content *content = content_of(span);
+    if (!content && span)
+      content = make_content(span);
+    if (content)
+      set(content->resident, part.first, part.end);
+    else
+      lost_resident_bytes += part.bytes;
+    address = part.next;
+  }
+}
+
+static void add_to_pages(uint64_t *fill, uint64_t address, uint64_t bytes, unsigned shift) {
+  unsigned page = (unsigned)(address >> page_shift) % SPAN_PAGES;
+  uint64_t room = page_bytes - (address & (page_bytes - 1));
+  for (; bytes > room; page++) {
+    fill[page] += room << shift;
+    bytes -= room;
+    room = page_bytes;
+  }
+  fill[page] += bytes << shift;
+}
+
+/* shift: 0 for live requests, 32 for rounding. */
+static __attribute__((noinline)) void add_range(uint64_t address, uint64_t bytes, unsigned shift) {
+  for (uint64_t end = address + bytes; address < end;) {
+    struct part part = part_of(address, end);
+    struct span *span = find(part.number, true);
+    struct content *content = content_of(span);
+    if (!content && span && part.end - part.first == SPAN_PAGES && part.bytes == (uint64_t)1 << span_shift && !shift)
+      span->covered_moment = moment; /* nothing of it is resident: no need for a content */
+    else if (!content && span)
+      content = make_content(span);
+    if (content)
+      add_to_pages(content->fill, address, part.bytes, shift);
+    lost_live_bytes += span || shift ? 0 : part.bytes;
+    address = part.next;
+  }
+}
+
+void os_pages_add_object(uint64_t address, uint64_t bytes, uint64_t rounding_bytes) {
+  uint64_t all = bytes + rounding_bytes;
+  if (all > 0 && in_one_page(address, address + all - 1)) {
+    struct content *content = content_of(find(address >> span_shift, false));
+    if (content) {
+      content->fill[(address >> page_shift) % SPAN_PAGES] += bytes | rounding_bytes << 32;
+      return;
+    }
+  }
+  add_range(address, bytes, 0);
+  add_range(address + bytes, rounding_bytes, 32);
+}
+
+static inline uint64_t live_in(const struct content *content, unsigned page) {
+  uint64_t live = (uint32_t)content->fill[page];
+  return live < page_bytes ? live : page_bytes;
+}
+
+void os_pages_visit(void (*visit)(uint64_t address, uint64_t live_bytes, uint64_t resident_bytes)) {
+  for (uint32_t index = 0; index < used_count; index++) {
+    const struct span *span = &table[used[index]];
+    const struct content *content = content_of(span);
+    uint64_t address = (span->number - 1) << span_shift;
+    if (!content && span->covered_moment == moment)
+      visit(address, (uint64_t)1 << span_shift, 0);
+    for (unsigned page = 0; content && page < SPAN_PAGES; page++) {
+      uint64_t live = live_in(content, page), resident = has(content->resident, page) ? page_bytes : 0;
+      if (live + resident > 0)
+        visit(address + page * page_bytes, live, resident);
+    }
+  }
+}
+
+static unsigned fill_class(uint64_t live_bytes) {
+  if (live_bytes == page_bytes)
+    return FILL_CLASSES - 1;
+  return (unsigned)((live_bytes * 10 + page_bytes - 1) >> page_shift);
+}
+
+static void add_page(struct os_pages_sum *sum, const struct span *span, const struct content *content, unsigned page) {
+  uint64_t live = live_in(content, page), rounding = content->fill[page] >> 32;
+  uint64_t all = (uint32_t)content->fill[page] + rounding;
+  if (unlikely(all > page_bytes)) { /* parts stay within the whole, whatever the allocator says */
+    sum->overlap_bytes += all - page_bytes;
+    rounding = page_bytes - live;
+  }
+  sum->os_pages[fill_class(live)]++;
+  sum->live_bytes += live;
+  sum->rounding_bytes += rounding;
+  if (live + rounding > 0)
+    sum->beside_bytes += page_bytes - live - rounding;
+  else if (has(span->held, page))
+    sum->empty_bytes += page_bytes;
+  else
+    sum->untouched_bytes += page_bytes;
+}
+
+void os_pages_sum_up(struct os_pages_sum *sum) {
+  *sum = (struct os_pages_sum){0};
+  for (uint32_t index = 0; index < used_count; index++) {
+    struct span *span = &table[used[index]];
+    struct content *content = content_of(span);
+    if (!content) {
+      if (span->covered_moment != moment)
+        memset(span->held, 0, sizeof span->held);
+      continue;
+    }
+    for (unsigned word = 0; word < WORDS; word++)
+      content->resident[word] &= ~span->left_out[word];
+    for (unsigned page = 0; page < SPAN_PAGES; page++) {
+      if (has(content->resident, page))
+        add_page(sum, span, content, page);
+      else if (content->fill[page] == 0)
+        span->held[page / 64] &= ~((uint64_t)1 << page % 64);
+    }
+  }
+}
+
+static inline void split_page(const struct content *content, unsigned page, uint64_t bytes,
+                              struct os_pages_split *split) {
+  if (has(content->resident, page))
+    *(content->fill[page] ? &split->beside_bytes : &split->empty_bytes) += bytes;
+}
+
+void os_pages_split(uint64_t address, uint64_t bytes, struct os_pages_split *split) {
+  if (bytes > 0 && in_one_page(address, address + bytes - 1)) {
+    const struct content *content = content_of(find(address >> span_shift, false));
+    if (content)
+      split_page(content, (unsigned)(address >> page_shift) % SPAN_PAGES, bytes, split);
+    return;
+  }
+  for (uint64_t end = address + bytes; address < end;) {
+    struct part part = part_of(address, end);
+    const struct content *content = content_of(find(part.number, false));
+    for (unsigned page = part.first; content && page < part.end; page++) {
+      uint64_t page_end = (address & ~(page_bytes - 1)) + page_bytes;
+      uint64_t here = (page_end < part.next ? page_end : part.next) - address;
+      address += here;
+      split_page(content, page, here, split);
+    }
+    address = part.next;
+  }
+}

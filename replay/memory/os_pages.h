@@ -1,0 +1,65 @@
+/* What each OS page of the allocator's holds at one moment: the ground of occupancy and fragmentation
+   (fragmentation.h).
+
+   Job: a table of spans of 512 OS pages, found by hash; in each OS page whether it is resident, how many bytes of live
+   requests and of their rounding lie in it, and whether any object ever did. Not its job: which objects live and where
+   sums go (memory_map.c, fragmentation.c), which OS pages are resident (residency.h).
+   Invariants: one caller at a time; no malloc; memory mapped at setup, shared, touched as far as it is used; a range
+   costs O(OS pages), or O(spans) where neither end nor anything resident lies in a span; what does not fit is counted,
+   never dropped silently. */
+#ifndef REPLAY_MEMORY_OS_PAGES_H
+#define REPLAY_MEMORY_OS_PAGES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Classes of fill with live requests: nothing, up to 10 %, up to 20 %, ... below 100 %, all of it. */
+enum { FILL_CLASSES = 12 };
+
+struct os_pages_sum {
+  uint64_t live_bytes;      /* of live requests, in resident OS pages */
+  uint64_t rounding_bytes;  /* the allocator's rounding up of these */
+  uint64_t beside_bytes;    /* all else in OS pages in which either of them lies */
+  uint64_t empty_bytes;     /* resident OS pages in which neither does, but an object has been */
+  uint64_t untouched_bytes; /* resident OS pages in which no object ever was */
+  uint64_t overlap_bytes;   /* of objects, that lie where others do: 0, or the allocator breaks its promise */
+  uint64_t os_pages[FILL_CLASSES];
+};
+
+/* Where bytes of a heap walk lie. */
+struct os_pages_split {
+  uint64_t beside_bytes; /* resident, in an OS page with live requests or their rounding */
+  uint64_t empty_bytes;  /* resident, in an OS page without */
+};
+
+/* Returns 0, or -1 with errno set. */
+int os_pages_setup(void);
+
+/* An object begins to live there. Cheap: called once per acquire. Only where nobody else is in here at the same time.
+ */
+void os_pages_note_object(uint64_t address, uint64_t bytes);
+
+/* A new moment: nothing is resident or live. */
+void os_pages_begin(void);
+
+/* What is resident now is not the allocator's, for good: it is in no sum. */
+void os_pages_leave_out(uint64_t address, uint64_t bytes);
+
+/* Residency comes first, whole OS pages; then all objects: so many bytes requested, and the rounding behind them. */
+void os_pages_add_resident(uint64_t address, uint64_t bytes);
+void os_pages_add_object(uint64_t address, uint64_t bytes, uint64_t rounding_bytes);
+
+/* When all are added: calls visit by rising address for what is live or resident; a piece is of one OS page, or of a
+   whole span that is live and nowhere resident. */
+void os_pages_visit(void (*visit)(uint64_t address, uint64_t live_bytes, uint64_t resident_bytes));
+
+/* When all are added. What is not resident and not live forgets that an object ever was there. */
+void os_pages_sum_up(struct os_pages_sum *sum);
+
+/* After os_pages_sum_up: adds a range to split. */
+void os_pages_split(uint64_t address, uint64_t bytes, struct os_pages_split *split);
+
+/* Live and resident bytes that the table had no room for, since setup. */
+void os_pages_lost(uint64_t *live_bytes, uint64_t *resident_bytes);
+
+#endif

@@ -1,0 +1,24 @@
+/* Which OS pages of the process are resident, for the memory map.
+
+   Job: walk the resident anonymous private OS pages (what RssAnon counts), without those of programs and libraries
+   (their data and bss) and of the main thread's stack. Not its job: live bytes, drawing (memory_map.c).
+   Invariants: no malloc, no memory beyond a fixed buffer; one caller at a time. One ioctl for the whole address space
+   where the kernel has PAGEMAP_SCAN (6.7), else /proc/self/maps and /proc/self/pagemap, which cost 8 bytes read for
+   each OS page mapped, resident or not. OS pages that were only read (the shared zero page) and those swapped out are
+   not resident; the fallback can't tell the former, so it counts a zero page as what it looks like, resident. */
+#ifndef REPLAY_MEMORY_RESIDENCY_H
+#define REPLAY_MEMORY_RESIDENCY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum residency_method { RESIDENCY_NONE, RESIDENCY_SCAN, RESIDENCY_PAGEMAP };
+
+/* Opens what it needs and finds the ranges to leave out; libraries loaded later are not known. allow_scan: false takes
+   the fallback even where the kernel has the ioctl. Returns what will be used. */
+enum residency_method residency_setup(bool allow_scan);
+
+/* Calls visit for each run of resident OS pages, by rising address. */
+void residency_visit(void (*visit)(uint64_t address, uint64_t bytes));
+
+#endif

@@ -1,0 +1,124 @@
+#include "replay/order/order.h"
+
+#include "core/base/os.h"
+#include "replay/order/turns.h"
+
+#include <inttypes.h>
+
+static enum replay_order order;
+static uint64_t window;
+
+/* Positions of the slowest live thread, as last found: only rises. Read at each MARK, so in a line of its own. */
+static struct { _Alignas(64) _Atomic uint64_t position; } slowest;
+
+/* Threads that live, in no order. Read without the lock: a thread missed or read twice in passing makes the window a
+   little wider for one look. */
+static struct {
+  pthread_mutex_t lock;
+  _Atomic uint32_t count;
+  _Atomic uint32_t *threads;
+} live = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+int order_setup(const struct replay_setup *setup) {
+  order = setup->order;
+  window = setup->window > WORKLOAD_MARK_INTERVAL ? setup->window : WORKLOAD_MARK_INTERVAL;
+  live.threads = os_map((engine.map.header.threads + 1ull) * sizeof *live.threads, true);
+  return live.threads ? turns_setup(order, setup->seed) : -1;
+}
+
+void order_thread_starts(struct replay_thread *thread, uint64_t position) {
+  gate_init(&thread->position, position);
+  turns_thread_starts(thread);
+  pthread_mutex_lock(&live.lock);
+  thread->live_index = atomic_load(&live.count);
+  atomic_store(&live.threads[thread->live_index], thread->number);
+  atomic_store(&live.count, thread->live_index + 1);
+  pthread_mutex_unlock(&live.lock);
+}
+
+void order_thread_ends(struct replay_thread *thread) {
+  gate_publish(&thread->position, UINT64_MAX);
+  pthread_mutex_lock(&live.lock);
+  uint32_t last = atomic_load(&live.count) - 1;
+  uint32_t moved = atomic_load(&live.threads[last]);
+  atomic_store(&live.threads[thread->live_index], moved);
+  engine.threads[moved].live_index = thread->live_index;
+  atomic_store(&live.count, last);
+  pthread_mutex_unlock(&live.lock);
+}
+
+/* A wait that is not over at once: counted, so that the time it took can be told from the replay's. */
+static void wait_counted(struct replay_thread *self, struct gate *gate, uint64_t value, bool fenced) {
+  struct worker *worker = self->worker;
+  uint64_t begin_cycles = os_cycles(), begin_ns = os_thread_cpu_ns();
+  gate_wait(gate, value, fenced);
+  worker->waits++;
+  worker->wait_cycles += os_cycles() - begin_cycles;
+  worker->wait_cpu_ns += os_thread_cpu_ns() - begin_ns;
+}
+
+uint32_t order_wait_target(const uint64_t *word, uint64_t *ops) {
+  uint32_t thread = word_wait_thread(*word);
+  *ops = word_wait_ops(*word);
+  if (thread >= engine.map.header.threads || *ops > engine.map.op_counts[thread])
+    engine_fail(word, "waits for op %" PRIu64 " of thread %" PRIu32 ", which has no such op", *ops, thread);
+  return thread;
+}
+
+void order_wait_turn(struct replay_thread *self, uint64_t granted) {
+  if (gate_value(&self->granted) < granted)
+    wait_counted(self, &self->granted, granted, true);
+}
+
+void order_wait(struct replay_thread *self, const uint64_t *word) {
+  uint64_t ops;
+  uint32_t thread = order_wait_target(word, &ops);
+  struct worker *worker = self->worker;
+  uint32_t entry = thread % SEEN_ENTRIES;
+  if (worker->seen[entry].thread == thread && worker->seen[entry].ops >= ops)
+    return;
+  struct gate *gate = &engine.completed[thread];
+  if (gate_value(gate) < ops)
+    wait_counted(self, gate, ops, false);
+  worker->seen[entry].thread = thread;
+  worker->seen[entry].ops = gate_value(gate);
+}
+
+/* The live thread that is furthest behind; NULL if none is. */
+static struct replay_thread *find_slowest(uint64_t *position) {
+  struct replay_thread *found = NULL;
+  *position = UINT64_MAX;
+  uint32_t count = atomic_load_explicit(&live.count, memory_order_relaxed);
+  for (uint32_t index = 0; index < count; index++) {
+    struct replay_thread *thread = &engine.threads[atomic_load_explicit(&live.threads[index], memory_order_relaxed)];
+    uint64_t at = gate_value(&thread->position);
+    if (at < *position) {
+      *position = at;
+      found = thread;
+    }
+  }
+  return found;
+}
+
+static void wait_for_window(struct replay_thread *self, uint64_t position) {
+  for (;;) {
+    uint64_t behind;
+    struct replay_thread *thread = find_slowest(&behind);
+    uint64_t known = atomic_load_explicit(&slowest.position, memory_order_relaxed);
+    while (behind > known && !atomic_compare_exchange_weak(&slowest.position, &known, behind))
+      ;
+    if (!thread || thread == self || position <= window || behind >= position - window)
+      return;
+    /* Waits until half the window is free again: woken at each step of the slowest, threads would do nothing else. Not
+       until less than a MARK interval is left: the slowest thread's next op may be that far beyond its MARK, hence
+       beyond ours, and wait for an op of ours. */
+    uint64_t slack = window / 2 > WORKLOAD_MARK_INTERVAL ? window / 2 : WORKLOAD_MARK_INTERVAL;
+    wait_counted(self, &thread->position, position - slack, false);
+  }
+}
+
+void order_mark(struct replay_thread *self, uint64_t position) {
+  gate_publish(&self->position, position);
+  if (order == ORDER_WINDOW && position > atomic_load_explicit(&slowest.position, memory_order_relaxed) + window)
+    wait_for_window(self, position);
+}

@@ -1,0 +1,33 @@
+/* Which op may run when: waits for other threads' ops, the window; turns are in turns.h, the pace in pace.h.
+
+   Job: hold a thread back until its turn. Not its job: how sleeping works (gate.h), starting threads (threads.h).
+   Invariants, for a legal workload: an op never starts before the ops that its WAITs name; under `window` no thread
+   starts an op whose MARK is more than the window ahead of the slowest live thread's. No deadlock: WAITs point
+   backwards, and the slowest thread never waits for the window. */
+#ifndef REPLAY_ORDER_ORDER_H
+#define REPLAY_ORDER_ORDER_H
+
+#include "replay/engine/engine.h"
+#include "replay/state/gate.h"
+
+/* Before the first thread. A window below WORKLOAD_MARK_INTERVAL is taken as that: positions are only known to so many
+   ops. Returns 0, or -1 with errno set. */
+int order_setup(const struct replay_setup *setup);
+
+/* A thread is about to exist, started by one whose next op is not before position; it has ended. */
+void order_thread_starts(struct replay_thread *thread, uint64_t position);
+void order_thread_ends(struct replay_thread *thread);
+
+/* The next op of self must come after the first `ops` ops of that thread. word: the WAIT, for errors. */
+void order_wait(struct replay_thread *self, const uint64_t *word);
+
+/* The next op of self is at position: publishes it, and waits for the window. */
+void order_mark(struct replay_thread *self, uint64_t position);
+
+/* The thread that a WAIT names, and its ops; ends the process if there are none such. */
+uint32_t order_wait_target(const uint64_t *word, uint64_t *ops);
+
+/* Sleeps, counted as a wait, until the gate `granted` of self is at least that. */
+void order_wait_turn(struct replay_thread *self, uint64_t granted);
+
+#endif

@@ -1,0 +1,33 @@
+/* Orders in which one thread runs at a time: the recorded one, and a random legal one.
+
+   Job: hand the turn from thread to thread. Not its job: orders in which threads run freely (order.h).
+   Invariants: one thread has the turn; it alone reads the schedule, draws, starts threads and waits for the exit of
+   ended ones, so what happens is the same each time. Under `recorded` turns are the schedule's runs. Under
+   `random=SEED` each turn goes to a live thread drawn evenly among those whose next op waits for nothing, for an even
+   draw of 1 to TURN_OPS ops or until it has to wait: the same seed gives the same history, and each op comes after
+   those that its WAITs name. */
+#ifndef REPLAY_ORDER_TURNS_H
+#define REPLAY_ORDER_TURNS_H
+
+#include "replay/engine/engine.h"
+
+enum { TURN_OPS = 64 };
+
+/* Before the first thread. Returns 0, or -1 with errno set. */
+int turns_setup(enum replay_order order, uint64_t seed);
+
+/* The starter of a thread that will take turns calls this, and its own thread before its first word. */
+void turns_thread_starts(struct replay_thread *thread);
+void turns_begin(struct replay_thread *self);
+
+/* self has used up what it was granted. Passes the turn on if self has it, waits until it comes back; returns how many
+   ops self may have completed before it must call this again. completed: ops of self so far. */
+uint64_t turns_next(struct replay_thread *self, uint64_t completed);
+
+/* The next op of self must come after the first `ops` ops of that thread: lets others go first. word: for errors. */
+void turns_wait(struct replay_thread *self, const uint64_t *word);
+
+/* self has ended and must not be waited for any more: passes the turn on. */
+void turns_end(struct replay_thread *self, uint64_t completed);
+
+#endif

@@ -1,0 +1,42 @@
+/* The processor's own counters over the streams of a bare pass: instructions, cycles, cache, TLB and branch misses.
+
+   Job: count them in user space, all threads together, where perf_event_open gives them; where not, say why. Not its
+   job: single calls (a reading costs more than a call; callgrind counts those, instructions.h), subtracting the
+   engine's share (the same of the null allocator's run stands beside it). Invariants: opened before the first thread,
+   so that each inherits them; nothing of it costs anything while streams run. PMU_TASK_CLOCK needs no PMU: it shows
+   that counting as such works. Counters that had to take turns are scaled up, and `share` says how long they counted.
+ */
+#ifndef REPLAY_PASSES_PMU_H
+#define REPLAY_PASSES_PMU_H
+
+#include <stdint.h>
+
+enum pmu_event {
+  PMU_TASK_CLOCK, /* ns */
+  PMU_INSTRUCTIONS,
+  PMU_CYCLES,
+  PMU_CACHE_REFERENCES,
+  PMU_CACHE_MISSES,
+  PMU_L1D_MISSES,
+  PMU_DTLB_MISSES,
+  PMU_BRANCHES,
+  PMU_BRANCH_MISSES,
+  PMU_EVENTS
+};
+
+struct pmu_count {
+  int error;    /* errno of opening or reading it; 0: it counted */
+  double share; /* of the time, 1 if it had a counter to itself */
+  uint64_t value;
+};
+
+/* As in results. */
+const char *pmu_event_name(enum pmu_event event);
+
+/* Opens all; then starts them. Each remembers its own failure. */
+void pmu_begin(void);
+
+/* Stops and reads them. When all threads have ended. */
+void pmu_end(struct pmu_count counts[PMU_EVENTS]);
+
+#endif

@@ -1,0 +1,301 @@
+#include "replay/passes/verify.h"
+
+#include "core/base/os.h"
+#include "replay/passes/claims.h"
+#include "replay/state/gate.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static const uint64_t STEP = 0x9e3779b97f4a7c15u; /* odd: consecutive words of a pattern differ in most bytes */
+
+/* How an object came to be, by slot. */
+struct birth {
+  uint64_t pattern;
+  uint64_t op; /* of the thread, from 0 */
+  uint32_t thread;
+  uint8_t call;
+};
+
+static struct birth *births;
+
+/* Where an op stands, for words and patterns. */
+struct place {
+  const struct replay_thread *thread;
+  const struct op *op; /* NULL: after the last one */
+  uint64_t number;     /* of the thread's op, from 0 */
+};
+
+int verify_setup(void) {
+  births = os_map((engine.map.header.slots + 1ull) * sizeof *births, true);
+  return births ? claims_setup() : -1;
+}
+
+static const char *call_name(uint8_t call) {
+  return call_table[call & CALL_ID_MASK].name;
+}
+
+/* Position in the recorded order: exact under the recorded order, else that of the thread's last MARK, to 64 ops. */
+static void describe_position(const struct replay_thread *self, char *text, size_t bytes) {
+  if (engine.result->setup.order == ORDER_RECORDED) {
+    uint64_t position = 0;
+    for (uint32_t thread = 0; thread < engine.map.header.threads; thread++)
+      position += gate_value(&engine.completed[thread]);
+    snprintf(text, bytes, "position %" PRIu64, position);
+  } else {
+    uint64_t mark = gate_value(&self->position);
+    snprintf(text, bytes, "position %" PRIu64 " to %" PRIu64, mark, mark + WORKLOAD_MARK_INTERVAL - 1);
+  }
+}
+
+/* "op 7 of thread 0 (position 12), free(0x5581)". Ends the process. what: what is wrong. */
+static __attribute__((noreturn)) void broken(const struct place *place, const char *what) {
+  const struct op *op = place->op;
+  char position[64], address[32] = "", size[40] = "";
+  if (!op)
+    engine_fail(NULL, "the allocator is at fault: after the last op: %s", what);
+  describe_position(place->thread, position, sizeof position);
+  if (op->pointer)
+    snprintf(address, sizeof address, "%p", op->pointer);
+  if (call_table[op->call & CALL_ID_MASK].acquires)
+    snprintf(size, sizeof size, "%s%" PRIu64 " bytes", op->pointer ? ", " : "", op->request_bytes);
+  engine_fail(NULL, "the allocator is at fault: op %" PRIu64 " of thread %" PRIu32 " (%s), %s(%s%s): %s", place->number,
+              place->thread->number, position, call_name(op->call), address, size, what);
+}
+
+static void describe_birth(uint32_t slot, char *text, size_t bytes) {
+  const struct birth *birth = &births[slot];
+  snprintf(text, bytes, "from %s, op %" PRIu64 " of thread %" PRIu32, call_name(birth->call), birth->op, birth->thread);
+}
+
+/* Writes the pattern to [from, to) of the object. */
+static void stamp(uint8_t *object, uint64_t pattern, uint64_t from, uint64_t to) {
+  uint64_t at = from;
+  for (; at < to && at % 8 != 0; at++)
+    object[at] = (uint8_t)((pattern + at / 8 * STEP) >> at % 8 * 8);
+  for (; at + 8 <= to; at += 8) {
+    uint64_t word = pattern + at / 8 * STEP;
+    memcpy(object + at, &word, sizeof word);
+  }
+  for (; at < to; at++)
+    object[at] = (uint8_t)((pattern + at / 8 * STEP) >> at % 8 * 8);
+}
+
+static uint8_t pattern_byte(uint64_t pattern, uint64_t at) {
+  return (uint8_t)((pattern + at / 8 * STEP) >> at % 8 * 8);
+}
+
+/* The first byte of [from, to) that is not the pattern's; to if there is none. */
+static uint64_t find_change(const uint8_t *object, uint64_t pattern, uint64_t from, uint64_t to) {
+  uint64_t at = from;
+  for (; at < to && at % 8 != 0; at++) {
+    if (object[at] != pattern_byte(pattern, at))
+      return at;
+  }
+  for (; at + 8 <= to; at += 8) {
+    uint64_t word;
+    memcpy(&word, object + at, sizeof word);
+    if (word != pattern + at / 8 * STEP)
+      break;
+  }
+  for (; at < to; at++) {
+    if (object[at] != pattern_byte(pattern, at))
+      return at;
+  }
+  return to;
+}
+
+/* The two parts of an object that carry its pattern; the second is empty for all but the largest. */
+struct parts {
+  uint64_t first_end, second_begin, end;
+};
+
+static struct parts parts_of(uint64_t bytes) {
+  if (bytes <= STAMPED_BYTES)
+    return (struct parts){bytes, bytes, bytes};
+  return (struct parts){STAMPED_BYTES / 2, bytes - STAMPED_BYTES / 2, bytes};
+}
+
+/* Are the first `bytes` of what was stamped as an object of stamped_bytes as they were? why: what it means if not. */
+static void check_contents(const struct place *place, uint32_t slot, const uint8_t *object, uint64_t stamped_bytes,
+                           uint64_t bytes, const char *why) {
+  struct parts parts = parts_of(stamped_bytes);
+  uint64_t pattern = births[slot].pattern;
+  uint64_t first_end = bytes < parts.first_end ? bytes : parts.first_end;
+  uint64_t end = bytes < parts.end ? bytes : parts.end;
+  uint64_t changed = find_change(object, pattern, 0, first_end);
+  if (changed == first_end && parts.second_begin < end)
+    changed = find_change(object, pattern, parts.second_begin, end);
+  if (changed == first_end || changed == end)
+    return;
+  uint64_t last = changed < first_end ? first_end : end, wrong = 0;
+  for (uint64_t at = changed; at < last; at++)
+    wrong += object[at] != pattern_byte(pattern, at);
+  char birth[96], what[320];
+  describe_birth(slot, birth, sizeof birth);
+  snprintf(what, sizeof what,
+           "%s: byte %" PRIu64 " of %" PRIu64 " at %p is 0x%02x instead of 0x%02x (%" PRIu64 " are wrong); %s", why,
+           changed, stamped_bytes, (const void *)object, object[changed], pattern_byte(pattern, changed), wrong, birth);
+  broken(place, what);
+}
+
+static void stamp_new(uint32_t slot, uint8_t *object, uint64_t from, uint64_t bytes) {
+  struct parts parts = parts_of(bytes);
+  uint64_t pattern = births[slot].pattern;
+  if (bytes > STAMPED_BYTES)
+    from = 0; /* a realloc may have moved the second part */
+  stamp(object, pattern, from, parts.first_end);
+  stamp(object, pattern, parts.second_begin, parts.end);
+}
+
+static uint64_t promised_alignment(struct call_plan plan, const struct op *op) {
+  if (op->request_bytes == 0)
+    return 1; /* nothing may be stored there, and jemalloc's memalign(64, 0) is aligned to 8 */
+  if (call_table[plan.entry].param == ALIGN)
+    return op->param != 0 && (op->param & (op->param - 1)) == 0 ? op->param : 1;
+  if (plan.entry == CALL_valloc || plan.entry == CALL_pvalloc)
+    return os_page_bytes();
+  if (op->request_bytes >= 16)
+    return 16;
+  return (uint64_t)1 << (63 - __builtin_clzll(op->request_bytes));
+}
+
+static void check_block(const struct place *place, struct call_plan plan, const uint8_t *object) {
+  const struct op *op = place->op;
+  char what[192];
+  uint64_t address = (uint64_t)(uintptr_t)object, alignment = promised_alignment(plan, op);
+  if (address % alignment != 0) {
+    snprintf(what, sizeof what, "gave %p, which is not aligned to %" PRIu64 " bytes", (const void *)object, alignment);
+    broken(place, what);
+  }
+  uint64_t usable_bytes = call_usable_size((void *)(uintptr_t)object);
+  if (usable_bytes < op->request_bytes) {
+    snprintf(what, sizeof what, "gave %p, of which malloc_usable_size says only %" PRIu64 " bytes",
+             (const void *)object, usable_bytes);
+    broken(place, what);
+  }
+}
+
+/* Bytes for which an object holds a claim: one at least, as blocks of size 0 have addresses of their own too. */
+static uint64_t claimed_bytes(uint64_t bytes) {
+  return bytes ? bytes : 1;
+}
+
+/* Both are claimed as they are stamped: the middle of the largest is not. */
+static uint32_t claim(uint8_t *object, uint64_t bytes, uint32_t owner) {
+  struct parts parts = parts_of(claimed_bytes(bytes));
+  uint64_t address = (uint64_t)(uintptr_t)object;
+  uint32_t found = claims_add(address, parts.first_end, owner);
+  uint32_t second = claims_add(address + parts.second_begin, parts.end - parts.second_begin, owner);
+  return found ? found : second;
+}
+
+static void unclaim(uint8_t *object, uint64_t bytes, uint32_t owner) {
+  struct parts parts = parts_of(claimed_bytes(bytes));
+  uint64_t address = (uint64_t)(uintptr_t)object;
+  claims_remove(address, parts.first_end, owner);
+  claims_remove(address + parts.second_begin, parts.end - parts.second_begin, owner);
+}
+
+static void check_overlap(const struct place *place, const uint8_t *object) {
+  const struct op *op = place->op;
+  uint32_t other = claim((uint8_t *)(uintptr_t)object, op->request_bytes, op->slot + 1);
+  if (other == 0)
+    return;
+  struct object there = engine.objects[other - 1];
+  uint64_t mine = (uint64_t)(uintptr_t)object, theirs = (uint64_t)(uintptr_t)there.pointer;
+  /* Objects of less than 8 bytes may lie side by side in one piece. */
+  if (there.pointer &&
+      (mine >= theirs + claimed_bytes(there.size_bytes) || theirs >= mine + claimed_bytes(op->request_bytes)))
+    return;
+  char birth[96], what[256];
+  describe_birth(other - 1, birth, sizeof birth);
+  snprintf(what, sizeof what, "gave %p, which overlaps the live object of %" PRIu64 " bytes at %p %s",
+           (const void *)object, there.size_bytes, there.pointer, birth);
+  broken(place, what);
+}
+
+static void check_zeroes(const struct place *place, const uint8_t *object, uint64_t from, uint64_t to) {
+  /* Each byte equals the one before, and the first is 0: libc's comparison is the fast way to say so. */
+  if (from == to || (object[from] == 0 && memcmp(object + from, object + from + 1, to - from - 1) == 0))
+    return;
+  uint64_t at = from;
+  while (object[at] == 0)
+    at++;
+  char what[128];
+  snprintf(what, sizeof what, "gave memory that is not zero: byte %" PRIu64 " at %p is 0x%02x", at,
+           (const void *)object, object[at]);
+  broken(place, what);
+}
+
+/* The call gave an object. */
+static void accept(const struct place *place, struct object *object, struct call_plan plan, uint8_t *answer) {
+  const struct op *op = place->op;
+  uint64_t old_bytes = op->pointer ? object->size_bytes : 0;
+  uint64_t kept_bytes = old_bytes < op->request_bytes ? old_bytes : op->request_bytes;
+  struct birth *birth = &births[op->slot];
+  if (!op->pointer)
+    *birth = (struct birth){.pattern = ((uint64_t)op->slot << 32) ^ (place->number + 1) * 0xd6e8feb86659fd93u ^
+                                       (uint64_t)place->thread->number << 20,
+                            .op = place->number,
+                            .thread = place->thread->number,
+                            .call = op->call};
+  *object = (struct object){answer, op->request_bytes}; /* before the claim: whoever meets that looks here */
+  check_block(place, plan, answer);
+  check_overlap(place, answer);
+  struct parts parts = parts_of(op->request_bytes);
+  if (op->pointer) {
+    check_contents(place, op->slot, answer, old_bytes, kept_bytes, "contents were lost");
+  } else if (plan.entry == CALL_calloc) {
+    check_zeroes(place, answer, 0, parts.first_end);
+    check_zeroes(place, answer, parts.second_begin, parts.end);
+  }
+  stamp_new(op->slot, answer, kept_bytes, op->request_bytes);
+  birth->op = place->number;
+  birth->thread = place->thread->number;
+  birth->call = op->call;
+  struct worker *worker = place->thread->worker;
+  worker->verified_objects++;
+  worker->verified_bytes += op->request_bytes;
+  worker->verified_partly += op->request_bytes > STAMPED_BYTES;
+}
+
+void verify_op(struct replay_thread *self, struct object *object, struct call_plan plan, const struct op *op) {
+  struct place place = {self, op, gate_value(&engine.completed[self->number])};
+  struct object old = *object;
+  if (op->pointer)
+    check_contents(&place, op->slot, op->pointer, old.size_bytes, old.size_bytes, "a live object was overwritten");
+  if (op->pointer && (plan.traits & (CALL_RELEASES | CALL_ACQUIRES)))
+    unclaim(op->pointer, old.size_bytes, op->slot + 1);
+  uint64_t cycles;
+  uint8_t *answer = call_entry(plan.entry, op, false, &cycles);
+  if (plan.traits & CALL_ACQUIRES) {
+    if (answer) {
+      accept(&place, object, plan, answer);
+    } else if (op->request_bytes == 0) {
+      *object = (struct object){NULL, 0};
+    } else {
+      self->worker->failed_calls++;
+      if (op->pointer)
+        claim(op->pointer, old.size_bytes, op->slot + 1);
+      else
+        *object = (struct object){NULL, OBJECT_MISSING};
+    }
+  } else if (plan.traits & CALL_RELEASES) {
+    *object = (struct object){NULL, 0};
+    if (answer)
+      allocator.free(answer);
+  }
+}
+
+void verify_end(void) {
+  for (uint32_t slot = 0; slot < engine.map.header.slots; slot++) {
+    struct object object = engine.objects[slot];
+    if (!object.pointer || object.size_bytes == OBJECT_MISSING)
+      continue;
+    struct place place = {0};
+    check_contents(&place, slot, object.pointer, object.size_bytes, object.size_bytes, "a live object was overwritten");
+    engine.result->verified_at_end++;
+  }
+}

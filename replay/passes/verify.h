@@ -1,0 +1,31 @@
+/* The verify pass: does the allocator keep its promises? Instead of measuring, each op is checked.
+
+   Job: stamp every byte of every object with a pattern of its own, and fail, naming the op, as soon as
+     - a block is handed out that overlaps a live object (claims.h),
+     - a block is not aligned as asked: for calls without an alignment to 16 bytes, and requests below 16 bytes to the
+       greatest power of two that fits in them (C allows that; size classes of 8 bytes are common),
+     - malloc_usable_size says less than was requested,
+     - calloc's memory is not zero, or realloc lost contents,
+     - a byte of a live object changed: looked at before each call that is passed the object, and at the end.
+   Not its job: time, memory, leaks. Invariants: an object's pattern depends on its slot and on the op that made it, so
+   that neighbours and predecessors have other ones; up to STAMPED_BYTES every byte is stamped, of larger objects the
+   first and the last half of that (verified_partly counts them). Any order mode: objects are checked by the thread that
+   is about to pass them, nobody else touches them meanwhile. */
+#ifndef REPLAY_PASSES_VERIFY_H
+#define REPLAY_PASSES_VERIFY_H
+
+#include "replay/engine/engine.h"
+#include "replay/state/call.h"
+
+enum { STAMPED_BYTES = 64 << 20 };
+
+/* Before the first op. Returns 0, or -1 with errno set. */
+int verify_setup(void);
+
+/* Makes the call of op on object, checking before and after. Ends the process if a promise is broken. */
+void verify_op(struct replay_thread *self, struct object *object, struct call_plan plan, const struct op *op);
+
+/* When all threads have ended: checks what is still live. */
+void verify_end(void);
+
+#endif

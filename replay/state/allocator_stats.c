@@ -1,0 +1,25 @@
+#include "replay/state/allocator_stats.h"
+
+#include <stddef.h>
+#include <string.h>
+
+/* As in allocators/reference/reference.h, of which replay/ includes nothing. */
+struct reference_stat {
+  const char *name;
+  uint64_t value;
+};
+/* Weak, not dlsym: a failing dlsym calls malloc for its message. */
+extern size_t reference_stats(struct reference_stat *stats, size_t limit) __attribute__((weak, visibility("default")));
+
+void allocator_stats_read(struct allocator_stats *stats) {
+  stats->count = 0;
+  if (!reference_stats)
+    return;
+  struct reference_stat said[ALLOCATOR_STATS];
+  size_t count = reference_stats(said, ALLOCATOR_STATS);
+  stats->count = (uint32_t)(count < ALLOCATOR_STATS ? count : ALLOCATOR_STATS);
+  for (uint32_t index = 0; index < stats->count; index++) {
+    strncpy(stats->stats[index].name, said[index].name, ALLOCATOR_STAT_NAME_BYTES - 1);
+    stats->stats[index].value = said[index].value;
+  }
+}

@@ -1,0 +1,22 @@
+/* What the allocator itself counted, where it can say so: our reference allocator, with its tunable stats.
+
+   Read in the engine's process after the last op, printed by the parent as "reference_stats". */
+#ifndef REPLAY_STATE_ALLOCATOR_STATS_H
+#define REPLAY_STATE_ALLOCATOR_STATS_H
+
+#include <stdint.h>
+
+enum { ALLOCATOR_STATS = 64, ALLOCATOR_STAT_NAME_BYTES = 32 };
+
+struct allocator_stats {
+  uint32_t count; /* 0: the allocator counts nothing */
+  struct {
+    char name[ALLOCATOR_STAT_NAME_BYTES];
+    uint64_t value;
+  } stats[ALLOCATOR_STATS];
+};
+
+/* Fills in what the allocator of this process says, or nothing. Not while other threads start or end. */
+void allocator_stats_read(struct allocator_stats *stats);
+
+#endif

@@ -1,0 +1,190 @@
+#include "replay/state/call.h"
+
+#include "replay/state/null_allocator.h"
+
+#include <dlfcn.h>
+#include <string.h>
+#include <unistd.h>
+
+struct allocator allocator;
+struct call_plan call_plans[256];
+
+/* Weak references, not dlsym: a failing dlsym calls malloc for its message, inside the allocator under test. */
+#define ENTRY_POINTER(ident, symbol, types, arguments, folds_to)                                                       \
+  extern void *process_##ident types __asm__(symbol) __attribute__((weak));
+#define ENTRY_NOTHING(ident, symbol, types, arguments, folds_to)                                                       \
+  extern void process_##ident types __asm__(symbol) __attribute__((weak));
+#define ENTRY_OUT(ident, symbol, types, arguments, folds_to)                                                           \
+  extern int process_##ident types __asm__(symbol) __attribute__((weak));
+#include "replay/state/entry.def"
+#undef ENTRY_POINTER
+#undef ENTRY_NOTHING
+#undef ENTRY_OUT
+
+static const uint8_t folds_to[CALL_LIMIT] = {
+#define ENTRY_POINTER(ident, symbol, types, arguments, plainer) [CALL_##ident] = CALL_##plainer,
+#define ENTRY_NOTHING ENTRY_POINTER
+#define ENTRY_OUT ENTRY_POINTER
+#include "replay/state/entry.def"
+#undef ENTRY_POINTER
+#undef ENTRY_NOTHING
+#undef ENTRY_OUT
+};
+
+static void *object_of(void *function) {
+  Dl_info about;
+  return function && dladdr(function, &about) ? about.dli_fbase : NULL;
+}
+
+static size_t no_usable_size(void *pointer) {
+  (void)pointer;
+  return SIZE_MAX;
+}
+
+/* The table's members for calls without an object have no answers. Through void *, as compilers take the cast between
+   functions for a mistake. */
+size_t call_usable_size(void *object) {
+  size_t (*usable_size)(void *) = (size_t(*)(void *))(void *)allocator.malloc_usable_size;
+  return usable_size(object);
+}
+
+static bool entry_present(int id) {
+  switch (id) {
+#define ENTRY_POINTER(ident, symbol, types, arguments, folds_to)                                                       \
+  case CALL_##ident:                                                                                                   \
+    return allocator.ident != NULL;
+#define ENTRY_NOTHING ENTRY_POINTER
+#define ENTRY_OUT ENTRY_POINTER
+#include "replay/state/entry.def"
+#undef ENTRY_POINTER
+#undef ENTRY_NOTHING
+#undef ENTRY_OUT
+  default:
+    return false;
+  }
+}
+
+static struct call_plan plan_for(unsigned byte) {
+  struct call_plan plan = {.entry = byte & CALL_ID_MASK};
+  const struct call_info *info = &call_table[plan.entry];
+  bool takes = info->released != NOTHING && !(byte & CALL_NULL_IN);
+  bool acquires = info->acquires && !(byte & CALL_NULL_OUT);
+  /* An op that gave no object is only in a workload where it freed: a realloc to size 0. */
+  if (!trace_call_is_legal((uint8_t)byte) || ((byte & CALL_NULL_OUT) && !takes)) {
+    plan.traits = CALL_UNUSUAL | CALL_ILLEGAL;
+    return plan;
+  }
+  plan.traits =
+      (uint8_t)((takes ? CALL_TAKES : 0) | (acquires ? CALL_ACQUIRES : 0) |
+                (takes && info->released == RELEASES ? CALL_RELEASES : 0) | (info->param == COUNT ? CALL_COUNTED : 0) |
+                (!takes && !acquires ? CALL_UNUSUAL | CALL_SLOTLESS : 0));
+  for (int step = 0; step < 4 && !entry_present(plan.entry); step++) {
+    plan.entry = folds_to[plan.entry];
+    plan.traits |= CALL_UNUSUAL | CALL_FOLDED;
+  }
+  return plan;
+}
+
+/* What stands in for calloc and realloc where all is malloc and free. */
+static void *calloc_by_malloc(size_t count, size_t size_bytes) {
+  size_t bytes;
+  void *object = allocator.malloc(__builtin_mul_overflow(count, size_bytes, &bytes) ? SIZE_MAX : bytes);
+  return object ? memset(object, 0, bytes) : NULL;
+}
+
+static void *realloc_by_malloc(void *pointer, size_t size_bytes) {
+  void *object = allocator.malloc(size_bytes);
+  if (!object || !pointer)
+    return object;
+  size_t usable_bytes = call_usable_size(pointer);
+  if (usable_bytes != SIZE_MAX)
+    memcpy(object, pointer, usable_bytes < size_bytes ? usable_bytes : size_bytes);
+  allocator.free(pointer);
+  return object;
+}
+
+/* The null allocator has no memory to clear or copy. */
+static void fold_all(bool have_memory) {
+  for (unsigned byte = 0; byte < 256; byte++) {
+    struct call_plan *plan = &call_plans[byte];
+    const struct call_info *info = &call_table[byte & CALL_ID_MASK];
+    if (plan->traits & CALL_ILLEGAL)
+      continue;
+    uint8_t entry = info->released == TOUCHES    ? plan->entry
+                    : !info->acquires            ? CALL_free
+                    : info->released == RELEASES ? CALL_realloc
+                    : plan->entry == CALL_calloc ? CALL_calloc
+                                                 : CALL_malloc;
+    if (entry != (byte & CALL_ID_MASK) || entry == CALL_calloc || entry == CALL_realloc)
+      plan->traits |= CALL_UNUSUAL | CALL_FOLDED;
+    plan->entry = entry;
+  }
+  if (!have_memory)
+    return;
+  allocator.calloc = calloc_by_malloc;
+  allocator.realloc = realloc_by_malloc;
+}
+
+static void make_plans(bool as_malloc, bool have_memory) {
+  for (unsigned byte = 0; byte < 256; byte++)
+    call_plans[byte] = plan_for(byte);
+  if (as_malloc)
+    fold_all(have_memory);
+}
+
+/* As an entry point is called: through memory. */
+static void (*volatile nothing)(void *object) = null_free;
+
+void call_nothing(uint64_t *cycles) {
+  uint64_t begin = os_span_begin();
+  nothing(NULL);
+  *cycles = os_span_end() - begin;
+}
+
+bool call_setup_process(bool as_malloc) {
+#define ENTRY_POINTER(ident, symbol, types, arguments, folds_to) allocator.ident = process_##ident;
+#define ENTRY_NOTHING ENTRY_POINTER
+#define ENTRY_OUT ENTRY_POINTER
+#include "replay/state/entry.def"
+#undef ENTRY_POINTER
+#undef ENTRY_NOTHING
+#undef ENTRY_OUT
+  /* Where another library provides malloc, an entry point that only libc has belongs to another heap: its objects must
+     not meet that library's free. libc's reallocarray is the exception: it calls the process's realloc. */
+  void *libc = object_of((void *)getpid);
+  bool of_libc = libc == object_of((void *)allocator.malloc);
+  if (!of_libc) {
+#define ENTRY_POINTER(ident, symbol, types, arguments, plainer)                                                        \
+  if (CALL_##ident != CALL_##plainer && CALL_##ident != CALL_reallocarray &&                                           \
+      object_of((void *)allocator.ident) == libc)                                                                      \
+    allocator.ident = NULL;
+#define ENTRY_NOTHING ENTRY_POINTER
+#define ENTRY_OUT ENTRY_POINTER
+#include "replay/state/entry.def"
+#undef ENTRY_POINTER
+#undef ENTRY_NOTHING
+#undef ENTRY_OUT
+    if (object_of((void *)allocator.malloc_usable_size) == libc)
+      allocator.malloc_usable_size = NULL;
+  }
+  if (!allocator.malloc_usable_size)
+    allocator.malloc_usable_size = (void (*)(void *))(void *)no_usable_size;
+  make_plans(as_malloc, true);
+  return of_libc;
+}
+
+int call_setup_null(bool as_malloc) {
+  if (null_allocator_setup() != 0)
+    return -1;
+  allocator = (struct allocator){
+      .malloc = null_malloc,
+      .free = null_free,
+      .calloc = null_calloc,
+      .realloc = null_realloc,
+      .posix_memalign = null_posix_memalign,
+      .memalign = null_memalign,
+      .malloc_usable_size = null_free,
+  };
+  make_plans(as_malloc, false);
+  return 0;
+}

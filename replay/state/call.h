@@ -1,0 +1,116 @@
+/* Calls the allocator under test: the one place where a replayed op becomes a function call.
+
+   Job: find the process's entry points, or the null allocator's, and make a call of any kind, timed or not.
+   Not its job: which call, on what object, and what to do with the answer (loop.c).
+   Invariants: each kind of call has a call site of its own, as in a program, so that the branch predictor tells them
+   apart; in a timed call nothing but the call lies between the two readings of the counter; the entry points are those
+   that a program linked against libc would get, interposed libraries included. Nothing here uses malloc before the
+   first call. */
+#ifndef REPLAY_STATE_CALL_H
+#define REPLAY_STATE_CALL_H
+
+#include "core/base/os.h"
+#include "core/trace/event.h"
+
+#include <stddef.h>
+
+/* One op, decoded. */
+struct op {
+  uint8_t call; /* as recorded: id and flags */
+  uint32_t slot;
+  uint64_t size_bytes;
+  uint64_t param;
+  uint64_t request_bytes; /* size, or count x size, saturated */
+  uint64_t touched;       /* OS pages plus 1; 0: not known */
+  void *pointer;          /* passed in; NULL if none */
+};
+
+/* What the engine has to do for a call byte, looked up once per op. */
+enum call_trait {
+  CALL_TAKES = 1,     /* passes its slot's pointer in; 1, as loop.c makes a mask of it */
+  CALL_RELEASES = 2,  /* and the object dies */
+  CALL_ACQUIRES = 4,  /* and stores what it gets */
+  CALL_COUNTED = 8,   /* request = count x size */
+  CALL_UNUSUAL = 16,  /* one of the following */
+  CALL_FOLDED = 32,   /* another entry point stands in */
+  CALL_ILLEGAL = 64,  /* no such call */
+  CALL_SLOTLESS = 128 /* passes NULL, has no object */
+};
+
+struct call_plan {
+  uint8_t entry; /* id of the entry point that is called */
+  uint8_t traits;
+};
+
+struct allocator {
+#define ENTRY_POINTER(ident, symbol, types, arguments, folds_to) void *(*ident)types;
+#define ENTRY_NOTHING(ident, symbol, types, arguments, folds_to) void(*ident) types;
+#define ENTRY_OUT(ident, symbol, types, arguments, folds_to) int(*ident) types;
+#include "replay/state/entry.def"
+#undef ENTRY_POINTER
+#undef ENTRY_NOTHING
+#undef ENTRY_OUT
+};
+
+extern struct allocator allocator;
+extern struct call_plan call_plans[256]; /* by call byte */
+
+/* Fills in both from the process's own malloc. Returns whether that is the C library's. as_malloc: every acquire
+   becomes malloc and every release free; calloc then clears what it got, realloc copies as much as malloc_usable_size
+   says, and alignment is what malloc gives. */
+bool call_setup_process(bool as_malloc);
+
+/* Fills in both with the null allocator: addresses from a bump of reserved memory that is never touched, frees that do
+   nothing. Returns 0, or -1 with errno set: no address space. */
+int call_setup_null(bool as_malloc);
+
+/* What malloc_usable_size says of an object; SIZE_MAX where the allocator has no such call. */
+size_t call_usable_size(void *object);
+
+/* An empty call, timed as call_entry times. */
+void call_nothing(uint64_t *cycles);
+
+/* Makes the call. Returns the object, NULL if there is none. timed: *cycles is the counter's advance, the cost of
+   timing included. */
+static inline __attribute__((always_inline)) void *call_entry(uint8_t entry, const struct op *op, const bool timed,
+                                                              uint64_t *cycles) {
+  void *out = NULL;
+  uint64_t begin = 0;
+/* How the readings are fenced, and what each other way would cost in error: replay/bench/counter_reads.c, README.md. */
+#define TIMED(statement)                                                                                               \
+  if (timed)                                                                                                           \
+    begin = os_span_begin();                                                                                           \
+  statement;                                                                                                           \
+  if (timed)                                                                                                           \
+    *cycles = os_span_end() - begin;
+  /* The most frequent two by branches of their own: where they come at random, that saves 1 of 10 ns per op against the
+     switch's jump table. */
+  if (entry == CALL_free) {
+    TIMED(allocator.free(op->pointer))
+    return NULL;
+  }
+  if (entry == CALL_malloc) {
+    TIMED(out = allocator.malloc(op->request_bytes))
+    return out;
+  }
+  switch (entry) {
+#define CASE(ident, statement)                                                                                         \
+  case CALL_##ident:                                                                                                   \
+    TIMED(statement)                                                                                                   \
+    break;
+#define ENTRY_POINTER(ident, symbol, types, arguments, folds_to) CASE(ident, out = allocator.ident arguments)
+#define ENTRY_NOTHING(ident, symbol, types, arguments, folds_to) CASE(ident, allocator.ident arguments)
+#define ENTRY_OUT(ident, symbol, types, arguments, folds_to) CASE(ident, if (allocator.ident arguments != 0) out = NULL)
+#include "replay/state/entry.def"
+#undef ENTRY_POINTER
+#undef ENTRY_NOTHING
+#undef ENTRY_OUT
+#undef CASE
+#undef TIMED
+  default:
+    __builtin_unreachable();
+  }
+  return out;
+}
+
+#endif

@@ -1,0 +1,31 @@
+/* Page faults as the kernel counts them. Safe anywhere: one system call, no allocation. */
+#ifndef REPLAY_STATE_FAULTS_H
+#define REPLAY_STATE_FAULTS_H
+
+#include <stdint.h>
+#include <sys/resource.h>
+
+static inline uint64_t faults_of(int who) {
+  struct rusage usage = {0};
+  getrusage(who, &usage);
+  return (uint64_t)usage.ru_minflt + (uint64_t)usage.ru_majflt;
+}
+
+/* Of the whole process, those that had to wait for a disk. */
+static inline uint64_t major_faults_of_process(void) {
+  struct rusage usage = {0};
+  getrusage(RUSAGE_SELF, &usage);
+  return (uint64_t)usage.ru_majflt;
+}
+
+/* Minor and major faults of the calling thread so far. */
+static inline uint64_t faults_of_thread(void) {
+  return faults_of(RUSAGE_THREAD);
+}
+
+/* The same of the whole process, ended threads included. */
+static inline uint64_t faults_of_process(void) {
+  return faults_of(RUSAGE_SELF);
+}
+
+#endif

@@ -1,0 +1,21 @@
+/* An allocator that costs next to nothing, to measure the engine itself: a bump through reserved address space that
+   nothing ever touches, and frees that do nothing.
+
+   Invariants: thread-safe (each thread bumps a region of its own); addresses are aligned as asked, to 16 bytes
+   otherwise, and come again after a region is used up; reading or writing at them faults. Never fails after setup. */
+#ifndef REPLAY_STATE_NULL_ALLOCATOR_H
+#define REPLAY_STATE_NULL_ALLOCATOR_H
+
+#include <stddef.h>
+
+/* Reserves the address space. Returns 0, or -1 with errno set. Before all else, once. */
+int null_allocator_setup(void);
+
+void *null_malloc(size_t size_bytes);
+void null_free(void *pointer);
+void *null_calloc(size_t count, size_t size_bytes);
+void *null_realloc(void *pointer, size_t size_bytes);
+void *null_memalign(size_t alignment_bytes, size_t size_bytes);
+int null_posix_memalign(void **out, size_t alignment_bytes, size_t size_bytes);
+
+#endif
