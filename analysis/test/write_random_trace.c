@@ -4,6 +4,7 @@
    usable size and stacks, whose nodes go as CSV to OUT.tape.nodes. */
 #include "core/test/generate.h"
 #include "core/trace/read/trace_read.h"
+#include "core/trace/write/trace_write.h"
 
 #include <stdio.h>
 #include <stdlib.h>

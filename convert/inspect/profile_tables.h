@@ -5,8 +5,21 @@
 #ifndef CONVERT_INSPECT_PROFILE_TABLES_H
 #define CONVERT_INSPECT_PROFILE_TABLES_H
 
-#include "convert/inspect/profile.h"
+#include "core/trace/event.h"
 #include "core/workload/size_histogram.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+enum {
+  PROFILE_WINDOWS = 512, /* parts of the recorded progress that rates are given for */
+  PROFILE_AGES = 64,     /* buckets of a lifetime, by powers of two */
+  PROFILE_CHAINS = 64,   /* longest chain of reallocs that is told apart */
+  PROFILE_PAIRS = 4096,  /* pairs of threads that are told apart */
+  PROFILE_SITES = 1000,  /* stacks that are given, the first by each of bytes, objects, ages, and what is live at the
+                            peak and the end */
+};
 
 /* Of one part of the progress; live_* and stamp before its first op. */
 struct profile_window {

@@ -7,6 +7,7 @@
 #define CONVERT_REWRITE_TAPE_OUT_H
 
 #include "core/trace/read/trace_read.h"
+#include "core/trace/write/trace_write.h"
 
 #include <jansson.h>
 

@@ -2,6 +2,7 @@
    that name it; text that is not UTF-8 or too long comes back as text that is; a node that is not there is refused. */
 #include "core/test/check.h"
 #include "core/trace/read/trace_read.h"
+#include "core/trace/write/trace_write.h"
 
 #include <string.h>
 #include <unistd.h>

@@ -3,6 +3,7 @@
    CFLAGS=-fsanitize=address). */
 #include "core/test/generate.h"
 #include "core/trace/read/trace_read.h"
+#include "core/trace/write/trace_write.h"
 
 #include <string.h>
 #include <unistd.h>

@@ -1,5 +1,6 @@
 #include "core/base/leb.h"
 #include "core/trace/read/reader.h"
+#include "core/trace/read/trace_read.h"
 
 #include <stdlib.h>
 #include <string.h>

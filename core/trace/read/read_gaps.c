@@ -1,4 +1,5 @@
 #include "core/trace/read/reader.h"
+#include "core/trace/read/trace_read.h"
 
 #include <stdlib.h>
 

@@ -1,5 +1,6 @@
 #include "core/base/leb.h"
 #include "core/trace/read/reader.h"
+#include "core/trace/read/trace_read.h"
 
 int reader_columns(const struct trace_reader *reader, const struct block_place *place, int known,
                    struct byte_span *spans, struct visit_memory *memory, struct trace_error *error) {

@@ -3,7 +3,7 @@
 #define CORE_TRACE_READ_READER_H
 
 #include "core/trace/read/block_read.h"
-#include "core/trace/read/trace_read.h"
+#include "core/trace/summary.h"
 
 /* One block, as the walk over the headers found it. */
 struct block_place {

@@ -294,18 +294,6 @@ const char *trace_reader_path(const struct trace_reader *reader) {
   return reader->path;
 }
 
-size_t reader_first_place(const struct trace_reader *reader, uint32_t thread) {
-  size_t low = 0, high = place_count(&reader->places);
-  while (low < high) {
-    size_t middle = low + (high - low) / 2;
-    if (place_at(&reader->places, middle)->thread < thread)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  return low;
-}
-
 uint64_t trace_reader_thread_events(const struct trace_reader *reader, uint32_t thread) {
   uint64_t events = 0;
   size_t count = place_count(&reader->places);

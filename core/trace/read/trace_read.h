@@ -8,30 +8,14 @@
 #define CORE_TRACE_READ_TRACE_READ_H
 
 #include "core/base/error.h"
+#include "core/trace/annotations.h"
 #include "core/trace/event.h"
-#include "core/trace/write/trace_write.h"
+#include "core/trace/summary.h"
 
 #include <stdio.h>
 
 struct trace_reader;
 struct trace_cursor;
-
-struct trace_summary {
-  const char *info_json;   /* INFO's object, NUL-terminated */
-  const char *footer_json; /* "{}" if there is none */
-  uint32_t threads;        /* thread numbers are 0 .. threads - 1 */
-  uint64_t events;         /* rows of all EVENTS blocks */
-  uint64_t dropped;        /* by GAP blocks */
-  uint64_t file_bytes;
-  uint64_t blocks;
-  uint64_t first_stamp, last_stamp; /* over all EVENTS blocks; 0 if there are none */
-  bool truncated;                   /* no footer and trailer: what is here was read, more may be missing */
-  uint64_t truncated_at;            /* offset where the last whole block ends */
-  uint32_t stack_nodes;             /* of the tree of stacks: 1 .. stack_nodes */
-  uint64_t columns;                 /* bit i: some EVENTS block has column i */
-  double clock_hz;                  /* the footer's, else INFO's; 0: stamps tell order only */
-  uint64_t clock_origin_stamp;      /* time 0 of the recording */
-};
 
 /* Opens and walks the block headers. path "-" reads standard input (spooled to an unlinked file). Returns 0, or -1 with
  * error. */

@@ -13,45 +13,12 @@
 #include "core/base/error.h"
 #include "core/trace/annotations.h"
 #include "core/trace/event.h"
+#include "core/trace/summary.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 
 struct trace_writer;
-
-/* One row of a SAMPLES block; TRACE_SAMPLE_MISSING where a quantity could not be had. */
-#define TRACE_SAMPLE_MISSING UINT64_MAX
-struct trace_sample {
-  uint64_t stamp;
-  uint64_t rss_anon_bytes, rss_file_bytes, rss_shmem_bytes, vm_size_bytes, vm_hwm_bytes;
-  uint64_t minor_faults, major_faults;
-  uint64_t user_ns, system_ns;
-};
-
-/* What the process used in all, from the kernel's own books at its end. */
-struct trace_final {
-  uint64_t peak_rss_bytes; /* 0: not known exactly */
-  uint64_t minor_faults, major_faults, user_ns, system_ns;
-};
-
-/* What is in the file, and what the caller fills in for the footer. */
-struct trace_totals {
-  uint64_t events, dropped, in_flight, nested;
-  uint64_t clamped_stamps; /* stamps that went back and were raised to their predecessor */
-  uint64_t calls[CALL_LIMIT];
-  uint32_t threads;
-  uint32_t stack_nodes;
-  uint64_t file_bytes; /* written so far; what is pending is not in a block yet */
-  uint64_t pending;    /* events */
-  uint64_t lost;       /* events that could not be written; the caller may add such as it did not hand over */
-  bool final_known;
-  struct trace_final final;
-  int exit_status;  /* as wait(2) gives it; -1: not known */
-  const char *note; /* what the writer left out or put right, for people; NULL: nothing. Must live until the closing */
-  const char
-      *more; /* a JSON object: what else the footer says, where it has no key of that name; NULL: nothing. Likewise
-              */
-};
 
 struct trace_writer_options {
   int zstd_level;        /* 0: the default, chosen by measurement in trace_write.c */

@@ -1,4 +1,5 @@
 #include "core/base/leb.h"
+#include "core/trace/write/trace_write.h"
 #include "core/trace/write/writer.h"
 
 #include <errno.h>

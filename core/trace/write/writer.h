@@ -1,18 +1,23 @@
-/* The inside of a trace writer, for the files that make it up; everybody else uses trace_write.h. */
+/* The inside of a trace writer, for the files that make it up; everybody else uses trace_write.h.
+
+   Job: the writer's state; one block into the file. Not its job: what is in the block. */
 #ifndef CORE_TRACE_WRITE_WRITER_H
 #define CORE_TRACE_WRITE_WRITER_H
 
 #include "core/base/buffer.h"
 #include "core/trace/layout.h"
+#include "core/trace/summary.h"
 #include "core/trace/write/archive_encode.h"
 #include "core/trace/write/block_encode.h"
 #include "core/trace/write/stack_table.h"
-#include "core/trace/write/trace_write.h"
 
 #include <jansson.h>
 #include <zstd.h>
 
-enum { SAMPLES_PER_BLOCK = 4096 };
+enum {
+  SAMPLES_PER_BLOCK = 4096,
+  RESERVE_BYTES = 16 << 10, /* kept free on the disk for the gap, the footer and an index of some 500 blocks */
+};
 
 struct thread_state {
   struct trace_event *events; /* those not yet in a block */
@@ -57,6 +62,9 @@ struct column {
 
 /* Notes the first failure; returns -1. */
 int writer_fail(struct trace_writer *writer, int error);
+
+/* Appends bytes to the file; whatever is not written after a first failure is left out. Returns 0 or -1. */
+int writer_append(struct trace_writer *writer, const void *bytes, size_t count);
 
 struct column column_of(uint8_t id, const void *bytes, size_t count);
 
