@@ -22,30 +22,30 @@ all: ## build everything into out/ (runs setup where something is missing)
 c_objects     = $(patsubst %.c,$(OUT)/obj/%.o,$(1))
 c_pic_objects = $(patsubst %.c,$(OUT)/pic/%.o,$(1))
 
-# A room is a folder of C sources with one job, and becomes a static library. Where rooms are listed, the upper come first.
-# $(call c_rooms,folders): declares them. $(call c_room_libraries,folders): their libraries.
-# $(call c_room_sources,folders): their sources, for builds with flags of their own.
-c_room_libraries = $(patsubst %,$(OUT)/rooms/%.a,$(1))
-c_room_sources   = $(foreach room,$(1),$(wildcard $(room)/*.c))
-define c_room_rule
-$(OUT)/rooms/$(1).a: $(call c_objects,$(wildcard $(1)/*.c))
+# A component is a folder of C sources with one job, and becomes a static library. Where components are listed, the upper come first.
+# $(call c_components,folders): declares them. $(call c_component_libraries,folders): their libraries.
+# $(call c_component_sources,folders): their sources, for builds with flags of their own.
+c_component_libraries = $(patsubst %,$(OUT)/components/%.a,$(1))
+c_component_sources   = $(foreach component,$(1),$(wildcard $(component)/*.c))
+define c_component_rule
+$(OUT)/components/$(1).a: $(call c_objects,$(wildcard $(1)/*.c))
 	@mkdir -p $$(@D)
 	rm -f $$@
 	$(AR) rcs $$@ $$^
 endef
-c_rooms = $(foreach room,$(1),$(eval $(call c_room_rule,$(room))))
+c_components = $(foreach component,$(1),$(eval $(call c_component_rule,$(component))))
 
-# What is linked of objects, rooms and libraries:
-# $(call c_program,name,sources,rooms,libraries): out/libexec/heaptape-name.
-# $(call c_test,source,more sources,rooms,libraries): out/test/<part>/<name>, built by `make test` and run by
+# What is linked of objects, components and libraries:
+# $(call c_program,name,sources,components,libraries): out/libexec/heaptape-name.
+# $(call c_test,source,more sources,components,libraries): out/test/<part>/<name>, built by `make test` and run by
 #   tests/test_c_programs.py: exit 0 = passed, 77 = skipped (it says why), anything else = failed.
-# $(call c_bench,source,more sources,rooms,libraries): out/bench/<name>, run by `make bench`.
-# $(call c_test_program,name,sources,rooms,libraries): out/test-programs/<name>, which tests in Python run.
+# $(call c_bench,source,more sources,components,libraries): out/bench/<name>, run by `make bench`.
+# $(call c_test_program,name,sources,components,libraries): out/test-programs/<name>, which tests in Python run.
 # $(call c_test_library,path,sources,libraries): out/<path>, a shared library for tests.
-# $(call c_fuzzer,source,more sources,rooms,libraries): a libFuzzer target, built and run by `make fuzz`; and the same with
+# $(call c_fuzzer,source,more sources,components,libraries): a libFuzzer target, built and run by `make fuzz`; and the same with
 #   a main of ours, which tests/test_fuzz_corpus.py gives its seeds.
 define c_link_rule
-$(1): $(call c_objects,$(2)) $(call c_room_libraries,$(3))
+$(1): $(call c_objects,$(2)) $(call c_component_libraries,$(3))
 	@mkdir -p $$(@D)
 	$(CC) $$(HT_CFLAGS) -o $$@ $$(filter %.o,$$^) $$(filter %.a,$$^) $(4)
 endef
@@ -65,7 +65,7 @@ c_fuzzer       = $(eval FUZZERS += $(basename $(notdir $(1))))$(eval TEST_EXTRAS
   $(call c_link,$(OUT)/$(basename $(notdir $(1))),$(1) $(2),$(3),-fsanitize=fuzzer $(4)) \
   $(call c_link,$(OUT)/fuzz-corpus/$(basename $(notdir $(1))),$(1) tests/programs/run_fuzz_target.c $(2),$(3),$(4))
 
-# core first: the others use its lists of rooms.
+# core first: the others use its lists of components.
 include core/part.mk convert/part.mk $(filter-out core/part.mk convert/part.mk,$(wildcard */part.mk))
 
 $(OUT)/obj/%.o: %.c

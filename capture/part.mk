@@ -10,9 +10,9 @@ $(HT_LIB): $(call c_pic_objects,$(HT_LIB_SOURCES))
 	@mkdir -p $(@D)
 	$(CC) $(HT_CFLAGS) -shared -Wl,-z,now -Wl,-z,defs -Wl,-soname,libheaptape.so -o $@ $^ -ldl
 
-RECORDER_ROOMS := capture/recorder capture/recorder/process
-$(call c_rooms,$(RECORDER_ROOMS))
-$(call c_program,record,capture/recorder/record_main.c,$(RECORDER_ROOMS) $(TRACE),$(CORE_LIBS) -pthread -lm)
+RECORDER_COMPONENTS := capture/recorder capture/recorder/process
+$(call c_components,$(RECORDER_COMPONENTS))
+$(call c_program,record,capture/recorder/record_main.c,$(RECORDER_COMPONENTS) $(TRACE),$(CORE_LIBS) -pthread -lm)
 $(OUT)/libexec/heaptape-record: | $(HT_LIB)
 
 # The tests drive the recorder built beside them, some on an allocator of their own.

@@ -1,13 +1,13 @@
-CONVERT_ROOMS := convert/driver convert/inspect convert/rewrite convert/compile convert/formats convert/formats/exporters convert/formats/importers \
+CONVERT_COMPONENTS := convert/driver convert/inspect convert/rewrite convert/compile convert/formats convert/formats/exporters convert/formats/importers \
   convert/formats/reading convert/history
-$(call c_rooms,$(CONVERT_ROOMS))
+$(call c_components,$(CONVERT_COMPONENTS))
 
 # $(COMPILE): traces in, workloads out. $(IMPORT): foreign formats in, traces out.
 HISTORY := convert/history core/workload $(TRACE)
 COMPILE := convert/compile $(HISTORY)
 IMPORT  := convert/formats convert/formats/exporters convert/formats/importers convert/formats/reading
 
-$(call c_program,convert,convert/driver/convert_main.c,$(CONVERT_ROOMS) core/workload core/sharing $(TRACE),$(CORE_LIBS) -lzip -lm -ldw -lelf -lstdc++)
+$(call c_program,convert,convert/driver/convert_main.c,$(CONVERT_COMPONENTS) core/workload core/sharing $(TRACE),$(CORE_LIBS) -lzip -lm -ldw -lelf -lstdc++)
 $(call c_bench,convert/test/bench_compile.c,convert/test/generate_trace.c,$(COMPILE),$(CORE_LIBS))
 $(call c_bench,convert/test/bench_trace.c,convert/test/generate_trace.c,$(TRACE),$(CORE_LIBS))
 $(call c_bench,convert/test/bench_import.c,,$(IMPORT) $(HISTORY),$(CORE_LIBS) -lzip)

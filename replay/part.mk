@@ -1,10 +1,10 @@
-# The engine's rooms, and those of the process that starts it.
-ENGINE_ROOMS := replay/engine replay/passes replay/memory replay/order replay/state
-REPLAY_ROOMS := replay/driver $(ENGINE_ROOMS)
+# The engine's components, and those of the process that starts it.
+ENGINE_COMPONENTS := replay/engine replay/passes replay/memory replay/order replay/state
+REPLAY_COMPONENTS := replay/driver $(ENGINE_COMPONENTS)
 REPLAY_BELOW := core/sharing core/trace core/base
 REPLAY_LIBS  := -ljansson -lz -lpthread -lm
-$(call c_rooms,$(REPLAY_ROOMS))
-$(call c_program,replay,replay/driver/replay_main.c,$(REPLAY_ROOMS) $(REPLAY_BELOW),$(REPLAY_LIBS))
+$(call c_components,$(REPLAY_COMPONENTS))
+$(call c_program,replay,replay/driver/replay_main.c,$(REPLAY_COMPONENTS) $(REPLAY_BELOW),$(REPLAY_LIBS))
 
 
 $(call c_test,replay/test/histogram_percentiles_are_within_one_part_in_32.c,,replay/passes,)
@@ -25,7 +25,7 @@ $(call c_test_library,test-programs/libfaulty.so,replay/test/faulty_allocator.c,
 # The engine under ThreadSanitizer, and under AddressSanitizer and UBSan; replay/test/test_sanitizers.py and `make sanitize` run it.
 # $(call replay_sanitized,name,flags): out/sanitize/NAME/heaptape-replay.
 comma := ,
-SANITIZED := $(call c_room_sources,$(REPLAY_ROOMS) $(REPLAY_BELOW))
+SANITIZED := $(call c_component_sources,$(REPLAY_COMPONENTS) $(REPLAY_BELOW))
 define replay_sanitized
 TEST_EXTRAS += $(OUT)/sanitize/$(1)/heaptape-replay
 $(OUT)/sanitize/$(1)/%.o: %.c
