@@ -37,6 +37,19 @@ $(OUT)/test-programs/libfaulty.so: $(call c_pic_objects,replay/test/faulty_alloc
 	@mkdir -p $(@D)
 	$(CC) $(HT_CFLAGS) -shared -o $@ $^ -lpthread
 
+# The engine on a clock of the tests' own, from the same sources: replay/test/planted_clock.h. -rdynamic: the planted
+# allocator finds that clock by name.
+PLANTED_CLOCK_OBJECTS := $(patsubst %.c,$(OUT)/planted-clock/%.o,$(REPLAY_PARENT_SOURCES) $(REPLAY_ENGINE_SOURCES))
+TEST_EXTRAS += $(OUT)/test-programs/heaptape-replay-planted-clock
+$(OUT)/planted-clock/%.o: HT_CFLAGS += -D_GNU_SOURCE -include replay/test/planted_clock.h
+$(OUT)/planted-clock/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(HT_CFLAGS) -MMD -MP -c -o $@ $<
+$(OUT)/test-programs/heaptape-replay-planted-clock: $(PLANTED_CLOCK_OBJECTS) $(call c_objects,replay/test/planted_clock.c $(REPLAY_TRACE_SOURCES))
+	@mkdir -p $(@D)
+	$(CC) $(HT_CFLAGS) -rdynamic -o $@ $^ -ljansson -lz -lpthread -lm
+-include $(PLANTED_CLOCK_OBJECTS:.o=.d)
+
 # The engine under ThreadSanitizer, and under AddressSanitizer and UBSan; replay/test/test_sanitizers.py and `make sanitize` run it.
 # $(call replay_sanitized,name,flags): out/sanitize/NAME/heaptape-replay.
 comma := ,
