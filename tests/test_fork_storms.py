@@ -34,7 +34,7 @@ def processes(counts: Path) -> dict[int, Done]:
 
 def kill_after(counts: Path, delay_s: float) -> None:
     """SIGKILL for the first process, if it has not ended by then."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while not counts.exists() or len(counts.read_bytes()) < ENTRY.size or not processes(counts):
         assert time.monotonic() < deadline, "the program did not begin"
         time.sleep(0.001)

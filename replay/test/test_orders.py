@@ -40,8 +40,8 @@ def test_random_orders_are_legal(shared):
 
 
 def test_paced_order_takes_as_long_as_the_recording_divided_by_speed(shared):
-    """The planted clock goes on by sleeping only, so it ends where the last TIME was due: up to 100 µs before the end of
-    the 200 ms that were recorded."""
+    """The planted clock goes on by sleeping only, so it ends where the last TIME was due: up to 100 µs before the end
+    of the 200 ms that were recorded."""
     path, made = shared
     wall_ns = {}
     for speed in (1, 0.5, 4):

@@ -15,8 +15,8 @@ SMALLEST_OVERHEAD_SAMPLE = 200000 // 61
 
 
 def in_bucket(cycles, gross):
-    """Percentiles tell the middle of a bucket of the histogram of gross cycles, which is 1/32 wide; `gross` is the first
-    number of cycles in one."""
+    """Percentiles tell the middle of a bucket of the histogram of gross cycles, which is 1/32 wide; `gross` is the
+    first number of cycles in one."""
     return gross <= cycles + READING < gross + gross // 32
 
 
