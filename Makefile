@@ -44,7 +44,7 @@ FUZZERS += $(basename $(notdir $(1)))
 $(OUT)/$(basename $(notdir $(1))): $(call c_objects,$(1) $(2))
 	@mkdir -p $$(@D)
 	$(CC) $(HT_CFLAGS) -fsanitize=fuzzer -o $$@ $$^ $(3)
-TEST_EXTRAS += $(OUT)/fuzz-corpus/$(basename $(notdir $(1)))
+LONG_TEST_EXTRAS += $(OUT)/fuzz-corpus/$(basename $(notdir $(1)))
 $(OUT)/fuzz-corpus/$(basename $(notdir $(1))): $(call c_objects,$(1) tests/programs/run_fuzz_target.c $(2))
 	@mkdir -p $$(@D)
 	$(CC) $(HT_CFLAGS) -o $$@ $$^ $(3)
@@ -78,9 +78,24 @@ demo: all ## record redis and sqlite3, replay them under six allocators, write o
 	tools/demo $(OUT)
 
 programs: everything $(TESTS) $(TEST_EXTRAS)
-test: setup ## build and run all tests
+long-programs: programs $(LONG_TEST_EXTRAS)
+
+# TEST_JOBS tests run at a time. PYTEST: files, or any of pytest's own options.
+TEST_JOBS ?= 2
+RUN_TESTS = HEAPTAPE_OUT=$(abspath $(OUT)) $(VENV)/bin/python -m pytest
+test: setup ## build and run all tests but the long ones (tests/README.md)
 	@$(MAKE) --no-print-directory programs
-	HEAPTAPE_OUT=$(abspath $(OUT)) $(VENV)/bin/python -m pytest $(PYTEST)
+	$(RUN_TESTS) -n $(TEST_JOBS) --dist worksteal -m "not long" $(PYTEST)
+test-all: setup ## all tests, with storms, mutants and sanitizers
+	@$(MAKE) --no-print-directory long-programs
+	$(RUN_TESTS) -n $(TEST_JOBS) --dist worksteal $(PYTEST)
+
+# While one works: what these tests run is built, and no other test's programs. Asks for no packages.
+FILE ?=
+check: ## FILE=some/test_file.py: build what it needs, run it, long tests included
+	@[ -n "$(FILE)" ] || { echo "make check FILE=replay/test/test_engine.py (tests/README.md)" >&2; exit 2; }
+	@$(MAKE) --no-print-directory everything $$(tools/tests-need $(OUT) $(FILE))
+	$(RUN_TESTS) $(FILE)
 
 bench: setup ## measure the targets; prints a table with machine and commit
 	@$(MAKE) --no-print-directory programs $(BENCHES)
@@ -141,4 +156,4 @@ clean: ## remove what was built (not .venv)
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 
-.PHONY: all everything setup demo programs test bench stress suites fuzz fuzzers fidelity fidelity-document lint lint-c layers golden install clean help
+.PHONY: all everything setup demo programs long-programs test test-all check bench stress suites fuzz fuzzers fidelity fidelity-document lint lint-c layers golden install clean help

@@ -54,7 +54,7 @@ $(OUT)/test-programs/heaptape-replay-planted-clock: $(PLANTED_CLOCK_OBJECTS) $(c
 # $(call replay_sanitized,name,flags): out/sanitize/NAME/heaptape-replay.
 comma := ,
 define replay_sanitized
-TEST_EXTRAS += $(OUT)/sanitize/$(1)/heaptape-replay
+LONG_TEST_EXTRAS += $(OUT)/sanitize/$(1)/heaptape-replay
 $(OUT)/sanitize/$(1)/replay/%.o: HT_CFLAGS += -D_GNU_SOURCE
 $(OUT)/sanitize/$(1)/%.o: %.c
 	@mkdir -p $$(@D)

@@ -1,6 +1,7 @@
 """Storms of remote frees with forks and kills: each process's trace is whole and legal, however the process ended.
 
 HEAPTAPE_STORMS says how many (`make stress`: 100).
+Long: chance decides what each storm meets. What is known to matter has tests of its own in capture/test/.
 """
 
 import contextlib
@@ -15,6 +16,8 @@ from pathlib import Path
 import pytest
 
 from tests.support import OUT, RECORD, assert_clean, info
+
+pytestmark = pytest.mark.long
 
 STORMS = int(os.environ.get("HEAPTAPE_STORMS", "8"))
 PROGRAM = OUT / "test-programs" / "fork_storm"

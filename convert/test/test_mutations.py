@@ -1,4 +1,7 @@
-"""No damaged trace, workload or recording crashes a reader: bytes changed and ends cut off at random, seeds fixed."""
+"""No damaged trace, workload or recording crashes a reader: bytes changed and ends cut off at random, seeds fixed.
+
+Long: a process or two for each mutant. Known damage is in test_hostile.py and the importers' tests.
+"""
 
 import random
 
@@ -8,6 +11,8 @@ from convert.test.history_maker import legal
 from convert.test.history_model import text
 from convert.test.importer_samples import FORMAT_OF, sample
 from tests.support import CONVERT, run, succeed
+
+pytestmark = pytest.mark.long
 
 MUTANTS = 150
 RECORDING_MUTANTS = 40
