@@ -5,7 +5,6 @@ import os
 import random
 import subprocess
 import sys
-import time
 from collections import Counter
 
 import pytest
@@ -132,29 +131,48 @@ def test_stop_rule_gives_up_at_its_limit_and_on_what_cannot_be_told():
     assert widest_interval([{"allocator": "a", "pass": "time", "repeat": 0, "cycles_total": 5}], "b") == math.inf
 
 
-def test_noise_tells_own_work_from_that_of_others():
-    """Two thirds of a second of work in a child of this process: its own; and in a detached one: another's."""
-    burn = [sys.executable, "-c", "import time\nend = time.process_time() + 0.6\nwhile time.process_time() < end: pass"]
+def reading(**fields):
+    return noise.Reading(**({"clock": 0.0, "busy": 0.0, "steal": 0.0, "own": 0.0, "mhz": None} | fields))
+
+
+def test_noise_tells_own_work_from_that_of_others(monkeypatch):
+    """Two seconds on four processors, of which some were busy for one second in all."""
+    monkeypatch.setattr(noise.os, "cpu_count", lambda: 4)
+    begin = reading(clock=10.0, busy=5.0, own=1.0)
+    assert noise.between(begin, reading(clock=12.0, busy=6.0, own=2.0, steal=0.2)) == {
+        "steal_percent": 2.5,
+        "other_load_percent": 0.0,
+    }
+    assert noise.between(begin, reading(clock=12.0, busy=6.0, own=1.2, mhz=2600.0)) == {
+        "steal_percent": 0.0,
+        "other_load_percent": 10.0,
+        "cpu_mhz": 2600.0,
+    }
+    # Ticks may lag behind what the kernel tells a process of itself.
+    assert noise.between(begin, reading(clock=12.0, busy=6.0, own=2.5))["other_load_percent"] == 0
+
+
+def test_a_child_that_was_waited_for_is_own_work_and_one_that_was_not_is_others():
+    """By what the kernel tells of that very child, when it has just ended."""
+    burn = "for _ in range(2_000_000): pass"
     before = noise.read()
-    subprocess.run(burn, check=True)
-    own = noise.between(before, noise.read())
-    before = noise.read()
-    other_process = subprocess.Popen(burn)
-    time.sleep(1.0)
-    other = noise.between(before, noise.read())  # not waited for: its time is not yet counted as ours
-    other_process.wait()
-    assert own is not None
-    assert other is not None
-    share = 100 * 0.6 / (os.cpu_count() or 1)
-    # Others may work too; but not the child twice.
-    assert other["other_load_percent"] > 0.4 * share
-    assert 0 <= own["other_load_percent"] <= 100
-    assert own["steal_percent"] >= 0
+    child = subprocess.Popen([sys.executable, "-c", burn])
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    ended = noise.read()
+    _, _, usage = os.wait4(child.pid, 0)
+    child.returncode = 0
+    after = noise.read()
+    spent = usage.ru_utime + usage.ru_stime
+    assert spent > 0
+    assert after.own - ended.own >= spent
+    assert ended.clock >= before.clock
+    assert ended.busy >= before.busy
 
 
 def test_too_short_a_run_has_no_noise_figures():
-    before = noise.read()
-    assert noise.between(before, noise.read()) is None
+    assert noise.between(reading(), reading(clock=0.19, busy=0.1)) is None
+    assert noise.between(reading(), reading(clock=0.21, busy=0.1)) is not None
+    assert noise.between(reading(), reading(clock=9.0)) is None, "no tick was counted"
 
 
 def test_noise_is_summed_up_and_told():
