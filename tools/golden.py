@@ -102,8 +102,9 @@ def annotated_trace(heaptape: Path) -> str:
 def draw_demo(results: Path, folder: Path) -> None:
     """The figures that README.md shows."""
     matplotlib.use("Agg")
-    from heaptape import memory_map, plots
+    from heaptape import plots
     from heaptape import results as read_results
+    from heaptape.formats import memory_map
     from matplotlib import pyplot
 
     file = read_results(str(results))

@@ -1,6 +1,6 @@
 """Agreement of bare and time passes, on made-up runs."""
 
-from heaptape.agreement import agreement
+from heaptape.measure.agreement import agreement
 
 
 def run(allocator, pass_, **figures):

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from coverage_of_intervals import coverage
-from heaptape import bootstrap
-from heaptape.intervals import LogRatio, combined, log_ratio, mean_of
+from heaptape.results import bootstrap
+from heaptape.results.intervals import LogRatio, combined, log_ratio, mean_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -9,9 +9,9 @@ import time
 from pathlib import Path
 
 import pytest
-from heaptape import capture, recipes, workloads
-from heaptape.errors import HeaptapeError
-from heaptape.home import Home
+from heaptape.common.errors import HeaptapeError
+from heaptape.common.home import Home
+from heaptape.measure import capture, recipes, workloads
 
 
 @pytest.fixture
@@ -86,7 +86,8 @@ def test_an_interrupt_ends_all_processes_and_leaves_nothing(cache, out):
         f'command = ["sh", "-c", "setsid sh -c \'echo $$ >{pid_file}; sleep 100\' & sleep 100"]\ntime_limit_s = 90',
     )
     program = (
-        "import sys; from pathlib import Path; from heaptape import capture, recipes; from heaptape.home import Home;"
+        "import sys; from pathlib import Path; from heaptape.common.home import Home;"
+        "from heaptape.measure import capture, recipes;"
         "recipe, output, home = map(Path, sys.argv[1:]); capture.capture(recipes.read(recipe), output, Home(home))"
     )
     command = [sys.executable, "-c", program, recipe.path, cache / "out" / "a.tape", out]

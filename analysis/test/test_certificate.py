@@ -4,11 +4,11 @@ import json
 from pathlib import Path
 
 import pytest
-from heaptape import recipes
-from heaptape.certificate import carried_errors, errors, pairs, summary
-from heaptape.certificate_document import document
-from heaptape.errors import HeaptapeError
-from heaptape.verify_fidelity import calibrated, not_verified, read_results, write_results
+from heaptape.common.errors import HeaptapeError
+from heaptape.fidelity.certificate import carried_errors, errors, pairs, summary
+from heaptape.fidelity.certificate_document import document
+from heaptape.fidelity.verify import calibrated, not_verified, read_results, write_results
+from heaptape.measure import recipes
 
 MIB = 1 << 20
 

@@ -5,8 +5,8 @@ import math
 
 import pytest
 from heaptape import compare, tables
-from heaptape.errors import HeaptapeError
-from heaptape.results_file import Results, call_details, figures, results
+from heaptape.common.errors import HeaptapeError
+from heaptape.results.schema import Results, call_details, figures, results
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from synthetic_results import make_results, write

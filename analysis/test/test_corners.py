@@ -3,11 +3,11 @@
 import math
 
 import pytest
-from heaptape.corner_tables import corner_tables
-from heaptape.corners import COMPARISONS, Corners, four_corners, parse_corners
-from heaptape.errors import HeaptapeError
-from heaptape.results_file import Results, figures
-from heaptape.table_frames import rss_overhead
+from heaptape.common.errors import HeaptapeError
+from heaptape.results.corners import COMPARISONS, Corners, four_corners, parse_corners
+from heaptape.results.schema import Results, figures
+from heaptape.tables.corner_tables import corner_tables
+from heaptape.tables.frames import rss_overhead
 from hypothesis import given
 from hypothesis import strategies as st
 

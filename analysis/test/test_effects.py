@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from heaptape.effects import cliffs_delta, correction, hedges_g, hedges_g_unpaired
+from heaptape.results.effects import cliffs_delta, correction, hedges_g, hedges_g_unpaired
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats

@@ -11,8 +11,8 @@ import h5py
 import numpy as np
 import pandas as pd
 import pytest
-from heaptape.export import NAMES
-from heaptape.tape_format import open_trace
+from heaptape.export.targets import NAMES
+from heaptape.formats.tape_format import open_trace
 
 from tests.support import CONVERT, HEAPTAPE, succeed
 

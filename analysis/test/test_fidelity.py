@@ -4,11 +4,11 @@ import json
 from pathlib import Path
 
 import pytest
-from heaptape import fidelity
-from heaptape.errors import HeaptapeError
-from heaptape.results_file import Results
-from heaptape.tables import comparison, render_text
-from heaptape.verdicts import verdicts
+from heaptape.common.errors import HeaptapeError
+from heaptape.results import replay_errors as fidelity
+from heaptape.results.schema import Results
+from heaptape.results.verdicts import verdicts
+from heaptape.tables.usual import comparison, render_text
 
 TABLE = {
     "schema": 1,

@@ -6,11 +6,11 @@ import xml.etree.ElementTree as ElementTree
 
 import pandas as pd
 import pytest
-from heaptape import flame_graph
-from heaptape.errors import HeaptapeError
-from heaptape.flame_graph import WEIGHTS, WIDTH, layout, render, tree
-from heaptape.profile import SITES
-from heaptape.stack_names import Frame
+from heaptape.common.errors import HeaptapeError
+from heaptape.formats.stack_names import Frame
+from heaptape.profile import flame_graph
+from heaptape.profile.data import SITES
+from heaptape.profile.flame_graph import WEIGHTS, WIDTH, layout, render, tree
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -5,8 +5,8 @@ import os
 import signal
 
 import pytest
-from heaptape import forked
-from heaptape.errors import FormatError, HeaptapeError
+from heaptape.common import forked
+from heaptape.common.errors import FormatError, HeaptapeError
 
 
 @pytest.fixture(autouse=True)

@@ -6,9 +6,10 @@ import zlib
 
 import numpy as np
 import pytest
-from heaptape import fragmentation, fragmentation_table
-from heaptape.errors import HeaptapeError
-from heaptape.results_file import Results
+from heaptape import fragmentation
+from heaptape.common.errors import HeaptapeError
+from heaptape.results.schema import Results
+from heaptape.tables import fragmentation_table
 from hypothesis import given
 from hypothesis import strategies as st
 from synthetic_results import encode_fragmentation

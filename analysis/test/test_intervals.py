@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from heaptape.intervals import log_ratio, mean_of
+from heaptape.results.intervals import log_ratio, mean_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats

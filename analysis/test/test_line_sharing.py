@@ -4,9 +4,10 @@ import json
 import math
 
 import pytest
-from heaptape import line_sharing, line_sharing_plots
-from heaptape.results_file import Results
-from heaptape.tables import render_text
+from heaptape.plots import line_sharing_plots
+from heaptape.results.schema import Results
+from heaptape.tables import line_sharing
+from heaptape.tables.usual import render_text
 from matplotlib.figure import Figure
 
 LEVEL = {"end": 0, "peak": 8, "peak_position": 3}

@@ -6,8 +6,8 @@ import zlib
 
 import numpy as np
 import pytest
-from heaptape.errors import HeaptapeError
-from heaptape.memory_map import DRAWN_HOLE_REGIONS, decode, fold
+from heaptape.common.errors import HeaptapeError
+from heaptape.formats.memory_map import DRAWN_HOLE_REGIONS, decode, fold
 from hypothesis import given
 from hypothesis import strategies as st
 from synthetic_results import encode_memory_map, encode_resident_map

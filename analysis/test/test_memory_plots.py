@@ -9,9 +9,10 @@ from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
-from heaptape import fragmentation, memory_figures, memory_plots
-from heaptape.memory_map import decode, fold, gap_bytes
-from heaptape.results_file import Results
+from heaptape import fragmentation, memory_figures
+from heaptape.formats.memory_map import decode, fold, gap_bytes
+from heaptape.plots import memory_plots
+from heaptape.results.schema import Results
 from matplotlib.colors import to_rgb
 from synthetic_results import encode_fragmentation, encode_resident_map, make_results
 

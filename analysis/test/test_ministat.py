@@ -5,8 +5,8 @@ import warnings
 
 import numpy as np
 import pytest
-from heaptape.ministat import SYMBOLS, distributions, ministat
-from heaptape.results_file import Results
+from heaptape.results.schema import Results
+from heaptape.tables.ministat import SYMBOLS, distributions, ministat
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from heaptape.prediction import Own, Replayed, laziest, mean_over_time, own_part, predict, replayed, thinned
+from heaptape.fidelity.prediction import Own, Replayed, laziest, mean_over_time, own_part, predict, replayed, thinned
 
 MS = 1e6
 # 100 ops in 100 ms.

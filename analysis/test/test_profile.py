@@ -1,8 +1,8 @@
 """The profile in words and tables says what the counts say, and nothing of what is not there."""
 
 import pytest
-from heaptape.profile import Profile, large_share, remote_share, sizes_for_share, swing, young_share
-from heaptape.profile_text import hardness, tables
+from heaptape.profile.data import Profile, large_share, remote_share, sizes_for_share, swing, young_share
+from heaptape.profile.text import hardness, tables
 
 
 def made_up(**keys) -> Profile:

@@ -4,10 +4,10 @@ import json
 
 import pandas as pd
 import pytest
-from heaptape import flame_graph
-from heaptape.profile import SITES, Profile
-from heaptape.profile_report import make
-from heaptape.stack_names import Frame, StackNames
+from heaptape.formats.stack_names import Frame, StackNames
+from heaptape.profile import flame_graph
+from heaptape.profile.data import SITES, Profile
+from heaptape.report.profile_page import make
 
 browser_module = pytest.importorskip("browser", reason="selenium is not installed")
 pytestmark = pytest.mark.skipif(bool(browser_module.MISSING), reason=browser_module.MISSING)

@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from heaptape import profile_plots
-from heaptape.profile import Profile
+from heaptape.plots import profile_plots
+from heaptape.profile.data import Profile
 from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.figure import Figure

@@ -4,7 +4,7 @@ import json
 
 import heaptape as library
 import pytest
-from heaptape.profile import Profile
+from heaptape.profile.data import Profile
 
 
 @pytest.fixture(scope="module")

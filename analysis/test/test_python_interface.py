@@ -15,9 +15,9 @@ import heaptape as package
 import nbformat
 import pandas as pd
 import pytest
-from heaptape.errors import UsageError
-from heaptape.notebook import notebook
-from heaptape.results_file import results
+from heaptape.common.errors import UsageError
+from heaptape.report.notebook import notebook
+from heaptape.results.schema import results
 from synthetic_results import make_results, write
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -82,7 +82,7 @@ def test_everything_public_is_there_and_documented():
 
 def test_compare_is_a_module_and_a_function_at_once(folder):
     from heaptape import compare
-    from heaptape.compare import long_table
+    from heaptape.results.compare import long_table
 
     assert compare is package.compare
     result = results(folder / "small.json")

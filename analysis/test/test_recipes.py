@@ -4,8 +4,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from heaptape import recipes
-from heaptape.errors import HeaptapeError
+from heaptape.common.errors import HeaptapeError
+from heaptape.measure import recipes
 
 GOOD = 'summary = "s"\nstands_for = "t"\n'
 

@@ -4,11 +4,11 @@ import os
 import subprocess
 
 import pytest
-from heaptape import registry
-from heaptape.errors import FormatError, HeaptapeError
-from heaptape.home import default_home
-from heaptape.replay import doubts
-from heaptape.workload_format import END, SIZE_HIGH, read_workload
+from heaptape.common.errors import FormatError, HeaptapeError
+from heaptape.common.home import default_home
+from heaptape.formats.workload_format import END, SIZE_HIGH, read_workload
+from heaptape.measure import registry
+from heaptape.measure.replay import doubts
 from hypothesis import given
 from hypothesis import strategies as st
 

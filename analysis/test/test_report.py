@@ -10,13 +10,14 @@ import re
 from html.parser import HTMLParser
 
 import pytest
-from heaptape import report, report_methods
-from heaptape.compare import choose_baseline
-from heaptape.embedded import SHORTENED, TYPE, pack, unpack, without_maps
-from heaptape.errors import FormatError, HeaptapeError
-from heaptape.results_file import Results, all_results, results
-from heaptape.summary import sentences, warnings
-from heaptape.tables import comparison, render_text
+from heaptape.common.errors import FormatError, HeaptapeError
+from heaptape.formats.embedded import SHORTENED, TYPE, pack, unpack, without_maps
+from heaptape.report import methods as report_methods
+from heaptape.report import page as report
+from heaptape.results.compare import choose_baseline
+from heaptape.results.schema import Results, all_results, results
+from heaptape.results.summary import sentences, warnings
+from heaptape.tables.usual import comparison, render_text
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from synthetic_results import make_results, write
@@ -146,7 +147,7 @@ def test_raw_results_that_refer_to_nothing_or_to_far_too_much_are_refused(monkey
                 list(unpack("p", page))
         else:
             assert list(unpack("p", page)) == [{}]
-    monkeypatch.setattr("heaptape.embedded.MAX_RAW_BYTES", 10_000)
+    monkeypatch.setattr("heaptape.formats.embedded.MAX_RAW_BYTES", 10_000)
     bomb = ["[" + "1," * 3000 + "1]", '{"runs":[' + '{"$shared":0},' * 5 + "0]}"]
     with pytest.raises(FormatError, match="too large"):
         list(unpack("p", f'<script type="{TYPE}">{held(bomb)}</script>'.encode()))

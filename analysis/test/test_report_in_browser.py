@@ -8,8 +8,8 @@ import re
 import time
 
 import pytest
-from heaptape import report
-from heaptape.results_file import Results
+from heaptape.report import page as report
+from heaptape.results.schema import Results
 from synthetic_results import make_results
 
 browser_module = pytest.importorskip("browser", reason="selenium is not installed")

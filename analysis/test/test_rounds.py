@@ -9,9 +9,9 @@ import time
 from collections import Counter
 
 import pytest
-from heaptape import noise
-from heaptape.registry import Choice
-from heaptape.rounds import (
+from heaptape.measure import noise
+from heaptape.measure.registry import Choice
+from heaptape.measure.rounds import (
     FEW_REPEATS,
     FEWEST_ROUNDS,
     PASSES,

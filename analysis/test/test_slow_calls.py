@@ -1,6 +1,6 @@
 """Slow calls meet the system calls of the same position."""
 
-from heaptape.slow_calls import tell_system_calls
+from heaptape.measure.slow_calls import tell_system_calls
 
 
 def runs(lost=0):

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
-from heaptape import recipes, suites
-from heaptape.errors import HeaptapeError
-from heaptape.home import Home
+from heaptape.common.errors import HeaptapeError
+from heaptape.common.home import Home
+from heaptape.measure import recipes, suites
 
 GOOD = 'summary = "s"\nsource = "t"\nallocators = ["glibc"]\nrepeats = 2\n'
 ONE = '[[workload]]\nname = "one"\nsynthetic = "cfrac"\noptions = ["--steps=5"]\n'

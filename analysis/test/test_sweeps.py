@@ -7,11 +7,11 @@ import matplotlib
 import numpy as np
 import pytest
 from conftest import ROOT
-from heaptape.errors import HeaptapeError
-from heaptape.registry import Allocator, Tunables, choose_all, expand
-from heaptape.results_file import Results
-from heaptape.sweep_plot import sweep_curve, write
-from heaptape.sweeps import choose_tunable, curve, settings_of, sweep, tunables_in
+from heaptape.common.errors import HeaptapeError
+from heaptape.measure.registry import Allocator, Tunables, choose_all, expand
+from heaptape.plots.sweep_plot import sweep_curve, write
+from heaptape.results.schema import Results
+from heaptape.results.sweeps import choose_tunable, curve, settings_of, sweep, tunables_in
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -4,18 +4,19 @@ import json
 import math
 
 import pytest
-from heaptape import fidelity, table_frames
-from heaptape.cli import TABLES, make_parser
-from heaptape.compare_command import compare
-from heaptape.corner_tables import overhead_tables
-from heaptape.corners import Corners
-from heaptape.errors import HeaptapeError, UsageError
-from heaptape.latency import latency, percentile
-from heaptape.latex import escape, render_latex
-from heaptape.results_file import Results
-from heaptape.table_kinds import KINDS, Question
-from heaptape.table_views import cost_table, latency_tables, percent_table, system_table
-from heaptape.tables import Cell, Table, render_markdown, render_text
+from heaptape.cli.compare import compare
+from heaptape.cli.main import TABLES, make_parser
+from heaptape.common.errors import HeaptapeError, UsageError
+from heaptape.results import replay_errors as fidelity
+from heaptape.results.corners import Corners
+from heaptape.results.latency import latency, percentile
+from heaptape.results.schema import Results
+from heaptape.tables import frames as table_frames
+from heaptape.tables.corner_tables import overhead_tables
+from heaptape.tables.kinds import KINDS, Question
+from heaptape.tables.latex import escape, render_latex
+from heaptape.tables.usual import Cell, Table, render_markdown, render_text
+from heaptape.tables.views import cost_table, latency_tables, percent_table, system_table
 from hypothesis import given
 from hypothesis import strategies as st
 from synthetic_results import make_results, write

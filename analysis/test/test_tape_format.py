@@ -10,9 +10,9 @@ import pandas as pd
 import pytest
 import zstandard
 from conftest import ROOT
-from heaptape import calls, tape_columns
-from heaptape.errors import FormatError
-from heaptape.tape_format import BLOCK_HEADER, COLUMN, EVENTS, FILE_HEADER, INFO, open_trace
+from heaptape.common.errors import FormatError
+from heaptape.formats import calls, tape_columns
+from heaptape.formats.tape_format import BLOCK_HEADER, COLUMN, EVENTS, FILE_HEADER, INFO, open_trace
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 

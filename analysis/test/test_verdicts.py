@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 import pytest
-from heaptape.errors import HeaptapeError
-from heaptape.results_file import Results
-from heaptape.verdicts import holm, paragraphs, verdicts
+from heaptape.common.errors import HeaptapeError
+from heaptape.results.schema import Results
+from heaptape.results.verdicts import holm, paragraphs, verdicts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
