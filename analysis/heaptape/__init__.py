@@ -19,19 +19,19 @@ from heaptape.common.version import __version__ as __version__
 if TYPE_CHECKING:
     from heaptape import plots, tables
     from heaptape.common.errors import FormatError, HeaptapeError
-    from heaptape.formats.tape_format import Trace
-    from heaptape.formats.tape_format import open_trace as open  # noqa: A004
     from heaptape.formats.workload_format import read_workload as open_workload
     from heaptape.plots import memory_figures
     from heaptape.profile.data import profile
+    from heaptape.profile.trace import Trace
+    from heaptape.profile.trace import open_trace as open  # noqa: A004
     from heaptape.results import fragmentation
     from heaptape.results.compare import compared as compare
     from heaptape.results.schema import Results, all_results, results
     from heaptape.results.summary import in_words
 
 _LAZY = {
-    "open": ("heaptape.formats.tape_format", "open_trace"),
-    "Trace": ("heaptape.formats.tape_format", "Trace"),
+    "open": ("heaptape.profile.trace", "open_trace"),
+    "Trace": ("heaptape.profile.trace", "Trace"),
     "open_workload": ("heaptape.formats.workload_format", "read_workload"),
     "all_results": ("heaptape.results.schema", "all_results"),
     "Results": ("heaptape.results.schema", "Results"),

@@ -8,7 +8,7 @@ from heaptape.common.errors import FormatError, HeaptapeError
 from heaptape.common.home import default_home
 from heaptape.formats.workload_format import END, SIZE_HIGH, read_workload
 from heaptape.measure import registry
-from heaptape.measure.replay import doubts
+from heaptape.results.doubts import doubts
 from hypothesis import given
 from hypothesis import strategies as st
 

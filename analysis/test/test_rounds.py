@@ -21,6 +21,7 @@ from heaptape.measure.rounds import (
     memory_varies,
     widest_interval,
 )
+from heaptape.results import disturbance
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -164,11 +165,11 @@ def test_noise_is_summed_up_and_told():
         {"noise": {"steal_percent": 0.0, "other_load_percent": 40.0, "cpu_mhz": 2600.0}},
         {},
     ]
-    summary = noise.summarise(runs)
+    summary = disturbance.summarise(runs)
     assert summary["runs"] == 3
     assert summary["disturbed_runs"] == 2
-    text = noise.sentence(summary)
+    text = disturbance.sentence(summary)
     assert text.startswith("2 of 3 runs were disturbed")
     assert "worst 4.0 % and 40.0 %" in text
     assert "2,400 to 2,600 MHz" in text
-    assert noise.sentence(noise.summarise([{}])) == noise.sentence(None) == ""
+    assert disturbance.sentence(disturbance.summarise([{}])) == disturbance.sentence(None) == ""

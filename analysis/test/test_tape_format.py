@@ -12,7 +12,8 @@ import zstandard
 from conftest import ROOT
 from heaptape.common.errors import FormatError
 from heaptape.formats import calls, tape_columns
-from heaptape.formats.tape_format import BLOCK_HEADER, COLUMN, EVENTS, FILE_HEADER, INFO, open_trace
+from heaptape.formats.tape_blocks import BLOCK_HEADER, COLUMN, EVENTS, FILE_HEADER, INFO
+from heaptape.formats.tape_format import open_trace
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 

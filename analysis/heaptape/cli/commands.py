@@ -76,6 +76,7 @@ def replay(arguments: argparse.Namespace, home: Home) -> int:
     """Replays into all allocators, writes R.json, prints the comparison. 1 if a run failed."""
     from heaptape.common.progress import WorkProgress
     from heaptape.measure import registry, replay
+    from heaptape.results.doubts import doubts
 
     settings = _replay_settings(arguments)
     choices = registry.choose_all(arguments.allocator or [], registry.load(home))
@@ -89,9 +90,12 @@ def replay(arguments: argparse.Namespace, home: Home) -> int:
     with tempfile.TemporaryDirectory(prefix="heaptape.") as scratch:
         workload = replay.prepare(arguments.input, home, Path(scratch))
         about = replay.describe_workload(workload, name)
-        for doubt in replay.doubts(about):
+        for doubt in doubts(about):
             print(f"heaptape: {arguments.input}: {doubt}", file=sys.stderr)
         with WorkProgress() as progress:
+
+            def on_progress(run: "rounds.Run | None", share: float) -> None:  # noqa: F821
+                progress.update(f"{run.choice.label}, {run.pass_} pass" if run else "done", share)
 
             def on_failure(run: "rounds.Run", error: str) -> None:  # noqa: F821
                 failures.append(run)
@@ -99,7 +103,7 @@ def replay(arguments: argparse.Namespace, home: Home) -> int:
                     f"heaptape: {run.choice.label}, {run.pass_} pass, repetition {run.repeat + 1}: {error}"
                 )
 
-            data = replay.replay(workload, about, choices, settings, home, progress.run, on_failure)
+            data = replay.replay(workload, about, choices, settings, home, on_progress, on_failure)
     _give_results(output, data, arguments.baseline)
     stop_rule = data["settings"].get("until_ci")
     if stop_rule:

@@ -3,10 +3,7 @@
 import sys
 import time
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
-
-if TYPE_CHECKING:
-    from heaptape.measure.rounds import Run
+from typing import Self
 
 QUIET_S = 2.0
 
@@ -28,10 +25,6 @@ class WorkProgress:
     ) -> None:
         if self._bar:
             self._bar.stop()
-
-    def run(self, run: "Run | None", share: float) -> None:
-        """Callback of replay.replay."""
-        self.update(f"{run.choice.label}, {run.pass_} pass" if run else "done", share)
 
     def update(self, what: str, share: float) -> None:
         """`what` is under way, and `share` (0 to 1) of the whole is done."""

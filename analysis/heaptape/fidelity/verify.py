@@ -162,8 +162,8 @@ def _predict(
     tape: Path, workload: Path, results: dict, lived: Sequence[dict], failures: dict[str, str]
 ) -> dict[str, dict]:
     """label -> predicted figures, from each allocator's memory replays (their mean where they differ)."""
-    from heaptape.export.tables import times_ns
     from heaptape.formats.tape_format import open_trace
+    from heaptape.formats.tape_times import times_ns
     from heaptape.formats.workload_format import read_workload
 
     memory: dict[str, list[dict]] = {}

@@ -2,23 +2,17 @@
 end (trace/FORMAT.md, sections 4a and 6). Used through heaptape.formats.tape_format.Trace.
 """
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pandas as pd
 
 from heaptape.common.errors import FormatError
+from heaptape.formats.tape_blocks import MARKS, MAX_THREAD, MODULES, STACKS, THREADS, TOUCHED, Block, BlockFile
 from heaptape.formats.tape_columns import Malformed, exactly, leb, zigzag
 
-if TYPE_CHECKING:
-    from heaptape.formats.tape_format import Block, Trace
-
-TOUCHED, STACKS, MODULES, MARKS, THREADS = 5, 6, 7, 8, 9
 LARGEST_NUMBER = 2**63 - 1
-MAX_THREAD = 1 << 24
 
 
-def _numbers(trace: "Trace", block: "Block", names: dict[int, str]) -> list[np.ndarray]:
+def _numbers(trace: BlockFile, block: Block, names: dict[int, str]) -> list[np.ndarray]:
     """The LEB columns with these ids, one entry per row."""
     raw = trace.raw_columns(block)
     try:
@@ -27,7 +21,7 @@ def _numbers(trace: "Trace", block: "Block", names: dict[int, str]) -> list[np.n
         raise FormatError(trace.path, block.offset, str(error)) from error
 
 
-def touched(trace: "Trace") -> pd.DataFrame:
+def touched(trace: BlockFile) -> pd.DataFrame:
     """Trace.touched_at_end."""
     parts = []
     for block in trace.blocks:
@@ -40,7 +34,7 @@ def touched(trace: "Trace") -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["address", "os_pages"])
 
 
-def stacks(trace: "Trace") -> pd.DataFrame:
+def stacks(trace: BlockFile) -> pd.DataFrame:
     """Trace.stacks."""
     parts, modules_before = [], 0
     for block in trace.blocks:
@@ -60,7 +54,7 @@ def stacks(trace: "Trace") -> pd.DataFrame:
     return pd.concat(parts).rename_axis("node")
 
 
-def _rows(trace: "Trace", kind: int, numbers: dict[str, int], texts: dict[str, tuple[int, bool]]) -> pd.DataFrame:
+def _rows(trace: BlockFile, kind: int, numbers: dict[str, int], texts: dict[str, tuple[int, bool]]) -> pd.DataFrame:
     """JSON rows of all blocks of the kind. numbers: key -> largest; texts: key -> (most bytes, may be missing)."""
     out: list[dict] = []
     for block in trace.blocks:
@@ -93,20 +87,20 @@ def _is_sound(row: dict, numbers: dict[str, int], texts: dict[str, tuple[int, bo
     return "start" not in numbers or row["start"] < row["end"]
 
 
-def modules(trace: "Trace") -> pd.DataFrame:
+def modules(trace: BlockFile) -> pd.DataFrame:
     """Trace.modules."""
     numbers = {"start": LARGEST_NUMBER, "end": LARGEST_NUMBER, "bias": LARGEST_NUMBER}
     texts = {"name": (4095, False), "path": (4095, True), "build_id": (128, True)}
     return _rows(trace, MODULES, numbers, texts)[["name", "path", "build_id", "start", "end", "bias"]]
 
 
-def marks(trace: "Trace") -> pd.DataFrame:
+def marks(trace: BlockFile) -> pd.DataFrame:
     """Trace.marks."""
     numbers = {"stamp": LARGEST_NUMBER, "thread": MAX_THREAD - 1, "events": LARGEST_NUMBER}
     return _rows(trace, MARKS, numbers, {"text": (255, False)})
 
 
-def thread_names(trace: "Trace") -> dict[int, str]:
+def thread_names(trace: BlockFile) -> dict[int, str]:
     """Trace.thread_names."""
     frame = _rows(trace, THREADS, {"thread": MAX_THREAD - 1}, {"name": (255, False)})
     return {int(thread): name for thread, name in zip(frame["thread"], frame["name"], strict=True)}

@@ -4,45 +4,34 @@ agree prove that the document says enough.
 Memory is bounded by one block: `Trace.events` yields one Arrow record batch per block.
 """
 
-import json
 import os
 import struct
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TypeVar
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import zstandard
 
 from heaptape.common.errors import FormatError
 from heaptape.formats import calls, tape_annotations
+from heaptape.formats.tape_blocks import (
+    EVENTS,
+    FOOTER,
+    GAP,
+    INFO,
+    MAX_INFO,
+    SAMPLES,
+    Block,
+    BlockFile,
+    check_file_header,
+    usable_columns,
+    walk,
+)
 from heaptape.formats.tape_columns import Events, Malformed, decode_events, exactly, leb, zigzag
 
-if TYPE_CHECKING:
-    from heaptape.profile.data import Profile
-
-FILE_HEADER, TRAILER = struct.Struct("<8sHHI"), struct.Struct("<Q8s")
-BLOCK_HEADER, COLUMN = struct.Struct("<4sBBHIIIIQQII"), struct.Struct("<BBBBIII")
-INFO, EVENTS, SAMPLES, GAP, TOUCHED, STACKS, MODULES, MARKS, THREADS, FOOTER = 1, 2, 3, 4, 5, 6, 7, 8, 9, 15
-CRITICAL = 1
-MAX_COLUMNS, MAX_PAYLOAD, MAX_THREAD, MAX_ROWS, MAX_WINDOW = 64, 1 << 30, 1 << 24, 1 << 20, 8 << 20
-MAX_RAW, MAX_INFO, MAX_STACK_NODES = 1 << 26, 1 << 20, 1 << 28
-KNOWN_COLUMNS = {
-    INFO: {1},
-    EVENTS: {1, 2, 3, 4, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17},
-    SAMPLES: set(range(1, 11)),
-    GAP: {1},
-    TOUCHED: {1, 2},
-    STACKS: {1, 2},
-    MODULES: {1},
-    MARKS: {1},
-    THREADS: {1},
-    FOOTER: {1, 2},
-}
 SAMPLE_NAMES = (
     "stamp", "rss_anon_bytes", "rss_file_bytes", "rss_shmem_bytes", "vm_size_bytes", "vm_hwm_bytes",
     "minor_faults", "major_faults", "user_ns", "system_ns",
@@ -71,68 +60,19 @@ SCHEMA = pa.schema(
 )
 
 
-@dataclass(frozen=True)
-class Column:
-    """A directory entry. `offset` is that of its bytes in the file."""
-
-    id: int
-    encoding: int
-    shift: int
-    critical: bool
-    raw_bytes: int
-    stored_bytes: int
-    offset: int
-
-
-@dataclass(frozen=True)
-class Block:
-    """A block's header and directory. `offset` is that of the block in the file."""
-
-    offset: int
-    type: int
-    critical: bool
-    thread: int
-    rows: int
-    steps: int
-    first_stamp: int
-    last_stamp: int
-    sequence: int
-    columns: tuple[Column, ...]
-    end: int
-    stack_nodes: int  # in the STACKS blocks before it
-
-
 @dataclass
-class Trace:
+class Trace(BlockFile):
     """An open trace. `info` and `footer` are the JSON objects of those blocks; `footer` is None in a truncated file.
 
     `differences`: where the footer's totals are not what the blocks say, in words. `dropped`: events lost, from the GAP
     blocks.
     """
 
-    path: str
     info: dict = field(default_factory=dict)
     footer: dict | None = None
     truncated: bool = False
     dropped: int = 0
     differences: list[str] = field(default_factory=list)
-    blocks: list[Block] = field(default_factory=list)
-    _fd: int = -1
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Closes the file; blocks can't be read any more."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
-
-    def __del__(self) -> None:
-        self.close()
 
     @property
     def threads(self) -> int:
@@ -160,12 +100,6 @@ class Trace:
         nullable = {pa.uint64(): pd.UInt64Dtype(), pa.uint32(): pd.UInt32Dtype()}
         for batch in self.events(thread):
             yield batch.to_pandas(types_mapper=nullable.get)
-
-    def profile(self) -> "Profile":
-        """What the whole trace asks of an allocator, counted by the C program: `heaptape.profile`."""
-        from heaptape.profile.data import profile
-
-        return profile(self.path)
 
     def samples(self) -> pd.DataFrame:
         """Memory of the recorded process over time: columns of SAMPLE_NAMES, those that could not be had left out."""
@@ -207,56 +141,29 @@ class Trace:
     def _samples(self, block: Block) -> pd.DataFrame:
         out = {}
         try:
-            for column in _usable(block):
+            for column in usable_columns(block):
                 name = SAMPLE_NAMES[column.id - 1]
-                values = exactly(leb(self._column(block, column), name), block.rows, name)
+                values = exactly(leb(self.column(block, column), name), block.rows, name)
                 out[name] = np.cumsum(zigzag(values), dtype=np.uint64)
         except Malformed as error:
             raise FormatError(self.path, block.offset, str(error)) from error
         return pd.DataFrame(out)
 
-    def _column(self, block: Block, column: Column) -> bytes:
-        return _decompress(self.path, block, column, _pread(self._fd, column.stored_bytes, column.offset))
 
-    def _json(self, block: Block, limit: int = MAX_RAW) -> dict:
-        value = self.json_value(block, limit)
-        if not isinstance(value, dict):
-            raise FormatError(self.path, block.offset, "its JSON is not an object")
-        return value
-
-    def json_value(self, block: Block, limit: int = MAX_RAW) -> object:
-        """Column 1 of a block as JSON. Raises FormatError."""
-        column = next((c for c in _usable(block) if c.id == 1), None)
-        if column is None or column.raw_bytes > limit:
-            raise FormatError(self.path, block.offset, "its JSON is missing or too long")
-        try:
-            return json.loads(self._column(block, column).decode())
-        except (ValueError, RecursionError) as error:
-            raise FormatError(self.path, block.offset, f"its JSON can't be read: {error}") from error
-
-    def raw_columns(self, block: Block) -> dict[int, bytes]:
-        """The columns of a block that are known, by id, decompressed. Raises FormatError."""
-        return {c.id: self._column(block, c) for c in _usable(block)}
+Kind = TypeVar("Kind", bound=Trace)
 
 
-def open_trace(path: str | Path) -> Trace:
+def open_trace(path: str | Path, kind: type[Kind] = Trace) -> Kind:
     """Opens a trace: walks and checks all block headers, reads info and footer. Events are only decoded when asked for.
 
-    Raises FormatError (path, offset, what) for a malformed file, OSError if it can't be read.
-
-    >>> import heaptape
-    >>> with heaptape.open("small.tape") as trace:
-    ...     print(trace.threads, trace.event_count, sum(batch.num_rows for batch in trace.events()))
-    ...     frame = next(trace.frames(thread=0))
-    2 6666 6666
-    >>> frame["call"].iloc[0], int(frame["request_bytes"].iloc[0])
-    ('malloc', 16)
+    `kind`: what to make, Trace or a class with more methods. Raises FormatError (path, offset, what) for a malformed
+    file, OSError if it can't be read.
     """
-    trace = Trace(str(path), _fd=os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+    trace = kind(str(path), descriptor=os.open(path, os.O_RDONLY | os.O_CLOEXEC))
     try:
-        size = os.fstat(trace._fd).st_size
-        _check_file_header(trace, size)
-        complete = _walk(trace, size)
+        size = os.fstat(trace.descriptor).st_size
+        check_file_header(trace)
+        complete = walk(trace, size)
         trace.truncated = not complete
         _read_metadata(trace)
     except BaseException:
@@ -265,134 +172,12 @@ def open_trace(path: str | Path) -> Trace:
     return trace
 
 
-def _pread(fd: int, count: int, offset: int) -> bytes:
-    parts = []
-    while count:
-        part = os.pread(fd, count, offset)
-        if not part:
-            break
-        parts.append(part)
-        count, offset = count - len(part), offset + len(part)
-    return b"".join(parts)
-
-
-def _check_file_header(trace: Trace, size: int) -> None:
-    header = _pread(trace._fd, FILE_HEADER.size, 0)
-    if len(header) < FILE_HEADER.size:
-        raise FormatError(trace.path, 0, "not a trace: shorter than its header")
-    magic, version, flags, crc = FILE_HEADER.unpack(header)
-    if magic != b"HEAPTAPE":
-        raise FormatError(trace.path, 0, "not a trace: wrong magic")
-    if zlib.crc32(header[:12]) != crc:
-        raise FormatError(trace.path, 12, "the header's CRC is wrong")
-    if version != 1:
-        raise FormatError(trace.path, 8, f"version {version} is not known")
-    if flags:
-        raise FormatError(trace.path, 10, f"flags {flags:#x} are not known")
-
-
-def _walk(trace: Trace, size: int) -> bool:
-    """Reads all block headers. True if the file is complete, False if it is truncated."""
-    offset = FILE_HEADER.size
-    while block := _read_block(trace, offset, size):
-        if not trace.blocks and block.type != INFO:
-            raise FormatError(trace.path, offset, "the first block is not INFO")
-        if block.type not in KNOWN_COLUMNS and block.critical:
-            raise FormatError(trace.path, offset, f"block type {block.type} is critical and not known")
-        trace.blocks.append(block)
-        offset = block.end
-        if block.type == FOOTER:
-            rest = _pread(trace._fd, TRAILER.size + 1, offset)
-            return rest == TRAILER.pack(block.offset, b"HEAPTEND")
-    return False
-
-
-def _read_block(trace: Trace, offset: int, size: int) -> Block | None:
-    """The block there; None if the file ends before the block does."""
-    header = _pread(trace._fd, BLOCK_HEADER.size, offset)
-    if len(header) < BLOCK_HEADER.size:
-        return None
-    magic, kind, flags, columns, payload, thread, rows, steps, first, last, sequence, crc = BLOCK_HEADER.unpack(header)
-    if magic != b"HTBK":
-        raise FormatError(trace.path, offset, "not a block: wrong magic")
-    directory = _pread(trace._fd, columns * COLUMN.size, offset + BLOCK_HEADER.size)
-    if len(directory) < columns * COLUMN.size:
-        return None
-    if zlib.crc32(directory, zlib.crc32(header[:44])) != crc:
-        raise FormatError(trace.path, offset, "the block's CRC is wrong")
-    if columns > MAX_COLUMNS or payload > MAX_PAYLOAD or thread >= MAX_THREAD or rows > MAX_ROWS:
-        raise FormatError(trace.path, offset, "the block's columns, bytes, thread or rows are above the limit")
-    entries, begin = [], offset + BLOCK_HEADER.size + len(directory)
-    for number, encoding, shift, column_flags, raw, stored, _ in COLUMN.iter_unpack(directory):
-        entries.append(Column(number, encoding, shift, bool(column_flags & CRITICAL), raw, stored, begin))
-        begin += stored
-    end = offset + BLOCK_HEADER.size + payload
-    if begin != end:
-        raise FormatError(trace.path, offset, "the columns' bytes do not add up to the payload")
-    if end > size:
-        return None
-    before = trace.blocks[-1] if trace.blocks else None
-    nodes = before.stack_nodes + before.rows * (before.type == STACKS) if before else 0
-    if nodes > MAX_STACK_NODES:
-        raise FormatError(trace.path, offset, "more stack nodes than a trace can have")
-    block = Block(
-        offset, kind, bool(flags & CRITICAL), thread, rows, steps, first, last, sequence, tuple(entries), end, nodes
-    )
-    _check_columns(trace.path, block)
-    return block
-
-
-def _check_columns(path: str, block: Block) -> None:
-    known = KNOWN_COLUMNS.get(block.type)
-    if known is None:
-        return
-    seen: set[int] = set()
-    for column in block.columns:
-        usable = column.id in known and column.encoding == 1
-        if not usable and column.critical:
-            raise FormatError(path, block.offset, f"column {column.id} is critical and not known")
-        if usable and column.id in seen:
-            raise FormatError(path, block.offset, f"column {column.id} is there twice")
-        seen.add(column.id)
-        limit = MAX_RAW
-        if block.type == EVENTS:
-            limit = (10 * block.rows + 64) * {9: 2, 10: 2, 11: 2, 16: 4}.get(column.id, 1)
-        if usable and column.raw_bytes > limit:
-            raise FormatError(
-                path, block.offset, f"column {column.id} has {column.raw_bytes} raw bytes, at most {limit} can be"
-            )
-
-
-def _usable(block: Block) -> list[Column]:
-    return [c for c in block.columns if c.id in KNOWN_COLUMNS[block.type] and c.encoding == 1]
-
-
-def _decompress(path: str, block: Block, column: Column, stored: bytes) -> bytes:
-    def bad(what: str) -> FormatError:
-        return FormatError(path, block.offset, f"column {column.id}: {what}")
-
-    if len(stored) != column.stored_bytes:
-        raise bad("the file has become shorter")
-    try:
-        frame = zstandard.get_frame_parameters(stored)
-        if frame.content_size != column.raw_bytes:
-            raise bad("the frame's content size is not the column's raw bytes")
-        if not frame.has_checksum or frame.dict_id or frame.window_size > MAX_WINDOW:
-            raise bad("the frame has no checksum, or a dictionary, or too large a window")
-        raw = zstandard.ZstdDecompressor().decompress(stored, max_output_size=column.raw_bytes, allow_extra_data=False)
-    except zstandard.ZstdError as error:
-        raise bad(f"not a sound zstd frame: {error}") from error
-    if len(raw) != column.raw_bytes:
-        raise bad("the frame's content size is not the column's raw bytes")
-    return raw
-
-
 def _read_metadata(trace: Trace) -> None:
     """Info, gaps, footer; and what must hold between blocks of one thread."""
     following: dict[int, tuple[int, int]] = {}
     for block in trace.blocks:
         if block.type == INFO and not trace.info:
-            trace.info = trace._json(block, MAX_INFO)
+            trace.info = trace.json_object(block, MAX_INFO)
             if not isinstance(trace.info.get("clock"), dict):
                 raise FormatError(trace.path, block.offset, "the info has no clock")
         elif block.type in (EVENTS, GAP):
@@ -403,12 +188,12 @@ def _read_metadata(trace: Trace) -> None:
                 raise FormatError(trace.path, block.offset, f"the stamps of thread {block.thread} go back")
             following[block.thread] = (sequence + 1, block.last_stamp if block.type == EVENTS else stamp)
         if block.type == GAP:
-            dropped = trace._json(block).get("dropped")
+            dropped = trace.json_object(block).get("dropped")
             if block.rows or not isinstance(dropped, int) or isinstance(dropped, bool) or dropped < 0:
                 raise FormatError(trace.path, block.offset, "a gap that does not say how many events it dropped")
             trace.dropped += dropped
         elif block.type == FOOTER:
-            trace.footer = trace._json(block)
+            trace.footer = trace.json_object(block)
             trace.differences = _differences(trace, block)
     if trace.truncated:
         trace.footer = None
@@ -419,11 +204,11 @@ def _differences(trace: Trace, block: Block) -> list[str]:
     for key, found in (("events", trace.event_count), ("dropped", trace.dropped), ("threads", trace.threads)):
         if key in footer and footer[key] != found:
             out.append(f"{key}: the footer says {footer[key]}, the blocks have {found}")
-    index = next((c for c in _usable(block) if c.id == 2), None)
+    index = next((c for c in usable_columns(block) if c.id == 2), None)
     expected = b"".join(
         struct.pack("<QQQ", b.offset, b.first_stamp, b.thread << 32 | b.rows) for b in trace.blocks if b.type == EVENTS
     )
-    if index is not None and trace._column(block, index) != expected:
+    if index is not None and trace.column(block, index) != expected:
         out.append("the footer's index is not that of the blocks")
     return out
 

@@ -22,6 +22,7 @@ from heaptape.measure.agreement import agreement
 from heaptape.measure.registry import Choice, sha256_of
 from heaptape.measure.rounds import Rounds, Run, Settings, baseline_of, widest_interval
 from heaptape.measure.slow_calls import tell_system_calls
+from heaptape.results import disturbance
 
 SCHEMA = 1
 # Memory is only true in the recorded order; time only where threads really compete, and so do an allocator's mistakes.
@@ -88,30 +89,6 @@ def describe_workload(path: Path, name: str) -> dict:
     return about | {key: workload.info[key] for key in kept if key in workload.info}
 
 
-def doubts(workload: dict) -> list[str]:
-    """What the witness says against the recording, in words: whatever was lost, repaired or not legal."""
-    witness = workload.get("witness")
-    if not isinstance(witness, dict):
-        return []
-    words = {
-        "truncated": "the trace is truncated: its end is missing",
-        "dropped": "events were dropped in recording",
-        "unseen_frees": "frees of objects never seen were left out",
-        "double_frees": "double frees were left out",
-        "overlapping_acquires": "addresses were handed out while objects lived there",
-        "inversions_repaired": "events recorded in the wrong order were put right",
-        "failed_calls": "failed calls were left out",
-    }
-    found = []
-    for key, text in words.items():
-        value = witness.get(key)
-        if value is True:
-            found.append(text)
-        elif isinstance(value, int) and value > 0:
-            found.append(f"{value:,} {text}")
-    return found
-
-
 def replay(
     workload_path: Path,
     workload: dict,
@@ -173,7 +150,7 @@ def replay(
             "warm_up": warmed,
         }
         | ({"until_ci": _stop_rule(finished, choices, settings)} if settings.until_ci_percent else {}),
-        "noise": noise.summarise(finished),
+        "noise": disturbance.summarise(finished),
         "allocators": [_about(choice) for choice in choices],
         "agreement": agreement(finished),
         "runs": finished,

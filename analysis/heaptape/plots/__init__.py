@@ -10,10 +10,9 @@ from heaptape.plots.axes import (
     style,
     thinned,
     time_against_memory,
-    timeline_frame,
 )
 
 __all__ = [
     "against_baseline", "latencies", "map_image", "memory_map", "memory_over_progress", "request_sizes", "style",
-    "thinned", "time_against_memory", "timeline_frame",
+    "thinned", "time_against_memory",
 ]  # fmt: skip

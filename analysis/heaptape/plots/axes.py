@@ -31,16 +31,6 @@ def style(number: int) -> dict:
     return {"color": OKABE_ITO[number % len(OKABE_ITO)], "linestyle": DASHES[number // len(OKABE_ITO) % len(DASHES)]}
 
 
-def timeline_frame(run: Mapping) -> pd.DataFrame:
-    """run["timeline"] as columns position (ops), rss_anon_bytes, vm_size_bytes, live_bytes; empty if it is missing.
-
-    >>> timeline_frame({"timeline": [[0, 4096, 8192, 100], [50, 12288, 16384, 9000]]})["rss_anon_bytes"].max()
-    np.float64(12288.0)
-    """
-    columns = ["position", "rss_anon_bytes", "vm_size_bytes", "live_bytes"]
-    return pd.DataFrame([row[:4] for row in run.get("timeline", [])], columns=columns, dtype=float)
-
-
 def memory_over_progress(
     axes: Axes, timelines: Mapping[str, pd.DataFrame], column: str, recorded: Sequence = ()
 ) -> None:

@@ -23,6 +23,7 @@ from heaptape.plots import axes as plots
 from heaptape.plots import memory_plots
 from heaptape.results import fragmentation
 from heaptape.results.schema import Results, label_of, number
+from heaptape.results.timeline import timeline_frame
 
 WIDTH_IN, LEFT_IN, BOTTOM_IN, GAP_IN = 8.2, 0.68, 0.5, 0.36
 # Of a time line: more than that can't be seen in this width.
@@ -62,7 +63,7 @@ def figure_memory(
         figure, axes = _panels([3.1, 1.15, 0.45, *([1.35] if states else [])], theme, right_in=0.95)
         memory_plots.memory_map(axes[0], folded, theme.ink, height_bytes)
         _map_key(axes[0], folded, theme)
-        timeline = plots.thinned(plots.timeline_frame(run), DRAWN_SAMPLES)
+        timeline = plots.thinned(timeline_frame(run), DRAWN_SAMPLES)
         if len(timeline):
             memory_plots.memory_curves(axes[1], timeline, number(results.workload.get("ideal_rss_bytes")), theme.ink)
             memory_plots.virtual_size_curve(axes[2], timeline, theme.ink)

@@ -99,7 +99,7 @@ def _label_folds(axes: Axes, folded: Folded, ink: str, top: float) -> None:
 
 
 def memory_curves(axes: Axes, timeline: pd.DataFrame, ideal_bytes: float | None, ink: str) -> None:
-    """Live bytes (area), their peak (the ideal RSS, dotted) and RSS over progress. timeline: plots.timeline_frame."""
+    """Live bytes (area), their peak (the ideal RSS, dotted) and RSS over progress, of a `timeline_frame`."""
     axes.fill_between(
         timeline["position"], timeline["live_bytes"] / MIB, color=FULLNESS(0.4), alpha=0.6, linewidth=0,
         label="live requests",

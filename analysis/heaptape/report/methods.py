@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from heaptape.measure import noise
-from heaptape.measure.replay import doubts
+from heaptape.results import disturbance
+from heaptape.results.doubts import doubts
 from heaptape.results.schema import Results, number
 from heaptape.results.summary import engine_cost, spread_of_cycles
 
@@ -118,7 +118,7 @@ def noise_and_errors(file: Results) -> Rows:
     """What says how far to trust a figure: noise seen, the engine's own cost, whether two ways of measuring agree, and
     the error of replaying, where it was measured.
     """
-    rows: list[tuple[str, object]] = [("noise", noise.sentence(file.data.get("noise")))]
+    rows: list[tuple[str, object]] = [("noise", disturbance.sentence(file.data.get("noise")))]
     spread = spread_of_cycles(file)
     if spread is not None:
         rows.append(

@@ -16,12 +16,12 @@ from matplotlib.figure import Figure
 
 from heaptape.common.version import __version__
 from heaptape.formats.stack_names import StackNames
-from heaptape.measure.replay import doubts
 from heaptape.plots import line_sharing_plots, profile_plots
 from heaptape.profile import flame_graph
 from heaptape.profile.data import Profile
 from heaptape.profile.text import hardness, tables
 from heaptape.report.figures import STYLE, WIDTH_IN, Picture, svg
+from heaptape.results.doubts import doubts
 from heaptape.tables import line_sharing
 from heaptape.tables.usual import Table
 

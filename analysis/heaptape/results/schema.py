@@ -10,15 +10,13 @@ import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.formats.embedded import is_page, unpack
-
-if TYPE_CHECKING:
-    from heaptape.formats.memory_map import Folded
+from heaptape.formats.memory_map import Folded, decode, fold
+from heaptape.results.timeline import timeline_frame
 
 SCHEMA = 1
 SYSTEM_CALLS = ("mmap", "munmap", "mremap", "madvise", "brk")
@@ -83,16 +81,12 @@ class Results:
         """Memory over progress, of each allocator's first memory pass: position (ops), rss_anon_bytes, vm_size_bytes,
         live_bytes. Allocators without one are not there.
         """
-        from heaptape.plots.axes import timeline_frame
-
         return {name: timeline_frame(run) for name, run in self._first_runs("timeline").items()}
 
     def memory_maps(self) -> "dict[str, Folded]":
         """Fullness of each region of the address space over progress, of each allocator's first memory pass. Raises
         HeaptapeError for a malformed one.
         """
-        from heaptape.formats.memory_map import decode, fold
-
         maps = {name: decode(run) for name, run in self._first_runs("memory_map").items()}
         return {name: fold(found) for name, found in maps.items() if found is not None}
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from heaptape.measure.replay import doubts
 from heaptape.results.compare import GEOMETRIC, absolute, allocator_order, choose_baseline
+from heaptape.results.doubts import doubts
 from heaptape.results.schema import Results, call_details, figures, number
 from heaptape.results.verdicts import paragraphs, verdicts
 

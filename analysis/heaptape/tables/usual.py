@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 import pandas as pd
 
-from heaptape.measure import noise
+from heaptape.results import disturbance
 from heaptape.results import replay_errors as fidelity
 from heaptape.results.compare import (
     ARITHMETIC,
@@ -82,7 +82,7 @@ def comparison(files: Sequence[Results], baseline: str, method: Method = "t") ->
         carried = all(fidelity.is_replay(file.data) for file in files)
         tables += _relative_tables(percents, order, baseline, workloads, carried)
     if tables:
-        noises = {file.name: noise.sentence(file.data.get("noise")) for file in files}
+        noises = {file.name: disturbance.sentence(file.data.get("noise")) for file in files}
         told = [f"Noise{f', {name}' * (len(files) > 1)}: {text}" for name, text in noises.items() if text]
         tables[-1] = replace(tables[-1], notes=[*tables[-1].notes, *told])
     return tables
