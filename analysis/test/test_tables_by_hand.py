@@ -4,8 +4,9 @@ import json
 import math
 
 import pytest
-from heaptape.cli.compare import compare
-from heaptape.cli.main import TABLES, make_parser
+from heaptape.cli.compare import TABLES
+from heaptape.cli.compare import run as compare
+from heaptape.cli.main import make_parser
 from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.results import replay_errors as fidelity
 from heaptape.results.corners import Corners

@@ -1,30 +1,95 @@
 """`heaptape compare`: which tables, in which format."""
 
 import argparse
-import json
-import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from heaptape.common.errors import HeaptapeError, UsageError
+from heaptape.common.errors import UsageError
 from heaptape.common.output import STANDARD_OUTPUT, write_text
-from heaptape.results.intervals import LEVEL, Method
-from heaptape.results.schema import Results, all_results
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from heaptape.tables.kinds import Question
-    from heaptape.tables.usual import Table
-
+# What `compare --table` prints: name -> what it is (tables/kinds.py makes them).
+TABLES = {
+    "cost": "total cycles, mean cycles per malloc, calloc, realloc and free, peak RSS",
+    "percent": "the same in percent of the baseline, with their means over workloads",
+    "corners": "the matrix of --corners",
+    "overhead": "RSS against ideal RSS, of the corners, or of each allocator against the baseline",
+    "system": "system calls and their bytes, virtual and resident size",
+    "fragmentation": "what RSS consists of at its peak: live, rounding, caches and bins, empty OS pages, metadata",
+    "latency": "percentiles by call type and size class",
+    "sweep": "figures at each value of a tunable",
+    "sharing": "cache lines that threads share (replay --passes sharing)",
+    "verdict": "what the repetitions allow to be said, in words, with effect sizes",
+}
 PLOTS = (".svg", ".pdf", ".png")
 
+SUMMARY = "tables of results, with intervals"
+DESCRIPTION = (
+    "Prints what each allocator cost, then the same as percentages of a baseline with 95 % intervals "
+    "over the repetitions. Several files are several workloads."
+)
 
-def compare(arguments: argparse.Namespace) -> int:
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command line."""
+    parser.add_argument(
+        "results", nargs="+", metavar="R.json", help="results of replay, or reports; - for standard input"
+    )
+    parser.add_argument(
+        "--baseline", metavar="NAME", help="allocator that percentages refer to (default: glibc, else the first)"
+    )
+    parser.add_argument(
+        "--table",
+        action="append",
+        metavar="NAME",
+        choices=TABLES,
+        help="print this table instead of all usual ones; repeatable: "
+        + "; ".join(f"{name}: {what}" for name, what in TABLES.items()),
+    )
+    parser.add_argument(
+        "--format",
+        default="text",
+        choices=["text", "md", "csv", "json", "latex"],
+        help="text (default), Markdown, CSV (one --table at a time), JSON, or LaTeX for the package booktabs",
+    )
+    parser.add_argument(
+        "--interval",
+        default="t",
+        choices=["t", "bootstrap"],
+        help="95 %% intervals by Student's t on paired log ratios (default), or by a studentised bootstrap of them, "
+        "which holds better where noise is skewed, and is wider; of fewer than 5 repetitions it is Student's",
+    )
+    parser.add_argument(
+        "--verdict",
+        action="store_true",
+        help="what the repetitions allow to be said, in words: the same as --table verdict",
+    )
+    parser.add_argument(
+        "--corners",
+        metavar="NEITHER,A,B,BOTH",
+        help="the four-corner matrix of two switches instead, and RSS overhead: four allocators of the results, for "
+        "instance reference:neither,reference:fastbins,reference:tcache,reference",
+    )
+    parser.add_argument(
+        "--sweep",
+        action="store_true",
+        help="figures at each value of a tunable that replay was given as a range: the same as --table sweep",
+    )
+    parser.add_argument("--tunable", metavar="NAME", help="with --sweep: which, where several were swept")
+    parser.add_argument(
+        "--plot", metavar="FILE", help="with --sweep: draw its curves into FILE too (.svg, .pdf or .png)"
+    )
+    parser.add_argument(
+        "--ministat",
+        action="store_true",
+        help="the repetitions drawn as BSD's ministat does, with Student's t against the baseline, instead",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
     """Reads the results, prints the tables."""
+    from heaptape.cli.comparison import plot, print_comparison, print_corners, print_kinds, print_long
     from heaptape.results.compare import allocator_order, choose_baseline
     from heaptape.results.corners import parse_corners
+    from heaptape.results.schema import all_results
     from heaptape.tables.kinds import Question
 
     names = _names(arguments)
@@ -37,25 +102,16 @@ def compare(arguments: argparse.Namespace) -> int:
 
         write_text(STANDARD_OUTPUT, distributions(files, baseline))
     elif names:
-        _print_kinds(question, names, arguments.format)
+        print_kinds(question, names, arguments.format)
     elif corners:
-        _print_corners(question, arguments.format)
+        print_corners(question, arguments.format)
     elif arguments.format in ("csv", "json"):
-        _print_long(files, baseline, arguments.format, arguments.interval)
+        print_long(files, baseline, arguments.format, arguments.interval)
     else:
         print_comparison(files, baseline, arguments.format, arguments.interval)
     if arguments.plot:
-        _plot(question, arguments.plot)
+        plot(question, arguments.plot)
     return 0
-
-
-def print_comparison(files: Sequence[Results], baseline: str, form: str = "text", method: Method = "t") -> None:
-    """The usual tables as text, Markdown or LaTeX; failed runs to standard error. HeaptapeError if there are none."""
-    from heaptape.tables import line_sharing
-    from heaptape.tables.usual import comparison
-
-    sharing = line_sharing.table(line_sharing.summary(files))
-    _print_tables([*comparison(files, baseline, method), *sharing], files, form)
 
 
 def _names(arguments: argparse.Namespace) -> list[str]:
@@ -75,70 +131,3 @@ def _names(arguments: argparse.Namespace) -> list[str]:
     if arguments.plot and Path(arguments.plot).suffix not in PLOTS:
         raise UsageError(f"compare --plot: '{arguments.plot}' is none of {', '.join(PLOTS)}")
     return names
-
-
-def _print_kinds(question: "Question", names: list[str], form: str) -> None:
-    from heaptape.tables.kinds import KINDS
-
-    frames = {name: KINDS[name].frame(question) for name in names}
-    if form == "csv":
-        write_text(STANDARD_OUTPUT, frames[names[0]].to_csv(index=False, lineterminator="\n"))
-    elif form == "json":
-        about = {"schema": 1, "baseline": question.baseline, "level": LEVEL, "interval": question.method}
-        about |= {"corners": question.corners.labels} if question.corners else {}
-        tables = {name: _records(frame) for name, frame in frames.items()}
-        write_text(STANDARD_OUTPUT, json.dumps(about | {"tables": tables}, indent=1) + "\n")
-    else:
-        tables = [table for name in names for table in KINDS[name].view(frames[name], question)]
-        _print_tables(tables, question.files, form)
-
-
-def _print_corners(question: "Question", form: str) -> None:
-    from heaptape.tables.corner_tables import corner_tables
-    from heaptape.tables.frames import corner_matrix
-
-    if form not in ("csv", "json"):
-        _print_tables(corner_tables(question.files, question.four, question.method), question.files, form)
-        return
-    frame = corner_matrix(question.files, question.four, question.method)
-    if form == "csv":
-        write_text(STANDARD_OUTPUT, frame.to_csv(index=False, lineterminator="\n"))
-        return
-    about = {"schema": 1, "corners": question.four.labels, "level": LEVEL, "rows": _records(frame)}
-    write_text(STANDARD_OUTPUT, json.dumps(about, indent=1) + "\n")
-
-
-def _print_long(files: Sequence[Results], baseline: str, form: str, method: Method) -> None:
-    from heaptape.results.compare import long_table
-
-    table = long_table(files, baseline, method)
-    if form == "csv":
-        write_text(STANDARD_OUTPUT, table.to_csv(index=False, lineterminator="\n"))
-        return
-    about = {"schema": 1, "baseline": baseline, "level": LEVEL, "rows": _records(table)}
-    write_text(STANDARD_OUTPUT, json.dumps(about, indent=1) + "\n")
-
-
-def _print_tables(tables: Sequence["Table"], files: Sequence[Results], form: str) -> None:
-    from heaptape.tables.latex import render_latex
-    from heaptape.tables.usual import render_markdown, render_text
-
-    if not tables:
-        raise HeaptapeError("the results hold no figures to compare")
-    render = {"text": render_text, "md": render_markdown, "latex": render_latex}[form]
-    write_text(STANDARD_OUTPUT, render(tables))
-    for file in files:
-        for run in file.failures:
-            label = f"{run['allocator']}, {run.get('pass', '?')} pass"
-            print(f"heaptape: {file.path}: {label}: {run['error']}", file=sys.stderr)
-
-
-def _plot(question: "Question", path: str) -> None:
-    from heaptape.plots import sweep_plot
-    from heaptape.tables.kinds import KINDS
-
-    sweep_plot.write(KINDS["sweep"].frame(question), path)
-
-
-def _records(frame: "pd.DataFrame") -> list[dict]:
-    return json.loads(frame.to_json(orient="records", double_precision=15))

@@ -6,11 +6,41 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from heaptape.common.errors import HeaptapeError, UsageError
-from heaptape.common.home import Home
 from heaptape.common.output import STANDARD_OUTPUT, write_text
 
+SUMMARY = "how far replays are from life, by running both"
+DESCRIPTION = (
+    "Runs each app (a recipe of workloads/apps) live on every allocator, records it once on glibc, "
+    "replays the recording on every allocator, and prints how far the predictions are from life."
+)
 
-def verify_fidelity(arguments: argparse.Namespace, home: Home) -> int:
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command line."""
+    parser.add_argument(
+        "apps", nargs="*", metavar="APP", help="recipes by name (default: all that are in a set); results with --read"
+    )
+    parser.add_argument("-n", "--repeats", type=int, default=3, help="live runs and replays for CPU time (default 3)")
+    parser.add_argument(
+        "-a", "--allocator", action="append", metavar="NAME", help="repeatable (default: all that are found)"
+    )
+    parser.add_argument("--set", choices=["tuned", "held-out"], help="only this half of the apps")
+    parser.add_argument("--touch", default="recorded", metavar="POLICY", help="as of replay (default recorded)")
+    parser.add_argument("--results", metavar="FOLDER", help="keep raw results there, one file for each app")
+    parser.add_argument(
+        "--quick", action="store_true", help="measure memory and CPU time in the same live runs, which costs both some"
+    )
+    parser.add_argument("--live-only", action="store_true", help="only the live runs, for --live")
+    parser.add_argument(
+        "--live", metavar="FOLDER", help="take live runs from earlier results there; only record and replay anew"
+    )
+    parser.add_argument("--read", action="store_true", help="run nothing: the arguments are files of raw results")
+    parser.add_argument("--write", metavar="F.md", help="write the certificate, as docs/FIDELITY.md is")
+    parser.add_argument("--table", metavar="F.json", help="write the table of errors that compare and report carry")
+    parser.add_argument("-v", "--verbose", action="store_true", help="say what is being run")
+
+
+def run(arguments: argparse.Namespace) -> int:
     """Prints how far predictions are from life. 1 if an app or an allocator failed."""
     from heaptape.fidelity import certificate_text
     from heaptape.fidelity.verify import not_verified, read_results, verify, write_results
@@ -20,7 +50,7 @@ def verify_fidelity(arguments: argparse.Namespace, home: Home) -> int:
         results, failed = read_results([Path(path) for path in arguments.apps]), False
     else:
         chosen = _chosen(recipes.find(), arguments.apps, arguments.set)
-        choices = _choices(arguments.allocator, registry.load(home))
+        choices = _choices(arguments.allocator, registry.load(arguments.home))
         folder = Path(arguments.results) if arguments.results else None
         if folder:
             folder.mkdir(parents=True, exist_ok=True)
@@ -34,8 +64,8 @@ def verify_fidelity(arguments: argparse.Namespace, home: Home) -> int:
             try:
                 lived = _lived(arguments.live, recipe.name)
                 data = verify(
-                    recipe, choices, arguments.repeats, home, recipes.cache_directory(), tell, arguments.touch, lived,
-                    arguments.quick, arguments.live_only,
+                    recipe, choices, arguments.repeats, arguments.home, recipes.cache_directory(), tell,
+                    arguments.touch, lived, arguments.quick, arguments.live_only,
                 )  # fmt: skip
             except HeaptapeError as error:
                 data = not_verified(recipe, str(error))

@@ -138,25 +138,6 @@ def run(
     return outcomes
 
 
-def run_and_report(suite: Suite, folder: Path, home: Home, **wishes: Sequence[str] | int | None) -> int:
-    """`run`, then the tables on standard output and FOLDER/SUITE.html. Exit status 1: a workload has no results."""
-    from heaptape.cli.main import main
-
-    began = time.monotonic()
-    outcomes = run(suite, folder, home, **wishes)
-    files = [str(outcome.results) for outcome in outcomes if outcome.results]
-    sys.stdout.flush()
-    if files:
-        main(["compare", *files], home)
-        if suite.corners and not wishes.get("allocators"):
-            print(flush=True)
-            main(["compare", "--corners", ",".join(suite.corners), *files], home)
-        main(["report", "-o", str(folder / f"{suite.name}.html"), *files], home)
-    minutes = (time.monotonic() - began) / 60
-    print(f"== suite {suite.name}, {minutes:.1f} minutes:", *summary(outcomes), sep="\n", file=sys.stderr)
-    return 0 if len(files) == len(outcomes) else 1
-
-
 def summary(outcomes: Sequence[Outcome]) -> list[str]:
     """A line for each entry: done in how long, or why not."""
     lines = []

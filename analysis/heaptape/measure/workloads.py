@@ -147,15 +147,6 @@ def record(names: Sequence[str], every_app: bool, wish: Wish, home: Home) -> int
     return 1 if any("failure" in row or not row["check"]["ok"] for row in rows) else 0
 
 
-def run(name: str, wish: Wish, home: Home) -> int:
-    """Records NAME.tape in the current directory, and replays it."""
-    from heaptape.cli.main import main
-
-    status = record([name], False, wish, home)
-    sys.stdout.flush()
-    return status or main(["replay", wish.output or f"{name}.tape", "-o", f"{name}.json"], home)
-
-
 def write(name: str, output: str | None, options: Sequence[str], home: Home) -> int:
     """Writes a synthetic pattern as the workload file output (NAME.work), without a run. Options are the pattern's."""
     (workload,) = named([name], find(home))
