@@ -19,7 +19,7 @@ lock: ## pin the newest Python dependencies anew (requirements.lock)
 	$(PYTHON) -m venv $(OUT)/lock-venv
 	$(OUT)/lock-venv/bin/pip -q install pip-tools
 	CUSTOM_COMPILE_COMMAND='make lock' $(OUT)/lock-venv/bin/pip-compile -q --upgrade --generate-hashes --strip-extras \
-	  --extra dev --no-emit-index-url --no-emit-find-links -o requirements.lock pyproject.toml
+	  --all-extras --no-emit-index-url --no-emit-find-links -o requirements.lock pyproject.toml
 
 lint-python: $(VENV)/.stamp ## ruff over all Python files
 	$(VENV)/bin/ruff check .

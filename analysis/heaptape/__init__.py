@@ -40,7 +40,7 @@ _LAZY = {
     "HeaptapeError": ("heaptape.common.errors", "HeaptapeError"),
 }
 _MODULES = {
-    "compare": "heaptape.results.compare",
+    "compare": "heaptape.compare",
     "fragmentation": "heaptape.results.fragmentation",
     "memory_figures": "heaptape.plots.memory_figures",
     "plots": "heaptape.plots",

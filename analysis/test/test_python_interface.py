@@ -85,7 +85,7 @@ def test_everything_public_is_there_and_documented():
 
 def test_compare_is_a_module_and_a_function_at_once(folder):
     from heaptape import compare
-    from heaptape.results.compare import long_table
+    from heaptape.compare import long_table
 
     assert compare is package.compare
     result = results(folder / "small.json")

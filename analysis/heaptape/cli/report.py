@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from heaptape.common.errors import HeaptapeError
 from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_text
 
 if TYPE_CHECKING:
@@ -43,8 +44,12 @@ def run(arguments: argparse.Namespace) -> int:
     output = arguments.output or ("report.ipynb" if arguments.notebook else "report.html")
     check_writable(output)
     if arguments.notebook:
-        from heaptape.report.notebook import notebook
-
+        try:
+            from heaptape.report.notebook import notebook
+        except ImportError as error:
+            raise HeaptapeError(
+                "a notebook: its Python package is missing: pip install 'heaptape[notebook]'"
+            ) from error
         page = notebook(arguments.results, arguments.baseline, output)
     else:
         from heaptape.report.page import make

@@ -16,18 +16,26 @@ SUFFIXES = {".parquet": "parquet", ".h5": "hdf5", ".hdf5": "hdf5", ".pb.gz": "pp
 
 def _writers(home: Home) -> dict[str, Callable[[Trace, Path], None]]:
     from heaptape.export.stacks import write_folded, write_pprof
-    from heaptape.export.tables import write_hdf5, write_parquet
+    from heaptape.export.tables import write_parquet
     from heaptape.export.timeline import write_timeline
 
     return {
         "parquet": write_parquet,
-        "hdf5": write_hdf5,
+        "hdf5": _write_hdf5,
         "pprof": lambda trace, path: write_pprof(trace, path, home),
         "folded": lambda trace, path: write_folded(trace, path, "alloc_space", home),
         "folded-objects": lambda trace, path: write_folded(trace, path, "alloc_objects", home),
         "folded-leaks": lambda trace, path: write_folded(trace, path, "inuse_space", home),
         "chrome": write_timeline,
     }
+
+
+def _write_hdf5(trace: Trace, path: Path) -> None:
+    try:
+        from heaptape.export.hdf5 import write_hdf5
+    except ImportError as error:
+        raise HeaptapeError("hdf5: its Python package is missing: pip install 'heaptape[export]'") from error
+    write_hdf5(trace, path)
 
 
 DESCRIPTIONS = {

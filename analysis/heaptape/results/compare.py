@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pandas as pd
 
-from heaptape.common.callable_module import make_callable
 from heaptape.common.errors import HeaptapeError
 from heaptape.results.intervals import LogRatio, Method, combined, log_ratio, mean_of
 from heaptape.results.schema import Results, all_results, figures
@@ -152,6 +151,3 @@ def compared(*files: Results | str | Path, baseline: str | None = None) -> pd.Da
     """
     read = [each for file in files for each in ([file] if isinstance(file, Results) else all_results(file))]
     return long_table(read, choose_baseline(read, baseline))
-
-
-make_callable(__name__, compared)

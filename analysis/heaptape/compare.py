@@ -1,0 +1,21 @@
+"""`heaptape.compare(results, ...)`, which is a module, too: `from heaptape.compare import relative`. The work is in
+heaptape.results.compare.
+"""
+
+from heaptape.common.callable_module import make_callable
+from heaptape.results.compare import (
+    MAIN_CALLS,
+    absolute,
+    allocator_order,
+    choose_baseline,
+    compared,
+    long_table,
+    relative,
+    repetitions,
+)
+
+__all__ = [
+    "MAIN_CALLS", "absolute", "allocator_order", "choose_baseline", "compared", "long_table", "relative", "repetitions",
+]  # fmt: skip
+
+make_callable(__name__, compared)
