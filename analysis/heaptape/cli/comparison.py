@@ -36,8 +36,8 @@ def print_kinds(question: "Question", names: list[str], form: str) -> None:
     elif form == "json":
         about = {"schema": 1, "baseline": question.baseline, "level": LEVEL, "interval": question.method}
         about |= {"corners": question.corners.labels} if question.corners else {}
-        tables = {name: _records(frame) for name, frame in frames.items()}
-        write_text(STANDARD_OUTPUT, json.dumps(about | {"tables": tables}, indent=1) + "\n")
+        rows = {name: _records(frame) for name, frame in frames.items()}
+        write_text(STANDARD_OUTPUT, json.dumps(about | {"tables": rows}, indent=1) + "\n")
     else:
         tables = [table for name in names for table in KINDS[name].view(frames[name], question)]
         _print_tables(tables, question.files, form)

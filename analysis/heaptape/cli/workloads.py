@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from heaptape.cli.outcome import Parser, status_of
 from heaptape.common.errors import UsageError
@@ -100,7 +100,7 @@ def _record_and_replay(name: str, wish: "workloads.Wish", home: Home) -> int:
     return status or _run_other(replay, [wish.output or f"{name}.tape", "-o", f"{name}.json"], home)
 
 
-def _run_suite(suite: "suites.Suite", folder: Path, home: Home, **wishes: Sequence[str] | int | None) -> int:
+def _run_suite(suite: "suites.Suite", folder: Path, home: Home, **wishes: Any) -> int:  # noqa: ANN401
     """`suites.run`, then the tables on standard output and FOLDER/SUITE.html. 1: a workload has no results."""
     from heaptape.cli import compare, report
     from heaptape.measure import suites

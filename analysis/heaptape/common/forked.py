@@ -32,7 +32,8 @@ def in_order(work: Callable[[int], Made], count: int) -> Iterator[Made]:
         yield from map(work, range(count))
         return
     fork = multiprocessing.get_context("fork")
-    processes, ends = [], []
+    processes = []
+    ends: list[Connection] = []
     try:
         for first in range(workers):
             ours, theirs = fork.Pipe(duplex=False)

@@ -3,7 +3,10 @@
 import sys
 import time
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
 
 QUIET_S = 2.0
 
@@ -14,8 +17,8 @@ class WorkProgress:
     def __init__(self) -> None:
         self._begin = time.monotonic()
         self._wanted = sys.stderr.isatty()
-        self._bar = None
-        self._task = None
+        self._bar: Progress | None = None
+        self._task: TaskID | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -30,8 +33,8 @@ class WorkProgress:
         """`what` is under way, and `share` (0 to 1) of the whole is done."""
         if not self._wanted or time.monotonic() - self._begin < QUIET_S:
             return
-        if self._bar is None:
-            self._start()
+        if self._bar is None or self._task is None:
+            self._bar, self._task = _started()
         self._bar.update(self._task, completed=share, description=what)
 
     def message(self, line: str) -> None:
@@ -41,18 +44,20 @@ class WorkProgress:
         else:
             print(line, file=sys.stderr)
 
-    def _start(self) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-        columns = (
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            TaskProgressColumn(),
-            TextColumn("left"),
-        )
-        self._bar = Progress(
-            *columns, TimeRemainingColumn(elapsed_when_finished=True), console=Console(stderr=True), transient=True
-        )
-        self._task = self._bar.add_task("", total=1.0)
-        self._bar.start()
+def _started() -> "tuple[Progress, TaskID]":
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn("left"),
+    )
+    bar = Progress(
+        *columns, TimeRemainingColumn(elapsed_when_finished=True), console=Console(stderr=True), transient=True
+    )
+    task = bar.add_task("", total=1.0)
+    bar.start()
+    return bar, task

@@ -19,7 +19,9 @@ def _change(trace: Trace, points: int) -> tuple[np.ndarray, np.ndarray, dict[int
     time. A release's bytes are those that its address was handed out for last, in file order.
     """
     end_ns = int(times_ns(trace, np.array([max((b.last_stamp for b in trace.blocks), default=0)], np.uint64))[0]) + 1
-    change, active, size = np.zeros(points), {}, {}
+    change = np.zeros(points)
+    active: dict[int, tuple[int, int]] = {}
+    size: dict[int, float] = {}
     for batch in trace.events():
         time = times_ns(trace, first_stamps(batch))
         thread = int(batch.column("thread")[0].as_py())

@@ -47,7 +47,7 @@ CALLS: dict[int, tuple[str, bool, int, bool, int]] = {
 
 
 def _column(index: int, dtype: type) -> np.ndarray:
-    table = np.zeros(64, dtype)
+    table: np.ndarray = np.zeros(64, dtype)
     for number, row in CALLS.items():
         table[number] = row[index]
     return table

@@ -95,7 +95,7 @@ def _cells(region_bytes: int, positions: np.ndarray, raw: bytes, cell: np.dtype)
         raise ValueError("bytes behind the last position")
     cells = np.concatenate(parts) if parts else np.empty(0, cell)
     index = np.repeat(np.arange(len(positions)), counts)
-    resident = cells["resident_bytes"].copy() if "resident_bytes" in cell.names else None
+    resident = cells["resident_bytes"].copy() if "resident_bytes" in (cell.names or ()) else None
     return MemoryMap(region_bytes, positions, index, cells["region"].copy(), cells["live_bytes"].copy(), resident)
 
 
@@ -103,8 +103,8 @@ def fold(memory: MemoryMap) -> Folded:
     """Cuts out what was never used, and lays the cells out as a matrix."""
     used = np.unique(memory.region)
     if len(used) == 0:
-        empty = np.empty((0, len(memory.positions)))
-        return Folded(memory.region_bytes, memory.positions, empty, np.empty(0, int), np.empty(0, np.uint64))
+        nothing = np.empty((0, len(memory.positions)))
+        return Folded(memory.region_bytes, memory.positions, nothing, np.empty(0, int), np.empty(0, np.uint64))
     hole = np.diff(used.astype(np.uint64)) - np.uint64(1)
     folded = hole >= DRAWN_HOLE_REGIONS
     row = np.concatenate(([0], np.cumsum(1 + np.where(folded, 0, hole).astype(np.int64))))

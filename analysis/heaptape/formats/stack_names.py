@@ -74,10 +74,11 @@ def stack_names(path: str | Path, home: Home | None = None) -> StackNames:
     """Names all nodes of a trace, or of what `heaptape convert` can read. Raises HeaptapeError, or OSError if the
     program can't be run.
     """
-    command = [home.program("convert") if home else default_home().program("convert"), "dump", "--stacks", "--nodes"]
-    parents, frames = [0], [[]]
-    with subprocess.Popen([*command, str(path)], stdout=subprocess.PIPE) as process:
-        for row in map(json.loads, process.stdout):
+    command = [str((home or default_home()).program("convert")), "dump", "--stacks", "--nodes", str(path)]
+    parents: list[int] = [0]
+    frames: list[list[Frame]] = [[]]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        for row in map(json.loads, process.stdout or ()):
             parents.append(row["parent"])
             frames.append([_frame(frame) for frame in row["frames"]])
     if process.returncode != 0:

@@ -153,7 +153,12 @@ class Trace(BlockFile):
 Kind = TypeVar("Kind", bound=Trace)
 
 
-def open_trace(path: str | Path, kind: type[Kind] = Trace) -> Kind:
+def open_trace(path: str | Path) -> Trace:
+    """`opened` as a Trace."""
+    return opened(path, Trace)
+
+
+def opened(path: str | Path, kind: type[Kind]) -> Kind:
     """Opens a trace: walks and checks all block headers, reads info and footer. Events are only decoded when asked for.
 
     `kind`: what to make, Trace or a class with more methods. Raises FormatError (path, offset, what) for a malformed

@@ -64,7 +64,7 @@ class Workload:
             raise FormatError(str(self.path), None, f"stream of thread {thread} does not end with END")
         is_op = code < SIZE_HIGH
         op_words = words[is_op]
-        number = np.cumsum(is_op) - is_op
+        number: np.ndarray = np.cumsum(is_op) - is_op
         high, param = np.zeros(len(op_words), np.uint64), np.zeros(len(op_words), np.uint64)
         for wanted, column in ((SIZE_HIGH, high), (PARAM, param)):
             at = np.flatnonzero(code == wanted)

@@ -24,6 +24,7 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import PACKAGE
@@ -149,7 +150,7 @@ def read(path: Path) -> Recipe:
             raise HeaptapeError(f"{path}: unknown key '{key}'")
         if not _fits(key, value):
             raise HeaptapeError(f"{path}: {key} has the wrong type or value")
-    values = {key: tuple(value) if isinstance(value, list) else value for key, value in table.items()}
+    values: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in table.items()}
     return Recipe(name=path.stem, path=path, **values)
 
 
@@ -182,8 +183,8 @@ def install_python_packages(recipe: Recipe) -> None:
     if not recipe.pip or (mark.is_file() and mark.read_text() == "\n".join(recipe.pip)):
         return
     shutil.rmtree(recipe.venv, ignore_errors=True)
-    pip = [recipe.venv / "bin" / "pip", "--disable-pip-version-check", "-q", "install", *recipe.pip]
-    for command in (["python3", "-m", "venv", recipe.venv], pip):
+    pip = [str(recipe.venv / "bin" / "pip"), "--disable-pip-version-check", "-q", "install", *recipe.pip]
+    for command in (["python3", "-m", "venv", str(recipe.venv)], pip):
         done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         if done.returncode != 0:
             raise HeaptapeError(f"{recipe.name}: {done.stdout.decode(errors='replace').strip().rpartition(chr(10))[2]}")
@@ -294,9 +295,10 @@ def _end_session(process: subprocess.Popen) -> None:
 
 
 def _descendants(pid: int) -> set[int]:
-    found, waiting = set(), {pid}
+    found: set[int] = set()
+    waiting = {pid}
     while waiting:
-        children = set()
+        children: set[int] = set()
         with contextlib.suppress(OSError):  # it may end meanwhile
             for path in Path(f"/proc/{waiting.pop()}/task").glob("*/children"):
                 children.update(map(int, path.read_text().split()))
@@ -312,11 +314,9 @@ def _wait_until_ready(recipe: Recipe, process: subprocess.Popen, work: Path, sur
             raise HeaptapeError(
                 f"{recipe.name}: {recipe.command[0]} ended with {process.returncode} before it was ready"
             )
-        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "stdin": subprocess.DEVNULL}
-        if (
-            subprocess.run([*_drop(recipe), "sh", "-ec", recipe.ready], cwd=work, env=surroundings, **quiet).returncode
-            == 0
-        ):
+        command, nothing = [*_drop(recipe), "sh", "-ec", recipe.ready], subprocess.DEVNULL
+        done = subprocess.run(command, cwd=work, env=surroundings, stdin=nothing, stdout=nothing, stderr=nothing)
+        if done.returncode == 0:
             return
         time.sleep(0.05)
     raise HeaptapeError(f"{recipe.name}: not ready after {READY_LIMIT_S} s")

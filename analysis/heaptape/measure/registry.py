@@ -100,7 +100,10 @@ def load(home: Home) -> dict[str, Allocator]:
         name: replace(a, path=paths.get(a.library) if a.library else _c_library()) for name, a in allocators.items()
     }
     versions = _package_versions([a.path for a in located.values() if a.path])
-    return {name: replace(a, version=versions.get(a.path) or _version_of(a.path)) for name, a in located.items()}
+    return {
+        name: replace(a, version=(versions.get(a.path) if a.path else None) or _version_of(a.path))
+        for name, a in located.items()
+    }
 
 
 def choose(name: str, registry: dict[str, Allocator]) -> Choice:

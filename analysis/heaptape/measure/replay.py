@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import IO
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import PACKAGE, Home
@@ -253,7 +254,7 @@ def _measure_with(
 
 
 def _run_engine(
-    command: list[str], workload: str, stderr: object, timeout_s: float, tell: Callable[[float], None]
+    command: list[str], workload: str, stderr: IO[str], timeout_s: float, tell: Callable[[float], None]
 ) -> tuple[bool, int]:
     """Runs it, passing on its progress. Returns (timed out, exit status as subprocess gives it)."""
     read_end, write_end = os.pipe()

@@ -124,7 +124,7 @@ def record(names: Sequence[str], every_app: bool, wish: Wish, home: Home) -> int
         raise UsageError("workloads capture -o: is the trace of one workload")
     if wish.output:
         check_writable(wish.output)
-    rows = []
+    rows: list[dict] = []
     for workload in chosen:
         output = Path(wish.output or f"{workload.name}.tape")
         try:

@@ -67,7 +67,7 @@ def thinned(timeline: pd.DataFrame, most: int) -> pd.DataFrame:
         return timeline
     stretch = np.arange(len(timeline)) * max(most // 8, 1) // len(timeline)
     grouped = timeline.groupby(stretch)
-    kept = [np.flatnonzero(np.diff(stretch, prepend=-1)), [len(timeline) - 1]]
+    kept = [np.flatnonzero(np.diff(stretch, prepend=-1)), np.array([len(timeline) - 1])]
     for column in timeline.columns[1:]:
         kept += [grouped[column].idxmin().to_numpy(), grouped[column].idxmax().to_numpy()]
     return timeline.iloc[np.unique(np.concatenate(kept))]
@@ -218,7 +218,8 @@ def _label_points(axes: Axes, points: Sequence[tuple[str, float, float]]) -> Non
     those of the report's figure, and near enough elsewhere.
     """
     (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
-    width, height, taken = 0.0105, 0.062, []
+    width, height = 0.0105, 0.062
+    taken: list[tuple[float, float, float, float]] = []
     for label, x, y in sorted(points, key=lambda point: (-point[2], point[1])):
         at_x, at_y = (x - left) / (right - left), (y - low) / (high - low)
         for side, line in itertools.product((1, -1), (0.4, -1.4, 1.4, -2.4, 2.4, -3.4, 3.4)):
@@ -228,8 +229,10 @@ def _label_points(axes: Axes, points: Sequence[tuple[str, float, float]]) -> Non
             if free and box[0] >= 0 and box[2] <= 1.02 and box[1] >= 0 and box[3] <= 1:
                 break
         taken.append(box)
-        line = {"arrowstyle": "-", "color": INK, "linewidth": 0.5, "shrinkA": 0, "shrinkB": 3}
-        axes.annotate(label, (x, y), xytext=box[:2], textcoords="axes fraction", color=INK, fontsize=8, arrowprops=line)
+        pointer = {"arrowstyle": "-", "color": INK, "linewidth": 0.5, "shrinkA": 0, "shrinkB": 3}
+        axes.annotate(
+            label, (x, y), xytext=box[:2], textcoords="axes fraction", color=INK, fontsize=8, arrowprops=pointer
+        )
 
 
 def _error(row: pd.Series) -> list[list[float]] | None:

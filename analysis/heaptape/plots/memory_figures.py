@@ -9,6 +9,7 @@ Each takes a results file and an allocator's label, and returns None where the f
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -56,9 +57,12 @@ def figure_memory(
     run = _memory_run(results, allocator, "memory_map")
     if run is None:
         return None
-    folded = fold(decode(run))
+    decoded = decode(run)
+    if decoded is None:
+        return None
+    folded = fold(decoded)
     found = fragmentation.decode(run)
-    states = found is not None and len(found.walk_states) > 0
+    states = found if found is not None and len(found.walk_states) > 0 else None
     with matplotlib.rc_context(_style(theme)):
         figure, axes = _panels([3.1, 1.15, 0.45, *([1.35] if states else [])], theme, right_in=0.95)
         memory_plots.memory_map(axes[0], folded, theme.ink, height_bytes)
@@ -70,7 +74,7 @@ def figure_memory(
             _key(axes[1])
             _key(axes[2])
         if states:
-            memory_plots.heap_states(axes[3], fragmentation.heap_states(found), theme.ink)
+            memory_plots.heap_states(axes[3], fragmentation.heap_states(states), theme.ink)
             _key(axes[3])
         _finish(figure, axes, folded.positions)
     return figure
@@ -143,7 +147,8 @@ def _grid(
 def map_height_bytes(results: Results, allocators: Sequence[str]) -> int:
     """What the address axis has to span to show all of these allocators on one scale."""
     runs = (_memory_run(results, label, "memory_map") for label in allocators)
-    return max((fold(decode(run)).height_bytes for run in runs if run is not None), default=0)
+    maps = (decode(run) for run in runs if run is not None)
+    return max((fold(found).height_bytes for found in maps if found is not None), default=0)
 
 
 def _panels(
@@ -200,7 +205,13 @@ def _map_key(axes: Axes, folded: Folded, theme: Theme) -> None:
     colours = [*memory_plots.FULLNESS(np.linspace(0, 1, 16)), memory_plots.EMPTY_COLOUR]
     key = PatchCollection(steps, facecolors=colours, transform=axes.transAxes, clip_on=False)
     axes.add_collection(key, autolim=False)
-    at = {"xycoords": "axes fraction", "va": "center", "fontsize": 8, "color": theme.ink, "annotation_clip": False}
+    at: dict[str, Any] = {
+        "xycoords": "axes fraction",
+        "va": "center",
+        "fontsize": 8,
+        "color": theme.ink,
+        "annotation_clip": False,
+    }
     axes.annotate("a little live to full", (0.21, 1.0425), **at)
     axes.annotate("resident, nothing live", (0.48, 1.0425), **at)
     cell = memory_plots.size_text(folded.region_bytes)

@@ -159,7 +159,7 @@ def live(axes: Axes, frame: pd.DataFrame) -> None:
     other.set_ylabel("live objects")
     other.yaxis.set_major_formatter(EngFormatter(sep=""))
     lines = [*axes.get_lines(), *other.get_lines()]
-    axes.legend(lines, [line.get_label() for line in lines], loc="lower left", bbox_to_anchor=(0, 1.0), ncols=2)
+    axes.legend(lines, [str(line.get_label()) for line in lines], loc="lower left", bbox_to_anchor=(0, 1.0), ncols=2)
     return None
 
 

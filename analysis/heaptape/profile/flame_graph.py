@@ -202,7 +202,8 @@ def _number(text: str, below: int) -> int:
 
 
 def _buttons(there: Sequence[str], weight: str) -> str:
-    parts, x = [], MARGIN
+    parts: list[str] = []
+    x = float(MARGIN)
     for name in there:
         text = WEIGHTS[name][0]
         width = len(text) * LETTER + 16

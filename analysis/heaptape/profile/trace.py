@@ -27,4 +27,4 @@ def open_trace(path: str | Path) -> Trace:
     >>> frame["call"].iloc[0], int(frame["request_bytes"].iloc[0])
     ('malloc', 16)
     """
-    return tape_format.open_trace(path, Trace)
+    return tape_format.opened(path, Trace)

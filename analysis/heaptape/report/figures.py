@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -25,7 +26,7 @@ from heaptape.results.compare import relative
 from heaptape.results.schema import Results, call_details, figures
 from heaptape.tables import line_sharing
 
-STYLE = {
+STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "heaptape",
     "font.family": "sans-serif",
@@ -330,7 +331,7 @@ def _draw(
     left_in: float = 0.65,
     right_in: float = 0.1,
     top_in: float = 0.1,
-    **options: object,
+    **options: Any,  # noqa: ANN401
 ) -> Picture:
     """Draws into rows × columns of Axes. Margins are given, not found out: that would take half of all the time."""
     figure = Figure(figsize=(WIDTH_IN, height_in))

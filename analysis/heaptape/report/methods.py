@@ -134,12 +134,12 @@ def noise_and_errors(file: Results) -> Rows:
             ("reading the cycle counter", f"{seen[0]:.3g} to {seen[-1]:.3g} cycles, taken off each call's figure")
         )
     agreeing = file.data.get("agreement")
-    gaps = (
+    differences = (
         [number(e.get("difference_percent")) for e in agreeing or [] if isinstance(e, dict)]
         if isinstance(agreeing, list)
         else []
     )
-    gaps = [gap for gap in gaps if gap is not None]
+    gaps = [gap for gap in differences if gap is not None]
     if gaps:
         text = f"bare pass against what the time pass predicts: {min(gaps):+.1f} % to {max(gaps):+.1f} %"
         rows.append(("do two ways of measuring agree?", text.replace("-", "−")))
@@ -219,4 +219,5 @@ def _grouped(value: object) -> str | None:
 
 
 def _mib(value: object) -> str | None:
-    return f"{value / MIB:,.1f} MiB" if number(value) is not None else None
+    found = number(value)
+    return f"{found / MIB:,.1f} MiB" if found is not None else None

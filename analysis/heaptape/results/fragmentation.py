@@ -78,10 +78,11 @@ def decode(run: dict) -> Fragmentation | None:
 
 def of_allocators(file: Results) -> dict[str, Fragmentation]:
     """Of each allocator (label) the fragmentation of its first memory run that has one, in the file's order."""
-    first = {}
+    first: dict[str, Fragmentation] = {}
     for run in file.runs:
-        if run.get("fragmentation") is not None and label_of(run) not in first:
-            first[label_of(run)] = decode(run)
+        found = decode(run) if label_of(run) not in first else None
+        if found is not None:
+            first[label_of(run)] = found
     return {label: first[label] for label in file.labels if label in first}
 
 

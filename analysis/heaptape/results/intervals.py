@@ -7,6 +7,7 @@ repetitions these can only resample what they saw, and cover about 70 to 85 % wh
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -95,10 +96,10 @@ def log_ratio(baseline: pd.Series, other: pd.Series) -> LogRatio | None:
     return _sum(mean, [(-1.0, base), (1.0, new)], repetitions)
 
 
-def mean_of(ratios: list[LogRatio]) -> LogRatio | None:
-    """The geometric mean over workloads: the mean of log ratios, whose errors are independent of one another."""
-    if not ratios:
-        return None
+def mean_of(ratios: list[LogRatio]) -> LogRatio:
+    """The geometric mean over workloads (one or more): the mean of log ratios, whose errors are independent of one
+    another.
+    """
     share = 1 / len(ratios)
     return combined(sum(r.mean for r in ratios) * share, [(share, r) for r in ratios])
 
@@ -136,7 +137,7 @@ def _sum(mean: float, parts: list[tuple[float, np.ndarray]], repetitions: int) -
 
 
 def _satterthwaite(
-    mean: float, variances: list[tuple[float, float]], repetitions: int, parts: tuple[tuple[float, np.ndarray], ...]
+    mean: float, variances: Sequence[tuple[float, float]], repetitions: int, parts: tuple[tuple[float, np.ndarray], ...]
 ) -> LogRatio:
     """Adds independent variances; degrees of freedom after Welch and Satterthwaite."""
     variance = sum(v for v, _ in variances)

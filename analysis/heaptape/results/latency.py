@@ -24,7 +24,8 @@ def latency(files: Sequence[Results]) -> pd.DataFrame:
     NaN: missing, or too few calls (FEWEST_CALLS). Percentiles are the run's own where it has them, else of its
     histogram, to the width of a bucket (3 %).
     """
-    rows, names = [], {}
+    rows: list[dict] = []
+    names: dict[tuple, str] = {}
     for file in files:
         name = unique_name(file, names)
         for run in file.runs:

@@ -110,8 +110,7 @@ def _is_sound(table: object) -> bool:
             return False
         for one in (errors.get("all"), *errors["allocators"].values()):
             value = one.get("p90") if isinstance(one, dict) else None
-            good = isinstance(value, int | float) and not isinstance(value, bool)
-            if not good or not math.isfinite(value) or value < 0:
+            if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value) or value < 0:
                 return False
     return True
 

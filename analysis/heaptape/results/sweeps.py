@@ -6,6 +6,7 @@ them: `reference:tcache_count=4`.
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -99,7 +100,7 @@ def _curve_rows(points: dict[float | None, pd.Series], method: Method) -> list[d
     rows = []
     for value in [*([None] if None in points else []), *known]:
         values = points[value]
-        row = {"value": float("nan") if value is None else value} | _mean(values.to_numpy(float))
+        row: dict[str, Any] = {"value": float("nan") if value is None else value} | _mean(values.to_numpy(float))
         ratio = log_ratio(first, values)
         if value == known[0] or ratio is None:
             percent = 100.0 if value == known[0] else float("nan")

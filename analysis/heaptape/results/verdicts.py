@@ -162,11 +162,20 @@ def _comparisons(table: pd.DataFrame, pairs: list[tuple[str, str]], figures: Seq
     per_pair: dict[tuple[str, str, str], list[_Comparison]] = {}
     for workload, (a, b), figure in itertools.product(workloads, pairs, figures):
         base, other = series.get((workload, figure, b)), series.get((workload, figure, a))
-        ratio = log_ratio(base, other) if base is not None and other is not None else None
+        if base is None or other is None:
+            continue
+        ratio = log_ratio(base, other)
         if ratio is not None:
             exact = _is_exact(base) and _is_exact(other)
             one = _Comparison(
-                workload, figure, a, b, ratio, exact, math.nan if exact else _effect(ratio), cliffs_delta(base, other)
+                workload,
+                figure,
+                a,
+                b,
+                ratio,
+                exact,
+                math.nan if exact else _effect(ratio),
+                cliffs_delta(base.to_numpy(), other.to_numpy()),
             )
             per_pair.setdefault((figure, a, b), []).append(one)
             yield one

@@ -5,7 +5,7 @@ Where the two disagree, the pairs know more: rounds share their noise.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from scipy.special import stdtrit
@@ -75,7 +75,7 @@ def _sketch(samples: dict[str, np.ndarray], width: int) -> list[str]:
     return [edge, *[f"|{row}|" for row in [*rows, *bars]], edge]
 
 
-def _bar(sample: np.ndarray, column, width: int) -> str:  # noqa: ANN001
+def _bar(sample: np.ndarray, column: Callable[[float], int], width: int) -> str:
     """Average A and median M within one standard deviation to both sides."""
     average, spread = float(sample.mean()), float(sample.std(ddof=1)) if len(sample) > 1 else 0.0
     left, right = column(average - spread), column(average + spread)

@@ -7,6 +7,7 @@ can't support says so.
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 import pandas as pd
 
@@ -213,7 +214,7 @@ def _relative_tables(
     return [Table(t.title, t.columns, t.rows, last if t is tables[-1] else []) for t in tables]
 
 
-def percent_cell(row: object, error: float = 0.0) -> Cell:
+def percent_cell(row: Any, error: float = 0.0) -> Cell:  # noqa: ANN401
     """A row of `compare.relative` as shown: the percentage, its interval, and whether it is supported. `error`: by how
     many percent a replay may be off; a difference that is not beyond it is no difference.
     """
@@ -250,7 +251,7 @@ def render_text(tables: Sequence[Table], width: int | None = None) -> str:
             console.print(Text(table.title, style="bold"))
             drawn = RichTable(box=None, pad_edge=False)
             for number, column in enumerate(table.columns):
-                justify = "left" if number < table.text_columns else "right"
+                justify: Literal["left", "right"] = "left" if number < table.text_columns else "right"
                 drawn.add_column(Text(column), justify=justify, overflow="fold")
             for row in table.rows:
                 drawn.add_row(*[Text(cell.text, style="dim" if cell.muted else "") for cell in row])
