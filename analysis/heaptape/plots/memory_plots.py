@@ -2,7 +2,7 @@
 
 One palette serves light and dark paper, colour-blind eyes, and print in grey: neighbours differ in lightness, and what
 is resident but empty is orange everywhere (lighter than any region that is half full, darker than white paper) and
-hatched where it is an area. `analysis/test/test_memory_plots.py` measures these distances, simulated for protanopia,
+hatched where it is an area. `analysis/test/plots/test_memory_plots.py` measures these distances, simulated for protanopia,
 deuteranopia and tritanopia and in grey.
 """
 

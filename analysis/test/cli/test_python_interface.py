@@ -20,7 +20,7 @@ from heaptape.report.notebook import notebook
 from heaptape.results.schema import results
 from synthetic_results import make_results, write
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 DOCUMENTED = (
     "plots.axes", "profile.data", "profile.trace", "results.compare", "results.schema", "results.summary",
     "results.timeline",

@@ -9,7 +9,7 @@ from pathlib import Path
 import heaptape as library
 import pytest
 
-CORPUS = Path(__file__).resolve().parents[2] / "workloads" / "corpus"
+CORPUS = Path(__file__).resolve().parents[3] / "workloads" / "corpus"
 README = (CORPUS / "README.md").read_text()
 RECORDINGS = sorted(path.name for path in CORPUS.iterdir() if path.suffix not in (".md", ".toml"))
 TAPES = [name for name in RECORDINGS if name.endswith(".tape")]
