@@ -2,8 +2,8 @@
 
 One palette serves light and dark paper, colour-blind eyes, and print in grey: neighbours differ in lightness, and what
 is resident but empty is orange everywhere (lighter than any region that is half full, darker than white paper) and
-hatched where it is an area. `analysis/test/plots/test_memory_plots.py` measures these distances, simulated for protanopia,
-deuteranopia and tritanopia and in grey.
+hatched where it is an area. `analysis/test/plots/test_memory_plots.py` measures these distances, simulated for
+protanopia, deuteranopia and tritanopia and in grey.
 """
 
 from collections.abc import Sequence
