@@ -150,7 +150,7 @@ fidelity: setup-test ## run programs live and replayed on every allocator; write
 	-$(OUT)/bin/heaptape verify-fidelity $(FIDELITY_APPS) -v -n $(FIDELITY_REPEATS) --results docs/fidelity
 	@$(MAKE) --no-print-directory fidelity-document
 fidelity-document: ## write docs/FIDELITY.md and the errors that comparisons carry from docs/fidelity/
-	$(OUT)/bin/heaptape verify-fidelity --read docs/fidelity/*.json.zst --write docs/FIDELITY.md --table analysis/heaptape/fidelity.json
+	$(OUT)/bin/heaptape verify-fidelity --read docs/fidelity/*.json.zst --write docs/FIDELITY.md --table analysis/heaptape/results/fidelity.json
 
 lint: lint-c lint-python ## formatting and warnings: clang-format, ruff, and both compilers with -Werror
 lint-c: setup-test

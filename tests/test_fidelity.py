@@ -4,9 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
-from heaptape import certificate, recipes, registry
-from heaptape.home import Home
-from heaptape.verify_fidelity import verify
+from heaptape.common.home import Home
+from heaptape.fidelity import certificate
+from heaptape.fidelity.verify import verify
+from heaptape.measure import recipes, registry
 
 from tests.support import OUT, run, succeed
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from heaptape.tape_format import EVENTS, GAP, Trace, open_trace
+from heaptape.formats.tape_blocks import EVENTS, GAP
+from heaptape.formats.tape_format import Trace, open_trace
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
