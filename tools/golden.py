@@ -1,7 +1,7 @@
 """Refreshes the generated parts of the documents: `make golden`.
 
-core/trace/FORMAT.md section 8 from a trace of four lines; README.md's tables and figures from the demo's results, where
-they are.
+core/trace/FORMAT.md section 8 from a trace of four lines; docs/results.schema.json; README.md's tables and figures from
+the demo's results, where they are.
 """
 
 import json
@@ -14,6 +14,7 @@ from pathlib import Path
 
 import matplotlib
 import zstandard
+from heaptape.results.structs import json_schema
 
 FOUR_LINES = """\
 # heaptape-text 1 clock=nanoseconds
@@ -144,6 +145,7 @@ def main(out: Path) -> None:
     """Refreshes what can be refreshed from this build."""
     heaptape = (out / "bin" / "heaptape").resolve()
     replace_between(Path("core/trace/FORMAT.md"), "hexdump", annotated_trace(heaptape))
+    Path("docs/results.schema.json").write_text(json.dumps(json_schema(), indent=1) + "\n")
     if (out / "demo" / "redis.json").exists():
         Path("docs").mkdir(exist_ok=True)
         draw_demo(out / "demo" / "redis.json", Path("docs"))

@@ -42,14 +42,15 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _print_variants(allocator: "registry.Allocator", as_json: bool) -> int:
-    variants = allocator.variants.values()
     if as_json:
-        rows = [{"name": v.name, "summary": v.summary, "environment": v.environment} for v in variants]
+        import msgspec
+
+        rows = [{"name": name} | msgspec.structs.asdict(variant) for name, variant in allocator.variants.items()]
         tunables = list(allocator.tunables.names) if allocator.tunables else []
         print(json.dumps({"allocator": allocator.name, "variants": rows, "tunables": tunables}, indent=1))
         return 0
-    for variant in variants:
-        print(f"{allocator.name}:{variant.name}  {variant.summary}")
+    for setting, variant in allocator.variants.items():
+        print(f"{allocator.name}:{setting}  {variant.summary}")
         for name, value in variant.environment.items():
             print(f"    {name}={value}")
     if allocator.tunables:

@@ -20,12 +20,14 @@ import socket
 import subprocess
 import tempfile
 import time
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Literal
 
+import msgspec
+
+from heaptape.common.checked import read_named
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import PACKAGE
 
@@ -36,37 +38,39 @@ END_LIMIT_S = 2
 NOBODY = "nobody"
 DESKTOP = ("XDG_", "DBUS_", "DISPLAY", "WAYLAND_")
 PR_SET_CHILD_SUBREAPER = 36
-SETS = ("tuned", "held-out")
 
 
-@dataclass(frozen=True)
-class Recipe:
-    """One program under one load. `command`: its arguments, in which $WORK, $PORT and $HERE are replaced, as in the
-    scripts. `trace`: base name (or pattern) of the process meant, where the command starts several. `set`: of which
-    half it is in `verify-fidelity` ("tuned", "held-out"; empty: in neither). `unprivileged`: it refuses to run as root,
-    so for root it runs as nobody. `known`: what of it can't be recorded, in words.
+class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One program under one load: the keys of its file. `command`: its arguments, in which $WORK, $PORT and $HERE are
+    replaced, as in the scripts. `trace`: base name (or pattern) of the process meant, where the command starts several.
+    `set`: of which half it is in `verify-fidelity` (empty: in neither). `unprivileged`: it refuses to run as root, so
+    for root it runs as nobody. `known`: what of it can't be recorded, in words.
     """
 
     name: str
     path: Path
     summary: str
     stands_for: str
-    command: tuple[str, ...]
+    command: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
     packages: tuple[str, ...] = ()
     pip: tuple[str, ...] = ()
     programs: tuple[str, ...] = ()
-    environment: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = {}
     prepare: str = ""
     ready: str = ""
     load: str = ""
     stop: str = ""
     trace: str = ""
-    set: str = ""
+    set: Literal["", "tuned", "held-out"] = ""
     deterministic: bool = False
     time_limit_s: float = 300
     port: int = 0
     unprivileged: bool = False
     known: str = ""
+
+    def __post_init__(self) -> None:
+        if self.stop and f"SIG{self.stop}" not in signal.Signals.__members__:
+            raise ValueError(f"stop: there is no signal SIG{self.stop}")
 
     @property
     def process(self) -> str:
@@ -124,14 +128,6 @@ def toml_files(directories: Sequence[Path]) -> list[Path]:
     return [path for _, path in sorted(files.items())]
 
 
-def toml_table(path: Path) -> dict:
-    """What a file holds. Raises HeaptapeError, naming it, if that can't be read."""
-    try:
-        return tomllib.loads(path.read_text())
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise HeaptapeError(f"{path}: {error}") from None
-
-
 def cache_directory() -> Path:
     """Where prepared inputs are kept: $XDG_CACHE_HOME/heaptape/workloads, by default in ~/.cache. It may be deleted."""
     base = os.environ.get("XDG_CACHE_HOME", "")
@@ -140,18 +136,7 @@ def cache_directory() -> Path:
 
 def read(path: Path) -> Recipe:
     """One recipe. Raises HeaptapeError, naming file and key, at what is missing, unknown or of the wrong type."""
-    table = toml_table(path)
-    kinds = {name: kind.type for name, kind in Recipe.__dataclass_fields__.items() if name not in ("name", "path")}
-    for key in ("summary", "stands_for", "command"):
-        if key not in table:
-            raise HeaptapeError(f"{path}: {key} is missing")
-    for key, value in table.items():
-        if key not in kinds:
-            raise HeaptapeError(f"{path}: unknown key '{key}'")
-        if not _fits(key, value):
-            raise HeaptapeError(f"{path}: {key} has the wrong type or value")
-    values: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in table.items()}
-    return Recipe(name=path.stem, path=path, **values)
+    return read_named(path, Recipe)
 
 
 def prepare(recipe: Recipe, cache: Path) -> Path:
@@ -389,20 +374,3 @@ def _free_port() -> int:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return listener.getsockname()[1]
-
-
-def _fits(key: str, value: object) -> bool:
-    if key in ("packages", "pip", "programs", "command"):
-        good = isinstance(value, list) and all(isinstance(item, str) for item in value)
-        return good and (key != "command" or bool(value))
-    if key == "environment":
-        return isinstance(value, dict) and all(isinstance(item, str) for item in value.values())
-    if key in ("deterministic", "unprivileged"):
-        return isinstance(value, bool)
-    if key in ("time_limit_s", "port"):
-        return isinstance(value, int | float) and not isinstance(value, bool)
-    if key == "set":
-        return value in SETS
-    if key == "stop":
-        return isinstance(value, str) and f"SIG{value}" in signal.Signals.__members__
-    return isinstance(value, str)

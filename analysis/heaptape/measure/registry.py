@@ -4,11 +4,13 @@ import hashlib
 import os
 import re
 import subprocess
-import tomllib
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
+from heaptape.common.checked import checked, read_toml
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 
@@ -16,25 +18,22 @@ DEFAULT_VARIANT = "default"
 MOST_VALUES = 1000  # of one sweep; each is an allocator of the comparison
 
 
-@dataclass(frozen=True)
-class Variant:
+class Variant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Environment settings under a name."""
 
-    name: str
     environment: dict[str, str]
     summary: str = ""
 
 
-@dataclass(frozen=True)
-class Tunables:
+class Tunables(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How an allocator's numbers are set: `variable` of the environment becomes `form` of each {name} and {value}, with
     `separator` between. A variable with {NAME} in it is one for each tunable.
     """
 
     variable: str
-    form: str
-    separator: str
     names: tuple[str, ...]
+    form: str = "{value}"
+    separator: str = ""
 
     def environment(self, settings: dict[str, str]) -> dict[str, str]:
         """The variables that make these settings."""
@@ -47,16 +46,20 @@ class Tunables:
         return {self.variable: self.separator.join(parts)} if parts else {}
 
 
-@dataclass(frozen=True)
-class Allocator:
-    """One entry of the registry. `library` is empty for the C library's own malloc."""
+class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One table of the file. `library` is empty for the C library's own malloc."""
+
+    library: str
+    package: str = ""
+    summary: str = ""
+    variants: dict[str, Variant] = {}
+    tunables: Tunables | None = None
+
+
+class Allocator(Entry, frozen=True, kw_only=True):
+    """An allocator of the registry, and where it is found here."""
 
     name: str
-    library: str
-    package: str
-    summary: str
-    variants: dict[str, Variant] = field(default_factory=dict)
-    tunables: Tunables | None = None
     path: Path | None = None
     version: str = ""
 
@@ -90,19 +93,18 @@ class Choice:
 def load(home: Home) -> dict[str, Allocator]:
     """The registry in its file's order, each allocator with its path (None: not found here) and version."""
     file = home.registry_file()
-    try:
-        tables = tomllib.loads(file.read_text())
-        allocators = {name: _parse(name, table) for name, table in tables.items()}
-    except (tomllib.TOMLDecodeError, KeyError, TypeError, AttributeError) as error:
-        raise HeaptapeError(f"{file}: {error}") from error
-    paths = _find_libraries([a.library for a in allocators.values() if a.library], home.library_directories())
-    located = {
-        name: replace(a, path=paths.get(a.library) if a.library else _c_library()) for name, a in allocators.items()
-    }
-    versions = _package_versions([a.path for a in located.values() if a.path])
+    entries = checked(file, read_toml(file), dict[str, Entry])
+    paths = _find_libraries([entry.library for entry in entries.values() if entry.library], home.library_directories())
+    located = {name: paths.get(entry.library) if entry.library else _c_library() for name, entry in entries.items()}
+    versions = _package_versions([path for path in located.values() if path])
     return {
-        name: replace(a, version=(versions.get(a.path) if a.path else None) or _version_of(a.path))
-        for name, a in located.items()
+        name: Allocator(
+            **msgspec.structs.asdict(entry),
+            name=name,
+            path=located[name],
+            version=versions.get(located[name]) or _version_of(located[name]),
+        )
+        for name, entry in entries.items()
     }
 
 
@@ -193,19 +195,6 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _parse(name: str, table: dict) -> Allocator:
-    variants = {
-        key: Variant(key, {k: str(v) for k, v in value["environment"].items()}, value.get("summary", ""))
-        for key, value in table.get("variants", {}).items()
-    }
-    tunables = None
-    if "tunables" in table:
-        about = table["tunables"]
-        names = tuple(about["names"])
-        tunables = Tunables(about["variable"], about.get("form", "{value}"), about.get("separator", ""), names)
-    return Allocator(name, table["library"], table.get("package", ""), table.get("summary", ""), variants, tunables)
-
-
 def _environment(name: str, text: str, allocator: Allocator) -> dict[str, str]:
     """Settings of an allocator of the registry: its tunables by name, other names as the environment's.
 
@@ -287,7 +276,7 @@ def _c_library() -> Path | None:
     return None
 
 
-def _package_versions(paths: list[Path]) -> dict[Path, str]:
+def _package_versions(paths: list[Path]) -> dict[Path | None, str]:
     """Versions of the Debian packages that own these files. dpkg knows some files by /lib, others by /usr/lib."""
     spellings: dict[str, Path] = {}
     for path in paths:

@@ -24,8 +24,8 @@ from heaptape.measure.registry import Choice, sha256_of
 from heaptape.measure.rounds import Rounds, Run, Settings, baseline_of, widest_interval
 from heaptape.measure.slow_calls import tell_system_calls
 from heaptape.results import disturbance
+from heaptape.results.structs import SCHEMA
 
-SCHEMA = 1
 # Memory is only true in the recorded order; time only where threads really compete, and so do an allocator's mistakes.
 DEFAULT_ORDER = {
     "time": "window",

@@ -10,19 +10,22 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Annotated
 
+import msgspec
+
+from heaptape.common.checked import read_named
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import PACKAGE, Home
-from heaptape.measure.recipes import toml_files, toml_table
+from heaptape.measure.recipes import toml_files
 
 DIRECTORIES = (PACKAGE.parent / "workloads" / "suites", PACKAGE.parent.parent / "workloads" / "suites")
 KINDS = ("app", "synthetic", "corpus")
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One workload of a suite. `name`: in the tables; exactly one of `app` (a recipe), `synthetic` (a pattern, with
     `options`) and `corpus` (a file in workloads/corpus/); `note`: what it stands for there.
     """
@@ -34,22 +37,33 @@ class Entry:
     options: tuple[str, ...] = ()
     note: str = ""
 
+    def __post_init__(self) -> None:
+        if sum(bool(getattr(self, kind)) for kind in KINDS) != 1:
+            raise ValueError(f"'{self.name}' needs one of {', '.join(KINDS)}")
 
-@dataclass(frozen=True)
-class Suite:
-    """A named set. `allocators`: as `replay -a` takes them; `corners`: four of them, NEITHER, A, B, BOTH, or none;
-    `source`: where the set was published.
+
+class Suite(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A named set: the keys of its file. `allocators`: as `replay -a` takes them; `corners`: four of them, NEITHER, A,
+    B, BOTH, or none; `source`: where the set was published.
     """
 
     name: str
     path: Path
     summary: str
     source: str
-    workloads: tuple[Entry, ...]
+    workloads: Annotated[tuple[Entry, ...], msgspec.Meta(min_length=1)] = msgspec.field(name="workload")
     allocators: tuple[str, ...] = ()
     corners: tuple[str, ...] = ()
     passes: tuple[str, ...] = ("time", "memory", "bare")
-    repeats: int = 5
+    repeats: Annotated[int, msgspec.Meta(ge=1)] = 5
+
+    def __post_init__(self) -> None:
+        names = [entry.name for entry in self.workloads]
+        doubled = {name for name in names if names.count(name) > 1}
+        if doubled:
+            raise ValueError(f"two workloads are called '{min(doubled)}'")
+        if len(self.corners) not in (0, 4):
+            raise ValueError("corners are four allocators, NEITHER, A, B, BOTH")
 
     @property
     def apps(self) -> list[str]:
@@ -88,25 +102,7 @@ def find(directories: Sequence[Path] = DIRECTORIES) -> list[Suite]:
 
 def read(path: Path) -> Suite:
     """One suite. Raises HeaptapeError, naming file and key, at what is missing, unknown or of the wrong type."""
-    table = toml_table(path)
-    rows = table.pop("workload", None)
-    if not isinstance(rows, list) or not rows:
-        raise HeaptapeError(f"{path}: no [[workload]]")
-    entries = tuple(_entry(path, number, row) for number, row in enumerate(rows, 1))
-    doubled = {entry.name for entry in entries if [e.name for e in entries].count(entry.name) > 1}
-    if doubled:
-        raise HeaptapeError(f"{path}: two workloads are called '{min(doubled)}'")
-    _check(
-        path,
-        table,
-        {"summary": str, "source": str, "allocators": list, "corners": list, "passes": list, "repeats": int},
-    )
-    for key in ("summary", "source"):
-        if key not in table:
-            raise HeaptapeError(f"{path}: {key} is missing")
-    if len(table.get("corners", [])) not in (0, 4):
-        raise HeaptapeError(f"{path}: corners are four allocators, NEITHER, A, B, BOTH")
-    return Suite(name=path.stem, path=path, workloads=entries, **_tuples(table))
+    return read_named(path, Suite)
 
 
 def run(
@@ -126,7 +122,9 @@ def run(
         known = ", ".join(entry.name for entry in suite.workloads)
         raise HeaptapeError(f"suite {suite.name} has no workload '{unknown[0]}': it has {known}")
     folder.mkdir(parents=True, exist_ok=True)
-    chosen = replace(suite, allocators=tuple(allocators) or suite.allocators, repeats=repeats or suite.repeats)
+    chosen = msgspec.structs.replace(
+        suite, allocators=tuple(allocators) or suite.allocators, repeats=repeats or suite.repeats
+    )
     wanted = [entry for entry in suite.workloads if not only or entry.name in only]
     outcomes = []
     for number, entry in enumerate(wanted, 1):
@@ -209,30 +207,3 @@ def _corpus_file(entry: Entry, folder: Path) -> Path:
             link.symlink_to(path.resolve())
             return link
     raise HeaptapeError(f"{entry.corpus} is not in workloads/corpus")
-
-
-def _entry(path: Path, number: int, row: object) -> Entry:
-    if not isinstance(row, dict):
-        raise HeaptapeError(f"{path}: workload {number} is not a table")
-    try:
-        _check(path, row, {"name": str, "app": str, "synthetic": str, "corpus": str, "options": list, "note": str})
-    except HeaptapeError as error:
-        raise HeaptapeError(f"{error} (workload {number})") from None
-    if "name" not in row or len([kind for kind in KINDS if kind in row]) != 1:
-        raise HeaptapeError(f"{path}: workload {number} needs a name and one of {', '.join(KINDS)}")
-    return Entry(**_tuples(row))
-
-
-def _check(path: Path, table: dict, kinds: dict[str, type]) -> None:
-    for key, value in table.items():
-        if key not in kinds:
-            raise HeaptapeError(f"{path}: unknown key '{key}'")
-        good = isinstance(value, kinds[key]) and not isinstance(value, bool)
-        if good and isinstance(value, list):
-            good = all(isinstance(item, str) for item in value)
-        if not good or (key == "repeats" and value < 1):
-            raise HeaptapeError(f"{path}: {key} has the wrong type or value")
-
-
-def _tuples(table: dict) -> dict:
-    return {key: tuple(value) if isinstance(value, list) else value for key, value in table.items()}

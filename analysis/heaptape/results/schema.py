@@ -13,12 +13,13 @@ from pathlib import Path
 
 import pandas as pd
 
+from heaptape.common.checked import checked
 from heaptape.common.errors import HeaptapeError
 from heaptape.formats.embedded import is_page, unpack
 from heaptape.formats.memory_map import Folded, decode, fold
+from heaptape.results.structs import ResultsFile
 from heaptape.results.timeline import timeline_frame
 
-SCHEMA = 1
 SYSTEM_CALLS = ("mmap", "munmap", "mremap", "madvise", "brk")
 # metric -> (key in a run, unit, passes that measure it best first)
 RUN_METRICS: dict[str, tuple[str, str, tuple[str, ...]]] = {
@@ -131,45 +132,9 @@ def all_results(path: str | Path) -> list[Results]:
 
 
 def _checked(path: str, data: object) -> Results:
-    if not isinstance(data, dict) or not isinstance(data.get("runs"), list):
-        raise HeaptapeError(f'{path}: not a results file (no object with "runs")')
-    if data.get("schema", SCHEMA) != SCHEMA:
-        raise HeaptapeError(f"{path}: results of schema {data['schema']!r}; this heaptape knows {SCHEMA}")
-    _check(path, data)
+    checked(path, data, ResultsFile)
+    assert isinstance(data, dict)
     return Results(path, data)
-
-
-def _check(path: str, data: dict) -> None:
-    """Any key may be missing, but what is there has to be of the kind that the schema says."""
-
-    def expect(right: bool, where: str, what: str) -> None:
-        if not right:
-            raise HeaptapeError(f"{path}: {where} is not {what}")
-
-    for key in ("machine", "workload", "settings", "heaptape"):
-        expect(isinstance(data.get(key, {}), dict), key, "an object")
-    allocators = data.get("allocators", [])
-    expect(
-        isinstance(allocators, list) and all(isinstance(a, dict) for a in allocators), "allocators", "a list of objects"
-    )
-    for key, columns in (("request_sizes", 3), ("recorded", 2)):
-        expect(_is_rows(data.get("workload", {}).get(key, []), columns), f"workload.{key}", "rows of numbers")
-    for place, run in enumerate(data["runs"]):
-        if not isinstance(run, dict) or not isinstance(run.get("allocator"), str):
-            raise HeaptapeError(f"{path}: runs[{place}] has no allocator")
-        expect(_is_rows(run.get("timeline", []), 4), f"runs[{place}].timeline", "rows of numbers")
-        expect(isinstance(run.get("variant"), (str, type(None))), f"runs[{place}].variant", "text")
-        expect(isinstance(run.get("pass", ""), str), f"runs[{place}].pass", "text")
-
-
-def _is_rows(value: object, columns: int) -> bool:
-    """A list of lists that begin with so many numbers."""
-    if not isinstance(value, list):
-        return False
-    rows = (row[:columns] for row in value if isinstance(row, list))
-    return all(isinstance(row, list) and len(row) >= columns for row in value) and all(
-        number(v) is not None for row in rows for v in row
-    )
 
 
 def label(allocator: object, variant: object) -> str:

@@ -25,12 +25,13 @@ def test_every_recipe_of_the_checkout_reads():
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("", "command is missing"),
-        ("command = []", "command has the wrong type"),
-        ('command = "ls"', "command has the wrong type"),
-        ('command = ["ls"]\ncomand = 1', "unknown key 'comand'"),
-        ('command = ["ls"]\nstop = "NOSUCH"', "stop has the wrong type or value"),
-        ('command = ["ls"]\nset = "both"', "set has the wrong type or value"),
+        ("", "missing required field `command`"),
+        ("command = []", "command: Expected `array` of length >= 1"),
+        ('command = "ls"', "command: Expected `array`, got `str`"),
+        ('command = ["ls"]\ncomand = 1', "unknown field `comand`"),
+        ('command = ["ls"]\nstop = "NOSUCH"', "stop: there is no signal SIGNOSUCH"),
+        ('command = ["ls"]\nset = "both"', "set: Invalid enum value 'both'"),
+        ('command = ["ls"]\nname = "two"', "unknown field `name`"),
         ('command = ["ls"', "one.toml"),
     ],
 )

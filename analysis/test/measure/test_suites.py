@@ -46,14 +46,14 @@ def test_every_suite_of_the_checkout_reads_and_its_recipes_are_there():
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        (GOOD, "no \\[\\[workload\\]\\]"),
+        (GOOD, "missing required field `workload`"),
         (GOOD + ONE + ONE, "two workloads are called 'one'"),
-        (GOOD + "[[workload]]\nname = 'x'\n", "needs a name and one of app, synthetic, corpus"),
-        (GOOD + "[[workload]]\nname = 'x'\napp = 'a'\ncorpus = 'c'\n", "needs a name and one of"),
-        (GOOD + "[[workload]]\nname = 'x'\nap = 'a'\n", "unknown key 'ap' \\(workload 1\\)"),
+        (GOOD + "[[workload]]\nname = 'x'\n", "needs one of app, synthetic, corpus"),
+        (GOOD + "[[workload]]\nname = 'x'\napp = 'a'\ncorpus = 'c'\n", "workload\\[0\\]: .x. needs one of"),
+        (GOOD + "[[workload]]\nname = 'x'\nap = 'a'\n", "workload\\[0\\]: Object contains unknown field `ap`"),
         (GOOD + "corners = ['a', 'b']\n" + ONE, "corners are four"),
-        (GOOD.replace("2", "0") + ONE, "repeats has the wrong type or value"),
-        ('summary = "s"\n' + ONE, "source is missing"),
+        (GOOD.replace("2", "0") + ONE, "repeats: Expected `int` >= 1"),
+        ('summary = "s"\n' + ONE, "missing required field `source`"),
     ],
 )
 def test_a_malformed_suite_is_refused_by_name_and_key(tmp_path, text, complaint):

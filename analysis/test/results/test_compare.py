@@ -179,10 +179,22 @@ def test_whatever_keys_a_run_has_or_lacks_a_table_comes_out(runs):
     ("text", "what"),
     [
         ("not json", "offset 0: not a results file"),
-        ("[1]", 'no object with "runs"'),
-        ('{"runs": 3}', 'no object with "runs"'),
-        ('{"schema": 2, "runs": []}', "results of schema 2"),
-        ('{"runs": [{"variant": "x"}]}', r"runs\[0\] has no allocator"),
+        ("[1]", "Expected `object`, got `array`"),
+        ('{"runs": 3}', "runs: Expected `array`, got `int`"),
+        ('{"schema": 2, "runs": []}', "results of schema 2; this heaptape knows 1"),
+        ('{"runs": [{"variant": "x"}]}', r"runs\[0\]: Object missing required field `allocator`"),
+        (
+            '{"runs": [{"allocator": "a", "timeline": [[1, 2, 3]]}]}',
+            r"runs\[0\].timeline\[0\]: Expected `array` of length",
+        ),
+        (
+            '{"runs": [{"allocator": "a", "timeline": [[1, 2, 3, NaN]]}]}',
+            r"runs\[0\].timeline\[0\]\[3\]: Expected `float`",
+        ),
+        (
+            '{"runs": [], "workload": {"recorded": [[1, "x"]]}}',
+            r"workload.recorded\[0\]\[1\]: Expected `float`, got `str`",
+        ),
     ],
 )
 def test_what_is_no_results_file_is_refused(text, what, tmp_path):

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 matplotlib.use("Agg")
 
 REGISTRY = {
-    "g": Allocator("g", "", "", "", {}, Tunables("G_TUNABLES", "g.{name}={value}", ":", ("count", "max")), ROOT),
-    "t": Allocator("t", "", "", "", {}, Tunables("T_{NAME}", "{value}", "", ("rate",)), ROOT),
+    "g": Allocator("", tunables=Tunables("G_TUNABLES", ("count", "max"), "g.{name}={value}", ":"), name="g", path=ROOT),
+    "t": Allocator("", tunables=Tunables("T_{NAME}", ("rate",)), name="t", path=ROOT),
 }
 
 

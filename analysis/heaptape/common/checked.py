@@ -1,0 +1,38 @@
+"""Data from files, checked against msgspec structs. What does not fit is one line that names file and place."""
+
+import tomllib
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from heaptape.common.errors import HeaptapeError
+
+T = TypeVar("T")
+
+
+def checked(path: str | Path, data: object, kind: type[T]) -> T:
+    """The data as that type. Raises HeaptapeError, `PATH: runs[3].timeline: Expected ...`, where it is of another."""
+    try:
+        return msgspec.convert(data, kind)
+    except msgspec.ValidationError as error:
+        what, _, place = str(error).partition(" - at `$")
+        where = f"{place[:-1].lstrip('.')}: " if place else ""
+        raise HeaptapeError(f"{path}: {where}{what}") from None
+
+
+def read_toml(path: Path) -> dict:
+    """What a file holds. Raises HeaptapeError, naming it, if that can't be read."""
+    try:
+        return tomllib.loads(path.read_text())
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise HeaptapeError(f"{path}: {error}") from None
+
+
+def read_named(path: Path, kind: type[T]) -> T:
+    """A TOML file as a struct that also has the file's `name` (without its ending) and `path`. Raises HeaptapeError."""
+    table = read_toml(path)
+    for key in ("name", "path"):
+        if key in table:
+            raise HeaptapeError(f"{path}: Object contains unknown field `{key}`")
+    return checked(path, table | {"name": path.stem, "path": path}, kind)

@@ -1,0 +1,302 @@
+"""The shape of a results file (R.json), as types: what `schema.py` checks files against, and what
+docs/results.schema.json is generated from (by `make golden`).
+
+Every key may be missing or null but "runs" and a run's "allocator", and keys that are not here are allowed: a table
+published elsewhere can be written as results. What is here has to be of its type.
+"""
+
+import sys
+from typing import Annotated, Any
+
+import msgspec
+
+SCHEMA = 1
+Finite = Annotated[float, msgspec.Meta(ge=-sys.float_info.max, le=sys.float_info.max)]
+Pair = Annotated[list[Finite], msgspec.Meta(min_length=2)]
+Triple = Annotated[list[Finite], msgspec.Meta(min_length=3)]
+Quadruple = Annotated[list[Finite], msgspec.Meta(min_length=4)]
+Count = int | None
+Number = float | None
+Text = str | None
+Flag = bool | None
+Counts = dict[str, Number] | None
+
+
+class Heaptape(msgspec.Struct):
+    """What made the file."""
+
+    version: Text = None
+    commit: Text = None
+
+
+class Machine(msgspec.Struct):
+    """Where the runs were made."""
+
+    cpu: Text = None
+    arch: Text = None
+    cores: Count = None
+    kernel: Text = None
+    memory_bytes: Count = None
+    os: Text = None
+    libc: Text = None
+    os_page_bytes: Count = None
+    transparent_huge_pages: Text = None
+    governor: Text = None
+    virtual: Flag = None
+    load_before: list[float] | None = None
+    cycles_hz: Number = None
+
+
+class Workload(msgspec.Struct):
+    """What was replayed. `request_sizes`: rows of up to so many bytes, calls, bytes. `recorded`: rows of ops done,
+    RssAnon, VmSize while it was recorded. `witness`: what compiling the trace found. `lacks`: what the trace does not
+    have.
+    """
+
+    name: Text = None
+    sha256: Text = None
+    ops: Count = None
+    threads: Count = None
+    ideal_rss_bytes: Count = None
+    peak_live_os_page_bytes: Count = None
+    peak_live_objects: Count = None
+    live_objects_end: Count = None
+    program: Text = None
+    source: Text = None
+    allocator: Text = None
+    calls: Counts = None
+    request_sizes: list[Triple] | None = None
+    recorded: list[Pair] | None = None
+    witness: dict[str, Any] | None = None
+    lacks: list[str] | None = None
+
+
+class Column(msgspec.Struct):
+    """An allocator with its settings: one column of a comparison."""
+
+    name: Text = None
+    variant: Text = None
+    path: Text = None
+    version: Text = None
+    sha256: Text = None
+    environment: dict[str, str] | None = None
+
+
+class MachineNoise(msgspec.Struct):
+    """Of the whole machine while a run of 0.2 s or more went on."""
+
+    steal_percent: Number = None
+    other_load_percent: Number = None
+    cpu_mhz: Number = None
+
+
+class AllNoise(msgspec.Struct):
+    """The noise of all runs that have any."""
+
+    runs: Count = None
+    disturbed_runs: Count = None
+    steal_percent_max: Number = None
+    other_load_percent_max: Number = None
+    cpu_mhz_min: Number = None
+    cpu_mhz_max: Number = None
+
+
+class Cycles(msgspec.Struct):
+    """Calls of one kind (time pass) in cycles, or (instructions pass) in instructions. `histogram`: rows of lower bound
+    and count.
+    """
+
+    count: Number = None
+    cycles_total: Number = None
+    mean: Number = None
+    p50: Number = None
+    p99: Number = None
+    p999: Number = None
+    max: Number = None
+    histogram: list[Pair] | None = None
+    instructions_total: Number = None
+    instructions_mean: Number = None
+
+
+class OfSize(Cycles):
+    """Those calls that request up to so many bytes, and more than the class before; null: the rest."""
+
+    up_to_bytes: Count = None
+
+
+class Call(Cycles):
+    """Calls of one kind, also by size class."""
+
+    sizes: list[OfSize] | None = None
+
+
+class SlowCall(msgspec.Struct):
+    """One of the slowest calls of a run."""
+
+    call: Text = None
+    cycles: Number = None
+    size_bytes: Count = None
+    thread: Count = None
+    op: Count = None
+    position: Count = None
+    syscalls: Counts = None
+
+
+class Held(msgspec.Struct):
+    """After the last op, with everything released: before and after the allocator's call that purges."""
+
+    rss_anon_bytes: Number = None
+    vm_size_bytes: Number = None
+    purge_call: Text = None
+    purged_rss_anon_bytes: Number = None
+    purged_vm_size_bytes: Number = None
+    syscalls: Counts = None
+
+
+class MemoryMap(msgspec.Struct):
+    """Live and resident bytes of each region of the address space, over progress (analysis/README.md)."""
+
+    region_bytes: Count = None
+    positions: list[int] | None = None
+    encoding: Text = None
+    columns: list[str] | None = None
+    residency: Text = None
+    cells: Text = None
+    bytes_lost: Count = None
+    resident_bytes_lost: Count = None
+
+
+class Fragmentation(msgspec.Struct):
+    """What resident memory consists of, over progress (analysis/README.md)."""
+
+    os_page_bytes: Count = None
+    positions: list[int] | None = None
+    columns: list[str] | None = None
+    encoding: Text = None
+    values: Text = None
+    usable_size: Flag = None
+    walk_states: list[str] | None = None
+
+
+class Level(msgspec.Struct):
+    """A count that changes over progress."""
+
+    end: Number = None
+    peak: Number = None
+    peak_position: Number = None
+    mean: Number = None
+
+
+class LineSharing(msgspec.Struct):
+    """Cache lines with objects of several threads (core/sharing/line_sharing_json.h)."""
+
+    line_bytes: Count = None
+    sampled: Count = None
+    ops: Count = None
+    objects: Count = None
+    shared_objects: Count = None
+    pairs: Count = None
+    used_pairs: Count = None
+    objects_left_out: Count = None
+    shared_lines: Level | None = None
+    object_pairs: Level | None = None
+    live_lines: Level | None = None
+    sizes: list[list[Number]] | None = None
+    threads: list[list[Number]] | None = None
+    threads_left_out: Count = None
+    progress: list[list[Finite]] | None = None
+
+
+class Run(msgspec.Struct, rename={"pass_": "pass"}):
+    """One run of one pass; with `error` where it failed. `timeline`: rows of ops done, RssAnon, VmSize, live bytes.
+    `syscall_rows`: rows of ops done, kind, bytes. Cycles are of the calibrated counter.
+    """
+
+    allocator: str
+    variant: Text = None
+    repeat: Count = None
+    pass_: Text = None
+    order: Text = None
+    touch: Text = None
+    ops: Count = None
+    threads: Count = None
+    aslr: Flag = None
+    error: Text = None
+    stderr: Text = None
+    clock: Text = None
+    noise: MachineNoise | None = None
+    wall_ns: Number = None
+    cpu_ns: Number = None
+    cycles_hz: Number = None
+    failed_calls: Count = None
+    skipped_ops: Count = None
+    waits: dict[str, Any] | None = None
+    folded_calls: dict[str, Any] | None = None
+    calls: dict[str, Call] | None = None
+    cycles_total: Number = None
+    engine_cycles_per_op: Number = None
+    counter_overhead_cycles: Number = None
+    counter_overhead: dict[str, Any] | None = None
+    below_overhead: Count = None
+    touch_cycles: Number = None
+    preempted: Counts = None
+    slowest: list[SlowCall] | None = None
+    stream_cycles_predicted: Number = None
+    counters: Counts = None
+    counters_share: Number = None
+    counters_missing_because: Text = None
+    engine_counters_per_op: Counts = None
+    timeline: list[Quadruple] | None = None
+    rss_anon_peak_bytes: Number = None
+    rss_anon_peak_position: Number = None
+    rss_anon_mean_bytes: Number = None
+    rss_anon_start_bytes: Number = None
+    rss_anon_end_bytes: Number = None
+    rss_anon_baseline_bytes: Number = None
+    vm_size_peak_bytes: Number = None
+    vm_size_end_bytes: Number = None
+    vm_size_baseline_bytes: Number = None
+    vm_hwm_bytes: Number = None
+    live_bytes_peak: Number = None
+    live_bytes_end: Number = None
+    peaks: Text = None
+    page_faults: Number = None
+    page_faults_major: Number = None
+    syscalls: Counts = None
+    syscall_bytes: Counts = None
+    syscall_rows: list[tuple[int, str, int]] | None = None
+    syscalls_missing_because: Text = None
+    held: Held | None = None
+    memory_map: MemoryMap | None = None
+    fragmentation: Fragmentation | None = None
+    left_out: list[str] | None = None
+    instructions_total: Number = None
+    instructions_counted_by: Text = None
+    op_limit: Count = None
+    line_sharing: LineSharing | None = None
+    verified: Counts = None
+
+
+class ResultsFile(msgspec.Struct):
+    """The costs of one workload under allocators: an R.json of heaptape."""
+
+    runs: list[Run]
+    schema: Annotated[int, msgspec.Meta(extra_json_schema={"const": SCHEMA})] = SCHEMA
+    heaptape: Heaptape | None = None
+    created_unix_s: Number = None
+    elapsed_s: Number = None
+    machine: Machine | None = None
+    workload: Workload | None = None
+    settings: dict[str, Any] | None = None
+    noise: AllNoise | None = None
+    allocators: list[Column] | None = None
+    agreement: list[dict[str, Any]] | None = None
+
+    def __post_init__(self) -> None:
+        if self.schema != SCHEMA:
+            raise ValueError(f"results of schema {self.schema}; this heaptape knows {SCHEMA}")
+
+
+def json_schema() -> dict:
+    """JSON Schema of a results file, of draft 2020-12."""
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | msgspec.json.schema(ResultsFile)

@@ -1,0 +1,99 @@
+"""The schema of results: that the published one is the structs', that what is measured fits it, and what does not."""
+
+import json
+from pathlib import Path
+
+import pytest
+from heaptape.common.errors import HeaptapeError
+from heaptape.measure.rounds import PASSES
+from heaptape.results.schema import results
+from heaptape.results.structs import json_schema
+from jsonschema import Draft202012Validator
+from synthetic_results import make_results, write
+
+PUBLISHED = Path(__file__).resolve().parents[3] / "docs" / "results.schema.json"
+VALIDATOR = Draft202012Validator(json.loads(PUBLISHED.read_text()))
+
+
+def errors(data: dict) -> list[str]:
+    return [f"{error.json_path}: {error.message}" for error in VALIDATOR.iter_errors(data)]
+
+
+def keys(schema: dict, name: str) -> set[str]:
+    return set(schema["$defs"][name]["properties"])
+
+
+def test_the_published_schema_is_that_of_the_structs():
+    assert json.loads(PUBLISHED.read_text()) == json_schema()
+    Draft202012Validator.check_schema(json_schema())
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory, heaptape, small_tape):
+    """Results of every pass, of an allocator with a heap walk and of one without."""
+    path = tmp_path_factory.mktemp("measured") / "r.json"
+    done = heaptape(
+        "replay", small_tape, "-a", "glibc", "-a", "reference", "-n", "1", "--passes", ",".join(PASSES), "-o", path
+    )
+    assert done.returncode == 0, done.stderr
+    return path
+
+
+def test_measured_results_of_every_pass_fit_the_published_schema(measured):
+    data = json.loads(measured.read_text())
+    assert {run["pass"] for run in data["runs"] if "error" not in run} == set(PASSES)
+    assert errors(data) == []
+    assert results(measured).data == data
+
+
+def test_the_schema_knows_every_key_that_is_measured(measured):
+    data = json.loads(measured.read_text())
+    assert set(data) <= keys(json_schema(), "ResultsFile")
+    assert {key for run in data["runs"] for key in run} <= keys(json_schema(), "Run")
+    assert set(data["workload"]) <= keys(json_schema(), "Workload")
+    assert set(data["machine"]) <= keys(json_schema(), "Machine")
+
+
+def test_made_up_results_and_those_of_nearly_nothing_fit():
+    assert errors(make_results()) == []
+    assert errors({"runs": [{"allocator": "a", "variant": None, "of_our_own": [1, "x"]}]}) == []
+
+
+@pytest.mark.parametrize(
+    ("keys", "wrong"),
+    [
+        (("runs",), {}),
+        (("runs", 0, "allocator"), None),
+        (("runs", 0, "variant"), 1),
+        (("runs", 0, "pass"), ["time"]),
+        (("runs", 0, "calls", "malloc", "mean"), "90"),
+        (("runs", 5, "timeline"), [[1, 2, 3]]),
+        (("runs", 5, "timeline", 3, 1), "12"),
+        (("runs", 5, "rss_anon_peak_bytes"), "12 MiB"),
+        (("runs", 5, "memory_map", "positions"), 7),
+        (("machine",), "this one"),
+        (("workload",), []),
+        (("workload", "request_sizes"), [[1, 2]]),
+        (("workload", "recorded", 0), 7),
+        (("settings",), [1]),
+        (("heaptape",), "0.1"),
+        (("allocators",), ["glibc"]),
+        (("schema",), 2),
+    ],
+)
+def test_what_is_of_a_wrong_type_is_refused_by_both_and_its_place_named(keys, wrong, tmp_path):
+    data = json.loads(json.dumps(make_results(repeats=1)))
+    *way, last = keys
+    place = data
+    for key in way:
+        place = place[key]
+    assert last in place or isinstance(last, int)
+    place[last] = wrong
+    assert len(errors(data)) == 1
+    path = write(tmp_path / "r.json", data)
+    with pytest.raises(HeaptapeError) as caught:
+        results(path)
+    named = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys).removeprefix(".")
+    # Of a dictionary, msgspec names no keys: [...].
+    assert str(caught.value).startswith(f"{path}: ")
+    assert last == "schema" or named.replace(".malloc", "[...]") in str(caught.value)
