@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -72,7 +71,7 @@ def verify(
         settings = Settings(repeats=repeats, passes=("memory", "bare"), touch=touch, timeout_s=RUN_LIMIT_S)
         kept = [choice for choice in choices if choice.label in known and choice.label not in failures]
         results = replay.replay(workload, about, kept, settings, home)
-        predicted = calibrated(_predict(tape, workload, results, lived, failures), results["runs"], lived)
+        predicted = _predict(tape, workload, results, lived, failures)
     data = _about(recipe, began, repeats, touch)
     data["app"] |= {"threads": about["threads"], "ops": about["ops"]}
     return data | {
@@ -161,7 +160,7 @@ def _replay_row(run: dict) -> dict:
 def _predict(
     tape: Path, workload: Path, results: dict, lived: Sequence[dict], failures: dict[str, str]
 ) -> dict[str, dict]:
-    """label -> predicted figures, from each allocator's memory replays (their mean where they differ)."""
+    """label -> predicted figures, as `prediction.predict` gives them."""
     from heaptape.formats.tape_format import open_trace
     from heaptape.formats.tape_times import times_ns
     from heaptape.formats.workload_format import read_workload
@@ -173,94 +172,23 @@ def _predict(
             failures[label] = f"replay, {run['pass']}: {run['error']}"
         elif run["pass"] == "memory":
             memory.setdefault(label, []).append(run)
-    if BASELINE not in memory:
+    if BASELINE not in memory or BASELINE in failures:
         raise HeaptapeError(f"{tape.stem}: {failures.get(BASELINE, 'no replay on the recording allocator')}")
     line = read_workload(workload).timeline()
-    clock = line["time_ns"].to_numpy(float), line["position"].to_numpy(float)
     with open_trace(tape) as trace:
-        samples = trace.samples()
-        times = times_ns(trace, samples["stamp"].to_numpy(np.uint64)).astype(float)
-    rss = samples["rss_anon_bytes"].to_numpy(float)
-    vm = samples["vm_size_bytes"].to_numpy(float)
-    base = prediction.replayed(memory[BASELINE][0])
-    cpu = (samples["user_ns"] + samples["system_ns"]).to_numpy(float)
-    own = prediction.own_part(times, cpu, rss, vm, clock, base)
-    own, added = _without_recorder(own, base, lived)
-    out = {}
-    for label, runs in memory.items():
-        if label in failures:
-            continue
-        found = [prediction.predict(own, prediction.replayed(run)) for run in runs]
-        out[label] = {
-            "rss_anon_peak_bytes": round(np.mean([one.rss_anon_peak_bytes for one in found])),
-            "rss_anon_mean_bytes": round(np.mean([one.rss_anon_mean_bytes for one in found])),
-            "rss_anon_wall_mean_bytes": round(np.mean([one.rss_anon_wall_mean_bytes for one in found])),
-            "vm_size_peak_bytes": round(np.mean([one.vm_size_peak_bytes for one in found])),
-            "own_at_peak_bytes": round(np.mean([one.peak_own_bytes for one in found])),
-            "own_mean_bytes": round(prediction.mean_over_time(own.cpu_ns, own.rss_anon_difference_bytes)),
-            "recorder_bytes": round(added),
-            "timeline": prediction.thinned(found[0].time_ns, found[0].rss_anon_bytes, POINTS),
-        }
-    return out
-
-
-def calibrated(predicted: Mapping[str, dict], runs: Sequence[dict], lived: Sequence[dict]) -> dict[str, dict]:
-    """Predicted figures whose own part is one number: what the live run on the recording's own allocator had above that
-    allocator's replay, at the peak of each, and in the mean. On that allocator they are the live ones by construction.
-
-    The own part as a time line stays in the drawn time lines only. As a figure it was worse: where a program writes to
-    its blocks later than a replay does, it moves with the blocks, and at the peak of another allocator it has not the
-    value that it has at this one's (sqlite3 on the reference allocator: +6.4 % against 0.0; tcmalloc: +2.7, 0.0).
-    """
-    bare = [run for run in lived if run["allocator"] == BASELINE and run["kind"] == "memory"]
-    out = {label: dict(figures) for label, figures in predicted.items()}
-    for key in ("rss_anon_peak_bytes", "vm_size_peak_bytes"):
-        replayed: dict[str, list[float]] = {}
-        for run in runs:
-            if run["pass"] == "memory" and key in run:
-                replayed.setdefault(_label(run), []).append(run[key])
-        own = _median(bare, key) - float(np.mean(replayed[BASELINE]))
-        for label, figures in out.items():
-            figures[key] = round(float(np.mean(replayed[label])) + own)
-            if key == "rss_anon_peak_bytes":
-                figures["own_at_peak_bytes"] = round(own)
-    for key in ("rss_anon_mean_bytes", "rss_anon_wall_mean_bytes"):
-        if any(key not in run for run in bare) or not all(key in figures for figures in out.values()):
-            continue
-        shift = _median(bare, key) - predicted[BASELINE][key]
-        for figures in out.values():
-            figures[key] = round(figures[key] + shift)
-            if key == "rss_anon_mean_bytes":
-                figures["own_mean_bytes"] = round(figures["own_mean_bytes"] + shift)
-    return out
-
-
-def _median(runs: Sequence[dict], key: str) -> float:
-    return float(np.median([run[key] for run in runs]))
+        rows = trace.samples()
+        times = times_ns(trace, rows["stamp"].to_numpy(np.uint64)).astype(float)
+    cpu = (rows["user_ns"] + rows["system_ns"]).to_numpy(float)
+    position = np.interp(times, line["time_ns"].to_numpy(float), line["position"].to_numpy(float))
+    samples = prediction.Samples(times, prediction.smooth(times, cpu), position)
+    kept = {label: runs for label, runs in memory.items() if label not in failures}
+    replays = {label: [prediction.replayed(run, samples) for run in runs] for label, runs in kept.items()}
+    return prediction.predict(replays, lived, BASELINE)
 
 
 def _label(run: dict) -> str:
     """Of a run of a result, or of a row kept of one."""
     return run["allocator"] if run.get("variant", "default") == "default" else f"{run['allocator']}:{run['variant']}"
-
-
-def _without_recorder(
-    own: prediction.Own, base: prediction.Replayed, lived: Sequence[dict]
-) -> tuple[prediction.Own, float]:
-    """The own part less what recording added: the difference of the peaks, recorded and bare, on the recording's own
-    allocator. No live run on another allocator is looked at.
-    """
-    bare = [run for run in lived if run["allocator"] == BASELINE and run["kind"] == "memory"]
-    recorded = prediction.predict(own, base)
-    added = recorded.rss_anon_peak_bytes - float(np.median([run["rss_anon_peak_bytes"] for run in bare]))
-    added_vm = recorded.vm_size_peak_bytes - float(np.median([run["vm_size_peak_bytes"] for run in bare]))
-    less = replace(
-        own,
-        rss_anon_bytes=own.rss_anon_bytes - added,
-        vm_size_bytes=own.vm_size_bytes - added_vm,
-        rss_anon_difference_bytes=own.rss_anon_difference_bytes - added,
-    )
-    return less, added
 
 
 def _version(recipe: Recipe) -> str:

@@ -7,7 +7,8 @@ import pytest
 from heaptape.common.errors import HeaptapeError
 from heaptape.fidelity.certificate import carried_errors, errors, pairs, summary
 from heaptape.fidelity.certificate_document import document
-from heaptape.fidelity.verify import calibrated, not_verified, read_results, write_results
+from heaptape.fidelity.prediction import predict
+from heaptape.fidelity.verify import not_verified, read_results, write_results
 from heaptape.measure import recipes
 
 MIB = 1 << 20
@@ -139,26 +140,19 @@ def test_files_that_are_no_results_are_refused_by_name(tmp_path: Path, name: str
 
 def test_the_own_part_is_what_the_live_run_had_above_the_replay_of_the_recordings_allocator() -> None:
     lived = a_result(glibc=([100, 102, 101], 0), jemalloc=([500], 0))["live"]
-    rows = [("glibc", 80), ("glibc", 82), ("jemalloc", 95), ("jemalloc", 97)]
-    replays = [{"allocator": a, "pass": "memory", "rss_anon_peak_bytes": mib * MIB} for a, mib in rows]
-    means = {"glibc": 40 * MIB, "jemalloc": 45 * MIB}
-    predicted = {a: {"rss_anon_mean_bytes": mean, "own_mean_bytes": 2 * MIB} for a, mean in means.items()}
-    for run in [*lived, *replays]:
+    for run in lived:
         run["vm_size_peak_bytes"] = 3 * run["rss_anon_peak_bytes"]
-    found = calibrated(predicted, replays, lived)
+    figures = {"glibc": [(80, 40), (82, 40)], "jemalloc": [(95, 45), (97, 45)]}
+    replays = {label: [of_replay(peak * MIB, mean * MIB) for peak, mean in runs] for label, runs in figures.items()}
+    found = predict(replays, lived, "glibc")
     assert found["jemalloc"]["rss_anon_peak_bytes"] == (101 - 81 + 96) * MIB
     assert found["jemalloc"]["vm_size_peak_bytes"] == 3 * (101 - 81 + 96) * MIB
     assert found["jemalloc"]["own_at_peak_bytes"] == 20 * MIB
     assert found["jemalloc"]["rss_anon_mean_bytes"] == 50.5 * MIB - 40 * MIB + 45 * MIB
     assert found["glibc"]["rss_anon_mean_bytes"] == 50.5 * MIB
-    assert found["glibc"]["own_mean_bytes"] == 12.5 * MIB
+    assert found["glibc"]["own_mean_bytes"] == 10.5 * MIB
+    assert "rss_anon_wall_mean_bytes" not in found["glibc"]
 
 
-def test_calibrating_twice_changes_nothing() -> None:
-    lived = a_result(glibc=([100], 0), jemalloc=([120], 0))["live"]
-    replays = [{"allocator": a, "pass": "memory", "rss_anon_peak_bytes": m} for a, m in (("glibc", 7), ("jemalloc", 9))]
-    predicted = {a: {"rss_anon_mean_bytes": 5, "own_mean_bytes": 1} for a in ("glibc", "jemalloc")}
-    for run in [*lived, *replays]:
-        run["vm_size_peak_bytes"] = 0
-    once = calibrated(predicted, replays, lived)
-    assert calibrated(once, replays, lived) == once
+def of_replay(peak: float, mean: float) -> dict[str, float]:
+    return {"rss_anon_peak_bytes": peak, "vm_size_peak_bytes": 3 * peak, "rss_anon_mean_bytes": mean}
