@@ -117,10 +117,10 @@ def draw_demo(results: Path, folder: Path) -> None:
     plots.memory_over_progress(axes, timelines, "rss_anon_bytes", file.workload.get("recorded") or [])
     axes.legend(ncols=4, fontsize=8)
     figure.savefig(folder / "redis-memory.png", dpi=110)
-    folded = {label: memory_map.fold(memory_map.decode(runs[label])) for label in ("glibc", "jemalloc")}
+    compact = {label: memory_map.without_gaps(memory_map.decode(runs[label])) for label in ("glibc", "jemalloc")}
     figure, pair = pyplot.subplots(1, 2, figsize=(8, 3), layout="constrained", sharey=True)
-    height = max(map_.height_bytes for map_ in folded.values())
-    for axes, (label, map_) in zip(pair, folded.items(), strict=True):
+    height = max(map_.height_bytes for map_ in compact.values())
+    for axes, (label, map_) in zip(pair, compact.items(), strict=True):
         plots.memory_map(axes, map_, height)
         axes.set_title(label)
     figure.savefig(folder / "redis-map.png", dpi=110)

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from heaptape import fragmentation, memory_figures
-from heaptape.formats.memory_map import decode, fold
+from heaptape.formats.memory_map import decode, without_gaps
 from heaptape.formats.workload_format import read_workload
 from heaptape.plots import memory_plots
 from heaptape.results.schema import Results
@@ -131,8 +131,8 @@ def test_every_second_os_page_empty_is_drawn_so(tmp_path, theme):
     path = tmp_path / "few.work"
     make(path, ops=3000, threads=1, live_objects=60, size_limit=512, only_malloc_free=1)
     run = memory_pass(path, OS_PAGES=1)
-    folded = fold(decode(run))
-    assert folded.region_bytes == OS_PAGE
+    compact = without_gaps(decode(run))
+    assert compact.region_bytes == OS_PAGE
     figure = memory_figures.figure_memory(results_of(run), "it", theme=theme)
     figure.set_size_inches(8.2, 20)  # several pixels to an OS page
     column = pixels_of_column(figure, figure.axes[0], 0.97)
@@ -144,7 +144,7 @@ def test_every_second_os_page_empty_is_drawn_so(tmp_path, theme):
     assert empty > 0.25
     assert live == pytest.approx(empty, rel=0.25)
     runs = [k for k, before in zip(kind[1:], kind[:-1]) if k != before and k in (1, 2)]
-    last = (folded.fullness[:, -2] > 0).sum()
+    last = (compact.fullness[:, -2] > 0).sum()
     assert len(runs) > 1.5 * last  # so many changes: they lie between one another, not on two heaps
 
 

@@ -22,8 +22,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints the recorder's state after the verb."""
-    from heaptape.measure.ctl import command, told
+    from heaptape.measure.ctl import command, in_words
 
     reply = command(arguments.verb, arguments.pid)
-    write_text(STANDARD_OUTPUT, (json.dumps(reply) if arguments.json else told(reply)) + "\n")
+    write_text(STANDARD_OUTPUT, (json.dumps(reply) if arguments.json else in_words(reply)) + "\n")
     return 0

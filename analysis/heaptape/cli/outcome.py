@@ -17,7 +17,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def status_of(work: Callable[[], int]) -> int:
-    """The exit status of a command: what `work` returns, or that of the error it raises, which is told."""
+    """The exit status of a command: what `work` returns, or that of the error it raises, which is printed."""
     try:
         status = work()
         flush_standard_output()
@@ -26,17 +26,17 @@ def status_of(work: Callable[[], int]) -> int:
         print(f"heaptape: {error}", file=sys.stderr)
         return 2
     except HeaptapeError as error:
-        if str(error):  # empty: a C program has told it already
+        if str(error):  # empty: a C program has reported it already
             print(f"heaptape: {error}", file=sys.stderr)
         return 1
     except OSError as error:
-        print(f"heaptape: {_told(error)}", file=sys.stderr)
+        print(f"heaptape: {_message(error)}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130
 
 
-def _told(error: OSError) -> str:
+def _message(error: OSError) -> str:
     """An error with the file that it is about: print names none, so what it left behind is tried again."""
     try:
         flush_standard_output()

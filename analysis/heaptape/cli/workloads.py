@@ -29,8 +29,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command line."""
     parser.add_argument("action", nargs="?", choices=["capture", "run", "write", "setup"])
     parser.add_argument("names", nargs="*", metavar="NAME")
-    told = "where the trace goes (default NAME.tape), or the workload, or a suite's folder (default its name)"
-    parser.add_argument("-o", "--output", metavar="F", help=told)
+    help_of_output = "where the trace goes (default NAME.tape), or the workload, or a suite's folder (default its name)"
+    parser.add_argument("-o", "--output", metavar="F", help=help_of_output)
     parser.add_argument("--all", action="store_true", help="keep the traces of the other processes too, as F.PID.tape")
     parser.add_argument("--all-apps", action="store_true", help="capture each recipe of a real program, one by one")
     parser.add_argument("--discard", action="store_true", help="capture: only the figures, no traces")
@@ -121,7 +121,7 @@ def _run_suite(suite: "suites.Suite", folder: Path, home: Home, **wishes: Any) -
 
 
 def _run_other(command: ModuleType, words: Sequence[str], home: Home) -> int:
-    """Another command of this room in this process; its exit status. What goes wrong is told as if it stood alone."""
+    """Another command in this process; its exit status. Errors are reported as if it ran alone."""
     parser = Parser()
     command.add_arguments(parser)
     arguments = parser.parse_args(words)

@@ -68,12 +68,12 @@ def _work(work: Callable[[int], object], share: range, pipe: Connection, others:
     gc.freeze()  # what was there before is not ours to search: that would copy it
     for index in share:
         try:
-            told = (True, work(index))
+            outcome = (True, work(index))
         except Exception as error:
-            told = (False, error)
+            outcome = (False, error)
         try:
-            pipe.send(told)
+            pipe.send(outcome)
         except BrokenPipeError:
             return
-        if not told[0]:
+        if not outcome[0]:
             return

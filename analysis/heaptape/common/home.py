@@ -37,6 +37,6 @@ class Home:
 
 
 def default_home() -> Home:
-    """Home for `python -m heaptape` and for the library, which no launcher told."""
+    """Home for `python -m heaptape` and for the library, which no launcher started."""
     checkout = PACKAGE.parent.parent / "out"
     return Home(checkout if checkout.is_dir() else PACKAGE.parent.parent.parent)

@@ -166,13 +166,13 @@ def write_pprof(trace: Trace, path: Path, home: Home | None = None) -> None:
         stack = list(sites.path(int(node)))
         used.update(dict.fromkeys(stack))
         out.append(_bytes(2, _packed(1, stack) + _packed(2, [int(v) for v in row])))
-    told = {at: _knowledge(frames) for at, frames in _frames_by_module(sites, used, names.frames).items()}
+    known = {at: _knowledge(frames) for at, frames in _frames_by_module(sites, used, names.frames).items()}
     for number, module in enumerate(sites.modules.to_dict("records"), 1):
         build_id = module.get("build_id")
         out.append(_bytes(3, _number(1, number) + _number(2, int(module["start"])) + _number(3, int(module["end"]))
                           + _number(4, int(module["start"]) - int(module["bias"])) + _number(5, text(module["name"]))
                           + _number(6, text(build_id) if isinstance(build_id, str) else 0)
-                          + told.get(number - 1, b"")))  # fmt: skip
+                          + known.get(number - 1, b"")))  # fmt: skip
     functions: dict[tuple[str, str], int] = {}
     for node in used:
         lines = b""  # innermost first, as in names.frames

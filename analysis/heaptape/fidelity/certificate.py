@@ -94,8 +94,8 @@ def _cpu_rows(data: dict) -> list[dict]:
         whole = float(np.median(base))
         live = 100 * (float(np.median(values)) - whole) / whole
         predicted = 100 * (float(np.median(replays)) - float(np.median(base_replay))) / whole
-        told = min(len(values), len(base)) > 1
-        noise = 100 * (np.ptp(values) + np.ptp(base)) / whole if told else np.nan
+        repeated = min(len(values), len(base)) > 1
+        noise = 100 * (np.ptp(values) + np.ptp(base)) / whole if repeated else np.nan
         error = 100 * (predicted - live) / abs(live) if live else np.nan
         about = {"allocator": label, "figure": "cpu_change", "live": live, "predicted": predicted}
         rows.append(about | {"error": error, "noise": float(noise)})
@@ -116,8 +116,8 @@ def pairs(results: Sequence[dict], figure: str) -> pd.DataFrame:
         for a, b in combinations(predicted, 2):
             difference = float(np.median(live[a]) - np.median(live[b]))
             floor = 0.0 if figure == "cpu" else SMALL_BYTES
-            told = min(len(live[a]), len(live[b])) > 1
-            apart = told and (live[a].min() > live[b].max() or live[b].min() > live[a].max())
+            repeated = min(len(live[a]), len(live[b])) > 1
+            apart = repeated and (live[a].min() > live[b].max() or live[b].min() > live[a].max())
             said = predicted[a] - predicted[b]
             unit = float(np.median(live[b])) / 100
             rows.append(

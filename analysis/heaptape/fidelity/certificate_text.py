@@ -18,7 +18,7 @@ def text(results: Sequence[dict]) -> str:
 
 
 def one_line(data: dict) -> str:
-    """An app's worst peak error, to be told while others run."""
+    """An app's worst peak error, to be shown while others run."""
     table = errors([data])
     peak = table[(table["figure"] == "peak") & (table["allocator"] != BASELINE)]
     if peak.empty:

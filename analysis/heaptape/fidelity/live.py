@@ -37,10 +37,10 @@ def observe(recipe: Recipe, place: Place, choice: Choice, memory: bool) -> dict:
     output = place.scratch / "observed.json"
     wrapper = [str(place.home.program("observe")), *([] if memory else ["--time-only"]), "-o", str(output), "--"]
     environment = dict(choice.environment) | {"LD_PRELOAD": choice.preload or c_library()}
-    told = place.scratch / "told"
-    finished = recipes.run(recipe, place.prepared, place.scratch / "run", wrapper, environment, told)
+    printed = place.scratch / "output"
+    finished = recipes.run(recipe, place.prepared, place.scratch / "run", wrapper, environment, printed)
     if not recipe.ended_well(finished.status):
-        raise HeaptapeError(f"{recipe.name} on {choice.label}: {_ended(finished.status)}{_last_words(told)}")
+        raise HeaptapeError(f"{recipe.name} on {choice.label}: {_ended(finished.status)}{_last_words(printed)}")
     try:
         data = json.loads(output.read_bytes())
         return _figures(meant(data["programs"], recipe), memory) | {"wall_s": round(finished.wall_s, 3)}

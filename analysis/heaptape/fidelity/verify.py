@@ -9,9 +9,12 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Annotated, Literal
 
+import msgspec
 import numpy as np
 
+from heaptape.common.checked import checked
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.fidelity import live, prediction
@@ -201,8 +204,8 @@ def _version(recipe: Recipe) -> str:
         owner = subprocess.run(["dpkg-query", "-S", path], capture_output=True, text=True)
         if owner.returncode == 0:
             package = owner.stdout.partition(":")[0]
-            told = subprocess.run(["dpkg-query", "-W", "-f", "${Version}", package], capture_output=True, text=True)
-            return f"{package} {told.stdout}" if told.returncode == 0 else ""
+            version = subprocess.run(["dpkg-query", "-W", "-f", "${Version}", package], capture_output=True, text=True)
+            return f"{package} {version.stdout}" if version.returncode == 0 else ""
     return ""
 
 
@@ -223,6 +226,46 @@ def write_results(data: dict, path: Path) -> None:
 
 
 LIMIT_BYTES = 64 << 20
+Amount = Annotated[float, msgspec.Meta(ge=-1e30, le=1e30)]
+
+
+class App(msgspec.Struct):
+    """The program of a raw results file."""
+
+    name: str
+
+
+class LiveRun(msgspec.Struct):
+    """A live run, with the figure that its kind is for."""
+
+    allocator: str
+    kind: Literal["memory", "time"]
+    cpu_ns: Amount | None = None
+    rss_anon_peak_bytes: Amount | None = None
+
+    def __post_init__(self) -> None:
+        figure = "cpu_ns" if self.kind == "time" else "rss_anon_peak_bytes"
+        if getattr(self, figure) is None:
+            raise ValueError(f"{figure} is missing")
+
+
+class Predicted(msgspec.Struct):
+    """The figures that every prediction has."""
+
+    rss_anon_peak_bytes: Amount
+    own_at_peak_bytes: Amount
+
+
+class Raw(msgspec.Struct):
+    """What a raw results file has at least."""
+
+    schema: Annotated[int, msgspec.Meta(ge=SCHEMA, le=SCHEMA)]
+    kind: Literal["fidelity"]
+    app: App
+    live: list[LiveRun]
+    replays: list[dict]
+    predicted: dict[str, Predicted]
+    failures: dict[str, str]
 
 
 def _read(path: Path) -> dict:
@@ -237,30 +280,5 @@ def _read(path: Path) -> dict:
         raise HeaptapeError(f"{path}: {error}") from None
     except Exception as error:  # zstandard has an exception of its own
         raise HeaptapeError(f"{path}: not a sound zstd frame: {error}") from None
-    _check(path, data)
+    checked(path, data, Raw)
     return data
-
-
-def _check(path: Path, data: object) -> None:
-    def need(good: bool, what: str) -> None:
-        if not good:
-            raise HeaptapeError(f"{path}: not a result of verify-fidelity: {what}")
-
-    need(isinstance(data, dict) and data.get("kind") == "fidelity", "no kind")
-    assert isinstance(data, dict)
-    need(data.get("schema") == SCHEMA, f"schema is not {SCHEMA}")
-    for key, kind in (("app", dict), ("live", list), ("replays", list), ("predicted", dict), ("failures", dict)):
-        need(isinstance(data.get(key), kind), f"{key} is missing or of the wrong type")
-    need(isinstance(data["app"].get("name"), str), "app has no name")
-    for number, run in enumerate(data["live"]):
-        good = isinstance(run, dict) and isinstance(run.get("allocator"), str)
-        need(good and run.get("kind") in ("memory", "time"), f"live run {number}")
-        figure = "cpu_ns" if run["kind"] == "time" else "rss_anon_peak_bytes"
-        need(_is_amount(run.get(figure)), f"live run {number}: {figure}")
-    for label, one in data["predicted"].items():
-        keys = ("rss_anon_peak_bytes", "own_at_peak_bytes")
-        need(isinstance(one, dict) and all(_is_amount(one.get(key)) for key in keys), f"predicted, {label}")
-
-
-def _is_amount(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and value == value and abs(value) < 1e30

@@ -1,8 +1,8 @@
 """The memory map of a memory pass: how many bytes of each region of the address space were live, and how many resident,
 at some 256 positions.
 
-Addresses are folded for drawing: stretches in which no region was ever used are cut out, so that the y axis is the
-memory that the allocator laid hands on, in address order.
+Gaps are left out for drawing: stretches in which no region was ever used, so that the y axis
+is the memory that the allocator used, in address order.
 """
 
 import base64
@@ -16,8 +16,8 @@ from heaptape.common.errors import HeaptapeError
 # Results say which columns their cells have; those that don't have the first two.
 OLD_COLUMNS = ["region", "live_bytes"]
 TYPES = {"region": "<u8", "live_bytes": "<u4", "resident_bytes": "<u4"}
-# A hole of fewer regions than this is drawn, a larger one is folded.
-DRAWN_HOLE_REGIONS = 4
+# A gap of fewer regions than this is drawn, a larger one is left out.
+DRAWN_GAP_REGIONS = 4
 MAX_RAW_BYTES = 1 << 30
 
 
@@ -38,12 +38,12 @@ class MemoryMap:
 
 
 @dataclass(frozen=True)
-class Folded:
+class CompactMap:
     """Ready to draw: `fullness` has one row per region kept (ascending address) and one column per position.
 
     fullness: 0 to 1; -1: resident but empty (where residency was not measured: empty now, used before); NaN: neither
     live nor resident. `starts`: rows at which a stretch begins after a
-    fold; `addresses`: the address of each of them.
+    gap left out; `addresses`: the address of each of them.
     """
 
     region_bytes: int
@@ -99,15 +99,15 @@ def _cells(region_bytes: int, positions: np.ndarray, raw: bytes, cell: np.dtype)
     return MemoryMap(region_bytes, positions, index, cells["region"].copy(), cells["live_bytes"].copy(), resident)
 
 
-def fold(memory: MemoryMap) -> Folded:
-    """Cuts out what was never used, and lays the cells out as a matrix."""
+def without_gaps(memory: MemoryMap) -> CompactMap:
+    """Leaves out what was never used, and lays the cells out as a matrix."""
     used = np.unique(memory.region)
     if len(used) == 0:
         nothing = np.empty((0, len(memory.positions)))
-        return Folded(memory.region_bytes, memory.positions, nothing, np.empty(0, int), np.empty(0, np.uint64))
-    hole = np.diff(used.astype(np.uint64)) - np.uint64(1)
-    folded = hole >= DRAWN_HOLE_REGIONS
-    row = np.concatenate(([0], np.cumsum(1 + np.where(folded, 0, hole).astype(np.int64))))
+        return CompactMap(memory.region_bytes, memory.positions, nothing, np.empty(0, int), np.empty(0, np.uint64))
+    gap = np.diff(used.astype(np.uint64)) - np.uint64(1)
+    left_out = gap >= DRAWN_GAP_REGIONS
+    row = np.concatenate(([0], np.cumsum(1 + np.where(left_out, 0, gap).astype(np.int64))))
     matrix = np.zeros((row[-1] + 1, len(memory.positions)))
     rows = row[np.searchsorted(used, memory.region)]
     matrix[rows, memory.position_index] = np.minimum(memory.live_bytes / memory.region_bytes, 1.0)
@@ -117,14 +117,14 @@ def fold(memory: MemoryMap) -> Folded:
         empty = np.zeros(matrix.shape, bool)
         empty[rows, memory.position_index] = memory.resident_bytes > 0
     matrix = np.where(matrix > 0, matrix, np.where(empty, -1.0, np.nan))
-    first = np.concatenate(([True], folded))
-    return Folded(
+    first = np.concatenate(([True], left_out))
+    return CompactMap(
         memory.region_bytes, memory.positions, matrix, row[first], used[first] * np.uint64(memory.region_bytes)
     )
 
 
-def gap_bytes(folded: Folded) -> np.ndarray:
-    """Of each fold, from low addresses to high, how many bytes of address space are cut out there."""
-    rows = np.append(folded.starts[1:], len(folded.fullness)) - folded.starts
-    ends = folded.addresses + rows.astype(np.uint64) * np.uint64(folded.region_bytes)
-    return folded.addresses[1:] - ends[:-1]
+def gap_bytes(compact: CompactMap) -> np.ndarray:
+    """The size in bytes of each gap left out, from low addresses to high."""
+    rows = np.append(compact.starts[1:], len(compact.fullness)) - compact.starts
+    ends = compact.addresses + rows.astype(np.uint64) * np.uint64(compact.region_bytes)
+    return compact.addresses[1:] - ends[:-1]

@@ -82,7 +82,7 @@ def stack_names(path: str | Path, home: Home | None = None) -> StackNames:
             parents.append(row["parent"])
             frames.append([_frame(frame) for frame in row["frames"]])
     if process.returncode != 0:
-        raise HeaptapeError("")  # the program has told it already
+        raise HeaptapeError("")  # the program has reported it already
     return StackNames(parents, frames)
 
 

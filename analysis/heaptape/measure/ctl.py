@@ -50,7 +50,7 @@ def command(verb: str, pid: int) -> dict[str, Any]:
     raise HeaptapeError(f"process {pid}: {refusal or 'no recorder of yours is or records it'}")
 
 
-def told(reply: dict[str, Any]) -> str:
+def in_words(reply: dict[str, Any]) -> str:
     """The state as text, one line for the recorder and one per process."""
     lines = [f"recorder {reply['recorder']}: {reply['state']}, {reply['recorded']} processes recorded so far"]
     for process in reply["processes"]:

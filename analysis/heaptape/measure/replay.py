@@ -68,7 +68,9 @@ def prepare(source: str, home: Home, directory: Path) -> Path:
         text=True,
     )
     if result.returncode != 0:
-        raise HeaptapeError("" if terminal else _told(result.stderr, "convert") or f"{source}: can't be compiled")
+        raise HeaptapeError(
+            "" if terminal else _last_message(result.stderr, "convert") or f"{source}: can't be compiled"
+        )
     sys.stderr.write(result.stderr or "")
     return compiled
 
@@ -292,11 +294,13 @@ def _run_engine(
 
 def _failure(status: int, stderr: str) -> str:
     if status < 0:
-        return f"killed by {signal.Signals(-status).name}" + (f" ({_told(stderr, 'replay')})" if stderr.strip() else "")
-    return _told(stderr, "replay") or f"exit status {status}"
+        return f"killed by {signal.Signals(-status).name}" + (
+            f" ({_last_message(stderr, 'replay')})" if stderr.strip() else ""
+        )
+    return _last_message(stderr, "replay") or f"exit status {status}"
 
 
-def _told(stderr: str, program: str) -> str:
+def _last_message(stderr: str, program: str) -> str:
     """A program's last line, without its name."""
     lines = stderr.strip().splitlines()
     return lines[-1].removeprefix(f"heaptape-{program}: ") if lines else ""

@@ -1,6 +1,6 @@
 """Plots of results. Each draws into an Axes it is given, so that it stands in a notebook as well as in the report.
 
-Lines have the colours of Okabe and Ito, maps those of cividis: both bear colour blindness, and dashes tell lines apart
+Lines have the colours of Okabe and Ito, maps those of cividis: both suit colour blindness, and dashes tell lines apart
 in print.
 """
 
@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.ticker import EngFormatter, FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
-from heaptape.formats.memory_map import Folded
+from heaptape.formats.memory_map import CompactMap
 
 MIB = 1 << 20
 OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C6BB1")
@@ -73,25 +73,25 @@ def thinned(timeline: pd.DataFrame, most: int) -> pd.DataFrame:
     return timeline.iloc[np.unique(np.concatenate(kept))]
 
 
-def memory_map(axes: Axes, folded: Folded, height_bytes: int) -> None:
-    """The memory-usage graph: progress to the right, addresses upwards with gaps folded, colour = how full each region
-    is.
+def memory_map(axes: Axes, compact: CompactMap, height_bytes: int) -> None:
+    """The memory-usage graph: progress to the right, addresses upwards with gaps left out, colour = how full each
+    region is.
 
     `height_bytes` sets the y axis, so that several graphs can have one scale.
     """
-    image = map_image(folded)
-    end = folded.positions[-1] if len(folded.positions) else 1
-    height = folded.height_bytes / MIB
+    image = map_image(compact)
+    end = compact.positions[-1] if len(compact.positions) else 1
+    height = compact.height_bytes / MIB
     axes.imshow(image, aspect="auto", origin="lower", extent=(0, end, 0, height), interpolation="nearest")
     axes.set_ylim(0, max(height_bytes, 1) / MIB)
-    axes.set_ylabel("address, MiB, gaps folded")
-    _label_stretches(axes, folded, height_bytes)
+    axes.set_ylabel("address, MiB, gaps left out")
+    _label_stretches(axes, compact, height_bytes)
     _progress_axis(axes)
 
 
-def map_image(folded: Folded) -> np.ndarray:
-    """RGBA (0 to 1) of a folded map; not yet used is transparent. At most MAX_ROWS rows: means of several."""
-    fullness = folded.fullness
+def map_image(compact: CompactMap) -> np.ndarray:
+    """RGBA (0 to 1) of a compact map; not yet used is transparent. At most MAX_ROWS rows: means of several."""
+    fullness = compact.fullness
     if len(fullness) > MAX_ROWS:
         begins = np.linspace(0, len(fullness), MAX_ROWS, endpoint=False).astype(int)
         used = np.add.reduceat(~np.isnan(fullness), begins, axis=0)
@@ -248,15 +248,15 @@ def _progress_axis(axes: Axes) -> None:
     axes.margins(x=0)
 
 
-def _label_stretches(axes: Axes, folded: Folded, height_bytes: int) -> None:
-    """A line at each fold, and addresses where there is room for them."""
-    starts = folded.starts * folded.region_bytes / MIB
+def _label_stretches(axes: Axes, compact: CompactMap, height_bytes: int) -> None:
+    """A line at each gap left out, and addresses where there is room for them."""
+    starts = compact.starts * compact.region_bytes / MIB
     top = max(height_bytes, 1) / MIB
     if len(starts) <= 60:
         for start in starts[1:]:
             axes.axhline(start, color=INK, linewidth=0.4, alpha=0.7)
     last = -1.0
-    for start, address in zip(starts, folded.addresses):
+    for start, address in zip(starts, compact.addresses):
         if start - last >= top / 14 or last < 0:
             axes.annotate(
                 f"{int(address):#x}",

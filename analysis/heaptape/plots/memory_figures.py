@@ -19,7 +19,7 @@ from matplotlib.collections import PatchCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from heaptape.formats.memory_map import Folded, decode, fold
+from heaptape.formats.memory_map import CompactMap, decode, without_gaps
 from heaptape.plots import axes as plots
 from heaptape.plots import memory_plots
 from heaptape.results import fragmentation
@@ -60,13 +60,13 @@ def figure_memory(
     decoded = decode(run)
     if decoded is None:
         return None
-    folded = fold(decoded)
+    compact = without_gaps(decoded)
     found = fragmentation.decode(run)
     states = found if found is not None and len(found.walk_states) > 0 else None
     with matplotlib.rc_context(_style(theme)):
         figure, axes = _panels([3.1, 1.15, 0.45, *([1.35] if states else [])], theme, right_in=0.95)
-        memory_plots.memory_map(axes[0], folded, theme.ink, height_bytes)
-        _map_key(axes[0], folded, theme)
+        memory_plots.memory_map(axes[0], compact, theme.ink, height_bytes)
+        _map_key(axes[0], compact, theme)
         timeline = plots.thinned(timeline_frame(run), DRAWN_SAMPLES)
         if len(timeline):
             memory_plots.memory_curves(axes[1], timeline, number(results.workload.get("ideal_rss_bytes")), theme.ink)
@@ -76,7 +76,7 @@ def figure_memory(
         if states:
             memory_plots.heap_states(axes[3], fragmentation.heap_states(states), theme.ink)
             _key(axes[3])
-        _finish(figure, axes, folded.positions)
+        _finish(figure, axes, compact.positions)
     return figure
 
 
@@ -148,7 +148,7 @@ def map_height_bytes(results: Results, allocators: Sequence[str]) -> int:
     """What the address axis has to span to show all of these allocators on one scale."""
     runs = (_memory_run(results, label, "memory_map") for label in allocators)
     maps = (decode(run) for run in runs if run is not None)
-    return max((fold(found).height_bytes for found in maps if found is not None), default=0)
+    return max((without_gaps(found).height_bytes for found in maps if found is not None), default=0)
 
 
 def _panels(
@@ -197,7 +197,7 @@ def _key(axes: Axes, columns: int = 8) -> None:
     )  # fmt: skip
 
 
-def _map_key(axes: Axes, folded: Folded, theme: Theme) -> None:
+def _map_key(axes: Axes, compact: CompactMap, theme: Theme) -> None:
     """Above the map: the ramp of fullness, the colour of empty regions, and what one cell is."""
     # Not inset axes: those would cost as much as the graph. Each step reaches to the end, so that no seams show.
     steps = [Rectangle((0.2 * n / 16, 1.025), 0.2 - 0.2 * n / 16, 0.035) for n in range(16)]
@@ -214,7 +214,7 @@ def _map_key(axes: Axes, folded: Folded, theme: Theme) -> None:
     }
     axes.annotate("a little live to full", (0.21, 1.0425), **at)
     axes.annotate("resident, nothing live", (0.48, 1.0425), **at)
-    cell = memory_plots.size_text(folded.region_bytes)
+    cell = memory_plots.size_text(compact.region_bytes)
     axes.annotate(f"a cell is {cell}", (1.0, 1.0425), ha="right", **at)
 
 

@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, to_rgb
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
-from heaptape.formats.memory_map import Folded, gap_bytes
+from heaptape.formats.memory_map import CompactMap, gap_bytes
 from heaptape.results.fragmentation import FILLS, PARTS
 
 MIB = 1 << 20
@@ -27,25 +27,25 @@ RSS_COLOUR = "#d1495b"
 STATE_COLOURS = ("#0f4c9c", "#8cc4e8", "#1b7f5c", "#b57fae", "#e0b93a", "#b3541e", "#b5b5b5")
 STATE_HATCHES = ("", "", "|||", "", "xxx", "", "///")
 IMAGE_ROWS, IMAGE_COLUMNS = 320, 400
-FOLD_LABELS = 9
+GAP_LABELS = 9
 
 
-def map_image(folded: Folded, rows: int = IMAGE_ROWS, columns: int = IMAGE_COLUMNS) -> np.ndarray:
-    """RGBA (0 to 1) of a folded map, lowest address first: a column per equal step of progress, at most so many rows.
+def map_image(compact: CompactMap, rows: int = IMAGE_ROWS, columns: int = IMAGE_COLUMNS) -> np.ndarray:
+    """RGBA (0 to 1) of a compact map, lowest address first: a column per equal step of progress, at most so many rows.
 
     What is neither live nor resident is transparent. Where a row has to stand for several regions it is their mean, so
     that regions of which every second one is empty come out half orange instead of being sampled away.
     """
-    cells = FULLNESS(np.nan_to_num(np.maximum(folded.fullness, 0)))
-    cells[folded.fullness < 0] = (*to_rgb(EMPTY_COLOUR), 1)
-    cells[np.isnan(folded.fullness)] = 0
+    cells = FULLNESS(np.nan_to_num(np.maximum(compact.fullness, 0)))
+    cells[compact.fullness < 0] = (*to_rgb(EMPTY_COLOUR), 1)
+    cells[np.isnan(compact.fullness)] = 0
     if len(cells) > rows:
         begins = np.linspace(0, len(cells), rows, endpoint=False).astype(int)
         counts = np.diff(np.append(begins, len(cells)))[:, None, None]
         cells[..., :3] *= cells[..., 3:]
         cells = np.add.reduceat(cells, begins, axis=0) / counts
         cells[..., :3] /= np.where(cells[..., 3:] > 0, cells[..., 3:], 1)
-    return np.clip(cells[:, _shown_positions(folded.positions, columns)], 0, 1)
+    return np.clip(cells[:, _shown_positions(compact.positions, columns)], 0, 1)
 
 
 def _shown_positions(positions: np.ndarray, columns: int) -> np.ndarray:
@@ -56,36 +56,36 @@ def _shown_positions(positions: np.ndarray, columns: int) -> np.ndarray:
     return np.maximum(np.searchsorted(positions, middles, side="right") - 1, 0)
 
 
-def memory_map(axes: Axes, folded: Folded, ink: str, height_bytes: int | None = None) -> None:
+def memory_map(axes: Axes, compact: CompactMap, ink: str, height_bytes: int | None = None) -> None:
     """The memory-usage graph: progress to the right, addresses upwards, colour = how full of live bytes each region is.
 
-    Address space that was never used is folded away: a line, and how much is missing there. `height_bytes` sets the y
+    Address space that was never used is left out: a line, and how much is missing there. `height_bytes` sets the y
     axis, so that several graphs can have one scale.
     """
-    end = max(int(folded.positions[-1]), 1) if len(folded.positions) else 1
-    height = folded.height_bytes / MIB
-    if folded.fullness.size:
-        image = map_image(folded)
+    end = max(int(compact.positions[-1]), 1) if len(compact.positions) else 1
+    height = compact.height_bytes / MIB
+    if compact.fullness.size:
+        image = map_image(compact)
         axes.imshow(image, aspect="auto", origin="lower", extent=(0, end, 0, height), interpolation="none", zorder=2)
-    top = max(height_bytes or folded.height_bytes, 1) / MIB
+    top = max(height_bytes or compact.height_bytes, 1) / MIB
     axes.set_ylim(0, top)
     axes.set_ylabel("addresses, MiB")
-    _label_folds(axes, folded, ink, top)
+    _label_gaps(axes, compact, ink, top)
     progress_axis(axes, end)
 
 
-def _label_folds(axes: Axes, folded: Folded, ink: str, top: float) -> None:
-    """At each fold a line across and, on the right, what was cut out: the largest gaps where there is no room for
+def _label_gaps(axes: Axes, compact: CompactMap, ink: str, top: float) -> None:
+    """At each gap left out a line across and, on the right, its size: the largest gaps where there is no room for
     all.
     """
-    gaps = gap_bytes(folded)
-    starts = folded.starts[1:] * folded.region_bytes / MIB
+    gaps = gap_bytes(compact)
+    starts = compact.starts[1:] * compact.region_bytes / MIB
     if len(starts) <= 60:
         for start in starts:
             axes.axhline(start, color=ink, linewidth=0.5, linestyle=(0, (4, 3)), alpha=0.6, zorder=3)
     placed: list[float] = []
     for index in np.argsort(-gaps.astype(float), kind="stable"):
-        if len(placed) < FOLD_LABELS and all(abs(starts[index] - other) > top / 22 for other in placed):
+        if len(placed) < GAP_LABELS and all(abs(starts[index] - other) > top / 22 for other in placed):
             placed.append(float(starts[index]))
             axes.annotate(
                 f"{size_text(int(gaps[index]))} gap",

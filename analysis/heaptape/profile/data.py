@@ -107,7 +107,7 @@ def profile(path: str | Path, home: Home | None = None) -> Profile:
     program = (home or default_home()).program("convert")
     done = subprocess.run([program, "profile", str(path)], stdout=subprocess.PIPE)
     if done.returncode != 0:
-        raise HeaptapeError("")  # the program has told it already
+        raise HeaptapeError("")  # the program has reported it already
     return Profile(json.loads(done.stdout))
 
 

@@ -166,11 +166,11 @@ def _frame(box: Box, chosen: int, total: int) -> str:
     y = HEAD + box.depth * ROW
     weight = box.node.weights[chosen]
     _, _, unit = list(WEIGHTS.values())[chosen]
-    told = f"{box.node.name} — {amount(weight, unit)}, {100 * weight / max(total, 1):.2f} %"
-    told += f"\n{box.node.place}" if box.node.place else ""
+    title = f"{box.node.name} — {amount(weight, unit)}, {100 * weight / max(total, 1):.2f} %"
+    title += f"\n{box.node.place}" if box.node.place else ""
     hidden = ' visibility="hidden"' if box.width < SMALLEST else ""
     return (
-        f'<g class="frame"{hidden} tabindex="-1"><title>{_text(told)}</title>'
+        f'<g class="frame"{hidden} tabindex="-1"><title>{_text(title)}</title>'
         f'<rect x="{MARGIN + box.x:.2f}" y="{y}" width="{box.width:.2f}" height="{ROW - 1}" '
         f'fill="{_colour(box)}"/><text x="{MARGIN + box.x + 3:.2f}" y="{y + 13}">'
         f"{_text(_short(box.node.name, box.width))}</text></g>"

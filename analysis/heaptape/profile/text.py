@@ -22,7 +22,7 @@ def hardness(found: Profile) -> list[str]:
     young, remote, large = young_share(found, YOUNG_BYTES), remote_share(found), large_share(found, LARGE_BYTES)
     reallocs, shared = found.data["reallocs"], _lines_shared(found)
     moved = reallocs["calls"] - reallocs["in_place"]
-    told = [
+    sentences = [
         (found.born > 0, f"90 % of its requests fall into {variety} of the size buckets that quarter a power of two."),
         (young > 0.5, f"{_percent(young)} of its objects die before 64 KiB more are allocated: caches pay off."),
         (found.born > 0 and young < 0.2, f"Only {_percent(young)} of its objects die young: caches help little."),
@@ -45,7 +45,7 @@ def hardness(found: Profile) -> list[str]:
         ),
         (found.born > found.died, f"{found.born - found.died:,} of {found.born:,} objects are never freed."),
     ]
-    return [sentence for holds, sentence in told if holds]
+    return [sentence for holds, sentence in sentences if holds]
 
 
 def tables(found: Profile, names: Callable[[int], list[str]] = lambda node: []) -> list[Table]:

@@ -45,11 +45,11 @@ def methods(files: Sequence[Results]) -> list[Facts]:
 
 def side_by_side(title: str, files: Sequence[Results], rows_of: Callable[[Results], Rows]) -> Facts:
     """The rows of all files under one another's names; a value that all files share stands there once."""
-    told = [dict(rows_of(file)) for file in files]
-    names = list(dict.fromkeys(name for rows in told for name in rows))
+    rows_of_files = [dict(rows_of(file)) for file in files]
+    names = list(dict.fromkeys(name for rows in rows_of_files for name in rows))
     merged = []
     for name in names:
-        values = [rows.get(name, "–") for rows in told]
+        values = [rows.get(name, "–") for rows in rows_of_files]
         merged.append((name, values[:1] if len(set(values)) == 1 else values))
     return Facts(title, [file.name for file in files], merged)
 

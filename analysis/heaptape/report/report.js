@@ -173,13 +173,13 @@
     const held = JSON.parse(script.textContent);
     const bytes = Uint8Array.from(atob(held.data), letter => letter.charCodeAt(0));
     const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-    const told = await new Response(stream).text();
-    if (held.encoding === "gzip+base64") return { name: held.name, text: told + "\n" };
-    const lines = told.split("\n"), whole = lines.pop();
+    const text = await new Response(stream).text();
+    if (held.encoding === "gzip+base64") return { name: held.name, text: text + "\n" };
+    const lines = text.split("\n"), whole = lines.pop();
     const referred = (text) => text.replace(/\{"\$shared":(\d+)\}/g, (_, n) => lines[n]);
     const together = referred(referred(whole)); // values, then columns in them
-    const text = together.replace(/\{"\$deltas":(\[[\[\]0-9,-]*\])\}/g, (_, columns) => JSON.stringify(rows(JSON.parse(columns))));
-    return { name: held.name, text: text + "\n" };
+    const full = together.replace(/\{"\$deltas":(\[[\[\]0-9,-]*\])\}/g, (_, columns) => JSON.stringify(rows(JSON.parse(columns))));
+    return { name: held.name, text: full + "\n" };
   };
   window.heaptapeResults = (number) => results(document.getElementById(`raw${number}`));
   for (const button of document.querySelectorAll("button.save")) {

@@ -16,7 +16,7 @@ import pandas as pd
 from heaptape.common.checked import checked
 from heaptape.common.errors import HeaptapeError
 from heaptape.formats.embedded import is_page, unpack
-from heaptape.formats.memory_map import Folded, decode, fold
+from heaptape.formats.memory_map import CompactMap, decode, without_gaps
 from heaptape.results.structs import ResultsFile
 from heaptape.results.timeline import timeline_frame
 
@@ -84,12 +84,12 @@ class Results:
         """
         return {name: timeline_frame(run) for name, run in self._first_runs("timeline").items()}
 
-    def memory_maps(self) -> "dict[str, Folded]":
+    def memory_maps(self) -> "dict[str, CompactMap]":
         """Fullness of each region of the address space over progress, of each allocator's first memory pass. Raises
         HeaptapeError for a malformed one.
         """
         maps = {name: decode(run) for name, run in self._first_runs("memory_map").items()}
-        return {name: fold(found) for name, found in maps.items() if found is not None}
+        return {name: without_gaps(found) for name, found in maps.items() if found is not None}
 
     def _first_runs(self, key: str) -> dict[str, dict]:
         """By allocator, in their order: the first run that has something under that key."""

@@ -121,7 +121,7 @@ def paragraphs(frame: pd.DataFrame) -> list[str]:
         about = (
             f"Geometric mean of the {frame['workload'].nunique() - 1} workloads" if workload == GEOMETRIC else workload
         )
-        out.append(f"{about}: {_told(rows, a, b)}.")
+        out.append(f"{about}: {_relation(rows, a, b)}.")
     if frame["exact"].any():
         out.append("Exact: the same in every repetition, so there is no interval.")
     comparisons = int(frame["comparisons"].max()) if len(frame) else 0
@@ -133,7 +133,7 @@ def paragraphs(frame: pd.DataFrame) -> list[str]:
     return out
 
 
-def _told(rows: pd.DataFrame, a: str, b: str) -> str:
+def _relation(rows: pd.DataFrame, a: str, b: str) -> str:
     """The differences that are claimed, then what is not."""
     claims, others = [], []
     for row in rows.to_dict("records"):

@@ -30,7 +30,7 @@ class Question:
 
     @property
     def variants(self) -> dict[str, str]:
-        """What RSS overhead is told of: the four corners, or the baseline and then the others."""
+        """The variants that the RSS overhead table shows: the four corners, or the baseline and then the others."""
         if self.corners:
             return self.corners.labels
         others = [label for label in allocator_order(self.files) if label != self.baseline]

@@ -12,7 +12,6 @@ import pandas as pd
 from heaptape.results.schema import Results, label_of
 from heaptape.tables.usual import MISSING, Cell, Table, rounded
 
-LEVELS = ("shared_lines", "object_pairs", "live_lines")
 PROGRESS = ["position", "shared_lines", "object_pairs", "live_lines", "shared_lines_peak"]
 SIZES = ["up_to_bytes", "objects", "shared_objects", "pairs"]
 THREADS = ["first", "second", "pairs", "mean_pairs"]

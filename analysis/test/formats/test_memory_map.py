@@ -1,4 +1,4 @@
-"""The memory map: what the engine encodes is what comes out, folded without losing a cell."""
+"""The memory map: what the engine encodes is what comes out, compact without losing a cell."""
 
 import base64
 import contextlib
@@ -7,7 +7,7 @@ import zlib
 import numpy as np
 import pytest
 from heaptape.common.errors import HeaptapeError
-from heaptape.formats.memory_map import DRAWN_HOLE_REGIONS, decode, fold
+from heaptape.formats.memory_map import DRAWN_GAP_REGIONS, decode, without_gaps
 from hypothesis import given
 from hypothesis import strategies as st
 from synthetic_results import encode_memory_map, encode_resident_map
@@ -28,22 +28,22 @@ def test_decoding_undoes_encoding(cells, region_bytes):
 
 
 @given(cell_tables)
-def test_folding_keeps_every_cell_in_address_order(cells):
+def test_leaving_out_gaps_keeps_every_cell_in_address_order(cells):
     map_ = decode({"memory_map": encode_memory_map(4096, list(range(len(cells))), cells)})
-    folded = fold(map_)
-    assert (folded.fullness > 0).sum() == sum(len(c) for c in cells)
+    compact = without_gaps(map_)
+    assert (compact.fullness > 0).sum() == sum(len(c) for c in cells)
     used = sorted({region for c in cells for region in c})
-    assert len(folded.fullness) <= max(len(used) * DRAWN_HOLE_REGIONS, 0)
-    assert list(folded.addresses) == sorted(folded.addresses)
-    for start, address in zip(folded.starts, folded.addresses):
+    assert len(compact.fullness) <= max(len(used) * DRAWN_GAP_REGIONS, 0)
+    assert list(compact.addresses) == sorted(compact.addresses)
+    for start, address in zip(compact.starts, compact.addresses):
         position = next(i for i, c in enumerate(cells) if int(address) // 4096 in c)
-        assert folded.fullness[start, position] > 0
+        assert compact.fullness[start, position] > 0
 
 
 def test_a_region_that_emptied_is_told_from_one_never_used():
-    folded = fold(decode({"memory_map": encode_memory_map(4096, [0, 10, 20], [{}, {7: 2048}, {}])}))
-    assert np.isnan(folded.fullness[0, 0])
-    assert folded.fullness[0, 1:].tolist() == [0.5, -1.0]
+    compact = without_gaps(decode({"memory_map": encode_memory_map(4096, [0, 10, 20], [{}, {7: 2048}, {}])}))
+    assert np.isnan(compact.fullness[0, 0])
+    assert compact.fullness[0, 1:].tolist() == [0.5, -1.0]
 
 
 def test_resident_but_empty_is_told_from_given_back():
@@ -52,13 +52,13 @@ def test_resident_but_empty_is_told_from_given_back():
     table = encode_resident_map(4096, list(range(5)), cells)
     decoded = decode({"memory_map": table})
     assert decoded.resident_bytes.tolist() == [4096, 4096, 4096, 4096, 0]
-    fullness = fold(decoded).fullness
+    fullness = without_gaps(decoded).fullness
     assert fullness[0, [0, 1, 3, 4]].tolist() == [0.5, -1.0, -1.0, 1.0]
     assert np.isnan(fullness[0, 2])
     assert fullness[1, 4] > 0  # live, but never touched
     unknown = decode({"memory_map": table | {"residency": "none"}})
     assert unknown.resident_bytes is None
-    assert fold(unknown).fullness[0, 2] == -1.0
+    assert without_gaps(unknown).fullness[0, 2] == -1.0
 
 
 def test_a_run_without_a_map_has_none():

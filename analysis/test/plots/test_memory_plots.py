@@ -10,7 +10,7 @@ from itertools import combinations, pairwise
 import numpy as np
 import pytest
 from heaptape import fragmentation, memory_figures
-from heaptape.formats.memory_map import decode, fold, gap_bytes
+from heaptape.formats.memory_map import decode, gap_bytes, without_gaps
 from heaptape.plots import memory_plots
 from heaptape.results.schema import Results
 from matplotlib.colors import to_rgb
@@ -96,14 +96,14 @@ def test_any_two_parts_are_told_apart(eyes):
         assert distance(one, other, eyes) > GLANCE, (one, other)
 
 
-def folded_of(cells, region_bytes=4096):
-    return fold(decode({"memory_map": encode_resident_map(region_bytes, list(range(len(cells))), cells)}))
+def compact_map_of(cells, region_bytes=4096):
+    return without_gaps(decode({"memory_map": encode_resident_map(region_bytes, list(range(len(cells))), cells)}))
 
 
 def test_a_region_too_small_for_a_row_still_colours_it():
     """2,000 regions, of which every second is empty, in 100 rows: each row is half of either."""
     cells = [{region: (4096 * (region % 2), 4096) for region in range(2000)}] * 2
-    image = memory_plots.map_image(folded_of(cells), rows=100, columns=2)
+    image = memory_plots.map_image(compact_map_of(cells), rows=100, columns=2)
     full, empty = np.array(memory_plots.FULLNESS(1.0)[:3]), np.array(to_rgb(memory_plots.EMPTY_COLOUR))
     assert image.shape == (100, 2, 4)
     assert np.allclose(image[..., :3], (full + empty) / 2, atol=1e-6)
@@ -113,13 +113,13 @@ def test_a_region_too_small_for_a_row_still_colours_it():
 def test_uneven_positions_take_the_room_that_they_stand_for():
     cells = [{}, {7: (4096, 4096)}, {}]
     run = {"memory_map": encode_resident_map(4096, [0, 10, 100], cells)}
-    alpha = memory_plots.map_image(fold(decode(run)), columns=100)[0, :, 3]
+    alpha = memory_plots.map_image(without_gaps(decode(run)), columns=100)[0, :, 3]
     assert alpha.tolist() == [0] * 10 + [1] * 90
 
 
 def test_gaps_are_what_is_missing_between_the_stretches():
     cells = [{5: (1, 4096), 6: (1, 4096), 1000: (1, 4096), 5000: (1, 4096)}]
-    assert gap_bytes(folded_of(cells)).tolist() == [993 * 4096, 3999 * 4096]
+    assert gap_bytes(compact_map_of(cells)).tolist() == [993 * 4096, 3999 * 4096]
     assert [memory_plots.size_text(int(gap)) for gap in (993 * 4096, 1 << 43)] == ["3.9 MiB", "8 TiB"]
 
 
