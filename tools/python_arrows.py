@@ -1,7 +1,7 @@
 """Which sub-package of analysis/heaptape may import which, and whether any modules import each other in a circle.
 
 Imports are read, not run, and lazy ones count: an import within a function is still a dependency. Imports of the
-package itself (`import heaptape`) count as imports of the room `heaptape`, the public interface above all others.
+package itself (`import heaptape`) count as imports of the component `heaptape`, the public interface above all others.
 """
 
 import ast
@@ -36,17 +36,17 @@ def offences(root: Path, allowed: dict[str, tuple[str, ...]]) -> list[str]:
     found = []
     modules = _modules(root)
     for module, imports in _imports(modules).items():
-        room = _room(module, modules)
-        if room == PACKAGE:
+        component = _component(module, modules)
+        if component == PACKAGE:
             continue
         place = modules[module].relative_to(root)
-        if room not in allowed:
-            found.append(f"{place}:1: {room}/ is not in the table of arrows")
+        if component not in allowed:
+            found.append(f"{place}:1: {component}/ is not in the table of arrows")
             continue
         for target, line in imports:
-            other = _room(target, modules)
-            if other != room and other not in allowed[room]:
-                found.append(f"{place}:{line}: {room}/ may not import {target}")
+            other = _component(target, modules)
+            if other != component and other not in allowed[component]:
+                found.append(f"{place}:{line}: {component}/ may not import {target}")
     return found
 
 
@@ -96,7 +96,7 @@ def _imports_of(module: str, path: Path, modules: dict[str, Path]) -> Iterator[t
                 yield name, node.lineno
 
 
-def _room(module: str, modules: dict[str, Path]) -> str:
+def _component(module: str, modules: dict[str, Path]) -> str:
     """The sub-package that a module lies in; PACKAGE for what lies directly in the package."""
     parts = module.split(".")
     if len(parts) == 1 or (len(parts) == 2 and modules[module].name != "__init__.py"):

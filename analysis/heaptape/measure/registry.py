@@ -93,7 +93,7 @@ class Choice:
 def load(home: Home) -> dict[str, Allocator]:
     """The registry in its file's order, each allocator with its path (None: not found here) and version."""
     file = home.registry_file()
-    entries = checked(file, read_toml(file), dict[str, Entry])
+    entries = {name: checked(f"{file}: {name}", table, Entry) for name, table in read_toml(file).items()}
     paths = _find_libraries([entry.library for entry in entries.values() if entry.library], home.library_directories())
     located = {name: paths.get(entry.library) if entry.library else _c_library() for name, entry in entries.items()}
     versions = _package_versions([path for path in located.values() if path])

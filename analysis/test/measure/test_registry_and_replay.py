@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 from heaptape.common.errors import FormatError, HeaptapeError
-from heaptape.common.home import default_home
+from heaptape.common.home import Home, default_home
 from heaptape.formats.workload_format import END, SIZE_HIGH, read_workload
 from heaptape.measure import registry
 from heaptape.results.doubts import doubts
@@ -125,3 +125,25 @@ def test_a_cut_workload_is_refused(workload, tmp_path_factory, cut):
     path.write_bytes(data[: cut % len(data)])
     with pytest.raises(FormatError):
         read_workload(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("[a]\nlibary = 'a.so'\n", "a: Object contains unknown field `libary`"),
+        ("[a]\npackage = 'a'\n", "a: Object missing required field `library`"),
+        (
+            "[a]\nlibrary = 'a.so'\n[a.variants.v]\nenvironment = {N = 1}\n",
+            "a: variants.*environment.*Expected `str`, got `int`",
+        ),
+        ("[a]\nlibrary = 'a.so'\n[a.tunables]\nvariable = 'N'\n", "a: tunables: Object missing required field `names`"),
+        ("[a\n", "Expected"),
+    ],
+)
+def test_a_malformed_registry_is_refused_by_file_and_place(tmp_path, monkeypatch, text, complaint):
+    path = tmp_path / "allocators.toml"
+    path.write_text(text)
+    monkeypatch.setattr(Home, "registry_file", lambda self: path)
+    with pytest.raises(HeaptapeError, match=complaint) as caught:
+        registry.load(Home(tmp_path))
+    assert str(caught.value).startswith(f"{path}: ")
