@@ -16,7 +16,7 @@ VENV   := .venv
 
 HT_CFLAGS := -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Wmissing-prototypes -fvisibility=hidden -fno-plt -I. $(OPT) $(CFLAGS)
 
-all: ## build everything into out/ (runs setup where something is missing)
+all: ## compile everything into out/; installs nothing
 
 # $(call c_objects,sources): their object files. $(call c_pic_objects,sources): the same for shared libraries.
 c_objects     = $(patsubst %.c,$(OUT)/obj/%.o,$(1))
@@ -76,38 +76,50 @@ $(OUT)/pic/%.o: %.c
 	$(CC) $(HT_CFLAGS) -fPIC -MMD -MP -c -o $@ $<
 -include $(shell find $(OUT)/obj $(OUT)/pic -name '*.d' 2>/dev/null)
 
-all: setup
+# Once per checkout: what is missing is named before the compiler stumbles over it.
+$(OUT)/.checked: tools/check_build
+	@mkdir -p $(@D)
+	@tools/check_build "$(CC)"
+	@touch $@
+
+all: $(OUT)/.checked
 	@$(MAKE) --no-print-directory everything
 everything: $(ALL)
 
-setup: ## install the Debian packages that are missing (root or sudo; else print the one command to run)
+setup: ## install what running needs: Debian packages (root or sudo; else print the one command to run), Python packages in .venv
 	@tools/setup
+	@$(MAKE) --no-print-directory python-environment
+python-environment: $(VENV)/.stamp
 
-demo: all ## record redis and sqlite3, replay them under six allocators, write out/demo/*.html
+demo: setup ## record redis and sqlite3, replay them under six allocators, write out/demo/*.html
+	@$(MAKE) --no-print-directory everything
 	tools/demo $(OUT)
 
 programs: everything $(TESTS) $(TEST_EXTRAS)
-test: setup ## build and run all tests
+setup-test: setup
+	@tools/setup @test
+test: setup-test ## build and run all tests
 	@$(MAKE) --no-print-directory programs
 	HEAPTAPE_OUT=$(abspath $(OUT)) $(VENV)/bin/python -m pytest $(PYTEST)
 
-bench: setup ## measure the targets; prints a table with machine and commit
+bench: setup-test ## measure the targets; prints a table with machine and commit
 	@$(MAKE) --no-print-directory programs $(BENCHES)
 	HEAPTAPE_OUT=$(abspath $(OUT)) $(VENV)/bin/python -m tests.bench
 
 STORMS ?= 100
-stress: setup ## record STORMS storms of remote frees with forks and kills, and check each trace
+stress: setup-test ## record STORMS storms of remote frees with forks and kills, and check each trace
 	@$(MAKE) --no-print-directory programs
 	HEAPTAPE_OUT=$(abspath $(OUT)) HEAPTAPE_STORMS=$(STORMS) $(VENV)/bin/python -m pytest -q tests/test_fork_storms.py
 
 SUITES ?= cpython redis sqlite3 libreoffice chromium
-suites: setup ## run other programs' test suites bare and recorded, and compare the verdicts (tests/suites.py says what it needs)
+suites: setup-test ## run other programs' test suites bare and recorded, and compare the verdicts (tests/suites.py says what it needs)
 	@$(MAKE) --no-print-directory everything
 	HEAPTAPE_OUT=$(abspath $(OUT)) $(VENV)/bin/python -m tests.suites $(SUITES)
 
 # Each fuzzer has its own build under sanitizers; FUZZ_SECONDS bounds each.
 FUZZ_SECONDS ?= 30
-fuzz: setup ## fuzz the readers for FUZZ_SECONDS each, under ASan and UBSan
+fuzz: setup-test ## fuzz the readers for FUZZ_SECONDS each, under ASan and UBSan
+	@tools/setup @lint
 	@$(MAKE) --no-print-directory CC=clang OUT=$(OUT)/fuzz OPT="-O1 -g" CFLAGS="-fsanitize=fuzzer-no-link,address,undefined" fuzzers
 	@set -e; for fuzzer in $(addprefix $(OUT)/fuzz/,$(FUZZERS)); do \
 	  corpus=$(OUT)/fuzz/corpus/$$(basename $$fuzzer); mkdir -p $$corpus; \
@@ -118,7 +130,7 @@ fuzzers: $(addprefix $(OUT)/,$(FUZZERS))
 
 FIDELITY_APPS ?=
 FIDELITY_REPEATS ?= 3
-fidelity: setup ## run programs live and replayed on every allocator; write docs/FIDELITY.md (an hour where nothing else runs)
+fidelity: setup-test ## run programs live and replayed on every allocator; write docs/FIDELITY.md (an hour where nothing else runs)
 	@$(MAKE) --no-print-directory everything
 	-$(OUT)/bin/heaptape verify-fidelity $(FIDELITY_APPS) -v -n $(FIDELITY_REPEATS) --results docs/fidelity
 	@$(MAKE) --no-print-directory fidelity-document
@@ -126,13 +138,28 @@ fidelity-document: ## write docs/FIDELITY.md and the errors that comparisons car
 	$(OUT)/bin/heaptape verify-fidelity --read docs/fidelity/*.json.zst --write docs/FIDELITY.md --table analysis/heaptape/fidelity.json
 
 lint: lint-c lint-python ## formatting and warnings: clang-format, ruff, and both compilers with -Werror
-lint-c: setup
+lint-c: setup-test
+	@tools/setup @lint
 	clang-format --dry-run -Werror $(shell git ls-files '*.[ch]')
 	@$(MAKE) --no-print-directory CC=clang OUT=$(OUT)/clang CFLAGS=-Werror VENV=$(VENV) programs
 	@$(MAKE) --no-print-directory CC=gcc OUT=$(OUT)/gcc CFLAGS=-Werror VENV=$(VENV) programs
 
-layers: ## fail on an include that runs upwards
-	@python3 tools/layers
+# Assertions everywhere, and undefined behaviour traps. AddressSanitizer only where nothing else defines malloc, as its
+# runtime does: core/ here, the importers and readers in `make fuzz`, the engine in `make sanitize`.
+DEBUG_FLAGS := -DHT_DEBUG -fsanitize=undefined -fsanitize-undefined-trap-on-error
+ASAN_FLAGS  := -DHT_DEBUG -fsanitize=address,undefined -fno-sanitize-recover=undefined
+asan-programs: $(filter $(OUT)/test/core/%,$(TESTS))
+debug: setup-test ## build with assertions and sanitizers into out/debug and out/asan, and run the C tests of both
+	@$(MAKE) --no-print-directory OUT=$(OUT)/debug OPT="-O1 -g" CFLAGS="$(DEBUG_FLAGS)" programs
+	@$(MAKE) --no-print-directory OUT=$(OUT)/asan OPT="-O1 -g" CFLAGS="$(ASAN_FLAGS)" asan-programs
+	HEAPTAPE_OUT=$(abspath $(OUT)/debug) $(VENV)/bin/python -m pytest -q tests/test_c_programs.py
+	for test in $$(find $(OUT)/asan/test -type f -perm -u+x); do echo "$$test"; "$$test" || exit 1; done
+
+compile_commands.json: ## for editors: how each C file is compiled
+	@$(MAKE) --no-print-directory --always-make --dry-run programs | python3 tools/compile_commands.py >$@
+
+layers: $(OUT)/lib/libheaptape.so ## hold includes, imports and symbols to the tables: no arrow that is not in them, no circle of files
+	@python3 tools/layers.py
 
 golden: everything ## refresh every golden file
 	tools/golden $(OUT)
@@ -148,6 +175,6 @@ clean: ## remove what was built (not .venv)
 	rm -rf $(OUT)
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 24
 
-.PHONY: all everything setup demo programs test bench stress suites fuzz fuzzers fidelity fidelity-document lint lint-c layers golden install clean help
+.PHONY: all everything setup python-environment setup-test demo programs test debug asan-programs compile_commands.json bench stress suites fuzz fuzzers fidelity fidelity-document lint lint-c layers golden install clean help
