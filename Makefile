@@ -61,7 +61,7 @@ c_test         = $(eval TESTS += $(call c_test_binary,$(1)))$(call c_link,$(call
 c_bench        = $(eval BENCHES += $(OUT)/bench/$(basename $(notdir $(1))))$(call c_link,$(OUT)/bench/$(basename $(notdir $(1))),$(1) $(2),$(3),$(4))
 c_test_program = $(eval TEST_EXTRAS += $(OUT)/test-programs/$(1))$(call c_link,$(OUT)/test-programs/$(1),$(2),$(3),$(4))
 c_test_library = $(eval TEST_EXTRAS += $(OUT)/$(1))$(eval $(call c_shared_rule,$(OUT)/$(1),$(2),$(3)))
-c_fuzzer       = $(eval FUZZERS += $(basename $(notdir $(1))))$(eval TEST_EXTRAS += $(OUT)/fuzz-corpus/$(basename $(notdir $(1)))) \
+c_fuzzer       = $(eval FUZZERS += $(basename $(notdir $(1))))$(eval LONG_TEST_EXTRAS += $(OUT)/fuzz-corpus/$(basename $(notdir $(1)))) \
   $(call c_link,$(OUT)/$(basename $(notdir $(1))),$(1) $(2),$(3),-fsanitize=fuzzer $(4)) \
   $(call c_link,$(OUT)/fuzz-corpus/$(basename $(notdir $(1))),$(1) tests/programs/run_fuzz_target.c $(2),$(3),$(4))
 
@@ -96,11 +96,26 @@ demo: setup ## record redis and sqlite3, replay them under six allocators, write
 	tools/demo $(OUT)
 
 programs: everything $(TESTS) $(TEST_EXTRAS)
+long-programs: programs $(LONG_TEST_EXTRAS)
 setup-test: setup
 	@tools/setup @test
-test: setup-test ## build and run all tests
+
+# TEST_JOBS tests run at a time. PYTEST: files, or any of pytest's own options.
+TEST_JOBS ?= 2
+RUN_TESTS = HEAPTAPE_OUT=$(abspath $(OUT)) $(VENV)/bin/python -m pytest
+test: setup-test ## build and run all tests but the long ones (tests/README.md)
 	@$(MAKE) --no-print-directory programs
-	HEAPTAPE_OUT=$(abspath $(OUT)) $(VENV)/bin/python -m pytest $(PYTEST)
+	$(RUN_TESTS) -n $(TEST_JOBS) --dist worksteal -m "not long" $(PYTEST)
+test-all: setup-test ## all tests, with storms, mutants and sanitizers
+	@$(MAKE) --no-print-directory long-programs
+	$(RUN_TESTS) -n $(TEST_JOBS) --dist worksteal $(PYTEST)
+
+# While one works: what these tests run is built, and no other test's programs. Asks for no packages.
+FILE ?=
+check: ## FILE=some/test_file.py: build what it needs, run it, long tests included
+	@[ -n "$(FILE)" ] || { echo "make check FILE=replay/test/test_engine.py (tests/README.md)" >&2; exit 2; }
+	@$(MAKE) --no-print-directory everything $$(tools/tests-need $(OUT) $(FILE))
+	$(RUN_TESTS) $(FILE)
 
 bench: setup-test ## measure the targets; prints a table with machine and commit
 	@$(MAKE) --no-print-directory programs $(BENCHES)
@@ -135,7 +150,7 @@ fidelity: setup-test ## run programs live and replayed on every allocator; write
 	-$(OUT)/bin/heaptape verify-fidelity $(FIDELITY_APPS) -v -n $(FIDELITY_REPEATS) --results docs/fidelity
 	@$(MAKE) --no-print-directory fidelity-document
 fidelity-document: ## write docs/FIDELITY.md and the errors that comparisons carry from docs/fidelity/
-	$(OUT)/bin/heaptape verify-fidelity --read docs/fidelity/*.json.zst --write docs/FIDELITY.md --table analysis/heaptape/fidelity.json
+	$(OUT)/bin/heaptape verify-fidelity --read docs/fidelity/*.json.zst --write docs/FIDELITY.md --table analysis/heaptape/results/fidelity.json
 
 lint: lint-c lint-python ## formatting and warnings: clang-format, ruff, and both compilers with -Werror
 lint-c: setup-test
@@ -177,4 +192,4 @@ clean: ## remove what was built (not .venv)
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 24
 
-.PHONY: all everything setup python-environment setup-test demo programs test debug asan-programs compile_commands.json bench stress suites fuzz fuzzers fidelity fidelity-document lint lint-c layers golden install clean help
+.PHONY: all everything setup python-environment setup-test demo programs long-programs test test-all check debug asan-programs compile_commands.json bench stress suites fuzz fuzzers fidelity fidelity-document lint lint-c layers golden install clean help

@@ -19,11 +19,12 @@ lock: ## pin the newest Python dependencies anew (requirements.lock)
 	$(PYTHON) -m venv $(OUT)/lock-venv
 	$(OUT)/lock-venv/bin/pip -q install pip-tools
 	CUSTOM_COMPILE_COMMAND='make lock' $(OUT)/lock-venv/bin/pip-compile -q --upgrade --generate-hashes --strip-extras \
-	  --extra dev --no-emit-index-url --no-emit-find-links -o requirements.lock pyproject.toml
+	  --all-extras --no-emit-index-url --no-emit-find-links -o requirements.lock pyproject.toml
 
-lint-python: $(VENV)/.stamp ## ruff over all Python files
+lint-python: $(VENV)/.stamp ## ruff over all Python files, mypy over the package
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
 
 # The installed command has an environment of its own, so that it outlives the checkout.
 install-python: analysis/launcher.in $(VENV)/.stamp
