@@ -4,8 +4,8 @@ HT_LIB_SOURCES := $(wildcard capture/host/*.c capture/host/stacks/*.c) core/base
 ALL += $(HT_LIB)
 # The compiler must not know malloc and its kin where we define them. now: no lazy binding inside a signal handler.
 $(OUT)/pic/capture/host/hooks.o $(OUT)/pic/capture/host/real.o $(OUT)/pic/capture/host/operators.o: HT_CFLAGS += -fno-builtin
-# Exceptions go through our operators new; walks of the stack begin in tape.c.
-$(OUT)/pic/capture/host/hooks.o $(OUT)/pic/capture/host/tape.o: HT_CFLAGS += -fasynchronous-unwind-tables
+# Exceptions go through our operators new; walks of the stack begin in producer.c.
+$(OUT)/pic/capture/host/hooks.o $(OUT)/pic/capture/host/producer.o: HT_CFLAGS += -fasynchronous-unwind-tables
 $(HT_LIB): $(call c_pic_objects,$(HT_LIB_SOURCES))
 	@mkdir -p $(@D)
 	$(CC) $(HT_CFLAGS) -shared -Wl,-z,now -Wl,-z,defs -Wl,-soname,libheaptape.so -o $@ $^ -ldl

@@ -1,8 +1,8 @@
 #include "capture/host/attach.h"
 
+#include "capture/host/producer.h"
 #include "capture/host/real.h"
 #include "capture/host/stacks/stack.h"
-#include "capture/host/tape.h"
 #include "capture/wire/heaptape.h"
 #include "core/base/os.h"
 
@@ -302,7 +302,7 @@ static void prepare_columns(const struct process *process, const struct attach_r
     order.clock_cost = measure_clock_cost();
   if (!real_has_usable_size())
     order.flags &= ~(uint32_t)ATTACH_USABLE;
-  order.idle = TAPE_OPTIONAL;
+  order.idle = PRODUCER_OPTIONAL;
 }
 
 /* heaptape_pause less heaptape_resume; changed with the lock held. A fork child starts as its parent was. */
@@ -355,7 +355,7 @@ static bool attach(struct process *process) {
                              .region = process->region[0].memory,
                              .touch_min_bytes = reply.touch_min_bytes,
                              .os_page_bytes = os_page_bytes(),
-                             .idle = TAPE_IDLE};
+                             .idle = PRODUCER_IDLE};
       prepare_columns(process, &reply);
       done = true;
     } else {

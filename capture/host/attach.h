@@ -1,7 +1,7 @@
 /* The host process's side of the recording: meeting the collector, mapping its memory, and giving up.
 
-   Not its job: threads and records (tape.h). Invariants: no descriptor is kept between calls; all of it lies in memory
-   that a fork child finds wiped, so that a child can never take its parent's state for its own; failure ends the
+   Not its job: threads and records (producer.h). Invariants: no descriptor is kept between calls; all of it lies in
+   memory that a fork child finds wiped, so that a child can never take its parent's state for its own; failure ends the
    recording, never the host. Everything here keeps errno and is never a cancellation point. */
 #ifndef CAPTURE_HOST_ATTACH_H
 #define CAPTURE_HOST_ATTACH_H
@@ -11,16 +11,16 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { TAPES_MAX = 65536 };
+enum { PRODUCERS_MAX = 65536 };
 
 enum process_state { PROCESS_NEW, PROCESS_RECORDING, PROCESS_OFF };
 
-struct tape;
+struct producer;
 
 /* One per process, in pages that are wiped on fork: all zero means a process that has not attached. */
 struct process {
   _Atomic uint32_t state;
-  _Atomic uint32_t lock; /* of attaching and of giving out tapes; held with all signals blocked */
+  _Atomic uint32_t lock; /* of attaching and of giving out producers; held with all signals blocked */
   int pid;
   uint32_t flags; /* enum attach_flags */
   uint32_t regions;
@@ -29,10 +29,10 @@ struct process {
     struct region *memory;
     uint32_t slots;
   } region[REGIONS_MAX];
-  char *pool; /* where the next tapes come from */
+  char *pool; /* where the next producers come from */
   size_t pool_bytes;
-  uint32_t tapes, probe;
-  struct tape *tape[TAPES_MAX];
+  uint32_t producers, probe;
+  struct producer *producer[PRODUCERS_MAX];
 };
 
 /* 4096 sets: their counts are what each free looks at, and 4 KiB of them stay in the first-level cache. */
@@ -50,7 +50,7 @@ struct tables {
 };
 
 /* What the fast path needs, as globals: valid once a process has attached. A fork child finds its parent's values here
-   until it attaches, but uses none, as its tapes are wiped. */
+   until it attaches, but uses none, as its producers are wiped. */
 struct order {
   struct tables *tables;
   struct control *control;
@@ -58,7 +58,7 @@ struct order {
   const struct region *region; /* the first */
   uint64_t touch_min_bytes;
   uint64_t os_page_bytes;
-  uint32_t idle;       /* enum tape_state of a thread that is not in a call: OPTIONAL where columns are wanted */
+  uint32_t idle;       /* enum producer_state of a thread that is not in a call: OPTIONAL where columns are wanted */
   uint32_t clock_cost; /* of a latency: what two readings of the clock take, in its units */
 };
 extern struct order order;
@@ -83,7 +83,7 @@ void process_stop(struct process *process, const char *why);
 /* Has the collector died? Cheap. */
 bool process_collector_died(void);
 
-/* Bits of enum pause_reason. Cheap. Call only with a tape in hand, so in a process that has attached. */
+/* Bits of enum pause_reason. Cheap. Call only with a producer in hand, so in a process that has attached. */
 static inline uint32_t process_paused(void) {
   return atomic_load_explicit(&order.region->paused, memory_order_relaxed);
 }

@@ -1,6 +1,6 @@
 /* Touch truth: which large blocks are live, and how many of their OS pages are resident when they are released.
 
-   Not its job: recording (tape.h). Invariants: a table of fixed size in shared memory, changed without locks, so
+   Not its job: recording (producer.h). Invariants: a table of fixed size in shared memory, changed without locks, so
    threads and signal handlers may come in between anywhere; the block's owner alone looks it up, as only one may
    release it. A block that finds its set full takes the place of another, of which nothing is known then. Nothing here
    allocates, changes errno, may be cancelled or needs more than 1 KiB of stack. */

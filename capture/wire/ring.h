@@ -51,7 +51,7 @@ enum missing { MISSING_RING_FULL, MISSING_PAUSED };
 /* A slot is 256 KiB. Host CPU per event, lower quartile and median of 31 alternating pairs on a machine with other
    work: cfrac 10 and 15 ns with 64 KiB, 6 and 10 with 256 KiB, 5 and 8 with 1 MiB; larson 13 and 14, 11 and 13, 10
    and 12. So a small ring costs waiting for the collector; beyond 256 KiB little is won, and each busy thread has one.
-   Idle threads use only a short first lap of it (tape.c), so untouched memory is never allocated. */
+   Idle threads use only a short first lap of it (producer.c), so untouched memory is never allocated. */
 #define SLOT_BYTES ((uint32_t)256 << 10)
 
 /* One thread's ring: the host's line and the collector's line, apart, so that neither writes what the other spins on.

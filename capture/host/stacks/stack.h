@@ -1,6 +1,6 @@
 /* Call stacks: which node of the tree is the stack of a call (stack_area.h), found in the host, at the call.
 
-   Job: walking, remembering the thread's last walk, making nodes. Not its job: records (tape.h), what the addresses
+   Job: walking, remembering the thread's last walk, making nodes. Not its job: records (producer.h), what the addresses
    mean (modules.h, in the recorder). Invariants: reads no memory but the stack on which it is called, within the bounds
    of its mapping, so a wrong rule or frame pointer gives a wrong or short stack and never a fault; takes no lock of the
    host's, allocates only its own pages, keeps errno. Not for a handler that interrupted a call of its own thread: the

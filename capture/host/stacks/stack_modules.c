@@ -1,7 +1,7 @@
 /* Libraries that the program closes: code at their addresses may become another's. */
 #include "capture/host/order.h"
+#include "capture/host/producer.h"
 #include "capture/host/stacks/stack.h"
-#include "capture/host/tape.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -17,7 +17,7 @@ void stack_wait_until_told(void) {
     uint32_t answered = atomic_load(&area->answered);
     if ((int32_t)(answered - asked) >= 0)
       break;
-    tape_wake_collector();
+    producer_wake_collector();
     os_futex_wait((const uint32_t *)&area->answered, answered, WAIT_NS, true);
   }
   errno = error;
