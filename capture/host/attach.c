@@ -226,13 +226,13 @@ static void *map_shared(int fd, size_t bytes) {
   return memory;
 }
 
-static bool take_region(struct process *process, int fd, uint32_t slots) {
-  struct region *region = map_shared(fd, region_bytes(slots));
+static bool take_region(struct process *process, int fd, uint32_t rings) {
+  struct region *region = map_shared(fd, region_bytes(rings));
   if (!region)
     return false;
   process->region[process->regions].memory = region;
-  process->region[process->regions++].slots = slots;
-  process->slots_left = slots;
+  process->region[process->regions++].rings = rings;
+  process->rings_left = rings;
   return true;
 }
 
@@ -260,13 +260,13 @@ static bool has_room(uint64_t bytes) {
 }
 
 bool process_add_region(struct process *process) {
-  if (process_sandboxed() || process->regions == REGIONS_MAX || !has_room(region_bytes(REGION_SLOTS_MORE)))
+  if (process_sandboxed() || process->regions == REGIONS_MAX || !has_room(region_bytes(REGION_RINGS_MORE)))
     return false;
   struct attach_request request = {.magic = ATTACH_MAGIC, .kind = ATTACH_REGION, .pid = process->pid};
   struct attach_reply reply;
   int fds[2];
   bool done =
-      ask(&request, &reply, fds) == 0 && !reply.refused && fds[0] >= 0 && take_region(process, fds[0], reply.slots);
+      ask(&request, &reply, fds) == 0 && !reply.refused && fds[0] >= 0 && take_region(process, fds[0], reply.rings);
   close_both(fds);
   return done;
 }
@@ -320,7 +320,7 @@ static bool attach(struct process *process) {
   }
   if (!setting[0])
     return false;
-  if (!has_room(region_bytes(REGION_SLOTS_FIRST) + sizeof(struct tables))) {
+  if (!has_room(region_bytes(REGION_RINGS_FIRST) + sizeof(struct tables))) {
     say("the address space is limited (RLIMIT_AS) to too little for the rings: this process is not recorded");
     return false;
   }
@@ -345,7 +345,7 @@ static bool attach(struct process *process) {
     if (tables)
       inherited[inherited_count++] = (struct inherited){tables, sizeof *tables};
     void *control = fds[1] >= 0 ? map_shared(fds[1], sizeof(struct control)) : NULL;
-    if (tables && control && fds[0] >= 0 && take_region(process, fds[0], reply.slots)) {
+    if (tables && control && fds[0] >= 0 && take_region(process, fds[0], reply.rings)) {
       process->flags = reply.flags;
       if (program_pauses)
         atomic_fetch_or(&process->region[0].memory->paused, PAUSED_BY_PROGRAM);

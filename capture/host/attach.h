@@ -24,10 +24,10 @@ struct process {
   int pid;
   uint32_t flags; /* enum attach_flags */
   uint32_t regions;
-  uint32_t slots_left; /* of the last region */
+  uint32_t rings_left; /* of the last region */
   struct {
     struct region *memory;
-    uint32_t slots;
+    uint32_t rings;
   } region[REGIONS_MAX];
   char *pool; /* where the next producers come from */
   size_t pool_bytes;

@@ -32,7 +32,7 @@ void heaptape_lib_mark(const char *text) {
     for (length = TRACE_MARK_MAX_BYTES; length > 0 && (text[length] & 0xc0) == 0x80;) /* never half a character */
       length--;
   if (!put_mark(producer, text, length))
-    atomic_fetch_add_explicit(&producer->slot->marks_lost, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&producer->ring->marks_lost, 1, memory_order_relaxed);
   atomic_signal_fence(memory_order_seq_cst);
   producer->state = was;
   if (atomic_load(&producer->side_count))

@@ -45,7 +45,7 @@ static uint32_t position(const struct producer *producer) {
 }
 
 static void publish(struct producer *producer) {
-  atomic_store_explicit(&producer->slot->head, (uint32_t)(uintptr_t)producer->cursor, memory_order_release);
+  atomic_store_explicit(&producer->ring->head, (uint32_t)(uintptr_t)producer->cursor, memory_order_release);
 }
 
 static void put_control(struct producer *producer, uint64_t op, uint64_t word) {
@@ -69,11 +69,11 @@ static struct process *stop_if_told(struct producer *producer) {
   return NULL;
 }
 
-/* Calls that a pause hides: a plain store, as the slot has one writer. */
+/* Calls that a pause hides: a plain store, as the ring has one writer. */
 static inline void count_unseen(struct producer *producer) {
   producer->unseen++;
-  uint64_t all = atomic_load_explicit(&producer->slot->unseen, memory_order_relaxed) + 1;
-  atomic_store_explicit(&producer->slot->unseen, all, memory_order_relaxed);
+  uint64_t all = atomic_load_explicit(&producer->ring->unseen, memory_order_relaxed) + 1;
+  atomic_store_explicit(&producer->ring->unseen, all, memory_order_relaxed);
 }
 
 /* The thread has met a pause, which the advanced tick makes it look for. A resize that has begun must end first. */
@@ -96,7 +96,7 @@ static void begin_lap(struct producer *producer) {
 static bool find_room(struct producer *producer, bool to_the_brim) {
   for (;;) {
     uint32_t at = position(producer);
-    uint32_t tail = atomic_load_explicit(&producer->slot->tail, memory_order_acquire);
+    uint32_t tail = atomic_load_explicit(&producer->ring->tail, memory_order_acquire);
     bool ahead = tail > at; /* the collector is still in the lap before */
     uint32_t end = ahead ? tail - RECORD_BYTES : producer->lap - RECORD_BYTES;
     uint32_t room = end > RESERVE_BYTES ? end - RESERVE_BYTES : 0;
@@ -112,7 +112,7 @@ static bool find_room(struct producer *producer, bool to_the_brim) {
     if (!ahead) {
       bool busy = order_tick() - producer->lap_tick < LAP_BUSY_TICKS;
       bool can_turn = tail > 2 * RESERVE_BYTES;
-      if (producer->lap < SLOT_BYTES && (busy || !can_turn)) {
+      if (producer->lap < RING_BYTES && (busy || !can_turn)) {
         producer->lap *= 2;
         producer->lap_tick = order_tick();
         continue;
@@ -135,26 +135,26 @@ static bool find_room(struct producer *producer, bool to_the_brim) {
  * waits those that came are delivered. */
 static void wait_for_collector(struct producer *producer) {
   enum { SPINS = 4096 };
-  struct slot *slot = producer->slot;
+  struct ring *ring = producer->ring;
   uint64_t mask;
-  uint32_t seen = atomic_load(&slot->drained), tail = atomic_load(&slot->tail);
+  uint32_t seen = atomic_load(&ring->drained), tail = atomic_load(&ring->tail);
   if (process_sandboxed()) {
-    for (int i = 0; i < SPINS && tail == atomic_load(&slot->tail); i++)
+    for (int i = 0; i < SPINS && tail == atomic_load(&ring->tail); i++)
       os_spin_pause();
     return;
   }
   process_block_signals(&mask);
-  atomic_store(&slot->waiting, 1);
-  if (tail == atomic_load(&slot->tail)) {
+  atomic_store(&ring->waiting, 1);
+  if (tail == atomic_load(&ring->tail)) {
     producer_wake_collector();
-    os_futex_wait((const uint32_t *)&slot->drained, seen, WAIT_NS, true);
+    os_futex_wait((const uint32_t *)&ring->drained, seen, WAIT_NS, true);
   }
   process_restore_signals(&mask);
 }
 
 static void count_dropped(struct producer *producer, uint64_t events) {
   producer->dropped += events;
-  atomic_fetch_add_explicit(&producer->slot->dropped, events, memory_order_relaxed);
+  atomic_fetch_add_explicit(&producer->ring->dropped, events, memory_order_relaxed);
 }
 
 static void tell_missing(struct producer *producer) {
@@ -191,11 +191,11 @@ static bool is_half(const struct producer *producer, uint64_t events) {
   return producer->passed_bytes + position(producer) - producer->window_bytes <= events * RECORD_BYTES * 5 / 2;
 }
 
-/* Where at least half of all events find a slot that another thread touched last, stamping each event is cheaper than
-   exchanging tags; where it is less than a third, it no longer is. Both is judged by the sampled slots, which tell of
-   that in either way of stamping. (Before there were any, a thread that stamped each event had to try tags from time to
-   time, for longer and longer; these trials cost xmalloc a tenth.) Where a program's objects lie in too few slots for a
-   sample, all slow events are counted instead, and tags are tried now and then. */
+/* Where at least half of all events find a tag entry that another thread touched last, stamping each event is cheaper
+   than exchanging tags; where it is less than a third, it no longer is. Both is judged by the sampled tag entries,
+   which tell of that in either way of stamping. (Before there were any, a thread that stamped each event had to try
+   tags from time to time, for longer and longer; these trials cost xmalloc a tenth.) Where a program's objects lie in
+   too few tag entries for a sample, all slow events are counted instead, and tags are tried now and then. */
 static void judge(struct producer *producer, bool sampled, uint16_t before) {
   enum { ENOUGH = 64, TOO_LONG = 16384 };
   bool each = producer->own == TAG_NONE;
@@ -281,14 +281,14 @@ void producer_flush_side(struct producer *producer) {
   uint32_t was = producer->state;
   producer->state = PRODUCER_RECORDING;
   atomic_signal_fence(memory_order_seq_cst);
-  if (producer->slot)
+  if (producer->ring)
     move_side(producer);
   producer->state = was;
   errno = error;
 }
 
 bool producer_step_slow(struct producer *producer, const void *address, uint64_t *stamp) {
-  if (!producer->slot || park_if_paused(producer))
+  if (!producer->ring || park_if_paused(producer))
     return false;
   int error = errno;
   bool room = producer->cursor < producer->limit || reserve(producer);
@@ -309,7 +309,7 @@ bool producer_step_slow(struct producer *producer, const void *address, uint64_t
 /* A handler that comes in between lowers the limit, so the step itself looks again. */
 void producer_note(struct producer_entry in, uint8_t op, const void *address, uint64_t word) {
   struct producer *producer = in.producer;
-  if (in.was == PRODUCER_RECORDING || !producer->slot)
+  if (in.was == PRODUCER_RECORDING || !producer->ring)
     return;
   int error = errno;
   producer->state = PRODUCER_RECORDING;
@@ -375,7 +375,7 @@ static struct producer *find_dead(struct process *process, uint32_t looks, int m
 
 static struct producer *new_producer(struct process *process) {
   enum { POOL_BYTES = 64 << 10 };
-  if (process->producers == PRODUCERS_MAX || (process->slots_left == 0 && !process_add_region(process)))
+  if (process->producers == PRODUCERS_MAX || (process->rings_left == 0 && !process_add_region(process)))
     return NULL;
   if (process->pool_bytes < PRODUCER_BYTES) {
     if (process_sandboxed())
@@ -389,15 +389,15 @@ static struct producer *new_producer(struct process *process) {
   process->pool += PRODUCER_BYTES;
   process->pool_bytes -= PRODUCER_BYTES;
 
-  uint32_t last = process->regions - 1, slots = process->region[last].slots, at = slots - process->slots_left--;
+  uint32_t last = process->regions - 1, rings = process->region[last].rings, at = rings - process->rings_left--;
   struct region *region = process->region[last].memory;
-  producer->slot = &region->slots[at];
-  producer->memory = (char *)region + region_header_bytes(slots) + (uint64_t)at * SLOT_BYTES;
+  producer->ring = &region->rings[at];
+  producer->memory = (char *)region + region_header_bytes(rings) + (uint64_t)at * RING_BYTES;
   producer->cursor = producer->limit = (uint64_t *)producer->memory;
   producer->lap = LAP_FIRST_BYTES;
   producer->index = process->producers;
   producer->own = producer->tag = producer->index < TAG_LAST ? (uint16_t)(producer->index + 1) : TAG_NONE;
-  producer->slot->base = (uint32_t)(uintptr_t)producer->memory;
+  producer->ring->base = (uint32_t)(uintptr_t)producer->memory;
   publish(producer);
   atomic_store_explicit(&region->used, at + 1, memory_order_release);
   process->producer[process->producers++] = producer;
@@ -419,7 +419,7 @@ static struct producer *take_producer(struct process *process) {
   bool reused = true;
   process_lock(process);
   struct producer *producer = find_dead(process, 4, me);
-  if (!producer && process->slots_left == 0)
+  if (!producer && process->rings_left == 0)
     producer = find_dead(process, process->producers, me);
   if (!producer) {
     reused = false;
@@ -428,7 +428,7 @@ static struct producer *take_producer(struct process *process) {
   if (producer)
     atomic_store_explicit(&producer->owner, me, memory_order_release);
   if (producer)
-    atomic_store_explicit(&producer->slot->owner, (uint32_t)me, memory_order_relaxed);
+    atomic_store_explicit(&producer->ring->owner, (uint32_t)me, memory_order_relaxed);
   process_unlock(process);
   if (!producer) {
     atomic_fetch_add(&process->region[0].memory->orphan, 1);
@@ -519,7 +519,7 @@ static bool is_part(struct producer *producer, uint32_t what, const void *caller
   }
   if (!real_is_allocator_code(caller))
     return false;
-  atomic_fetch_add_explicit(&producer->slot->nested, 1, memory_order_relaxed);
+  atomic_fetch_add_explicit(&producer->ring->nested, 1, memory_order_relaxed);
   return true;
 }
 

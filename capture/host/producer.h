@@ -39,7 +39,7 @@ enum { PRODUCER_PREFETCH_WORDS = 48 };
 
 struct producer {
   uint64_t *cursor, *limit; /* next word to write; a call may begin where cursor < limit */
-  struct slot *slot;
+  struct ring *ring;
   volatile uint32_t state;     /* enum producer_state */
   _Atomic uint32_t side_count; /* records in side */
   uint32_t tick;               /* of the last stamp */
@@ -47,8 +47,8 @@ struct producer {
   uint16_t tag;                /* its own for life; TAG_NONE: more threads than tags */
 
   uintptr_t frame;   /* of the hook that took the producer from IDLE */
-  char *memory;      /* the slot's */
-  uint32_t lap;      /* bytes of the slot in use */
+  char *memory;      /* the ring's */
+  uint32_t lap;      /* bytes of the ring in use */
   uint32_t lap_tick; /* tick when the lap began */
   uint32_t paused;
   uint32_t open;              /* resizes begun and not ended: their ends may use the reserve */
@@ -57,7 +57,7 @@ struct producer {
   uint64_t passed_bytes;      /* of laps completed: tells how many records lie between two events */
   uint64_t window_bytes;      /* where the present window began, over which it is judged how to stamp */
   uint32_t window_slow;       /* its events that were not of the common case, */
-  uint32_t window_sampled;    /* those of them at sampled slots, */
+  uint32_t window_sampled;    /* those of them at sampled tag entries, */
   uint32_t window_foreign;    /* and those that another thread had touched last */
   _Atomic int owner;          /* kernel's thread id */
   uint32_t index;
@@ -162,7 +162,7 @@ static inline __attribute__((always_inline)) void producer_put(struct producer *
   to += 2;
   os_prefetch_to_write(to + PRODUCER_PREFETCH_WORDS);
   producer->cursor = to;
-  atomic_store_explicit(&producer->slot->head, (uint32_t)(uintptr_t)to, memory_order_release);
+  atomic_store_explicit(&producer->ring->head, (uint32_t)(uintptr_t)to, memory_order_release);
 }
 
 /* The common case of producer_record, for a hook that began by producer_enter_quick: a step that needs no stamp, and

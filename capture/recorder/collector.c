@@ -326,7 +326,7 @@ static void serve_connection(struct collector *collector, int connection) {
     host = add_host(collector, &request, peer.pid);
   }
   if (host)
-    fds[0] = host_add_region(host, first ? REGION_SLOTS_FIRST : REGION_SLOTS_MORE);
+    fds[0] = host_add_region(host, first ? REGION_RINGS_FIRST : REGION_RINGS_MORE);
   if (host && fds[0] < 0) {
     struct trace_error error = {""};
     trace_error_errno(&error, host->path,
@@ -336,7 +336,7 @@ static void serve_connection(struct collector *collector, int connection) {
   }
   if (fds[0] >= 0) {
     reply.refused = 0;
-    reply.slots = first ? REGION_SLOTS_FIRST : REGION_SLOTS_MORE;
+    reply.rings = first ? REGION_RINGS_FIRST : REGION_RINGS_MORE;
   }
   reply_to(connection, &reply, fds, fds[0] < 0 ? 0 : first ? 2 : 1);
   if (fds[0] >= 0)

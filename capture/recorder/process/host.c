@@ -35,12 +35,12 @@ struct host *host_open(int pid, int pid_fd, const char *path, const char *info_j
   return host;
 }
 
-int host_add_region(struct host *host, uint32_t slots) {
+int host_add_region(struct host *host, uint32_t rings) {
   if (host->regions == REGIONS_MAX) {
     errno = ENOMEM;
     return -1;
   }
-  size_t bytes = region_bytes(slots);
+  size_t bytes = region_bytes(rings);
   int fd = memfd_create("heaptape", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (fd < 0)
     return -1;
@@ -57,7 +57,7 @@ int host_add_region(struct host *host, uint32_t slots) {
   if (host->regions == 0)
     atomic_store(&((struct region *)memory)->paused, host->paused);
   host->region[host->regions].memory = memory;
-  host->region[host->regions].slots = slots;
+  host->region[host->regions].rings = rings;
   host->region[host->regions++].seen = 0;
   return fd;
 }
@@ -103,7 +103,7 @@ static void give_up(struct host *host, const char *why) {
 
 static void look_at_name(struct host *host, struct host_tape *tape) {
   if (host->names && tape->thread >= 0 && writes(host) &&
-      thread_name_look(&tape->name, host->pid, atomic_load(&tape->slot->owner), (uint32_t)tape->thread, host->writer,
+      thread_name_look(&tape->name, host->pid, atomic_load(&tape->ring->owner), (uint32_t)tape->thread, host->writer,
                        os_monotonic_ns()) != 0)
     give_up(host, "cannot be written");
 }
@@ -111,7 +111,7 @@ static void look_at_name(struct host *host, struct host_tape *tape) {
 static uint32_t thread_of(struct host *host, struct host_tape *tape) {
   if (tape->thread < 0) {
     tape->thread = host->threads++;
-    if (tape->slot)
+    if (tape->ring)
       look_at_name(host, tape);
   }
   return (uint32_t)tape->thread;
@@ -154,7 +154,7 @@ void host_cut(struct host *host, uint64_t stamp, const char *why) {
   host->cut_why = why;
 }
 
-/* The slot's owner has died and another thread has it, or all is over. */
+/* The ring's owner has died and another thread has it, or all is over. */
 static void thread_ends(struct host *host, struct host_tape *tape) {
   put_held(host, tape);
   if (tape->thread >= 0 && writes(host))
@@ -334,11 +334,11 @@ static void take_record(struct host *host, struct host_tape *tape, uint64_t head
 }
 
 static uint64_t drain_tape(struct host *host, struct host_tape *tape) {
-  struct slot *slot = tape->slot;
-  uint32_t head = atomic_load_explicit(&slot->head, memory_order_acquire) - slot->base;
+  struct ring *ring = tape->ring;
+  uint32_t head = atomic_load_explicit(&ring->head, memory_order_acquire) - ring->base;
   if (head == tape->tail)
     return 0;
-  if (head >= SLOT_BYTES || head % 16 != 0) {
+  if (head >= RING_BYTES || head % 16 != 0) {
     host->broken++;
     return 0;
   }
@@ -349,7 +349,7 @@ static uint64_t drain_tape(struct host *host, struct host_tape *tape) {
     uint64_t record[2];
     memcpy(record, tape->memory + at, sizeof record);
     at += 16;
-    if ((uint8_t)record[0] == RECORD_WRAP || at >= SLOT_BYTES) {
+    if ((uint8_t)record[0] == RECORD_WRAP || at >= RING_BYTES) {
       if (turned) { /* twice round for one head: the host has overwritten its ring */
         host->broken++;
         at = head;
@@ -363,22 +363,22 @@ static uint64_t drain_tape(struct host *host, struct host_tape *tape) {
     records++;
   }
   tape->tail = at;
-  atomic_store(&slot->tail, at);
-  if (atomic_load(&slot->waiting)) {
-    atomic_store(&slot->waiting, 0);
-    atomic_fetch_add(&slot->drained, 1);
-    os_futex_wake((const uint32_t *)&slot->drained, 1, true);
+  atomic_store(&ring->tail, at);
+  if (atomic_load(&ring->waiting)) {
+    atomic_store(&ring->waiting, 0);
+    atomic_fetch_add(&ring->drained, 1);
+    os_futex_wake((const uint32_t *)&ring->drained, 1, true);
   }
   return records;
 }
 
-/* Takes up the slots that the host has begun to use. */
+/* Takes up the rings that the host has begun to use. */
 static void look_for_tapes(struct host *host) {
   for (uint32_t r = 0; r < host->regions; r++) {
     struct region *region = host->region[r].memory;
-    uint32_t slots = host->region[r].slots;
+    uint32_t rings = host->region[r].rings;
     uint32_t used = atomic_load_explicit(&region->used, memory_order_acquire);
-    for (; host->region[r].seen < used && host->region[r].seen < slots; host->region[r].seen++) {
+    for (; host->region[r].seen < used && host->region[r].seen < rings; host->region[r].seen++) {
       if (host->tape_count == host->tape_room) {
         uint32_t room = host->tape_room ? host->tape_room * 2 : 16;
         struct host_tape *tapes = realloc(host->tapes, room * sizeof *tapes);
@@ -391,8 +391,8 @@ static void look_for_tapes(struct host *host) {
       }
       uint32_t at = host->region[r].seen;
       host->tapes[host->tape_count++] =
-          (struct host_tape){.slot = &region->slots[at],
-                             .memory = (const char *)region + region_header_bytes(slots) + (uint64_t)at * SLOT_BYTES,
+          (struct host_tape){.ring = &region->rings[at],
+                             .memory = (const char *)region + region_header_bytes(rings) + (uint64_t)at * RING_BYTES,
                              .thread = -1};
     }
   }
@@ -436,20 +436,20 @@ void host_sample(struct host *host, uint64_t stamp) {
     give_up(host, "cannot be written");
 }
 
-/* What the rings' counters know beyond the records: drops that no DROPPED record told of, and threads without a slot.
+/* What the rings' counters know beyond the records: drops that no DROPPED record told of, and threads without a ring.
  */
 static uint64_t settle(struct host *host) {
   uint64_t nested = 0, orphan = 0;
   for (uint32_t i = 0; i < host->tape_count; i++) {
     struct host_tape *tape = &host->tapes[i];
-    nested += atomic_load(&tape->slot->nested);
-    uint64_t dropped = atomic_load(&tape->slot->dropped);
+    nested += atomic_load(&tape->ring->nested);
+    uint64_t dropped = atomic_load(&tape->ring->dropped);
     if (dropped > tape->dropped_told && !host->cut_stamp)
       tell_missing(host, tape, MISSING_RING_FULL, dropped - tape->dropped_told);
-    uint64_t unseen = atomic_load(&tape->slot->unseen);
+    uint64_t unseen = atomic_load(&tape->ring->unseen);
     if (unseen > tape->unseen_told && !host->cut_stamp)
       tell_missing(host, tape, MISSING_PAUSED, unseen - tape->unseen_told);
-    uint64_t marks = atomic_load(&tape->slot->marks_lost);
+    uint64_t marks = atomic_load(&tape->ring->marks_lost);
     if (marks)
       tell_gap(host, tape, 0, "marks were lost: ring full");
     thread_ends(host, tape);
@@ -498,7 +498,7 @@ int host_close(struct host *host, const char *end, const struct process_end *how
   totals->cut_why = host->cut_why;
   totals->seconds = (double)(os_monotonic_ns() - host->origin_ns) / 1e9;
   for (uint32_t r = 0; r < host->regions; r++)
-    munmap(host->region[r].memory, region_bytes(host->region[r].slots));
+    munmap(host->region[r].memory, region_bytes(host->region[r].rings));
   sampler_close(&host->sampler);
   if (host->pid_fd >= 0)
     close(host->pid_fd);

@@ -15,9 +15,9 @@
 
 enum { HOST_BEGINS_MAX = 8, TRACE_MARK_ROOM = 18 * 15 };
 
-/* A slot and what is known of the call being read from it. */
+/* A ring and what is known of the call being read from it. */
 struct host_tape {
-  struct slot *slot;
+  struct ring *ring;
   const char *memory;
   uint32_t tail;
   int64_t thread; /* -1: no event of the present owner yet */
@@ -33,7 +33,7 @@ struct host_tape {
   struct trace_event held;       /* a release whose latency may follow */
   bool holds;
   struct thread_name name;
-  uint64_t dropped_told, unseen_told; /* by DROPPED records, so that the slot's counters tell the rest */
+  uint64_t dropped_told, unseen_told; /* by DROPPED records, so that the ring's counters tell the rest */
   char text[TRACE_MARK_ROOM];         /* of the mark being read */
   uint32_t text_bytes;
   bool cut; /* the recording ended before the record just read */
@@ -51,7 +51,7 @@ struct host {
   char name[64];
   struct {
     struct region *memory;
-    uint32_t slots, seen;
+    uint32_t rings, seen;
   } region[REGIONS_MAX];
   uint32_t regions;
   struct host_tape *tapes;
@@ -84,7 +84,7 @@ struct host *host_open(int pid, int pid_fd, const char *path, const char *info_j
                        struct trace_error *error);
 
 /* Makes a region and returns its descriptor, which the caller passes on and closes; -1 with errno set. */
-int host_add_region(struct host *host, uint32_t slots);
+int host_add_region(struct host *host, uint32_t rings);
 
 /* Makes the area of the process's call stacks, likewise. */
 int host_add_stacks(struct host *host);
