@@ -23,7 +23,7 @@
 /* All calls into the kernel that could be cancellation points go through syscall(): a thread must not be cancelled
    inside malloc. */
 
-struct order order;
+struct host_state host_state;
 
 static struct process *_Atomic the_process;
 
@@ -78,7 +78,7 @@ void *process_map_wiped(size_t bytes) {
 }
 
 bool process_collector_died(void) {
-  return atomic_load_explicit(&order.control->alive, memory_order_relaxed) & FUTEX_OWNER_DIED;
+  return atomic_load_explicit(&host_state.control->alive, memory_order_relaxed) & FUTEX_OWNER_DIED;
 }
 
 /* Standard error as the process was started with: where a program has put a file or a socket of its own there, a line
@@ -299,10 +299,10 @@ static void prepare_columns(const struct process *process, const struct attach_r
   if (reply->flags & ATTACH_STACKS)
     take_stack_area(process, reply);
   if (reply->flags & ATTACH_LATENCY)
-    order.clock_cost = measure_clock_cost();
+    host_state.clock_cost = measure_clock_cost();
   if (!real_has_usable_size())
-    order.flags &= ~(uint32_t)ATTACH_USABLE;
-  order.idle = PRODUCER_OPTIONAL;
+    host_state.flags &= ~(uint32_t)ATTACH_USABLE;
+  host_state.idle = PRODUCER_OPTIONAL;
 }
 
 /* heaptape_pause less heaptape_resume; changed with the lock held. A fork child starts as its parent was. */
@@ -312,8 +312,8 @@ static uint32_t program_pauses;
 static bool attach(struct process *process) {
   bool forked = inherited_count > 0;
   unmap_inherited();
-  order.tables = NULL;
-  order.region = NULL;
+  host_state.tables = NULL;
+  host_state.region = NULL;
   if (!forked) {
     read_setting();
     fstat(2, &first_stderr);
@@ -349,13 +349,13 @@ static bool attach(struct process *process) {
       process->flags = reply.flags;
       if (program_pauses)
         atomic_fetch_or(&process->region[0].memory->paused, PAUSED_BY_PROGRAM);
-      order = (struct order){.tables = tables,
-                             .control = control,
-                             .flags = reply.flags,
-                             .region = process->region[0].memory,
-                             .touch_min_bytes = reply.touch_min_bytes,
-                             .os_page_bytes = os_page_bytes(),
-                             .idle = PRODUCER_IDLE};
+      host_state = (struct host_state){.tables = tables,
+                                       .control = control,
+                                       .flags = reply.flags,
+                                       .region = process->region[0].memory,
+                                       .touch_min_bytes = reply.touch_min_bytes,
+                                       .os_page_bytes = os_page_bytes(),
+                                       .idle = PRODUCER_IDLE};
       prepare_columns(process, &reply);
       done = true;
     } else {
@@ -382,7 +382,7 @@ struct process *process_get(void) {
   }
   if (atomic_load_explicit(&process->state, memory_order_acquire) == PROCESS_NEW) {
     if (process_sandboxed()) { /* a fork child, which may not attach: its parent's trace counts what it does */
-      atomic_fetch_add(&((struct region *)order.region)->orphan, 1);
+      atomic_fetch_add(&((struct region *)host_state.region)->orphan, 1);
       return NULL;
     }
     process_lock(process);
@@ -415,7 +415,7 @@ static void change_program_pauses(bool more) {
       atomic_fetch_or(&first->paused, PAUSED_BY_PROGRAM);
     else
       atomic_fetch_and(&first->paused, ~(uint32_t)PAUSED_BY_PROGRAM);
-    atomic_fetch_add(&order.control->tick, 1);
+    atomic_fetch_add(&host_state.control->tick, 1);
     process_unlock(process);
   }
   process_restore_signals(&mask);

@@ -41,7 +41,7 @@ enum { TAG_ENTRIES = 1 << 18, LARGE_SETS = 4096, LARGE_WAYS = 4 };
 /* What all threads of the process look addresses up in; shared memory, as the host's RssAnon is to stay its own. One
    object, so that the second look-up of a release needs no further pointer. */
 struct tables {
-  _Atomic uint16_t tag[TAG_ENTRIES];     /* order.h */
+  _Atomic uint16_t tag[TAG_ENTRIES];     /* ownership.h */
   _Atomic uint8_t large_use[LARGE_SETS]; /* large.h: entries of the set that are in use */
   struct large_entry {
     _Atomic uintptr_t address; /* 0: free */
@@ -51,7 +51,7 @@ struct tables {
 
 /* What the fast path needs, as globals: valid once a process has attached. A fork child finds its parent's values here
    until it attaches, but uses none, as its producers are wiped. */
-struct order {
+struct host_state {
   struct tables *tables;
   struct control *control;
   uint32_t flags;              /* enum attach_flags */
@@ -61,7 +61,7 @@ struct order {
   uint32_t idle;       /* enum producer_state of a thread that is not in a call: OPTIONAL where columns are wanted */
   uint32_t clock_cost; /* of a latency: what two readings of the clock take, in its units */
 };
-extern struct order order;
+extern struct host_state host_state;
 
 /* The process, attached if that can be done; NULL if it is not to be recorded. Call with signals blocked and not
  * locked. */
@@ -85,13 +85,13 @@ bool process_collector_died(void);
 
 /* Bits of enum pause_reason. Cheap. Call only with a producer in hand, so in a process that has attached. */
 static inline uint32_t process_paused(void) {
-  return atomic_load_explicit(&order.region->paused, memory_order_relaxed);
+  return atomic_load_explicit(&host_state.region->paused, memory_order_relaxed);
 }
 
 /* Has the process put itself under a filter of system calls? Then this library makes none: each might be the one that
    kills it. Inherited by fork children, which look here before they attach. Cheap. */
 static inline bool process_sandboxed(void) {
-  const struct region *region = order.region;
+  const struct region *region = host_state.region;
   return region && atomic_load_explicit(&region->sandboxed, memory_order_relaxed);
 }
 

@@ -171,7 +171,7 @@ static inline uint64_t product(uint64_t size, uint64_t count) {
 
 /* Before the real call: 0 where its latency is not wanted. */
 static inline uint64_t timing(struct producer_entry in) {
-  return in.was == PRODUCER_OPTIONAL && (order.flags & ATTACH_LATENCY) ? os_stamp() : 0;
+  return in.was == PRODUCER_OPTIONAL && (host_state.flags & ATTACH_LATENCY) ? os_stamp() : 0;
 }
 
 /* After it: what it took, plus 1; 0: not known. */
@@ -179,7 +179,7 @@ static inline uint64_t timed(uint64_t begin) {
   if (!begin)
     return 0;
   uint64_t took = os_stamp() - begin;
-  return took > order.clock_cost ? took - order.clock_cost + 1 : 1;
+  return took > host_state.clock_cost ? took - host_state.clock_cost + 1 : 1;
 }
 
 /* What acquired and resized are to be given; NULL: nothing. */
@@ -188,7 +188,7 @@ static inline const struct record_columns *fill(struct record_columns *columns, 
   if (in.was != PRODUCER_OPTIONAL)
     return NULL;
   *columns = (struct record_columns){.latency = timed(begin), .stack = stack_settings.area ? in.producer->stack : 0};
-  if ((order.flags & ATTACH_USABLE) && object && !real_in_arena(object))
+  if ((host_state.flags & ATTACH_USABLE) && object && !real_in_arena(object))
     columns->slack = trace_event_slack(request_bytes, real.malloc_usable_size(object));
   return columns;
 }

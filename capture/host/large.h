@@ -7,22 +7,22 @@
 #ifndef CAPTURE_HOST_LARGE_H
 #define CAPTURE_HOST_LARGE_H
 
-#include "capture/host/order.h"
+#include "capture/host/ownership.h"
 
 /* By 4 KiB: small objects that are neighbours look at the same count. The hash is the tag's, so that it is worked out
    once for both. */
 static inline uint32_t large_set(const void *object) {
-  return (uint32_t)(order_hash(object) >> 4) & (LARGE_SETS - 1);
+  return (uint32_t)(ownership_hash(object) >> 4) & (LARGE_SETS - 1);
 }
 
 /* False: object is not in the table. All that most releases ever do here. */
 static inline bool large_may_be(const void *object) {
-  return atomic_load_explicit(&order.tables->large_use[large_set(object)], memory_order_relaxed) != 0;
+  return atomic_load_explicit(&host_state.tables->large_use[large_set(object)], memory_order_relaxed) != 0;
 }
 
 /* Is a request of so many bytes large? */
 static inline bool large_is(uint64_t bytes) {
-  return bytes >= order.touch_min_bytes;
+  return bytes >= host_state.touch_min_bytes;
 }
 
 /* object is live from here on: call before the program has it. */

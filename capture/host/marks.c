@@ -16,12 +16,12 @@ static bool put_mark(struct producer *producer, const char *text, size_t length)
     if (!producer_put_control(producer, record[0] | RECORD_TEXT, record[1]))
       return false;
   }
-  return producer_put_control(producer, RECORD_MARK | (uint64_t)length << 8, order_stamp());
+  return producer_put_control(producer, RECORD_MARK | (uint64_t)length << 8, ownership_stamp());
 }
 
 void heaptape_lib_mark(const char *text) {
   struct producer *producer = text ? producer_of_thread() : NULL;
-  if (!producer || (producer->state != order.idle && producer->state != PRODUCER_OFF))
+  if (!producer || (producer->state != host_state.idle && producer->state != PRODUCER_OFF))
     return;
   int error = errno;
   uint32_t was = producer->state;

@@ -31,7 +31,7 @@ enum {
 };
 
 void producer_wake_collector(void) {
-  struct control *control = order.control;
+  struct control *control = host_state.control;
   if (process_sandboxed()) /* it comes by itself, if later */
     return;
   if (atomic_load_explicit(&control->sleeping, memory_order_relaxed) && atomic_exchange(&control->sleeping, 0)) {
@@ -88,7 +88,7 @@ static bool park_if_paused(struct producer *producer) {
 }
 
 static void begin_lap(struct producer *producer) {
-  producer->lap_tick = order_tick();
+  producer->lap_tick = ownership_tick();
   producer->passed_bytes += position(producer);
 }
 
@@ -110,11 +110,11 @@ static bool find_room(struct producer *producer, bool to_the_brim) {
       return true;
     }
     if (!ahead) {
-      bool busy = order_tick() - producer->lap_tick < LAP_BUSY_TICKS;
+      bool busy = ownership_tick() - producer->lap_tick < LAP_BUSY_TICKS;
       bool can_turn = tail > 2 * RESERVE_BYTES;
       if (producer->lap < RING_BYTES && (busy || !can_turn)) {
         producer->lap *= 2;
-        producer->lap_tick = order_tick();
+        producer->lap_tick = ownership_tick();
         continue;
       }
       if (can_turn) {
@@ -167,7 +167,7 @@ static void tell_missing(struct producer *producer) {
 
 /* Room for one call, waiting for it or not as the recording was told. False: none, or the recording has ended. */
 static bool reserve(struct producer *producer) {
-  bool drop = order.flags & ATTACH_DROP;
+  bool drop = host_state.flags & ATTACH_DROP;
   while (!find_room(producer, drop && producer->open)) {
     if (!stop_if_told(producer))
       return false;
@@ -222,30 +222,30 @@ static void judge(struct producer *producer, bool sampled, uint16_t before) {
 }
 
 static uint64_t stamp_of(struct producer *producer, const void *address) {
-  bool every = order.flags & ATTACH_STAMP_EVERY;
-  uint32_t tick = order_tick();
+  bool every = host_state.flags & ATTACH_STAMP_EVERY;
+  uint32_t tick = ownership_tick();
   bool fresh = tick == producer->tick;
   if (!address) {
     if (fresh && !every)
       return 0;
     producer->tick = tick;
-    return order_stamp();
+    return ownership_stamp();
   }
   if (producer->own == TAG_NONE) {
     producer->tick = tick;
     uint16_t before;
-    uint64_t stamp = order_stamp_and_mark(address, producer->tag == TAG_NONE ? 0 : producer->tag, &before);
+    uint64_t stamp = ownership_stamp_and_mark(address, producer->tag == TAG_NONE ? 0 : producer->tag, &before);
     if (!every && producer->tag != TAG_NONE)
-      judge(producer, order_is_sampled(address), before);
+      judge(producer, ownership_is_sampled(address), before);
     return stamp;
   }
-  uint16_t tag = atomic_load_explicit(order_tag(address), memory_order_relaxed);
+  uint16_t tag = atomic_load_explicit(ownership_tag(address), memory_order_relaxed);
   if (tag == producer->own && fresh)
     return 0;
   producer->tick = tick;
-  uint64_t stamp = order_take(address, producer->own);
+  uint64_t stamp = ownership_take(address, producer->own);
   if (tag != producer->own && tag != 0)
-    judge(producer, order_is_sampled(address), tag);
+    judge(producer, ownership_is_sampled(address), tag);
   return stamp;
 }
 
@@ -299,7 +299,7 @@ bool producer_step_slow(struct producer *producer, const void *address, uint64_t
       move_side(producer);
       room = producer->cursor < producer->limit || reserve(producer);
       if (*stamp)
-        *stamp = order_stamp();
+        *stamp = ownership_stamp();
     }
   }
   errno = error;
@@ -314,7 +314,7 @@ void producer_note(struct producer_entry in, uint8_t op, const void *address, ui
   int error = errno;
   producer->state = PRODUCER_RECORDING;
   atomic_signal_fence(memory_order_seq_cst);
-  bool wait = !(order.flags & ATTACH_DROP);
+  bool wait = !(host_state.flags & ATTACH_DROP);
   bool room = producer->cursor < producer->limit || (wait && reserve(producer));
   while (room && atomic_load(&producer->side_count)) {
     move_side(producer);
@@ -332,7 +332,7 @@ void producer_note(struct producer_entry in, uint8_t op, const void *address, ui
 void producer_side_event(struct producer *producer, uint8_t op, const void *address, uint64_t word, bool stamped,
                          const uint64_t *param) {
   uint16_t before;
-  uint64_t stamp = order_stamp_and_mark(address, 0, &before);
+  uint64_t stamp = ownership_stamp_and_mark(address, 0, &before);
   uint32_t need = 1 + (param != NULL) + !stamped;
   uint32_t at = atomic_load(&producer->side_count);
   do {
@@ -406,9 +406,9 @@ static struct producer *new_producer(struct process *process) {
 
 static void reset(struct producer *producer) {
   producer->open = 0;
-  producer->tick = order_tick() - 1; /* so that the first step has a stamp */
+  producer->tick = ownership_tick() - 1; /* so that the first step has a stamp */
   /* A thread that takes over a producer goes on in its way of stamping: threads that follow one another do alike. */
-  if (order.flags & ATTACH_STAMP_EVERY)
+  if (host_state.flags & ATTACH_STAMP_EVERY)
     producer->own = TAG_NONE;
   begin_lap(producer);
   begin_window(producer);
@@ -445,7 +445,7 @@ static struct producer *take_producer(struct process *process) {
     tell_missing(producer);
     put_control(producer, RECORD_THREAD, 0);
   }
-  producer->state = order.idle;
+  producer->state = host_state.idle;
   return producer;
 }
 
@@ -504,7 +504,7 @@ static struct producer *unpark(void) {
     return NULL;
   mine.parked = NULL;
   producer_mine = producer;
-  producer->tick = order_tick() - 1;
+  producer->tick = ownership_tick() - 1;
   producer->limit = NULL; /* the next step finds room anew, and tells first what was not seen */
   return producer;
 }
@@ -536,7 +536,7 @@ static __attribute__((noinline)) struct producer_entry enter_rest(uint32_t what,
     producer = NULL;
   if (!producer)
     return (struct producer_entry){NULL, 0};
-  if (producer->state != order.idle) {
+  if (producer->state != host_state.idle) {
     if (is_part(producer, what, caller))
       return (struct producer_entry){NULL, 0};
     if (!is_abandoned(producer, frame)) {
@@ -548,12 +548,12 @@ static __attribute__((noinline)) struct producer_entry enter_rest(uint32_t what,
   }
   producer->frame = frame;
   producer->state = what & PRODUCER_STATES;
-  if (order.idle == PRODUCER_OPTIONAL && stack_settings.area) {
+  if (host_state.idle == PRODUCER_OPTIONAL && stack_settings.area) {
     atomic_signal_fence(memory_order_seq_cst);
     producer->stack =
         what & (PRODUCER_RELEASES | PRODUCER_TOUCHES) ? 0 : stack_take(&producer->memo, caller, own_frame);
   }
-  return (struct producer_entry){producer, order.idle};
+  return (struct producer_entry){producer, host_state.idle};
 }
 
 /* First what a program pays that is not recorded at present, so that it is little. */
@@ -580,7 +580,7 @@ struct producer *producer_of_thread(void) {
 
 bool producer_put_control(struct producer *producer, uint64_t head, uint64_t word) {
   while (producer->cursor >= producer->limit && !find_room(producer, false)) {
-    if (!stop_if_told(producer) || order.flags & ATTACH_DROP)
+    if (!stop_if_told(producer) || host_state.flags & ATTACH_DROP)
       return false;
     wait_for_collector(producer);
   }
@@ -590,11 +590,11 @@ bool producer_put_control(struct producer *producer, uint64_t head, uint64_t wor
 
 void heaptape_lib_exclude(void) {
   mine.excluded++;
-  if (producer_mine && producer_mine->state == order.idle)
+  if (producer_mine && producer_mine->state == host_state.idle)
     producer_mine->state = PRODUCER_OFF;
 }
 
 void heaptape_lib_include(void) {
   if (mine.excluded && --mine.excluded == 0 && producer_mine && producer_mine->state == PRODUCER_OFF)
-    producer_mine->state = order.idle;
+    producer_mine->state = host_state.idle;
 }

@@ -8,7 +8,7 @@
 #ifndef CAPTURE_HOST_PRODUCER_H
 #define CAPTURE_HOST_PRODUCER_H
 
-#include "capture/host/order.h"
+#include "capture/host/ownership.h"
 #include "core/trace/event.h"
 
 enum producer_state {
@@ -130,8 +130,8 @@ static inline __attribute__((always_inline)) void producer_leave(struct producer
    lowers the limit, and its records go first. */
 static inline __attribute__((always_inline)) bool producer_step(struct producer *producer, const void *address,
                                                                 uint64_t *stamp) {
-  if (__builtin_expect(address && producer->tick == order_tick() &&
-                           atomic_load_explicit(order_tag(address), memory_order_relaxed) == producer->own,
+  if (__builtin_expect(address && producer->tick == ownership_tick() &&
+                           atomic_load_explicit(ownership_tag(address), memory_order_relaxed) == producer->own,
                        1)) {
     atomic_signal_fence(memory_order_seq_cst);
     if (__builtin_expect(*(uint64_t *volatile *)&producer->cursor < *(uint64_t *volatile *)&producer->limit, 1)) {
@@ -172,8 +172,8 @@ static inline __attribute__((always_inline)) bool producer_record_quick(struct p
                                                                         const uint64_t *param) {
   producer->state = PRODUCER_RECORDING;
   atomic_signal_fence(memory_order_seq_cst);
-  if (__builtin_expect(producer->tick != order_tick() ||
-                           atomic_load_explicit(order_tag(address), memory_order_relaxed) != producer->own,
+  if (__builtin_expect(producer->tick != ownership_tick() ||
+                           atomic_load_explicit(ownership_tag(address), memory_order_relaxed) != producer->own,
                        0))
     return false;
   atomic_signal_fence(memory_order_seq_cst);

@@ -18,14 +18,14 @@ EXPORT int prctl(int option, ...);
 /* The flags are set before the call, as after it nobody may ask what became of it. clockless: the cycle counter kills
    from now on (the strict mode turns it off, too); calls are then counted, not recorded. */
 static void hear(bool sandbox, bool clockless) {
-  struct region *region = (struct region *)order.region;
+  struct region *region = (struct region *)host_state.region;
   if (!region)
     return;
   if (sandbox)
     atomic_store(&region->sandboxed, 1);
-  if (clockless && !(order.flags & ATTACH_COUNTER)) {
+  if (clockless && !(host_state.flags & ATTACH_COUNTER)) {
     atomic_fetch_or(&region->paused, PAUSED_BY_SANDBOX);
-    atomic_fetch_add(&order.control->tick, 1);
+    atomic_fetch_add(&host_state.control->tick, 1);
   }
 }
 

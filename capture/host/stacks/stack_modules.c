@@ -1,5 +1,5 @@
 /* Libraries that the program closes: code at their addresses may become another's. */
-#include "capture/host/order.h"
+#include "capture/host/ownership.h"
 #include "capture/host/producer.h"
 #include "capture/host/stacks/stack.h"
 
@@ -10,7 +10,7 @@ void stack_wait_until_told(void) {
   enum { TRIES = 5, WAIT_NS = 20000000 };
   struct stack_area *area = stack_settings.area;
   int error = errno;
-  if (!area || order.flags & ATTACH_DROP || process_is_off())
+  if (!area || host_state.flags & ATTACH_DROP || process_is_off())
     return;
   uint32_t asked = atomic_fetch_add(&area->asked, 1) + 1;
   for (int i = 0; i < TRIES && !process_collector_died(); i++) {
