@@ -146,7 +146,7 @@ void collector_close(struct collector *collector) {
   close(collector->socket);
   close(collector->epoll);
   close(collector->control_fd);
-  free(collector->hosts);
+  free(collector->processes);
   free(collector);
 }
 
@@ -163,36 +163,38 @@ uint64_t collector_stamp(const struct collector *collector) {
   return by_counter(collector) ? atomic_load(&collector->control->counter) : os_cycles();
 }
 
-static struct host *find_host(const struct collector *collector, int pid) {
-  for (uint32_t i = 0; i < collector->host_count; i++)
-    if (collector->hosts[i]->pid == pid)
-      return collector->hosts[i];
+static struct recorded_process *find_process(const struct collector *collector, int pid) {
+  for (uint32_t i = 0; i < collector->process_count; i++)
+    if (collector->processes[i]->pid == pid)
+      return collector->processes[i];
   return NULL;
 }
 
-static void end_host(struct collector *collector, struct host *host, const char *end, const struct process_end *how) {
-  for (uint32_t i = 0; i < collector->host_count; i++)
-    if (collector->hosts[i] == host)
-      collector->hosts[i] = collector->hosts[--collector->host_count];
-  char path[4096], name[sizeof host->name];
-  snprintf(path, sizeof path, "%s", host->path);
-  memcpy(name, host->name, sizeof name);
-  struct host_totals totals;
+static void end_process(struct collector *collector, struct recorded_process *process, const char *end,
+                        const struct process_end *how) {
+  for (uint32_t i = 0; i < collector->process_count; i++)
+    if (collector->processes[i] == process)
+      collector->processes[i] = collector->processes[--collector->process_count];
+  char path[4096], name[sizeof process->name];
+  snprintf(path, sizeof path, "%s", process->path);
+  memcpy(name, process->name, sizeof name);
+  struct process_totals totals;
   struct trace_error error = {""};
-  struct recorded_process process = {host->pid, host->parent_pid, host->order, name, path, end, &totals};
-  host_close(host, end, how, by_counter(collector) ? 0 : cycles_hz(collector), &totals, &error);
+  struct process_summary summary = {process->pid, process->parent_pid, process->number, name, path, end, &totals};
+  recorded_process_close(process, end, how, by_counter(collector) ? 0 : cycles_hz(collector), &totals, &error);
   collector->closed_bytes += totals.totals.file_bytes;
-  collector->settings->report(&process, &error);
+  collector->settings->report(&summary, &error);
 }
 
-static struct host *add_host(struct collector *collector, const struct attach_request *request, int pid) {
-  if (collector->host_count == collector->host_room) {
-    uint32_t room = collector->host_room ? 2 * collector->host_room : 16;
-    struct host **hosts = realloc(collector->hosts, room * sizeof *hosts);
-    if (!hosts)
+static struct recorded_process *add_process(struct collector *collector, const struct attach_request *request,
+                                            int pid) {
+  if (collector->process_count == collector->process_room) {
+    uint32_t room = collector->process_room ? 2 * collector->process_room : 16;
+    struct recorded_process **processes = realloc(collector->processes, room * sizeof *processes);
+    if (!processes)
       return NULL;
-    collector->hosts = hosts;
-    collector->host_room = room;
+    collector->processes = processes;
+    collector->process_room = room;
   }
   int pid_fd = (int)syscall(SYS_pidfd_open, pid, 0);
   if (pid_fd < 0 && errno == ESRCH) /* killed while it waited for us: it has recorded nothing */
@@ -204,17 +206,17 @@ static struct host *add_host(struct collector *collector, const struct attach_re
     describe_further_path(collector->settings, pid, path, sizeof path);
   struct describe_clock clock = {by_counter(collector), by_counter(collector) ? 0 : cycles_hz(collector),
                                  collector_stamp(collector)};
-  struct host *parent = request->forked ? find_host(collector, request->parent_pid) : NULL;
+  struct recorded_process *parent = request->forked ? find_process(collector, request->parent_pid) : NULL;
   uint32_t paused = parent ? parent->paused : collector->paused;
   char *info = describe_info(collector->settings, request, &clock, paused != 0);
   struct trace_error error = {""};
-  struct host *host = NULL;
+  struct recorded_process *process = NULL;
   if (!info || pid_fd < 0)
     trace_error_set(&error, path, "process %d cannot be watched", pid);
   else
-    host = host_open(pid, pid_fd, path, info, clock.origin_stamp, &error);
+    process = recorded_process_open(pid, pid_fd, path, info, clock.origin_stamp, &error);
   free(info);
-  if (!host) {
+  if (!process) {
     if (pid_fd >= 0)
       close(pid_fd);
     collector->settings->complain(&error);
@@ -225,17 +227,17 @@ static struct host *add_host(struct collector *collector, const struct attach_re
                     "the program, or a library before ours, defines malloc itself: calls of that are not recorded");
     collector->settings->complain(&error);
   }
-  host->forked = request->forked;
-  host->parent_pid = request->parent_pid;
-  host->order = collector->recorded;
-  describe_program_name(pid, host->name, sizeof host->name);
-  host_pause(host, paused, true);
-  host->latency = collector->settings->flags & ATTACH_LATENCY;
-  host->names = collector->settings->describe_json != NULL;
+  process->forked = request->forked;
+  process->parent_pid = request->parent_pid;
+  process->number = collector->recorded;
+  describe_program_name(pid, process->name, sizeof process->name);
+  recorded_process_pause(process, paused, true);
+  process->latency = collector->settings->flags & ATTACH_LATENCY;
+  process->names = collector->settings->describe_json != NULL;
   watch(collector, pid_fd);
-  collector->hosts[collector->host_count++] = host;
+  collector->processes[collector->process_count++] = process;
   collector->recorded++;
-  return host;
+  return process;
 }
 
 static bool may_attach(const struct collector *collector, const struct attach_request *request,
@@ -273,9 +275,9 @@ static void answer_control(struct collector *collector, int connection, const st
   free(reply);
 }
 
-static void serve_stack_area(const struct collector *collector, int connection, struct host *host,
+static void serve_stack_area(const struct collector *collector, int connection, struct recorded_process *process,
                              struct attach_reply *reply) {
-  int fd = host && (collector->settings->flags & ATTACH_STACKS) ? host_add_stacks(host) : -1;
+  int fd = process && (collector->settings->flags & ATTACH_STACKS) ? recorded_process_add_stacks(process) : -1;
   reply->refused = fd < 0;
   reply_to(connection, reply, &fd, fd >= 0);
   if (fd >= 0)
@@ -314,22 +316,22 @@ static void serve_connection(struct collector *collector, int connection) {
     reply_to(connection, &reply, NULL, 0);
     return;
   }
-  struct host *host = find_host(collector, peer.pid);
+  struct recorded_process *process = find_process(collector, peer.pid);
   if (request.kind == ATTACH_STACK_AREA) {
-    serve_stack_area(collector, connection, host, &reply);
+    serve_stack_area(collector, connection, process, &reply);
     return;
   }
   bool first = request.kind == ATTACH_PROCESS;
   if (first) {
-    if (host)
-      end_host(collector, host, "exec", NULL);
-    host = add_host(collector, &request, peer.pid);
+    if (process)
+      end_process(collector, process, "exec", NULL);
+    process = add_process(collector, &request, peer.pid);
   }
-  if (host)
-    fds[0] = host_add_region(host, first ? REGION_RINGS_FIRST : REGION_RINGS_MORE);
-  if (host && fds[0] < 0) {
+  if (process)
+    fds[0] = recorded_process_add_region(process, first ? REGION_RINGS_FIRST : REGION_RINGS_MORE);
+  if (process && fds[0] < 0) {
     struct trace_error error = {""};
-    trace_error_errno(&error, host->path,
+    trace_error_errno(&error, process->path,
                       first ? "no shared memory for the process's rings: it is not recorded"
                             : "no shared memory for more rings: further threads are only counted");
     collector->settings->complain(&error);
@@ -356,21 +358,21 @@ static const char *end_of(const struct process_end *how) {
 }
 
 /* We have reaped the process; how: what it told as a zombie. */
-static void reaped_host(struct collector *collector, struct host *host, struct process_end *how, int status,
-                        const struct rusage *usage) {
+static void reaped_process(struct collector *collector, struct recorded_process *process, struct process_end *how,
+                           int status, const struct rusage *usage) {
   how->status_known = true;
   how->status = status;
   /* The peak that wait4 tells is also that of children that it reaped, and of its image before an exec: of ourselves
      for our child, of who knows whom for an orphan. */
   uint64_t peak_bytes = (uint64_t)usage->ru_maxrss * 1024;
-  bool first = host->pid == collector->settings->first_pid && peak_bytes > collector->own_peak_bytes;
-  if (!how->reaped_children && (host->forked || first))
+  bool first = process->pid == collector->settings->first_pid && peak_bytes > collector->own_peak_bytes;
+  if (!how->reaped_children && (process->forked || first))
     how->usage.peak_rss_bytes = peak_bytes;
   if (!how->reaped_children) { /* finer than /proc's ticks */
     how->usage.user_ns = (uint64_t)usage->ru_utime.tv_sec * 1000000000u + (uint64_t)usage->ru_utime.tv_usec * 1000u;
     how->usage.system_ns = (uint64_t)usage->ru_stime.tv_sec * 1000000000u + (uint64_t)usage->ru_stime.tv_usec * 1000u;
   }
-  end_host(collector, host, end_of(how), how);
+  end_process(collector, process, end_of(how), how);
 }
 
 /* Reaps our child and adopted orphans, after a look at what the zombie still tells. Returns false if there are no
@@ -380,8 +382,8 @@ static bool reap(struct collector *collector) {
   errno = 0;
   while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0) {
     int pid = info.si_pid, status;
-    struct host *host = find_host(collector, pid);
-    struct process_end how = process_end_look(-1, host ? host->sampler.stat_fd : -1);
+    struct recorded_process *process = find_process(collector, pid);
+    struct process_end how = process_end_look(-1, process ? process->sampler.stat_fd : -1);
     struct rusage usage;
     if (wait4(pid, &status, WNOHANG, &usage) != pid)
       return true;
@@ -389,8 +391,8 @@ static bool reap(struct collector *collector) {
       collector->child_ended = true;
       collector->child_status = status;
     }
-    if (host)
-      reaped_host(collector, host, &how, status, &usage);
+    if (process)
+      reaped_process(collector, process, &how, status, &usage);
     info.si_pid = 0;
   }
   return errno != ECHILD;
@@ -399,16 +401,16 @@ static bool reap(struct collector *collector) {
 /* Looks which processes have ended. Returns whether any child is left. */
 static bool serve_ends(struct collector *collector) {
   bool children = reap(collector);
-  for (uint32_t i = collector->host_count; i-- > 0;) {
-    struct host *host = i < collector->host_count ? collector->hosts[i] : NULL;
-    struct pollfd ended = {host ? host->pid_fd : -1, POLLIN, 0};
+  for (uint32_t i = collector->process_count; i-- > 0;) {
+    struct recorded_process *process = i < collector->process_count ? collector->processes[i] : NULL;
+    struct pollfd ended = {process ? process->pid_fd : -1, POLLIN, 0};
     if (poll(&ended, 1, 0) != 1)
       continue;
-    int pid = host->pid;
+    int pid = process->pid;
     children = reap(collector); /* it may be ours, and have ended since */
-    if (find_host(collector, pid) == host) {
-      struct process_end how = process_end_look(host->pid_fd, host->sampler.stat_fd);
-      end_host(collector, host, end_of(&how), &how);
+    if (find_process(collector, pid) == process) {
+      struct process_end how = process_end_look(process->pid_fd, process->sampler.stat_fd);
+      end_process(collector, process, end_of(&how), &how);
     }
   }
   return children;
@@ -425,8 +427,8 @@ static void tick(void *context) {
 
 static uint64_t drain_all(struct collector *collector) {
   uint64_t records = 0;
-  for (uint32_t i = 0; i < collector->host_count; i++)
-    records += host_drain(collector->hosts[i], tick, collector);
+  for (uint32_t i = 0; i < collector->process_count; i++)
+    records += recorded_process_drain(collector->processes[i], tick, collector);
   return records;
 }
 
@@ -439,23 +441,23 @@ void collector_advance_tick(struct collector *collector) {
 void collector_end_recording(struct collector *collector, const char *why) {
   collector->ended = true;
   uint64_t stamp = collector_stamp(collector);
-  for (uint32_t i = 0; i < collector->host_count; i++) {
-    host_stop(collector->hosts[i]);
-    host_cut(collector->hosts[i], stamp, why);
+  for (uint32_t i = 0; i < collector->process_count; i++) {
+    recorded_process_stop(collector->processes[i]);
+    recorded_process_cut(collector->processes[i], stamp, why);
   }
-  while (collector->host_count > 0)
-    end_host(collector, collector->hosts[0], "stopped", NULL);
+  while (collector->process_count > 0)
+    end_process(collector, collector->processes[0], "stopped", NULL);
 }
 
 static void sample_all(struct collector *collector) {
   uint64_t base_ns = collector->settings->sample_ns ? collector->settings->sample_ns : SAMPLE_NS;
   uint64_t now_ns = os_monotonic_ns();
-  for (uint32_t i = 0; i < collector->host_count; i++) {
-    struct host *host = collector->hosts[i];
-    if (!sampler_is_due(&host->sampler, now_ns))
+  for (uint32_t i = 0; i < collector->process_count; i++) {
+    struct recorded_process *process = collector->processes[i];
+    if (!sampler_is_due(&process->sampler, now_ns))
       continue;
-    host_sample(host, collector_stamp(collector));
-    sampler_plan(&host->sampler, now_ns, base_ns, collector->host_count);
+    recorded_process_sample(process, collector_stamp(collector));
+    sampler_plan(&process->sampler, now_ns, base_ns, collector->process_count);
   }
 }
 
@@ -486,14 +488,14 @@ int collector_serve(struct collector *collector) {
     uint64_t records = drain_all(collector);
     sample_all(collector);
     control_keep_limits(collector);
-    bool nothing_left = collector->host_count == 0 && collector->child_ended;
+    bool nothing_left = collector->process_count == 0 && collector->child_ended;
     if (collector->child_ended && atomic_load(&collector->stopping)) {
       collector_end_recording(collector, "the recorder was told to end");
       return collector->child_status;
     }
     if (attention || nothing_left) {
       bool children = serve_ends(collector);
-      if (collector->host_count == 0 && collector->child_ended) {
+      if (collector->process_count == 0 && collector->child_ended) {
         if (!empty_since_ns)
           empty_since_ns = os_monotonic_ns();
         if (!children || collector->ended || os_monotonic_ns() - empty_since_ns > LINGER_NS)

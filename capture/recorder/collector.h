@@ -6,19 +6,19 @@
 #ifndef CAPTURE_RECORDER_COLLECTOR_H
 #define CAPTURE_RECORDER_COLLECTOR_H
 
-#include "capture/recorder/process/host.h"
+#include "capture/recorder/process/recorded_process.h"
 
 #include <stdbool.h>
 
 struct collector;
 
 /* One image of a process, whose trace has been closed. */
-struct recorded_process {
+struct process_summary {
   int pid, parent_pid;
-  uint32_t order; /* in which they began, from 0 */
+  uint32_t number; /* in the sequence in which they began, from 0 */
   const char *name, *path;
   const char *end; /* as in the trace's footer */
-  const struct host_totals *totals;
+  const struct process_totals *totals;
 };
 
 struct collector_settings {
@@ -36,7 +36,7 @@ struct collector_settings {
   const char *describe_json; /* object for INFO's "describe", or NULL */
   int first_pid;
   /* A trace is complete (error empty) or was given up (error says why). */
-  void (*report)(const struct recorded_process *process, const struct trace_error *error);
+  void (*report)(const struct process_summary *process, const struct trace_error *error);
   /* A process could not be recorded. */
   void (*complain)(const struct trace_error *error);
 };

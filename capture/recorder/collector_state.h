@@ -21,8 +21,8 @@ struct collector {
     struct robust_list_head head;
     struct robust_list entry;
   } robust;
-  struct host **hosts;
-  uint32_t host_count, host_room, recorded;
+  struct recorded_process **processes;
+  uint32_t process_count, process_room, recorded;
   _Atomic bool stopping;  /* signal handlers set it */
   _Atomic bool toggle;    /* likewise */
   _Atomic bool attention; /* something happened to a socket or a process; signal handlers and the waker set it */

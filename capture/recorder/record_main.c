@@ -57,7 +57,7 @@ static struct {
   struct tree *tree;
 } written;
 
-static void note_written(const struct recorded_process *process) {
+static void note_written(const struct process_summary *process) {
   uint64_t events = process->totals->totals.events;
   if (written.traces++ == 0 || events > written.events) {
     written.events = events;
@@ -67,9 +67,9 @@ static void note_written(const struct recorded_process *process) {
 }
 
 /* The line of each process as it ends; of many, the tree at the end tells the rest. */
-static void report(const struct recorded_process *process, const struct trace_error *error) {
+static void report(const struct process_summary *process, const struct trace_error *error) {
   enum { LINES = 8 };
-  const struct host_totals *totals = process->totals;
+  const struct process_totals *totals = process->totals;
   const struct trace_totals *t = &totals->totals;
   if (error->text[0]) {
     fprintf(
@@ -118,13 +118,13 @@ static void set_preload(const char *library, const char *further) {
 }
 
 static char *describe(char **arguments) {
-  char host[256] = "";
-  gethostname(host, sizeof host - 1);
+  char machine[256] = "";
+  gethostname(machine, sizeof machine - 1);
   json_t *list = json_array();
   for (char **argument = arguments; *argument; argument++)
     if (json_array_append_new(list, json_string(*argument)) != 0) /* not UTF-8 */
       json_array_append_new(list, json_string("?"));
-  json_t *object = json_pack("{s:o,s:s}", "arguments", list, "host", host);
+  json_t *object = json_pack("{s:o,s:s}", "arguments", list, "host", machine);
   char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
   json_decref(object);
   return text;

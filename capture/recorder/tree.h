@@ -18,7 +18,7 @@ struct tree *tree_new(void);
 void tree_free(struct tree *tree);
 
 /* A process image's trace is complete. What is pointed to is copied. */
-void tree_add(struct tree *tree, const struct recorded_process *process);
+void tree_add(struct tree *tree, const struct process_summary *process);
 
 uint32_t tree_count(const struct tree *tree);
 

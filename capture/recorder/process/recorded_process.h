@@ -3,8 +3,8 @@
    Not its job: sockets and waiting (collector.h), choosing file names. Invariants: everything read from a region is
    checked before it is used, as the host may have overwritten it; a trace that can no longer be written is given up:
    its records are only counted, and the host runs on. One thread. Allocates with malloc. */
-#ifndef CAPTURE_RECORDER_PROCESS_HOST_H
-#define CAPTURE_RECORDER_PROCESS_HOST_H
+#ifndef CAPTURE_RECORDER_PROCESS_RECORDED_PROCESS_H
+#define CAPTURE_RECORDER_PROCESS_RECORDED_PROCESS_H
 
 #include "capture/recorder/process/process_end.h"
 #include "capture/recorder/process/sample.h"
@@ -13,10 +13,10 @@
 #include "capture/wire/ring.h"
 #include "core/trace/write/trace_write.h"
 
-enum { HOST_BEGINS_MAX = 8, TRACE_MARK_ROOM = 18 * 15 };
+enum { BEGINS_MAX = 8, TRACE_MARK_ROOM = 18 * 15 };
 
 /* A ring and what is known of the call being read from it. */
-struct host_tape {
+struct ring_reader {
   struct ring *ring;
   const char *memory;
   uint32_t tail;
@@ -27,7 +27,7 @@ struct host_tape {
   struct {
     uint64_t address, stamp;
     uint32_t touched_os_pages; /* plus 1; 0: not known */
-  } begun[HOST_BEGINS_MAX];    /* resizes; deeper than 1 only where a signal handler interrupted one */
+  } begun[BEGINS_MAX];         /* resizes; deeper than 1 only where a signal handler interrupted one */
   uint32_t begins;
   struct record_columns columns; /* of the event to come; all 0: none were told */
   struct trace_event held;       /* a release whose latency may follow */
@@ -39,7 +39,7 @@ struct host_tape {
   bool cut; /* the recording ended before the record just read */
 };
 
-struct host {
+struct recorded_process {
   int pid, pid_fd;
   char *path;
   struct trace_writer *writer;
@@ -47,15 +47,15 @@ struct host {
   struct sampler sampler;
   bool forked; /* not a fresh image */
   int parent_pid;
-  uint32_t order; /* in which the hosts began */
+  uint32_t number; /* in the sequence in which they began */
   char name[64];
   struct {
     struct region *memory;
     uint32_t rings, seen;
   } region[REGIONS_MAX];
   uint32_t regions;
-  struct host_tape *tapes;
-  uint32_t tape_count, tape_room;
+  struct ring_reader *readers;
+  uint32_t reader_count, reader_room;
   struct stack_nodes stacks;
   bool latency; /* releases are held until theirs comes */
   bool names;   /* those of threads are told */
@@ -70,7 +70,7 @@ struct host {
   uint64_t origin_stamp;
 };
 
-struct host_totals {
+struct process_totals {
   struct trace_totals totals; /* of which dropped includes unseen */
   uint64_t unseen;            /* calls made in pauses */
   uint64_t broken;
@@ -80,45 +80,45 @@ struct host_totals {
 };
 
 /* Opens the trace. info_json: core/trace/FORMAT.md section 5. Takes pid_fd. Returns NULL with error filled in. */
-struct host *host_open(int pid, int pid_fd, const char *path, const char *info_json, uint64_t origin_stamp,
-                       struct trace_error *error);
+struct recorded_process *recorded_process_open(int pid, int pid_fd, const char *path, const char *info_json,
+                                               uint64_t origin_stamp, struct trace_error *error);
 
 /* Makes a region and returns its descriptor, which the caller passes on and closes; -1 with errno set. */
-int host_add_region(struct host *host, uint32_t rings);
+int recorded_process_add_region(struct recorded_process *process, uint32_t rings);
 
 /* Makes the area of the process's call stacks, likewise. */
-int host_add_stacks(struct host *host);
+int recorded_process_add_stacks(struct recorded_process *process);
 
 /* Takes what the rings hold and wakes who waits. between is called after each ring (it keeps the tick going). Returns
    how many records there were. */
-uint64_t host_drain(struct host *host, void (*between)(void *context), void *context);
+uint64_t recorded_process_drain(struct recorded_process *process, void (*between)(void *context), void *context);
 
 /* Tells the process to record no more; it heeds that within half a lap of each ring. */
-void host_stop(struct host *host);
+void recorded_process_stop(struct recorded_process *process);
 
 /* The trace ends at the stamp: each thread's records are taken up to its first one with a later stamp, which makes a
    legal history of those drained by a pass that begins after that time. why goes into the trace, as a gap of unknown
    count; kept by reference. */
-void host_cut(struct host *host, uint64_t stamp, const char *why);
+void recorded_process_cut(struct recorded_process *process, uint64_t stamp, const char *why);
 
 /* Sets or clears bits of enum pause_reason; the caller then advances the tick. */
-void host_pause(struct host *host, uint32_t reasons, bool on);
+void recorded_process_pause(struct recorded_process *process, uint32_t reasons, bool on);
 
 /* enum pause_reason, those of the program included. */
-uint32_t host_paused(const struct host *host);
+uint32_t recorded_process_paused(const struct recorded_process *process);
 
 /* Writes out all that was drained, so that the file can be read up to here. */
-void host_flush(struct host *host);
+void recorded_process_flush(struct recorded_process *process);
 
 /* What the file would have if it were closed now, at most. */
-uint64_t host_file_bytes(const struct host *host);
+uint64_t recorded_process_file_bytes(const struct recorded_process *process);
 
-void host_sample(struct host *host, uint64_t stamp);
+void recorded_process_sample(struct recorded_process *process, uint64_t stamp);
 
 /* Drains a last time (the process has ended, or its image has), closes the trace and frees. end and clock_hz as for
    trace_writer_close; how: NULL where the process goes on. Returns 0, or -1 with error filled in, also for an error met
    earlier; totals is filled in either way. */
-int host_close(struct host *host, const char *end, const struct process_end *how, double clock_hz,
-               struct host_totals *totals, struct trace_error *error);
+int recorded_process_close(struct recorded_process *process, const char *end, const struct process_end *how,
+                           double clock_hz, struct process_totals *totals, struct trace_error *error);
 
 #endif
