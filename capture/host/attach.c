@@ -126,13 +126,13 @@ static void read_setting(void) {
   char byte;
   size_t matched = 0, taken = 0;
   bool matching = true;
-  char block[4096];
+  char buffer[4096];
   for (;;) {
-    long got = syscall(SYS_read, fd, block, sizeof block);
+    long got = syscall(SYS_read, fd, buffer, sizeof buffer);
     if (got <= 0)
       break;
     for (long i = 0; i < got; i++) {
-      byte = block[i];
+      byte = buffer[i];
       if (matched == sizeof key - 1) {
         if (!byte || taken == sizeof setting - 1)
           goto done;

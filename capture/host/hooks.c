@@ -63,7 +63,7 @@ static inline __attribute__((always_inline)) void acquired_quick(struct producer
     acquired(in, op, result, request_bytes, size, param, NULL);
 }
 
-/* Before a release of what may be a large block: records how much of it is resident. Returns its bytes, 0 if it is not
+/* Before a release of what may be a large object: records how much of it is resident. Returns its bytes, 0 if it is not
  * one. */
 static __attribute__((noinline, cold)) uint64_t releasing_large(struct producer_entry in, const void *object,
                                                                 bool quick) {
@@ -422,8 +422,8 @@ static void tell_alive(const void *object, uint64_t bytes) {
   producer_leave(in);
 }
 
-/* Many programs leave their largest blocks to exit. One that is killed, or calls _exit, takes this knowledge along: the
-   replay then touches these blocks by their first byte. */
+/* Many programs leave their largest objects to exit. One that is killed, or calls _exit, takes this knowledge along:
+   the replay then touches these objects by their first byte. */
 __attribute__((destructor)) static void tell_what_is_alive(void) {
   stack_wait_until_told();
   if (producer_mine && !process_is_off())

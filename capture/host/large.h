@@ -1,9 +1,9 @@
-/* Touch truth: which large blocks are live, and how many of their OS pages are resident when they are released.
+/* Touch truth: which large objects are live, and how many of their OS pages are resident when they are released.
 
    Not its job: recording (producer.h). Invariants: a table of fixed size in shared memory, changed without locks, so
-   threads and signal handlers may come in between anywhere; the block's owner alone looks it up, as only one may
-   release it. A block that finds its set full takes the place of another, of which nothing is known then. Nothing here
-   allocates, changes errno, may be cancelled or needs more than 1 KiB of stack. */
+   threads and signal handlers may come in between anywhere; the object's owner alone looks it up, as only one may
+   release it. An object that finds its set full takes the place of another, of which nothing is known then. Nothing
+   here allocates, changes errno, may be cancelled or needs more than 1 KiB of stack. */
 #ifndef CAPTURE_HOST_LARGE_H
 #define CAPTURE_HOST_LARGE_H
 
@@ -36,13 +36,13 @@ void large_visit(void (*visit)(const void *object, uint64_t bytes));
 
 /* OS pages of the object that are resident; bytes > 0. LARGE_UNKNOWN where the kernel does not say, or
    the process may be killed for asking.
-   quick: a large block is sampled, so that a program that resizes one in small steps pays little for each.
+   quick: a large object is sampled, so that a program that resizes one in small steps pays little for each.
 
    The OS pages at both ends belong to others too, often to the allocator's own header, so each end counts as its
-   neighbour inside does, with the bytes that it has of the block; the sum is rounded up to OS pages. So a block of n OS
-   pages that is wholly resident counts n wherever it begins, an untouched one 0 even if its header is resident. A page
-   that was only read counts (the kernel's zero page is resident), and so does one that was resident before the block
-   was handed out; one that is swapped out does not. */
+   neighbour inside does, with the bytes that it has of the object; the sum is rounded up to OS pages. So an object of n
+   OS pages that is wholly resident counts n wherever it begins, an untouched one 0 even if its header is resident. A
+   page that was only read counts (the kernel's zero page is resident), and so does one that was resident before the
+   object was handed out; one that is swapped out does not. */
 uint32_t large_resident_os_pages(const void *object, uint64_t bytes, bool quick);
 #define LARGE_UNKNOWN UINT32_MAX
 

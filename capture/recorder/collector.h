@@ -27,7 +27,7 @@ struct collector_settings {
   uint32_t flags;            /* enum attach_flags */
   uint32_t stack_depth;      /* frames, where flags has ATTACH_STACKS */
   uint32_t stack_unwind;     /* enum stack_unwind */
-  uint64_t touch_min_bytes;  /* of the blocks whose resident OS pages are recorded; UINT64_MAX: of none */
+  uint64_t touch_min_bytes;  /* of the objects whose resident OS pages are recorded; UINT64_MAX: of none */
   uint64_t duration_ns;      /* recording ends so long after its start; 0: with the program */
   uint64_t max_bytes;        /* ... or when all traces together are about to be larger; 0: no limit */
   uint64_t sample_ns;        /* of one sample of memory to the next; 0: the default */

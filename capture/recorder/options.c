@@ -15,7 +15,7 @@ static const char usage[] =
     "                       [--stamp tags|every] [--clock auto|counter] [--touch-min BYTES]\n"
     "                       [--latency] [--usable] [--stacks[=DEPTH]] [--unwind auto|dwarf|fp] -- CMD...\n";
 
-/* The workload compiler takes no smaller blocks into account; any of this size holds a whole OS page. */
+/* The workload compiler takes no smaller objects into account; any of this size holds a whole OS page. */
 enum { TOUCH_MIN_BYTES = 8 << 10 };
 
 __attribute__((noreturn, format(printf, 1, 2))) static void wrong(const char *format, ...) {

@@ -14,8 +14,8 @@ static void call(void) {
     free(keep(malloc(BYTES)));
 }
 
-static void at_thread_end(void *block) {
-  free(block);
+static void at_thread_end(void *object) {
+  free(object);
   call();
   if (++rounds < ROUNDS)
     pthread_setspecific(key, malloc(BYTES));

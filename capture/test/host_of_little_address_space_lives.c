@@ -1,5 +1,5 @@
 /* A program whose address space is limited, so that our rings may not fit, does what it does without us; half of
-   it remains for a single block. Where we give up, we say so. */
+   it remains for a single object. Where we give up, we say so. */
 #include "capture/test/recording.h"
 
 #include <string.h>
@@ -29,11 +29,11 @@ static int host(void) {
 
 static int limited(int mib) {
   size_t bytes = ((size_t)mib << 20) / (mib < 16 ? 8 : 2);
-  char *block = keep(malloc(bytes));
-  if (!block)
+  char *object = keep(malloc(bytes));
+  if (!object)
     return 3;
-  memset(block, 1, bytes);
-  free(block);
+  memset(object, 1, bytes);
+  free(object);
   for (int i = 0; i < 20000; i++)
     free(keep(malloc(100 + i % 1000)));
   return 0;

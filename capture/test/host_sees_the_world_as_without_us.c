@@ -53,9 +53,9 @@ static void print_state(const char *when) {
 static void call_all(void) {
   for (size_t bytes = 1; bytes < (size_t)64 << 20; bytes = bytes * 3 + 1) {
     errno = 99;
-    void *block = keep(malloc(bytes));
-    block = keep(realloc(block, 2 * bytes));
-    free(block);
+    void *object = keep(malloc(bytes));
+    object = keep(realloc(object, 2 * bytes));
+    free(object);
     if (errno != 99)
       printf("errno %d after %zu bytes\n", errno, bytes);
   }

@@ -20,13 +20,13 @@ static void *work(void *stack) {
   stack_t alternate = {.ss_sp = stack, .ss_size = (size_t)MINSIGSTKSZ + 1024};
   sigaltstack(&alternate, NULL);
   raise(SIGUSR1); /* its first call is the handler's */
-  void *block = NULL;
+  void *object = NULL;
   for (int i = 0; i < PAIRS; i++) {
-    block = realloc(block, (size_t)(100 + i % 300));
+    object = realloc(object, (size_t)(100 + i % 300));
     if (i % 5000 == 0)
       raise(SIGUSR1);
   }
-  free(block);
+  free(object);
   return NULL;
 }
 

@@ -141,7 +141,7 @@ struct attach_reply {
   uint32_t rings; /* of the region that comes along as descriptor 0; descriptor 1 is the control page (ATTACH_PROCESS
                      only) */
   uint32_t stack_depth : 16, stack_unwind : 16; /* where ATTACH_STACKS is set; enum stack_unwind */
-  uint64_t touch_min_bytes;                     /* blocks of fewer are not looked at; UINT64_MAX: none is */
+  uint64_t touch_min_bytes;                     /* objects of fewer are not looked at; UINT64_MAX: none is */
 };
 
 #endif

@@ -1,5 +1,5 @@
-/* What was touched of large blocks that are never freed is in the trace when the program ends by exit or by return from
-   main; a block that was freed is not among them, and a program that ends by _exit says nothing of them. */
+/* What was touched of large objects that are never freed is in the trace when the program ends by exit or by return
+   from main; an object that was freed is not among them, and a program that ends by _exit says nothing of them. */
 #include "capture/test/recording.h"
 #include "core/trace/read/trace_read.h"
 
@@ -7,21 +7,21 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { BLOCK_BYTES = 1 << 20 };
+enum { OBJECT_BYTES = 1 << 20 };
 
-static void *touched_block(long os_pages) {
-  char *block = keep(malloc(BLOCK_BYTES));
+static void *touched_object(long os_pages) {
+  char *object = keep(malloc(OBJECT_BYTES));
   for (long i = 0; i < os_pages; i++)
-    ((volatile char *)block)[i * sysconf(_SC_PAGESIZE)] = 1;
-  return block;
+    ((volatile char *)object)[i * sysconf(_SC_PAGESIZE)] = 1;
+  return object;
 }
 
 static int host(const char *how) {
   mallopt(M_MMAP_THRESHOLD, 128 << 10); /* fixed: memory that was resident before is not handed out again */
-  touched_block(11);
-  touched_block(0);
-  touched_block(40);
-  free(touched_block(77));
+  touched_object(11);
+  touched_object(0);
+  touched_object(40);
+  free(touched_object(77));
   keep(malloc(1000));
   if (strcmp(how, "quick") == 0)
     _exit(0);

@@ -1,6 +1,6 @@
-/* The trace tells how many OS pages of a large block were resident when it was released, by free, realloc or
-   reallocarray, and tells nothing of smaller blocks, of failed resizes, or with --touch-min 0. The host's errno is left
-   alone. */
+/* The trace tells how many OS pages of a large object were resident when it was released, by free, realloc or
+   reallocarray, and tells nothing of smaller objects, of failed resizes, or with --touch-min 0. The host's errno is
+   left alone. */
 #include "capture/test/recording.h"
 
 #include <errno.h>
@@ -9,19 +9,19 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MARK_BYTES = 4321, BLOCK_BYTES = 1 << 20, BIG_BYTES = 40 << 20, SMALL_BYTES = 60000, LEAST_BYTES = 64 << 10 };
+enum { MARK_BYTES = 4321, OBJECT_BYTES = 1 << 20, BIG_BYTES = 40 << 20, SMALL_BYTES = 60000, LEAST_BYTES = 64 << 10 };
 static volatile size_t huge = SIZE_MAX;
 static long page_bytes;
 
-static char *touch(char *block, long pages) {
+static char *touch(char *object, long pages) {
   for (long i = 0; i < pages; i++)
-    ((volatile char *)block)[i * page_bytes] = 1;
-  return block;
+    ((volatile char *)object)[i * page_bytes] = 1;
+  return object;
 }
 
-static void release(char *block) {
+static void release(char *object) {
   errno = 1234;
-  free(block);
+  free(object);
   if (errno != 1234)
     _exit(3);
 }
@@ -30,23 +30,23 @@ static int host(void) {
   page_bytes = sysconf(_SC_PAGESIZE);
   mallopt(M_MMAP_THRESHOLD, 128 << 10); /* fixed: memory that was resident before is not handed out again */
   free(keep(malloc(MARK_BYTES)));
-  release(keep(malloc(BLOCK_BYTES)));
-  release(touch(keep(malloc(BLOCK_BYTES)), 10));
-  char *all = keep(malloc(BLOCK_BYTES));
-  memset(all, 1, BLOCK_BYTES);
+  release(keep(malloc(OBJECT_BYTES)));
+  release(touch(keep(malloc(OBJECT_BYTES)), 10));
+  char *all = keep(malloc(OBJECT_BYTES));
+  memset(all, 1, OBJECT_BYTES);
   release(all);
-  char *aligned = keep(aligned_alloc(1 << 16, BLOCK_BYTES));
+  char *aligned = keep(aligned_alloc(1 << 16, OBJECT_BYTES));
   release(touch(aligned, 7));
 
-  char *grown = touch(keep(malloc(BLOCK_BYTES)), 20);
-  grown = keep(realloc(grown, 3 * BLOCK_BYTES));
+  char *grown = touch(keep(malloc(OBJECT_BYTES)), 20);
+  grown = keep(realloc(grown, 3 * OBJECT_BYTES));
   grown = keep(reallocarray(touch(grown, 30), BIG_BYTES / 8, 8));
   char *same = grown;
   __asm__ volatile("" : "+r"(same));
   if (keep(realloc(same, huge / 2)))
     return 2;
   memset(grown, 1, BIG_BYTES / 2);
-  grown = keep(realloc(grown, BIG_BYTES + BLOCK_BYTES)); /* sampled */
+  grown = keep(realloc(grown, BIG_BYTES + OBJECT_BYTES)); /* sampled */
   grown = keep(realloc(grown, MARK_BYTES));
   release(grown);
 

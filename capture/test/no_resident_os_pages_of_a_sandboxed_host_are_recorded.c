@@ -1,5 +1,5 @@
 /* A host that puts itself under a seccomp filter which kills whoever calls mincore lives on, a sample later, and its
-   trace tells nothing of the blocks that it releases from then on. */
+   trace tells nothing of the objects that it releases from then on. */
 #include "capture/test/recording.h"
 
 #include <linux/filter.h>
@@ -9,12 +9,12 @@
 #include <sys/syscall.h>
 #include <time.h>
 
-enum { BLOCK_BYTES = 1 << 20, CAN_NOT = 77 };
+enum { OBJECT_BYTES = 1 << 20, CAN_NOT = 77 };
 
 static void release_one(void) {
-  char *block = keep(malloc(BLOCK_BYTES));
-  memset(block, 1, BLOCK_BYTES);
-  free(block);
+  char *object = keep(malloc(OBJECT_BYTES));
+  memset(object, 1, OBJECT_BYTES);
+  free(object);
 }
 
 static int host(void) {
@@ -39,7 +39,7 @@ static int large, known;
 static void count(void *context, uint32_t thread, const struct trace_event *event) {
   (void)context;
   (void)thread;
-  large += event->call == CALL_malloc && event->size_bytes == BLOCK_BYTES;
+  large += event->call == CALL_malloc && event->size_bytes == OBJECT_BYTES;
   known += event->touched_os_pages != 0;
 }
 
@@ -55,6 +55,6 @@ int main(int argc, char **argv) {
   }
   CHECK(status == 0, "the host ended with wait status %#x", status);
   read_trace("t.tape", count, NULL);
-  CHECK(large == 2 && known == 1, "%d large blocks, %d known", large, known);
+  CHECK(large == 2 && known == 1, "%d large objects, %d known", large, known);
   return 0;
 }

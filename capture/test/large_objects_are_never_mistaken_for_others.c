@@ -1,5 +1,5 @@
-/* What the trace tells of a large block's OS pages is that block's own, with threads that allocate and release at the
-   same time, and with more live blocks than some sets of the table hold: of some of those nothing is told. */
+/* What the trace tells of a large object's OS pages is that object's own, with threads that allocate and release at the
+   same time, and with more live objects than some sets of the table hold: of some of those nothing is told. */
 #include "capture/test/recording.h"
 
 #include <malloc.h>
@@ -7,14 +7,14 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { THREADS = 4, ROUNDS = 2000, CROWD = 15000, PAGE_BYTES = 4096, PAGES_MAX = 15, BLOCK_BYTES = 64 * PAGE_BYTES };
+enum { THREADS = 4, ROUNDS = 2000, CROWD = 15000, PAGE_BYTES = 4096, PAGES_MAX = 15, OBJECT_BYTES = 64 * PAGE_BYTES };
 
 /* The request says how many OS pages will be touched: 0 or 2 .. PAGES_MAX. */
-static char *block_of(unsigned pages) {
-  volatile char *block = keep(malloc(BLOCK_BYTES + 16 * pages));
+static char *object_of(unsigned pages) {
+  volatile char *object = keep(malloc(OBJECT_BYTES + 16 * pages));
   for (unsigned i = 0; i < pages; i++)
-    block[i * PAGE_BYTES] = 1;
-  return (char *)block;
+    object[i * PAGE_BYTES] = 1;
+  return (char *)object;
 }
 
 static unsigned pages_of(unsigned seed) {
@@ -25,7 +25,7 @@ static unsigned pages_of(unsigned seed) {
 static void *work(void *argument) {
   unsigned seed = *(unsigned *)argument;
   for (unsigned i = 0; i < ROUNDS; i++)
-    free(block_of(pages_of(seed += 7)));
+    free(object_of(pages_of(seed += 7)));
   return NULL;
 }
 
@@ -33,7 +33,7 @@ static char *crowd[CROWD];
 
 static int host(void) {
   mallopt(M_MMAP_THRESHOLD,
-          BLOCK_BYTES / 2); /* fixed, and more than an arena begins with: no memory that was resident before */
+          OBJECT_BYTES / 2); /* fixed, and more than an arena begins with: no memory that was resident before */
   pthread_t threads[THREADS];
   unsigned seeds[THREADS];
   for (unsigned i = 0; i < THREADS; i++) {
@@ -43,7 +43,7 @@ static int host(void) {
   for (int i = 0; i < THREADS; i++)
     pthread_join(threads[i], NULL);
   for (unsigned i = 0; i < CROWD; i++)
-    crowd[i] = block_of(i % 16 == 0 ? 2 + i / 16 % 4 : 0);
+    crowd[i] = object_of(i % 16 == 0 ? 2 + i / 16 % 4 : 0);
   for (int i = 0; i < CROWD; i++)
     free(crowd[i]);
   return 0;
@@ -64,9 +64,9 @@ static void compare(void *context, uint32_t thread, const struct trace_event *ev
   if (seen.thread != thread || seen.first == seen.count)
     seen.first = seen.count = 0;
   seen.thread = thread;
-  if (event->call == CALL_malloc && event->size_bytes - BLOCK_BYTES <= 16 * PAGES_MAX && seen.count < CROWD) {
+  if (event->call == CALL_malloc && event->size_bytes - OBJECT_BYTES <= 16 * PAGES_MAX && seen.count < CROWD) {
     seen.live[seen.count].address = event->acquired;
-    seen.live[seen.count++].pages = (unsigned)(event->size_bytes - BLOCK_BYTES) / 16;
+    seen.live[seen.count++].pages = (unsigned)(event->size_bytes - OBJECT_BYTES) / 16;
   } else if (event->call == CALL_free && seen.first < seen.count && event->released == seen.live[seen.first].address) {
     unsigned pages = seen.live[seen.first++].pages;
     CHECK(!event->touched_os_pages || event->touched_os_pages == pages + 1, "%u OS pages, told %u", pages,
