@@ -1,6 +1,6 @@
 /* C23's sized frees are recorded with their sizes and reach the allocator's own; where it has none, its free. A
    reallocarray that another library makes of realloc is one event. */
-#include "capture/test/recording.h"
+#include "capture/test/hosts/recording.h"
 
 #include <dlfcn.h>
 

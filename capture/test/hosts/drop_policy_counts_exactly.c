@@ -1,6 +1,6 @@
 /* With --on-full=drop and a collector that stands still, two threads drop events and never wait: recorded + dropped =
  * calls. */
-#include "capture/test/recording.h"
+#include "capture/test/hosts/recording.h"
 
 #include <malloc.h>
 #include <pthread.h>

@@ -1,7 +1,7 @@
 /* A program that goes on under a filter that kills for every system call but the few that its allocator and its end
    need fills its ring many times over, gets signals and lives on; all is recorded, whether the filter was set by prctl
    or by syscall(SYS_seccomp). Under the strict mode, which forbids the cycle counter too, its calls are counted. */
-#include "capture/test/recording.h"
+#include "capture/test/hosts/recording.h"
 
 #include <linux/filter.h>
 #include <linux/seccomp.h>

@@ -2,8 +2,8 @@
    wrote.
 
    Every test is driver and host in one: without arguments it drives, with "host" it is the program that is recorded. */
-#ifndef CAPTURE_TEST_RECORDING_H
-#define CAPTURE_TEST_RECORDING_H
+#ifndef CAPTURE_TEST_HOSTS_RECORDING_H
+#define CAPTURE_TEST_HOSTS_RECORDING_H
 
 #include "core/trace/event.h"
 

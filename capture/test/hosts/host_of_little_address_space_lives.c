@@ -1,6 +1,6 @@
 /* A program whose address space is limited, so that our rings may not fit, does what it does without us; half of
    it remains for a single object. Where we give up, we say so. */
-#include "capture/test/recording.h"
+#include "capture/test/hosts/recording.h"
 
 #include <string.h>
 #include <sys/resource.h>

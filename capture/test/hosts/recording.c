@@ -1,4 +1,4 @@
-#include "capture/test/recording.h"
+#include "capture/test/hosts/recording.h"
 
 #include "core/trace/read/trace_read.h"
 
@@ -37,7 +37,7 @@ const char *built_file(const char *name) {
   ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
   CHECK(length > 0, "/proc/self/exe");
   path[length] = '\0';
-  for (int up = 0; up < 3; up++)
+  for (int up = 0; up < 4; up++)
     *strrchr(path, '/') = '\0';
   strcat(path, "/");
   strcat(path, name);

@@ -1,6 +1,6 @@
 /* Calls made by destructors of thread-specific data (also ones that set it again, so that they run in several rounds),
    by atexit handlers and by destructors of the program: all are events. */
-#include "capture/test/recording.h"
+#include "capture/test/hosts/recording.h"
 
 #include <pthread.h>
 

@@ -1,6 +1,6 @@
 /* Signal mask and dispositions, limits, descriptors, children, umask, session, errno and exit status of a recorded
    program are those that it has without us; and so is what a program sees that it starts. */
-#include "capture/test/recording.h"
+#include "capture/test/hosts/recording.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* A fork child, and its child, write traces of their own; each holds its own process's calls and nothing of the
  * others'. */
-#include "capture/test/recording.h"
+#include "capture/test/hosts/recording.h"
 
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
 /* What the trace tells of a large object's OS pages is that object's own, with threads that allocate and release at the
    same time, and with more live objects than some sets of the table hold: of some of those nothing is told. */
-#include "capture/test/recording.h"
+#include "capture/test/hosts/recording.h"
 
 #include <malloc.h>
 #include <pthread.h>

@@ -1,6 +1,6 @@
 /* An allocator whose calloc and realloc call its own malloc: the program's calls are events, the allocator's are
    counted. And what is excluded is neither. */
-#include "capture/test/recording.h"
+#include "capture/test/hosts/recording.h"
 #include "capture/wire/heaptape.h"
 
 enum { ROUNDS = 1000, BYTES = 99 };

@@ -1,6 +1,6 @@
 /* Threads with the smallest stack that there is, 16 KiB, and with signal handlers on an alternate stack of the smallest
    size: the tracer's slow paths (first call, full ring, new region) fit in what is left. */
-#include "capture/test/recording.h"
+#include "capture/test/hosts/recording.h"
 
 #include <limits.h>
 #include <pthread.h>

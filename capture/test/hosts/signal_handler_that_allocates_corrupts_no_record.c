@@ -1,7 +1,7 @@
 /* A handler that allocates, frees and resizes interrupts a program that does the same, as often as the machine can:
    events are exactly the calls made, each object released was handed out before by the same thread, and nothing is
    dropped. The allocator is one that bears it. */
-#include "capture/test/recording.h"
+#include "capture/test/hosts/recording.h"
 
 #include <pthread.h>
 #include <signal.h>

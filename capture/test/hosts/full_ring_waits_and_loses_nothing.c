@@ -1,5 +1,5 @@
 /* With a collector that stands still for a while, the host waits and then goes on: not one event is lost. */
-#include "capture/test/recording.h"
+#include "capture/test/hosts/recording.h"
 
 #include <signal.h>
 #include <time.h>

@@ -1,6 +1,6 @@
 /* A program of two threads, killed with SIGKILL at a random moment, ten times: every call that had returned (each
    thread counts its own in shared memory) is in the trace, and at most one more per thread. */
-#include "capture/test/recording.h"
+#include "capture/test/hosts/recording.h"
 
 #include <pthread.h>
 #include <signal.h>

@@ -1,6 +1,6 @@
 /* Every entry point leaves errno as the real call does: untouched where it succeeds, ENOMEM where it fails; also where
    the call waits for the collector, meets it first, or is a thread's or a fork child's first. */
-#include "capture/test/recording.h"
+#include "capture/test/hosts/recording.h"
 
 #include <errno.h>
 #include <malloc.h>

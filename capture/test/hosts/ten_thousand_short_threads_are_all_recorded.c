@@ -1,6 +1,6 @@
 /* 10,000 threads, most of them gone before the next begins: each one's calls are there, under a thread number of its
    own, and the host's memory for them does not grow with their number. */
-#include "capture/test/recording.h"
+#include "capture/test/hosts/recording.h"
 
 #include <pthread.h>
 #include <string.h>

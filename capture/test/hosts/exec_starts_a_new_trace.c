@@ -1,5 +1,5 @@
 /* exec in the same process ends one trace with "exec" and starts another, with as many threads as the new image has. */
-#include "capture/test/recording.h"
+#include "capture/test/hosts/recording.h"
 
 #include <string.h>
 #include <unistd.h>

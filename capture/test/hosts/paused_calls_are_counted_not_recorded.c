@@ -1,6 +1,6 @@
 /* heaptape_pause hides the calls of all threads until heaptape_resume; the trace has a gap of exactly that many, also
    of threads born in the pause, of one that never calls again after it, and of a fork child of a paused program. */
-#include "capture/test/recording.h"
+#include "capture/test/hosts/recording.h"
 #include "capture/wire/heaptape.h"
 
 #include <pthread.h>

@@ -1,6 +1,6 @@
 /* A program that closes every descriptor again and again, opens others in their place, and starts threads meanwhile:
    all is recorded, and nothing is written where it did not write. */
-#include "capture/test/recording.h"
+#include "capture/test/hosts/recording.h"
 
 #include <fcntl.h>
 #include <pthread.h>

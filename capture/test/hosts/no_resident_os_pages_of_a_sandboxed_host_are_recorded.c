@@ -1,6 +1,6 @@
 /* A host that puts itself under a seccomp filter which kills whoever calls mincore lives on, a sample later, and its
    trace tells nothing of the objects that it releases from then on. */
-#include "capture/test/recording.h"
+#include "capture/test/hosts/recording.h"
 
 #include <linux/filter.h>
 #include <linux/seccomp.h>

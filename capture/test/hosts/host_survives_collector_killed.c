@@ -1,6 +1,6 @@
 /* The collector is killed while two threads allocate: the host finishes its work, starts threads and forks as before,
    and the part of the trace that was written can be read. */
-#include "capture/test/recording.h"
+#include "capture/test/hosts/recording.h"
 
 #include <pthread.h>
 #include <signal.h>
