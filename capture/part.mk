@@ -1,6 +1,6 @@
 # Inside the recorded program: capture/host, what it shares with the recorder, and the platform seam. Nothing else.
 HT_LIB := $(OUT)/lib/libheaptape.so
-HT_LIB_SOURCES := $(wildcard capture/host/*.c capture/host/stacks/*.c) core/base/os.c
+HT_LIB_SOURCES := $(wildcard capture/host/*.c capture/host/stacks/*.c capture/host/process/*.c) core/base/os.c
 ALL += $(HT_LIB)
 # The compiler must not know malloc and its kin where we define them. now: no lazy binding inside a signal handler.
 $(OUT)/pic/capture/host/hooks.o $(OUT)/pic/capture/host/real.o $(OUT)/pic/capture/host/operators.o: HT_CFLAGS += -fno-builtin

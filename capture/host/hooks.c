@@ -1,10 +1,11 @@
 /* The entry points. Each one: is the call ours to record; a release or touch is recorded before the real call, an
    acquire after it; errno is what the real call left. Compiled with -fno-builtin, so that the compiler knows nothing of
    these names. */
-#include "capture/host/hooks.h"
+#include "capture/host/entry_points.h"
 
 #include "capture/host/large.h"
 #include "capture/host/operators.h"
+#include "capture/host/process/process.h"
 #include "capture/host/producer.h"
 #include "capture/host/real.h"
 #include "capture/host/stacks/stack.h"
@@ -279,7 +280,7 @@ static inline void released(struct producer_entry in, const void *object, uint64
 
 #define HOOK(ident, kind, result, declaration, arguments, size, param)                                                 \
   HOOK_##kind(ident, result, declaration, arguments, size, param)
-#include "capture/host/hooks.def"
+#include "capture/host/entry_points.def"
 
 EXPORT int posix_memalign(void **result, size_t align, size_t size) {
   struct producer_entry in = producer_enter(PRODUCER_CALLING, CALLER);
@@ -410,7 +411,7 @@ int hooks_personality(int version, int actions, uint64_t class, void *exception,
 
 #define OPERATOR(ident, symbol, kind, result, declaration, arguments, size, param)                                     \
   OPERATOR_##kind##_HOOK(ident, declaration, arguments, size, param)
-#include "capture/host/hooks.def"
+#include "capture/host/entry_points.def"
 
 static void tell_alive(const void *object, uint64_t bytes) {
   struct producer_entry in = producer_enter(PRODUCER_CALLING | PRODUCER_TOUCHES, CALLER);

@@ -28,17 +28,13 @@ enum operator_flags {
 struct operators {
   uint32_t flags;
 #define OPERATOR(ident, symbol, kind, result, declaration, arguments, size, param) result(*ident) declaration;
-#include "capture/host/hooks.def"
+#include "capture/host/entry_points.def"
 };
 extern struct operators operators;
 
 /* Finds them if that has not been done; true: the call is to be recorded. caller: an address in the program or library
    that calls an operator. */
 bool operators_find(const void *caller);
-
-/* For real_resolve, while what dlsym allocates is its own (it does where it finds nothing): has the program begun with
-   a C++ library? */
-void operators_look_at_start(void);
 
 /* Is a call made from this address, during an operator's call, a part of it? It is if it comes from another library
    with operators of its own; if it comes from an operator of the standard library or from the allocator, then only if

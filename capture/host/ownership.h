@@ -7,7 +7,7 @@
 #ifndef CAPTURE_HOST_OWNERSHIP_H
 #define CAPTURE_HOST_OWNERSHIP_H
 
-#include "capture/host/attach.h"
+#include "capture/host/process/host_state.h"
 #include "core/base/os.h"
 
 #include <stdbool.h>

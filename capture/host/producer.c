@@ -1,6 +1,8 @@
 #include "capture/host/producer.h"
 
+#include "capture/host/attach.h"
 #include "capture/host/operators.h"
+#include "capture/host/process/signals.h"
 #include "capture/host/real.h"
 #include "capture/host/stacks/stack.h"
 #include "capture/wire/heaptape.h"
@@ -30,16 +32,6 @@ enum {
   WAIT_NS = 20000000,
 };
 
-void producer_wake_collector(void) {
-  struct control *control = host_state.control;
-  if (process_sandboxed()) /* it comes by itself, if later */
-    return;
-  if (atomic_load_explicit(&control->sleeping, memory_order_relaxed) && atomic_exchange(&control->sleeping, 0)) {
-    atomic_fetch_add(&control->wake, 1);
-    os_futex_wake((const uint32_t *)&control->wake, 1, true);
-  }
-}
-
 static uint32_t position(const struct producer *producer) {
   return (uint32_t)((char *)producer->cursor - producer->memory);
 }
@@ -56,10 +48,10 @@ static void put_control(struct producer *producer, uint64_t op, uint64_t word) {
 }
 
 static struct process *stop_if_told(struct producer *producer) {
-  struct process *process = process_get();
+  struct process *process = attach_process();
   if (process && atomic_load_explicit(&process->region[0].memory->stop, memory_order_relaxed))
     process_stop(process, NULL);
-  else if (process && process_collector_died())
+  else if (process && host_collector_died())
     process_stop(process, "the collector has ended; recording stops, the program goes on");
   if (!process_is_off())
     return process;
@@ -78,9 +70,9 @@ static inline void count_unseen(struct producer *producer) {
 
 /* The thread has met a pause, which the advanced tick makes it look for. A resize that has begun must end first. */
 static bool park_if_paused(struct producer *producer) {
-  if (!process_paused() || producer->open || producer != producer_mine)
+  if (!host_paused() || producer->open || producer != producer_mine)
     return false;
-  if (!(process_paused() & PAUSED_FROM_START))
+  if (!(host_paused() & PAUSED_FROM_START))
     count_unseen(producer);
   mine.parked = producer;
   producer_mine = NULL;
@@ -102,7 +94,7 @@ static bool find_room(struct producer *producer, bool to_the_brim) {
     uint32_t room = end > RESERVE_BYTES ? end - RESERVE_BYTES : 0;
     uint32_t pending = ahead ? producer->lap - tail + at : at - tail;
     if (pending >= producer->lap / 4)
-      producer_wake_collector();
+      host_wake_collector();
     if (at < room) {
       /* Coming here again after half a lap wakes the collector in time. */
       uint32_t milestone = at + producer->lap / 2;
@@ -138,18 +130,18 @@ static void wait_for_collector(struct producer *producer) {
   struct ring *ring = producer->ring;
   uint64_t mask;
   uint32_t seen = atomic_load(&ring->drained), tail = atomic_load(&ring->tail);
-  if (process_sandboxed()) {
+  if (host_sandboxed()) {
     for (int i = 0; i < SPINS && tail == atomic_load(&ring->tail); i++)
       os_spin_pause();
     return;
   }
-  process_block_signals(&mask);
+  signals_block(&mask);
   atomic_store(&ring->waiting, 1);
   if (tail == atomic_load(&ring->tail)) {
-    producer_wake_collector();
+    host_wake_collector();
     os_futex_wait((const uint32_t *)&ring->drained, seen, WAIT_NS, true);
   }
-  process_restore_signals(&mask);
+  signals_restore(&mask);
 }
 
 static void count_dropped(struct producer *producer, uint64_t events) {
@@ -253,7 +245,7 @@ static uint64_t stamp_of(struct producer *producer, const void *address) {
    handler would add to it; one that comes all the same has its records moved in another round. */
 static void move_side(struct producer *producer) {
   uint64_t mask;
-  process_block_signals(&mask);
+  signals_block(&mask);
   uint32_t count = atomic_load(&producer->side_count), moved = 0;
   uint64_t lost = 0;
   do {
@@ -273,7 +265,7 @@ static void move_side(struct producer *producer) {
   lost += atomic_exchange(&producer->side_lost, 0);
   if (lost && !process_is_off())
     count_dropped(producer, lost);
-  process_restore_signals(&mask);
+  signals_restore(&mask);
 }
 
 void producer_flush_side(struct producer *producer) {
@@ -356,7 +348,7 @@ void producer_side_event(struct producer *producer, uint8_t op, const void *addr
 }
 
 static bool owner_is_dead(const struct process *process, struct producer *producer, int me) {
-  if (process_sandboxed())
+  if (host_sandboxed())
     return false;
   int owner = atomic_load_explicit(&producer->owner, memory_order_acquire);
   return owner == me || (syscall(SYS_tgkill, process->pid, owner, 0) != 0 && errno == ESRCH);
@@ -375,10 +367,10 @@ static struct producer *find_dead(struct process *process, uint32_t looks, int m
 
 static struct producer *new_producer(struct process *process) {
   enum { POOL_BYTES = 64 << 10 };
-  if (process->producers == PRODUCERS_MAX || (process->rings_left == 0 && !process_add_region(process)))
+  if (process->producers == PRODUCERS_MAX || (process->rings_left == 0 && !attach_region(process)))
     return NULL;
   if (process->pool_bytes < PRODUCER_BYTES) {
-    if (process_sandboxed())
+    if (host_sandboxed())
       return NULL;
     process->pool = process_map_wiped(POOL_BYTES);
     process->pool_bytes = process->pool ? POOL_BYTES : 0;
@@ -415,7 +407,7 @@ static void reset(struct producer *producer) {
 }
 
 static struct producer *take_producer(struct process *process) {
-  int me = process_sandboxed() ? PRODUCER_OWNER_UNKNOWN : os_thread_id();
+  int me = host_sandboxed() ? PRODUCER_OWNER_UNKNOWN : os_thread_id();
   bool reused = true;
   process_lock(process);
   struct producer *producer = find_dead(process, 4, me);
@@ -455,7 +447,7 @@ static struct producer *birth(void) {
   if (mine.being_born || mine.excluded || process_is_off())
     return NULL;
   if (mine.unborn && mine.unborn++ % UNBORN_RETRY) {
-    struct process *process = process_get();
+    struct process *process = attach_process();
     if (process)
       atomic_fetch_add(&process->region[0].memory->orphan, 1);
     return NULL;
@@ -463,12 +455,12 @@ static struct producer *birth(void) {
   int error = errno;
   uint64_t mask;
   mine.being_born = true;
-  process_block_signals(&mask);
-  struct process *process = process_get();
+  signals_block(&mask);
+  struct process *process = attach_process();
   producer_mine = process ? take_producer(process) : NULL;
   mine.unborn = process && !producer_mine;
   mine.being_born = false;
-  process_restore_signals(&mask);
+  signals_restore(&mask);
   errno = error;
   return producer_mine;
 }
@@ -481,7 +473,7 @@ static bool is_abandoned(const struct producer *producer, uintptr_t frame) {
   if (frame + (producer->state == PRODUCER_NEW || producer->state == PRODUCER_DELETE ? 1 : SIGNAL_FRAME_BYTES) <=
       producer->frame)
     return false;
-  if (process_sandboxed()) /* rather a record in the side buffer than a call that may kill */
+  if (host_sandboxed()) /* rather a record in the side buffer than a call that may kill */
     return false;
   int error = errno;
   stack_t stack;
@@ -560,8 +552,8 @@ static __attribute__((noinline)) struct producer_entry enter_rest(uint32_t what,
 struct producer_entry producer_enter_slow(uint32_t what, const void *caller, uintptr_t frame, const void *own_frame) {
   struct producer *parked = mine.parked;
   if (!producer_mine) {
-    if (parked && parked->state != PRODUCER_WIPED && process_paused()) {
-      if (!(process_paused() & PAUSED_FROM_START) && !mine.excluded && !operators_are_at(caller, true))
+    if (parked && parked->state != PRODUCER_WIPED && host_paused()) {
+      if (!(host_paused() & PAUSED_FROM_START) && !mine.excluded && !operators_are_at(caller, true))
         count_unseen(parked);
       return (struct producer_entry){NULL, 0};
     }

@@ -11,17 +11,6 @@
 #include "capture/host/ownership.h"
 #include "core/trace/event.h"
 
-enum producer_state {
-  PRODUCER_WIPED = 0, /* a fork child's view of its parent's producer */
-  PRODUCER_IDLE,
-  PRODUCER_CALLING, /* inside a real function */
-  PRODUCER_NEW,     /* inside a real operator new, which may call malloc for itself, or a new-handler of the program */
-  PRODUCER_DELETE,  /* inside a real operator delete, which may call free for itself */
-  PRODUCER_RECORDING, /* cursor is being moved */
-  PRODUCER_OFF,       /* excluded */
-  PRODUCER_OPTIONAL,  /* IDLE where optional columns are recorded: each call then takes the slow way in */
-};
-
 enum {
   PRODUCER_SIDE_RECORDS = 96,
   PRODUCER_THROWS =
@@ -86,9 +75,6 @@ extern __thread struct producer *producer_mine __attribute__((tls_model("initial
 struct producer_entry producer_enter_slow(uint32_t what, const void *caller, uintptr_t frame, const void *own_frame);
 bool producer_step_slow(struct producer *producer, const void *address, uint64_t *stamp);
 void producer_flush_side(struct producer *producer);
-
-/* Ends the collector's sleep. */
-void producer_wake_collector(void);
 
 void producer_side_event(struct producer *producer, uint8_t op, const void *address, uint64_t word, bool stamped,
                          const uint64_t *param);

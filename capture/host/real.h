@@ -12,7 +12,7 @@
 
 struct real_calls {
 #define HOOK(ident, kind, result, declaration, arguments, size, param) result(*ident) declaration;
-#include "capture/host/hooks.def"
+#include "capture/host/entry_points.def"
 };
 extern struct real_calls real;
 
@@ -28,6 +28,9 @@ bool real_has_usable_size(void);
 
 /* Has the program a malloc of its own, so that nobody's call of malloc reaches us? Valid after real_resolve. */
 bool real_malloc_is_the_programs(void);
+
+/* Had the program a C++ library when it began? Valid after real_resolve. */
+bool real_began_with_cpp(void);
 
 /* Is this code address ours? */
 bool real_is_ours(const void *address);

@@ -1,9 +1,9 @@
 /* Hears of a host that puts itself under a filter of system calls, before it does: from then on the library makes no
-   call at all (process_sandboxed). The collector finds out too, from /proc, but up to a sample later.
+   call at all (host_sandboxed). The collector finds out too, from /proc, but up to a sample later.
 
    prctl and, as libseccomp uses it, syscall are entry points of ours for that alone: they do what they would without
    us. A program that makes the call by an instruction of its own is not heard. */
-#include "capture/host/attach.h"
+#include "capture/host/process/host_state.h"
 
 #include <errno.h>
 #include <linux/seccomp.h>

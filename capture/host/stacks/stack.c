@@ -1,6 +1,6 @@
 #include "capture/host/stacks/stack.h"
 
-#include "capture/host/attach.h"
+#include "capture/host/process/host_state.h"
 #include "capture/host/stacks/stack_walk.h"
 #include "core/base/os.h"
 
@@ -93,7 +93,7 @@ static bool lock_nodes(struct stack_area *area) {
         return true;
       os_spin_pause();
     }
-    if (process_sandboxed())
+    if (host_sandboxed())
       os_spin_pause();
     else
       syscall(SYS_sched_yield);

@@ -1,7 +1,8 @@
 /* Libraries that the program closes: code at their addresses may become another's. */
-#include "capture/host/ownership.h"
-#include "capture/host/producer.h"
+#include "capture/host/process/host_state.h"
+#include "capture/host/process/process.h"
 #include "capture/host/stacks/stack.h"
+#include "core/base/os.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -13,11 +14,11 @@ void stack_wait_until_told(void) {
   if (!area || host_state.flags & ATTACH_DROP || process_is_off())
     return;
   uint32_t asked = atomic_fetch_add(&area->asked, 1) + 1;
-  for (int i = 0; i < TRIES && !process_collector_died(); i++) {
+  for (int i = 0; i < TRIES && !host_collector_died(); i++) {
     uint32_t answered = atomic_load(&area->answered);
     if ((int32_t)(answered - asked) >= 0)
       break;
-    producer_wake_collector();
+    host_wake_collector();
     os_futex_wait((const uint32_t *)&area->answered, answered, WAIT_NS, true);
   }
   errno = error;
