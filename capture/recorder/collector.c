@@ -150,42 +150,6 @@ void collector_close(struct collector *collector) {
   free(collector);
 }
 
-static double cycles_hz(const struct collector *collector) {
-  uint64_t ns = os_monotonic_ns() - collector->origin_ns, cycles = os_cycles() - collector->origin_cycles;
-  return ns == 0 ? 0 : (double)cycles * 1e9 / (double)ns;
-}
-
-static bool by_counter(const struct collector *collector) {
-  return collector->settings->flags & ATTACH_COUNTER;
-}
-
-uint64_t collector_stamp(const struct collector *collector) {
-  return by_counter(collector) ? atomic_load(&collector->control->counter) : os_cycles();
-}
-
-static struct recorded_process *find_process(const struct collector *collector, int pid) {
-  for (uint32_t i = 0; i < collector->process_count; i++)
-    if (collector->processes[i]->pid == pid)
-      return collector->processes[i];
-  return NULL;
-}
-
-static void end_process(struct collector *collector, struct recorded_process *process, const char *end,
-                        const struct process_end *how) {
-  for (uint32_t i = 0; i < collector->process_count; i++)
-    if (collector->processes[i] == process)
-      collector->processes[i] = collector->processes[--collector->process_count];
-  char path[4096], name[sizeof process->name];
-  snprintf(path, sizeof path, "%s", process->path);
-  memcpy(name, process->name, sizeof name);
-  struct process_totals totals;
-  struct trace_error error = {""};
-  struct process_summary summary = {process->pid, process->parent_pid, process->number, name, path, end, &totals};
-  recorded_process_close(process, end, how, by_counter(collector) ? 0 : cycles_hz(collector), &totals, &error);
-  collector->closed_bytes += totals.totals.file_bytes;
-  collector->settings->report(&summary, &error);
-}
-
 static struct recorded_process *add_process(struct collector *collector, const struct attach_request *request,
                                             int pid) {
   if (collector->process_count == collector->process_room) {
@@ -201,12 +165,12 @@ static struct recorded_process *add_process(struct collector *collector, const s
     return NULL;
   char path[4096];
   if (collector->recorded == 0)
-    collector_first_path(collector->settings, path, sizeof path);
+    describe_first_path(collector->settings, path, sizeof path);
   else
     describe_further_path(collector->settings, pid, path, sizeof path);
-  struct describe_clock clock = {by_counter(collector), by_counter(collector) ? 0 : cycles_hz(collector),
+  struct describe_clock clock = {collector_counts(collector), collector_clock_hz(collector),
                                  collector_stamp(collector)};
-  struct recorded_process *parent = request->forked ? find_process(collector, request->parent_pid) : NULL;
+  struct recorded_process *parent = request->forked ? collector_find(collector, request->parent_pid) : NULL;
   uint32_t paused = parent ? parent->paused : collector->paused;
   char *info = describe_info(collector->settings, request, &clock, paused != 0);
   struct trace_error error = {""};
@@ -316,7 +280,7 @@ static void serve_connection(struct collector *collector, int connection) {
     reply_to(connection, &reply, NULL, 0);
     return;
   }
-  struct recorded_process *process = find_process(collector, peer.pid);
+  struct recorded_process *process = collector_find(collector, peer.pid);
   if (request.kind == ATTACH_STACK_AREA) {
     serve_stack_area(collector, connection, process, &reply);
     return;
@@ -324,7 +288,7 @@ static void serve_connection(struct collector *collector, int connection) {
   bool first = request.kind == ATTACH_PROCESS;
   if (first) {
     if (process)
-      end_process(collector, process, "exec", NULL);
+      collector_end_process(collector, process, "exec", NULL);
     process = add_process(collector, &request, peer.pid);
   }
   if (process)
@@ -372,7 +336,7 @@ static void reaped_process(struct collector *collector, struct recorded_process 
     how->usage.user_ns = (uint64_t)usage->ru_utime.tv_sec * 1000000000u + (uint64_t)usage->ru_utime.tv_usec * 1000u;
     how->usage.system_ns = (uint64_t)usage->ru_stime.tv_sec * 1000000000u + (uint64_t)usage->ru_stime.tv_usec * 1000u;
   }
-  end_process(collector, process, end_of(how), how);
+  collector_end_process(collector, process, end_of(how), how);
 }
 
 /* Reaps our child and adopted orphans, after a look at what the zombie still tells. Returns false if there are no
@@ -382,7 +346,7 @@ static bool reap(struct collector *collector) {
   errno = 0;
   while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0) {
     int pid = info.si_pid, status;
-    struct recorded_process *process = find_process(collector, pid);
+    struct recorded_process *process = collector_find(collector, pid);
     struct process_end how = process_end_look(-1, process ? process->sampler.stat_fd : -1);
     struct rusage usage;
     if (wait4(pid, &status, WNOHANG, &usage) != pid)
@@ -408,9 +372,9 @@ static bool serve_ends(struct collector *collector) {
       continue;
     int pid = process->pid;
     children = reap(collector); /* it may be ours, and have ended since */
-    if (find_process(collector, pid) == process) {
+    if (collector_find(collector, pid) == process) {
       struct process_end how = process_end_look(process->pid_fd, process->sampler.stat_fd);
-      end_process(collector, process, end_of(&how), &how);
+      collector_end_process(collector, process, end_of(&how), &how);
     }
   }
   return children;
@@ -430,23 +394,6 @@ static uint64_t drain_all(struct collector *collector) {
   for (uint32_t i = 0; i < collector->process_count; i++)
     records += recorded_process_drain(collector->processes[i], tick, collector);
   return records;
-}
-
-void collector_advance_tick(struct collector *collector) {
-  atomic_fetch_add(&collector->control->tick, 1);
-}
-
-/* Each thread is drained at another time, and a later one may show what follows from things that an earlier one does
-   not yet show: so all are cut at one stamp, and the pass that closes them has begun after it. */
-void collector_end_recording(struct collector *collector, const char *why) {
-  collector->ended = true;
-  uint64_t stamp = collector_stamp(collector);
-  for (uint32_t i = 0; i < collector->process_count; i++) {
-    recorded_process_stop(collector->processes[i]);
-    recorded_process_cut(collector->processes[i], stamp, why);
-  }
-  while (collector->process_count > 0)
-    end_process(collector, collector->processes[0], "stopped", NULL);
 }
 
 static void sample_all(struct collector *collector) {

@@ -85,15 +85,8 @@ static json_t *status(const struct collector *collector, const struct recorded_p
                    (json_int_t)collector->recorded, "processes", list);
 }
 
-static struct recorded_process *find(const struct collector *collector, json_int_t pid) {
-  for (uint32_t i = 0; i < collector->process_count; i++)
-    if (collector->processes[i]->pid == pid)
-      return collector->processes[i];
-  return NULL;
-}
-
 static json_t *carry_out(struct collector *collector, const char *verb, json_int_t pid) {
-  struct recorded_process *process = find(collector, pid);
+  struct recorded_process *process = collector_find(collector, pid);
   if (!process && pid != getpid())
     return json_pack("{s:b,s:s}", "ok", 0, "error", "not recorded here");
   if (collector->ended && strcmp(verb, "status") != 0)

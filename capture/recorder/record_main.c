@@ -1,5 +1,6 @@
 /* heaptape-record: runs a program and records what it asks of malloc. Command line, launch, and all that is printed. */
 #include "capture/recorder/collector.h"
+#include "capture/recorder/describe.h"
 #include "capture/recorder/options.h"
 #include "capture/recorder/preflight.h"
 #include "capture/recorder/tree.h"
@@ -250,7 +251,7 @@ int main(int argc, char **argv) {
   raise_descriptor_limit();
   command.settings.first_pid = child_pid;
   bool made;
-  collector_first_path(&command.settings, output, sizeof output);
+  describe_first_path(&command.settings, output, sizeof output);
   if (try_output(output, &made, &error) != 0) {
     kill(child_pid, SIGKILL);
     fail(&error, 1);
