@@ -6,9 +6,11 @@ ALL += $(HT_LIB)
 $(OUT)/pic/capture/host/hooks.o $(OUT)/pic/capture/host/real.o $(OUT)/pic/capture/host/operators.o: HT_CFLAGS += -fno-builtin
 # Exceptions go through our operators new; walks of the stack begin in producer.c.
 $(OUT)/pic/capture/host/hooks.o $(OUT)/pic/capture/host/producer.o: HT_CFLAGS += -fasynchronous-unwind-tables
+# Of the platform seam only what is called: each function more would need more of the C library (allowed_symbols.txt).
+$(OUT)/pic/core/base/os.o: HT_CFLAGS += -ffunction-sections
 $(HT_LIB): $(call c_pic_objects,$(HT_LIB_SOURCES))
 	@mkdir -p $(@D)
-	$(CC) $(HT_CFLAGS) -shared -Wl,-z,now -Wl,-z,defs -Wl,-soname,libheaptape.so -o $@ $^ -ldl
+	$(CC) $(HT_CFLAGS) -shared -Wl,-z,now -Wl,--gc-sections -Wl,-z,defs -Wl,-soname,libheaptape.so -o $@ $^ -ldl
 
 RECORDER_COMPONENTS := capture/recorder capture/recorder/process
 $(call c_components,$(RECORDER_COMPONENTS))
