@@ -349,7 +349,7 @@ int hooks_personality(int version, int actions, uint64_t class, void *exception,
     if (!got) {                                                                                                        \
       producer_may_throw(in, CALL_##ident, size, param);                                                               \
       got = call_##ident arguments;                                                                                    \
-      producer_threw_not(in);                                                                                          \
+      producer_did_not_throw(in);                                                                                      \
     }                                                                                                                  \
     acquired(in, CALL_##ident, got, size, size, PARAM_OF(ident, param), fill(&columns, in, begin, got, size));         \
     return got;                                                                                                        \
@@ -370,7 +370,7 @@ int hooks_personality(int version, int actions, uint64_t class, void *exception,
       struct producer_entry in = {producer, PRODUCER_IDLE};                                                            \
       producer_may_throw(in, CALL_##ident, size, param);                                                               \
       got = call_##ident arguments;                                                                                    \
-      producer_threw_not(in);                                                                                          \
+      producer_did_not_throw(in);                                                                                      \
     }                                                                                                                  \
     acquired_quick(producer, CALL_##ident, got, size, size, PARAM_OF(ident, param));                                   \
     return got;                                                                                                        \
@@ -413,20 +413,20 @@ int hooks_personality(int version, int actions, uint64_t class, void *exception,
   OPERATOR_##kind##_HOOK(ident, declaration, arguments, size, param)
 #include "capture/host/entry_points.def"
 
-static void tell_alive(const void *object, uint64_t bytes) {
+static void record_live(const void *object, uint64_t bytes) {
   struct producer_entry in = producer_enter(PRODUCER_CALLING | PRODUCER_TOUCHES, CALLER);
   if (!in.producer)
     return;
   uint32_t os_pages = large_resident_os_pages(object, bytes, false);
   if (os_pages != LARGE_UNKNOWN)
-    producer_note(in, RECORD_ALIVE, object, os_pages);
+    producer_note(in, RECORD_LIVE, object, os_pages);
   producer_leave(in);
 }
 
 /* Many programs leave their largest objects to exit. One that is killed, or calls _exit, takes this knowledge along:
    the replay then touches these objects by their first byte. */
-__attribute__((destructor)) static void tell_what_is_alive(void) {
-  stack_wait_until_told();
+__attribute__((destructor)) static void record_live_objects(void) {
+  stack_wait_for_collector();
   if (producer_mine && !process_is_off())
-    large_visit(tell_alive);
+    large_visit(record_live);
 }

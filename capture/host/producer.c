@@ -17,11 +17,11 @@ __thread struct producer *producer_mine __attribute__((tls_model("initial-exec")
 
 /* Of the thread, beside its producer: it may have none yet, or may get none. */
 static __thread struct {
-  bool being_born;
+  bool beginning;
   uint32_t excluded;
   struct producer
-      *parked;     /* its producer, while it met a pause and producer_mine is NULL; so the fast path need not ask */
-  uint32_t unborn; /* events lost because there is no producer to be had */
+      *parked;      /* its producer, while it met a pause and producer_mine is NULL; so the fast path need not ask */
+  uint32_t refused; /* events lost because there is no producer to be had */
 } mine __attribute__((tls_model("initial-exec")));
 
 enum {
@@ -47,7 +47,7 @@ static void put_control(struct producer *producer, uint64_t op, uint64_t word) {
   publish(producer);
 }
 
-static struct process *stop_if_told(struct producer *producer) {
+static struct process *stop_if_requested(struct producer *producer) {
   struct process *process = attach_process();
   if (process && atomic_load_explicit(&process->region[0].memory->stop, memory_order_relaxed))
     process_stop(process, NULL);
@@ -62,10 +62,10 @@ static struct process *stop_if_told(struct producer *producer) {
 }
 
 /* Calls that a pause hides: a plain store, as the ring has one writer. */
-static inline void count_unseen(struct producer *producer) {
-  producer->unseen++;
-  uint64_t all = atomic_load_explicit(&producer->ring->unseen, memory_order_relaxed) + 1;
-  atomic_store_explicit(&producer->ring->unseen, all, memory_order_relaxed);
+static inline void count_skipped(struct producer *producer) {
+  producer->skipped++;
+  uint64_t all = atomic_load_explicit(&producer->ring->skipped, memory_order_relaxed) + 1;
+  atomic_store_explicit(&producer->ring->skipped, all, memory_order_relaxed);
 }
 
 /* The thread has met a pause, which the advanced tick makes it look for. A resize that has begun must end first. */
@@ -73,7 +73,7 @@ static bool park_if_paused(struct producer *producer) {
   if (!host_paused() || producer->open || producer != producer_mine)
     return false;
   if (!(host_paused() & PAUSED_FROM_START))
-    count_unseen(producer);
+    count_skipped(producer);
   mine.parked = producer;
   producer_mine = NULL;
   return true;
@@ -84,8 +84,8 @@ static void begin_lap(struct producer *producer) {
   producer->passed_bytes += position(producer);
 }
 
-/* Moves limit on, past the lap's end if need be; false if the ring is full. to_the_brim: the reserve may be used. */
-static bool find_room(struct producer *producer, bool to_the_brim) {
+/* Moves limit on, past the lap's end if need be; false if the ring is full. use_reserve: the reserve may be used. */
+static bool find_room(struct producer *producer, bool use_reserve) {
   for (;;) {
     uint32_t at = position(producer);
     uint32_t tail = atomic_load_explicit(&producer->ring->tail, memory_order_acquire);
@@ -119,7 +119,7 @@ static bool find_room(struct producer *producer, bool to_the_brim) {
       }
     }
     producer->limit = NULL;
-    return to_the_brim && at + 5 * RECORD_BYTES <= end;
+    return use_reserve && at + 5 * RECORD_BYTES <= end;
   }
 }
 
@@ -149,19 +149,19 @@ static void count_dropped(struct producer *producer, uint64_t events) {
   atomic_fetch_add_explicit(&producer->ring->dropped, events, memory_order_relaxed);
 }
 
-static void tell_missing(struct producer *producer) {
+static void put_missing(struct producer *producer) {
   if (producer->dropped)
     put_control(producer, RECORD_DROPPED | (uint64_t)MISSING_RING_FULL << 8, producer->dropped);
-  if (producer->unseen)
-    put_control(producer, RECORD_DROPPED | (uint64_t)MISSING_PAUSED << 8, producer->unseen);
-  producer->dropped = producer->unseen = 0;
+  if (producer->skipped)
+    put_control(producer, RECORD_DROPPED | (uint64_t)MISSING_PAUSED << 8, producer->skipped);
+  producer->dropped = producer->skipped = 0;
 }
 
 /* Room for one call, waiting for it or not as the recording was told. False: none, or the recording has ended. */
 static bool reserve(struct producer *producer) {
   bool drop = host_state.flags & ATTACH_DROP;
   while (!find_room(producer, drop && producer->open)) {
-    if (!stop_if_told(producer))
+    if (!stop_if_requested(producer))
       return false;
     if (drop) {
       count_dropped(producer, 1);
@@ -169,8 +169,8 @@ static bool reserve(struct producer *producer) {
     }
     wait_for_collector(producer);
   }
-  tell_missing(producer);
-  return stop_if_told(producer) != NULL;
+  put_missing(producer);
+  return stop_if_requested(producer) != NULL;
 }
 
 static void begin_window(struct producer *producer) {
@@ -432,9 +432,9 @@ static struct producer *take_producer(struct process *process) {
     producer->state = PRODUCER_RECORDING;
     if (atomic_load(&producer->side_count))
       move_side(producer);
-    while (!find_room(producer, true) && stop_if_told(producer))
+    while (!find_room(producer, true) && stop_if_requested(producer))
       wait_for_collector(producer);
-    tell_missing(producer);
+    put_missing(producer);
     put_control(producer, RECORD_THREAD, 0);
   }
   producer->state = host_state.idle;
@@ -442,11 +442,11 @@ static struct producer *take_producer(struct process *process) {
 }
 
 /* The thread's first event, or a fork child's. */
-static struct producer *birth(void) {
-  enum { UNBORN_RETRY = 4096 };
-  if (mine.being_born || mine.excluded || process_is_off())
+static struct producer *begin_thread(void) {
+  enum { REFUSED_RETRY = 4096 };
+  if (mine.beginning || mine.excluded || process_is_off())
     return NULL;
-  if (mine.unborn && mine.unborn++ % UNBORN_RETRY) {
+  if (mine.refused && mine.refused++ % REFUSED_RETRY) {
     struct process *process = attach_process();
     if (process)
       atomic_fetch_add(&process->region[0].memory->orphan, 1);
@@ -454,12 +454,12 @@ static struct producer *birth(void) {
   }
   int error = errno;
   uint64_t mask;
-  mine.being_born = true;
+  mine.beginning = true;
   signals_block(&mask);
   struct process *process = attach_process();
   producer_mine = process ? take_producer(process) : NULL;
-  mine.unborn = process && !producer_mine;
-  mine.being_born = false;
+  mine.refused = process && !producer_mine;
+  mine.beginning = false;
   signals_restore(&mask);
   errno = error;
   return producer_mine;
@@ -519,9 +519,9 @@ static __attribute__((noinline)) struct producer_entry enter_rest(uint32_t what,
                                                                   const void *own_frame) {
   struct producer *producer = producer_mine ? producer_mine : unpark();
   if (!producer && !mine.parked)
-    producer = birth();
+    producer = begin_thread();
   else if (producer && producer->state == PRODUCER_WIPED)
-    producer = birth();
+    producer = begin_thread();
   else if (!producer)
     return (struct producer_entry){NULL, 0};
   else if (producer->state == PRODUCER_OFF)
@@ -554,7 +554,7 @@ struct producer_entry producer_enter_slow(uint32_t what, const void *caller, uin
   if (!producer_mine) {
     if (parked && parked->state != PRODUCER_WIPED && host_paused()) {
       if (!(host_paused() & PAUSED_FROM_START) && !mine.excluded && !operators_are_at(caller, true))
-        count_unseen(parked);
+        count_skipped(parked);
       return (struct producer_entry){NULL, 0};
     }
     if (process_is_off())
@@ -566,13 +566,13 @@ struct producer_entry producer_enter_slow(uint32_t what, const void *caller, uin
 struct producer *producer_of_thread(void) {
   struct producer *producer = producer_mine ? producer_mine : mine.parked;
   if (!producer || producer->state == PRODUCER_WIPED)
-    producer = birth();
+    producer = begin_thread();
   return process_is_off() ? NULL : producer;
 }
 
 bool producer_put_control(struct producer *producer, uint64_t head, uint64_t word) {
   while (producer->cursor >= producer->limit && !find_room(producer, false)) {
-    if (!stop_if_told(producer) || host_state.flags & ATTACH_DROP)
+    if (!stop_if_requested(producer) || host_state.flags & ATTACH_DROP)
       return false;
     wait_for_collector(producer);
   }

@@ -42,7 +42,7 @@ struct producer {
   uint32_t paused;
   uint32_t open;              /* resizes begun and not ended: their ends may use the reserve */
   _Atomic uint32_t side_lost; /* events that found side full */
-  uint64_t dropped, unseen;   /* events not yet told by a DROPPED record: for want of room, in pauses */
+  uint64_t dropped, skipped;  /* events not yet told by a DROPPED record: for want of room, in pauses */
   uint64_t passed_bytes;      /* of laps completed: tells how many records lie between two events */
   uint64_t window_bytes;      /* where the present window began, over which it is judged how to stamp */
   uint32_t window_slow;       /* its events that were not of the common case, */
@@ -182,7 +182,7 @@ static inline void producer_may_throw(struct producer_entry in, uint8_t op, uint
     producer->may_throw[producer->throws] = (struct producer_throw){size_bytes, param, op, in.was};
   producer->throws++;
 }
-static inline void producer_threw_not(struct producer_entry in) {
+static inline void producer_did_not_throw(struct producer_entry in) {
   in.producer->throws -= in.producer->throws > 0;
 }
 static inline bool producer_thrown(struct producer_throw *thrown) {

@@ -78,12 +78,13 @@ static void watch(struct collector *collector, int fd) {
 
 /* The kernel marks this word when the collector's thread ends, however it ends: hosts read it instead of guessing by
    process id, which may be another's in another name space. */
-static void announce_life(struct collector *collector) {
+static void register_robust_futex(struct collector *collector) {
   collector->robust.entry.next = &collector->robust.head.list;
   collector->robust.head.list.next = &collector->robust.entry;
-  collector->robust.head.futex_offset = (long)((char *)&collector->control->alive - (char *)&collector->robust.entry);
+  collector->robust.head.futex_offset =
+      (long)((char *)&collector->control->collector_futex - (char *)&collector->robust.entry);
   collector->robust.head.list_op_pending = NULL;
-  atomic_store(&collector->control->alive, (uint32_t)os_thread_id());
+  atomic_store(&collector->control->collector_futex, (uint32_t)os_thread_id());
   syscall(SYS_set_robust_list, &collector->robust.head, sizeof collector->robust.head);
 }
 
@@ -128,7 +129,7 @@ int collector_open(struct collector **out, const struct collector_settings *sett
   if (open_control(collector) != 0 || open_socket(collector) != 0 ||
       (collector->epoll = epoll_create1(EPOLL_CLOEXEC)) < 0)
     return trace_error_errno(error, "collector", "cannot make socket or shared memory");
-  announce_life(collector);
+  register_robust_futex(collector);
   watch(collector, collector->socket);
   /* Orphans come to us, so that we know when no unrecorded child is left that might yet make its first call. */
   prctl(PR_SET_CHILD_SUBREAPER, 1);

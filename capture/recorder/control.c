@@ -67,17 +67,17 @@ static json_t *describe_process(const struct recorded_process *process) {
   const struct trace_totals *totals = trace_writer_totals(process->writer);
   json_object_set_new(object, "events", json_integer((json_int_t)totals->events));
   json_object_set_new(object, "threads", json_integer(totals->threads));
-  json_object_set_new(object, "dropped", json_integer((json_int_t)(totals->dropped - process->unseen)));
+  json_object_set_new(object, "dropped", json_integer((json_int_t)(totals->dropped - process->skipped)));
   json_object_set_new(object, "file_bytes", json_integer((json_int_t)totals->file_bytes));
   return object;
 }
 
 /* A reply must fit one message; a recorder of more processes than that tells of the first. */
-enum { PROCESSES_TOLD = 400 };
+enum { PROCESSES_LISTED = 400 };
 
 static json_t *status(const struct collector *collector, const struct recorded_process *only) {
   json_t *list = json_array();
-  for (uint32_t i = 0; i < collector->process_count && json_array_size(list) < PROCESSES_TOLD; i++)
+  for (uint32_t i = 0; i < collector->process_count && json_array_size(list) < PROCESSES_LISTED; i++)
     if (!only || only == collector->processes[i])
       json_array_append_new(list, describe_process(collector->processes[i]));
   return json_pack("{s:b,s:i,s:s,s:I,s:o}", "ok", 1, "recorder", (int)getpid(), "state",

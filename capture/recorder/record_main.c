@@ -84,14 +84,14 @@ static void report(const struct process_summary *process, const struct trace_err
   if (totals->broken)
     fprintf(stderr, "heaptape-record: %s: %llu records made no sense: process %d overwrote its rings\n", process->path,
             (unsigned long long)totals->broken, process->pid);
-  uint64_t dropped = t->dropped - totals->unseen;
+  uint64_t dropped = t->dropped - totals->skipped;
   if (written.traces > LINES && !dropped && !totals->cut_why)
     return;
   fprintf(stderr, "heaptape: %s: %llu events, %u threads, %llu dropped, %.2f bytes/event, %.2f s", process->path,
           (unsigned long long)t->events, t->threads, (unsigned long long)dropped,
           t->events ? (double)t->file_bytes / (double)t->events : 0.0, totals->seconds);
-  if (totals->unseen)
-    fprintf(stderr, ", %llu not seen in pauses", (unsigned long long)totals->unseen);
+  if (totals->skipped)
+    fprintf(stderr, ", %llu not seen in pauses", (unsigned long long)totals->skipped);
   if (totals->cut_why)
     fprintf(stderr, "; %s", totals->cut_why);
   fputc('\n', stderr);

@@ -7,7 +7,7 @@
 struct host_state host_state;
 
 bool host_collector_died(void) {
-  return atomic_load_explicit(&host_state.control->alive, memory_order_relaxed) & FUTEX_OWNER_DIED;
+  return atomic_load_explicit(&host_state.control->collector_futex, memory_order_relaxed) & FUTEX_OWNER_DIED;
 }
 
 void host_wake_collector(void) {

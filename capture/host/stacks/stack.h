@@ -34,6 +34,6 @@ void stack_memo_reset(struct stack_memo *memo);
 
 /* Waits until the collector has told of the stacks in the rings, so while the modules are mapped that they lie in; not
    for ever, and not where the recording may not wait. Keeps errno. */
-void stack_wait_until_told(void);
+void stack_wait_for_collector(void);
 
 #endif

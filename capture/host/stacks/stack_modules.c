@@ -7,16 +7,16 @@
 #include <dlfcn.h>
 #include <errno.h>
 
-void stack_wait_until_told(void) {
+void stack_wait_for_collector(void) {
   enum { TRIES = 5, WAIT_NS = 20000000 };
   struct stack_area *area = stack_settings.area;
   int error = errno;
   if (!area || host_state.flags & ATTACH_DROP || process_is_off())
     return;
-  uint32_t asked = atomic_fetch_add(&area->asked, 1) + 1;
+  uint32_t requested = atomic_fetch_add(&area->requested, 1) + 1;
   for (int i = 0; i < TRIES && !host_collector_died(); i++) {
     uint32_t answered = atomic_load(&area->answered);
-    if ((int32_t)(answered - asked) >= 0)
+    if ((int32_t)(answered - requested) >= 0)
       break;
     host_wake_collector();
     os_futex_wait((const uint32_t *)&area->answered, answered, WAIT_NS, true);
@@ -41,7 +41,7 @@ __attribute__((visibility("default"))) int dlclose(void *handle) {
     } symbol = {.data = dlsym(RTLD_NEXT, "dlclose")};
     real_dlclose = symbol.code;
   }
-  stack_wait_until_told();
+  stack_wait_for_collector();
   int result = real_dlclose(handle);
   if (stack_settings.area)
     forget_rules(stack_settings.area);

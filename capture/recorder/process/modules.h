@@ -12,7 +12,7 @@
 
 struct modules {
   struct module {
-    struct trace_module told; /* texts are owned */
+    struct trace_module record; /* texts are owned */
     uint64_t device, inode;
     bool is_new; /* by the last look */
     bool gone;   /* no longer mapped, and nothing in its place yet */
@@ -26,9 +26,9 @@ enum modules_change { MODULES_SAME, MODULES_MORE, MODULES_REPLACED };
    gone, now or earlier. SAME also where nothing can be read. */
 enum modules_change modules_look(struct modules *modules, int pid);
 
-/* Calls tell for each module that the last look found new. */
-void modules_tell_new(const struct modules *modules, void (*tell)(void *context, const struct trace_module *module),
-                      void *context);
+/* Calls visit for each module that the last look found new. */
+void modules_visit_new(const struct modules *modules, void (*visit)(void *context, const struct trace_module *module),
+                       void *context);
 
 /* Does address lie in a module that was mapped at the last look? */
 bool modules_have(const struct modules *modules, uint64_t address);

@@ -131,7 +131,7 @@ static void put_held(struct recorded_process *process, struct ring_reader *reade
   reader->holds = false;
 }
 
-static void tell_gap(struct recorded_process *process, struct ring_reader *reader, uint64_t dropped, const char *why) {
+static void write_gap(struct recorded_process *process, struct ring_reader *reader, uint64_t dropped, const char *why) {
   put_held(process, reader);
   if (!writes(process))
     trace_writer_totals(process->writer)->lost += dropped;
@@ -139,15 +139,15 @@ static void tell_gap(struct recorded_process *process, struct ring_reader *reade
     give_up(process, "cannot be written");
 }
 
-static void tell_missing(struct recorded_process *process, struct ring_reader *reader, enum missing why,
-                         uint64_t dropped) {
+static void write_missing(struct recorded_process *process, struct ring_reader *reader, enum missing why,
+                          uint64_t dropped) {
   if (why == MISSING_PAUSED) {
-    reader->unseen_told += dropped;
-    process->unseen += dropped;
+    reader->skipped_reported += dropped;
+    process->skipped += dropped;
   } else {
-    reader->dropped_told += dropped;
+    reader->dropped_reported += dropped;
   }
-  tell_gap(process, reader, dropped, why == MISSING_PAUSED ? "paused" : "ring full");
+  write_gap(process, reader, dropped, why == MISSING_PAUSED ? "paused" : "ring full");
 }
 
 void recorded_process_cut(struct recorded_process *process, uint64_t stamp, const char *why) {
@@ -168,7 +168,7 @@ static void thread_ends(struct recorded_process *process, struct ring_reader *re
 }
 
 /* Word 1 of TOUCHED and ALIVE as the trace can hold it: the host may write anything there. */
-static uint32_t os_pages_told(uint64_t word) {
+static uint32_t os_pages_in(uint64_t word) {
   return word < UINT32_MAX ? (uint32_t)word : UINT32_MAX - 1;
 }
 
@@ -280,7 +280,7 @@ static void take_mark(struct recorded_process *process, struct ring_reader *read
     text[length] = '\0';
     struct trace_mark mark = {.stamp = stamp, .events = TRACE_MARK_HERE, .text = text};
     if (reader->thread < 0) /* a thread is made known by a block of its own */
-      tell_gap(process, reader, 0, "a mark before the first event");
+      write_gap(process, reader, 0, "a mark before the first event");
     mark.thread = thread_of(process, reader);
     put_held(process, reader);
     if (writes(process) && trace_writer_mark(process->writer, &mark) != 0)
@@ -319,17 +319,17 @@ static void take_record(struct recorded_process *process, struct ring_reader *re
     break;
   case RECORD_TOUCHED:
     reader->touched_address = head >> 8;
-    reader->touched_os_pages = os_pages_told(word);
+    reader->touched_os_pages = os_pages_in(word);
     break;
-  case RECORD_ALIVE:
-    if (writes(process) && trace_writer_touched(process->writer, head >> 8, os_pages_told(word)))
+  case RECORD_LIVE:
+    if (writes(process) && trace_writer_touched(process->writer, head >> 8, os_pages_in(word)))
       give_up(process, "cannot be written");
     break;
   case RECORD_THREAD:
     thread_ends(process, reader);
     break;
   case RECORD_DROPPED:
-    tell_missing(process, reader, head >> 8 == MISSING_PAUSED ? MISSING_PAUSED : MISSING_RING_FULL, word);
+    write_missing(process, reader, head >> 8 == MISSING_PAUSED ? MISSING_PAUSED : MISSING_RING_FULL, word);
     break;
   default:
     take_event(process, reader, op, head >> 8, word);
@@ -403,7 +403,7 @@ static void look_for_rings(struct recorded_process *process) {
 
 uint64_t recorded_process_drain(struct recorded_process *process, void (*between)(void *context), void *context) {
   uint64_t records = 0;
-  uint32_t asked = stack_nodes_asked(&process->stacks);
+  uint32_t requested = stack_nodes_requested(&process->stacks);
   look_for_rings(process);
   for (uint32_t i = 0; i < process->reader_count; i++) {
     uint64_t got = drain_ring(process, &process->readers[i]);
@@ -411,7 +411,7 @@ uint64_t recorded_process_drain(struct recorded_process *process, void (*between
     if (got && between)
       between(context);
   }
-  stack_nodes_answer(&process->stacks, asked);
+  stack_nodes_answer(&process->stacks, requested);
   return records;
 }
 
@@ -447,25 +447,25 @@ static uint64_t settle(struct recorded_process *process) {
     struct ring_reader *reader = &process->readers[i];
     nested += atomic_load(&reader->ring->nested);
     uint64_t dropped = atomic_load(&reader->ring->dropped);
-    if (dropped > reader->dropped_told && !process->cut_stamp)
-      tell_missing(process, reader, MISSING_RING_FULL, dropped - reader->dropped_told);
-    uint64_t unseen = atomic_load(&reader->ring->unseen);
-    if (unseen > reader->unseen_told && !process->cut_stamp)
-      tell_missing(process, reader, MISSING_PAUSED, unseen - reader->unseen_told);
+    if (dropped > reader->dropped_reported && !process->cut_stamp)
+      write_missing(process, reader, MISSING_RING_FULL, dropped - reader->dropped_reported);
+    uint64_t skipped = atomic_load(&reader->ring->skipped);
+    if (skipped > reader->skipped_reported && !process->cut_stamp)
+      write_missing(process, reader, MISSING_PAUSED, skipped - reader->skipped_reported);
     uint64_t marks = atomic_load(&reader->ring->marks_lost);
     if (marks)
-      tell_gap(process, reader, 0, "marks were lost: ring full");
+      write_gap(process, reader, 0, "marks were lost: ring full");
     thread_ends(process, reader);
   }
   for (uint32_t r = 0; r < process->regions; r++)
     orphan += atomic_load(&process->region[r].memory->orphan);
   if (process->cut_why) {
     struct ring_reader first = {.thread = process->threads ? 0 : -1};
-    tell_gap(process, &first, 0, process->cut_why);
+    write_gap(process, &first, 0, process->cut_why);
   }
   if (orphan) {
     struct ring_reader nobody = {.thread = -1};
-    tell_gap(process, &nobody, orphan, "no ring for the thread, or a fork child in a sandbox");
+    write_gap(process, &nobody, orphan, "no ring for the thread, or a fork child in a sandbox");
   }
   return nested;
 }
@@ -497,7 +497,7 @@ int recorded_process_close(struct recorded_process *process, const char *end, co
   totals->broken = process->broken;
   totals->stacks_lost = stack_nodes_lost(&process->stacks);
   stack_nodes_close(&process->stacks);
-  totals->unseen = process->unseen;
+  totals->skipped = process->skipped;
   totals->cut_why = process->cut_why;
   totals->seconds = (double)(os_monotonic_ns() - process->origin_ns) / 1e9;
   for (uint32_t r = 0; r < process->regions; r++)

@@ -33,8 +33,8 @@ struct ring_reader {
   struct trace_event held;       /* a release whose latency may follow */
   bool holds;
   struct thread_name name;
-  uint64_t dropped_told, unseen_told; /* by DROPPED records, so that the ring's counters tell the rest */
-  char text[TRACE_MARK_ROOM];         /* of the mark being read */
+  uint64_t dropped_reported, skipped_reported; /* by DROPPED records, so that the ring's counters tell the rest */
+  char text[TRACE_MARK_ROOM];                  /* of the mark being read */
   uint32_t text_bytes;
   bool cut; /* the recording ended before the record just read */
 };
@@ -61,7 +61,7 @@ struct recorded_process {
   bool names;   /* those of threads are told */
   uint32_t threads;
   uint64_t in_flight;
-  uint64_t unseen;    /* calls made in pauses */
+  uint64_t skipped;   /* calls made in pauses */
   uint64_t broken;    /* records that made no sense */
   uint64_t cut_stamp; /* what is later is not taken; 0: all is */
   const char *cut_why;
@@ -71,8 +71,8 @@ struct recorded_process {
 };
 
 struct process_totals {
-  struct trace_totals totals; /* of which dropped includes unseen */
-  uint64_t unseen;            /* calls made in pauses */
+  struct trace_totals totals; /* of which dropped includes skipped */
+  uint64_t skipped;           /* calls made in pauses */
   uint64_t broken;
   uint64_t stacks_lost; /* that the process could not take */
   double seconds;

@@ -28,8 +28,8 @@ int stack_nodes_open(struct stack_nodes *nodes, int pid, struct trace_writer *wr
 uint32_t stack_nodes_take(struct stack_nodes *nodes, struct trace_writer *writer, uint32_t node);
 
 /* What the host has asked for, to be read before its rings are drained, and the answer afterwards. */
-uint32_t stack_nodes_asked(const struct stack_nodes *nodes);
-void stack_nodes_answer(struct stack_nodes *nodes, uint32_t asked);
+uint32_t stack_nodes_requested(const struct stack_nodes *nodes);
+void stack_nodes_answer(struct stack_nodes *nodes, uint32_t requested);
 
 /* Stacks that the host could not take or found no room for. */
 uint32_t stack_nodes_lost(const struct stack_nodes *nodes);
