@@ -39,7 +39,6 @@ struct producer {
   char *memory;      /* the ring's */
   uint32_t lap;      /* bytes of the ring in use */
   uint32_t lap_tick; /* tick when the lap began */
-  uint32_t paused;
   uint32_t open;              /* resizes begun and not ended: their ends may use the reserve */
   _Atomic uint32_t side_lost; /* events that found side full */
   uint64_t dropped, skipped;  /* events not yet told by a DROPPED record: for want of room, in pauses */

@@ -94,7 +94,7 @@ static uint32_t write_nodes(struct stack_nodes *nodes, struct trace_writer *writ
   }
   while (count > 0) {
     uint32_t at = path[--count];
-    told = trace_writer_stack_node(writer, told, nodes->area->nodes[at - 1].instruction);
+    written = trace_writer_stack_node(writer, written, nodes->area->nodes[at - 1].instruction);
     nodes->node_of[at - 1] = told;
     if (!told)
       return 0;
