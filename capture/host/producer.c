@@ -15,19 +15,19 @@
 
 __thread struct producer *producer_mine __attribute__((tls_model("initial-exec")));
 
-/* Of the thread, beside its producer: it may have none yet, or may get none. */
+/* What a thread needs beside its producer, as it may have none. */
 static __thread struct {
   bool beginning;
   uint32_t excluded;
-  struct producer
-      *parked;      /* its producer, while it met a pause and producer_mine is NULL; so the fast path need not ask */
-  uint32_t refused; /* events lost because there is no producer to be had */
+  struct producer *
+      parked; /* its producer during a pause, when producer_mine is NULL, so that the fast path need not test for one */
+  uint32_t refused; /* events lost since the thread could get no producer; 0: it has not been refused one */
 } mine __attribute__((tls_model("initial-exec")));
 
 enum {
   RECORD_BYTES = 16,
-  LAP_FIRST_BYTES = 16 << 10, /* what an idle thread costs */
-  LAP_BUSY_TICKS = 8,         /* a lap done in less is too short */
+  LAP_FIRST_BYTES = 16 << 10, /* memory of an idle thread */
+  LAP_BUSY_TICKS = 8,         /* a lap completed in fewer makes the next one longer */
   RESERVE_BYTES = PRODUCER_RESERVE * RECORD_BYTES,
   WAIT_NS = 20000000,
 };
@@ -37,6 +37,7 @@ static uint32_t position(const struct producer *producer) {
 }
 
 static void publish(struct producer *producer) {
+  HT_ASSERT(producer_fits(producer, producer->cursor));
   atomic_store_explicit(&producer->ring->head, (uint32_t)(uintptr_t)producer->cursor, memory_order_release);
 }
 
@@ -56,19 +57,19 @@ static struct process *stop_if_requested(struct producer *producer) {
   if (!process_is_off())
     return process;
   producer->limit = NULL;
-  if (producer == producer_mine) /* from the next call on, the thread is told from others without a look at the ring */
+  if (producer == producer_mine) /* so that the next calls find out by that alone that nothing is recorded */
     producer_mine = NULL;
   return NULL;
 }
 
-/* Calls that a pause hides: a plain store, as the ring has one writer. */
+/* Counts a call made in a pause. A plain store, as the ring has one writer. */
 static inline void count_skipped(struct producer *producer) {
   producer->skipped++;
   uint64_t all = atomic_load_explicit(&producer->ring->skipped, memory_order_relaxed) + 1;
   atomic_store_explicit(&producer->ring->skipped, all, memory_order_relaxed);
 }
 
-/* The thread has met a pause, which the advanced tick makes it look for. A resize that has begun must end first. */
+/* Called when the tick has advanced, as it is after a change of the pauses. A resize that has begun must end first. */
 static bool park_if_paused(struct producer *producer) {
   if (!host_paused() || producer->open || producer != producer_mine)
     return false;
@@ -84,11 +85,12 @@ static void begin_lap(struct producer *producer) {
   producer->passed_bytes += position(producer);
 }
 
-/* Moves limit on, past the lap's end if need be; false if the ring is full. use_reserve: the reserve may be used. */
+/* Moves limit on, into the next lap if need be. False: the ring is full. use_reserve: the reserve may be used then. */
 static bool find_room(struct producer *producer, bool use_reserve) {
   for (;;) {
     uint32_t at = position(producer);
     uint32_t tail = atomic_load_explicit(&producer->ring->tail, memory_order_acquire);
+    HT_ASSERT(tail % RECORD_BYTES == 0 && tail < RING_BYTES && at < producer->lap);
     bool ahead = tail > at; /* the collector is still in the lap before */
     uint32_t end = ahead ? tail - RECORD_BYTES : producer->lap - RECORD_BYTES;
     uint32_t room = end > RESERVE_BYTES ? end - RESERVE_BYTES : 0;
@@ -96,9 +98,10 @@ static bool find_room(struct producer *producer, bool use_reserve) {
     if (pending >= producer->lap / 4)
       host_wake_collector();
     if (at < room) {
-      /* Coming here again after half a lap wakes the collector in time. */
+      /* The thread comes here again after half a lap, so that it wakes the collector in time. */
       uint32_t milestone = at + producer->lap / 2;
       producer->limit = (uint64_t *)(producer->memory + (milestone < room ? milestone : room));
+      HT_ASSERT(producer->cursor < producer->limit && producer_fits(producer, producer->limit));
       return true;
     }
     if (!ahead) {
@@ -123,8 +126,8 @@ static bool find_room(struct producer *producer, bool use_reserve) {
   }
 }
 
-/* Signals are blocked meanwhile, as a handler's events would have nowhere to go but the small side buffer; between two
- * waits those that came are delivered. */
+/* Signals are blocked meanwhile, as there is only the small side buffer for a handler's events; they are delivered
+   between two waits. */
 static void wait_for_collector(struct producer *producer) {
   enum { SPINS = 4096 };
   struct ring *ring = producer->ring;
@@ -157,7 +160,8 @@ static void put_missing(struct producer *producer) {
   producer->dropped = producer->skipped = 0;
 }
 
-/* Room for one call, waiting for it or not as the recording was told. False: none, or the recording has ended. */
+/* Makes room for one call; waits for it unless the recording drops events instead. False: there is none, or the
+   recording has ended. */
 static bool reserve(struct producer *producer) {
   bool drop = host_state.flags & ATTACH_DROP;
   while (!find_room(producer, drop && producer->open)) {
@@ -178,17 +182,19 @@ static void begin_window(struct producer *producer) {
   producer->window_slow = producer->window_sampled = producer->window_foreign = 0;
 }
 
-/* Were so many events of the window at least half of all? An event is one or two records, hence five halves. */
+/* Are so many events at least half of the window's? With 5/4 records per event, twice the events would fill 5/2 records
+   for each. */
 static bool is_half(const struct producer *producer, uint64_t events) {
   return producer->passed_bytes + position(producer) - producer->window_bytes <= events * RECORD_BYTES * 5 / 2;
 }
 
-/* Where at least half of all events find a tag entry that another thread touched last, stamping each event is cheaper
-   than exchanging tags; where it is less than a third, it no longer is. Both is judged by the sampled tag entries,
-   which tell of that in either way of stamping. (Before there were any, a thread that stamped each event had to try
-   tags from time to time, for longer and longer; these trials cost xmalloc a tenth.) Where a program's objects lie in
-   too few tag entries for a sample, all slow events are counted instead, and tags are tried now and then. */
-static void judge(struct producer *producer, bool sampled, uint16_t before) {
+/* Chooses how the thread stamps. Stamping each event is cheaper than exchanging tags where at least half of all events
+   find a tag entry that another thread touched last, and dearer where less than a third do. The sampled tag entries
+   give that share under either way of stamping. (Before there were sampled entries, a thread that stamped each event
+   had to try tags from time to time, for longer and longer; these trials cost xmalloc a tenth.) Where a program's
+   objects lie in too few tag entries for a sample, all slow events are counted instead, and tags are tried now and
+   then. */
+static void choose_stamping(struct producer *producer, bool sampled, uint16_t before) {
   enum { ENOUGH = 64, TOO_LONG = 16384 };
   bool each = producer->own == TAG_NONE;
   producer->window_slow++;
@@ -228,7 +234,7 @@ static uint64_t stamp_of(struct producer *producer, const void *address) {
     uint16_t before;
     uint64_t stamp = ownership_stamp_and_mark(address, producer->tag == TAG_NONE ? 0 : producer->tag, &before);
     if (!every && producer->tag != TAG_NONE)
-      judge(producer, ownership_is_sampled(address), before);
+      choose_stamping(producer, ownership_is_sampled(address), before);
     return stamp;
   }
   uint16_t tag = atomic_load_explicit(ownership_tag(address), memory_order_relaxed);
@@ -237,18 +243,20 @@ static uint64_t stamp_of(struct producer *producer, const void *address) {
   producer->tick = tick;
   uint64_t stamp = ownership_take(address, producer->own);
   if (tag != producer->own && tag != 0)
-    judge(producer, ownership_is_sampled(address), tag);
+    choose_stamping(producer, ownership_is_sampled(address), tag);
   return stamp;
 }
 
-/* Moves the side buffer's records to the ring; in state RECORDING. Signals are blocked, where that can be done, as a
-   handler would add to it; one that comes all the same has its records moved in another round. */
+/* Moves the side buffer's records into the ring. Precondition: state RECORDING. Signals are blocked where that can be
+   done, as a handler would add records; where it comes all the same, they are moved in another round. */
 static void move_side(struct producer *producer) {
   uint64_t mask;
   signals_block(&mask);
   uint32_t count = atomic_load(&producer->side_count), moved = 0;
+  HT_ASSERT(producer->state == PRODUCER_RECORDING);
   uint64_t lost = 0;
   do {
+    HT_ASSERT(moved <= count && count <= PRODUCER_SIDE_RECORDS);
     for (; moved < count; moved++) {
       if (producer->cursor >= producer->limit && !reserve(producer))
         break;
@@ -287,7 +295,7 @@ bool producer_step_slow(struct producer *producer, const void *address, uint64_t
   if (room) {
     *stamp = stamp_of(producer, address);
     while (room && atomic_load(&producer->side_count)) {
-      /* A handler came in between: its records first. Ours is then newer than theirs, and its own stamp must be too. */
+      /* A handler came in between: its records go first, and ours needs a stamp above theirs. */
       move_side(producer);
       room = producer->cursor < producer->limit || reserve(producer);
       if (*stamp)
@@ -298,7 +306,7 @@ bool producer_step_slow(struct producer *producer, const void *address, uint64_t
   return room;
 }
 
-/* A handler that comes in between lowers the limit, so the step itself looks again. */
+/* A handler that comes in between lowers the limit, so that the step that follows finds its records. */
 void producer_note(struct producer_entry in, uint8_t op, const void *address, uint64_t word) {
   struct producer *producer = in.producer;
   if (in.was == PRODUCER_RECORDING || !producer->ring)
@@ -344,7 +352,7 @@ void producer_side_event(struct producer *producer, uint8_t op, const void *addr
   }
   (*to)[0] = op | (uint64_t)(uintptr_t)address << 8;
   (*to)[1] = stamped ? stamp : word;
-  producer->limit = NULL; /* makes the interrupted call look */
+  producer->limit = NULL; /* so that the interrupted call finds the records */
 }
 
 static bool owner_is_dead(const struct process *process, struct producer *producer, int me) {
@@ -354,7 +362,7 @@ static bool owner_is_dead(const struct process *process, struct producer *produc
   return owner == me || (syscall(SYS_tgkill, process->pid, owner, 0) != 0 && errno == ESRCH);
 }
 
-/* The producer of a dead thread among the next few, or among all. */
+/* The producer of a thread that has ended, among the next so many. */
 static struct producer *find_dead(struct process *process, uint32_t looks, int me) {
   for (uint32_t i = 0; i < looks && i < process->producers; i++) {
     process->probe = (process->probe + 1) % process->producers;
@@ -389,6 +397,7 @@ static struct producer *new_producer(struct process *process) {
   producer->lap = LAP_FIRST_BYTES;
   producer->index = process->producers;
   producer->own = producer->tag = producer->index < TAG_LAST ? (uint16_t)(producer->index + 1) : TAG_NONE;
+  HT_ASSERT(at < rings && producer->tag != 0 && producer->tag <= TAG_NONE);
   producer->ring->base = (uint32_t)(uintptr_t)producer->memory;
   publish(producer);
   atomic_store_explicit(&region->used, at + 1, memory_order_release);
@@ -399,7 +408,7 @@ static struct producer *new_producer(struct process *process) {
 static void reset(struct producer *producer) {
   producer->open = 0;
   producer->tick = ownership_tick() - 1; /* so that the first step has a stamp */
-  /* A thread that takes over a producer goes on in its way of stamping: threads that follow one another do alike. */
+  /* A thread that takes over a producer keeps its way of stamping, as threads that follow one another behave alike. */
   if (host_state.flags & ATTACH_STAMP_EVERY)
     producer->own = TAG_NONE;
   begin_lap(producer);
@@ -441,7 +450,7 @@ static struct producer *take_producer(struct process *process) {
   return producer;
 }
 
-/* The thread's first event, or a fork child's. */
+/* Gives the thread a producer, at its first event or at a fork child's first. NULL: it can have none. */
 static struct producer *begin_thread(void) {
   enum { REFUSED_RETRY = 4096 };
   if (mine.beginning || mine.excluded || process_is_off())
@@ -465,15 +474,15 @@ static struct producer *begin_thread(void) {
   return producer_mine;
 }
 
-/* Was the call that left the producer busy abandoned, by a handler that went away with longjmp? Then a later call
-   stands at about its depth or above; a handler stands below it by more than the frame that the kernel makes, or on a
-   stack of its own. A new-handler, and what an operator calls to throw, stand below it by any distance. */
+/* Did a handler leave by longjmp the call that holds the producer? Then this call's frame is at about the depth of that
+   call's, or above. A handler's frame is below it by more than the frame that the kernel makes, or on a stack of its
+   own; a new-handler, and what an operator calls to throw, is below it by any distance. */
 static bool is_abandoned(const struct producer *producer, uintptr_t frame) {
   enum { SIGNAL_FRAME_BYTES = 512 }; /* at least; the saved registers alone are more */
   if (frame + (producer->state == PRODUCER_NEW || producer->state == PRODUCER_DELETE ? 1 : SIGNAL_FRAME_BYTES) <=
       producer->frame)
     return false;
-  if (host_sandboxed()) /* rather a record in the side buffer than a call that may kill */
+  if (host_sandboxed()) /* a record in the side buffer is better than a system call that may kill */
     return false;
   int error = errno;
   stack_t stack;
@@ -482,8 +491,8 @@ static bool is_abandoned(const struct producer *producer, uintptr_t frame) {
   return !apart;
 }
 
-/* The thread's producer again, as the pause is over that it was parked for. NULL where it has none: while mine.parked
-   is set the call is not to be recorded. */
+/* The thread's producer again, after the pause for which it was parked. NULL: it has none; where mine.parked is still
+   set, the call is not to be recorded. */
 static struct producer *unpark(void) {
   struct producer *producer = mine.parked;
   if (!producer)
@@ -497,12 +506,12 @@ static struct producer *unpark(void) {
   mine.parked = NULL;
   producer_mine = producer;
   producer->tick = ownership_tick() - 1;
-  producer->limit = NULL; /* the next step finds room anew, and tells first what was not seen */
+  producer->limit = NULL; /* so that the next step finds room, and writes first what was skipped */
   return producer;
 }
 
-/* Is the call a part of the one in which the producer is? An operator new may take memory from malloc, but frees none:
-   a free from its code is an exception's end. And the other way round. */
+/* Is the call a part of the one that holds the producer? An operator new may take memory from malloc but releases none:
+   a free from its code is the end of an exception. For a delete it is the other way round. */
 static bool is_part(struct producer *producer, uint32_t what, const void *caller) {
   uint32_t state = producer->state;
   if (state == PRODUCER_NEW || state == PRODUCER_DELETE) {
@@ -548,7 +557,7 @@ static __attribute__((noinline)) struct producer_entry enter_rest(uint32_t what,
   return (struct producer_entry){producer, host_state.idle};
 }
 
-/* First what a program pays that is not recorded at present, so that it is little. */
+/* The cases where nothing is recorded at present come first, so that they cost the program little. */
 struct producer_entry producer_enter_slow(uint32_t what, const void *caller, uintptr_t frame, const void *own_frame) {
   struct producer *parked = mine.parked;
   if (!producer_mine) {
@@ -571,6 +580,7 @@ struct producer *producer_of_thread(void) {
 }
 
 bool producer_put_control(struct producer *producer, uint64_t head, uint64_t word) {
+  HT_ASSERT(producer->state == PRODUCER_RECORDING);
   while (producer->cursor >= producer->limit && !find_room(producer, false)) {
     if (!stop_if_requested(producer) || host_state.flags & ATTACH_DROP)
       return false;

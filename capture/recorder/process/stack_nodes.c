@@ -80,7 +80,7 @@ static void look_if_needed(struct stack_nodes *nodes, struct trace_writer *write
   nodes->quiet_until_ns = nodes->in_vain ? os_monotonic_ns() + (uint64_t)nodes->in_vain * LOOK_AGAIN_NS : 0;
 }
 
-/* The nodes from an ancestor that has been told down to this one, told in that order. */
+/* Writes the nodes from an ancestor that the trace has down to this one, in that order. */
 static uint32_t write_nodes(struct stack_nodes *nodes, struct trace_writer *writer, uint32_t node) {
   uint32_t path[2 * STACK_DEPTH_MAX + 2], count = 0, written = 0;
   for (uint32_t at = node; at && !(written = nodes->node_of[at - 1]);) {
@@ -95,8 +95,8 @@ static uint32_t write_nodes(struct stack_nodes *nodes, struct trace_writer *writ
   while (count > 0) {
     uint32_t at = path[--count];
     written = trace_writer_stack_node(writer, written, nodes->area->nodes[at - 1].instruction);
-    nodes->node_of[at - 1] = told;
-    if (!told)
+    nodes->node_of[at - 1] = written;
+    if (!written)
       return 0;
   }
   return written;
