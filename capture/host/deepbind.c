@@ -1,6 +1,6 @@
-/* dlopen(RTLD_DEEPBIND): the library's references go to its own dependencies first, so its calls of malloc and kin to
-   the C library's, past us, while what it frees may be ours and the other way round. The references that would be ours
-   without that flag are put back on us; all others stay as the program wanted them.
+/* dlopen(RTLD_DEEPBIND): such a library's references are bound to its own dependencies first, so its calls of malloc
+   and free go to the C library's, past us, though it may release objects that were acquired through us, and the other
+   way round. The references that would be bound to us without that flag are bound to us again; all others stay.
 
    Not reached: what the library's own constructors call (they run inside the real dlopen), and libraries named without
    a slash, as the real dlopen looks for those where its caller says, and its caller would be us. */

@@ -1,6 +1,6 @@
-/* The entry points. Each one: is the call ours to record; a release or touch is recorded before the real call, an
-   acquire after it; errno is what the real call left. Compiled with -fno-builtin, so that the compiler knows nothing of
-   these names. */
+/* The entry points. Each one asks whether its call is to be recorded, and records a release or touch before the real
+   call, an acquire after it. errno is what the real call left. Compiled with -fno-builtin, so that the compiler assumes
+   nothing about functions of these names. */
 #include "capture/host/entry_points.h"
 
 #include "capture/host/large.h"
@@ -9,15 +9,16 @@
 #include "capture/host/producer.h"
 #include "capture/host/real.h"
 #include "capture/host/stacks/stack.h"
+#include "core/base/assert.h"
 
 #include <errno.h>
 
 #define CALLER __builtin_return_address(0), os_stack_pointer()
 #define EXPORT __attribute__((visibility("default")))
 
-/* Each entry point exists twice: as exported it has only the common case (the thread is in no other hook, its step
-   needs no stamp, the ring has room), in as few instructions as can be; all else goes to its slow form, which is given
-   where it was called from. Instructions per event of cfrac, counted by callgrind: 124 with one form, 67 with two. */
+/* Each entry point exists twice. The exported form has only the common case (the thread is in no other hook, its step
+   needs no stamp, the ring has room), in as few instructions as possible; everything else is in its slow form, which is
+   given the caller's address. Instructions per event of cfrac, counted by callgrind: 124 with one form, 67 with two. */
 #define SLOW static __attribute__((noinline))
 #define AND_CALLER(...) (__VA_ARGS__, const void *caller, uintptr_t frame)
 #define OWN_FRAME __builtin_frame_address(0)
@@ -43,8 +44,8 @@ static inline bool call_has_param(uint8_t op) {
   }
 }
 
-/* After the real call of something that acquires. result NULL: it failed. request_bytes: count included. columns: NULL
-   where none are recorded. */
+/* After the real call of something that acquires. result NULL: it failed. request_bytes: size times count. columns:
+   NULL where none are recorded. */
 SLOW void acquired(struct producer_entry in, uint8_t op, const void *result, uint64_t request_bytes, uint64_t size,
                    const uint64_t *param, const struct record_columns *columns) {
   if (__builtin_expect(large_is(request_bytes), 0) && result)
@@ -64,8 +65,8 @@ static inline __attribute__((always_inline)) void acquired_quick(struct producer
     acquired(in, op, result, request_bytes, size, param, NULL);
 }
 
-/* Before a release of what may be a large object: records how much of it is resident. Returns its bytes, 0 if it is not
- * one. */
+/* Before a release of what may be a large object: records how much of it is resident. Returns its request in bytes, 0
+   if it is not a large one. */
 static __attribute__((noinline, cold)) uint64_t releasing_large(struct producer_entry in, const void *object,
                                                                 bool quick) {
   uint64_t bytes = large_take(object);
@@ -88,7 +89,7 @@ SLOW void releasing(struct producer_entry in, enum producer_state calling, uint8
   in.producer->state = in.was == PRODUCER_RECORDING ? PRODUCER_RECORDING : calling;
 }
 
-/* Is for objects that are not NULL. */
+/* The common case of releasing, for objects that are not NULL. False: nothing was recorded; call releasing. */
 static inline __attribute__((always_inline)) bool releasing_quick(struct producer *producer,
                                                                   enum producer_state calling, uint8_t op,
                                                                   const void *object, uint64_t size,
@@ -123,16 +124,17 @@ SLOW void resized(struct producer_entry in, uint8_t op, const void *object, stru
   if (__builtin_expect(large_is(request_bytes), 0) && result)
     large_put(result, request_bytes);
   else if (__builtin_expect(resize.large_bytes != 0, 0) && !result && request_bytes)
-    large_put(object, resize.large_bytes); /* it failed: the old object lives on */
+    large_put(object, resize.large_bytes); /* it failed: the old object is still live */
   if (!object)
     op |= CALL_NULL_IN;
-  if (begun) /* else it was counted as dropped then */
+  if (begun) /* else it has been counted as dropped */
     producer_record(in, result ? op : op | CALL_NULL_OUT, result, size, false, param, columns);
+  HT_ASSERT(!object || !begun || !in.producer->ring || in.producer->open > 0);
   in.producer->open -= object && begun;
   producer_leave(in);
 }
 
-/* A resize of an object that is not NULL and may not be large. */
+/* The common case of resizing: object is not NULL and not in the table of large ones. */
 static inline __attribute__((always_inline)) struct resize resizing_quick(struct producer *producer,
                                                                           const void *object) {
   if (__builtin_expect(
@@ -151,6 +153,7 @@ static inline __attribute__((always_inline)) void resized_quick(struct producer 
   if (__builtin_expect(object && resize.begun && result && !large_is(request_bytes) &&
                            producer_record_quick(producer, op, result, size, param),
                        1)) {
+    HT_ASSERT(!producer->ring || producer->open > 0);
     producer->open--;
     producer_leave(in);
   } else {
@@ -166,16 +169,16 @@ static inline uint64_t product(uint64_t size, uint64_t count) {
 #define PARAM_OF(ident, value) (HAS_PARAM_##ident ? &(uint64_t){value} : NULL)
 #define REQUEST(ident, size, param) (HAS_COUNT_##ident ? product(size, param) : (size))
 
-/* The optional columns (latency, usable size, stacks) are recorded by the slow forms only: where one is wanted,
-   PRODUCER_OPTIONAL takes the place of PRODUCER_IDLE, so that no hook is in its common case and no other recording
-   pays. */
+/* The optional columns (latency, usable size, stacks) are recorded by the slow forms only. Where one is wanted,
+   PRODUCER_OPTIONAL takes the place of PRODUCER_IDLE, so that no hook is in its common case, and recordings without
+   columns pay nothing for them. */
 
-/* Before the real call: 0 where its latency is not wanted. */
+/* The time before the real call; 0: its latency is not wanted. */
 static inline uint64_t timing(struct producer_entry in) {
   return in.was == PRODUCER_OPTIONAL && (host_state.flags & ATTACH_LATENCY) ? os_stamp() : 0;
 }
 
-/* After it: what it took, plus 1; 0: not known. */
+/* The latency of the real call that began then, plus 1; 0: not known. */
 static inline uint64_t timed(uint64_t begin) {
   if (!begin)
     return 0;
@@ -183,7 +186,7 @@ static inline uint64_t timed(uint64_t begin) {
   return took > host_state.clock_cost ? took - host_state.clock_cost + 1 : 1;
 }
 
-/* What acquired and resized are to be given; NULL: nothing. */
+/* Fills in the columns for acquired and resized; NULL: none are wanted. */
 static inline const struct record_columns *fill(struct record_columns *columns, struct producer_entry in,
                                                 uint64_t begin, void *object, uint64_t request_bytes) {
   if (in.was != PRODUCER_OPTIONAL)
@@ -194,7 +197,7 @@ static inline const struct record_columns *fill(struct record_columns *columns, 
   return columns;
 }
 
-/* After the real call of a release or touch, whose event stands already. */
+/* After the real call of a release or touch, whose event has been recorded. */
 static inline void released(struct producer_entry in, const void *object, uint64_t begin) {
   if (begin)
     producer_note(in, RECORD_LATENCY, object, timed(begin));
@@ -247,8 +250,8 @@ static inline void released(struct producer_entry in, const void *object, uint64
     producer_leave(in);                                                                                                \
   }
 
-/* An object of the bootstrap arena moves out of it as if it had been NULL, but with its content; that is not recorded,
-   as the object never was. */
+/* A resize of an object of the bootstrap arena acquires a new object and copies the content. It is not recorded, as the
+   old object never was. */
 #define HOOK_RESIZE(ident, result, declaration, arguments, size, param)                                                \
   SLOW result slow_##ident AND_CALLER declaration {                                                                    \
     if (real_in_arena(object))                                                                                         \
@@ -306,9 +309,10 @@ EXPORT size_t malloc_usable_size(void *object) {
   return usable_bytes;
 }
 
-/* An operator new may end by an exception, of its own or of a new-handler. The unwinder asks the personality routine of
-   each frame that it passes; ours records the failed call. That needs no help of the unwinder's library, which a C
-   program has not (compiled with -fexceptions, our code would need it), and costs nothing where nothing is thrown. */
+/* An operator new may end by an exception, its own or a new-handler's. The unwinder calls the personality routine of
+   each frame that it passes; ours records the failed call. So libheaptape.so does not need the unwinder's library,
+   which a C program lacks (code compiled with -fexceptions would need it), and a call that does not throw costs nothing
+   more. */
 enum { UNWIND_CLEANUP_PHASE = 2, UNWIND_CONTINUE = 8 };
 
 __attribute__((used)) int hooks_personality(int version, int actions, uint64_t class, void *exception, void *context);

@@ -1,5 +1,7 @@
 #include "capture/host/large.h"
 
+#include "core/base/assert.h"
+
 #include <errno.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -15,7 +17,7 @@ void large_put(const void *object, uint64_t bytes) {
   struct large_entry *entry = host_state.tables->large[set];
   for (int way = 0; way < LARGE_WAYS; way++)
     if (atomic_load(&entry[way].address) == (uintptr_t)object) {
-      atomic_store(&entry[way].bytes, bytes); /* its release was not seen */
+      atomic_store(&entry[way].bytes, bytes); /* its release was not recorded */
       return;
     }
   for (int way = 0; way < LARGE_WAYS; way++) {
@@ -39,11 +41,13 @@ uint64_t large_take(const void *object) {
     uintptr_t address = (uintptr_t)object;
     if (atomic_load(&entry[way].address) != address)
       continue;
-    /* Before the exchange: whoever takes the entry's place changes the address first. */
+    /* Read before the exchange, as whoever takes the entry over changes its address first. */
     uint64_t bytes = atomic_load(&entry[way].bytes);
     if (!atomic_compare_exchange_strong(&entry[way].address, &address, 0))
       return 0;
-    atomic_fetch_sub(&host_state.tables->large_use[set], 1);
+    uint8_t used = atomic_fetch_sub(&host_state.tables->large_use[set], 1);
+    HT_ASSERT(used > 0);
+    (void)used;
     return bytes;
   }
   return 0;
@@ -68,7 +72,7 @@ struct look {
   bool first, last;  /* is that OS page? */
 };
 
-/* False: not known. */
+/* Counts the resident OS pages of a range; false: the kernel does not say. */
 static bool look(uintptr_t from, uint64_t pages, struct look *seen) {
   uint8_t resident[LOOK_PAGES];
   *seen = (struct look){0, false, false};

@@ -9,13 +9,13 @@
 
 #include "capture/host/ownership.h"
 
-/* By 4 KiB: small objects that are neighbours look at the same count. The hash is the tag's, so that it is worked out
-   once for both. */
+/* The set of an object's 4 KiB, so that small neighbours read the same count. The hash is the tag's, so that it is
+   computed once for both. */
 static inline uint32_t large_set(const void *object) {
   return (uint32_t)(ownership_hash(object) >> 4) & (LARGE_SETS - 1);
 }
 
-/* False: object is not in the table. All that most releases ever do here. */
+/* False: object is not in the table. Most releases do no more here. */
 static inline bool large_may_be(const void *object) {
   return atomic_load_explicit(&host_state.tables->large_use[large_set(object)], memory_order_relaxed) != 0;
 }
@@ -25,17 +25,17 @@ static inline bool large_is(uint64_t bytes) {
   return bytes >= host_state.touch_min_bytes;
 }
 
-/* object is live from here on: call before the program has it. */
+/* Enters a live object; call before the program has it. */
 void large_put(const void *object, uint64_t bytes);
 
-/* object is about to be released: takes it out and returns its bytes, 0 if it is not known. */
+/* Removes an object that is about to be released and returns its request in bytes, 0 if it is not known. */
 uint64_t large_take(const void *object);
 
-/* Calls visit for each object in the table. Others may come and go meanwhile. */
+/* Calls visit for each object in the table. Others may be entered and removed meanwhile. */
 void large_visit(void (*visit)(const void *object, uint64_t bytes));
 
-/* OS pages of the object that are resident; bytes > 0. LARGE_UNKNOWN where the kernel does not say, or
-   the process may be killed for asking.
+/* The number of the object's OS pages that are resident; bytes > 0. LARGE_UNKNOWN where the kernel does not say, or the
+   process is sandboxed.
    quick: a large object is sampled, so that a program that resizes one in small steps pays little for each.
 
    The OS pages at both ends belong to others too, often to the allocator's own header, so each end counts as its

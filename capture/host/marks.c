@@ -1,4 +1,4 @@
-/* heaptape_mark: what a program says of itself, on its way into the ring. */
+/* heaptape_mark: writes a program's mark into the ring. */
 #include "capture/host/producer.h"
 #include "capture/wire/heaptape.h"
 #include "core/trace/annotations.h"
@@ -6,7 +6,8 @@
 #include <errno.h>
 #include <string.h>
 
-/* Its records need not lie together: other threads have their own rings, and handlers of this one the side buffer. */
+/* A mark's records are published one by one. They still follow each other: other threads have rings of their own, and
+   handlers of this one use the side buffer. */
 static bool put_mark(struct producer *producer, const char *text, size_t length) {
   enum { TEXT_BYTES = 15 };
   for (size_t at = 0; at <= length; at += TEXT_BYTES) {

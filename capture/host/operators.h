@@ -4,7 +4,8 @@
    malloc and free by which the standard library's operators do their work. Not its job: recording.
    Invariants: libheaptape.so needs no C++ library and brings none into a C program, so the operators are found only
    among what is loaded: at the start where the program has a C++ library, else when the first operator is called, from
-   a library that came by dlopen. Once flags is not 0, all pointers are set. Keeps errno. */
+   a library that came by dlopen. Once flags is not 0, all pointers
+   are set. Keeps errno. */
 #ifndef CAPTURE_HOST_OPERATORS_H
 #define CAPTURE_HOST_OPERATORS_H
 

@@ -1,8 +1,8 @@
-/* Hears of a host that puts itself under a filter of system calls, before it does: from then on the library makes no
-   call at all (host_sandboxed). The collector finds out too, from /proc, but up to a sample later.
+/* Notes that a host is about to put itself under a filter of system calls (seccomp): from then on the library makes no
+   system call (host_sandboxed). The collector finds out too, from /proc, but up to a sample later.
 
-   prctl and, as libseccomp uses it, syscall are entry points of ours for that alone: they do what they would without
-   us. A program that makes the call by an instruction of its own is not heard. */
+   For that alone prctl, and syscall, which libseccomp uses, are entry points of ours; they do what they would without
+   us. A program that makes the system call by an instruction of its own is not noticed here. */
 #include "capture/host/process/host_state.h"
 
 #include <errno.h>
@@ -15,8 +15,8 @@
 
 EXPORT int prctl(int option, ...);
 
-/* The flags are set before the call, as after it nobody may ask what became of it. clockless: the cycle counter kills
-   from now on (the strict mode turns it off, too); calls are then counted, not recorded. */
+/* The flags are set before the call, as its result may not be asked for after it. clockless: reading the cycle counter
+   kills the process from now on (also in strict mode); calls are then counted, not recorded. */
 static void note_filter(bool sandbox, bool clockless) {
   struct region *region = (struct region *)host_state.region;
   if (!region)

@@ -1,4 +1,4 @@
-/* Libraries that the program closes: code at their addresses may become another's. */
+/* dlclose: after it, the addresses of the closed library may be given to another one. */
 #include "capture/host/process/host_state.h"
 #include "capture/host/process/process.h"
 #include "capture/host/stacks/stack.h"
@@ -24,7 +24,7 @@ void stack_wait_for_collector(void) {
   errno = error;
 }
 
-/* Rules for code that may have gone are worked out anew: their tags are made not to fit. */
+/* Unwind rules of code that may be unmapped are to be computed anew, so their tags are made invalid. */
 static void forget_rules(struct stack_area *area) {
   for (uint32_t i = 0; i < STACK_RULES; i++)
     if (atomic_load_explicit(&area->rules[i].instruction, memory_order_relaxed))

@@ -65,7 +65,7 @@ bool modules_read_elf(int fd, char *id, uint64_t *first_address) {
   return found;
 }
 
-/* The file as the process sees it, else as we do. */
+/* Opens the file that the process sees under that path, else the one that the recorder sees. */
 static int open_file(int pid, const char *path) {
   char inside[4096 + 64];
   snprintf(inside, sizeof inside, "/proc/%d/root%s", pid, path);
@@ -142,7 +142,7 @@ static bool read_modules(struct modules *found, int pid) {
     }
     if (last && !runs && last == &found->list[found->count - 1])
       free_texts(&found->list[--found->count].record);
-    if (mapping.inode == 0 && !vdso) /* memory between two parts of a module does not end it */
+    if (mapping.inode == 0 && !vdso) /* anonymous memory between two parts of a module does not end it */
       continue;
     last = add(found);
     if (!last)

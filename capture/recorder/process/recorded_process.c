@@ -1,5 +1,6 @@
 #include "capture/recorder/process/recorded_process.h"
 
+#include "core/base/assert.h"
 #include "core/base/os.h"
 
 #include <errno.h>
@@ -124,7 +125,7 @@ static void put_event(struct recorded_process *process, struct ring_reader *read
   give_up(process, "cannot be written");
 }
 
-/* The event that was held back, if any, takes its place. */
+/* Writes the event that was held back for its latency, if there is one. */
 static void put_held(struct recorded_process *process, struct ring_reader *reader) {
   if (reader->holds)
     put_event(process, reader, &reader->held);
@@ -155,7 +156,7 @@ void recorded_process_cut(struct recorded_process *process, uint64_t stamp, cons
   process->cut_why = why;
 }
 
-/* The ring's owner has died and another thread has it, or all is over. */
+/* The ring's owner has ended: another thread has taken the ring over, or the process or its recording has ended. */
 static void thread_ends(struct recorded_process *process, struct ring_reader *reader) {
   put_held(process, reader);
   if (reader->thread >= 0 && writes(process))
@@ -167,7 +168,7 @@ static void thread_ends(struct recorded_process *process, struct ring_reader *re
   reader->stamp = reader->param = reader->touched_address = 0;
 }
 
-/* Word 1 of TOUCHED and ALIVE as the trace can hold it: the host may write anything there. */
+/* Word 1 of TOUCHED and LIVE, limited to what the trace can hold: the host may write anything there. */
 static uint32_t os_pages_in(uint64_t word) {
   return word < UINT32_MAX ? (uint32_t)word : UINT32_MAX - 1;
 }
@@ -181,7 +182,7 @@ static uint32_t take_touched(struct ring_reader *reader, uint64_t address) {
 }
 
 static void take_begin(struct ring_reader *reader, uint64_t address, uint64_t stamp) {
-  if (reader->begins == BEGINS_MAX) /* handlers that never came back: the oldest can't end any more */
+  if (reader->begins == BEGINS_MAX) /* handlers left by longjmp: the oldest resize can no longer end */
     memmove(reader->begun, reader->begun + 1, --reader->begins * sizeof *reader->begun);
   reader->begun[reader->begins].address = address;
   reader->begun[reader->begins].touched_os_pages = take_touched(reader, address);
@@ -198,7 +199,7 @@ static void take_columns(struct recorded_process *process, struct ring_reader *r
   reader->columns = (struct record_columns){0};
 }
 
-/* Of the release before, if it is the one that is held. */
+/* A latency belongs to the release before it, if that is the one that is held. */
 static void take_latency(struct recorded_process *process, struct ring_reader *reader, uint64_t address,
                          uint64_t latency) {
   if (reader->holds && reader->held.released == address)
@@ -253,7 +254,8 @@ static void take_event(struct recorded_process *process, struct ring_reader *rea
   }
 }
 
-/* A record of at most 15 bytes; one too many for a mark starts anew, as its first records were a mark that was lost. */
+/* A record of at most 15 bytes of text. Where they are too many for one mark, the first ones were of a mark that was
+   lost, and are forgotten. */
 static void take_text(struct ring_reader *reader, uint64_t head, uint64_t word) {
   if (reader->text_bytes + 15 > sizeof reader->text)
     reader->text_bytes = 0;
@@ -262,7 +264,7 @@ static void take_text(struct ring_reader *reader, uint64_t head, uint64_t word) 
   reader->text_bytes += 15;
 }
 
-/* The stamp that the record carries of its own; 0: it has none. */
+/* The stamp in the record itself; 0: it has none. */
 static uint64_t stamp_in(uint8_t op, uint64_t word) {
   const struct call_info *info = &call_table[op & CALL_ID_MASK];
   if (op == RECORD_STAMP || op == RECORD_BEGIN || op == RECORD_MARK)
@@ -279,7 +281,7 @@ static void take_mark(struct recorded_process *process, struct ring_reader *read
     char *text = reader->text + reader->text_bytes - bytes;
     text[length] = '\0';
     struct trace_mark mark = {.stamp = stamp, .events = TRACE_MARK_HERE, .text = text};
-    if (reader->thread < 0) /* a thread is made known by a block of its own */
+    if (reader->thread < 0) /* so that the thread has a block before the mark names it */
       write_gap(process, reader, 0, "a mark before the first event");
     mark.thread = thread_of(process, reader);
     put_held(process, reader);
@@ -295,6 +297,7 @@ static void take_record(struct recorded_process *process, struct ring_reader *re
     reader->cut = true;
     return;
   }
+  HT_ASSERT(reader->begins <= BEGINS_MAX && reader->text_bytes <= sizeof reader->text);
   switch (op) {
   case RECORD_TEXT:
     take_text(reader, head, word);
@@ -345,6 +348,7 @@ static uint64_t drain_ring(struct recorded_process *process, struct ring_reader 
     process->broken++;
     return 0;
   }
+  HT_ASSERT(reader->tail % 16 == 0 && reader->tail < RING_BYTES);
   uint64_t records = 0;
   uint32_t at = reader->tail;
   bool turned = false;
@@ -353,7 +357,7 @@ static uint64_t drain_ring(struct recorded_process *process, struct ring_reader 
     memcpy(record, reader->memory + at, sizeof record);
     at += 16;
     if ((uint8_t)record[0] == RECORD_WRAP || at >= RING_BYTES) {
-      if (turned) { /* twice round for one head: the host has overwritten its ring */
+      if (turned) { /* a second WRAP before the head: the host has overwritten its ring */
         process->broken++;
         at = head;
         break;
@@ -365,6 +369,7 @@ static uint64_t drain_ring(struct recorded_process *process, struct ring_reader 
     take_record(process, reader, record[0], record[1]);
     records++;
   }
+  HT_ASSERT(at == head);
   reader->tail = at;
   atomic_store(&ring->tail, at);
   if (atomic_load(&ring->waiting)) {
@@ -439,8 +444,8 @@ void recorded_process_sample(struct recorded_process *process, uint64_t stamp) {
     give_up(process, "cannot be written");
 }
 
-/* What the rings' counters know beyond the records: drops that no DROPPED record told of, and threads without a ring.
- */
+/* Writes what only the rings' counters know: drops that no DROPPED record reported, and events of threads without a
+   ring. Returns how many calls were nested. */
 static uint64_t settle(struct recorded_process *process) {
   uint64_t nested = 0, orphan = 0;
   for (uint32_t i = 0; i < process->reader_count; i++) {

@@ -1,8 +1,8 @@
-/* One recorded process as the collector sees it: its regions, its trace, and the way from records to events.
+/* One recorded process: its regions, its trace, and how records become events.
 
    Not its job: sockets and waiting (collector.h), choosing file names. Invariants: everything read from a region is
-   checked before it is used, as the host may have overwritten it; a trace that can no longer be written is given up:
-   its records are only counted, and the host runs on. One thread. Allocates with malloc. */
+   checked before it is used, as the host may have overwritten it; once a trace cannot be written any more its records
+   are only counted, and the host runs on. One thread. Allocates with malloc. */
 #ifndef CAPTURE_RECORDER_PROCESS_RECORDED_PROCESS_H
 #define CAPTURE_RECORDER_PROCESS_RECORDED_PROCESS_H
 
@@ -15,35 +15,35 @@
 
 enum { BEGINS_MAX = 8, TRACE_MARK_ROOM = 18 * 15 };
 
-/* A ring and what is known of the call being read from it. */
+/* A ring, and what has been read of the call that is being read from it. */
 struct ring_reader {
   struct ring *ring;
   const char *memory;
   uint32_t tail;
   int64_t thread; /* -1: no event of the present owner yet */
   uint64_t param, stamp;
-  uint64_t touched_address; /* of which the TOUCHED record just read tells; 0: none was */
+  uint64_t touched_address; /* that the last TOUCHED record names; 0: none */
   uint32_t touched_os_pages;
   struct {
     uint64_t address, stamp;
     uint32_t touched_os_pages; /* plus 1; 0: not known */
   } begun[BEGINS_MAX];         /* resizes; deeper than 1 only where a signal handler interrupted one */
   uint32_t begins;
-  struct record_columns columns; /* of the event to come; all 0: none were told */
+  struct record_columns columns; /* of the event to come; all 0: there are none */
   struct trace_event held;       /* a release whose latency may follow */
   bool holds;
   struct thread_name name;
-  uint64_t dropped_reported, skipped_reported; /* by DROPPED records, so that the ring's counters tell the rest */
+  uint64_t dropped_reported, skipped_reported; /* by DROPPED records; the ring's counters give the rest */
   char text[TRACE_MARK_ROOM];                  /* of the mark being read */
   uint32_t text_bytes;
-  bool cut; /* the recording ended before the record just read */
+  bool cut; /* the recording ended before the record just read was written */
 };
 
 struct recorded_process {
   int pid, pid_fd;
   char *path;
   struct trace_writer *writer;
-  const char *given_up; /* why nothing more is written; NULL: all is well */
+  const char *given_up; /* why nothing more is written; NULL: the trace is being written */
   struct sampler sampler;
   bool forked; /* not a fresh image */
   int parent_pid;
@@ -57,15 +57,15 @@ struct recorded_process {
   struct ring_reader *readers;
   uint32_t reader_count, reader_room;
   struct stack_nodes stacks;
-  bool latency; /* releases are held until theirs comes */
-  bool names;   /* those of threads are told */
+  bool latency; /* releases are held until their latency comes */
+  bool names;   /* names of threads are recorded */
   uint32_t threads;
   uint64_t in_flight;
   uint64_t skipped;   /* calls made in pauses */
-  uint64_t broken;    /* records that made no sense */
-  uint64_t cut_stamp; /* what is later is not taken; 0: all is */
+  uint64_t broken;    /* records that cannot be right */
+  uint64_t cut_stamp; /* later records are left out; 0: none are */
   const char *cut_why;
-  uint32_t paused; /* enum pause_reason, for the first region when it comes */
+  uint32_t paused; /* enum pause_reason, for the first region when it is added */
   uint64_t origin_ns;
   uint64_t origin_stamp;
 };
@@ -76,7 +76,7 @@ struct process_totals {
   uint64_t broken;
   uint64_t stacks_lost; /* that the process could not take */
   double seconds;
-  const char *cut_why; /* NULL: it went on to the process's end */
+  const char *cut_why; /* why the recording ended before the process; NULL: it did not */
 };
 
 /* Opens the trace. info_json: core/trace/FORMAT.md section 5. Takes pid_fd. Returns NULL with error filled in. */
@@ -89,15 +89,15 @@ int recorded_process_add_region(struct recorded_process *process, uint32_t rings
 /* Makes the area of the process's call stacks, likewise. */
 int recorded_process_add_stacks(struct recorded_process *process);
 
-/* Takes what the rings hold and wakes who waits. between is called after each ring (it keeps the tick going). Returns
-   how many records there were. */
+/* Reads what the rings hold and wakes the threads that wait for room. between is called after each ring, so that the
+   tick goes on. Returns how many records there were. */
 uint64_t recorded_process_drain(struct recorded_process *process, void (*between)(void *context), void *context);
 
-/* Tells the process to record no more; it heeds that within half a lap of each ring. */
+/* Requests the process to record no more; each of its threads stops within half a lap of its ring. */
 void recorded_process_stop(struct recorded_process *process);
 
-/* The trace ends at the stamp: each thread's records are taken up to its first one with a later stamp, which makes a
-   legal history of those drained by a pass that begins after that time. why goes into the trace, as a gap of unknown
+/* Ends the trace at the stamp: each thread's records count up to its first one with a later stamp. What a pass drains
+   that begins after that time is then a legal history. why goes into the trace, as a gap of unknown
    count; kept by reference. */
 void recorded_process_cut(struct recorded_process *process, uint64_t stamp, const char *why);
 
@@ -110,7 +110,7 @@ uint32_t recorded_process_paused(const struct recorded_process *process);
 /* Writes out all that was drained, so that the file can be read up to here. */
 void recorded_process_flush(struct recorded_process *process);
 
-/* What the file would have if it were closed now, at most. */
+/* The size in bytes that the file would have if it were closed now, at most. */
 uint64_t recorded_process_file_bytes(const struct recorded_process *process);
 
 void recorded_process_sample(struct recorded_process *process, uint64_t stamp);

@@ -1,5 +1,6 @@
 #include "capture/recorder/process/stack_nodes.h"
 
+#include "core/base/assert.h"
 #include "core/base/os.h"
 
 #include <errno.h>
@@ -9,8 +10,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Code outside all modules makes us look again, less and less often where that is in vain: it may be made at run time.
- */
+/* Code outside all modules is a reason to look again; less and less often where nothing is found, as it may be made at
+   run time. */
 enum { LOOK_AGAIN_NS = 5000000, IN_VAIN_MAX = 100 };
 
 static void write_module(void *writer, const struct trace_module *module) {
@@ -110,6 +111,7 @@ uint32_t stack_nodes_take(struct stack_nodes *nodes, struct trace_writer *writer
     look(nodes, writer);
   if (node > nodes->room && !grow(nodes, node))
     return 0;
+  HT_ASSERT(node <= nodes->room);
   uint32_t written = nodes->node_of[node - 1];
   return written ? written : write_nodes(nodes, writer, node);
 }
