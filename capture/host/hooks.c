@@ -427,8 +427,8 @@ static void record_live(const void *object, uint64_t bytes) {
   producer_leave(in);
 }
 
-/* Many programs leave their largest objects to exit. One that is killed, or calls _exit, takes this knowledge along:
-   the replay then touches these objects by their first byte. */
+/* Many programs never release their largest objects. Of a program that is killed, or calls _exit, it is not known how
+   much of them is resident; the replay then touches only their first byte. */
 __attribute__((destructor)) static void record_live_objects(void) {
   stack_wait_for_collector();
   if (producer_mine && !process_is_off())

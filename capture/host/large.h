@@ -1,9 +1,9 @@
 /* Touch truth: which large objects are live, and how many of their OS pages are resident when they are released.
 
-   Not its job: recording (producer.h). Invariants: a table of fixed size in shared memory, changed without locks, so
-   threads and signal handlers may come in between anywhere; the object's owner alone looks it up, as only one may
-   release it. An object that finds its set full takes the place of another, of which nothing is known then. Nothing
-   here allocates, changes errno, may be cancelled or needs more than 1 KiB of stack. */
+   Not its job: recording (producer.h). Invariants: the table has a fixed size, lies in shared memory and is changed
+   without locks, so that threads and signal handlers may interrupt each other anywhere; an object is looked up only by
+   the thread that releases it. An object whose set is full takes the place of another, which is then not known any
+   more. Nothing here allocates, changes errno, may be cancelled or needs more than 1 KiB of stack. */
 #ifndef CAPTURE_HOST_LARGE_H
 #define CAPTURE_HOST_LARGE_H
 
