@@ -1,7 +1,6 @@
 #include "capture/host/real.h"
 
-#include "capture/host/hooks.h"
-#include "capture/host/operators.h"
+#include "capture/host/entry_points.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -149,6 +148,7 @@ static int allocator_count;
 static char allocator_name[64] = "unknown";
 static bool malloc_is_the_programs;
 static bool has_usable_size;
+static bool began_with_cpp;
 static const void *libc_base;
 
 static int find_code(struct dl_phdr_info *info, size_t bytes, void *context) {
@@ -250,7 +250,7 @@ bool real_resolve(void) {
     found.ident = symbol.code;                                                                                         \
     note_allocator(symbol.data); /* each: one that has a reallocarray of its own may get it from a third */            \
   }
-#include "capture/host/hooks.def"
+#include "capture/host/entry_points.def"
   void *malloc_code = next("malloc"), *array_code = next("reallocarray");
   /* libc's reallocarray calls realloc through us: it would be recorded as both, or as realloc. */
   if (!found.reallocarray || base_of(array_code) == libc_base)
@@ -267,7 +267,7 @@ bool real_resolve(void) {
     note_name(malloc_code);
   malloc_is_the_programs = real_is_replaced((void *)(uintptr_t)malloc);
   has_usable_size = malloc_code && base_of(malloc_code) == base_of(next("malloc_usable_size"));
-  operators_look_at_start();
+  began_with_cpp = next("_Znwm") != NULL; /* here, as dlsym allocates where it finds nothing */
   real = found;
   atomic_store_explicit(&resolved, true, memory_order_release);
   resolving = false;
@@ -277,6 +277,10 @@ bool real_resolve(void) {
 
 bool real_has_usable_size(void) {
   return has_usable_size;
+}
+
+bool real_began_with_cpp(void) {
+  return began_with_cpp;
 }
 
 bool real_malloc_is_the_programs(void) {

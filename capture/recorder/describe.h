@@ -4,7 +4,7 @@
 #ifndef CAPTURE_RECORDER_DESCRIBE_H
 #define CAPTURE_RECORDER_DESCRIBE_H
 
-#include "capture/recorder/collector.h"
+#include "capture/recorder/collector_settings.h"
 
 #include <stddef.h>
 
@@ -22,6 +22,9 @@ char *describe_info(const struct collector_settings *settings, const struct atta
 
 /* The name by which a process was started; "" where /proc does not tell. */
 void describe_program_name(int pid, char *name, size_t bytes);
+
+/* The path of the first process's trace: -o, or NAME.PID.tape. Written to path. */
+void describe_first_path(const struct collector_settings *settings, char *path, size_t bytes);
 
 /* F.PID.tape beside the first trace's F.tape, with a further number if that is taken; made here, so that it stays ours.
  */

@@ -49,7 +49,7 @@ static const char usage_details[] =
     "                       (auto); by the tables only; by frame pointers only, the fastest where the program has "
     "them\n";
 
-/* The workload compiler takes no smaller blocks into account; any of this size holds a whole OS page. */
+/* The workload compiler takes no smaller objects into account; any of this size holds a whole OS page. */
 enum { TOUCH_MIN_BYTES = 8 << 10 };
 
 __attribute__((noreturn, format(printf, 1, 2))) static void wrong(const char *format, ...) {

@@ -5,7 +5,7 @@
 #ifndef CAPTURE_RECORDER_OPTIONS_H
 #define CAPTURE_RECORDER_OPTIONS_H
 
-#include "capture/recorder/collector.h"
+#include "capture/recorder/collector_settings.h"
 
 struct command {
   struct collector_settings settings; /* what the options say of it; output and numbers, no callbacks */

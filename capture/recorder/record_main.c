@@ -1,5 +1,6 @@
 /* heaptape-record: runs a program and records what it asks of malloc. Command line, launch, and all that is printed. */
 #include "capture/recorder/collector.h"
+#include "capture/recorder/describe.h"
 #include "capture/recorder/options.h"
 #include "capture/recorder/preflight.h"
 #include "capture/recorder/tree.h"
@@ -57,7 +58,7 @@ static struct {
   struct tree *tree;
 } written;
 
-static void note_written(const struct recorded_process *process) {
+static void note_written(const struct process_summary *process) {
   uint64_t events = process->totals->totals.events;
   if (written.traces++ == 0 || events > written.events) {
     written.events = events;
@@ -67,9 +68,9 @@ static void note_written(const struct recorded_process *process) {
 }
 
 /* The line of each process as it ends; of many, the tree at the end tells the rest. */
-static void report(const struct recorded_process *process, const struct trace_error *error) {
+static void report(const struct process_summary *process, const struct trace_error *error) {
   enum { LINES = 8 };
-  const struct host_totals *totals = process->totals;
+  const struct process_totals *totals = process->totals;
   const struct trace_totals *t = &totals->totals;
   if (error->text[0]) {
     fprintf(
@@ -83,14 +84,14 @@ static void report(const struct recorded_process *process, const struct trace_er
   if (totals->broken)
     fprintf(stderr, "heaptape-record: %s: %llu records made no sense: process %d overwrote its rings\n", process->path,
             (unsigned long long)totals->broken, process->pid);
-  uint64_t dropped = t->dropped - totals->unseen;
+  uint64_t dropped = t->dropped - totals->skipped;
   if (written.traces > LINES && !dropped && !totals->cut_why)
     return;
   fprintf(stderr, "heaptape: %s: %llu events, %u threads, %llu dropped, %.2f bytes/event, %.2f s", process->path,
           (unsigned long long)t->events, t->threads, (unsigned long long)dropped,
           t->events ? (double)t->file_bytes / (double)t->events : 0.0, totals->seconds);
-  if (totals->unseen)
-    fprintf(stderr, ", %llu not seen in pauses", (unsigned long long)totals->unseen);
+  if (totals->skipped)
+    fprintf(stderr, ", %llu not seen in pauses", (unsigned long long)totals->skipped);
   if (totals->cut_why)
     fprintf(stderr, "; %s", totals->cut_why);
   fputc('\n', stderr);
@@ -118,13 +119,13 @@ static void set_preload(const char *library, const char *further) {
 }
 
 static char *describe(char **arguments) {
-  char host[256] = "";
-  gethostname(host, sizeof host - 1);
+  char machine[256] = "";
+  gethostname(machine, sizeof machine - 1);
   json_t *list = json_array();
   for (char **argument = arguments; *argument; argument++)
     if (json_array_append_new(list, json_string(*argument)) != 0) /* not UTF-8 */
       json_array_append_new(list, json_string("?"));
-  json_t *object = json_pack("{s:o,s:s}", "arguments", list, "host", host);
+  json_t *object = json_pack("{s:o,s:s}", "arguments", list, "host", machine);
   char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
   json_decref(object);
   return text;
@@ -250,7 +251,7 @@ int main(int argc, char **argv) {
   raise_descriptor_limit();
   command.settings.first_pid = child_pid;
   bool made;
-  collector_first_path(&command.settings, output, sizeof output);
+  describe_first_path(&command.settings, output, sizeof output);
   if (try_output(output, &made, &error) != 0) {
     kill(child_pid, SIGKILL);
     fail(&error, 1);

@@ -8,8 +8,8 @@ enum { NAME_BYTES = 64 };
 
 struct node {
   int pid, parent_pid;
-  uint32_t order; /* in which they began */
-  int32_t parent; /* index; -1: none of them */
+  uint32_t number; /* in the sequence in which they began */
+  int32_t parent;  /* index; -1: none of them */
   uint64_t events, dropped;
   bool shown;
   char name[NAME_BYTES], end[12];
@@ -38,7 +38,7 @@ uint32_t tree_count(const struct tree *tree) {
   return tree ? tree->count + tree->lost : 0;
 }
 
-void tree_add(struct tree *tree, const struct recorded_process *process) {
+void tree_add(struct tree *tree, const struct process_summary *process) {
   if (!tree)
     return;
   if (tree->count == tree->room) {
@@ -54,7 +54,7 @@ void tree_add(struct tree *tree, const struct recorded_process *process) {
   struct node *node = &tree->nodes[tree->count];
   *node = (struct node){.pid = process->pid,
                         .parent_pid = process->parent_pid,
-                        .order = process->order,
+                        .number = process->number,
                         .parent = -1,
                         .events = process->totals->totals.events,
                         .dropped = process->totals->totals.dropped,
@@ -67,9 +67,9 @@ void tree_add(struct tree *tree, const struct recorded_process *process) {
     tree->lost++;
 }
 
-static int by_order(const void *left, const void *right) {
+static int by_number(const void *left, const void *right) {
   const struct node *a = left, *b = right;
-  return a->order < b->order ? -1 : a->order > b->order;
+  return a->number < b->number ? -1 : a->number > b->number;
 }
 
 /* An image that was exec'ed is a child of the image before it; a process is one of its parent's image at that time,
@@ -132,7 +132,7 @@ static void print_children(const struct tree *tree, int32_t parent, unsigned dep
 void tree_print(const struct tree *tree, FILE *out) {
   if (tree_count(tree) < 2)
     return;
-  qsort(tree->nodes, tree->count, sizeof *tree->nodes, by_order);
+  qsort(tree->nodes, tree->count, sizeof *tree->nodes, by_number);
   link_nodes(tree);
   choose(tree);
   print_children(tree, -1, 0, out);

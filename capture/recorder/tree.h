@@ -6,7 +6,7 @@
 #ifndef CAPTURE_RECORDER_TREE_H
 #define CAPTURE_RECORDER_TREE_H
 
-#include "capture/recorder/collector.h"
+#include "capture/recorder/collector_settings.h"
 
 #include <stdio.h>
 
@@ -18,7 +18,7 @@ struct tree *tree_new(void);
 void tree_free(struct tree *tree);
 
 /* A process image's trace is complete. What is pointed to is copied. */
-void tree_add(struct tree *tree, const struct recorded_process *process);
+void tree_add(struct tree *tree, const struct process_summary *process);
 
 uint32_t tree_count(const struct tree *tree);
 

@@ -2,7 +2,7 @@
    where looks are dear, so that all processes together cost at most 5 % of a core, then 1 %. The clock is the test's.
  */
 #include "capture/recorder/process/sample.h"
-#include "capture/test/recording.h"
+#include "capture/test/hosts/recording.h"
 
 static const uint64_t SECOND_NS = 1000000000u, STEP_NS = 100000;
 

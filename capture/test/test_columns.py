@@ -1,4 +1,4 @@
-"""The optional columns tell the truth: how long a call took, how much of a block can be used."""
+"""The optional columns tell the truth: how long a call took, how much of an object can be used."""
 
 import subprocess
 from pathlib import Path

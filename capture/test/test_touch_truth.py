@@ -39,7 +39,7 @@ def replayed_peak_bytes(tape: Path) -> int:
 def test_replay_reaches_the_recorded_peak(tmp_path: Path, name: str) -> None:
     """At least the sampled RssAnon less 15 % and 6 MiB of the program's own data, which no replay has, and at most the
     kernel's exact peak of the whole RSS; without touch truth it stays below: far below where the program leaves large
-    blocks to themselves, a little where the peak is a moment in which realloc copies one, as it is in sqlite3 here.
+    objects to themselves, a little where the peak is a moment in which realloc copies one, as it is in sqlite3 here.
 
     The samples are 10 ms apart and miss a short peak on a busy machine, so they bound it from below only; the programs
     linger after their peak, so that the kernel's figure is read after it.

@@ -1,7 +1,8 @@
 #include "capture/host/stacks/stack.h"
 
-#include "capture/host/attach.h"
+#include "capture/host/process/host_state.h"
 #include "capture/host/stacks/stack_walk.h"
+#include "core/base/assert.h"
 #include "core/base/os.h"
 
 #include <errno.h>
@@ -93,7 +94,7 @@ static bool lock_nodes(struct stack_area *area) {
         return true;
       os_spin_pause();
     }
-    if (process_sandboxed())
+    if (host_sandboxed())
       os_spin_pause();
     else
       syscall(SYS_sched_yield);
@@ -111,6 +112,7 @@ static uint32_t make_node(struct stack_area *area, uint64_t instruction, uint32_
     log++;
   }
   uint32_t node = find_node(area, log, instruction, parent, &place);
+  HT_ASSERT(parent <= used && used <= STACK_NODES_MAX && (!node || parent < node));
   if (!node && used < STACK_NODES_MAX) {
     area->nodes[used] = (struct stack_node){instruction, parent, 0};
     node = used + 1;
@@ -137,8 +139,8 @@ static uint32_t node_of(struct stack_area *area, struct stack_memo *memo, uint64
 
 /* --- bounds --- */
 
-/* The bounds of the stack that sp is on. The kernel is asked once per stack of a thread, and again as the main thread's
-   grows. Where it does not answer, the rest of the OS page is all that is sure to be there. */
+/* The bounds of the stack that sp is on. /proc/self/maps is read once per stack of a thread, and again as the main
+   thread's grows. Where it cannot be read, only the rest of the OS page is sure to be mapped. */
 static struct stack_bounds bounds_of(struct stack_memo *memo, uintptr_t sp) {
   for (int i = 0; i < BOUNDS_KEPT; i++)
     if (sp - memo->bounds[i].low < memo->bounds[i].high - memo->bounds[i].low)
@@ -237,6 +239,7 @@ static uint32_t remember(struct stack_memo *memo, const struct walked *walked) {
     memo->origin += drop;
     memo->noded_from = memo->noded_to = 0;
   }
+  HT_ASSERT(known + walked->fresh <= MEMO_FRAMES);
   if (memo->noded_to > known)
     memo->noded_to = known;
   for (uint32_t i = 0; i < walked->fresh; i++)

@@ -1,6 +1,6 @@
 #include "capture/host/stacks/stack_walk.h"
 
-#include "capture/host/attach.h"
+#include "capture/host/process/host_state.h"
 #include "capture/host/stacks/stack_rules.h"
 
 #include <fcntl.h>
@@ -135,7 +135,7 @@ static int next_number(struct maps *maps, uintptr_t *number) {
 }
 
 bool stack_find_bounds(uintptr_t sp, struct stack_bounds *bounds) {
-  if (process_sandboxed())
+  if (host_sandboxed())
     return false;
   struct maps maps = {.fd = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC)};
   bool found = false;
