@@ -1,5 +1,5 @@
-/* What a recording is to be like, and to whom the collector reports: filled in by the command line, read by all parts
-   of the recorder.
+/* What is to be recorded and how, and the functions by which the collector reports: filled in from the command line,
+   read by all parts of the recorder.
 
    Layout only. Invariant: nobody changes the settings while the collector serves. */
 #ifndef CAPTURE_RECORDER_COLLECTOR_SETTINGS_H
@@ -32,7 +32,7 @@ struct collector_settings {
   bool follow;               /* record the processes that the first one starts */
   const char *describe_json; /* object for INFO's "describe", or NULL */
   int first_pid;
-  /* A trace is complete (error empty) or was given up (error says why). */
+  /* A trace is complete (error empty) or was given up (error has the reason). */
   void (*report)(const struct process_summary *process, const struct trace_error *error);
   /* A process could not be recorded. */
   void (*complain)(const struct trace_error *error);
