@@ -28,7 +28,7 @@ sys.exit(7)
 
 
 class Recording:
-    """A recorder and the program under it, which makes calls when told."""
+    """A recorder and the program under it, which makes calls on request."""
 
     def __init__(self, folder: Path, *options: str) -> None:
         self.trace = folder / "t.tape"
@@ -52,7 +52,7 @@ class Recording:
         assert self.process.stdout.readline() == "1\n"
 
     def end(self) -> str:
-        """What the recorder said."""
+        """What the recorder printed."""
         _, told = self.process.communicate(timeout=30)
         assert self.process.returncode == 7, told
         return told

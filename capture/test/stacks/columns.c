@@ -1,4 +1,4 @@
-/* Asks for objects of many sizes by all calls that acquire, and prints what each may use: request, usable size. */
+/* Acquires objects of many sizes by all calls that do, and prints what each may use: request, usable size. */
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
