@@ -16,7 +16,7 @@ VENV   := .venv
 
 HT_CFLAGS := -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Wmissing-prototypes -fvisibility=hidden -fno-plt -I. $(OPT) $(CFLAGS)
 
-all: ## build everything into out/ (runs setup where something is missing)
+all: ## compile everything into out/; installs nothing
 
 # $(call c_objects,sources): their object files. $(call c_pic_objects,sources): the same for shared libraries.
 c_objects     = $(patsubst %.c,$(OUT)/obj/%.o,$(1))
@@ -61,7 +61,7 @@ c_test         = $(eval TESTS += $(call c_test_binary,$(1)))$(call c_link,$(call
 c_bench        = $(eval BENCHES += $(OUT)/bench/$(basename $(notdir $(1))))$(call c_link,$(OUT)/bench/$(basename $(notdir $(1))),$(1) $(2),$(3),$(4))
 c_test_program = $(eval TEST_EXTRAS += $(OUT)/test-programs/$(1))$(call c_link,$(OUT)/test-programs/$(1),$(2),$(3),$(4))
 c_test_library = $(eval TEST_EXTRAS += $(OUT)/$(1))$(eval $(call c_shared_rule,$(OUT)/$(1),$(2),$(3)))
-c_fuzzer       = $(eval FUZZERS += $(basename $(notdir $(1))))$(eval TEST_EXTRAS += $(OUT)/fuzz-corpus/$(basename $(notdir $(1)))) \
+c_fuzzer       = $(eval FUZZERS += $(basename $(notdir $(1))))$(eval LONG_TEST_EXTRAS += $(OUT)/fuzz-corpus/$(basename $(notdir $(1)))) \
   $(call c_link,$(OUT)/$(basename $(notdir $(1))),$(1) $(2),$(3),-fsanitize=fuzzer $(4)) \
   $(call c_link,$(OUT)/fuzz-corpus/$(basename $(notdir $(1))),$(1) tests/programs/run_fuzz_target.c $(2),$(3),$(4))
 
@@ -76,38 +76,65 @@ $(OUT)/pic/%.o: %.c
 	$(CC) $(HT_CFLAGS) -fPIC -MMD -MP -c -o $@ $<
 -include $(shell find $(OUT)/obj $(OUT)/pic -name '*.d' 2>/dev/null)
 
-all: setup
+# Once per checkout: what is missing is named before the compiler stumbles over it.
+$(OUT)/.checked: tools/check_build
+	@mkdir -p $(@D)
+	@tools/check_build "$(CC)"
+	@touch $@
+
+all: $(OUT)/.checked
 	@$(MAKE) --no-print-directory everything
 everything: $(ALL)
 
-setup: ## install the Debian packages that are missing (root or sudo; else print the one command to run)
+setup: ## install what running needs: Debian packages (root or sudo; else print the one command to run), Python packages in .venv
 	@tools/setup
+	@$(MAKE) --no-print-directory python-environment
+python-environment: $(VENV)/.stamp
 
-demo: all ## record redis and sqlite3, replay them under six allocators, write out/demo/*.html
+demo: setup ## record redis and sqlite3, replay them under six allocators, write out/demo/*.html
+	@$(MAKE) --no-print-directory everything
 	tools/demo $(OUT)
 
 programs: everything $(TESTS) $(TEST_EXTRAS)
-test: setup ## build and run all tests
-	@$(MAKE) --no-print-directory programs
-	HEAPTAPE_OUT=$(abspath $(OUT)) $(VENV)/bin/python -m pytest $(PYTEST)
+long-programs: programs $(LONG_TEST_EXTRAS)
+setup-test: setup
+	@tools/setup @test
 
-bench: setup ## measure the targets; prints a table with machine and commit
+# TEST_JOBS tests run at a time. PYTEST: files, or any of pytest's own options.
+TEST_JOBS ?= 2
+RUN_TESTS = HEAPTAPE_OUT=$(abspath $(OUT)) $(VENV)/bin/python -m pytest
+test: setup-test ## build and run all tests but the long ones (tests/README.md)
+	@$(MAKE) --no-print-directory programs
+	$(RUN_TESTS) -n $(TEST_JOBS) --dist worksteal -m "not long" $(PYTEST)
+test-all: setup-test ## all tests, with storms, mutants and sanitizers
+	@$(MAKE) --no-print-directory long-programs
+	$(RUN_TESTS) -n $(TEST_JOBS) --dist worksteal $(PYTEST)
+
+# While one works: what these tests run is built, and no other test's programs. Asks for no packages.
+FILE ?=
+check: ## FILE=some/test_file.py: build what it needs, run it, long tests included
+	@[ -n "$(FILE)" ] || { echo "make check FILE=replay/test/test_engine.py (tests/README.md)" >&2; exit 2; }
+	@$(MAKE) --no-print-directory everything $$(tools/tests-need $(OUT) $(FILE))
+	$(RUN_TESTS) $(FILE)
+
+bench: setup-test ## measure the targets; prints a table with machine and commit
 	@$(MAKE) --no-print-directory programs $(BENCHES)
 	HEAPTAPE_OUT=$(abspath $(OUT)) $(VENV)/bin/python -m tests.bench
 
 STORMS ?= 100
-stress: setup ## record STORMS storms of remote frees with forks and kills, and check each trace
+stress: setup-test ## record STORMS storms of remote frees with forks and kills, and check each trace
 	@$(MAKE) --no-print-directory programs
 	HEAPTAPE_OUT=$(abspath $(OUT)) HEAPTAPE_STORMS=$(STORMS) $(VENV)/bin/python -m pytest -q tests/test_fork_storms.py
 
 SUITES ?= cpython redis sqlite3 libreoffice chromium
-suites: setup ## run other programs' test suites bare and recorded, and compare the verdicts (tests/suites.py says what it needs)
+suites: setup-test ## run other programs' test suites bare and recorded, and compare the verdicts (tests/suites.py says what it needs)
 	@$(MAKE) --no-print-directory everything
 	HEAPTAPE_OUT=$(abspath $(OUT)) $(VENV)/bin/python -m tests.suites $(SUITES)
 
 # Each fuzzer has its own build under sanitizers; FUZZ_SECONDS bounds each.
 FUZZ_SECONDS ?= 30
-fuzz: setup ## fuzz the readers for FUZZ_SECONDS each, under ASan and UBSan
+fuzz: setup-test ## fuzz the readers for FUZZ_SECONDS each, under ASan and UBSan
+	@tools/setup @lint
 	@$(MAKE) --no-print-directory CC=clang OUT=$(OUT)/fuzz OPT="-O1 -g" CFLAGS="-fsanitize=fuzzer-no-link,address,undefined" fuzzers
 	@set -e; for fuzzer in $(addprefix $(OUT)/fuzz/,$(FUZZERS)); do \
 	  corpus=$(OUT)/fuzz/corpus/$$(basename $$fuzzer); mkdir -p $$corpus; \
@@ -118,21 +145,36 @@ fuzzers: $(addprefix $(OUT)/,$(FUZZERS))
 
 FIDELITY_APPS ?=
 FIDELITY_REPEATS ?= 3
-fidelity: setup ## run programs live and replayed on every allocator; write docs/FIDELITY.md (an hour where nothing else runs)
+fidelity: setup-test ## run programs live and replayed on every allocator; write docs/FIDELITY.md (an hour where nothing else runs)
 	@$(MAKE) --no-print-directory everything
 	-$(OUT)/bin/heaptape verify-fidelity $(FIDELITY_APPS) -v -n $(FIDELITY_REPEATS) --results docs/fidelity
 	@$(MAKE) --no-print-directory fidelity-document
 fidelity-document: ## write docs/FIDELITY.md and the errors that comparisons carry from docs/fidelity/
-	$(OUT)/bin/heaptape verify-fidelity --read docs/fidelity/*.json.zst --write docs/FIDELITY.md --table analysis/heaptape/fidelity.json
+	$(OUT)/bin/heaptape verify-fidelity --read docs/fidelity/*.json.zst --write docs/FIDELITY.md --table analysis/heaptape/results/fidelity.json
 
 lint: lint-c lint-python ## formatting and warnings: clang-format, ruff, and both compilers with -Werror
-lint-c: setup
+lint-c: setup-test
+	@tools/setup @lint
 	clang-format --dry-run -Werror $(shell git ls-files '*.[ch]')
 	@$(MAKE) --no-print-directory CC=clang OUT=$(OUT)/clang CFLAGS=-Werror VENV=$(VENV) programs
 	@$(MAKE) --no-print-directory CC=gcc OUT=$(OUT)/gcc CFLAGS=-Werror VENV=$(VENV) programs
 
-layers: ## fail on an include that runs upwards
-	@python3 tools/layers
+# Assertions everywhere, and undefined behaviour traps. AddressSanitizer only where nothing else defines malloc, as its
+# runtime does: core/ here, the importers and readers in `make fuzz`, the engine in `make sanitize`.
+DEBUG_FLAGS := -DHT_DEBUG -fsanitize=undefined -fsanitize-undefined-trap-on-error
+ASAN_FLAGS  := -DHT_DEBUG -fsanitize=address,undefined -fno-sanitize-recover=undefined
+asan-programs: $(filter $(OUT)/test/core/%,$(TESTS))
+debug: setup-test ## build with assertions and sanitizers into out/debug and out/asan, and run the C tests of both
+	@$(MAKE) --no-print-directory OUT=$(OUT)/debug OPT="-O1 -g" CFLAGS="$(DEBUG_FLAGS)" programs
+	@$(MAKE) --no-print-directory OUT=$(OUT)/asan OPT="-O1 -g" CFLAGS="$(ASAN_FLAGS)" asan-programs
+	HEAPTAPE_OUT=$(abspath $(OUT)/debug) $(VENV)/bin/python -m pytest -q tests/test_c_programs.py
+	for test in $$(find $(OUT)/asan/test -type f -perm -u+x); do echo "$$test"; "$$test" || exit 1; done
+
+compile_commands.json: ## for editors: how each C file is compiled
+	@$(MAKE) --no-print-directory --always-make --dry-run programs | python3 tools/compile_commands.py >$@
+
+layers: $(OUT)/lib/libheaptape.so ## hold includes, imports and symbols to the tables: no arrow that is not in them, no circle of files
+	@python3 tools/layers.py
 
 golden: everything ## refresh every golden file
 	tools/golden $(OUT)
@@ -148,6 +190,6 @@ clean: ## remove what was built (not .venv)
 	rm -rf $(OUT)
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 24
 
-.PHONY: all everything setup demo programs test bench stress suites fuzz fuzzers fidelity fidelity-document lint lint-c layers golden install clean help
+.PHONY: all everything setup python-environment setup-test demo programs long-programs test test-all check debug asan-programs compile_commands.json bench stress suites fuzz fuzzers fidelity fidelity-document lint lint-c layers golden install clean help

@@ -10,23 +10,24 @@ $(VENV)/.stamp: requirements.lock analysis/part.mk
 	  touch $@'
 
 ALL += $(OUT)/bin/heaptape
-$(OUT)/bin/heaptape: analysis/launcher.in $(VENV)/.stamp
+$(OUT)/bin/heaptape: analysis/launcher.in
 	@mkdir -p $(@D)
-	sed 's|@VENV@|$(abspath $(VENV))|' $< >$@
+	sed 's|@VENV@|$(abspath $(VENV))|; s|@CHECKOUT@|$(CURDIR)|' $< >$@
 	chmod +x $@
 
 lock: ## pin the newest Python dependencies anew (requirements.lock)
 	$(PYTHON) -m venv $(OUT)/lock-venv
 	$(OUT)/lock-venv/bin/pip -q install pip-tools
 	CUSTOM_COMPILE_COMMAND='make lock' $(OUT)/lock-venv/bin/pip-compile -q --upgrade --generate-hashes --strip-extras \
-	  --extra dev --no-emit-index-url --no-emit-find-links -o requirements.lock pyproject.toml
+	  --all-extras --no-emit-index-url --no-emit-find-links -o requirements.lock pyproject.toml
 
-lint-python: $(VENV)/.stamp ## ruff over all Python files
+lint-python: $(VENV)/.stamp ## ruff over all Python files, mypy over the package
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
 
 # The installed command has an environment of its own, so that it outlives the checkout.
-install-python: analysis/launcher.in
+install-python: analysis/launcher.in $(VENV)/.stamp
 	mkdir -p $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/heaptape
 	$(PYTHON) -m venv $(DESTDIR)$(PREFIX)/lib/heaptape/venv
 	$(DESTDIR)$(PREFIX)/lib/heaptape/venv/bin/pip --disable-pip-version-check -q install --require-hashes -r requirements.lock
@@ -39,7 +40,7 @@ install-python: analysis/launcher.in
 	mkdir -p $(DESTDIR)$(PREFIX)/lib/heaptape/workloads
 	cp -r workloads/apps $(DESTDIR)$(PREFIX)/lib/heaptape/workloads/
 	for site in $(DESTDIR)$(PREFIX)/lib/heaptape/venv/lib/python3*/site-packages; do echo ../../../.. >$$site/heaptape.pth; done
-	sed 's|@VENV@|$(PREFIX)/lib/heaptape/venv|' $< >$(DESTDIR)$(PREFIX)/bin/heaptape
+	sed 's|@VENV@|$(PREFIX)/lib/heaptape/venv|; s|@CHECKOUT@||' $< >$(DESTDIR)$(PREFIX)/bin/heaptape
 	chmod +x $(DESTDIR)$(PREFIX)/bin/heaptape
 
 .PHONY: lock lint-python install-python

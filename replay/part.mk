@@ -22,12 +22,25 @@ $(call c_test_library,test-programs/libplanted.so,replay/test/planted_allocator.
 $(call c_test_library,test-programs/libplacing.so,replay/test/placing_allocator.c,)
 $(call c_test_library,test-programs/libfaulty.so,replay/test/faulty_allocator.c,-lpthread)
 
+# The engine on a clock of the tests' own, from the same sources: replay/test/planted_clock.h. -rdynamic: the planted
+# allocator finds that clock by name.
+PLANTED_CLOCK_OBJECTS := $(patsubst %.c,$(OUT)/planted-clock/%.o,$(call c_component_sources,$(REPLAY_COMPONENTS)))
+TEST_EXTRAS += $(OUT)/test-programs/heaptape-replay-planted-clock
+$(OUT)/planted-clock/%.o: HT_CFLAGS += -include replay/test/planted_clock.h
+$(OUT)/planted-clock/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(HT_CFLAGS) -MMD -MP -c -o $@ $<
+$(OUT)/test-programs/heaptape-replay-planted-clock: $(PLANTED_CLOCK_OBJECTS) $(call c_objects,replay/test/planted_clock.c) $(call c_component_libraries,$(REPLAY_BELOW))
+	@mkdir -p $(@D)
+	$(CC) $(HT_CFLAGS) -rdynamic -o $@ $(filter %.o,$^) $(filter %.a,$^) $(REPLAY_LIBS)
+-include $(PLANTED_CLOCK_OBJECTS:.o=.d)
+
 # The engine under ThreadSanitizer, and under AddressSanitizer and UBSan; replay/test/test_sanitizers.py and `make sanitize` run it.
 # $(call replay_sanitized,name,flags): out/sanitize/NAME/heaptape-replay.
 comma := ,
 SANITIZED := $(call c_component_sources,$(REPLAY_COMPONENTS) $(REPLAY_BELOW))
 define replay_sanitized
-TEST_EXTRAS += $(OUT)/sanitize/$(1)/heaptape-replay
+LONG_TEST_EXTRAS += $(OUT)/sanitize/$(1)/heaptape-replay
 $(OUT)/sanitize/$(1)/%.o: %.c
 	@mkdir -p $$(@D)
 	$(CC) $$(HT_CFLAGS) -DSTACK_KIB=2048 -fno-omit-frame-pointer $(2) -MMD -MP -c -o $$@ $$<

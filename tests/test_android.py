@@ -9,10 +9,8 @@ import pytest
 
 from tests.support import CONVERT, HEAPTAPE, REPOSITORY, check, info, succeed
 
-RECORDING = REPOSITORY.parent / "shared" / "data" / "android-systemui.zip"
+RECORDING = REPOSITORY / "workloads" / "corpus" / "android-systemui.zip"
 ALLOCATORS = 5
-
-pytestmark = pytest.mark.skipif(not RECORDING.exists(), reason=f"{RECORDING.name} is not beside the repository")
 
 
 def figures_of_the_text() -> tuple[Counter[str], int]:

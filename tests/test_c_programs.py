@@ -1,4 +1,8 @@
-"""Every C test program: its name is its claim, exit 0 = holds, 77 = skipped (it says why)."""
+"""Every C test program: its name is its claim, exit 0 = holds, 77 = skipped (it says why).
+
+Long: two that try very much, of code that seldom changes: every cut of a trace and 6,000 mutants of it, every state of
+the model of the ownership tags.
+"""
 
 import os
 import subprocess
@@ -10,6 +14,7 @@ from tests.support import OUT, REPOSITORY
 
 SKIPPED = 77
 TIMEOUT_S = 240
+LONG = ("damaged_file_gives_one_error_or_a_prefix", "ownership_tags_order_every_history")
 
 
 def listed_programs() -> list[Path]:
@@ -29,7 +34,17 @@ def listed_programs() -> list[Path]:
     return [Path(word) for word in done.stdout.split()]
 
 
-@pytest.mark.parametrize("program", listed_programs(), ids=lambda path: str(path.relative_to(OUT / "test")))
+def parameters() -> list:
+    """Each program under its place in out/test/."""
+    return [
+        pytest.param(
+            path, id=str(path.relative_to(OUT / "test")), marks=[pytest.mark.long] if path.name in LONG else []
+        )
+        for path in listed_programs()
+    ]
+
+
+@pytest.mark.parametrize("program", parameters())
 def test_program(program: Path, tmp_path: Path) -> None:
     assert program.exists(), "not built: run make programs"
     done = subprocess.run([program], capture_output=True, text=True, errors="replace", timeout=TIMEOUT_S, cwd=tmp_path)

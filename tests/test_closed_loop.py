@@ -7,6 +7,8 @@ number in the thread), so it does not depend on addresses.
 
 Allowed beside the trace's events: what libraries do before main (the C++ library of some allocators, tbbmalloc reading
 /proc), none of which may reach an object of the trace's, and the free(NULL)s of the C library when a thread ends.
+
+Long: each allocator in each order; else glibc in each order, and each allocator in the one that is the default.
 """
 
 import random
@@ -14,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from heaptape.calls import CALLS, ID_MASK, NOTHING, NULL_IN
-from heaptape.workload_format import read_workload
+from heaptape.formats.calls import CALLS, ID_MASK, NOTHING, NULL_IN
+from heaptape.formats.workload_format import read_workload
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
@@ -180,8 +182,18 @@ def recording_of_replay(folder: Path, work: Path, allocator: str, order: str) ->
     return max(folder.glob("*.tape"), key=lambda tape: info(tape)["peak_live_bytes"])
 
 
-@pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("allocator", ALLOCATORS)
+def pairs() -> list:
+    """Each allocator with each order."""
+    every = [(allocator, order) for allocator in ALLOCATORS for order in ORDERS]
+    return [
+        (allocator, order)
+        if allocator == "glibc" or order == "window"
+        else pytest.param(allocator, order, marks=pytest.mark.long)
+        for allocator, order in every
+    ]
+
+
+@pytest.mark.parametrize(("allocator", "order"), pairs())
 def test_recording_of_a_replay_has_the_events_of_the_trace(
     tmp_path_factory: pytest.TempPathFactory, allocator: str, order: str
 ) -> None:

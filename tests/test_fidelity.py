@@ -4,11 +4,12 @@ import json
 from pathlib import Path
 
 import pytest
-from heaptape import certificate, recipes, registry
-from heaptape.home import Home
-from heaptape.verify_fidelity import verify
+from heaptape.common.home import Home
+from heaptape.fidelity import certificate
+from heaptape.fidelity.verify import verify
+from heaptape.measure import recipes, registry
 
-from tests.support import OUT, run
+from tests.support import OUT, run, succeed
 
 OBSERVE = OUT / "libexec" / "heaptape-observe"
 MIB = 1 << 20
@@ -54,14 +55,35 @@ def test_each_program_of_a_tree_is_told_apart(tmp_path: Path) -> None:
     assert program(data, "sh")["rss_anon_peak_bytes"] < 2 * MIB
 
 
+# Starts the two programs and waits for each: the kernel then tells the CPU time of that very process.
+WAITS = """
+import os, sys
+for name in ("worker", "sleeper"):
+    pid = os.fork()
+    if pid == 0:
+        os.execv(sys.argv[1] + "/" + name, [name, "-I", "-c", sys.argv[2 if name == "worker" else 3]])
+    usage = os.wait4(pid, 0)[2]
+    print(name, "whole", round((usage.ru_utime + usage.ru_stime) * 1e9))
+"""
+TELLS = "; import time; print('{name} part', time.process_time_ns(), flush=True)"
+
+
 @pytest.mark.parametrize("options", [(), ("--time-only",)])
 def test_processor_time_is_the_programs_own(tmp_path: Path, options: tuple[str, ...]) -> None:
-    busy = "import time\nwhile time.process_time() < 0.3: pass"
-    _, data = observed(tmp_path, "sh", "-c", f'sleep 0.2; /usr/bin/python3 -c "{busy}"; true', options=options)
-    found = program(data, "python3")
-    assert found["exited"]
-    assert 0.3e9 <= found["cpu_ns"] <= 0.5e9
-    assert program(data, "sleep")["cpu_ns"] < 0.1e9
+    """Not less than a program itself says just before its end, and not more than the kernel says after it."""
+    for name in ("worker", "sleeper"):
+        (tmp_path / name).symlink_to("/usr/bin/python3")
+    programs = {"worker": "sum(range(10_000_000))", "sleeper": "import time; time.sleep(0.2)"}
+    codes = [code + TELLS.format(name=name) for name, code in programs.items()]
+    output = tmp_path / "observed.json"
+    command = ("/usr/bin/python3", "-c", WAITS, str(tmp_path), *codes)
+    said = succeed(OBSERVE, *options, "-o", output, "--", *command).stdout
+    told = {(name, what): int(ns) for name, what, ns in map(str.split, said.splitlines())}
+    for name in programs:
+        found = program(json.loads(output.read_text()), name)
+        assert found["exited"]
+        # The kernel's own figure is in whole microseconds, twice.
+        assert told[name, "part"] <= found["cpu_ns"] <= told[name, "whole"] + 2000
 
 
 def test_the_commands_status_and_end_are_passed_on(tmp_path: Path) -> None:

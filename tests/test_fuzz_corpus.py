@@ -1,6 +1,7 @@
 """Every fuzz target bears its seeds and what becomes of them when bytes are changed, cut and doubled.
 
 `make fuzz` searches further, for longer and under sanitizers; what it finds is added to the seeds here.
+Long: 1,500 mutants a target. The readers' errors have tests of their own (test_wrong_input.py, convert/test/).
 """
 
 import random
@@ -14,6 +15,8 @@ from convert.test.importer_seeds import fill
 from tests.support import CONVERT, OUT, record, succeed, workload
 
 TARGETS = sorted(path.name for path in (OUT / "fuzz-corpus").glob("fuzz_*"))
+pytestmark = pytest.mark.long
+
 MUTANTS = 1500
 MEMORY_BYTES = 1 << 30
 

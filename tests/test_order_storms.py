@@ -2,6 +2,7 @@
 
 The order of the scheme itself is proven for small cases by test/ownership_tags_order_every_history.c; this is the real
 recorder on the real machine, under allocators that hand addresses out again in different ways.
+Long: each storm is one more chance to meet a rare order; test_recording_counts.py has one of 64 threads.
 """
 
 import random
@@ -10,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.support import assert_clean, record, workload
+
+pytestmark = pytest.mark.long
 
 ALLOCATORS = {
     "jemalloc": "libjemalloc.so.2",

@@ -126,14 +126,17 @@ def test_unknown_command_and_option_are_usage_errors(small_tape: Path) -> None:
     assert run(RECORD).status == USAGE
 
 
-def test_trace_cut_at_any_byte_gives_its_whole_blocks_and_is_called_truncated(small_tape: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("step", [17, pytest.param(1, marks=pytest.mark.long)])
+def test_trace_cut_at_any_byte_gives_its_whole_blocks_and_is_called_truncated(
+    small_tape: Path, tmp_path: Path, step: int
+) -> None:
     """Cut before the first block ends there is nothing to read: an error. After that: what is whole, never more."""
     whole = small_tape.read_bytes()
     assert len(whole) < 4000
     assert info(small_tape)["events"] == 12
     cut = tmp_path / "cut.tape"
     seen = []
-    for size in range(len(whole)):
+    for size in range(0, len(whole), step):
         cut.write_bytes(whole[:size])
         result = run(CONVERT, "info", "--json", cut)
         if result.status != 0:

@@ -102,14 +102,16 @@ def annotated_trace(heaptape: Path) -> str:
 def draw_demo(results: Path, folder: Path) -> None:
     """The figures that README.md shows."""
     matplotlib.use("Agg")
-    from heaptape import memory_map, plots
+    from heaptape import plots
     from heaptape import results as read_results
+    from heaptape.formats import memory_map
+    from heaptape.results.timeline import timeline_frame
     from matplotlib import pyplot
 
     file = read_results(str(results))
     runs = {run["allocator"]: run for run in reversed(file.runs) if run["pass"] == "memory"}
     order = [label for label in file.labels if label in runs]
-    timelines = {label: plots.timeline_frame(runs[label]) for label in order}
+    timelines = {label: timeline_frame(runs[label]) for label in order}
     figure, axes = pyplot.subplots(figsize=(8, 3.2), layout="constrained")
     plots.memory_over_progress(axes, timelines, "rss_anon_bytes", file.workload.get("recorded") or [])
     axes.legend(ncols=4, fontsize=8)

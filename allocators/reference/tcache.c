@@ -45,9 +45,12 @@ static void on_thread_end(void *unused) {
 }
 
 void tcache_setup(void) {
-  const uintptr_t *random = (const uintptr_t *)getauxval(AT_RANDOM); /* 16 bytes */
-  tcache_key = (random ? random[0] : (uintptr_t)&thread * 0x9E3779B97F4A7C15u) | 1;
-  fast_key = (random ? random[1] : ~tcache_key) | 1;
+  uintptr_t keys[2] = {(uintptr_t)&thread * 0x9E3779B97F4A7C15u, ~(uintptr_t)&thread * 0x9E3779B97F4A7C15u};
+  const void *random = (const void *)getauxval(AT_RANDOM); /* 16 bytes, not aligned */
+  if (random)
+    __builtin_memcpy(keys, random, sizeof keys);
+  tcache_key = keys[0] | 1;
+  fast_key = keys[1] | 1;
   thread_end_known = pthread_key_create(&thread_end, on_thread_end) == 0;
 }
 

@@ -14,31 +14,40 @@ Imports are lazy: the command must not wait for numpy.
 import importlib
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from heaptape import fragmentation, memory_figures, plots, tables
-    from heaptape.compare import compared as compare
-    from heaptape.errors import FormatError, HeaptapeError
-    from heaptape.profile import profile
-    from heaptape.results_file import Results, all_results, results
-    from heaptape.summary import in_words
-    from heaptape.tape_format import Trace
-    from heaptape.tape_format import open_trace as open  # noqa: A004
-    from heaptape.workload_format import read_workload as open_workload
+from heaptape.common.version import __version__ as __version__
 
-__version__ = "0.1.0"
+if TYPE_CHECKING:
+    from heaptape import plots, tables
+    from heaptape.common.errors import FormatError, HeaptapeError
+    from heaptape.formats.workload_format import read_workload as open_workload
+    from heaptape.plots import memory_figures
+    from heaptape.profile.data import profile
+    from heaptape.profile.trace import Trace
+    from heaptape.profile.trace import open_trace as open  # noqa: A004
+    from heaptape.results import fragmentation
+    from heaptape.results.compare import compared as compare
+    from heaptape.results.schema import Results, all_results, results
+    from heaptape.results.summary import in_words
 
 _LAZY = {
-    "open": ("heaptape.tape_format", "open_trace"),
-    "Trace": ("heaptape.tape_format", "Trace"),
-    "open_workload": ("heaptape.workload_format", "read_workload"),
-    "results": ("heaptape.results_file", "results"),
-    "all_results": ("heaptape.results_file", "all_results"),
-    "Results": ("heaptape.results_file", "Results"),
-    "in_words": ("heaptape.summary", "in_words"),
-    "FormatError": ("heaptape.errors", "FormatError"),
-    "HeaptapeError": ("heaptape.errors", "HeaptapeError"),
+    "open": ("heaptape.profile.trace", "open_trace"),
+    "Trace": ("heaptape.profile.trace", "Trace"),
+    "open_workload": ("heaptape.formats.workload_format", "read_workload"),
+    "all_results": ("heaptape.results.schema", "all_results"),
+    "Results": ("heaptape.results.schema", "Results"),
+    "in_words": ("heaptape.results.summary", "in_words"),
+    "FormatError": ("heaptape.common.errors", "FormatError"),
+    "HeaptapeError": ("heaptape.common.errors", "HeaptapeError"),
 }
-_MODULES = ("compare", "fragmentation", "memory_figures", "plots", "profile", "tables")
+_MODULES = {
+    "compare": "heaptape.compare",
+    "fragmentation": "heaptape.results.fragmentation",
+    "memory_figures": "heaptape.plots.memory_figures",
+    "plots": "heaptape.plots",
+    "profile": "heaptape.profile",
+    "results": "heaptape.results",
+    "tables": "heaptape.tables",
+}
 __all__ = [
     "FormatError", "HeaptapeError", "Results", "Trace", "all_results", "compare", "fragmentation", "in_words",
     "memory_figures", "open", "open_workload", "plots", "profile", "results", "tables",
@@ -50,7 +59,7 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401
         module, attribute = _LAZY[name]
         return getattr(importlib.import_module(module), attribute)
     if name in _MODULES:
-        return importlib.import_module(f"heaptape.{name}")
+        return importlib.import_module(_MODULES[name])
     raise AttributeError(f"module 'heaptape' has no attribute '{name}'")
 
 

@@ -2,8 +2,8 @@
 
 import sys
 
-from heaptape.cli import main
-from heaptape.home import default_home
+from heaptape.cli.main import main
+from heaptape.common.home import default_home
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:], default_home()))

@@ -1,157 +1,21 @@
-"""Comparison tables: what each allocator cost per workload, and the same as percentages of a baseline.
-
-The shape is that of the tcache benchmarks: Total, mean cycles per malloc, calloc, realloc and free, RSS; then
-percentages with their mean over the workloads.
+"""`heaptape.compare(results, ...)`, which is a module, too: `from heaptape.compare import relative`. The work is in
+heaptape.results.compare.
 """
 
-import math
-from collections.abc import Sequence
-from pathlib import Path
+from heaptape.common.callable_module import make_callable
+from heaptape.results.compare import (
+    MAIN_CALLS,
+    absolute,
+    allocator_order,
+    choose_baseline,
+    compared,
+    long_table,
+    relative,
+    repetitions,
+)
 
-import pandas as pd
-
-from heaptape.callable_module import make_callable
-from heaptape.errors import HeaptapeError
-from heaptape.intervals import LogRatio, Method, combined, log_ratio, mean_of
-from heaptape.results_file import Results, all_results, figures
-
-GEOMETRIC, ARITHMETIC = "geometric mean", "arithmetic mean"
-MAIN_CALLS = ("malloc", "calloc", "realloc", "free")
-
-
-def choose_baseline(files: Sequence[Results], wanted: str | None) -> str:
-    """The allocator that percentages refer to: the one wanted, else glibc, else the first. Raises HeaptapeError if
-    unknown.
-    """
-    labels = allocator_order(files)
-    if not labels:
-        raise HeaptapeError("the results hold no runs")
-    if wanted is None:
-        return "glibc" if "glibc" in labels else labels[0]
-    if wanted not in labels:
-        raise HeaptapeError(f"unknown baseline '{wanted}': the results have {', '.join(labels)}")
-    return wanted
-
-
-def allocator_order(files: Sequence[Results]) -> list[str]:
-    """Labels of all files in the order in which they first appear."""
-    return list(dict.fromkeys(label for file in files for label in file.labels))
-
-
-def absolute(table: pd.DataFrame) -> pd.DataFrame:
-    """Mean of each metric over the repetitions.
-
-    From `results_file.figures`; one row per (workload, allocator), one column per metric, in units of the metric
-    (cycles, bytes, calls, ns). NaN: missing.
-    """
-    if table.empty:
-        return pd.DataFrame(index=pd.MultiIndex.from_arrays([[], []], names=["workload", "allocator"]))
-    wide = table.pivot_table(
-        index=["workload", "allocator"], columns="metric", values="value", aggfunc="mean", sort=False
-    )
-    return wide.rename_axis(columns=None)
-
-
-def repetitions(table: pd.DataFrame) -> pd.DataFrame:
-    """How many repetitions stand behind each figure of `absolute`; same shape, 0 where there is none."""
-    wide = table.pivot_table(
-        index=["workload", "allocator"], columns="metric", values="value", aggfunc="count", sort=False
-    )
-    return wide.rename_axis(columns=None).fillna(0).astype(int)
-
-
-def relative(table: pd.DataFrame, baseline: str, method: Method = "t") -> pd.DataFrame:
-    """Each figure as a percentage of the baseline's, with the 95 % interval (of Student's t, or bootstrapped).
-
-    From `results_file.figures`. Columns: workload, allocator, metric, percent, low, high (percent; NaN if one
-    repetition or none), repetitions, supported (True: the interval leaves out 100; False: it doesn't; None: one
-    repetition, no telling). The last rows have the workloads "geometric mean" and "arithmetic mean". A metric that the
-    baseline lacks, or where it is zero, has no row.
-    """
-    rows: list[dict] = []
-    ratios: dict[tuple[str, str], list[LogRatio]] = {}
-    series = {
-        key: group.set_index("round")["value"]
-        for key, group in table[table["metric"] != "ideal_rss"].groupby(["workload", "metric", "allocator"], sort=False)
-    }
-    for (workload, metric, allocator), values in series.items():
-        base = series.get((workload, metric, baseline))
-        if base is None or allocator == baseline:
-            continue
-        ratio = log_ratio(base, values)
-        if ratio is not None:
-            ratios.setdefault((metric, allocator), []).append(ratio)
-            rows.append({"workload": workload, "allocator": allocator, "metric": metric} | percent_row(ratio, method))
-    for (metric, allocator), found in ratios.items():
-        about = {"allocator": allocator, "metric": metric}
-        rows.append({"workload": GEOMETRIC} | about | percent_row(mean_of(found), method))
-        rows.append({"workload": ARITHMETIC} | about | arithmetic_row(found, method))
-    columns = ["workload", "allocator", "metric", "percent", "low", "high", "repetitions", "supported"]
-    return pd.DataFrame(rows, columns=columns).astype(
-        {"percent": float, "low": float, "high": float, "supported": object}
-    )
-
-
-def long_table(files: Sequence[Results], baseline: str, method: Method = "t") -> pd.DataFrame:
-    """`absolute` and `relative` side by side, one figure per row, for CSV and JSON.
-
-    Columns: workload, allocator, metric, unit, value (mean over repetitions), repetitions, percent, low, high,
-    supported. The mean rows have no value of their own. The baseline's percent is 100 without an interval.
-    """
-    table = figures(files)
-    keys = ["workload", "allocator", "metric"]
-    values = table.groupby([*keys, "unit"], sort=False)["value"].agg(["mean", "count"]).reset_index()
-    values = values.rename(columns={"mean": "value", "count": "repetitions"})
-    percents = relative(table, baseline, method).drop(columns="repetitions")
-    merged = values.merge(percents, on=keys, how="outer", sort=False)
-    merged.loc[(merged["allocator"] == baseline) & (merged["metric"] != "ideal_rss"), "percent"] = 100.0
-    merged["repetitions"] = merged["repetitions"].astype("Int64")
-    order = {name: number for number, name in enumerate(dict.fromkeys([*table["workload"], GEOMETRIC, ARITHMETIC]))}
-    ranks = {name: number for number, name in enumerate(allocator_order(files))}
-    merged["_workload"], merged["_allocator"] = merged["workload"].map(order), merged["allocator"].map(ranks)
-    merged = merged.sort_values(["_workload", "_allocator", "metric"], kind="stable")
-    return merged.drop(columns=["_workload", "_allocator"]).reset_index(drop=True)
-
-
-def percent_row(ratio: LogRatio, method: Method = "t") -> dict:
-    """The keys percent, low, high, repetitions, supported of `relative`."""
-    low, high = ratio.interval(method=method)
-    return _row(100 * math.exp(ratio.mean), 100 * low, 100 * high, ratio.repetitions)
-
-
-def arithmetic_row(ratios: list[LogRatio], method: Method = "t") -> dict:
-    """`percent_row` of the mean of the percentages.
-
-    A ratio's error is about the ratio times that of its logarithm.
-    """
-    percents = [100 * math.exp(r.mean) for r in ratios]
-    mean = combined(sum(percents) / len(percents), [(p / len(percents), r) for p, r in zip(percents, ratios)])
-    low, high = mean.bounds(method=method)
-    return _row(mean.mean, max(low, 0.0), high, mean.repetitions)
-
-
-def _row(percent: float, low: float, high: float, count: int) -> dict:
-    supported = None if math.isnan(low) else not low <= 100 <= high
-    return {"percent": percent, "low": low, "high": high, "repetitions": count, "supported": supported}
-
-
-def compared(*files: Results | str | Path, baseline: str | None = None) -> pd.DataFrame:
-    """What each allocator costs, and the same as a percentage of the baseline's: `heaptape.compare(...)` is this.
-
-    `files`: results, or paths of results files and reports; several are several workloads. `baseline`: an allocator of
-    theirs; glibc if none is named, else the first. Returns `long_table`: one row per workload, allocator and metric.
-    Raises HeaptapeError for an unknown baseline, and what `heaptape.all_results` does.
-
-    >>> import heaptape
-    >>> table = heaptape.compare("small.json", baseline="glibc")
-    >>> list(table.columns[:6])
-    ['workload', 'allocator', 'metric', 'unit', 'value', 'repetitions']
-    >>> one = table[(table["allocator"] == "jemalloc") & (table["metric"] == "total_cycles")].iloc[0]
-    >>> bool(one["low"] < one["percent"] < one["high"]), int(one["repetitions"])
-    (True, 2)
-    """
-    read = [each for file in files for each in ([file] if isinstance(file, Results) else all_results(file))]
-    return long_table(read, choose_baseline(read, baseline))
-
+__all__ = [
+    "MAIN_CALLS", "absolute", "allocator_order", "choose_baseline", "compared", "long_table", "relative", "repetitions",
+]  # fmt: skip
 
 make_callable(__name__, compared)

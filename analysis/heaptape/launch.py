@@ -3,8 +3,8 @@
 import sys
 from pathlib import Path
 
-from heaptape.cli import main
-from heaptape.home import Home
+from heaptape.cli.main import main
+from heaptape.common.home import Home
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[2:], Home(Path(sys.argv[1]))))

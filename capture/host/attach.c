@@ -93,10 +93,10 @@ static bool parse_setting(struct sockaddr_un *address, socklen_t *address_bytes,
   return true;
 }
 
-static long retry(long number, long a, const void *b, long c) {
+static long retry(long number, long a, const void *b, long c, long d) {
   long got;
   do
-    got = syscall(number, a, b, c, 0, 0, 0);
+    got = syscall(number, a, b, c, d, 0, 0);
   while (got < 0 && errno == EINTR);
   return got;
 }
@@ -126,9 +126,11 @@ static int exchange(const struct attach_request *request, struct attach_reply *r
   } rights;
   struct msghdr message = {
       .msg_iov = &part, .msg_iovlen = 1, .msg_control = rights.bytes, .msg_controllen = sizeof rights.bytes};
-  if (retry(SYS_connect, sock, &address, address_bytes) == 0 &&
-      retry(SYS_write, sock, &with_secret, sizeof with_secret) == sizeof with_secret &&
-      retry(SYS_recvmsg, sock, &message, MSG_CMSG_CLOEXEC) == sizeof *reply && reply->magic == ATTACH_MAGIC) {
+  /* MSG_NOSIGNAL: a collector that ends now must not cost the host a SIGPIPE. */
+  errno = 0;
+  if (retry(SYS_connect, sock, &address, address_bytes, 0) == 0 &&
+      retry(SYS_sendto, sock, &with_secret, sizeof with_secret, MSG_NOSIGNAL) == sizeof with_secret &&
+      retry(SYS_recvmsg, sock, &message, MSG_CMSG_CLOEXEC, 0) == sizeof *reply && reply->magic == ATTACH_MAGIC) {
     struct cmsghdr *head = CMSG_FIRSTHDR(&message);
     if (head && head->cmsg_type == SCM_RIGHTS)
       memcpy(fds, CMSG_DATA(head), head->cmsg_len >= CMSG_LEN(2 * sizeof(int)) ? 2 * sizeof(int) : sizeof(int));

@@ -29,9 +29,12 @@ enum {
   SAMPLE_NS = 10000000,
   IDLE_NS = 10000000,    /* the tick's period where nothing happens */
   IDLE_PASSES = 100,     /* so many passes without a record */
-  LINGER_NS = 500000000, /* for an orphan that has not yet made its first call */
+  LINGER_NS = 500000000, /* for an orphan that has not yet made its first call, though it could run */
   BUSY_RECORDS = 4096,   /* a pass that found more is followed by another at once */
 };
+
+/* For one that has a reason to come, but on a busy machine no processor to come on. */
+static const uint64_t LINGER_MOST_NS = 30000000000u;
 
 const char *collector_address(const struct collector *collector) {
   return collector->address;
@@ -144,6 +147,8 @@ int collector_open(struct collector **out, const struct collector_settings *sett
 void collector_close(struct collector *collector) {
   pthread_cancel(collector->waker);
   pthread_join(collector->waker, NULL);
+  for (uint32_t i = 0; i < collector->asking_count; i++)
+    close(collector->asking[i]);
   close(collector->socket);
   close(collector->epoll);
   close(collector->control_fd);
@@ -249,7 +254,8 @@ static void serve_stack_area(const struct collector *collector, int connection, 
     close(fd);
 }
 
-static void serve_connection(struct collector *collector, int connection) {
+/* Answers what the connection asks. Returns false if it has not asked yet. */
+static bool serve_connection(struct collector *collector, int connection) {
   union {
     struct attach_request attach;
     char text[512];
@@ -263,28 +269,28 @@ static void serve_connection(struct collector *collector, int connection) {
                                .stack_unwind = (uint16_t)collector->settings->stack_unwind,
                                .touch_min_bytes = collector->settings->touch_min_bytes};
   int fds[2] = {-1, collector->control_fd};
-  /* The request follows the connect at once; one that does not come must not hold up the rings. */
   struct pollfd readable = {connection, POLLIN | POLLRDHUP, 0};
-  bool ready = poll(&readable, 1, 100) == 1;
-  if (ready && (readable.revents & (POLLHUP | POLLRDHUP))) /* it has waited long enough and runs on without us */
-    return;
-  ssize_t got = ready ? recv(connection, &message, sizeof message - 1, MSG_DONTWAIT) : -1;
+  if (poll(&readable, 1, 0) != 1)
+    return false;
+  if (readable.revents & (POLLHUP | POLLRDHUP)) /* it has waited long enough and runs on without us */
+    return true;
+  ssize_t got = recv(connection, &message, sizeof message - 1, MSG_DONTWAIT);
   bool known = got > 0 && getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &peer_bytes) == 0;
   if (known && message.text[0] == '{') {
     message.text[got] = '\0';
     answer_control(collector, connection, &peer, message.text);
-    return;
+    return true;
   }
   struct attach_request request = message.attach;
   request.pid = peer.pid; /* it may have another in a name space of its own */
   if (!known || got != sizeof request || !may_attach(collector, &request, &peer)) {
     reply_to(connection, &reply, NULL, 0);
-    return;
+    return true;
   }
   struct recorded_process *process = collector_find(collector, peer.pid);
   if (request.kind == ATTACH_STACK_AREA) {
     serve_stack_area(collector, connection, process, &reply);
-    return;
+    return true;
   }
   bool first = request.kind == ATTACH_PROCESS;
   if (first) {
@@ -308,14 +314,32 @@ static void serve_connection(struct collector *collector, int connection) {
   reply_to(connection, &reply, fds, fds[0] < 0 ? 0 : first ? 2 : 1);
   if (fds[0] >= 0)
     close(fds[0]);
+  return true;
+}
+
+/* Between its connect and its request a process may be off its processor for as long as a busy machine likes: it keeps
+   its place, and neither the rings nor other processes wait for it. It wakes us by its request, or by its end. */
+static void keep_asking(struct collector *collector, int connection) {
+  if (collector->asking_count == ASKING_MAX) { /* connections that ask for nothing: somebody plays with us */
+    close(collector->asking[0]);
+    memmove(collector->asking, collector->asking + 1, --collector->asking_count * sizeof *collector->asking);
+  }
+  collector->asking[collector->asking_count++] = connection;
+  watch(collector, connection);
 }
 
 static void serve_connections(struct collector *collector) {
   int connection;
-  while ((connection = accept4(collector->socket, NULL, NULL, SOCK_CLOEXEC)) >= 0) {
-    serve_connection(collector, connection);
-    close(connection);
+  while ((connection = accept4(collector->socket, NULL, NULL, SOCK_CLOEXEC)) >= 0)
+    keep_asking(collector, connection);
+  uint32_t kept = 0;
+  for (uint32_t i = 0; i < collector->asking_count; i++) {
+    if (serve_connection(collector, collector->asking[i]))
+      close(collector->asking[i]);
+    else
+      collector->asking[kept++] = collector->asking[i];
   }
+  collector->asking_count = kept;
 }
 
 static const char *end_of(const struct process_end *how) {
@@ -420,8 +444,47 @@ static uint64_t own_peak_bytes(void) {
   return known ? sample.vm_hwm_bytes : UINT64_MAX;
 }
 
+/* Is one of our children, orphans that we have adopted among them, held up by the machine: on a processor or in want
+   of one, or waiting for its disk? False where the kernel does not list children. */
+static bool a_child_is_held_up(void) {
+  char path[64], pids[4096], stat[512];
+  snprintf(path, sizeof path, "/proc/self/task/%d/children", getpid());
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  ssize_t got = fd < 0 ? -1 : read(fd, pids, sizeof pids - 1);
+  if (fd >= 0)
+    close(fd);
+  pids[got > 0 ? got : 0] = '\0';
+  char *at = pids, *end;
+  for (long pid; (pid = strtol(at, &end, 10)) > 0; at = end) {
+    snprintf(path, sizeof path, "/proc/%ld/stat", pid);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    got = fd < 0 ? -1 : read(fd, stat, sizeof stat - 1);
+    if (fd >= 0)
+      close(fd);
+    stat[got > 0 ? got : 0] = '\0';
+    const char *after_name = strrchr(stat, ')');
+    if (after_name && strlen(after_name) > 2 && (after_name[2] == 'R' || after_name[2] == 'D'))
+      return true;
+  }
+  return false;
+}
+
+struct lingering {
+  uint64_t since_ns, quiet_since_ns; /* 0: it does not linger */
+};
+
+/* No process is recorded any more, and the first has ended: is it time to end, though there are children? */
+static bool has_lingered(const struct collector *collector, struct lingering *lingering) {
+  uint64_t now_ns = os_monotonic_ns();
+  if (!lingering->since_ns)
+    lingering->since_ns = lingering->quiet_since_ns = now_ns;
+  if (collector->asking_count > 0 || a_child_is_held_up())
+    lingering->quiet_since_ns = now_ns;
+  return now_ns - lingering->quiet_since_ns > LINGER_NS || now_ns - lingering->since_ns > LINGER_MOST_NS;
+}
+
 int collector_serve(struct collector *collector) {
-  uint64_t empty_since_ns = 0;
+  struct lingering lingering = {0, 0};
   uint32_t idle_passes = 0;
   watch(collector, (int)syscall(SYS_pidfd_open, collector->settings->first_pid, 0));
   control_begin(collector);
@@ -445,12 +508,10 @@ int collector_serve(struct collector *collector) {
     if (attention || nothing_left) {
       bool children = serve_ends(collector);
       if (collector->process_count == 0 && collector->child_ended) {
-        if (!empty_since_ns)
-          empty_since_ns = os_monotonic_ns();
-        if (!children || collector->ended || os_monotonic_ns() - empty_since_ns > LINGER_NS)
+        if (!children || collector->ended || has_lingered(collector, &lingering))
           return collector->child_status;
       } else {
-        empty_since_ns = 0;
+        lingering = (struct lingering){0, 0};
       }
     }
     if (records > BUSY_RECORDS)

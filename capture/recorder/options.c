@@ -10,10 +10,44 @@
 #include <string.h>
 
 static const char usage[] =
-    "usage: heaptape-record [-o F.tape] [--on-full wait|drop] [--no-follow] [--describe] [--preload LIB]\n"
+    "usage: heaptape record [-o F.tape] [--on-full wait|drop] [--no-follow] [--describe] [--preload LIB]\n"
     "                       [--start-paused] [--signal NAME] [--duration SECONDS] [--max-size BYTES] [--sample-ms MS]\n"
     "                       [--stamp tags|every] [--clock auto|counter] [--touch-min BYTES]\n"
-    "                       [--latency] [--usable] [--stacks[=DEPTH]] [--unwind auto|dwarf|fp] -- CMD...\n";
+    "                       [--latency] [--usable] [--stacks[=DEPTH]] [--unwind auto|dwarf|fp] [--] CMD "
+    "[ARGUMENT...]\n";
+static const char usage_details[] =
+    "\n"
+    "Runs CMD with its malloc calls recorded, and exits with CMD's status. Each process that CMD starts gets a trace "
+    "of its\n"
+    "own (NAME.PID.tape).\n"
+    "\n"
+    "  -o F.tape            where the trace goes (default: PROGRAM.PID.tape)\n"
+    "  --on-full wait|drop  when the collector can't keep up: let the program wait (default), or drop events and count "
+    "them\n"
+    "  --no-follow          record this process only, not its children\n"
+    "  --describe           store arguments and host name in the trace (never done without this)\n"
+    "  --preload LIB        record the program on another allocator\n"
+    "  --start-paused       record nothing until 'heaptape ctl PID start' or the signal\n"
+    "  --signal NAME        the recorder starts or stops recording when it (not the program) gets this signal: USR1, "
+    "RTMIN+3\n"
+    "  --duration SECONDS   recording ends so long after its start; the program goes on\n"
+    "  --max-size BYTES     recording ends when the traces together are about to be larger (K, M, G: powers of 1024)\n"
+    "  --sample-ms MS       how often the memory of the program is looked at (default 10)\n"
+    "  --stamp tags|every   how events of different threads are ordered (default tags; every: a time stamp per event)\n"
+    "  --clock auto|counter stamps from the cycle counter where it can be trusted (auto), or from a shared counter\n"
+    "  --touch-min BYTES    blocks of this size or more are asked how many of their OS pages the program touched "
+    "(default\n"
+    "                       8192; 0: none)\n"
+    "  --latency            store how long each call took, in units of the cycle counter; what reading it costs is "
+    "subtracted\n"
+    "  --usable             store how much of each block can be used (malloc_usable_size)\n"
+    "  --stacks[=DEPTH]     store the call stack of each call that acquires: at least the innermost DEPTH frames "
+    "(default 32)\n"
+    "  --unwind auto|dwarf|fp\n"
+    "                       how stacks are walked: by the compiler's unwind tables, and frame pointers where there are "
+    "none\n"
+    "                       (auto); by the tables only; by frame pointers only, the fastest where the program has "
+    "them\n";
 
 /* The workload compiler takes no smaller objects into account; any of this size holds a whole OS page. */
 enum { TOUCH_MIN_BYTES = 8 << 10 };
@@ -177,6 +211,7 @@ static bool take(struct command *command, int option, const char *value) {
     break;
   case HELP:
     fputs(usage, stdout);
+    fputs(usage_details, stdout);
     exit(0);
   default:
     return false;

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from heaptape.tape_format import open_trace
+from heaptape.formats.tape_format import open_trace
 
 from tests.support import CONVERT, RECORD
 

@@ -468,6 +468,17 @@ static bool parse_number(const char *text, double *number) {
   return end != text && *end == '\0' && errno == 0 && *number >= 0 && *number < 0x1p63;
 }
 
+/* The help of that command, or of all where it names none. */
+static void print_usage(const char *command) {
+  bool named = false;
+  for (size_t i = 0; i < sizeof usage / sizeof *usage; i++)
+    named = named || strcmp(usage[i].command, command) == 0;
+  for (size_t i = 0; i < sizeof usage / sizeof *usage; i++)
+    if (!named || strcmp(usage[i].command, command) == 0)
+      printf("%s\n", usage[i].text);
+  fputs(usage_files, stdout);
+}
+
 /* Returns 0, or the exit status + 1. */
 static int parse_options(struct options *options, int argc, char **argv) {
   static const struct option long_options[] = {
@@ -553,7 +564,7 @@ static int parse_options(struct options *options, int argc, char **argv) {
       import_options.has_process = true;
       break;
     case 'h':
-      fputs(usage, stdout);
+      print_usage(argv[1]);
       return finish_output(EXIT_DONE) + 1;
     default:
       return usage_error("unknown option, or one that lacks its value: %s", argv[optind - 1]) + 1;

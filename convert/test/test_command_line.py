@@ -1,7 +1,7 @@
 """Arguments, formats and wrong input: one clear line on stderr, the right status, no half file."""
 
 import json
-import os
+import random
 import subprocess
 
 import pytest
@@ -53,7 +53,16 @@ def test_wrong_usage_exits_with_2(arguments):
 
 @pytest.mark.parametrize("command", ["check", "info", "dump", "compile"])
 @pytest.mark.parametrize(
-    "content", [b"", b"x", b"HEAPTAPE", b"HEAPWORK" + b"\0" * 300, b"PK\3\4 no zip", b"hello\n", os.urandom(99)]
+    "content",
+    [
+        b"",
+        b"x",
+        b"HEAPTAPE",
+        b"HEAPWORK" + b"\0" * 300,
+        b"PK\3\4 no zip",
+        b"hello\n",
+        random.Random(1).randbytes(99),
+    ],
 )
 def test_file_of_another_kind_is_one_error(tmp_path, command, content):
     path = tmp_path / "strange"

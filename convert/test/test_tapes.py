@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from heaptape.tape_format import EVENTS, GAP, Trace, open_trace
+from heaptape.formats.tape_blocks import EVENTS, GAP
+from heaptape.formats.tape_format import Trace, open_trace
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -55,7 +56,7 @@ def gaps_of(trace: Trace) -> list[tuple[int, int, object]]:
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("seed", range(6))
 def test_copy_has_all_that_the_trace_has(tmp_path, seed, form):
-    source = random_trace(tmp_path / "a.tape", seed)
+    source = random_trace(tmp_path / "a.tape", seed, 3000 if seed else 1100)  # of seed 0 each is a block of its own
     copy = tmp_path / "b.tape"
     succeed(CONVERT, "convert", *form, source, copy)
     with open_trace(source) as one, open_trace(copy) as other:

@@ -1,8 +1,10 @@
 /* A malloc library whose costs and faults are known beforehand, for the engine's tests. It hands out each address once,
    so that whatever is freed twice, early or never was handed out is found, and the process aborted.
 
-   Environment: PLANT_SPIN_CYCLES (each malloc takes at least that long), PLANT_SLOW_EVERY and PLANT_SLOW_CYCLES (and
-   one in so many that much longer), PLANT_HOLD_BYTES (held resident from the start), PLANT_MAP_EVERY (every so many
+   Environment: PLANT_SPIN_CYCLES (each malloc takes at least that long; exactly that long where the engine's clock is
+   the planted one), PLANT_SLOW_EVERY and PLANT_SLOW_CYCLES (and one in so many that much longer), PLANT_PREEMPT_EVERY
+   and PLANT_SLEEP_EVERY (in one malloc in so many, after its cycles, the thread is told to have been preempted or to
+   have slept: planted clock only), PLANT_HOLD_BYTES (held resident from the start), PLANT_MAP_EVERY (every so many
    mallocs: one mmap of 64 KiB, one madvise, one munmap), PLANT_REFUSE_FROM (requests from that size on get NULL),
    PLANT_CRASH_AT (that malloc, counted from 1, writes to an address below 4096), PLANT_HANG_AT (that one sleeps),
    PLANT_OS_PAGES (each object has a mapping of its own, of that many OS pages more than it needs, all written: resident
@@ -36,7 +38,7 @@ static uint8_t *arena;
 static _Atomic uint64_t used;
 static _Atomic uint64_t mallocs;
 static uint64_t spin_cycles, map_every, refuse_from, crash_at, hang_at, hold_bytes, os_pages, keep_freed, spike_at,
-    spike_bytes, loops, slow_every, slow_cycles, hold_after_ms;
+    spike_bytes, loops, slow_every, slow_cycles, preempt_every, sleep_every, hold_after_ms;
 
 static uint64_t setting(const char *name) {
   const char *value = getenv(name);
@@ -57,6 +59,8 @@ __attribute__((constructor)) static void begin(void) {
   hang_at = setting("PLANT_HANG_AT");
   slow_every = setting("PLANT_SLOW_EVERY");
   slow_cycles = setting("PLANT_SLOW_CYCLES");
+  preempt_every = setting("PLANT_PREEMPT_EVERY");
+  sleep_every = setting("PLANT_SLEEP_EVERY");
   os_pages = setting("PLANT_OS_PAGES");
   keep_freed = setting("PLANT_KEEP_FREED");
   spike_at = setting("PLANT_SPIKE_AT");
@@ -145,6 +149,24 @@ static void hold_when_time_comes(uint64_t number) {
   hold_after_ms = 0;
 }
 
+/* The engine's, where it runs on planted_clock.h. */
+__attribute__((weak)) void planted_spend(uint64_t cycles);
+__attribute__((weak)) void planted_switch(int involuntary);
+
+static void spend(uint64_t cycles) {
+  if (planted_spend) {
+    planted_spend(cycles);
+    return;
+  }
+  uint64_t begin_cycles = os_cycles();
+  while (os_cycles() - begin_cycles < cycles)
+    ;
+}
+
+static bool comes_with(uint64_t number, uint64_t every) {
+  return every && number % every == 0;
+}
+
 static void plant(void) {
   uint64_t number = atomic_fetch_add(&mallocs, 1) + 1;
   if (number == crash_at)
@@ -152,7 +174,7 @@ static void plant(void) {
   if (number == hang_at)
     for (;;)
       pause();
-  if (map_every && number % map_every == 0) {
+  if (comes_with(number, map_every)) {
     void *memory = mmap(NULL, MAPPED_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     madvise(memory, MAPPED_BYTES, MADV_DONTNEED);
     munmap(memory, MAPPED_BYTES);
@@ -163,12 +185,13 @@ static void plant(void) {
     hold_when_time_comes(number);
   for (uint64_t loop = 0; loop < loops; loop++)
     __asm__ volatile("");
-  uint64_t spin = spin_cycles + (slow_every && number % slow_every == 0 ? slow_cycles : 0);
-  if (spin) {
-    uint64_t begin_cycles = os_cycles();
-    while (os_cycles() - begin_cycles < spin)
-      ;
-  }
+  uint64_t spin = spin_cycles + (comes_with(number, slow_every) ? slow_cycles : 0);
+  if (spin)
+    spend(spin);
+  if (planted_switch && comes_with(number, preempt_every))
+    planted_switch(1);
+  if (planted_switch && comes_with(number, sleep_every))
+    planted_switch(0);
 }
 
 PUBLIC void *malloc(size_t bytes) {

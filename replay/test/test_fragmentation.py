@@ -8,10 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from heaptape import fragmentation, memory_figures, memory_plots
-from heaptape.memory_map import decode, fold
-from heaptape.results_file import Results
-from heaptape.workload_format import read_workload
+from heaptape import fragmentation, memory_figures
+from heaptape.formats.memory_map import decode, fold
+from heaptape.formats.workload_format import read_workload
+from heaptape.plots import memory_plots
+from heaptape.results.schema import Results
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgb
 

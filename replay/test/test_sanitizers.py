@@ -1,6 +1,7 @@
 """The engine's own code under ThreadSanitizer, AddressSanitizer and UBSan: no report in any pass and order.
 
 SANITIZE_ROUNDS=N makes N times as much of it (`make sanitize`).
+Long: it needs two more builds of the engine. What the engine computes is tested without.
 """
 
 import os
@@ -11,6 +12,8 @@ import pytest
 from .test_engine import OUT, make
 
 ROUNDS = int(os.environ.get("SANITIZE_ROUNDS", "1"))
+pytestmark = pytest.mark.long
+
 ORDERS = ["recorded", "causal", "window=64", "paced=50", "random=7"]
 
 

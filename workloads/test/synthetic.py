@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
 
-from heaptape.profile import Profile
+from heaptape.profile.data import Profile
 
 from tests.support import CONVERT, REPOSITORY, record, succeed, workload
 

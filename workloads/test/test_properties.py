@@ -5,7 +5,7 @@ live bytes over time, growth, alignment.
 from collections import Counter
 
 import pytest
-from heaptape.profile import Profile
+from heaptape.profile.data import Profile
 
 from tests.support import info
 from workloads.test.synthetic import ops, profile, recorded_ops, tape, written

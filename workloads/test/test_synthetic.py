@@ -116,7 +116,7 @@ def test_wrong_options_are_told_with_what_is_right():
 
 def test_a_file_that_can_not_be_written_is_one_error(tmp_path):
     for path in ("/dev/full", tmp_path / "none" / "w.work"):
-        result = run(workload("cfrac"), "--steps=100000000", f"--work={path}", timeout_s=20)
+        result = run(workload("cfrac"), "--steps=100000000", f"--work={path}")
         assert result.status == 1
         assert result.stderr.count("\n") == 1
         assert str(path) in result.stderr
@@ -125,17 +125,17 @@ def test_a_file_that_can_not_be_written_is_one_error(tmp_path):
 def test_an_interrupted_write_leaves_nothing_behind(tmp_path):
     command = [workload("cfrac"), "--steps=1000000000", f"--work={tmp_path / 'w.work'}"]
     with subprocess.Popen(command) as program:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 120
         while not list(tmp_path.iterdir()) and time.monotonic() < deadline:
             time.sleep(0.01)
         program.send_signal(signal.SIGINT)
-        assert program.wait(20) == -signal.SIGINT
+        assert program.wait(120) == -signal.SIGINT
     assert list(tmp_path.iterdir()) == []
 
 
 def test_written_workloads_survive_the_compiler_s_own_reader():
     """`dump` and the Python reader agree on a written file."""
-    from heaptape.workload_format import read_workload
+    from heaptape.formats.workload_format import read_workload
 
     made = read_workload(written("xmalloc"))
     assert made.ops == sum(len(made.ops_of(thread)) for thread in range(made.threads))

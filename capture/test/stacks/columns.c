@@ -1,8 +1,35 @@
-/* Acquires objects of many sizes by all calls that do, and prints what each may use: request, usable size. */
+/* "slow": makes 200 pairs of malloc and free; prints of each the request, the counter's advance around malloc, within
+   slow.c's malloc, and around free. Else: acquires objects of many sizes by all calls that do, and prints what each may
+   use: request, usable size. */
+#include "core/base/os.h"
+
+#include <inttypes.h>
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* slow.c has it. */
+__attribute__((weak)) extern uint64_t slow_inner_cycles;
+
+enum { PAIRS = 200 };
+
+static void time_pairs(void) {
+  static struct { uint64_t request, malloc_cycles, inner_cycles, free_cycles; } pairs[PAIRS];
+  for (int i = 0; i < PAIRS; i++) {
+    pairs[i].request = i == 100 ? 4242 : 100;
+    uint64_t begin = os_stamp();
+    void *volatile object = malloc(pairs[i].request);
+    pairs[i].malloc_cycles = os_stamp() - begin;
+    pairs[i].inner_cycles = &slow_inner_cycles ? slow_inner_cycles : 0;
+    begin = os_stamp();
+    free(object);
+    pairs[i].free_cycles = os_stamp() - begin;
+  }
+  for (int i = 0; i < PAIRS; i++)
+    printf("%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", pairs[i].request, pairs[i].malloc_cycles,
+           pairs[i].inner_cycles, pairs[i].free_cycles);
+}
 
 static void tell(size_t request, void *object) {
   printf("%zu %zu\n", request, malloc_usable_size(object));
@@ -11,8 +38,7 @@ static void tell(size_t request, void *object) {
 
 int main(int argc, char **argv) {
   if (argc > 1 && strcmp(argv[1], "slow") == 0) {
-    for (int i = 0; i < 200; i++)
-      free(malloc(i == 100 ? 4242 : 100));
+    time_pairs();
     return 0;
   }
   for (size_t i = 0; i < 300; i++) {

@@ -1,0 +1,1 @@
+"""The `heaptape` command: one module for each subcommand. Nothing else imports this room."""

@@ -1,0 +1,97 @@
+"""Printing the tables of a comparison, for `heaptape compare` and `heaptape replay`."""
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from heaptape.common.errors import HeaptapeError
+from heaptape.common.output import STANDARD_OUTPUT, write_text
+from heaptape.results.intervals import LEVEL, Method
+from heaptape.results.schema import Results
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from heaptape.tables.kinds import Question
+    from heaptape.tables.usual import Table
+
+
+def print_comparison(files: Sequence[Results], baseline: str, form: str = "text", method: Method = "t") -> None:
+    """The usual tables as text, Markdown or LaTeX; failed runs to standard error. HeaptapeError if there are none."""
+    from heaptape.tables import line_sharing
+    from heaptape.tables.usual import comparison
+
+    sharing = line_sharing.table(line_sharing.summary(files))
+    _print_tables([*comparison(files, baseline, method), *sharing], files, form)
+
+
+def print_kinds(question: "Question", names: list[str], form: str) -> None:
+    """The tables of these names (kinds.KINDS)."""
+    from heaptape.tables.kinds import KINDS
+
+    frames = {name: KINDS[name].frame(question) for name in names}
+    if form == "csv":
+        write_text(STANDARD_OUTPUT, frames[names[0]].to_csv(index=False, lineterminator="\n"))
+    elif form == "json":
+        about = {"schema": 1, "baseline": question.baseline, "level": LEVEL, "interval": question.method}
+        about |= {"corners": question.corners.labels} if question.corners else {}
+        rows = {name: _records(frame) for name, frame in frames.items()}
+        write_text(STANDARD_OUTPUT, json.dumps(about | {"tables": rows}, indent=1) + "\n")
+    else:
+        tables = [table for name in names for table in KINDS[name].view(frames[name], question)]
+        _print_tables(tables, question.files, form)
+
+
+def print_corners(question: "Question", form: str) -> None:
+    """The four-corner matrix and RSS overhead."""
+    from heaptape.tables.corner_tables import corner_tables
+    from heaptape.tables.frames import corner_matrix
+
+    if form not in ("csv", "json"):
+        _print_tables(corner_tables(question.files, question.four, question.method), question.files, form)
+        return
+    frame = corner_matrix(question.files, question.four, question.method)
+    if form == "csv":
+        write_text(STANDARD_OUTPUT, frame.to_csv(index=False, lineterminator="\n"))
+        return
+    about = {"schema": 1, "corners": question.four.labels, "level": LEVEL, "rows": _records(frame)}
+    write_text(STANDARD_OUTPUT, json.dumps(about, indent=1) + "\n")
+
+
+def print_long(files: Sequence[Results], baseline: str, form: str, method: Method) -> None:
+    """The whole comparison as one table, for other programs."""
+    from heaptape.results.compare import long_table
+
+    table = long_table(files, baseline, method)
+    if form == "csv":
+        write_text(STANDARD_OUTPUT, table.to_csv(index=False, lineterminator="\n"))
+        return
+    about = {"schema": 1, "baseline": baseline, "level": LEVEL, "rows": _records(table)}
+    write_text(STANDARD_OUTPUT, json.dumps(about, indent=1) + "\n")
+
+
+def _print_tables(tables: Sequence["Table"], files: Sequence[Results], form: str) -> None:
+    from heaptape.tables.latex import render_latex
+    from heaptape.tables.usual import render_markdown, render_text
+
+    if not tables:
+        raise HeaptapeError("the results hold no figures to compare")
+    render = {"text": render_text, "md": render_markdown, "latex": render_latex}[form]
+    write_text(STANDARD_OUTPUT, render(tables))
+    for file in files:
+        for run in file.failures:
+            label = f"{run['allocator']}, {run.get('pass', '?')} pass"
+            print(f"heaptape: {file.path}: {label}: {run['error']}", file=sys.stderr)
+
+
+def plot(question: "Question", path: str) -> None:
+    """Draws a sweep's curves into a file."""
+    from heaptape.plots import sweep_plot
+    from heaptape.tables.kinds import KINDS
+
+    sweep_plot.write(KINDS["sweep"].frame(question), path)
+
+
+def _records(frame: "pd.DataFrame") -> list[dict]:
+    return json.loads(frame.to_json(orient="records", double_precision=15))

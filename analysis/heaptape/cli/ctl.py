@@ -1,0 +1,29 @@
+"""`heaptape ctl`: what heaptape.measure.ctl does, as a command."""
+
+import argparse
+import json
+
+from heaptape.common.output import STANDARD_OUTPUT, write_text
+
+SUMMARY = "start, stop, flush or ask a recording that runs"
+DESCRIPTION = (
+    "Controls a running 'heaptape record'. PID is a recorded process, or the recorder for all that it "
+    "records. 'stop' suspends recording until 'start'; the trace counts what was not seen. 'flush' makes "
+    "the trace readable up to now. Only for the user who records, and root."
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command line."""
+    parser.add_argument("pid", metavar="PID", type=int)
+    parser.add_argument("verb", metavar="start|stop|flush|status", choices=["start", "stop", "flush", "status"])
+    parser.add_argument("--json", action="store_true", help="machine-readable")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prints the recorder's state after the verb."""
+    from heaptape.measure.ctl import command, told
+
+    reply = command(arguments.verb, arguments.pid)
+    write_text(STANDARD_OUTPUT, (json.dumps(reply) if arguments.json else told(reply)) + "\n")
+    return 0

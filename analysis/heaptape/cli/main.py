@@ -1,0 +1,78 @@
+"""The `heaptape` command: which subcommand is meant.
+
+Exit status: 0 done, 1 failed (one line on stderr), 2 wrong usage (one line), 128 + N ended by signal N. What a
+subcommand needs is imported when it runs: `heaptape --help` must not wait for numpy.
+"""
+
+import argparse
+import signal
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+
+from heaptape.cli import allocators, compare, ctl, profile, replay, report, verify_fidelity, workloads
+from heaptape.cli.outcome import Parser, status_of
+from heaptape.cli.programs import PROGRAMS
+from heaptape.cli.programs import run as run_program
+from heaptape.common.home import Home
+from heaptape.common.version import __version__
+
+# Each has SUMMARY, DESCRIPTION, add_arguments(parser) and run(arguments); arguments.home is the Home.
+COMMANDS: dict[str, ModuleType] = {
+    "ctl": ctl,
+    "profile": profile,
+    "replay": replay,
+    "compare": compare,
+    "report": report,
+    "allocators": allocators,
+    "workloads": workloads,
+    "verify-fidelity": verify_fidelity,
+}
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The whole command line. C programs' subcommands are here for the help only: they read their own arguments."""
+    parser = Parser(
+        prog="heaptape",
+        description="Record what a program asks of malloc, replay it into any allocator, report what each one costs.",
+        epilog="Example: heaptape record -o redis.tape -- redis-server; heaptape replay redis.tape -o redis.json; "
+        "heaptape report redis.json",
+    )
+    parser.add_argument("--version", action="version", version=f"heaptape {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
+    for name, (_, _, summary) in PROGRAMS.items():
+        commands.add_parser(name, help=summary, add_help=False)
+    for name, command in COMMANDS.items():
+        added = commands.add_parser(name, help=command.SUMMARY, description=command.DESCRIPTION)
+        command.add_arguments(added)
+    return parser
+
+
+def main(argv: Sequence[str], home: Home) -> int:
+    """Runs the command and returns its exit status. Replaces the process for subcommands that are C programs."""
+    # Python ignores SIGPIPE; a filter whose reader went away should just end, and programs that we exec inherit it.
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    # Ended by others, we too stop the engine and remove our files. What is ignored (nohup) stays ignored.
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) == signal.SIG_DFL:
+            signal.signal(number, lambda number, frame: sys.exit(128 + number))
+    return status_of(lambda: _run(argv, home))
+
+
+def _run(argv: Sequence[str], home: Home) -> int:
+    if argv and argv[0] in PROGRAMS:
+        return run_program(argv[0], argv[1:], home)
+    parser = make_parser()
+    if argv and not argv[0].startswith("-") and argv[0] not in COMMANDS:
+        parser.error(f"unknown command '{argv[0]}': there are {', '.join((*PROGRAMS, *COMMANDS))}")
+    arguments = parser.parse_args(argv[: argv.index("--")] if _own_options(argv) else argv)
+    arguments.own_options = argv[argv.index("--") + 1 :] if _own_options(argv) else []
+    arguments.home = home
+    if arguments.command is None:
+        parser.error("which command?")
+    return COMMANDS[arguments.command].run(arguments)
+
+
+def _own_options(argv: Sequence[str]) -> bool:
+    """What comes after -- is the pattern's; argparse would take it for names."""
+    return list(argv[:2]) == ["workloads", "write"] and "--" in argv

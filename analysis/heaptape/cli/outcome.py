@@ -1,0 +1,46 @@
+"""How every command ends: exit statuses, and one line on standard error for what went wrong."""
+
+import argparse
+import sys
+from collections.abc import Callable
+from typing import NoReturn
+
+from heaptape.common.errors import HeaptapeError, UsageError
+from heaptape.common.output import flush_standard_output
+
+
+class Parser(argparse.ArgumentParser):
+    """One line on wrong usage, not the whole usage text."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message} (see '{self.prog} --help')\n")
+
+
+def status_of(work: Callable[[], int]) -> int:
+    """The exit status of a command: what `work` returns, or that of the error it raises, which is told."""
+    try:
+        status = work()
+        flush_standard_output()
+        return status
+    except UsageError as error:
+        print(f"heaptape: {error}", file=sys.stderr)
+        return 2
+    except HeaptapeError as error:
+        if str(error):  # empty: a C program has told it already
+            print(f"heaptape: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(f"heaptape: {_told(error)}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def _told(error: OSError) -> str:
+    """An error with the file that it is about: print names none, so what it left behind is tried again."""
+    try:
+        flush_standard_output()
+    except HeaptapeError as lost:
+        return str(lost)
+    named = f"{error.filename}: " if error.filename else ""
+    return f"{named}{error.strerror or error}"

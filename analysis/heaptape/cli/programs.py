@@ -1,0 +1,48 @@
+"""The subcommands that are C programs of their own: they read their own arguments, and print their own help."""
+
+import os
+import subprocess
+from collections.abc import Sequence
+
+from heaptape.common.home import Home
+
+# name -> (program, leading arguments, what `heaptape --help` says of it)
+PROGRAMS: dict[str, tuple[str, tuple[str, ...], str]] = {
+    "record": ("record", (), "run a program and record its malloc calls"),
+    "info": ("convert", ("info",), "say what a trace or workload holds"),
+    "dump": ("convert", ("dump",), "print events, one per line"),
+    "check": ("convert", ("check",), "prove that a trace or workload is a legal history"),
+    "convert": ("convert", ("convert",), "translate between formats"),
+    "compile": ("convert", ("compile",), "make a workload from a trace"),
+}
+
+
+def run(name: str, arguments: Sequence[str], home: Home) -> int:
+    """Replaces the process by the program. Returns only after a conversion that is written in Python."""
+    status = _convert(arguments, home) if name == "convert" and arguments else None
+    if status is None:
+        program, leading, _ = PROGRAMS[name]
+        path = str(home.program(program))
+        os.execv(path, [path, *leading, *arguments])
+    return status
+
+
+def _convert(arguments: Sequence[str], home: Home) -> int | None:
+    """None: this is for the C program."""
+    from heaptape.export.targets import convert, list_formats, wanted
+
+    if "--help" in arguments or "-h" in arguments:
+        return _help_of_convert(home)
+    if list(arguments) == ["--list"]:
+        return list_formats(home)
+    return convert(arguments, home) if wanted(arguments) else None
+
+
+def _help_of_convert(home: Home) -> int:
+    from heaptape.export.targets import DESCRIPTIONS
+
+    done = subprocess.run([home.program("convert"), "convert", "--help"], stdout=subprocess.PIPE, text=True)
+    print(done.stdout + "\n--to also takes:")
+    for name, description in DESCRIPTIONS.items():
+        print(f"  {name:<14} {description}")
+    return done.returncode

@@ -1,0 +1,131 @@
+"""`heaptape verify-fidelity`: runs or reads what is compared, prints the table of errors, writes the certificate."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from heaptape.common.errors import HeaptapeError, UsageError
+from heaptape.common.output import STANDARD_OUTPUT, write_text
+
+SUMMARY = "how far replays are from life, by running both"
+DESCRIPTION = (
+    "Runs each app (a recipe of workloads/apps) live on every allocator, records it once on glibc, "
+    "replays the recording on every allocator, and prints how far the predictions are from life."
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command line."""
+    parser.add_argument(
+        "apps", nargs="*", metavar="APP", help="recipes by name (default: all that are in a set); results with --read"
+    )
+    parser.add_argument("-n", "--repeats", type=int, default=3, help="live runs and replays for CPU time (default 3)")
+    parser.add_argument(
+        "-a", "--allocator", action="append", metavar="NAME", help="repeatable (default: all that are found)"
+    )
+    parser.add_argument("--set", choices=["tuned", "held-out"], help="only this half of the apps")
+    parser.add_argument("--touch", default="recorded", metavar="POLICY", help="as of replay (default recorded)")
+    parser.add_argument("--results", metavar="FOLDER", help="keep raw results there, one file for each app")
+    parser.add_argument(
+        "--quick", action="store_true", help="measure memory and CPU time in the same live runs, which costs both some"
+    )
+    parser.add_argument("--live-only", action="store_true", help="only the live runs, for --live")
+    parser.add_argument(
+        "--live", metavar="FOLDER", help="take live runs from earlier results there; only record and replay anew"
+    )
+    parser.add_argument("--read", action="store_true", help="run nothing: the arguments are files of raw results")
+    parser.add_argument("--write", metavar="F.md", help="write the certificate, as docs/FIDELITY.md is")
+    parser.add_argument("--table", metavar="F.json", help="write the table of errors that compare and report carry")
+    parser.add_argument("-v", "--verbose", action="store_true", help="say what is being run")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prints how far predictions are from life. 1 if an app or an allocator failed."""
+    from heaptape.fidelity import certificate_text
+    from heaptape.fidelity.verify import not_verified, read_results, verify, write_results
+    from heaptape.measure import recipes, registry
+
+    if arguments.read:
+        results, failed = read_results([Path(path) for path in arguments.apps]), False
+    else:
+        chosen = _chosen(recipes.find(), arguments.apps, arguments.set)
+        choices = _choices(arguments.allocator, registry.load(arguments.home))
+        folder = Path(arguments.results) if arguments.results else None
+        if folder:
+            folder.mkdir(parents=True, exist_ok=True)
+        results, failed = [], False
+        for number, recipe in enumerate(chosen):
+
+            def tell(text: str, about: str = f"{recipe.name} ({number + 1} of {len(chosen)})") -> None:
+                if sys.stderr.isatty() or arguments.verbose:
+                    print(f"{about}: {text}", file=sys.stderr)
+
+            try:
+                lived = _lived(arguments.live, recipe.name)
+                data = verify(
+                    recipe, choices, arguments.repeats, arguments.home, recipes.cache_directory(), tell,
+                    arguments.touch, lived, arguments.quick, arguments.live_only,
+                )  # fmt: skip
+            except HeaptapeError as error:
+                data = not_verified(recipe, str(error))
+            for label, why in data["failures"].items():
+                print(f"heaptape: {recipe.name}, {label}: {why}", file=sys.stderr)
+            failed = failed or bool(data["failures"])
+            results.append(data)
+            if folder:
+                write_results(data, folder / f"{recipe.name}.json.zst")
+            if len(chosen) > 1 and not arguments.live_only:
+                print(certificate_text.one_line(data), file=sys.stderr)
+    if not results:
+        raise HeaptapeError("nothing to compare: no app could be run")
+    if not arguments.live_only:
+        write_text(STANDARD_OUTPUT, certificate_text.text(results))
+        _write(arguments, results)
+    return 1 if failed else 0
+
+
+def _write(arguments: argparse.Namespace, results: list[dict]) -> None:
+    """The documents that were asked for."""
+    import json
+
+    from heaptape.fidelity import certificate
+    from heaptape.fidelity.certificate_document import document
+
+    if arguments.write:
+        write_text(arguments.write, document(results, "heaptape verify-fidelity --write"))
+    if arguments.table:
+        write_text(arguments.table, json.dumps(certificate.carried_errors(results), indent=1) + "\n")
+
+
+def _chosen(known: Sequence, names: Sequence[str], half: str | None) -> list:
+    by_name = {recipe.name: recipe for recipe in known}
+    unknown = [name for name in names if name not in by_name]
+    if unknown:
+        raise UsageError(f"verify-fidelity: unknown app '{unknown[0]}': known are {', '.join(by_name)}")
+    chosen = [by_name[name] for name in names] or [recipe for recipe in known if recipe.set]
+    chosen = [recipe for recipe in chosen if half is None or recipe.set == half]
+    if names:
+        return chosen
+    for recipe in chosen:
+        if recipe.missing():
+            print(f"heaptape: {recipe.name} is left out: {recipe.missing()}", file=sys.stderr)
+    return [recipe for recipe in chosen if not recipe.missing()]
+
+
+def _choices(names: Sequence[str] | None, known: dict) -> list:
+    from heaptape.measure import registry
+
+    choices = registry.choose_all(names or [], known)
+    if not any(choice.label == "glibc" for choice in choices):
+        choices.insert(0, registry.choose("glibc", known))
+    return choices
+
+
+def _lived(folder: str | None, app: str) -> list[dict] | None:
+    """The live runs of an earlier result in the folder."""
+    from heaptape.fidelity.verify import read_results
+
+    if not folder:
+        return None
+    return read_results([Path(folder) / f"{app}.json.zst"])[0]["live"]

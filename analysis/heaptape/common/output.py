@@ -1,0 +1,75 @@
+"""Where a command's output goes: standard output, or a file that appears whole or not at all."""
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+from heaptape.common.errors import HeaptapeError
+
+STANDARD_OUTPUT = "-"
+
+
+def check_writable(output: str) -> None:
+    """Before the work, not after it. Raises HeaptapeError if the file could not be written."""
+    if output == STANDARD_OUTPUT:
+        return
+    path = Path(output)
+    if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise HeaptapeError(f"{output}: can't be written")
+
+
+def write_text(output: str, text: str) -> None:
+    """Writes `text` to the file `output`, or to standard output if that is `-`.
+
+    A regular file is written beside its place and renamed: a full disk leaves what was there before. Raises
+    HeaptapeError that names the file.
+    """
+    if output == STANDARD_OUTPUT:
+        flush_standard_output(text)
+        return
+    write_bytes(output, text.encode())
+
+
+def write_bytes(output: str, data: bytes) -> None:
+    """`write_text` for a file of bytes; `output` is no standard output."""
+    path = Path(output)
+    try:
+        if path.exists() and not path.is_file():  # a pipe or a device can't be renamed onto
+            path.write_bytes(data)
+        else:
+            _replace(path.resolve(), data)
+    except OSError as error:
+        raise HeaptapeError(f"{output}: can't be written: {error.strerror or error}") from error
+
+
+def flush_standard_output(text: str = "") -> None:
+    """Writes out what was printed, and `text` behind it. Raises HeaptapeError if that can't be done, and leaves nothing
+    for the interpreter to try again.
+    """
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise HeaptapeError(f"standard output: can't be written: {error.strerror or error}") from error
+
+
+def _replace(path: Path, data: bytes) -> None:
+    descriptor, name = tempfile.mkstemp(prefix=f"{path.name}.", suffix=".partial", dir=path.parent)
+    temporary = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+        temporary.chmod(path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def _umask() -> int:
+    """Reading it means setting it; mkstemp alone would leave the file to its owner only."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,63 @@
+"""Progress with an estimate of the time left, on stderr, for work that takes more than two seconds at a terminal."""
+
+import sys
+import time
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+QUIET_S = 2.0
+
+
+class WorkProgress:
+    """Shows what is under way and how long all of it will take; nothing where stderr is no terminal."""
+
+    def __init__(self) -> None:
+        self._begin = time.monotonic()
+        self._wanted = sys.stderr.isatty()
+        self._bar: Progress | None = None
+        self._task: TaskID | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar:
+            self._bar.stop()
+
+    def update(self, what: str, share: float) -> None:
+        """`what` is under way, and `share` (0 to 1) of the whole is done."""
+        if not self._wanted or time.monotonic() - self._begin < QUIET_S:
+            return
+        if self._bar is None or self._task is None:
+            self._bar, self._task = _started()
+        self._bar.update(self._task, completed=share, description=what)
+
+    def message(self, line: str) -> None:
+        """A line above the bar."""
+        if self._bar:
+            self._bar.console.print(line, markup=False, highlight=False, soft_wrap=True)
+        else:
+            print(line, file=sys.stderr)
+
+
+def _started() -> "tuple[Progress, TaskID]":
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn("left"),
+    )
+    bar = Progress(
+        *columns, TimeRemainingColumn(elapsed_when_finished=True), console=Console(stderr=True), transient=True
+    )
+    task = bar.add_task("", total=1.0)
+    bar.start()
+    return bar, task

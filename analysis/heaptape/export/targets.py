@@ -1,0 +1,97 @@
+"""`heaptape convert` to the formats that are written in Python: which there are, and the command."""
+
+import argparse
+import subprocess
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from heaptape.common.errors import HeaptapeError
+from heaptape.common.home import Home
+from heaptape.common.output import flush_standard_output
+from heaptape.formats.tape_format import Trace, open_trace
+
+SUFFIXES = {".parquet": "parquet", ".h5": "hdf5", ".hdf5": "hdf5", ".pb.gz": "pprof", ".folded": "folded"}
+
+
+def _writers(home: Home) -> dict[str, Callable[[Trace, Path], None]]:
+    from heaptape.export.stacks import write_folded, write_pprof
+    from heaptape.export.tables import write_parquet
+    from heaptape.export.timeline import write_timeline
+
+    return {
+        "parquet": write_parquet,
+        "hdf5": _write_hdf5,
+        "pprof": lambda trace, path: write_pprof(trace, path, home),
+        "folded": lambda trace, path: write_folded(trace, path, "alloc_space", home),
+        "folded-objects": lambda trace, path: write_folded(trace, path, "alloc_objects", home),
+        "folded-leaks": lambda trace, path: write_folded(trace, path, "inuse_space", home),
+        "chrome": write_timeline,
+    }
+
+
+def _write_hdf5(trace: Trace, path: Path) -> None:
+    try:
+        from heaptape.export.hdf5 import write_hdf5
+    except ImportError as error:
+        raise HeaptapeError("hdf5: its Python package is missing: pip install 'heaptape[export]'") from error
+    write_hdf5(trace, path)
+
+
+DESCRIPTIONS = {
+    "parquet": "Parquet, a folder of files partitioned by thread",
+    "hdf5": "HDF5",
+    "pprof": "pprof's protobuf: bytes and objects by call stack",
+    "folded": "folded stacks, by bytes asked for",
+    "folded-objects": "folded stacks, by calls",
+    "folded-leaks": "folded stacks, by bytes never freed",
+    "chrome": "a time line as JSON, for Perfetto and chrome://tracing",
+}
+NAMES = tuple(DESCRIPTIONS)
+
+
+def list_formats(home: Home) -> int:
+    """`heaptape convert --list`: the formats of heaptape-convert, then ours in the same columns."""
+    done = subprocess.run([home.program("convert"), "convert", "--list"], check=False)
+    if done.returncode == 0:
+        for name, description in DESCRIPTIONS.items():
+            print(f"{name:<14} {'write':<11} {description}")
+        flush_standard_output()
+    return done.returncode
+
+
+def wanted(arguments: Sequence[str]) -> bool:
+    """Does `heaptape convert ARGUMENTS` write one of these formats? By --to, else by the name of OUT."""
+    for word, value in zip(arguments, [*arguments[1:], ""]):
+        if word == "--to" or word.startswith("--to="):
+            return (value if word == "--to" else word[5:]) in NAMES
+    return len(arguments) > 1 and arguments[-1].endswith(tuple(SUFFIXES))
+
+
+def convert(arguments: Sequence[str], home: Home) -> int:
+    """Runs the command; what it does not know itself (--slice, foreign input) goes through heaptape-convert first."""
+    parser = argparse.ArgumentParser(prog="heaptape convert", add_help=False)
+    parser.add_argument("--to")
+    known, rest = parser.parse_known_args(arguments)
+    *before, out = rest
+    name = known.to or next(SUFFIXES[s] for s in SUFFIXES if out.endswith(s))
+    if not before:
+        raise HeaptapeError("convert needs IN and OUT")
+    with tempfile.NamedTemporaryFile(suffix=".tape") as temporary:
+        source = before[-1]
+        if len(before) > 1 or not _is_tape(source):
+            done = subprocess.run([home.program("convert"), "convert", *before, temporary.name], check=False)
+            if done.returncode != 0:
+                raise HeaptapeError("")  # it has said why
+            source = temporary.name
+        with open_trace(source) as trace:
+            _writers(home)[name](trace, Path(out))
+    return 0
+
+
+def _is_tape(path: str) -> bool:
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(8) == b"HEAPTAPE"
+    except OSError:
+        return False

@@ -1,0 +1,1 @@
+"""How true replays are: live runs, predictions, the certificate."""

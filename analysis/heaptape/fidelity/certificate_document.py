@@ -1,0 +1,191 @@
+"""The certificate as a document (docs/FIDELITY.md): every figure in it is made from raw results."""
+
+import time
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import pandas as pd
+
+from heaptape.fidelity.certificate import BASELINE, FIGURES, errors, pairs, summary
+
+MIB = 1 << 20
+HALVES = {"tuned": "tuned on", "held-out": "held out: never used for tuning"}
+# What was promised: median and 90th percentile in percent; of rankings the share that is right.
+TARGETS = {
+    "peak": (1, 3), "peak_part": (3, 8), "mean": (1, 3), "mean_part": (3, 8), "vm_size": (None, None),
+    "cpu_change": (30, None),
+}  # fmt: skip
+RANKINGS = {"peak": ("peak RssAnon", 95), "mean": ("RssAnon, mean over time", 95), "cpu": ("CPU time", 90)}
+METHOD = """\
+Each program runs live on every allocator (`LD_PRELOAD`), observed from outside: its RssAnon and VmSize every 2 ms and
+before each system call that may shrink it, so that the peak of a program of one thread is exact; its user and system
+time when it asks to exit. It is then recorded **once, on glibc**, and the recording is replayed on every allocator: the
+memory pass gives RssAnon and VmSize at each position of the recording, the bare pass the CPU time.
+
+- **Prediction.** The program's own part is what the live run on glibc had above the glibc replay: one number for the
+  peak, one for the mean, held fixed. The replay's peak or mean on another allocator is added to it.
+  No live run on another allocator is looked at. glibc's own row is therefore no prediction: it is 0 by
+  construction, and counts in no summary of errors; in pairs, it is one of the two. Means are over the program's
+  processor time: on a busy machine the clock runs on while others work.
+- **Error**: predicted less live, in percent of live (median of the repetitions). *Allocator's part*: both less the
+  program's own part. The baseline is the process before the allocator exists, so start-up memory is the allocator's.
+- **CPU time**: live, the user and system time on the allocator less that on glibc; predicted, the same difference of
+  the bare replays. Both in percent of the live program's CPU time on glibc. An error is told only where the live change
+  exceeds the spread of its repetitions.
+- **Pairs**: every two allocators of a program, where the ranges of their live repetitions do not overlap (memory: and
+  are 64 KiB apart). *Right*: the prediction has the sign of the live difference.
+"""
+
+
+def document(results: Sequence[dict], command: str) -> str:
+    """The whole document. `results`: raw results (verify_fidelity.py); `command`: how to make it again."""
+    table = errors(results)
+    parts = [
+        "# How true a replay is",
+        "",
+        *_head(results, command),
+        "## In short",
+        "",
+        *_summary_table(table),
+        "",
+        *_ranking_table(results),
+        "",
+        "## How it is measured",
+        "",
+        METHOD,
+        "## Every program and allocator",
+        "",
+        *_app_tables(results, table),
+        "## What failed",
+        "",
+        *_failures(results),
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _head(results: Sequence[dict], command: str) -> Iterable[str]:
+    machine = results[0]["machine"]
+    days = sorted({time.strftime("%Y-%m-%d", time.gmtime(data["created_unix_s"])) for data in results})
+    commits = sorted({(data.get("heaptape") or {}).get("commit") or "unknown" for data in results})
+    loads = [data["machine"]["load_before"][0] for data in results if data.get("machine", {}).get("load_before")]
+    minutes = sum(data.get("elapsed_s", 0) for data in results) / 60
+    allocators: dict[str, str] = {}
+    for data in results:
+        for one in data.get("allocators", []):
+            allocators[one["name"]] = one.get("version") or "built here"
+    yield f"Written by `{command}` from the raw results beside it (`docs/fidelity/`); `make fidelity` makes all anew."
+    yield ""
+    yield f"- {', '.join(days)}; heaptape {', '.join(commits)}; the runs took {minutes:.0f} minutes"
+    yield (
+        f"- {machine.get('cpu')}, {machine.get('cores')} processors, Linux {machine.get('kernel')}, "
+        f"{machine.get('os')}, {machine.get('libc')}; transparent huge pages: {machine.get('transparent_huge_pages')}"
+    )
+    counts = sorted({run["repeat"] + 1 for data in results for run in data["live"] if "repeat" in run})
+    if counts:
+        yield f"- {counts[-1]} live runs of each program on each allocator at most, one recording of each program"
+    if loads:
+        yield (
+            f"- load of the machine before each program: {min(loads):.1f} to {max(loads):.1f}"
+            + (", so CPU times are noisy" if max(loads) > (machine.get("cores") or 1) else "")
+        )
+    yield f"- {', '.join(f'{name} {version}' for name, version in allocators.items())}"
+    yield ""
+
+
+def _summary_table(table: pd.DataFrame) -> Iterable[str]:
+    yield "Errors in percent, by size; every app on every allocator but the one recorded on:"
+    yield ""
+    yield "| figure | programs | pairs | median | 90th percentile | worst | | promised |"
+    yield "|---|---|---:|---:|---:|---:|---|---|"
+    for figure, name in FIGURES.items():
+        median, ninth = TARGETS[figure]
+        promised = " and ".join(f"{value} %" for value in (median, ninth) if value)
+        for half in ("all", *HALVES):
+            part = table if half == "all" else table[table["set"] == half]
+            found = summary(part[part["figure"] == figure])
+            if found.empty:
+                continue
+            row = found.iloc[0]
+            apps = part[part["figure"] == figure]["app"].nunique()
+            about = f"{name} (of the mean)" if figure == "mean_part" else name
+            cells = [about if half == "all" else "", f"{half}, {apps}", str(row["count"])]
+            cells += [_amount(row[column]) for column in ("median", "p90", "worst")]
+            cells += [row["worst_at"], promised if half == "all" else ""]
+            yield "| " + " | ".join(cells) + " |"
+
+
+def _ranking_table(results: Sequence[dict]) -> Iterable[str]:
+    yield "The better of two allocators, named right where their live difference exceeds its noise:"
+    yield ""
+    yield "| figure | programs | pairs beyond noise | of | right | difference off by, median | promised |"
+    yield "|---|---|---:|---:|---:|---:|---|"
+    for figure, (name, target) in RANKINGS.items():
+        found = pairs(results, figure)
+        for half in ("all", *HALVES):
+            part = found if half == "all" else found[found["set"] == half]
+            clear = part[part["beyond_noise"]]
+            if clear.empty:
+                continue
+            off = 100 * (clear["predicted"] / clear["live"] - 1).abs().median()
+            yield (
+                f"| {name if half == 'all' else ''} | {half} | {len(clear)} | {len(part)} | "
+                f"{100 * clear['right'].mean():.0f} % | {off:.0f} % | {f'{target} %' if half == 'all' else ''} |"
+            )
+
+
+def _app_tables(results: Sequence[dict], table: pd.DataFrame) -> Iterable[str]:
+    for half in (*HALVES, ""):
+        chosen = [data for data in results if data["app"].get("set", "") == half]
+        if not chosen:
+            continue
+        yield f"### Programs {HALVES.get(half, 'of neither half')}"
+        yield ""
+        for data in chosen:
+            yield from _app_table(data, table[table["app"] == data["app"]["name"]])
+            yield ""
+
+
+def _app_table(data: dict, table: pd.DataFrame) -> Iterable[str]:
+    app = data["app"]
+    yield (
+        f"**{app['name']}** ({app.get('program_version') or 'version unknown'}; {app.get('threads', '?')} threads, "
+        f"{app.get('ops', 0):,} calls): {app.get('summary', '')}"
+    )
+    yield ""
+    yield "| allocator | live peak, MiB | ± | peak | its part | mean | its part | VmSize | CPU live | predicted | ± |"
+    yield "|---|" + "---:|" * 10
+    for allocator, part in table.groupby("allocator", sort=False):
+        rows = part.set_index("figure")
+        name = f"{allocator} (calibrated on)" if allocator == BASELINE else allocator
+        cells = [name, _cell(rows, "peak", "live", MIB), _cell(rows, "peak", "noise")]
+        cells += [_cell(rows, figure, "error", sign=True) for figure in ("peak", "peak_part", "mean", "mean_part")]
+        cells += [_cell(rows, "vm_size", "error", sign=True)]
+        cells += [
+            _cell(rows, "cpu_change", column, sign=column != "noise") for column in ("live", "predicted", "noise")
+        ]
+        yield "| " + " | ".join(cells) + " |"
+
+
+def _cell(rows: pd.DataFrame, figure: str, column: str, divisor: float = 1, sign: bool = False) -> str:
+    if figure not in rows.index or pd.isna(rows.loc[figure, column]):
+        return "–"
+    value = rows.loc[figure, column] / divisor
+    return f"{value:+.1f}".replace("-", "−") if sign else _amount(value)
+
+
+def _failures(results: Sequence[dict]) -> Iterable[str]:
+    rows = [(data["app"]["name"], label, why) for data in results for label, why in data["failures"].items()]
+    if not rows:
+        yield "Nothing: every program above ran on every allocator, and every replay ended."
+        return
+    yield "| program | allocator | why there are no figures |"
+    yield "|---|---|---|"
+    for app, label, why in rows:
+        plain = why.replace("|", "\\|").replace("\n", " ")
+        yield f"| {app} | {label} | {plain} |"
+
+
+def _amount(value: float) -> str:
+    if np.isnan(value):
+        return "–"
+    return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 0.05 or value == 0 else f"{value:.2f}"

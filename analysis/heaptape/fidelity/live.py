@@ -1,0 +1,97 @@
+"""Live runs of recipes, observed from outside on an allocator. What is kept of them is plain figures."""
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from heaptape.common.errors import HeaptapeError
+from heaptape.common.home import Home
+from heaptape.fidelity.prediction import mean_over_time
+from heaptape.measure import recipes
+from heaptape.measure.recipes import Recipe
+from heaptape.measure.registry import Choice
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a recipe is run: its prepared input, and a folder for what a run needs and leaves."""
+
+    prepared: Path
+    scratch: Path
+    home: Home
+
+
+def observe(recipe: Recipe, place: Place, choice: Choice, memory: bool) -> dict:
+    """One run on an allocator: figures of the program that is meant.
+
+    With `memory`: rss_anon_peak_bytes, rss_anon_mean_bytes (over its processor time: on a busy machine the clock runs
+    on while others work) and rss_anon_wall_mean_bytes, vm_size_peak_bytes, page_faults, syscalls {name: count},
+    timeline [[time_ns, cpu_ns, rss_anon_bytes, vm_size_bytes], ...], peaks ("exact" or "sampled"). Both: cpu_ns, user
+    and system (with `memory` some 5 us too much for each of the syscalls), and wall_s. Raises HeaptapeError where it
+    fails or the program is not among those seen.
+    """
+    output = place.scratch / "observed.json"
+    wrapper = [str(place.home.program("observe")), *([] if memory else ["--time-only"]), "-o", str(output), "--"]
+    environment = dict(choice.environment) | {"LD_PRELOAD": choice.preload or c_library()}
+    told = place.scratch / "told"
+    finished = recipes.run(recipe, place.prepared, place.scratch / "run", wrapper, environment, told)
+    if not recipe.ended_well(finished.status):
+        raise HeaptapeError(f"{recipe.name} on {choice.label}: {_ended(finished.status)}{_last_words(told)}")
+    try:
+        data = json.loads(output.read_bytes())
+        return _figures(meant(data["programs"], recipe), memory) | {"wall_s": round(finished.wall_s, 3)}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise HeaptapeError(f"{recipe.name} on {choice.label}: the observer's output can't be read: {error}") from None
+
+
+def c_library() -> str:
+    """The C library's path. Preloaded, its malloc is taken even where a program is linked with an allocator of its own:
+    Debian's redis-server is with jemalloc, and a run "on glibc" without this was one on jemalloc.
+    """
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        path = line.partition("/")[2]
+        if path.rpartition("/")[2].startswith("libc.so."):
+            return f"/{path}"
+    raise HeaptapeError("the C library's file is not known here")
+
+
+def meant(programs: Sequence[dict], recipe: Recipe) -> dict:
+    """Of what ran, the program of the recipe; of several, the one with most memory or else most processor time. Raises
+    KeyError if there is none.
+    """
+    seen_as = [(one, (one["name"], Path(one["file"]).name)) for one in programs if one]
+    named = [one for one, names in seen_as if any(map(recipe.is_meant, names))]
+    if not named:
+        seen = ", ".join(sorted({one["name"] for one in programs if one}))
+        raise KeyError(f"no program {recipe.process} among {seen}")
+    return max(named, key=lambda one: (one.get("rss_anon_peak_bytes", 0), one["cpu_ns"]))
+
+
+def _figures(program: dict, memory: bool) -> dict:
+    if not memory:
+        return {"cpu_ns": program["cpu_ns"], "exited": program["exited"]}
+    kept = ("rss_anon_peak_bytes", "vm_size_peak_bytes", "page_faults", "syscalls", "peaks", "timeline", "cpu_ns")
+    figures = {key: program[key] for key in kept}
+    rows = np.array(program["timeline"], dtype=float).reshape(-1, 4)
+    if len(rows):
+        figures["rss_anon_mean_bytes"] = round(mean_over_time(rows[:, 1], rows[:, 2]))
+        figures["rss_anon_wall_mean_bytes"] = round(mean_over_time(rows[:, 0], rows[:, 2]))
+    return figures
+
+
+def _ended(status: int) -> str:
+    return f"ended by signal {-status}" if status < 0 else f"exit status {status}"
+
+
+def _last_words(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            file.seek(max(os.fstat(file.fileno()).st_size - 300, 0))
+            last = file.read().decode(errors="replace").strip().rpartition("\n")[2]
+    except OSError:
+        return ""
+    return f" ({last[:200]})" if last else ""

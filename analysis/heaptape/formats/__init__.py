@@ -1,0 +1,1 @@
+"""Readers of traces, workloads, memory maps and of results inside reports. No figures are made here."""

@@ -1,0 +1,130 @@
+"""The memory map of a memory pass: how many bytes of each region of the address space were live, and how many resident,
+at some 256 positions.
+
+Addresses are folded for drawing: stretches in which no region was ever used are cut out, so that the y axis is the
+memory that the allocator laid hands on, in address order.
+"""
+
+import base64
+import zlib
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from heaptape.common.errors import HeaptapeError
+
+# Results say which columns their cells have; those that don't have the first two.
+OLD_COLUMNS = ["region", "live_bytes"]
+TYPES = {"region": "<u8", "live_bytes": "<u4", "resident_bytes": "<u4"}
+# A hole of fewer regions than this is drawn, a larger one is folded.
+DRAWN_HOLE_REGIONS = 4
+MAX_RAW_BYTES = 1 << 30
+
+
+@dataclass(frozen=True)
+class MemoryMap:
+    """Decoded. One row per cell that isn't empty, ordered by position, then region.
+
+    position_index: into `positions`; region: address / region_bytes; live_bytes; resident_bytes: of resident OS pages,
+    None where that was not measured.
+    """
+
+    region_bytes: int
+    positions: np.ndarray
+    position_index: np.ndarray
+    region: np.ndarray
+    live_bytes: np.ndarray
+    resident_bytes: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class Folded:
+    """Ready to draw: `fullness` has one row per region kept (ascending address) and one column per position.
+
+    fullness: 0 to 1; -1: resident but empty (where residency was not measured: empty now, used before); NaN: neither
+    live nor resident. `starts`: rows at which a stretch begins after a
+    fold; `addresses`: the address of each of them.
+    """
+
+    region_bytes: int
+    positions: np.ndarray
+    fullness: np.ndarray
+    starts: np.ndarray
+    addresses: np.ndarray
+
+    @property
+    def height_bytes(self) -> int:
+        """Bytes that the y axis spans."""
+        return len(self.fullness) * self.region_bytes
+
+
+def decode(run: dict) -> MemoryMap | None:
+    """run["memory_map"]; None if the run has none. Raises HeaptapeError if it is malformed."""
+    table = run.get("memory_map")
+    if table is None:
+        return None
+    try:
+        region_bytes, positions = int(table["region_bytes"]), np.array(table["positions"], np.int64)
+        if table["encoding"] != "zlib+base64" or region_bytes <= 0:
+            raise ValueError("unknown encoding or region size")
+        decoder = zlib.decompressobj()
+        raw = decoder.decompress(base64.b64decode(table["cells"], validate=True), MAX_RAW_BYTES)
+        if not decoder.eof:
+            raise ValueError("cut off, or too large")
+        columns = list(table.get("columns", OLD_COLUMNS))
+        if columns[:2] != OLD_COLUMNS or not set(columns) <= set(TYPES):
+            raise ValueError(f"unknown columns {columns}")
+        memory = _cells(region_bytes, positions, raw, np.dtype([(name, TYPES[name]) for name in columns]))
+        return replace(memory, resident_bytes=None) if table.get("residency") == "none" else memory
+    except (KeyError, TypeError, ValueError, OverflowError, zlib.error) as error:
+        raise HeaptapeError(f"the memory map of {run.get('allocator')} can't be read: {error}") from error
+
+
+def _cells(region_bytes: int, positions: np.ndarray, raw: bytes, cell: np.dtype) -> MemoryMap:
+    parts, counts, offset = [], [], 0
+    for _ in positions:
+        if offset + 4 > len(raw):
+            raise ValueError("fewer positions than announced")
+        count = int.from_bytes(raw[offset : offset + 4], "little")
+        if offset + 4 + count * cell.itemsize > len(raw):
+            raise ValueError("a position is cut off")
+        parts.append(np.frombuffer(raw, cell, count, offset + 4))
+        counts.append(count)
+        offset += 4 + count * cell.itemsize
+    if offset != len(raw):
+        raise ValueError("bytes behind the last position")
+    cells = np.concatenate(parts) if parts else np.empty(0, cell)
+    index = np.repeat(np.arange(len(positions)), counts)
+    resident = cells["resident_bytes"].copy() if "resident_bytes" in (cell.names or ()) else None
+    return MemoryMap(region_bytes, positions, index, cells["region"].copy(), cells["live_bytes"].copy(), resident)
+
+
+def fold(memory: MemoryMap) -> Folded:
+    """Cuts out what was never used, and lays the cells out as a matrix."""
+    used = np.unique(memory.region)
+    if len(used) == 0:
+        nothing = np.empty((0, len(memory.positions)))
+        return Folded(memory.region_bytes, memory.positions, nothing, np.empty(0, int), np.empty(0, np.uint64))
+    hole = np.diff(used.astype(np.uint64)) - np.uint64(1)
+    folded = hole >= DRAWN_HOLE_REGIONS
+    row = np.concatenate(([0], np.cumsum(1 + np.where(folded, 0, hole).astype(np.int64))))
+    matrix = np.zeros((row[-1] + 1, len(memory.positions)))
+    rows = row[np.searchsorted(used, memory.region)]
+    matrix[rows, memory.position_index] = np.minimum(memory.live_bytes / memory.region_bytes, 1.0)
+    if memory.resident_bytes is None:
+        empty = np.logical_or.accumulate(matrix > 0, axis=1)
+    else:
+        empty = np.zeros(matrix.shape, bool)
+        empty[rows, memory.position_index] = memory.resident_bytes > 0
+    matrix = np.where(matrix > 0, matrix, np.where(empty, -1.0, np.nan))
+    first = np.concatenate(([True], folded))
+    return Folded(
+        memory.region_bytes, memory.positions, matrix, row[first], used[first] * np.uint64(memory.region_bytes)
+    )
+
+
+def gap_bytes(folded: Folded) -> np.ndarray:
+    """Of each fold, from low addresses to high, how many bytes of address space are cut out there."""
+    rows = np.append(folded.starts[1:], len(folded.fullness)) - folded.starts
+    ends = folded.addresses + rows.astype(np.uint64) * np.uint64(folded.region_bytes)
+    return folded.addresses[1:] - ends[:-1]

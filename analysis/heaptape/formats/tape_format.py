@@ -1,0 +1,245 @@
+"""An independent reader of trace files, written from core/trace/FORMAT.md alone and not from the C reader: two readers
+that agree prove that the document says enough.
+
+Memory is bounded by one block: `Trace.events` yields one Arrow record batch per block.
+"""
+
+import os
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from heaptape.common.errors import FormatError
+from heaptape.formats import calls, tape_annotations
+from heaptape.formats.tape_blocks import (
+    EVENTS,
+    FOOTER,
+    GAP,
+    INFO,
+    MAX_INFO,
+    SAMPLES,
+    Block,
+    BlockFile,
+    check_file_header,
+    usable_columns,
+    walk,
+)
+from heaptape.formats.tape_columns import Events, Malformed, decode_events, exactly, leb, zigzag
+
+SAMPLE_NAMES = (
+    "stamp", "rss_anon_bytes", "rss_file_bytes", "rss_shmem_bytes", "vm_size_bytes", "vm_hwm_bytes",
+    "minor_faults", "major_faults", "user_ns", "system_ns",
+)  # fmt: skip
+
+SCHEMA = pa.schema(
+    [
+        ("thread", pa.uint32()),
+        ("event", pa.uint64()),  # number of the event in its thread, from 0
+        ("call", pa.dictionary(pa.int8(), pa.string())),
+        ("failed", pa.bool_()),  # handed out nothing though it could have
+        ("null", pa.bool_()),  # was given NULL where it takes an object
+        ("request_bytes", pa.uint64()),  # null: the call has no size
+        ("size", pa.uint64()),
+        ("param", pa.uint64()),  # element count or alignment in bytes
+        ("released_address", pa.uint64()),  # address passed in
+        ("acquired_address", pa.uint64()),
+        ("release_stamp", pa.uint64()),
+        ("acquire_stamp", pa.uint64()),
+        ("releases", pa.bool_()),  # the object passed in died
+        ("touched_os_pages", pa.uint32()),
+        ("latency", pa.uint64()),  # of the real call, in units of the trace's clock
+        ("usable_bytes", pa.uint64()),  # of the object handed out
+        ("stack", pa.uint32()),  # node of Trace.stacks(); these last four are null where not known
+    ]
+)
+
+
+@dataclass
+class Trace(BlockFile):
+    """An open trace. `info` and `footer` are the JSON objects of those blocks; `footer` is None in a truncated file.
+
+    `differences`: where the footer's totals are not what the blocks say, in words. `dropped`: events lost, from the GAP
+    blocks.
+    """
+
+    info: dict = field(default_factory=dict)
+    footer: dict | None = None
+    truncated: bool = False
+    dropped: int = 0
+    differences: list[str] = field(default_factory=list)
+
+    @property
+    def threads(self) -> int:
+        """How many threads there are."""
+        return max((b.thread + 1 for b in self.blocks if b.type in (EVENTS, GAP)), default=0)
+
+    @property
+    def event_count(self) -> int:
+        """Events in the file."""
+        return sum(b.rows for b in self.blocks if b.type == EVENTS)
+
+    def events(self, thread: int | None = None) -> Iterator[pa.RecordBatch]:
+        """One record batch (SCHEMA) per EVENTS block in file order, of all threads or one. Raises FormatError."""
+        seen: dict[int, int] = {}
+        for block in self.blocks:
+            if block.type != EVENTS:
+                continue
+            begin = seen.get(block.thread, 0)
+            seen[block.thread] = begin + block.rows
+            if thread is None or thread == block.thread:
+                yield _batch(block, begin, self._decode(block))
+
+    def frames(self, thread: int | None = None) -> Iterator[pd.DataFrame]:
+        """`events` as DataFrames. Numbers keep pandas' nullable types: 64-bit addresses don't survive being floats."""
+        nullable = {pa.uint64(): pd.UInt64Dtype(), pa.uint32(): pd.UInt32Dtype()}
+        for batch in self.events(thread):
+            yield batch.to_pandas(types_mapper=nullable.get)
+
+    def samples(self) -> pd.DataFrame:
+        """Memory of the recorded process over time: columns of SAMPLE_NAMES, those that could not be had left out."""
+        parts = [self._samples(block) for block in self.blocks if block.type == SAMPLES]
+        return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["stamp"])
+
+    def touched_at_end(self) -> pd.DataFrame:
+        """Large objects alive at the end: address, os_pages (resident). Raises FormatError."""
+        return tape_annotations.touched(self)
+
+    def stacks(self) -> pd.DataFrame:
+        """The tree of call stacks, indexed by node from 1: parent (0: the outermost frame), instruction, modules (how
+        many rows of `modules` stand before it). Raises FormatError.
+        """
+        return tape_annotations.stacks(self)
+
+    def modules(self) -> pd.DataFrame:
+        """What was mapped where, in file order: name, path, build_id (None where not stored), start, end, bias."""
+        return tape_annotations.modules(self)
+
+    def marks(self) -> pd.DataFrame:
+        """What the program said of itself: stamp, thread, events (of that thread, before it), text."""
+        return tape_annotations.marks(self)
+
+    def thread_names(self) -> dict[int, str]:
+        """Names of the threads that have one."""
+        return tape_annotations.thread_names(self)
+
+    def _decode(self, block: Block) -> Events:
+        raw = self.raw_columns(block)
+        shifts = {c.id: c.shift for c in block.columns}
+        try:
+            return decode_events(
+                block.rows, block.steps, block.first_stamp, block.last_stamp, raw, shifts, block.stack_nodes
+            )
+        except Malformed as error:
+            raise FormatError(self.path, block.offset, str(error)) from error
+
+    def _samples(self, block: Block) -> pd.DataFrame:
+        out = {}
+        try:
+            for column in usable_columns(block):
+                name = SAMPLE_NAMES[column.id - 1]
+                values = exactly(leb(self.column(block, column), name), block.rows, name)
+                out[name] = np.cumsum(zigzag(values), dtype=np.uint64)
+        except Malformed as error:
+            raise FormatError(self.path, block.offset, str(error)) from error
+        return pd.DataFrame(out)
+
+
+Kind = TypeVar("Kind", bound=Trace)
+
+
+def open_trace(path: str | Path) -> Trace:
+    """`opened` as a Trace."""
+    return opened(path, Trace)
+
+
+def opened(path: str | Path, kind: type[Kind]) -> Kind:
+    """Opens a trace: walks and checks all block headers, reads info and footer. Events are only decoded when asked for.
+
+    `kind`: what to make, Trace or a class with more methods. Raises FormatError (path, offset, what) for a malformed
+    file, OSError if it can't be read.
+    """
+    trace = kind(str(path), descriptor=os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+    try:
+        size = os.fstat(trace.descriptor).st_size
+        check_file_header(trace)
+        complete = walk(trace, size)
+        trace.truncated = not complete
+        _read_metadata(trace)
+    except BaseException:
+        trace.close()
+        raise
+    return trace
+
+
+def _read_metadata(trace: Trace) -> None:
+    """Info, gaps, footer; and what must hold between blocks of one thread."""
+    following: dict[int, tuple[int, int]] = {}
+    for block in trace.blocks:
+        if block.type == INFO and not trace.info:
+            trace.info = trace.json_object(block, MAX_INFO)
+            if not isinstance(trace.info.get("clock"), dict):
+                raise FormatError(trace.path, block.offset, "the info has no clock")
+        elif block.type in (EVENTS, GAP):
+            sequence, stamp = following.get(block.thread, (0, 0))
+            if block.sequence != sequence:
+                raise FormatError(trace.path, block.offset, f"block {sequence} of thread {block.thread} is missing")
+            if block.type == EVENTS and block.first_stamp < stamp:
+                raise FormatError(trace.path, block.offset, f"the stamps of thread {block.thread} go back")
+            following[block.thread] = (sequence + 1, block.last_stamp if block.type == EVENTS else stamp)
+        if block.type == GAP:
+            dropped = trace.json_object(block).get("dropped")
+            if block.rows or not isinstance(dropped, int) or isinstance(dropped, bool) or dropped < 0:
+                raise FormatError(trace.path, block.offset, "a gap that does not say how many events it dropped")
+            trace.dropped += dropped
+        elif block.type == FOOTER:
+            trace.footer = trace.json_object(block)
+            trace.differences = _differences(trace, block)
+    if trace.truncated:
+        trace.footer = None
+
+
+def _differences(trace: Trace, block: Block) -> list[str]:
+    footer, out = trace.footer or {}, []
+    for key, found in (("events", trace.event_count), ("dropped", trace.dropped), ("threads", trace.threads)):
+        if key in footer and footer[key] != found:
+            out.append(f"{key}: the footer says {footer[key]}, the blocks have {found}")
+    index = next((c for c in usable_columns(block) if c.id == 2), None)
+    expected = b"".join(
+        struct.pack("<QQQ", b.offset, b.first_stamp, b.thread << 32 | b.rows) for b in trace.blocks if b.type == EVENTS
+    )
+    if index is not None and trace.column(block, index) != expected:
+        out.append("the footer's index is not that of the blocks")
+    return out
+
+
+def _batch(block: Block, begin: int, events: Events) -> pa.RecordBatch:
+    number = events.call & calls.ID_MASK
+    has_size, has_param = calls.HAS_SIZE[number], calls.PARAM_KIND[number] != calls.NO_PARAM
+    names = pa.DictionaryArray.from_arrays(pa.array(calls.PLACE[number]), pa.array(calls.NAMES))
+    single = events.takes & ~(events.releases & events.acquires)
+    arrays = [
+        pa.array(np.full(block.rows, block.thread, np.uint32)),
+        pa.array(np.arange(begin, begin + block.rows, dtype=np.uint64)),
+        names,
+        pa.array((events.call & calls.NULL_OUT) != 0),
+        pa.array((events.call & calls.NULL_IN) != 0),
+        pa.array(events.request_bytes, mask=~has_size),
+        pa.array(events.size, mask=~has_size),
+        pa.array(events.param, mask=~has_param),
+        pa.array(events.released, mask=~events.takes),
+        pa.array(events.acquired, mask=~events.acquires),
+        pa.array(events.release_stamp, mask=~events.takes),
+        pa.array(events.acquire_stamp, mask=single),
+        pa.array(events.releases),
+        pa.array(events.touched, mask=~events.touched_known),
+        pa.array(events.latency - np.uint64(1), mask=events.latency == 0),
+        pa.array(events.request_bytes + events.slack - np.uint64(1), mask=events.slack == 0),
+        pa.array(events.stack, mask=events.stack == 0),
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)

@@ -1,0 +1,1 @@
+"""Making results: which allocators, workloads and runs, and making them."""

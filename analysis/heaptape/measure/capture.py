@@ -1,0 +1,211 @@
+"""`heaptape workloads capture`: a recipe prepared, run under the recorder, and the trace of the process meant kept."""
+
+import contextlib
+import json
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from heaptape.common.errors import HeaptapeError
+from heaptape.common.home import Home
+from heaptape.measure import recipes
+from heaptape.measure.recipes import Recipe
+
+LAST_LINES = 5
+RECORDERS_OWN = re.compile(r"heaptape: |\s+(\S+ \(\d+\): \d+ events|\.\.\. \d+ more)")
+
+
+@dataclass(frozen=True)
+class Trace:
+    """One recorded process: its trace, and what `heaptape info --json` says of it."""
+
+    path: Path
+    about: dict
+
+    @property
+    def program(self) -> str:
+        """Base name of its executable, as far as the trace tells."""
+        return self.about["info"].get("program", "")
+
+
+@dataclass(frozen=True)
+class Captured:
+    """A recording that ended as it should. `chosen`: of the process meant; `others`: of those that it started or was
+    started by (their files are gone unless they were to be kept). `wall_s`: the command from start to end, recorded.
+    `versions`: of the recipe's packages, by name.
+    """
+
+    recipe: Recipe
+    chosen: Trace
+    others: tuple[Trace, ...]
+    wall_s: float
+    versions: dict[str, str]
+
+    def row(self) -> dict:
+        """The figures, for JSON and tables. Bytes, seconds."""
+        about, witness = self.chosen.about, self.chosen.about["witness"]
+        return {
+            "name": self.recipe.name,
+            "program": self.chosen.program,
+            "tape": str(self.chosen.path),
+            "events": about["events"],
+            "threads": about["threads"],
+            "file_bytes": about["file_bytes"],
+            "bytes_per_event": about["bytes_per_event"],
+            "peak_live_bytes": about["peak_live_bytes"],
+            "rss_anon_peak_bytes": about.get("recorded", {}).get("rss_anon_peak_bytes"),
+            "dropped": about["dropped"],
+            "wall_s": round(self.wall_s, 2),
+            "check": witness,
+            "verdict": verdict(about),
+            "other_traces": len(self.others),
+            "other_events": sum(trace.about["events"] for trace in self.others),
+            "versions": self.versions,
+            "known": self.recipe.known,
+        }
+
+
+def capture(
+    recipe: Recipe,
+    output: Path,
+    home: Home,
+    options: Sequence[str] = (),
+    keep_all: bool = False,
+    tell: Callable[[str], None] = lambda line: None,
+    cache: Path | None = None,
+) -> Captured:
+    """Records `recipe` into `output`. `options`: more of `heaptape record`'s. `keep_all`: the other processes' traces
+    stay beside it, as OUTPUT's stem, PID and .tape. `tell` hears what is under way. `cache`: where prepared input is
+    kept (default `recipes.cache_directory`).
+
+    Raises HeaptapeError where the recipe can't run here, fails, ends other than it should, or its process is not among
+    those recorded; nothing is left behind then.
+    """
+    reason = recipe.missing()
+    if reason:
+        raise HeaptapeError(f"{recipe.name} can't run here: {reason}")
+    record = home.program("record")
+    tell(f"preparing {recipe.name}")
+    prepared = recipes.prepare(recipe, cache or recipes.cache_directory())
+    tell(f"recording {recipe.name}: {recipe.summary}")
+    with recipes.scratch_directory() as scratch, _beside(output) as traces:
+        log = scratch / "output"
+        wrapper = [str(record), "-o", str(traces / "first.tape"), *options, "--"]
+        try:
+            done = recipes.run(recipe, prepared, scratch / recipe.name, wrapper, output=log)
+        except HeaptapeError as error:
+            raise HeaptapeError(f"{error}{_last_words(log)}") from None
+        if not recipe.ended_well(done.status):
+            raise HeaptapeError(f"{recipe.name}: ended with status {done.status}{_last_words(log)}")
+        tell(f"checking {recipe.name}")
+        found = [Trace(path, _info(path, home)) for path in sorted(traces.glob("*.tape"))]
+        chosen = choose(recipe, found)
+        others = tuple(trace for trace in found if trace is not chosen)
+        for trace in others if keep_all else ():
+            trace.path.replace(output.with_name(f"{output.stem}.{_pid_part(trace)}.tape"))
+        chosen.path.replace(output)
+    return Captured(recipe, Trace(output, chosen.about), others, done.wall_s, versions(recipe.packages))
+
+
+def choose(recipe: Recipe, traces: Sequence[Trace]) -> Trace:
+    """The trace of the process meant: by its program's name, and of several the one with most events."""
+    meant = [trace for trace in traces if recipe.is_meant(trace.program)]
+    if not meant:
+        seen = ", ".join(sorted({trace.program or "?" for trace in traces})) or "nothing"
+        raise HeaptapeError(f"{recipe.name}: {recipe.process} was not among the recorded programs ({seen})")
+    return max(meant, key=lambda trace: trace.about["events"])
+
+
+def verdict(about: dict) -> str:
+    """What `check` found, in a few words."""
+    witness = about["witness"]
+    doubts = [
+        f"{witness[key]:,} {what}"
+        for key, what in (
+            ("dropped", "dropped"),
+            ("unseen_frees", "frees of its parent's blocks" if witness.get("lacks_start") else "unseen frees"),
+            ("double_frees", "double frees"),
+            ("overlapping_acquires", "overlaps"),
+            ("inversions_repaired", "inversions"),
+        )
+        if witness.get(key)
+    ]
+    words = "legal" if about["ok"] else "not legal"
+    if witness.get("truncated"):
+        doubts.append("truncated")
+    if witness.get("lacks_calls"):
+        doubts.append("lacks calls")
+    return ", ".join([words, *doubts])
+
+
+def markdown(rows: Sequence[dict]) -> str:
+    """The figures of several recordings as a table."""
+    head = ("recipe", "process", "events", "threads", "bytes/event", "peak live, MiB", "peak RssAnon, MiB", "wall, s")
+    lines = ["| " + " | ".join((*head, "check", "packages")) + " |", "|---|---" + "|---:" * 6 + "|---|---|"]
+    for row in rows:
+        if "failure" in row:
+            lines.append(f"| {row['name']} | – {'| ' * 7}{row['failure']} | |")
+            continue
+        known = f" ({row['known']})" if row["known"] else ""
+        packages = ", ".join(f"{name} {version}" for name, version in row["versions"].items())
+        cells = (
+            row["name"],
+            row["program"],
+            f"{row['events']:,}",
+            f"{row['threads']:,}",
+            f"{row['bytes_per_event']:.2f}",
+            _mib(row["peak_live_bytes"]),
+            _mib(row["rss_anon_peak_bytes"]),
+            f"{row['wall_s']:.1f}",
+            row["verdict"] + known,
+            packages,
+        )
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def versions(packages: Sequence[str]) -> dict[str, str]:
+    """Which version of each Debian package is installed; those that are not are left out."""
+    if not packages or not shutil.which("dpkg-query"):
+        return {}
+    command = ["dpkg-query", "-W", "-f", "${Package} ${Version}\n", *packages]
+    told = subprocess.run(command, capture_output=True, text=True).stdout
+    return dict(line.split(" ", 1) for line in told.splitlines() if not line.endswith(" "))
+
+
+@contextlib.contextmanager
+def _beside(output: Path) -> Iterator[Path]:
+    """A folder on the output's own file system, so that the trace need not be copied."""
+    folder = Path(tempfile.mkdtemp(prefix=".heaptape-", dir=output.resolve().parent))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _info(path: Path, home: Home) -> dict:
+    done = subprocess.run([home.program("convert"), "info", path, "--json"], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise HeaptapeError(done.stderr.strip().removeprefix("heaptape: ") or f"{path.name}: can't be read")
+    return json.loads(done.stdout)
+
+
+def _pid_part(trace: Trace) -> str:
+    """Of first.tape the process's number, of first.PID.N.tape what the recorder made of it."""
+    middle = trace.path.name.split(".")[1:-1]
+    return ".".join(middle) or str(trace.about["info"].get("pid", 0))
+
+
+def _last_words(log: Path) -> str:
+    """What the program printed at last, without the recorder's summary."""
+    text = log.read_text(errors="replace") if log.is_file() else ""
+    lines = [line for line in text.splitlines() if line.strip() and not RECORDERS_OWN.match(line)]
+    return "".join(f"\n  {line[:300]}" for line in lines[-LAST_LINES:])
+
+
+def _mib(size: int | None) -> str:
+    return "–" if size is None else f"{size / (1 << 20):,.1f}"

@@ -1,0 +1,408 @@
+"""Recipes of real programs (workloads/apps/NAME.toml): what they are, whether they can run here, and running them.
+
+A recipe says which program to start, on what input, under which load, and when it is done; workloads/apps/README.md
+lists the keys. Nothing here knows of recording or measuring: `run` puts a wrapper (a recorder, an observer) before the
+command and settings (LD_PRELOAD) into its environment, so the same recipe is recorded, observed live, or both in turns.
+
+A run is unattended and leaves nothing behind: its HOME is its own folder, and whatever it started, daemons too, is
+ended with it.
+"""
+
+import contextlib
+import ctypes
+import fnmatch
+import hashlib
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from heaptape.common.errors import HeaptapeError
+from heaptape.common.home import PACKAGE
+
+DIRECTORIES = (PACKAGE.parent / "workloads" / "apps", PACKAGE.parent.parent / "workloads" / "apps")
+READY_LIMIT_S = 60
+STOP_LIMIT_S = 60
+END_LIMIT_S = 2
+NOBODY = "nobody"
+DESKTOP = ("XDG_", "DBUS_", "DISPLAY", "WAYLAND_")
+PR_SET_CHILD_SUBREAPER = 36
+SETS = ("tuned", "held-out")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """One program under one load. `command`: its arguments, in which $WORK, $PORT and $HERE are replaced, as in the
+    scripts. `trace`: base name (or pattern) of the process meant, where the command starts several. `set`: of which
+    half it is in `verify-fidelity` ("tuned", "held-out"; empty: in neither). `unprivileged`: it refuses to run as root,
+    so for root it runs as nobody. `known`: what of it can't be recorded, in words.
+    """
+
+    name: str
+    path: Path
+    summary: str
+    stands_for: str
+    command: tuple[str, ...]
+    packages: tuple[str, ...] = ()
+    pip: tuple[str, ...] = ()
+    programs: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    prepare: str = ""
+    ready: str = ""
+    load: str = ""
+    stop: str = ""
+    trace: str = ""
+    set: str = ""
+    deterministic: bool = False
+    time_limit_s: float = 300
+    port: int = 0
+    unprivileged: bool = False
+    known: str = ""
+
+    @property
+    def process(self) -> str:
+        """Base name of the executable that is meant."""
+        return self.trace or Path(self.command[0]).name
+
+    def is_meant(self, program: str) -> bool:
+        """Whether a recorded executable of this name is the one meant. A command may be a link to it."""
+        path = None if self.trace else shutil.which(self.command[0])
+        return fnmatch.fnmatchcase(program, self.process) or (path is not None and Path(path).resolve().name == program)
+
+    @property
+    def venv(self) -> Path:
+        """Where `heaptape workloads setup` puts the Python packages that it needs."""
+        return cache_directory() / "venv" / self.name
+
+    def missing(self) -> str:
+        """Why it can't run here, in words; empty: it can."""
+        absent = [name for name in self.programs or self.command[:1] if not _is_here(name)]
+        if self.pip and not (self.venv / "complete").is_file():
+            absent += self.pip
+        if not absent:
+            return ""
+        if not self.packages and not self.pip:
+            return f"{', '.join(absent)} not found"
+        return f"{', '.join(absent)} not found: heaptape workloads setup {self.name}"
+
+    def ended_well(self, status: int) -> bool:
+        """Whether it ended as it should: by itself with 0, or after the signal that ends its load. A recorder tells of
+        a signal as 128 + number.
+        """
+        number = signal.Signals[f"SIG{self.stop}"] if self.stop else 0
+        return status == 0 or (number > 0 and status in (-number, 128 + number))
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A run that ended. `status`: of the command; negative: ended by that signal. Times in seconds: of the command from
+    start to end, and of the load (0 where there is none).
+    """
+
+    status: int
+    wall_s: float
+    load_s: float
+
+
+def find(directories: Sequence[Path] = DIRECTORIES) -> list[Recipe]:
+    """All recipes, by name. Raises HeaptapeError at one that is not well formed."""
+    return [read(path) for path in toml_files(directories)]
+
+
+def toml_files(directories: Sequence[Path]) -> list[Path]:
+    """The .toml files of the folders, by name; where two bear the same, the later folder's."""
+    files = {path.stem: path for folder in directories for path in sorted(folder.glob("*.toml"))}
+    return [path for _, path in sorted(files.items())]
+
+
+def toml_table(path: Path) -> dict:
+    """What a file holds. Raises HeaptapeError, naming it, if that can't be read."""
+    try:
+        return tomllib.loads(path.read_text())
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise HeaptapeError(f"{path}: {error}") from None
+
+
+def cache_directory() -> Path:
+    """Where prepared inputs are kept: $XDG_CACHE_HOME/heaptape/workloads, by default in ~/.cache. It may be deleted."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(base) if base.startswith("/") else Path.home() / ".cache") / "heaptape" / "workloads"
+
+
+def read(path: Path) -> Recipe:
+    """One recipe. Raises HeaptapeError, naming file and key, at what is missing, unknown or of the wrong type."""
+    table = toml_table(path)
+    kinds = {name: kind.type for name, kind in Recipe.__dataclass_fields__.items() if name not in ("name", "path")}
+    for key in ("summary", "stands_for", "command"):
+        if key not in table:
+            raise HeaptapeError(f"{path}: {key} is missing")
+    for key, value in table.items():
+        if key not in kinds:
+            raise HeaptapeError(f"{path}: unknown key '{key}'")
+        if not _fits(key, value):
+            raise HeaptapeError(f"{path}: {key} has the wrong type or value")
+    values: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in table.items()}
+    return Recipe(name=path.stem, path=path, **values)
+
+
+def prepare(recipe: Recipe, cache: Path) -> Path:
+    """The folder with the recipe's input, made by its `prepare` script where `cache` does not hold it yet. A recipe
+    that has changed is prepared anew. Raises HeaptapeError with the script's last words.
+
+    Made in a temporary folder, which an unprivileged script can reach, and moved when whole.
+    """
+    folder, stamp, wanted = cache / recipe.name, cache / f"{recipe.name}.recipe", _fingerprint(recipe)
+    if folder.is_dir() and stamp.is_file() and stamp.read_text() == wanted:
+        return folder
+    stamp.unlink(missing_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    with scratch_directory() as scratch:
+        made = scratch / recipe.name
+        made.mkdir()
+        if recipe.prepare:
+            _give_to_nobody(recipe, made)
+            _script(recipe, recipe.prepare, made, "prepare", recipe.time_limit_s)
+        cache.mkdir(parents=True, exist_ok=True)
+        shutil.move(made, folder)
+    stamp.write_text(wanted)
+    return folder
+
+
+def install_python_packages(recipe: Recipe) -> None:
+    """Its `pip` packages, in an environment of its own. Raises HeaptapeError with pip's last words."""
+    mark = recipe.venv / "complete"
+    if not recipe.pip or (mark.is_file() and mark.read_text() == "\n".join(recipe.pip)):
+        return
+    shutil.rmtree(recipe.venv, ignore_errors=True)
+    pip = [str(recipe.venv / "bin" / "pip"), "--disable-pip-version-check", "-q", "install", *recipe.pip]
+    for command in (["python3", "-m", "venv", str(recipe.venv)], pip):
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        if done.returncode != 0:
+            raise HeaptapeError(f"{recipe.name}: {done.stdout.decode(errors='replace').strip().rpartition(chr(10))[2]}")
+    mark.write_text("\n".join(recipe.pip))
+
+
+@contextlib.contextmanager
+def scratch_directory() -> Iterator[Path]:
+    """A temporary folder that programs of other users can reach; removed at the end, whoever owns what is in it."""
+    folder = Path(tempfile.mkdtemp(prefix="heaptape-"))
+    try:
+        folder.chmod(0o755)
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def run(
+    recipe: Recipe,
+    prepared: Path,
+    scratch: Path,
+    wrapper: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
+    output: Path | None = None,
+) -> Finished:
+    """Runs the command in a fresh copy of `prepared` made at `scratch` (which must not exist, and is removed), under
+    its load, to its end. `wrapper` goes before the command, `environment` into its surroundings only, not the load's.
+    `output`: where what it prints goes (default: nowhere). Raises HeaptapeError where it never gets ready, its load
+    fails, or the time limit ends it.
+    """
+    shutil.copytree(prepared, scratch, symlinks=True)
+    try:
+        _give_to_nobody(recipe, scratch)
+        with _own_orphans(), (output or Path(os.devnull)).open("wb") as told:
+            return _run(recipe, scratch, wrapper, dict(environment or {}), told.fileno())
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _run(recipe: Recipe, work: Path, wrapper: Sequence[str], settings: dict[str, str], told: int) -> Finished:
+    surroundings = _surroundings(recipe, work, recipe.port or _free_port())
+    command = [*wrapper, *_drop(recipe), *(_expand(word, surroundings) for word in recipe.command)]
+    own = {name: _expand(value, surroundings) for name, value in recipe.environment.items()}
+    deadline = time.monotonic() + recipe.time_limit_s
+    began = time.monotonic()
+    load_s = 0.0
+    process = subprocess.Popen(
+        command,
+        cwd=work,
+        env=surroundings | own | settings,
+        stdin=subprocess.DEVNULL,
+        stdout=told,
+        stderr=told,
+        start_new_session=True,
+    )
+    try:
+        if recipe.ready:
+            _wait_until_ready(recipe, process, work, surroundings)
+        if recipe.load:
+            load_began = time.monotonic()
+            _script(recipe, recipe.load, work, "load", deadline - load_began, surroundings)
+            load_s = time.monotonic() - load_began
+        if recipe.stop and process.poll() is None:
+            _stop(recipe, process)
+        status = process.wait(max(deadline - time.monotonic(), STOP_LIMIT_S if recipe.stop else 1))
+    except subprocess.TimeoutExpired:
+        raise HeaptapeError(f"{recipe.name}: not done after {recipe.time_limit_s:g} s") from None
+    finally:
+        _end_session(process)
+    return Finished(status, time.monotonic() - began, load_s)
+
+
+def _stop(recipe: Recipe, process: subprocess.Popen) -> None:
+    """Signals the program itself. A wrapper passes on what it gets, as `heaptape record` does."""
+    process.send_signal(signal.Signals[f"SIG{recipe.stop}"])
+
+
+@contextlib.contextmanager
+def _own_orphans() -> Iterator[None]:
+    """Whatever is orphaned within (daemons, and children of a recorder that has ended) becomes a child of this process
+    instead of init's, and is ended at the end.
+    """
+    before = _descendants(os.getpid())
+    libc = ctypes.CDLL(None)
+    libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    try:
+        yield
+    finally:
+        while left := _descendants(os.getpid()) - before:
+            for pid in left:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            for pid in left:
+                with contextlib.suppress(ChildProcessError):  # a grandchild becomes ours when its parent has gone
+                    os.waitpid(pid, 0)
+        libc.prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+
+
+def _end_session(process: subprocess.Popen) -> None:
+    """A recorder is first asked to end, so that it can remove what it keeps outside."""
+    if process.poll() is None:
+        process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(END_LIMIT_S)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _descendants(pid: int) -> set[int]:
+    found: set[int] = set()
+    waiting = {pid}
+    while waiting:
+        children: set[int] = set()
+        with contextlib.suppress(OSError):  # it may end meanwhile
+            for path in Path(f"/proc/{waiting.pop()}/task").glob("*/children"):
+                children.update(map(int, path.read_text().split()))
+        waiting |= children - found
+        found |= children
+    return found
+
+
+def _wait_until_ready(recipe: Recipe, process: subprocess.Popen, work: Path, surroundings: dict[str, str]) -> None:
+    limit = time.monotonic() + READY_LIMIT_S
+    while time.monotonic() < limit:
+        if process.poll() is not None:
+            raise HeaptapeError(
+                f"{recipe.name}: {recipe.command[0]} ended with {process.returncode} before it was ready"
+            )
+        command, nothing = [*_drop(recipe), "sh", "-ec", recipe.ready], subprocess.DEVNULL
+        done = subprocess.run(command, cwd=work, env=surroundings, stdin=nothing, stdout=nothing, stderr=nothing)
+        if done.returncode == 0:
+            return
+        time.sleep(0.05)
+    raise HeaptapeError(f"{recipe.name}: not ready after {READY_LIMIT_S} s")
+
+
+def _script(
+    recipe: Recipe, text: str, work: Path, what: str, limit_s: float, surroundings: dict[str, str] | None = None
+) -> None:
+    try:
+        done = subprocess.run(
+            [*_drop(recipe), "sh", "-ec", text],
+            cwd=work,
+            env=surroundings or _surroundings(recipe, work, 0),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=max(limit_s, 1),
+        )
+    except subprocess.TimeoutExpired:
+        raise HeaptapeError(f"{recipe.name}: its {what} script is not done after {limit_s:.0f} s") from None
+    if done.returncode != 0:
+        last = done.stdout.decode(errors="replace").strip().rpartition("\n")[2]
+        raise HeaptapeError(f"{recipe.name}: its {what} script failed ({done.returncode}): {last}")
+
+
+def _surroundings(recipe: Recipe, work: Path, port: int) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(DESKTOP) and name != "LD_PRELOAD"}
+    own = {"WORK": work, "HOME": work, "XDG_RUNTIME_DIR": work, "HERE": recipe.path.parent, "VENV": recipe.venv}
+    return kept | {name: str(value) for name, value in own.items()} | {"PORT": str(port), "LC_ALL": "C.UTF-8"}
+
+
+def _must_drop(recipe: Recipe) -> bool:
+    return recipe.unprivileged and os.geteuid() == 0
+
+
+def _drop(recipe: Recipe) -> list[str]:
+    if not _must_drop(recipe):
+        return []
+    user = pwd.getpwnam(NOBODY)
+    return ["setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups", "--"]
+
+
+def _give_to_nobody(recipe: Recipe, folder: Path) -> None:
+    if not _must_drop(recipe):
+        return
+    user = pwd.getpwnam(NOBODY)
+    for path in (folder, *folder.rglob("*")):
+        os.chown(path, user.pw_uid, user.pw_gid, follow_symlinks=False)
+
+
+def _fingerprint(recipe: Recipe) -> str:
+    """Of the recipe and the files beside it that bear its name."""
+    digest = hashlib.sha256()
+    for path in sorted(recipe.path.parent.glob(f"{recipe.name}.*")):
+        digest.update(path.name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()
+
+
+def _is_here(program: str) -> bool:
+    return any(Path("/").glob(program[1:])) if program[0] == "/" else shutil.which(program) is not None
+
+
+def _expand(word: str, surroundings: Mapping[str, str]) -> str:
+    for name in ("WORK", "HERE", "PORT", "VENV"):
+        word = word.replace(f"${name}", surroundings[name])
+    return word
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def _fits(key: str, value: object) -> bool:
+    if key in ("packages", "pip", "programs", "command"):
+        good = isinstance(value, list) and all(isinstance(item, str) for item in value)
+        return good and (key != "command" or bool(value))
+    if key == "environment":
+        return isinstance(value, dict) and all(isinstance(item, str) for item in value.values())
+    if key in ("deterministic", "unprivileged"):
+        return isinstance(value, bool)
+    if key in ("time_limit_s", "port"):
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    if key == "set":
+        return value in SETS
+    if key == "stop":
+        return isinstance(value, str) and f"SIG{value}" in signal.Signals.__members__
+    return isinstance(value, str)

@@ -1,0 +1,317 @@
+"""The registry of allocators (allocators.toml) and what a name on the command line means."""
+
+import hashlib
+import os
+import re
+import subprocess
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from heaptape.common.errors import HeaptapeError
+from heaptape.common.home import Home
+
+DEFAULT_VARIANT = "default"
+MOST_VALUES = 1000  # of one sweep; each is an allocator of the comparison
+
+
+@dataclass(frozen=True)
+class Variant:
+    """Environment settings under a name."""
+
+    name: str
+    environment: dict[str, str]
+    summary: str = ""
+
+
+@dataclass(frozen=True)
+class Tunables:
+    """How an allocator's numbers are set: `variable` of the environment becomes `form` of each {name} and {value}, with
+    `separator` between. A variable with {NAME} in it is one for each tunable.
+    """
+
+    variable: str
+    form: str
+    separator: str
+    names: tuple[str, ...]
+
+    def environment(self, settings: dict[str, str]) -> dict[str, str]:
+        """The variables that make these settings."""
+        if "{NAME}" in self.variable:
+            return {
+                self.variable.replace("{NAME}", name.upper()): self.form.format(name=name, value=value)
+                for name, value in settings.items()
+            }
+        parts = [self.form.format(name=name, value=value) for name, value in settings.items()]
+        return {self.variable: self.separator.join(parts)} if parts else {}
+
+
+@dataclass(frozen=True)
+class Allocator:
+    """One entry of the registry. `library` is empty for the C library's own malloc."""
+
+    name: str
+    library: str
+    package: str
+    summary: str
+    variants: dict[str, Variant] = field(default_factory=dict)
+    tunables: Tunables | None = None
+    path: Path | None = None
+    version: str = ""
+
+    @property
+    def found(self) -> bool:
+        return self.path is not None
+
+    @property
+    def how_to_get(self) -> str:
+        return f"apt-get install {self.package}" if self.package else "build it: make"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """An allocator with its settings: what one column of a comparison is. `preload` is empty where nothing is
+    preloaded.
+    """
+
+    allocator: str
+    variant: str
+    path: Path
+    preload: str
+    environment: dict[str, str]
+    version: str = ""
+
+    @property
+    def label(self) -> str:
+        return self.allocator if self.variant == DEFAULT_VARIANT else f"{self.allocator}:{self.variant}"
+
+
+def load(home: Home) -> dict[str, Allocator]:
+    """The registry in its file's order, each allocator with its path (None: not found here) and version."""
+    file = home.registry_file()
+    try:
+        tables = tomllib.loads(file.read_text())
+        allocators = {name: _parse(name, table) for name, table in tables.items()}
+    except (tomllib.TOMLDecodeError, KeyError, TypeError, AttributeError) as error:
+        raise HeaptapeError(f"{file}: {error}") from error
+    paths = _find_libraries([a.library for a in allocators.values() if a.library], home.library_directories())
+    located = {
+        name: replace(a, path=paths.get(a.library) if a.library else _c_library()) for name, a in allocators.items()
+    }
+    versions = _package_versions([a.path for a in located.values() if a.path])
+    return {
+        name: replace(a, version=(versions.get(a.path) if a.path else None) or _version_of(a.path))
+        for name, a in located.items()
+    }
+
+
+def choose(name: str, registry: dict[str, Allocator]) -> Choice:
+    """What `NAME[:VARIANT]`, `LIB.so` or either with `:NAME=VALUE[ NAME=VALUE...]` stands for.
+
+    Raises HeaptapeError, in one line that says what is known, if it is unknown, not installed or no file.
+    """
+    base, _, setting = name.partition(":")
+    if "/" in base or base.endswith(".so"):
+        path = Path(base)
+        if not path.is_file():
+            raise HeaptapeError(f"{base}: no such library")
+        path = path.resolve()
+        if not _is_elf(path):
+            raise HeaptapeError(f"{base}: not a shared library")
+        environment = _settings(name, setting) if setting else {}
+        return Choice(path.name, setting or DEFAULT_VARIANT, path, str(path), environment, _version_of(path))
+    if base not in registry:
+        raise HeaptapeError(f"unknown allocator '{base}': known are {', '.join(registry)}, or the path of a library")
+    allocator = registry[base]
+    if allocator.path is None:
+        raise HeaptapeError(f"{base} is not installed ({allocator.library} not found): {allocator.how_to_get}")
+    preload = str(allocator.path) if allocator.library else ""
+    if not setting or setting == DEFAULT_VARIANT:
+        return Choice(base, DEFAULT_VARIANT, allocator.path, preload, {}, allocator.version)
+    if setting in allocator.variants:
+        environment = allocator.variants[setting].environment
+    elif "=" in setting:
+        environment = _environment(name, setting, allocator)
+    else:
+        known = ", ".join(allocator.variants) or "none"
+        raise HeaptapeError(f"unknown variant '{setting}' of {base}: known are {known}, or NAME=VALUE")
+    return Choice(base, setting, allocator.path, preload, environment, allocator.version)
+
+
+def choose_all(names: Iterable[str], registry: dict[str, Allocator]) -> list[Choice]:
+    """`choose` for each name (a range of values is one for each), or every allocator found if there are none. Refuses
+    the same choice twice.
+    """
+    choices = [choose(one, registry) for name in names for one in expand(name, registry)]
+    if not choices:
+        choices = [choose(name, registry) for name, allocator in registry.items() if allocator.found]
+    seen: set[str] = set()
+    for choice in choices:
+        if choice.label in seen:
+            raise HeaptapeError(f"{choice.label} is named twice")
+        seen.add(choice.label)
+    return choices
+
+
+def expand(name: str, registry: dict[str, Allocator]) -> list[str]:
+    """`NAME:TUNABLE=0..16/4` as the names of its values: 0, 4, 8, 12, 16. `1..64*2`: each twice the one before; of a
+    tunable that the registry knows also `0,7,100` and mixtures. Several settings: each with each. Raises HeaptapeError
+    if a range is empty, or makes more than MOST_VALUES.
+    """
+    base, colon, setting = name.partition(":")
+    tunables = registry[base].tunables if base in registry else None
+    found = [""]
+    for pair in setting.split() if "=" in setting else [setting]:
+        key, equals, text = pair.partition("=")
+        listed = tunables is not None and key in tunables.names
+        values = [v for item in (text.split(",") if listed else [text]) for v in _values(name, item)]
+        found = [f"{before} {key}{equals}{value}".strip() for before in found for value in values]
+        if len(found) > MOST_VALUES:
+            raise HeaptapeError(f"{name}: more than {MOST_VALUES} values")
+    return [f"{base}{colon}{one}" for one in found]
+
+
+def _values(name: str, text: str) -> list[str]:
+    """A range as its values; anything else as it is."""
+    match = re.fullmatch(r"(\d+)\.\.(\d+)(?:([/*])(\d+))?", text)
+    if not match:
+        return [text]
+    first, last, step = int(match[1]), int(match[2]), int(match[4] or 1)
+    grows = match[3] == "*"
+    if first > last or step < 1 + grows or (grows and first == 0):
+        raise HeaptapeError(f"{name}: '{text}' is no range: FIRST..LAST, FIRST..LAST/STEP or FIRST..LAST*FACTOR")
+    values = [first]
+    while (after := values[-1] * step if grows else values[-1] + step) <= last and len(values) <= MOST_VALUES:
+        values.append(after)
+    return [str(value) for value in values]
+
+
+def sha256_of(path: Path) -> str:
+    """Hex digest of a file's bytes."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _parse(name: str, table: dict) -> Allocator:
+    variants = {
+        key: Variant(key, {k: str(v) for k, v in value["environment"].items()}, value.get("summary", ""))
+        for key, value in table.get("variants", {}).items()
+    }
+    tunables = None
+    if "tunables" in table:
+        about = table["tunables"]
+        names = tuple(about["names"])
+        tunables = Tunables(about["variable"], about.get("form", "{value}"), about.get("separator", ""), names)
+    return Allocator(name, table["library"], table.get("package", ""), table.get("summary", ""), variants, tunables)
+
+
+def _environment(name: str, text: str, allocator: Allocator) -> dict[str, str]:
+    """Settings of an allocator of the registry: its tunables by name, other names as the environment's.
+
+    Environment variables are written in capitals; a name that isn't, and is no tunable either, is a slip that
+    the allocator itself might ignore without a word.
+    """
+    settings = _settings(name, text)
+    known = allocator.tunables
+    if known is None:
+        return settings
+    tunables = {key: value for key, value in settings.items() if key in known.names}
+    others = {key: value for key, value in settings.items() if key not in known.names}
+    slips = [key for key in others if not key.isupper()]
+    if slips:
+        raise HeaptapeError(f"unknown tunable '{slips[0]}' of {allocator.name}: known are {', '.join(known.names)}")
+    return others | known.environment(tunables)
+
+
+def _is_elf(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(4) == b"\x7fELF"
+
+
+def _settings(name: str, text: str) -> dict[str, str]:
+    """NAME=VALUE pairs, divided by spaces: ':' and ',' occur inside allocators' own settings."""
+    settings = {}
+    for pair in text.split():
+        key, equals, value = pair.partition("=")
+        if not equals or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", key):
+            raise HeaptapeError(f"{name}: '{pair}' is not NAME=VALUE")
+        settings[key] = value
+    return settings
+
+
+def _find_libraries(names: list[str], own: list[Path]) -> dict[str, Path]:
+    """Library file name -> path: our own directories first, then the linker's cache, then the standard directories."""
+    found = {}
+    cache = _linker_cache()
+    standard = [
+        Path(p)
+        for p in ("/usr/local/lib", "/usr/lib", "/lib", "/usr/lib64", f"/usr/lib/{os.uname().machine}-linux-gnu")
+    ]
+    for name in names:
+        candidates = [directory / name for directory in own]
+        candidates += [cache[name]] if name in cache else []
+        candidates += [directory / name for directory in standard]
+        path = next((p for p in candidates if p.is_file()), None)
+        if path:
+            found[name] = path
+    return found
+
+
+def _run(*command: str) -> str:
+    """Standard output of a system tool; empty if it is missing or fails."""
+    try:
+        return subprocess.run(
+            command, capture_output=True, text=True, env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"}
+        ).stdout
+    except OSError:
+        return ""
+
+
+def _linker_cache() -> dict[str, Path]:
+    """Soname -> path from `ldconfig -p`; the first entry is the one the linker takes for this machine."""
+    cache: dict[str, Path] = {}
+    for line in _run("ldconfig", "-p").splitlines():
+        match = re.match(r"\s+(\S+) \((.*)\) => (\S+)", line)
+        if match and ("x86-64" in match[2] or os.uname().machine != "x86_64"):
+            cache.setdefault(match[1], Path(match[3]))
+    return cache
+
+
+def _c_library() -> Path | None:
+    """Path of the C library that this process runs on, which is the one that the engine would."""
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        path = Path(line.split(maxsplit=5)[-1])
+        if path.name.startswith("libc.so") or re.fullmatch(r"libc-[0-9.]+\.so", path.name):
+            return path
+    return None
+
+
+def _package_versions(paths: list[Path]) -> dict[Path, str]:
+    """Versions of the Debian packages that own these files. dpkg knows some files by /lib, others by /usr/lib."""
+    spellings: dict[str, Path] = {}
+    for path in paths:
+        for spelling in {str(path), str(path.resolve())}:
+            spellings[spelling] = path
+            spellings[spelling.removeprefix("/usr")] = path
+            spellings["/usr" + spelling.removeprefix("/usr")] = path
+    owners: dict[Path, str] = {}
+    for line in _run("dpkg-query", "-S", *spellings).splitlines() if spellings else []:
+        package, _, file = line.partition(": ")
+        if file in spellings and not package.startswith("diversion"):
+            owners[spellings[file]] = package.split(",")[0]
+    if not owners:
+        return {}
+    text = _run("dpkg-query", "-W", "-f", "${binary:Package} ${Version}\\n", *set(owners.values()))
+    versions = dict(line.split(" ", 1) for line in text.splitlines() if " " in line)
+    return {
+        path: f"{package.partition(':')[0]} {versions[package]}"
+        for path, package in owners.items()
+        if package in versions
+    }
+
+
+def _version_of(path: Path | None) -> str:
+    """For a file of no package: the end of its real name, as libraries carry their version there; else nothing."""
+    match = re.search(r"\.so\.([0-9.]+)$", path.resolve().name) if path else None
+    return match[1] if match else ""

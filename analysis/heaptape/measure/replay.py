@@ -1,0 +1,314 @@
+"""Replay: makes the runs and says what is kept of them. Which runs, and how often: rounds.py. The engine itself is the
+C program heaptape-replay.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO
+
+from heaptape.common.errors import HeaptapeError
+from heaptape.common.home import PACKAGE, Home
+from heaptape.common.version import __version__
+from heaptape.formats.workload_format import is_workload, read_workload
+from heaptape.measure import machine, noise
+from heaptape.measure.agreement import agreement
+from heaptape.measure.registry import Choice, sha256_of
+from heaptape.measure.rounds import Rounds, Run, Settings, baseline_of, widest_interval
+from heaptape.measure.slow_calls import tell_system_calls
+from heaptape.results import disturbance
+
+SCHEMA = 1
+# Memory is only true in the recorded order; time only where threads really compete, and so do an allocator's mistakes.
+DEFAULT_ORDER = {
+    "time": "window",
+    "memory": "recorded",
+    "bare": "window",
+    "instructions": "window",
+    "verify": "window",
+    "sharing": "recorded",
+}
+# Under callgrind an op takes some 2 us: these take 10 s.
+INSTRUCTIONS_OPS = 4_000_000
+# One run of each allocator before the first round, not kept: its library and the workload get into the page cache, and
+# the processors out of their sleep.
+WARM_UP_OPS = 1 << 20
+
+
+def prepare(source: str, home: Home, directory: Path) -> Path:
+    """The workload to replay: `source` itself if it is one, else compiled into `directory`. `-` is standard input."""
+    path = Path(source)
+    if source == "-":
+        path = directory / "input"
+        with path.open("wb") as file:
+            while chunk := sys.stdin.buffer.read(1 << 20):
+                file.write(chunk)
+    elif not path.is_file():
+        what = "is a directory" if path.is_dir() else "not a regular file" if path.exists() else "no such file"
+        raise HeaptapeError(f"{source}: {what}")
+    if is_workload(path):
+        return path
+    compiled = directory / f"{path.stem}.work"
+    # --json: the witness goes to standard output, which nobody needs here, and not as a line to stderr. At a terminal
+    # the compiler shows its own progress, and tells its own error.
+    terminal = sys.stderr.isatty()
+    command = [str(home.program("convert")), "compile", str(path), "-o", str(compiled), "--json"]
+    result = subprocess.run(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=None if terminal else subprocess.PIPE,
+        text=True,
+    )
+    if result.returncode != 0:
+        raise HeaptapeError("" if terminal else _told(result.stderr, "convert") or f"{source}: can't be compiled")
+    sys.stderr.write(result.stderr or "")
+    return compiled
+
+
+def describe_workload(path: Path, name: str) -> dict:
+    """The results' "workload": name, hash, header figures, and what its info says of the recording. Sizes in bytes."""
+    workload = read_workload(path)
+    about = {
+        "name": name or workload.info.get("name") or path.stem,
+        "sha256": sha256_of(path),
+        "ops": workload.ops,
+        "threads": workload.threads,
+        "ideal_rss_bytes": workload.peak_live_bytes,
+        "peak_live_os_page_bytes": workload.peak_live_os_page_bytes,
+        "peak_live_objects": workload.peak_live_objects,
+        "live_objects_end": workload.live_at_end,
+    }
+    kept = ("program", "source", "allocator", "calls", "request_sizes", "recorded", "witness", "lacks")
+    return about | {key: workload.info[key] for key in kept if key in workload.info}
+
+
+def replay(
+    workload_path: Path,
+    workload: dict,
+    choices: list[Choice],
+    settings: Settings,
+    home: Home,
+    on_progress: Callable[[Run | None, float], None] = lambda run, share: None,
+    on_failure: Callable[[Run, str], None] = lambda run, error: None,
+) -> dict:
+    """Makes every run of the plan and returns the results (DESIGN: schema 1).
+
+    `on_progress(run, share)`: the whole is done to that share (0 to 1); run None at the end. A run that fails is kept
+    with its "error" and told to `on_failure`; the rest goes on. Raises HeaptapeError if the engine can't run this
+    workload at all.
+    """
+    engine = home.program("replay")
+    about_machine = machine.describe()
+    started = time.time()
+    baseline = _baseline(engine, workload_path)
+    warmed = _warm_up(engine, workload_path, choices, settings)
+    rounds = Rounds(choices, settings)
+    finished: list[dict] = []
+    while runs := rounds.next(finished):
+        total = max(rounds.least(), len(finished) + len(runs))
+        for run in runs:
+
+            def tell(share: float, run: Run = run, done: int = len(finished), total: int = total) -> None:
+                on_progress(run, (done + share) / total)
+
+            tell(0.0)
+            before = noise.read()
+            measured = _measure(engine, workload_path, run, settings, workload["ops"], baseline, tell)
+            around = noise.between(before, noise.read())
+            if "error" in measured:
+                on_failure(run, measured["error"])
+            finished.append(
+                {"allocator": run.choice.allocator, "variant": run.choice.variant, "repeat": run.repeat}
+                | measured
+                | ({"noise": around} if around else {})
+            )
+    tell_system_calls(finished)
+    on_progress(None, 1.0)
+    hz = next((r["cycles_hz"] for r in finished if "cycles_hz" in r), None)
+    return {
+        "schema": SCHEMA,
+        "heaptape": {"version": __version__, "commit": _commit()},
+        "created_unix_s": round(started),
+        "elapsed_s": round(time.time() - started, 3),
+        "machine": about_machine | {"cycles_hz": hz},
+        "workload": workload,
+        "settings": {
+            "repeats": {p: 1 + max(run["repeat"] for run in finished if run["pass"] == p) for p in settings.passes},
+            "order": {p: settings.order or DEFAULT_ORDER[p] for p in settings.passes},
+            "touch": settings.touch,
+            "passes": list(settings.passes),
+            "seed": settings.seed,
+            "engine_rss_anon_baseline_bytes": baseline,
+            "aslr": settings.aslr,
+            "warm_up": warmed,
+        }
+        | ({"until_ci": _stop_rule(finished, choices, settings)} if settings.until_ci_percent else {}),
+        "noise": disturbance.summarise(finished),
+        "allocators": [_about(choice) for choice in choices],
+        "agreement": agreement(finished),
+        "runs": finished,
+    }
+
+
+def _warm_up(engine: Path, workload: Path, choices: list[Choice], settings: Settings) -> str | None:
+    """One short bare run of each allocator, thrown away; says so. A failure is left for the run that counts to tell."""
+    if not {"time", "bare"} & set(settings.passes):
+        return None
+    for choice in choices:
+        arguments = ["--op-limit", str(WARM_UP_OPS), "--engine-cycles-per-op", "0", "--order", "window"]
+        _measure_with(engine, workload, Run(choice, "bare", -1), settings, arguments, lambda share: None)
+    return f"one bare run of each allocator, of the first {WARM_UP_OPS:,} ops, thrown away"
+
+
+def _stop_rule(finished: list[dict], choices: list[Choice], settings: Settings) -> dict:
+    widest = widest_interval(finished, baseline_of(choices, settings))
+    return {
+        "percent": settings.until_ci_percent,
+        "baseline": baseline_of(choices, settings),
+        "reached": widest <= settings.until_ci_percent,
+        "widest_percent": round(widest, 3) if widest < 1e6 else None,
+        "repeats_limit": settings.repeats_limit,
+    }
+
+
+def _about(choice: Choice) -> dict:
+    return {
+        "name": choice.allocator,
+        "variant": choice.variant,
+        "path": str(choice.path),
+        "version": choice.version,
+        "sha256": sha256_of(choice.path),
+        "environment": choice.environment,
+    }
+
+
+def _baseline(engine: Path, workload: Path) -> int:
+    """RssAnon in bytes of the engine just before the first op, no allocator preloaded."""
+    result = subprocess.run(
+        [str(engine), "--baseline", str(workload)], stdin=subprocess.DEVNULL, capture_output=True, text=True
+    )
+    if result.returncode != 0:
+        raise HeaptapeError(_failure(result.returncode, result.stderr).replace(str(workload), workload.name))
+    try:
+        return int(json.loads(result.stdout)["rss_anon_bytes"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise HeaptapeError(f"the replay engine gave no baseline: {result.stdout.strip()[:80]!r}") from error
+
+
+def _measure(
+    engine: Path,
+    workload: Path,
+    run: Run,
+    settings: Settings,
+    ops: int,
+    baseline: int,
+    tell: Callable[[float], None],
+) -> dict:
+    """One run of the engine: its JSON object, or {"pass", "order", "touch", "error"}."""
+    order = settings.order or DEFAULT_ORDER[run.pass_]
+    arguments = ["--order", order, "--baseline-rss-anon-bytes", str(baseline)]
+    if run.pass_ == "instructions" and ops > INSTRUCTIONS_OPS and not order.startswith(("recorded", "random")):
+        arguments += ["--op-limit", str(INSTRUCTIONS_OPS)]
+    return {"order": order} | _measure_with(engine, workload, run, settings, arguments, tell)
+
+
+def _measure_with(
+    engine: Path, workload: Path, run: Run, settings: Settings, arguments: list[str], tell: Callable[[float], None]
+) -> dict:
+    about = {"pass": run.pass_, "touch": settings.touch}
+    with tempfile.TemporaryDirectory(prefix="heaptape.") as scratch, tempfile.TemporaryFile("w+") as stderr:
+        output = Path(scratch) / "run.json"
+        command = [str(engine), "--pass", run.pass_, "--touch", settings.touch, *arguments]
+        command += ["--aslr"] if settings.aslr else []
+        command += ["--as-malloc"] if settings.as_malloc and run.pass_ != "verify" else []
+        command += ["--threads-to-cores"] if settings.threads_to_cores else []
+        command += ["--disturb", str(settings.disturb_lines)] if settings.disturb_lines and run.pass_ == "time" else []
+        command += ["--clock", "real"] if settings.real_clock else []
+        command += ["--preload", run.choice.preload] if run.choice.preload else []
+        for name, value in run.choice.environment.items():
+            command += ["--env", f"{name}={value}"]
+        command += ["-o", str(output)]
+        timed_out, status = _run_engine(command, str(workload), stderr, settings.timeout_s, tell)
+        stderr.seek(0)
+        text = stderr.read(1 << 16)
+        if timed_out:
+            return about | {"error": f"no result after {settings.timeout_s:g} s"}
+        if status != 0:
+            return about | {"error": _failure(status, text).replace(str(workload), workload.name)}
+        try:
+            measured = json.loads(output.read_bytes())
+        except (OSError, ValueError) as error:
+            return about | {"error": f"the engine's result can't be read: {error}"}
+    if not isinstance(measured, dict):
+        return about | {"error": "the engine's result is not an object"}
+    # What an allocator says on stderr (a setting that it does not know, say) belongs to the result.
+    return about | measured | ({"stderr": text[:2000]} if text.strip() else {})
+
+
+def _run_engine(
+    command: list[str], workload: str, stderr: IO[str], timeout_s: float, tell: Callable[[float], None]
+) -> tuple[bool, int]:
+    """Runs it, passing on its progress. Returns (timed out, exit status as subprocess gives it)."""
+    read_end, write_end = os.pipe()
+    command = [*command, "--progress-fd", str(write_end), workload]
+    try:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=stderr, pass_fds=[write_end]
+        )
+    finally:
+        os.close(write_end)
+    timed_out = threading.Event()
+
+    def stop() -> None:
+        timed_out.set()
+        process.kill()
+
+    timer = threading.Timer(timeout_s, stop) if timeout_s > 0 else None
+    if timer:
+        timer.start()
+    try:
+        with os.fdopen(read_end, errors="replace") as progress:
+            for line in progress:
+                done, _, total = line.partition(" ")
+                if done.isdigit() and total.strip().isdigit() and int(total):
+                    tell(min(1.0, int(done) / int(total)))
+        return timed_out.is_set(), process.wait()
+    except BaseException:
+        process.kill()
+        process.wait()
+        raise
+    finally:
+        if timer:
+            timer.cancel()
+
+
+def _failure(status: int, stderr: str) -> str:
+    if status < 0:
+        return f"killed by {signal.Signals(-status).name}" + (f" ({_told(stderr, 'replay')})" if stderr.strip() else "")
+    return _told(stderr, "replay") or f"exit status {status}"
+
+
+def _told(stderr: str, program: str) -> str:
+    """A program's last line, without its name."""
+    lines = stderr.strip().splitlines()
+    return lines[-1].removeprefix(f"heaptape-{program}: ") if lines else ""
+
+
+def _commit() -> str | None:
+    """The checkout's commit, with a + if files differ from it; None if this is no checkout."""
+    if not (PACKAGE.parent.parent / ".git").exists():
+        return None
+    try:
+        command = ["git", "-C", str(PACKAGE), "describe", "--always", "--dirty=+", "--abbrev=12", "--exclude=*"]
+        result = subprocess.run(command, capture_output=True, text=True)
+    except OSError:
+        return None
+    return result.stdout.strip() or None

@@ -1,0 +1,144 @@
+"""Which runs are made: repetition by repetition ("rounds"), and when there have been enough of them.
+
+In each round every allocator is run once per pass that still wants it, in a random order (seeded), so that a machine
+that grows slower or warmer hits all alike, and rounds can be compared in pairs.
+
+How often which pass:
+
+- time: `repeats` times; with `until_ci_percent` on until every allocator's interval of its cycle ratio to the baseline
+  is that narrow, or `repeats_limit` is reached. Looking after each round makes such an interval a little too narrow, so
+  it must hold after FEWEST_ROUNDS rounds at least.
+- memory: in the recorded order with fixed addresses, a run of an allocator that looks neither at the clock nor at
+  random numbers gives bit-identical memory each time (a test of replay/ holds glibc, jemalloc without decay and
+  tcmalloc to it), and more repetitions tell nothing. Two show whether that is so here; those allocators for which it is
+  not (MEMORY_AGREES) get as many repetitions as time has.
+- bare: twice. It is the check on the sum of timed calls, and no figure of its own.
+- sharing: twice, as it is a matter of layout like memory, in the same order.
+- instructions, verify: once. Callgrind counts, it does not measure; an op is right or wrong.
+"""
+
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from heaptape.measure.registry import Choice
+from heaptape.results.intervals import log_ratio
+from heaptape.results.schema import label_of, number
+
+PASSES = ("time", "memory", "bare", "instructions", "verify", "sharing")
+DEFAULT_PASSES = ("time", "memory", "bare")
+TOUCH_POLICIES = ("recorded", "lines", "first", "pages", "all", "none")
+FEW_REPEATS = 2
+FEWEST_ROUNDS = 5
+MEMORY_AGREES = 0.001  # of the figure
+MEMORY_FIGURES = ("rss_anon_peak_bytes", "rss_anon_mean_bytes")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to replay. `order` empty: each pass's own default. `timeout_s` 0: no limit. `until_ci_percent` 0: no stop
+    rule. `baseline`: label that the stop rule compares with; None: glibc, else the first.
+    """
+
+    repeats: int = 5
+    order: str = ""
+    touch: str = "recorded"
+    passes: tuple[str, ...] = DEFAULT_PASSES
+    seed: int = 0
+    timeout_s: float = 0
+    until_ci_percent: float = 0
+    repeats_limit: int = 50
+    baseline: str | None = None
+    aslr: bool = False
+    as_malloc: bool = False
+    threads_to_cores: bool = False
+    real_clock: bool = False
+    disturb_lines: int = 0
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run to be made."""
+
+    choice: Choice
+    pass_: str
+    repeat: int
+
+
+class Rounds:
+    """Hands out one round after the other, by what the rounds so far have given."""
+
+    def __init__(self, choices: Sequence[Choice], settings: Settings) -> None:
+        self._choices, self._settings = list(choices), settings
+        self._shuffler = random.Random(settings.seed)
+        self.number = 0
+
+    def next(self, finished: Sequence[dict]) -> list[Run]:
+        """The next round's runs, in order; empty: enough. `finished`: the runs so far, as in results."""
+        runs = []
+        for pass_ in self._settings.passes:
+            wanted = [c for c in self._choices if self._wants(c, pass_, finished)]
+            self._shuffler.shuffle(wanted)
+            runs += [Run(choice, pass_, self.number) for choice in wanted]
+        self.number += 1
+        return runs
+
+    def least(self) -> int:
+        """How many runs there will be if nothing asks for more."""
+        per_pass = {"time": self._settings.repeats, "instructions": 1, "verify": 1}
+        few = min(self._settings.repeats, FEW_REPEATS)
+        return len(self._choices) * sum(per_pass.get(pass_, few) for pass_ in self._settings.passes)
+
+    def _wants(self, choice: Choice, pass_: str, finished: Sequence[dict]) -> bool:
+        if pass_ in ("instructions", "verify"):
+            return self.number == 0
+        if pass_ == "time":
+            return self.number < self._settings.repeats or self._wants_narrower(finished)
+        if self.number < min(self._settings.repeats, FEW_REPEATS):
+            return True
+        return pass_ == "memory" and self.number < self._settings.repeats and memory_varies(choice.label, finished)
+
+    def _wants_narrower(self, finished: Sequence[dict]) -> bool:
+        settings = self._settings
+        if not settings.until_ci_percent or self.number >= settings.repeats_limit:
+            return False
+        if self.number < FEWEST_ROUNDS:
+            return True
+        return not widest_interval(finished, baseline_of(self._choices, settings)) <= settings.until_ci_percent
+
+
+def baseline_of(choices: Sequence[Choice], settings: Settings) -> str:
+    """Label of the allocator that the stop rule compares with."""
+    labels = [choice.label for choice in choices]
+    return settings.baseline or ("glibc" if "glibc" in labels else labels[0])
+
+
+def memory_varies(label: str, finished: Sequence[dict]) -> bool:
+    """Do the allocator's memory runs differ by more than MEMORY_AGREES of the largest, in peak or mean?"""
+    runs = [run for run in finished if run.get("pass") == "memory" and label_of(run) == label]
+    for key in MEMORY_FIGURES:
+        values = [value for run in runs if (value := number(run.get(key))) is not None]
+        if values and max(values) - min(values) > MEMORY_AGREES * max(values):
+            return True
+    return False
+
+
+def widest_interval(finished: Sequence[dict], baseline: str) -> float:
+    """The widest half interval (95 %) of the ratio of an allocator's total cycles to the baseline's, in percent of the
+    ratio. 0 where there is nothing to compare (one allocator, or all others failed); infinite where it can't be told.
+    """
+    timed: dict[str, dict[int, float]] = {}
+    for run in finished:
+        value = number(run.get("cycles_total"))
+        if run.get("pass") == "time" and value is not None:
+            timed.setdefault(label_of(run), {})[run["repeat"]] = value
+    base = pd.Series(timed.pop(baseline, {}), dtype=float)
+    widest = 0.0
+    for values in timed.values():
+        ratio = log_ratio(base, pd.Series(values, dtype=float))
+        half = ratio.half_width() if ratio else math.nan
+        widest = max(widest, math.inf if math.isnan(half) else 100 * math.expm1(min(half, 100.0)))
+    return widest

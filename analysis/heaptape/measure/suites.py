@@ -1,0 +1,238 @@
+"""Suites (workloads/suites/NAME.toml): named sets of workloads, recorded where that is still to be done, replayed under
+the suite's allocators, compared and reported together.
+
+Each step is a command that a user could type (`heaptape workloads capture`, `heaptape replay`), in a process of its
+own: what one workload does to its process can't touch the next. A suite that was stopped goes on where it was, since a
+finished recording or result is not made again.
+"""
+
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from heaptape.common.errors import HeaptapeError
+from heaptape.common.home import PACKAGE, Home
+from heaptape.measure.recipes import toml_files, toml_table
+
+DIRECTORIES = (PACKAGE.parent / "workloads" / "suites", PACKAGE.parent.parent / "workloads" / "suites")
+KINDS = ("app", "synthetic", "corpus")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One workload of a suite. `name`: in the tables; exactly one of `app` (a recipe), `synthetic` (a pattern, with
+    `options`) and `corpus` (a file in workloads/corpus/); `note`: what it stands for there.
+    """
+
+    name: str
+    app: str = ""
+    synthetic: str = ""
+    corpus: str = ""
+    options: tuple[str, ...] = ()
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A named set. `allocators`: as `replay -a` takes them; `corners`: four of them, NEITHER, A, B, BOTH, or none;
+    `source`: where the set was published.
+    """
+
+    name: str
+    path: Path
+    summary: str
+    source: str
+    workloads: tuple[Entry, ...]
+    allocators: tuple[str, ...] = ()
+    corners: tuple[str, ...] = ()
+    passes: tuple[str, ...] = ("time", "memory", "bare")
+    repeats: int = 5
+
+    @property
+    def apps(self) -> list[str]:
+        """The recipes it runs."""
+        return sorted({entry.app for entry in self.workloads if entry.app})
+
+    def as_object(self) -> dict:
+        """As `heaptape workloads --json` tells it."""
+        return {
+            "name": self.name,
+            "kind": "suite",
+            "summary": self.summary,
+            "path": str(self.path),
+            "source": self.source,
+            "workloads": [entry.name for entry in self.workloads],
+            "allocators": list(self.allocators),
+        }
+
+
+@dataclass
+class Outcome:
+    """What became of an entry: `results`, or `failure` in words; what its steps took, in seconds."""
+
+    entry: Entry
+    results: Path | None = None
+    failure: str = ""
+    capture_s: float = 0.0
+    replay_s: float = 0.0
+    reused: list[str] = field(default_factory=list)
+
+
+def find(directories: Sequence[Path] = DIRECTORIES) -> list[Suite]:
+    """All suites, by name. Raises HeaptapeError at one that is not well formed."""
+    return [read(path) for path in toml_files(directories)]
+
+
+def read(path: Path) -> Suite:
+    """One suite. Raises HeaptapeError, naming file and key, at what is missing, unknown or of the wrong type."""
+    table = toml_table(path)
+    rows = table.pop("workload", None)
+    if not isinstance(rows, list) or not rows:
+        raise HeaptapeError(f"{path}: no [[workload]]")
+    entries = tuple(_entry(path, number, row) for number, row in enumerate(rows, 1))
+    doubled = {entry.name for entry in entries if [e.name for e in entries].count(entry.name) > 1}
+    if doubled:
+        raise HeaptapeError(f"{path}: two workloads are called '{min(doubled)}'")
+    _check(
+        path,
+        table,
+        {"summary": str, "source": str, "allocators": list, "corners": list, "passes": list, "repeats": int},
+    )
+    for key in ("summary", "source"):
+        if key not in table:
+            raise HeaptapeError(f"{path}: {key} is missing")
+    if len(table.get("corners", [])) not in (0, 4):
+        raise HeaptapeError(f"{path}: corners are four allocators, NEITHER, A, B, BOTH")
+    return Suite(name=path.stem, path=path, workloads=entries, **_tuples(table))
+
+
+def run(
+    suite: Suite,
+    folder: Path,
+    home: Home,
+    allocators: Sequence[str] = (),
+    repeats: int | None = None,
+    only: Sequence[str] = (),
+) -> list[Outcome]:
+    """Records what `folder` does not hold yet (NAME.tape), replays what has no results there (NAME.json), one workload
+    after the other. Says on standard error what it does. A workload that fails does not stop the others. Raises
+    HeaptapeError where `only` names one that the suite lacks.
+    """
+    unknown = [name for name in only if name not in [entry.name for entry in suite.workloads]]
+    if unknown:
+        known = ", ".join(entry.name for entry in suite.workloads)
+        raise HeaptapeError(f"suite {suite.name} has no workload '{unknown[0]}': it has {known}")
+    folder.mkdir(parents=True, exist_ok=True)
+    chosen = replace(suite, allocators=tuple(allocators) or suite.allocators, repeats=repeats or suite.repeats)
+    wanted = [entry for entry in suite.workloads if not only or entry.name in only]
+    outcomes = []
+    for number, entry in enumerate(wanted, 1):
+        print(f"== {entry.name} ({number} of {len(wanted)})", file=sys.stderr, flush=True)
+        outcome = _run_entry(chosen, entry, folder, home)
+        if outcome.failure:
+            print(f"heaptape: {entry.name}: {outcome.failure}", file=sys.stderr, flush=True)
+        outcomes.append(outcome)
+    return outcomes
+
+
+def summary(outcomes: Sequence[Outcome]) -> list[str]:
+    """A line for each entry: done in how long, or why not."""
+    lines = []
+    for outcome in outcomes:
+        steps = f"captured in {outcome.capture_s:.0f} s, replayed in {outcome.replay_s:.0f} s"
+        again = f" ({' and '.join(outcome.reused)} from before)" if outcome.reused else ""
+        lines.append(f"{outcome.entry.name}: {'not done: ' + outcome.failure if outcome.failure else steps + again}")
+    return lines
+
+
+def _run_entry(suite: Suite, entry: Entry, folder: Path, home: Home) -> Outcome:
+    outcome = Outcome(entry)
+    began = time.monotonic()
+    trace = _corpus_file(entry, folder) if entry.corpus else folder / f"{entry.name}.tape"
+    if trace.is_file():
+        outcome.reused.append("recording")
+    else:
+        outcome.failure = _step(home, _capture_command(entry, trace, home), trace)
+        if outcome.failure:
+            return outcome
+    outcome.capture_s = time.monotonic() - began
+    began = time.monotonic()
+    results = folder / f"{entry.name}.json"
+    if results.is_file():
+        outcome.reused.append("results")
+    else:
+        arguments = ["replay", str(trace), "-n", str(suite.repeats), "--passes", ",".join(suite.passes)]
+        for allocator in suite.allocators:
+            arguments += ["-a", allocator]
+        # Exit status 1 with results: a run failed; the results say which, and the tables show it as missing.
+        failure = _step(home, [*arguments, "-o", str(results)], None)
+        if failure and not results.is_file():
+            outcome.failure = failure
+            return outcome
+    outcome.replay_s = time.monotonic() - began
+    outcome.results = results
+    return outcome
+
+
+def _capture_command(entry: Entry, trace: Path, home: Home) -> list[str]:
+    if entry.app:
+        return ["workloads", "capture", entry.app, "-o", str(trace)]
+    places = (home.directory / folder / entry.synthetic for folder in ("workloads", "libexec/heaptape/workloads"))
+    program = next((path for path in places if path.is_file()), Path(entry.synthetic))
+    return ["record", "-o", str(trace), "--", str(program), *entry.options]
+
+
+def _step(home: Home, arguments: list[str], product: Path | None) -> str:
+    """Runs `heaptape` ARGUMENTS; why it failed, or nothing. A failure's product is removed: not to be reused."""
+    command = [str(home.directory / "bin" / "heaptape"), *arguments]
+    done = subprocess.run(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    if done.returncode == 0:
+        return ""
+    if product:
+        product.unlink(missing_ok=True)
+    lines = done.stderr.strip().splitlines()
+    return lines[-1].removeprefix("heaptape: ") if lines else f"heaptape {arguments[0]} ended with {done.returncode}"
+
+
+def _corpus_file(entry: Entry, folder: Path) -> Path:
+    """The recording under the entry's name, as results are called after the file."""
+    for place in DIRECTORIES:
+        path = place.parent / "corpus" / entry.corpus
+        if path.is_file():
+            link = folder / (entry.name + path.suffix)
+            link.unlink(missing_ok=True)
+            link.symlink_to(path.resolve())
+            return link
+    raise HeaptapeError(f"{entry.corpus} is not in workloads/corpus")
+
+
+def _entry(path: Path, number: int, row: object) -> Entry:
+    if not isinstance(row, dict):
+        raise HeaptapeError(f"{path}: workload {number} is not a table")
+    try:
+        _check(path, row, {"name": str, "app": str, "synthetic": str, "corpus": str, "options": list, "note": str})
+    except HeaptapeError as error:
+        raise HeaptapeError(f"{error} (workload {number})") from None
+    if "name" not in row or len([kind for kind in KINDS if kind in row]) != 1:
+        raise HeaptapeError(f"{path}: workload {number} needs a name and one of {', '.join(KINDS)}")
+    return Entry(**_tuples(row))
+
+
+def _check(path: Path, table: dict, kinds: dict[str, type]) -> None:
+    for key, value in table.items():
+        if key not in kinds:
+            raise HeaptapeError(f"{path}: unknown key '{key}'")
+        good = isinstance(value, kinds[key]) and not isinstance(value, bool)
+        if good and isinstance(value, list):
+            good = all(isinstance(item, str) for item in value)
+        if not good or (key == "repeats" and value < 1):
+            raise HeaptapeError(f"{path}: {key} has the wrong type or value")
+
+
+def _tuples(table: dict) -> dict:
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in table.items()}

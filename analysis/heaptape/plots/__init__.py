@@ -1,0 +1,18 @@
+"""Plots of results and profiles. Each draws into an Axes that it is given."""
+
+from heaptape.plots.axes import (
+    against_baseline,
+    latencies,
+    map_image,
+    memory_map,
+    memory_over_progress,
+    request_sizes,
+    style,
+    thinned,
+    time_against_memory,
+)
+
+__all__ = [
+    "against_baseline", "latencies", "map_image", "memory_map", "memory_over_progress", "request_sizes", "style",
+    "thinned", "time_against_memory",
+]  # fmt: skip

@@ -1,0 +1,276 @@
+"""Plots of results. Each draws into an Axes it is given, so that it stands in a notebook as well as in the report.
+
+Lines have the colours of Okabe and Ito, maps those of cividis: both bear colour blindness, and dashes tell lines apart
+in print.
+"""
+
+import itertools
+from collections.abc import Mapping, Sequence
+
+import matplotlib
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
+from matplotlib.ticker import EngFormatter, FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
+
+from heaptape.formats.memory_map import Folded
+
+MIB = 1 << 20
+OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C6BB1")
+DASHES = ("-", "--", "-.", ":")
+# Axes and text: the report turns this colour into the page's own, light or dark.
+INK = "#7a7a7b"
+MAP_COLOURS = "cividis"
+EMPTY_COLOUR = "#b9a7c9"
+MAX_ROWS = 700
+
+
+def style(number: int) -> dict:
+    """Colour and dash of the number-th allocator."""
+    return {"color": OKABE_ITO[number % len(OKABE_ITO)], "linestyle": DASHES[number // len(OKABE_ITO) % len(DASHES)]}
+
+
+def memory_over_progress(
+    axes: Axes, timelines: Mapping[str, pd.DataFrame], column: str, recorded: Sequence = ()
+) -> None:
+    """One line per allocator of `column` ("rss_anon_bytes" or "vm_size_bytes") over progress, with live bytes beneath.
+
+    `recorded`: rows [position, rss_anon_bytes, vm_size_bytes] of the recorded process itself.
+    """
+    for number, (label, frame) in enumerate(timelines.items()):
+        axes.plot(frame["position"], frame[column] / MIB, label=label, linewidth=1.3, **style(number))
+    longest = max(timelines.values(), key=len, default=None)
+    if longest is not None:
+        axes.fill_between(
+            longest["position"], longest["live_bytes"] / MIB, color=INK, alpha=0.25, linewidth=0, label="live bytes"
+        )
+    if len(recorded) and column == "rss_anon_bytes":
+        rows = np.array([row[:2] for row in recorded], float)
+        axes.plot(
+            rows[:, 0], rows[:, 1] / MIB, color=INK, linestyle=":", linewidth=1.2, label="recorded process, all of it"
+        )
+    axes.set_ylim(bottom=0)
+    axes.set_ylabel({"rss_anon_bytes": "RSS, MiB", "vm_size_bytes": "VmSize, MiB"}[column])
+    _progress_axis(axes)
+
+
+def thinned(timeline: pd.DataFrame, most: int) -> pd.DataFrame:
+    """A time line of at most so many rows that draws the same: of each stretch of progress its
+    first row, and those with the least and the most of each column.
+
+    >>> rows = pd.DataFrame({"position": range(1000), "rss_anon_bytes": [0] * 999 + [7]})
+    >>> len(thinned(rows, 80)) <= 80, thinned(rows, 80)["rss_anon_bytes"].max()
+    (True, np.int64(7))
+    """
+    if len(timeline) <= most:
+        return timeline
+    stretch = np.arange(len(timeline)) * max(most // 8, 1) // len(timeline)
+    grouped = timeline.groupby(stretch)
+    kept = [np.flatnonzero(np.diff(stretch, prepend=-1)), np.array([len(timeline) - 1])]
+    for column in timeline.columns[1:]:
+        kept += [grouped[column].idxmin().to_numpy(), grouped[column].idxmax().to_numpy()]
+    return timeline.iloc[np.unique(np.concatenate(kept))]
+
+
+def memory_map(axes: Axes, folded: Folded, height_bytes: int) -> None:
+    """The memory-usage graph: progress to the right, addresses upwards with gaps folded, colour = how full each region
+    is.
+
+    `height_bytes` sets the y axis, so that several graphs can have one scale.
+    """
+    image = map_image(folded)
+    end = folded.positions[-1] if len(folded.positions) else 1
+    height = folded.height_bytes / MIB
+    axes.imshow(image, aspect="auto", origin="lower", extent=(0, end, 0, height), interpolation="nearest")
+    axes.set_ylim(0, max(height_bytes, 1) / MIB)
+    axes.set_ylabel("address, MiB, gaps folded")
+    _label_stretches(axes, folded, height_bytes)
+    _progress_axis(axes)
+
+
+def map_image(folded: Folded) -> np.ndarray:
+    """RGBA (0 to 1) of a folded map; not yet used is transparent. At most MAX_ROWS rows: means of several."""
+    fullness = folded.fullness
+    if len(fullness) > MAX_ROWS:
+        begins = np.linspace(0, len(fullness), MAX_ROWS, endpoint=False).astype(int)
+        used = np.add.reduceat(~np.isnan(fullness), begins, axis=0)
+        total = np.add.reduceat(np.nan_to_num(np.maximum(fullness, 0)), begins, axis=0)
+        fullness = np.where(used == 0, np.nan, np.where(total > 0, total / np.maximum(used, 1), -1.0))
+    image = matplotlib.colormaps[MAP_COLOURS](np.nan_to_num(np.maximum(fullness, 0)))
+    image[fullness < 0] = (*to_rgb(EMPTY_COLOUR), 1)
+    image[np.isnan(fullness)] = (0, 0, 0, 0)
+    return image
+
+
+def request_sizes(counts: Axes, sizes: Axes, buckets: Sequence) -> None:
+    """How many requests of which size, and how many bytes they asked for. `buckets`: rows [smallest request, count,
+    bytes].
+    """
+    rows = np.array([row[:3] for row in buckets], float).reshape(-1, 3)
+    left = np.maximum(rows[:, 0], 0.5)
+    # Buckets with no request are not listed, so a bucket ends where the next would begin if they go on as they mostly
+    # do.
+    ratio = float(np.median(left[1:] / left[:-1])) if len(left) > 1 else 2.0
+    right = np.minimum(np.append(left[1:], np.inf), left * max(ratio, 1.01))
+    for axes, values, name in ((counts, rows[:, 1], "requests"), (sizes, rows[:, 2], "bytes requested")):
+        share = 100 * values / max(values.sum(), 1)
+        axes.bar(left, share, width=right - left, align="edge", color=OKABE_ITO[0], linewidth=0)
+        axes.set_xscale("log", base=2)
+        axes.xaxis.set_major_locator(LogLocator(base=2, numticks=6))
+        axes.set_xlabel("request size")
+        axes.set_ylabel(f"% of {name}")
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _size(value)))
+        axes.xaxis.set_minor_formatter(NullFormatter())
+
+
+def latencies(axes: Axes, details: pd.DataFrame, order: Sequence[str]) -> None:
+    """Median to p99.9 of one call type, one row per allocator. `details`: rows of results_file.call_details of one
+    call.
+    """
+    markers = {"p50": "|", "mean": "o", "p99": "D", "p999": "s", "max": "x"}
+    labels = [label for label in order if label in set(details["allocator"])]
+    # A percentile can be 0 once the counter's cost is taken off; a logarithmic axis can't show that.
+    rows = details.set_index("allocator").loc[labels, list(markers)].clip(lower=1)
+    colours = [style(list(order).index(label))["color"] for label in labels]
+    places = np.arange(len(labels))
+    axes.hlines(places, rows["p50"], rows["p999"], colors=colours, linewidth=1.5, alpha=0.6)
+    for key, marker in markers.items():
+        size = 80 if key == "p50" else 26
+        name = {"p999": "p99.9"}.get(key, key)
+        axes.scatter(
+            rows[key], places, size, colours, marker=marker, linewidth=1.2 if marker in "|x" else 0, label=name
+        )
+    axes.set_xscale("log")
+    axes.set_yticks(range(len(labels)), labels)
+    axes.set_ylim(len(labels) - 0.5, -0.5)
+    axes.set_xlabel("cycles")
+    axes.xaxis.set_major_locator(LogLocator(numticks=8))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.grid(axis="x", alpha=0.3)
+
+
+def against_baseline(axes: Axes, percents: pd.DataFrame, labels: Sequence[str]) -> None:
+    """One metric in percent of the baseline, one row per allocator, with its 95 % interval; hollow: not supported.
+
+    `percents`: rows of compare.relative or compare.long_table of one metric. Where there are several workloads the
+    large point is their geometric mean, and each of them a small one.
+    """
+    single = percents[~percents["workload"].str.endswith(" mean")]
+    several = single["workload"].nunique() > 1
+    main = percents[percents["workload"] == "geometric mean"] if several else single
+    main = main.drop_duplicates("allocator").set_index("allocator")
+    for number, label in enumerate(labels):
+        if several:
+            here = single.loc[single["allocator"] == label, "percent"]
+            axes.plot(here, [number] * len(here), ".", color=INK, alpha=0.55, markersize=4)
+        if label in main.index:
+            row = main.loc[label]
+            colour = OKABE_ITO[0 if row["percent"] <= 100 else 1]
+            fill = colour if row["supported"] is True or row["supported"] == 1 else "none"
+            axes.errorbar(
+                [row["percent"]], [number], xerr=_error(row), fmt="o", color=colour, markerfacecolor=fill,
+                markersize=6, capsize=2.5, linewidth=1.4,
+            )  # fmt: skip
+    shown = [100.0, *main["percent"], *(single["percent"] if several else [])]
+    room = max(0.12 * (max(shown) - min(shown)), 4)
+    axes.set_xlim(min(shown) - room, max(shown) + room)
+    axes.axvline(100, color=INK, linewidth=0.8)
+    axes.set_yticks(range(len(labels)), labels)
+    axes.set_ylim(len(labels) - 0.5, -0.5)
+    axes.grid(axis="x", alpha=0.25)
+    axes.xaxis.set_major_locator(MaxNLocator(6))
+
+
+def time_against_memory(axes: Axes, percents: pd.DataFrame, order: Sequence[str], baseline: str) -> None:
+    """Each allocator at (total cycles, peak RSS), both in percent of the baseline, with intervals.
+
+    `percents`: rows of compare.relative of one workload.
+    """
+    time, memory = (percents[percents["metric"] == m].set_index("allocator") for m in ("total_cycles", "peak_rss"))
+    points = []
+    for number, label in enumerate(order):
+        at = (100.0, 100.0)
+        colour = style(number)["color"]
+        if label == baseline:
+            axes.plot([100], [100], "o", color=colour)
+        elif label in time.index and label in memory.index:
+            x, y = time.loc[label], memory.loc[label]
+            at = (x["percent"], y["percent"])
+            axes.errorbar([at[0]], [at[1]], xerr=_error(x), yerr=_error(y), fmt="o", color=colour, capsize=2)
+        else:
+            continue
+        points.append((label, *at))
+    # The points set the scale: an interval that says nothing would press them all together. Its bar runs off the edge.
+    for setter, values in ((axes.set_xlim, [x for _, x, _ in points]), (axes.set_ylim, [y for *_, y in points])):
+        room = max(0.3 * (max(values) - min(values)), 2) if values else 2
+        setter(min(values, default=100) - room, max(values, default=100) + room)
+    _label_points(axes, points)
+    axes.axhline(100, color=INK, linewidth=0.6)
+    axes.axvline(100, color=INK, linewidth=0.6)
+    axes.set_xlabel(f"total cycles in calls, % of {baseline}")
+    axes.set_ylabel(f"peak RSS, % of {baseline}")
+    axes.xaxis.set_major_locator(MaxNLocator(7))
+
+
+def _label_points(axes: Axes, points: Sequence[tuple[str, float, float]]) -> None:
+    """Names beside points, each where no other name stands yet: beside it, or some lines above or below. Sizes are
+    those of the report's figure, and near enough elsewhere.
+    """
+    (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
+    width, height = 0.0105, 0.062
+    taken: list[tuple[float, float, float, float]] = []
+    for label, x, y in sorted(points, key=lambda point: (-point[2], point[1])):
+        at_x, at_y = (x - left) / (right - left), (y - low) / (high - low)
+        for side, line in itertools.product((1, -1), (0.4, -1.4, 1.4, -2.4, 2.4, -3.4, 3.4)):
+            start = at_x + (0.012 if side > 0 else -0.012 - width * len(label))
+            box = (start, at_y + line * height, start + width * len(label), at_y + (line + 1) * height)
+            free = all(box[0] > t[2] or box[2] < t[0] or box[1] >= t[3] or box[3] <= t[1] for t in taken)
+            if free and box[0] >= 0 and box[2] <= 1.02 and box[1] >= 0 and box[3] <= 1:
+                break
+        taken.append(box)
+        pointer = {"arrowstyle": "-", "color": INK, "linewidth": 0.5, "shrinkA": 0, "shrinkB": 3}
+        axes.annotate(
+            label, (x, y), xytext=box[:2], textcoords="axes fraction", color=INK, fontsize=8, arrowprops=pointer
+        )
+
+
+def _error(row: pd.Series) -> list[list[float]] | None:
+    if pd.isna(row["low"]):
+        return None
+    return [[max(row["percent"] - row["low"], 0)], [max(row["high"] - row["percent"], 0)]]
+
+
+def _progress_axis(axes: Axes) -> None:
+    axes.set_xlim(left=0)
+    axes.set_xlabel("progress, ops")
+    axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+    axes.margins(x=0)
+
+
+def _label_stretches(axes: Axes, folded: Folded, height_bytes: int) -> None:
+    """A line at each fold, and addresses where there is room for them."""
+    starts = folded.starts * folded.region_bytes / MIB
+    top = max(height_bytes, 1) / MIB
+    if len(starts) <= 60:
+        for start in starts[1:]:
+            axes.axhline(start, color=INK, linewidth=0.4, alpha=0.7)
+    last = -1.0
+    for start, address in zip(starts, folded.addresses):
+        if start - last >= top / 14 or last < 0:
+            axes.annotate(
+                f"{int(address):#x}",
+                (1.005, start),
+                xycoords=("axes fraction", "data"),
+                fontsize=7,
+                va="center",
+                color=INK,
+            )
+            last = start
+
+
+def _size(value: float) -> str:
+    for unit, name in ((1 << 30, "GiB"), (MIB, "MiB"), (1 << 10, "KiB")):
+        if value >= unit:
+            return f"{value / unit:g} {name}"
+    return f"{value:g}"

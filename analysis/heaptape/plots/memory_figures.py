@@ -1,0 +1,228 @@
+"""Whole figures of one allocator's memory, for the report, for a notebook, or to save as a picture.
+
+    figure = heaptape.memory_figures.figure_memory(results, "jemalloc", theme=heaptape.memory_figures.DARK)
+    figure.savefig("memory.png", dpi=100)
+
+Each takes a results file and an allocator's label, and returns None where the file has no data for it. They are
+8.2 inches wide: 820 pixels at 100 dpi, and the width of a printed page.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import matplotlib
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.collections import PatchCollection
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from heaptape.formats.memory_map import Folded, decode, fold
+from heaptape.plots import axes as plots
+from heaptape.plots import memory_plots
+from heaptape.results import fragmentation
+from heaptape.results.schema import Results, label_of, number
+from heaptape.results.timeline import timeline_frame
+
+WIDTH_IN, LEFT_IN, BOTTOM_IN, GAP_IN = 8.2, 0.68, 0.5, 0.36
+# Of a time line: more than that can't be seen in this width.
+DRAWN_SAMPLES = 500
+
+
+@dataclass(frozen=True)
+class Theme:
+    """Colours of paper and ink. paper "none" is transparent: whatever is behind shows."""
+
+    paper: str
+    ink: str
+
+
+LIGHT = Theme("#ffffff", "#1c1c1f")
+DARK = Theme("#16161a", "#e6e6ea")
+# For inline SVG, in which the page makes the ink its own text colour, light or dark.
+PAGE = Theme("none", plots.INK)
+
+
+def figure_memory(
+    results: Results, allocator: str, *, theme: Theme = LIGHT, height_bytes: int | None = None
+) -> Figure | None:
+    """Memory by address over progress, and under it, on the same x axis, live bytes, ideal, RSS and VmSize; where the
+    allocator offers a heap walk, its states too.
+
+    `height_bytes`: what the address axis spans, for one scale over several allocators (`map_height_bytes`). None if the
+    file has no memory map of this allocator. Raises HeaptapeError if that is malformed.
+    """
+    run = _memory_run(results, allocator, "memory_map")
+    if run is None:
+        return None
+    decoded = decode(run)
+    if decoded is None:
+        return None
+    folded = fold(decoded)
+    found = fragmentation.decode(run)
+    states = found if found is not None and len(found.walk_states) > 0 else None
+    with matplotlib.rc_context(_style(theme)):
+        figure, axes = _panels([3.1, 1.15, 0.45, *([1.35] if states else [])], theme, right_in=0.95)
+        memory_plots.memory_map(axes[0], folded, theme.ink, height_bytes)
+        _map_key(axes[0], folded, theme)
+        timeline = plots.thinned(timeline_frame(run), DRAWN_SAMPLES)
+        if len(timeline):
+            memory_plots.memory_curves(axes[1], timeline, number(results.workload.get("ideal_rss_bytes")), theme.ink)
+            memory_plots.virtual_size_curve(axes[2], timeline, theme.ink)
+            _key(axes[1])
+            _key(axes[2])
+        if states:
+            memory_plots.heap_states(axes[3], fragmentation.heap_states(states), theme.ink)
+            _key(axes[3])
+        _finish(figure, axes, folded.positions)
+    return figure
+
+
+def figure_occupancy(results: Results, allocators: str | Sequence[str], *, theme: Theme = LIGHT) -> Figure | None:
+    """Resident OS pages over progress, by how full of live requests they are: one panel per allocator, two beside one
+    another, all with one scale. None if the file says it of none of them. Raises HeaptapeError if what it says is
+    malformed.
+    """
+
+    def draw(axes: Axes, fills: pd.DataFrame) -> float:
+        memory_plots.occupancy(axes, fills)
+        return fills[list(fragmentation.FILLS)].sum(axis=1).max()
+
+    return _grid(fragmentation.occupancy(results), allocators, theme, draw, key_columns=6)
+
+
+def figure_decomposition(results: Results, allocators: str | Sequence[str], *, theme: Theme = LIGHT) -> Figure | None:
+    """What RSS consists of, over progress: panels as in `figure_occupancy`. None if the file says it of none of them.
+    Raises HeaptapeError if what it says is malformed.
+    """
+
+    def draw(axes: Axes, parts: pd.DataFrame) -> float:
+        memory_plots.decomposition(axes, parts, theme.ink)
+        return parts["rss_anon_bytes"].max() / memory_plots.MIB
+
+    return _grid(fragmentation.decomposition(results), allocators, theme, draw, key_columns=5)
+
+
+def _grid(
+    frame: pd.DataFrame,
+    allocators: str | Sequence[str],
+    theme: Theme,
+    draw: Callable[[Axes, pd.DataFrame], float],
+    key_columns: int,
+) -> Figure | None:
+    """A panel per allocator that the frame has rows of. draw: draws them and says how high they reach."""
+    there = set(frame["allocator"])
+    known = [label for label in ([allocators] if isinstance(allocators, str) else allocators) if label in there]
+    if not known:
+        return None
+    columns = min(len(known), 2)
+    rows = -(-len(known) // columns)
+    top_in = 0.55 if key_columns == 5 else 0.75
+    height_in = (2.0 if rows > 1 else 2.4) * rows + top_in + 0.2
+    with matplotlib.rc_context(_style(theme)):
+        figure = Figure(figsize=(WIDTH_IN, height_in), facecolor=theme.paper)
+        grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
+        figure.subplots_adjust(
+            left=LEFT_IN / WIDTH_IN, right=1 - 0.15 / WIDTH_IN, bottom=BOTTOM_IN / height_in,
+            top=1 - top_in / height_in, wspace=0.06, hspace=0.26,
+        )  # fmt: skip
+        tops = []
+        for axes, label in zip(grid.flat, known):
+            tops.append(draw(axes, frame[frame["allocator"] == label]))
+            axes.set_title(label, loc="left", fontsize=9, fontweight="bold")
+            axes.label_outer()
+        for axes in grid.flat[len(known) :]:
+            axes.set_visible(False)
+            grid[-2, 1].xaxis.set_tick_params(labelbottom=True)
+        grid[0, 0].set_ylim(0, 1.05 * max(*tops, 1 / memory_plots.MIB))
+        handles, labels = grid[0, 0].get_legend_handles_labels()
+        figure.legend(
+            handles, labels, loc="upper center", ncols=key_columns, columnspacing=1.2, handlelength=1.4, fontsize=8
+        )
+    return figure
+
+
+def map_height_bytes(results: Results, allocators: Sequence[str]) -> int:
+    """What the address axis has to span to show all of these allocators on one scale."""
+    runs = (_memory_run(results, label, "memory_map") for label in allocators)
+    maps = (decode(run) for run in runs if run is not None)
+    return max((fold(found).height_bytes for found in maps if found is not None), default=0)
+
+
+def _panels(
+    heights_in: Sequence[float], theme: Theme, right_in: float, top_in: float = 0.3
+) -> tuple[Figure, list[Axes]]:
+    """Panels under one another with one x axis. Their places are given, not found out: that would double the time."""
+    height_in = top_in + sum(heights_in) + GAP_IN * (len(heights_in) - 1) + BOTTOM_IN
+    figure = Figure(figsize=(WIDTH_IN, height_in), facecolor=theme.paper)
+    axes: list[Axes] = []
+    top = height_in - top_in
+    for height in heights_in:
+        box = (LEFT_IN / WIDTH_IN, (top - height) / height_in, 1 - (LEFT_IN + right_in) / WIDTH_IN, height / height_in)
+        axes.append(figure.add_axes(box, sharex=axes[0] if axes else None))
+        top -= height + GAP_IN
+    for above in axes[:-1]:
+        above.tick_params(labelbottom=False)
+    return figure, axes
+
+
+def _memory_run(results: Results, allocator: str, key: str) -> dict | None:
+    return next((run for run in results.runs if run.get(key) is not None and label_of(run) == allocator), None)
+
+
+def _style(theme: Theme) -> dict:
+    return {
+        "font.family": "sans-serif",
+        "font.size": 9,
+        "text.color": theme.ink,
+        "axes.facecolor": "none",
+        "axes.edgecolor": theme.ink,
+        "axes.labelcolor": theme.ink,
+        "axes.titlecolor": theme.ink,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "xtick.color": theme.ink,
+        "ytick.color": theme.ink,
+        "legend.frameon": False,
+        "hatch.linewidth": 0.7,
+    }
+
+
+def _key(axes: Axes, columns: int = 8) -> None:
+    axes.legend(
+        loc="lower left", bbox_to_anchor=(0, 1.0), ncols=columns, borderaxespad=0.1, handlelength=1.5,
+        columnspacing=1.2, fontsize=8,
+    )  # fmt: skip
+
+
+def _map_key(axes: Axes, folded: Folded, theme: Theme) -> None:
+    """Above the map: the ramp of fullness, the colour of empty regions, and what one cell is."""
+    # Not inset axes: those would cost as much as the graph. Each step reaches to the end, so that no seams show.
+    steps = [Rectangle((0.2 * n / 16, 1.025), 0.2 - 0.2 * n / 16, 0.035) for n in range(16)]
+    steps.append(Rectangle((0.44, 1.025), 0.03, 0.035))
+    colours = [*memory_plots.FULLNESS(np.linspace(0, 1, 16)), memory_plots.EMPTY_COLOUR]
+    key = PatchCollection(steps, facecolors=colours, transform=axes.transAxes, clip_on=False)
+    axes.add_collection(key, autolim=False)
+    at: dict[str, Any] = {
+        "xycoords": "axes fraction",
+        "va": "center",
+        "fontsize": 8,
+        "color": theme.ink,
+        "annotation_clip": False,
+    }
+    axes.annotate("a little live to full", (0.21, 1.0425), **at)
+    axes.annotate("resident, nothing live", (0.48, 1.0425), **at)
+    cell = memory_plots.size_text(folded.region_bytes)
+    axes.annotate(f"a cell is {cell}", (1.0, 1.0425), ha="right", **at)
+
+
+def _finish(figure: Figure, axes: Sequence[Axes], positions: np.ndarray) -> None:
+    """One x axis: labelled at the bottom only, to the last position."""
+    for each in axes[:-1]:
+        each.set_xlabel("")
+    if len(positions):
+        axes[0].set_xlim(0, max(int(positions[-1]), 1))
+    for each in axes:
+        each.yaxis.set_label_coords(-0.52 / (WIDTH_IN * each.get_position().width), 0.5)

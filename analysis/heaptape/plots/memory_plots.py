@@ -1,0 +1,203 @@
+"""Plots of memory by address and of what it consists of. Each draws into an Axes; memory_figures makes whole figures.
+
+One palette serves light and dark paper, colour-blind eyes, and print in grey: neighbours differ in lightness, and what
+is resident but empty is orange everywhere (lighter than any region that is half full, darker than white paper) and
+hatched where it is an area. `analysis/test/plots/test_memory_plots.py` measures these distances, simulated for
+protanopia, deuteranopia and tritanopia and in grey.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap, to_rgb
+from matplotlib.ticker import EngFormatter, MaxNLocator
+
+from heaptape.formats.memory_map import Folded, gap_bytes
+from heaptape.results.fragmentation import FILLS, PARTS
+
+MIB = 1 << 20
+# Fullness of a region, or of an OS page: nearly nothing to all of it.
+FULLNESS = LinearSegmentedColormap.from_list("fullness", ["#9dbde0", "#5a8fd0", "#0d4596"])
+EMPTY_COLOUR = "#ffb52e"
+EMPTY_HATCH = "////"
+PART_COLOURS = dict(zip(PARTS, ["#0f4c9c", "#8cc4e8", "#a8458a", EMPTY_COLOUR, "#858585"]))
+RSS_COLOUR = "#d1495b"
+STATE_COLOURS = ("#0f4c9c", "#8cc4e8", "#1b7f5c", "#b57fae", "#e0b93a", "#b3541e", "#b5b5b5")
+STATE_HATCHES = ("", "", "|||", "", "xxx", "", "///")
+IMAGE_ROWS, IMAGE_COLUMNS = 320, 400
+FOLD_LABELS = 9
+
+
+def map_image(folded: Folded, rows: int = IMAGE_ROWS, columns: int = IMAGE_COLUMNS) -> np.ndarray:
+    """RGBA (0 to 1) of a folded map, lowest address first: a column per equal step of progress, at most so many rows.
+
+    What is neither live nor resident is transparent. Where a row has to stand for several regions it is their mean, so
+    that regions of which every second one is empty come out half orange instead of being sampled away.
+    """
+    cells = FULLNESS(np.nan_to_num(np.maximum(folded.fullness, 0)))
+    cells[folded.fullness < 0] = (*to_rgb(EMPTY_COLOUR), 1)
+    cells[np.isnan(folded.fullness)] = 0
+    if len(cells) > rows:
+        begins = np.linspace(0, len(cells), rows, endpoint=False).astype(int)
+        counts = np.diff(np.append(begins, len(cells)))[:, None, None]
+        cells[..., :3] *= cells[..., 3:]
+        cells = np.add.reduceat(cells, begins, axis=0) / counts
+        cells[..., :3] /= np.where(cells[..., 3:] > 0, cells[..., 3:], 1)
+    return np.clip(cells[:, _shown_positions(folded.positions, columns)], 0, 1)
+
+
+def _shown_positions(positions: np.ndarray, columns: int) -> np.ndarray:
+    """Of each image column the index of the last position that is not beyond its middle; positions need not be even."""
+    if len(positions) == 0:
+        return np.empty(0, int)
+    middles = (np.arange(columns) + 0.5) * positions[-1] / columns
+    return np.maximum(np.searchsorted(positions, middles, side="right") - 1, 0)
+
+
+def memory_map(axes: Axes, folded: Folded, ink: str, height_bytes: int | None = None) -> None:
+    """The memory-usage graph: progress to the right, addresses upwards, colour = how full of live bytes each region is.
+
+    Address space that was never used is folded away: a line, and how much is missing there. `height_bytes` sets the y
+    axis, so that several graphs can have one scale.
+    """
+    end = max(int(folded.positions[-1]), 1) if len(folded.positions) else 1
+    height = folded.height_bytes / MIB
+    if folded.fullness.size:
+        image = map_image(folded)
+        axes.imshow(image, aspect="auto", origin="lower", extent=(0, end, 0, height), interpolation="none", zorder=2)
+    top = max(height_bytes or folded.height_bytes, 1) / MIB
+    axes.set_ylim(0, top)
+    axes.set_ylabel("addresses, MiB")
+    _label_folds(axes, folded, ink, top)
+    progress_axis(axes, end)
+
+
+def _label_folds(axes: Axes, folded: Folded, ink: str, top: float) -> None:
+    """At each fold a line across and, on the right, what was cut out: the largest gaps where there is no room for
+    all.
+    """
+    gaps = gap_bytes(folded)
+    starts = folded.starts[1:] * folded.region_bytes / MIB
+    if len(starts) <= 60:
+        for start in starts:
+            axes.axhline(start, color=ink, linewidth=0.5, linestyle=(0, (4, 3)), alpha=0.6, zorder=3)
+    placed: list[float] = []
+    for index in np.argsort(-gaps.astype(float), kind="stable"):
+        if len(placed) < FOLD_LABELS and all(abs(starts[index] - other) > top / 22 for other in placed):
+            placed.append(float(starts[index]))
+            axes.annotate(
+                f"{size_text(int(gaps[index]))} gap",
+                (1.008, starts[index]),
+                xycoords=("axes fraction", "data"),
+                fontsize=7.5,
+                va="center",
+                color=ink,
+                annotation_clip=False,
+            )
+
+
+def memory_curves(axes: Axes, timeline: pd.DataFrame, ideal_bytes: float | None, ink: str) -> None:
+    """Live bytes (area), their peak (the ideal RSS, dotted) and RSS over progress, of a `timeline_frame`."""
+    axes.fill_between(
+        timeline["position"], timeline["live_bytes"] / MIB, color=FULLNESS(0.4), alpha=0.6, linewidth=0,
+        label="live requests",
+    )  # fmt: skip
+    if ideal_bytes:
+        axes.axhline(ideal_bytes / MIB, color=ink, linestyle=":", linewidth=1.2, label="ideal: their peak")
+    axes.plot(timeline["position"], timeline["rss_anon_bytes"] / MIB, color=RSS_COLOUR, linewidth=1.5, label="RSS")
+    axes.set_ylim(0, 1.08 * max(timeline["rss_anon_bytes"].max(), ideal_bytes or 0, 1) / MIB)
+    axes.set_ylabel("MiB")
+    progress_axis(axes)
+
+
+def virtual_size_curve(axes: Axes, timeline: pd.DataFrame, ink: str) -> None:
+    """VmSize over progress, in an Axes of its own: it is often many times RSS, and would press that flat."""
+    axes.plot(timeline["position"], timeline["vm_size_bytes"] / MIB, color=ink, linewidth=1.2, label="VmSize")
+    axes.set_ylim(0, 1.15 * max(timeline["vm_size_bytes"].max(), 1) / MIB)
+    axes.yaxis.set_major_locator(MaxNLocator(2))
+    axes.set_ylabel("MiB")
+    progress_axis(axes)
+
+
+def decomposition(axes: Axes, parts: pd.DataFrame, ink: str) -> None:
+    """RSS as a stack of its parts over progress. parts: one allocator's rows of fragmentation.decomposition."""
+    layers = [parts[name].to_numpy() / MIB for name in PARTS]
+    hatches = [EMPTY_HATCH if name == "empty_bytes" else "" for name in PARTS]
+    _stack(axes, parts["position"], layers, list(PART_COLOURS.values()), hatches, list(PARTS.values()), ink)
+    axes.set_ylim(0, 1.05 * max(parts["rss_anon_bytes"].max(), 1) / MIB)
+    axes.set_ylabel("MiB of RSS")
+    progress_axis(axes, parts["position"].max())
+
+
+def occupancy(axes: Axes, fills: pd.DataFrame) -> None:
+    """Resident OS pages, stacked by how full of live requests they are, fullest at the bottom. fills: one allocator's
+    rows of fragmentation.occupancy.
+    """
+    names = list(FILLS)[::-1]
+    shades = [FULLNESS(share) for share in np.linspace(1, 0, len(names) - 1)]
+    labels = [f"{FILLS[name]} live" if name in ("os_pages_100", "os_pages_0") else FILLS[name] for name in names]
+    _stack(
+        axes, fills["position"], [fills[name].to_numpy() for name in names], [*shades, EMPTY_COLOUR],
+        [""] * len(shades) + [EMPTY_HATCH], labels, None,
+    )  # fmt: skip
+    axes.set_ylim(0, 1.05 * max(fills[names].sum(axis=1).max(), 1))
+    bytes_each = int(fills["os_page_bytes"].iloc[0]) if len(fills) else 4096
+    axes.set_ylabel(f"OS pages of {size_text(bytes_each)}")
+    axes.yaxis.set_major_formatter(EngFormatter(sep=""))
+    progress_axis(axes, fills["position"].max())
+
+
+def heap_states(axes: Axes, states: pd.DataFrame, ink: str) -> None:
+    """The allocator's own account of its heap: bytes in each state, stacked. states: fragmentation.heap_states."""
+    names = [name for name in states.columns if name != "position"]
+    count = len(names)
+    colours = [STATE_COLOURS[n % len(STATE_COLOURS)] for n in range(count)]
+    hatches = [STATE_HATCHES[n % len(STATE_HATCHES)] for n in range(count)]
+    layers = [states[name].to_numpy() / MIB for name in names]
+    _stack(axes, states["position"], layers, colours, hatches, names, ink)
+    axes.set_ylim(0, 1.05 * max(states[names].sum(axis=1).max(), 1) / MIB)
+    axes.set_ylabel("heap walk, MiB")
+    progress_axis(axes, states["position"].max())
+
+
+def _stack(
+    axes: Axes, positions: pd.Series, layers: Sequence[np.ndarray], colours: Sequence, hatches: Sequence[str],
+    labels: Sequence[str], edge: str | None,
+) -> None:  # fmt: skip
+    """Areas on top of one another; what is negative (by an error of the kernel's figures) is drawn as nothing. Values
+    hold until the next position. `edge`: colour of thin lines between the areas; None: no lines. In vector formats the
+    areas are one picture, as a dozen outlines of steps would be a hundred times larger.
+    """
+    axes.set_rasterization_zorder(0.6)
+    below = np.zeros(len(positions))
+    for layer, colour, hatch, label in zip(layers, colours, hatches, labels):
+        above = below + np.maximum(layer, 0)
+        line = _darker(colour) if hatch else colour if edge is None else edge
+        axes.fill_between(
+            positions, below, above, step="post", facecolor=colour, hatch=hatch or None, label=label,
+            edgecolor=line, linewidth=0.0 if hatch else 0.3, zorder=0.5,
+        )  # fmt: skip
+        below = above
+
+
+def _darker(colour: str) -> tuple[float, ...]:
+    return tuple(0.62 * channel for channel in to_rgb(colour))
+
+
+def progress_axis(axes: Axes, end: float | None = None) -> None:
+    """Progress in ops along x, from 0."""
+    axes.set_xlim(left=0, right=end)
+    axes.set_xlabel("progress, ops")
+    axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+    axes.margins(x=0)
+
+
+def size_text(size_bytes: int) -> str:
+    """A size for humans, in binary units."""
+    for power, name in ((40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")):
+        if size_bytes >= 1 << power:
+            value = size_bytes / (1 << power)
+            return f"{value:.0f} {name}" if value >= 10 or value == int(value) else f"{value:.1f} {name}"
+    return f"{size_bytes} bytes"

@@ -1,0 +1,153 @@
+"""The profile of a trace: what its program asks of an allocator, as DataFrames and as tables for people.
+
+The counting is done in C, in one pass over the events (`heaptape-convert profile`; convert/README.md lists its keys).
+"""
+
+import json
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from heaptape.common.errors import HeaptapeError
+from heaptape.common.home import Home, default_home
+
+SIZES = ["size_bytes", "calls", "bytes"]
+LIFETIMES = ["size_bytes", "age", "objects", "bytes"]
+WINDOWS = ["position", "time_ns", "ops", "acquires", "releases", "acquired_bytes", "live_bytes", "live_objects"]
+PAIRS = ["acquirer", "releaser", "objects", "bytes"]
+CHAINS = ["reallocs", "objects", "first_bytes", "last_bytes"]
+SITES = [
+    "node", "objects", "bytes", "live_objects", "live_bytes", "peak_live_bytes", "lifetime_bytes", "remote_objects",
+    "bytes_at_peak", "objects_at_peak",
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What one trace asks for. `data` is the JSON object as it is; the properties are its rows as DataFrames."""
+
+    data: dict
+
+    @property
+    def name(self) -> str:
+        """The recorded program's, if the trace knows it."""
+        return self.data.get("program") or "unnamed program"
+
+    @property
+    def sizes(self) -> pd.DataFrame:
+        """Requests: call, size_bytes (lower bound of its bucket; four buckets per power of two), calls, bytes."""
+        parts = [_frame(rows, SIZES).assign(call=call) for call, rows in self.data.get("sizes", {}).items()]
+        whole = pd.concat(parts, ignore_index=True) if parts else _frame([], SIZES).assign(call=pd.Series(dtype=str))
+        return whole[["call", *SIZES]]
+
+    @property
+    def lifetimes_bytes(self) -> pd.DataFrame:
+        """Objects that died: size_bytes, age (bytes that the program allocated meanwhile; lower bound of a power of
+        two), objects, bytes.
+        """
+        return _frame(self.data.get("lifetimes_bytes", []), LIFETIMES)
+
+    @property
+    def lifetimes_ns(self) -> pd.DataFrame:
+        """As `lifetimes_bytes`, with age in ns (in stamps where the trace's clock has no rate)."""
+        return _frame(self.data.get("lifetimes_ns", []), LIFETIMES)
+
+    @property
+    def windows(self) -> pd.DataFrame:
+        """512 parts of the progress: position (op), time_ns, ops, acquires, releases, acquired_bytes; live_bytes and
+        live_objects before the part's first op.
+        """
+        return _frame(self.data.get("windows", []), WINDOWS)
+
+    @property
+    def pairs(self) -> pd.DataFrame:
+        """Who frees whose objects: acquirer, releaser (thread numbers), objects, bytes; most objects first."""
+        return _frame(self.data.get("thread_pairs", []), PAIRS)
+
+    @property
+    def chains(self) -> pd.DataFrame:
+        """Dead objects that were reallocated: reallocs (in a life; 64 is 64 or more), objects, first_bytes and
+        last_bytes (their sums).
+        """
+        return _frame(self.data.get("reallocs", {}).get("chains", []), CHAINS)
+
+    @property
+    def sites(self) -> pd.DataFrame:
+        """Objects by the stack that they were born with: node (of the trace's tree of stacks; 0: not known), objects,
+        bytes, live_objects and live_bytes (at the end), peak_live_bytes (its own highest), lifetime_bytes (sum of
+        ages of the dead), remote_objects, bytes_at_peak and objects_at_peak (live when the program's live bytes were
+        highest). Empty where the trace has no stacks.
+        """
+        return _frame(self.data.get("sites", []), SITES)
+
+    @property
+    def died(self) -> int:
+        """Objects that died."""
+        return int(self.lifetimes_bytes["objects"].sum())
+
+    @property
+    def born(self) -> int:
+        """Objects that were born."""
+        return int(self.sizes["calls"].sum()) - int(self.data.get("reallocs", {}).get("calls", 0))
+
+
+def profile(path: str | Path, home: Home | None = None) -> Profile:
+    """Counts a trace, or what `heaptape convert` can read: `heaptape.profile(...)` is this. Raises HeaptapeError, or
+    OSError if it can't be run.
+
+    >>> import heaptape
+    >>> found = heaptape.profile("small.tape")
+    >>> int(found.sizes["calls"].sum())
+    4000
+    >>> found.born >= found.died
+    True
+    """
+    program = (home or default_home()).program("convert")
+    done = subprocess.run([program, "profile", str(path)], stdout=subprocess.PIPE)
+    if done.returncode != 0:
+        raise HeaptapeError("")  # the program has told it already
+    return Profile(json.loads(done.stdout))
+
+
+def _frame(rows: list, columns: list[str]) -> pd.DataFrame:
+    return pd.DataFrame(rows, columns=columns, dtype="int64")
+
+
+def remote_share(found: Profile) -> float:
+    """Share (0 to 1) of dead objects that another thread than the one that acquired them released."""
+    pairs = found.pairs
+    told_apart = pairs.loc[pairs["acquirer"] != pairs["releaser"], "objects"].sum()
+    return float(told_apart + found.data.get("pairs_left_out", 0)) / max(found.died, 1)
+
+
+def sizes_for_share(found: Profile, share: float) -> int:
+    """How many size buckets hold that share of all requests: the variety of sizes."""
+    counts = found.sizes.groupby("size_bytes")["calls"].sum().sort_values(ascending=False)
+    return int((counts.cumsum() < share * counts.sum()).sum()) + 1 if len(counts) else 0
+
+
+def young_share(found: Profile, age_bytes: int) -> float:
+    """Share (0 to 1) of the objects born that died before the program had allocated so many bytes more."""
+    lifetimes = found.lifetimes_bytes
+    return float(lifetimes.loc[lifetimes["age"] < age_bytes, "objects"].sum()) / max(found.born, 1)
+
+
+def large_share(found: Profile, size_bytes: int) -> float:
+    """Share (0 to 1) of the requested bytes in requests of that size or more."""
+    sizes = found.sizes
+    return float(sizes.loc[sizes["size_bytes"] >= size_bytes, "bytes"].sum()) / max(sizes["bytes"].sum(), 1)
+
+
+def swing(found: Profile) -> tuple[float, int]:
+    """How far live bytes fall after a peak, as a share (0 to 1) of that peak, and the peak in bytes: the deepest such
+    fall. What an allocator can't give back then, is fragmentation.
+    """
+    live = found.windows["live_bytes"]
+    peaks = live.cummax()
+    if live.empty or peaks.max() == 0:
+        return 0.0, 0
+    falls = (peaks - live).where(peaks > 0, 0)
+    at = falls.idxmax()
+    return float(falls[at] / max(peaks[at], 1)), int(peaks[at])

@@ -1,0 +1,245 @@
+"""Flame graphs of call stacks: a tree of frames with weights, and a standalone SVG of it.
+
+The outermost function is on top, what it calls hangs below; a frame is as wide as what it and all below it weigh. The
+picture is drawn in full without scripts; with them (any browser, from a file as well as inside a page) a click zooms
+into a frame, the buttons change the weight, and the search marks frames and says what they weigh together. No font,
+script or style comes from elsewhere.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import resources
+from xml.sax.saxutils import escape
+
+import pandas as pd
+
+from heaptape.common.errors import HeaptapeError
+from heaptape.formats.stack_names import Frame
+from heaptape.profile.data import Profile
+
+WIDTH = 1200
+ROW = 18
+MARGIN = 8
+HEAD = 78  # title, buttons, search, what is pointed at
+FOOT = 8
+LETTER = 6.7  # width of one, about
+SMALLEST = 0.3  # pixels: what is narrower is not drawn; its caller's width shows that it is there
+MOST_FRAMES = 10_000
+# name -> (what it is called in the picture, column of Profile.sites, unit)
+WEIGHTS = {
+    "bytes": ("bytes asked for", "bytes", "bytes"),
+    "objects": ("objects", "objects", "objects"),
+    "peak": ("live at the peak", "bytes_at_peak", "bytes"),
+    "leaked": ("never freed", "live_bytes", "bytes"),
+}
+
+
+@dataclass
+class Node:
+    """A frame and what is called from it. `weights`: of itself and all below, in the order of WEIGHTS."""
+
+    name: str
+    place: str = ""  # module, file and line
+    weights: list[int] = field(default_factory=lambda: [0] * len(WEIGHTS))
+    below: dict[tuple[str, str], "Node"] = field(default_factory=dict)
+
+    def add(self, weights: Sequence[int]) -> None:
+        """These, on top of what is there."""
+        self.weights = [have + more for have, more in zip(self.weights, weights)]
+
+    def child(self, name: str, place: str) -> "Node":
+        """The one of that name, made if there is none."""
+        return self.below.setdefault((name, place), Node(name, place))
+
+
+def tree(sites: pd.DataFrame, stack: Callable[[int], Iterable[Frame]], root: str = "all") -> Node:
+    """The frames of all sites, merged by function and module. `sites`: Profile.sites; `stack(node)`: its frames,
+    innermost first (StackNames.stack). The allocator's own functions are left out; sites without a stack are
+    "no stack known".
+    """
+    top = Node(root)
+    for site in sites.to_dict("records"):
+        weights = [int(site[column]) for _, column, _ in WEIGHTS.values()]
+        frames = list(stack(int(site["node"])))
+        while frames and frames[0].is_entry_point:
+            frames.pop(0)
+        top.add(weights)
+        at = top
+        for name, module in [(f.name, f.module or "") for f in reversed(frames)] or [("no stack known", "")]:
+            at = at.child(name, module)
+            at.add(weights)
+    return top
+
+
+@dataclass(frozen=True)
+class Box:
+    """A frame as drawn: where in which row, for one weight. x and width in pixels."""
+
+    node: Node
+    parent: int  # index of the caller's box; -1: none
+    depth: int
+    x: float
+    width: float
+
+
+def layout(top: Node, weight: str = "bytes", least: float = 0.0, width: float = WIDTH - 2 * MARGIN) -> list[Box]:
+    """Boxes of the frames that by some weight have more than a share of `least` (0 to 1) of the whole: callers before
+    what they call, and that by name, side by side below its caller. A frame whose `weight` is 0 has width 0.
+    """
+    chosen = list(WEIGHTS).index(weight)
+    scale = width / top.weights[chosen] if top.weights[chosen] else 0.0
+    boxes = [Box(top, -1, 0, 0.0, width if scale else 0.0)]
+    waiting = [0]
+    while waiting:
+        parent = waiting.pop()
+        at = boxes[parent]
+        x = at.x
+        for node in sorted(at.node.below.values(), key=lambda node: (node.name, node.place)):
+            if share(node, top) > least:
+                boxes.append(Box(node, parent, at.depth + 1, x, node.weights[chosen] * scale))
+                waiting.append(len(boxes) - 1)
+                x += boxes[-1].width
+    return boxes
+
+
+def share(node: Node, top: Node) -> float:
+    """The largest share (0 to 1) of the whole that a frame has by any weight."""
+    return max(weight / total if total else 0.0 for weight, total in zip(node.weights, top.weights))
+
+
+def _least(top: Node) -> float:
+    """The share that a frame must have to be drawn: to be seen at all, and to be among the MOST_FRAMES heaviest."""
+    shares = sorted((share(box.node, top) for box in layout(top)), reverse=True)
+    return max(SMALLEST / WIDTH, shares[MOST_FRAMES] if len(shares) > MOST_FRAMES else 0.0)
+
+
+def render(top: Node, title: str, weight: str = "bytes") -> str:
+    """The SVG, as text: of `weight` first, with buttons for the others that are there. Raises HeaptapeError if nothing
+    has any weight.
+    """
+    if not any(top.weights):
+        raise HeaptapeError("there are no call stacks to draw: record with --stacks")
+    there = [name for name, total in zip(WEIGHTS, top.weights) if total]
+    weight = weight if weight in there else there[0]
+    boxes = layout(top, weight, _least(top))
+    chosen = list(WEIGHTS).index(weight)
+    height = HEAD + (max(box.depth for box in boxes) + 1) * ROW + FOOT
+    about = {
+        "weights": [{"name": name, "unit": unit} for name, _, unit in WEIGHTS.values()],
+        "chosen": chosen,
+        "width": WIDTH, "margin": MARGIN, "head": HEAD, "row": ROW, "letter": LETTER, "smallest": SMALLEST,
+        "frames": [[box.parent, box.depth, *box.node.weights] for box in boxes],
+    }  # fmt: skip
+    head, style, script = (_part(name) for name in ("head", "style", "script"))
+    buttons = _buttons(there, weight)
+    frames = "\n".join(_frame(box, chosen, top.weights[chosen]) for box in boxes)
+    return (
+        head.replace("@WIDTH@", str(WIDTH)).replace("@HEIGHT@", str(height)).replace("@TITLE@", escape(title))
+        + f"<style>{style}</style>\n"
+        + f'<text class="title" x="{MARGIN}" y="22">{escape(title)}</text>\n{buttons}\n'
+        + f'<g class="frames">\n{frames}\n</g>\n'
+        + f'<text class="told" x="{MARGIN}" y="70"> </text>\n'
+        + f'<script type="application/json" class="data">{_json(about)}</script>\n'
+        + f"<script><![CDATA[\n{script}]]></script>\n</svg>\n"
+    )
+
+
+def of_profile(found: Profile, stack: Callable[[int], Iterable[Frame]], weight: str = "bytes") -> str:
+    """The SVG of a profile's sites. Raises HeaptapeError if the recording has no stacks."""
+    if found.sites.empty:
+        raise HeaptapeError("the recording has no call stacks: record with --stacks")
+    return render(tree(found.sites, stack), f"{found.name}: where its memory is asked for", weight)
+
+
+def amount(value: float, unit: str) -> str:
+    """`value` for people: bytes in KiB, MiB, GiB; objects with thousands set apart."""
+    if unit == "bytes":
+        for name, size in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+            if value >= size:
+                return f"{value / size:,.1f} {name}"
+    return f"{value:,.0f} {unit}"
+
+
+def _frame(box: Box, chosen: int, total: int) -> str:
+    y = HEAD + box.depth * ROW
+    weight = box.node.weights[chosen]
+    _, _, unit = list(WEIGHTS.values())[chosen]
+    told = f"{box.node.name} — {amount(weight, unit)}, {100 * weight / max(total, 1):.2f} %"
+    told += f"\n{box.node.place}" if box.node.place else ""
+    hidden = ' visibility="hidden"' if box.width < SMALLEST else ""
+    return (
+        f'<g class="frame"{hidden} tabindex="-1"><title>{_text(told)}</title>'
+        f'<rect x="{MARGIN + box.x:.2f}" y="{y}" width="{box.width:.2f}" height="{ROW - 1}" '
+        f'fill="{_colour(box)}"/><text x="{MARGIN + box.x + 3:.2f}" y="{y + 13}">'
+        f"{_text(_short(box.node.name, box.width))}</text></g>"
+    )
+
+
+def _short(name: str, width: float) -> str:
+    """As much of the name as there is room for; script.js does the same."""
+    letters = int((width - 6) / LETTER)
+    if letters < 3:
+        return ""
+    return name if len(name) <= letters else name[: letters - 1] + "…"
+
+
+def _colour(box: Box) -> str:
+    """By module, so that libraries stand out from the program; a little different for each function."""
+    if box.parent < 0:
+        return "hsl(220 8% 72%)"
+    hue = 14 + _number(box.node.place, 34) + _number(box.node.name, 10)
+    return f"hsl({hue} {70 + _number(box.node.name, 16)}% {60 + _number(box.node.name[::-1], 16)}%)"
+
+
+def _number(text: str, below: int) -> int:
+    """The same in each run, unlike hash()."""
+    value = 0
+    for letter in text:
+        value = (value * 31 + ord(letter)) & 0xFFFFFFFF
+    return value % below
+
+
+def _buttons(there: Sequence[str], weight: str) -> str:
+    parts: list[str] = []
+    x = float(MARGIN)
+    for name in there:
+        text = WEIGHTS[name][0]
+        width = len(text) * LETTER + 16
+        number = list(WEIGHTS).index(name)
+        pressed = "true" if name == weight else "false"
+        parts.append(
+            f'<g class="button weight" role="button" tabindex="0" aria-pressed="{pressed}" data-weight="{number}">'
+            f'<rect x="{x:.1f}" y="32" width="{width:.1f}" height="20" rx="3"/>'
+            f'<text x="{x + 8:.1f}" y="46">{escape(text)}</text></g>'
+        )
+        x += width + 4
+    parts.append(
+        f'<g class="button reset" role="button" tabindex="0" visibility="hidden"><rect x="{x:.1f}" y="32" width="84" '
+        f'height="20" rx="3"/><text x="{x + 8:.1f}" y="46">zoom out</text></g>'
+    )
+    parts.append(
+        f'<foreignObject x="{WIDTH - MARGIN - 240}" y="30" width="240" height="24">'
+        '<input xmlns="http://www.w3.org/1999/xhtml" type="search" placeholder="search functions" '
+        'aria-label="search functions"/></foreignObject>'
+    )
+    return "\n".join(parts)
+
+
+_FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def _text(text: str) -> str:
+    """For XML, which has no form for some characters: a symbol's name may hold any byte."""
+    return escape(_FORBIDDEN.sub("\ufffd", text))
+
+
+def _json(value: Mapping) -> str:
+    return json.dumps(value, separators=(",", ":")).replace("<", "\\u003c").replace("&", "\\u0026")
+
+
+def _part(name: str) -> str:
+    """A part of flame_graph.svg.in, by its heading."""
+    whole = resources.files("heaptape.profile").joinpath("flame_graph.svg.in").read_text()
+    return whole.split(f"== {name} ==\n", 1)[1].split("\n== ", 1)[0] + "\n"

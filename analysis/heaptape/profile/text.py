@@ -1,0 +1,175 @@
+"""A profile in words and tables: what makes this workload hard for an allocator."""
+
+from collections.abc import Callable
+
+import pandas as pd
+
+from heaptape.profile.data import Profile, large_share, remote_share, sizes_for_share, swing, young_share
+from heaptape.tables import line_sharing
+from heaptape.tables.usual import Cell, Table, rounded
+
+MIB = 1 << 20
+YOUNG_BYTES = 64 << 10
+LARGE_BYTES = 128 << 10  # from here glibc maps by default
+ROWS = 12
+FRAMES = 3  # of a site that are shown
+
+
+def hardness(found: Profile) -> list[str]:
+    """Sentences, each a measured figure and what it asks of an allocator; only what this workload has."""
+    variety = sizes_for_share(found, 0.9)
+    fallen, peak = swing(found)
+    young, remote, large = young_share(found, YOUNG_BYTES), remote_share(found), large_share(found, LARGE_BYTES)
+    reallocs, shared = found.data["reallocs"], _lines_shared(found)
+    moved = reallocs["calls"] - reallocs["in_place"]
+    told = [
+        (found.born > 0, f"90 % of its requests fall into {variety} of the size buckets that quarter a power of two."),
+        (young > 0.5, f"{_percent(young)} of its objects die before 64 KiB more are allocated: caches pay off."),
+        (found.born > 0 and young < 0.2, f"Only {_percent(young)} of its objects die young: caches help little."),
+        (remote > 0.01, f"{_percent(remote)} of its frees come from another thread than the one that allocated."),
+        (large > 0.2, f"{_percent(large)} of its bytes are asked for in blocks of 128 KiB or more: system calls."),
+        (
+            fallen > 0.3 and peak > MIB,
+            f"Live bytes fall by {_percent(fallen)} after a peak of {peak / MIB:,.1f} MiB: "
+            "what can't be given back then is fragmentation.",
+        ),
+        (
+            reallocs["calls"] > 0.02 * found.data["ops"],
+            f"{reallocs['calls']:,} reallocs of live objects, {_percent(moved / max(reallocs['calls'], 1))} of which "
+            f"moved in the recording and copied {reallocs['copied_bytes'] / MIB:,.1f} MiB.",
+        ),
+        (
+            shared > 0.01,
+            f"On average {_percent(shared)} of the cache lines in use hold objects of more than one thread: where both "
+            "write, they take the line from each other.",
+        ),
+        (found.born > found.died, f"{found.born - found.died:,} of {found.born:,} objects are never freed."),
+    ]
+    return [sentence for holds, sentence in told if holds]
+
+
+def tables(found: Profile, names: Callable[[int], list[str]] = lambda node: []) -> list[Table]:
+    """Sizes, lifetimes, threads, reallocs and sites; those that the workload has.
+
+    `names(node)`: the functions of a stack, innermost first, without the allocator's own; empty: not known.
+    """
+    all_tables = [_sizes(found), _lifetimes(found), _pairs(found), _chains(found), *_sites(found, names)]
+    counts = line_sharing.counts_of(found.data)
+    all_tables += [line_sharing.profile_table(counts)] if counts else []
+    return [table for table in all_tables if table.rows]
+
+
+def _sizes(found: Profile) -> Table:
+    counts = found.sizes.groupby("size_bytes")[["calls", "bytes"]].sum()
+    top = counts.sort_values("calls", ascending=False).head(ROWS).sort_index()
+    rows = [
+        [Cell(f"{size:,}"), *_count_and_share(row["calls"], counts["calls"]), *_bytes_and_share(row, counts)]
+        for size, row in top.iterrows()
+    ]
+    columns = ["request, bytes from", "requests", "%", "MiB", "% of bytes"]
+    return Table("Request sizes, the most frequent", columns, rows)
+
+
+def _lifetimes(found: Profile) -> Table:
+    ages = found.lifetimes_bytes.groupby("age")[["objects", "bytes"]].sum()
+    rows, passed = [], 0
+    for age, row in ages.iterrows():
+        passed += row["objects"]
+        cells = [*_count_and_share(row["objects"], ages["objects"]), Cell(_percent(passed / max(found.born, 1)))]
+        rows.append([Cell(_size(int(age))), *cells])
+    columns = ["age, allocated meanwhile, from", "objects", "%", "of all born, so old or younger"]
+    return Table("Lifetimes of the objects that died", columns, rows)
+
+
+def _pairs(found: Profile) -> Table:
+    pairs = found.pairs
+    if len(pairs) < 2:
+        return Table("", [], [])
+    rows = [
+        [
+            Cell(f"{row.acquirer} → {row.releaser}"),
+            *_count_and_share(row.objects, pairs["objects"]),
+            Cell(rounded(row.bytes / MIB), row.bytes),
+        ]
+        for row in pairs.head(ROWS).itertuples()
+    ]
+    left_out = found.data.get("pairs_left_out", 0)
+    notes = [f"{left_out:,} objects of further pairs are not told apart."] if left_out else []
+    columns = ["allocating → freeing thread", "objects", "%", "MiB"]
+    return Table("Who frees whose objects", columns, rows, notes)
+
+
+def _chains(found: Profile) -> Table:
+    rows = [
+        [
+            Cell(f"{row.reallocs}{'+' if row.reallocs == 64 else ''}"),
+            Cell(f"{row.objects:,}", row.objects),
+            Cell(rounded(row.last_bytes / row.first_bytes) if row.first_bytes else "–"),
+        ]
+        for row in found.chains.head(ROWS).itertuples()
+    ]
+    return Table("Reallocs in an object's life", ["reallocs", "objects", "grown by a factor of"], rows)
+
+
+def _sites(found: Profile, names: Callable[[int], list[str]]) -> list[Table]:
+    sites = found.sites
+    sites = sites.assign(mean_age=sites["lifetime_bytes"] / (sites["objects"] - sites["live_objects"]).clip(lower=1))
+    kinds = {
+        "bytes": "Sites by bytes asked for",
+        "objects": "Sites by objects",
+        "lifetime_bytes": "Sites by lifetime (the ages of their objects together)",
+        "live_bytes": "Sites by bytes never freed",
+    }
+    tables = []
+    for key, title in kinds.items():
+        top = sites[sites[key] > 0].sort_values(key, ascending=False, kind="stable").head(ROWS)
+        rows = [
+            [
+                Cell(" < ".join(names(row.node)[:FRAMES]) or (f"stack {row.node}" if row.node else "no stack known")),
+                Cell(rounded(row.bytes / MIB), row.bytes),
+                Cell(f"{row.objects:,}", row.objects),
+                Cell(rounded(row.peak_live_bytes / MIB), row.peak_live_bytes),
+                Cell(rounded(row.live_bytes / MIB), row.live_bytes),
+                Cell(rounded(row.mean_age / MIB), row.mean_age),
+                Cell(_percent(row.remote_objects / max(row.objects - row.live_objects, 1))),
+            ]
+            for row in top.itertuples()
+        ]
+        columns = [
+            "allocated in",
+            "MiB",
+            "objects",
+            "peak live MiB",
+            "live at end, MiB",
+            "mean age, MiB",
+            "freed remotely",
+        ]
+        tables.append(Table(title, columns, rows))
+    return tables
+
+
+def _lines_shared(found: Profile) -> float:
+    """Share (0 to 1) of the cache lines in use that threads share, on average."""
+    counts = line_sharing.counts_of(found.data)
+    lines = counts["live_lines"]["mean"] if counts else 0
+    return counts["shared_lines"]["mean"] / lines if counts and lines else 0.0
+
+
+def _count_and_share(count: float, of: pd.Series) -> list[Cell]:
+    return [Cell(f"{count:,.0f}", count), Cell(f"{100 * count / max(of.sum(), 1):.1f}")]
+
+
+def _bytes_and_share(row: pd.Series, of: pd.DataFrame) -> list[Cell]:
+    share = 100 * row["bytes"] / max(of["bytes"].sum(), 1)
+    return [Cell(rounded(row["bytes"] / MIB), row["bytes"]), Cell(f"{share:.1f}")]
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %" if share < 0.995 or share == 1 else f"{100 * share:.2f} %"
+
+
+def _size(size_bytes: int) -> str:
+    for unit, factor in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if size_bytes >= factor:
+            return f"{size_bytes // factor:,} {unit}"
+    return f"{size_bytes} B"

@@ -1,0 +1,30 @@
+"""`heaptape.open`: a trace whose profile can be asked for."""
+
+from pathlib import Path
+
+from heaptape.formats import tape_format
+from heaptape.profile.data import Profile, profile
+
+
+class Trace(tape_format.Trace):
+    """An open trace: see `heaptape.formats.tape_format.Trace`, whose methods it has."""
+
+    def profile(self) -> Profile:
+        """What the whole trace asks of an allocator, counted by the C program: `heaptape.profile`."""
+        return profile(self.path)
+
+
+def open_trace(path: str | Path) -> Trace:
+    """Opens a trace: walks and checks all block headers, reads info and footer. Events are only decoded when asked for.
+
+    Raises FormatError (path, offset, what) for a malformed file, OSError if it can't be read.
+
+    >>> import heaptape
+    >>> with heaptape.open("small.tape") as trace:
+    ...     print(trace.threads, trace.event_count, sum(batch.num_rows for batch in trace.events()))
+    ...     frame = next(trace.frames(thread=0))
+    2 6666 6666
+    >>> frame["call"].iloc[0], int(frame["request_bytes"].iloc[0])
+    ('malloc', 16)
+    """
+    return tape_format.opened(path, Trace)

@@ -1,0 +1,397 @@
+"""The report's figures: inline SVG whose ink follows the page, light or dark, each with words for those who can't see
+it.
+
+Drawing is the report's cost: one Figure per picture, coordinates of two decimals, memory maps as images within the SVG.
+"""
+
+import base64
+import io
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import matplotlib
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from PIL import Image
+
+from heaptape.common.errors import HeaptapeError
+from heaptape.plots import axes as plots
+from heaptape.plots import line_sharing_plots, memory_figures
+from heaptape.results.compare import relative
+from heaptape.results.schema import Results, call_details, figures
+from heaptape.tables import line_sharing
+
+STYLE: dict[Any, Any] = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "heaptape",
+    "font.family": "sans-serif",
+    "font.size": 9,
+    "text.color": plots.INK,
+    # Not savefig's "transparent": that would take the colours from the keys of figures, too.
+    "figure.facecolor": "none",
+    "axes.facecolor": "none",
+    "axes.edgecolor": plots.INK,
+    "axes.labelcolor": plots.INK,
+    "axes.titlecolor": plots.INK,
+    "axes.titlesize": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "xtick.color": plots.INK,
+    "ytick.color": plots.INK,
+    "legend.frameon": False,
+    "path.simplify_threshold": 0.4,
+}
+WIDTH_IN = 8.2
+# Calls beyond the busiest few stand in the tables.
+LATENCY_CALLS = 6
+# A time line has up to 4,096 samples, a figure some 600 points of width.
+DRAWN_SAMPLES = 600
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure: SVG text, a caption, and what can be seen in it, in words."""
+
+    title: str
+    svg: str
+    caption: str
+    words: str
+
+
+@dataclass(frozen=True)
+class Gallery:
+    """Pictures that belong together, under one heading. `leads`: they stand before the tables."""
+
+    title: str
+    pictures: list[Picture]
+    about: str = ""
+    leads: bool = False
+
+    @property
+    def id(self) -> str:
+        """For links to it, within its workload."""
+        return _slug(self.title.lower())
+
+
+def galleries(file: Results, order: Sequence[str], baseline: str) -> list[Gallery]:
+    """All figures of one workload, in the report's order. Raises HeaptapeError for a malformed memory map."""
+    found = [
+        Gallery(
+            "Against the baseline",
+            [*against_baseline([file], order, baseline), *_trade(file, order, baseline)],
+            leads=True,
+        ),
+        Gallery("Memory over progress", _progress(file)),
+        Gallery(
+            "Memory usage by address",
+            _maps(file, order),
+            "Progress to the right, addresses upwards; stretches that were never used are cut out, at the thin lines. "
+            "All graphs have the same scale. Below, on the same axis: live bytes, RSS and VmSize.",
+        ),
+        Gallery("What resident memory consists of", _decomposition(file, order)),
+        Gallery(
+            "Resident OS pages by fill",
+            _occupancies(file, order),
+            "How many resident OS pages are how full of live requests.",
+        ),
+        Gallery(
+            "Latency per call",
+            _latencies(file, order),
+            "Cycles per call, on a logarithmic scale: median, mean, 99th and 99.9th percentile, and the longest seen. "
+            "The cost of reading the counter is taken off; what is then below 1 is drawn at 1.",
+        ),
+        Gallery(
+            "Cache lines that threads share",
+            _sharing(file),
+            "A line of 64 bytes is shared while objects of two threads live on it: where both write, they take it from "
+            "each other.",
+        ),
+        Gallery("Request sizes", _sizes(file)),
+    ]
+    return [gallery for gallery in found if gallery.pictures]
+
+
+def against_baseline(files: Sequence[Results], order: Sequence[str], baseline: str) -> list[Picture]:
+    """Cycles and memory as percentages of the baseline, with intervals: of one workload, or the mean of several."""
+    percents = _percents(files, baseline)
+    metrics = {
+        "total_cycles": f"cycles in allocator calls, % of {baseline}",
+        "peak_rss": f"peak RSS, % of {baseline}",
+    }
+    shown = {metric: name for metric, name in metrics.items() if metric in set(percents["metric"])}
+    rows = [label for label in order if label in set(percents["allocator"])]
+    if not shown or not rows:
+        return []
+
+    def draw(axes: np.ndarray) -> None:
+        for cell, (metric, name) in zip(axes[0], shown.items()):
+            plots.against_baseline(cell, percents[percents["metric"] == metric], rows)
+            cell.set_xlabel(name)
+
+    caption = (
+        "Left is better. Bars: 95 % intervals, cut at the edge; a hollow point is a difference that the repetitions do "
+        "not support."
+    )
+    if len(files) > 1:
+        caption += " Large points: the geometric mean over the workloads; small points: each of them."
+    words = "; ".join(_percents_in_words(percents, metric, rows) for metric in shown)
+    salt = _salt(*(file.name for file in files), "baseline")
+    height = 0.75 + 0.27 * len(rows)
+    picture = partial(Picture, "Cycles and memory", caption=caption, words=words)
+    return [_draw(picture, salt, height, draw, columns=len(shown), left_in=_label_width_in(rows), sharey=True)]
+
+
+def _percents(files: Sequence[Results], baseline: str) -> pd.DataFrame:
+    """`compare.relative` of cycles and peak RSS only: each other metric would cost as much."""
+    table = figures(files)
+    return relative(table[table["metric"].isin(("total_cycles", "peak_rss"))], baseline)
+
+
+def _percents_in_words(percents: pd.DataFrame, metric: str, rows: Sequence[str]) -> str:
+    """The overall percentage of each allocator: the geometric mean, where there are several workloads."""
+    here = percents[percents["metric"] == metric]
+    here = here[here["workload"] == "geometric mean"].set_index("allocator")["percent"]
+    what = {"total_cycles": "cycles", "peak_rss": "peak RSS"}[metric]
+    return f"{what}: " + ", ".join(f"{label} {here[label]:.0f} %" for label in rows if label in here.index)
+
+
+def _trade(file: Results, order: Sequence[str], baseline: str) -> list[Picture]:
+    percents = _percents([file], baseline)
+    percents = percents[~percents["workload"].str.endswith(" mean")]
+    if not {"total_cycles", "peak_rss"} <= set(percents["metric"]):
+        return []
+
+    def draw(axes: np.ndarray) -> None:
+        plots.time_against_memory(axes[0, 0], percents, order, baseline)
+
+    caption = f"Left is faster, down is smaller. Bars: 95 % intervals, cut at the edge. The lines cross at {baseline}."
+    words = "The same percentages, cycles against peak RSS"
+    picture = partial(Picture, "Time against memory", caption=caption, words=words)
+    return [_draw(picture, _salt(file.name, "trade"), 3.6, draw)]
+
+
+def _progress(file: Results) -> list[Picture]:
+    whole = file.timelines()
+    if not whole:
+        return []
+    timelines = {label: plots.thinned(frame, DRAWN_SAMPLES) for label, frame in whole.items()}
+    recorded = file.workload.get("recorded")
+    recorded = recorded if isinstance(recorded, list) else []
+
+    def draw(axes: np.ndarray) -> None:
+        for row, column in enumerate(("rss_anon_bytes", "vm_size_bytes")):
+            plots.memory_over_progress(axes[row, 0], timelines, column, recorded)
+        axes[0, 0].set_xlabel("")
+        _legend_above(axes[0, 0])
+
+    caption = (
+        "The allocator's own RSS and VmSize (the engine's share taken off) against recorded progress. The grey "
+        "area is what the program holds: all above it is overhead."
+    )
+    peaks = (f"{label} {frame['rss_anon_bytes'].max() / plots.MIB:,.1f} MiB" for label, frame in whole.items())
+    words = f"RSS peaks: {', '.join(peaks)}"
+    picture = partial(Picture, "Memory over progress", caption=caption, words=words)
+    lines = (len(timelines) + 2 + 4) // 5
+    top_in = 0.1 + 0.19 * lines
+    return [_draw(picture, _salt(file.name, "progress"), 4.9 + top_in, draw, rows=2, top_in=top_in, sharex=True)]
+
+
+def _sizes(file: Results) -> list[Picture]:
+    sizes = file.workload.get("request_sizes")
+    if not isinstance(sizes, list) or not sizes:
+        return []
+
+    def draw(axes: np.ndarray) -> None:
+        plots.request_sizes(axes[0, 0], axes[0, 1], sizes)
+
+    rows = sorted(sizes, key=lambda row: -row[1])[:3]
+    words = f"Most requests are of {', '.join(f'{row[0]:,.0f}' for row in rows)} bytes and a little more"
+    caption = "What the program asks for: how often which size, and how many bytes that makes."
+    picture = partial(Picture, "Request sizes", caption=caption, words=words)
+    return [_draw(picture, _salt(file.name, "sizes"), 2.4, draw, columns=2)]
+
+
+def _maps(file: Results, order: Sequence[str]) -> list[Picture]:
+    """One memory-usage graph per allocator, all with one scale."""
+    height = memory_figures.map_height_bytes(file, order)
+    pictures = []
+    for label, map_ in file.memory_maps().items():
+        figure = memory_figures.figure_memory(file, label, theme=memory_figures.PAGE, height_bytes=height)
+        if map_.fullness.size == 0 or figure is None:  # nothing was ever live: an empty picture says less than none
+            continue
+        stretches = len(map_.starts)
+        caption = (
+            f"{map_.height_bytes / plots.MIB:,.1f} MiB of addresses were used, in {stretches} "
+            f"stretch{'es' * (stretches != 1)}."
+        )
+        full = map_.fullness[map_.fullness > 0]
+        words = f"On average a used region is {100 * full.mean() if len(full) else 0:.0f} % full"
+        pictures.append(Picture(label, svg(figure, _salt(file.name, "map", label)), caption, words))
+    return pictures
+
+
+def _occupancies(file: Results, order: Sequence[str]) -> list[Picture]:
+    """Resident OS pages by how full they are, a panel per allocator."""
+    figure = memory_figures.figure_occupancy(file, order, theme=memory_figures.PAGE)
+    if figure is None:
+        return []
+    drawn = svg(figure, _salt(file.name, "occupancy"))
+    words = "Resident OS pages over progress, from empty to full of live requests"
+    return [Picture("Resident OS pages by fill", drawn, "One panel per allocator, all with one scale.", words)]
+
+
+def _decomposition(file: Results, order: Sequence[str]) -> list[Picture]:
+    figure = memory_figures.figure_decomposition(file, order, theme=memory_figures.PAGE)
+    if figure is None:
+        return []
+    drawn = svg(figure, _salt(file.name, "decomposition"))
+    panels = sum(axes.get_visible() for axes in figure.axes)
+    words = f"RSS of {panels} allocator{'s' * (panels != 1)} over progress, split into what it is used for"
+    return [Picture("What RSS consists of", drawn, "One panel per allocator, all with one scale.", words)]
+
+
+def _latencies(file: Results, order: Sequence[str]) -> list[Picture]:
+    details = call_details([file]).dropna(subset=["p50", "p999"])
+    pictures = []
+    busiest = details.groupby("call")["count"].sum().sort_values(ascending=False).index[:LATENCY_CALLS]
+    for call in busiest:
+        here = details[details["call"] == call]
+
+        def draw(axes: np.ndarray, here: pd.DataFrame = here) -> None:
+            plots.latencies(axes[0, 0], here, order)
+            _legend_above(axes[0, 0])
+
+        words = "Medians in cycles: " + ", ".join(f"{row.allocator} {row.p50:,.0f}" for row in here.itertuples())
+        labels = list(here["allocator"].unique())
+        picture = partial(Picture, str(call), caption="", words=words)
+        height, left_in = 0.8 + 0.25 * len(labels), _label_width_in(labels)
+        salt = _salt(file.name, "latency", call)
+        pictures.append(_draw(picture, salt, height, draw, left_in=left_in, top_in=0.32))
+    return pictures
+
+
+def _sharing(file: Results) -> list[Picture]:
+    """Shared lines over progress, and for each allocator under which threads share, who does with whom."""
+    runs = line_sharing.first_runs(file)
+    try:
+        frames = {label: line_sharing.progress(counts) for label, counts in runs.items()}
+        matrices = {label: line_sharing.thread_matrix(counts) for label, counts in runs.items()}
+    except (KeyError, TypeError, ValueError) as error:
+        raise HeaptapeError(f"{file.path}: line_sharing of a run can't be read: {error}") from error
+    frames = {label: frame for label, frame in frames.items() if len(frame)}
+    if not frames:
+        return []
+
+    def draw(axes: np.ndarray) -> None:
+        for column, percent in enumerate((False, True)):
+            line_sharing_plots.over_progress(axes[0, column], frames, percent)
+        _legend_above(axes[0, 0])
+
+    peaks = (f"{label} {frame['shared_lines'].max():,.0f}" for label, frame in frames.items())
+    picture = partial(Picture, "Over progress", caption="", words=f"Most lines shared: {', '.join(peaks)}")
+    top_in = 0.1 + 0.19 * ((len(frames) + 4) // 5)
+    pictures = [_draw(picture, _salt(file.name, "sharing"), 2.4 + top_in, draw, columns=2, top_in=top_in)]
+    for label, matrix in matrices.items():
+        if matrix.empty:
+            continue
+
+        def draw_matrix(axes: np.ndarray, matrix: pd.DataFrame = matrix) -> None:
+            line_sharing_plots.matrix(axes[0, 0], matrix)
+
+        words = f"Who shares with whom, of {len(matrix)} threads"
+        picture = partial(Picture, f"Threads under {label}", caption="", words=words)
+        pictures.append(_draw(picture, _salt(file.name, "sharers", label), 3.4, draw_matrix))
+    return pictures
+
+
+def _legend_above(axes: Axes) -> None:
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=5, fontsize=8, columnspacing=1.2, handlelength=1.6)
+
+
+def _salt(*words: object) -> str:
+    return "f" + _slug("-".join(map(str, words)))
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9]+", "-", text)
+
+
+def _draw(
+    picture: Callable[[str], Picture],
+    salt: str,
+    height_in: float,
+    draw: Callable[[np.ndarray], None],
+    rows: int = 1,
+    columns: int = 1,
+    left_in: float = 0.65,
+    right_in: float = 0.1,
+    top_in: float = 0.1,
+    **options: Any,  # noqa: ANN401
+) -> Picture:
+    """Draws into rows × columns of Axes. Margins are given, not found out: that would take half of all the time."""
+    figure = Figure(figsize=(WIDTH_IN, height_in))
+    axes = figure.subplots(rows, columns, squeeze=False, **options)
+    figure.subplots_adjust(
+        left=left_in / WIDTH_IN, right=1 - right_in / WIDTH_IN, top=1 - top_in / height_in, bottom=0.48 / height_in,
+        hspace=0.1, wspace=0.03 if options.get("sharey") else 0.2,
+    )  # fmt: skip
+    draw(axes)
+    return picture(svg(figure, salt))
+
+
+def _label_width_in(labels: Sequence[str]) -> float:
+    """Room for tick labels of 9 points at the left."""
+    return 0.25 + 0.078 * max(map(len, labels), default=0)
+
+
+def svg(figure: Figure, salt: str) -> str:
+    """Inline SVG whose ink is the page's text colour; without declarations, metadata or references to elsewhere.
+
+    `salt`: letters, digits and hyphens that no other figure of the page has; its ids begin with it.
+    """
+    out = io.StringIO()
+    with matplotlib.rc_context({"svg.hashsalt": salt}):
+        figure.savefig(out, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
+    text = out.getvalue()
+    text = text[text.index("<svg") :]
+    text = re.sub(r' xmlns(:\w+)?="[^"]*"', "", text)
+    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+    text = re.sub(r'(<svg [^>]*?)width="[^"]*" height="[^"]*"', r'\1aria-hidden="true"', text, count=1)
+    text = re.sub(r' (width|height)="[\d.]+pt"', "", text, count=2)
+    # Ids of one figure must not be those of another.
+    text = re.sub(r'(\bid="|url\(#|href="#)', lambda m: f"{m[1]}{salt}-", text)
+    text = re.sub(r"data:image/png;base64,([^\"]*)", lambda m: f"data:image/png;base64,{_fewer_colours(m[1])}", text)
+    return _short(text).replace(plots.INK, "currentColor")
+
+
+def _fewer_colours(picture: str) -> str:
+    """A memory map as a PNG of a palette: a third of the bytes, and a difference of colour that nobody sees."""
+    image = Image.open(io.BytesIO(base64.b64decode(re.sub(r"\s", "", picture))))
+    out = io.BytesIO()
+    image.convert("RGBA").quantize(128, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE).save(
+        out, "png", optimize=True
+    )
+    return base64.b64encode(out.getvalue()).decode()
+
+
+def _short(text: str) -> str:
+    """Half the bytes, the same picture: two decimals, as a hundredth of a point can't be seen; no ids that nothing
+    refers to, no font (the page has one), no white space between elements. Texts and images are left alone.
+    """
+    wanted = set(re.findall(r'(?:url\(#|href="#)([^")]*)', text))
+
+    def tag(match: re.Match[str]) -> str:
+        found = re.sub(r' id="([^"]*)"', lambda m: m[0] if m[1] in wanted else "", match[0])
+        if "data:image" in found:
+            return found
+        found = re.sub(r"(\.\d\d)\d+", r"\1", found)
+        found = re.sub(r"font-family: [^;\"]*;? ?", "", found)
+        found = re.sub(r' transform="rotate\(-?0 [^"]*"| style=""', "", found)
+        return re.sub(r"(?<= d=\")[^\"]*", lambda m: re.sub(r"\s*([A-Za-z])\s*", r"\1", m[0]), found)
+
+    return re.sub(r">\s+<", "><", re.sub(r"<[^>]+>", tag, text))

@@ -1,0 +1,145 @@
+"""The report: results as one HTML file that needs nothing else, neither network nor other files.
+
+On top what can be said in plain words, then tables and figures, then how it was measured, then the raw results,
+compressed, so that the page can always be asked again: `heaptape compare report.html`.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import jinja2
+import matplotlib
+import pandas as pd
+
+from heaptape.common import forked
+from heaptape.common.errors import HeaptapeError
+from heaptape.common.version import __version__
+from heaptape.formats.embedded import TYPE, map_bytes, pack, without_maps
+from heaptape.report.figures import STYLE, Gallery, Picture, against_baseline, galleries
+from heaptape.report.methods import allocators, methods
+from heaptape.results.compare import allocator_order
+from heaptape.results.schema import Results, call_details, figures
+from heaptape.results.summary import Told, sentences, verdicts_in_words, warnings
+from heaptape.tables import line_sharing
+from heaptape.tables.usual import MISSING, Cell, Table, comparison
+
+matplotlib.use("Agg")
+
+# Memory maps are by far the most of the raw results. If those of all workloads take more, they are left out, which
+# page and results say: nine workloads under eight allocators would make a page of some 30 MB.
+MAP_BYTES_LIMIT = 8 << 20
+
+
+@dataclass(frozen=True)
+class Raw:
+    """The raw results of a workload: what the page holds, and what a reader has to know of it."""
+
+    name: str
+    packed: str
+    size_mb: float
+
+
+@dataclass(frozen=True)
+class Section:
+    """All of one workload."""
+
+    name: str
+    summary: list[str]
+    tables: list[Table]
+    latencies: list[Table]
+    galleries: list[Gallery]
+
+
+def make(
+    files: Sequence[Results],
+    baseline: str,
+    on_progress: Callable[[str, float], None] = lambda name, share: None,
+    whole: bool = False,
+) -> str:
+    """The page, as text. `on_progress(name, share)`: the last workload done, and the share of all (0 to 1).
+
+    `whole`: keep memory maps among the raw results even where they take more than MAP_BYTES_LIMIT. Raises
+    HeaptapeError if there are no figures, or a memory map is malformed.
+    """
+    if figures(files).empty:
+        raise HeaptapeError("the results hold no figures to report")
+    order = allocator_order(files)
+    told = verdicts_in_words(files, baseline)
+    with matplotlib.rc_context(STYLE):
+        leave_out = not whole and sum(map_bytes(file.data) for file in files) > MAP_BYTES_LIMIT
+
+        def part(index: int) -> tuple[Section, Raw]:
+            return _section(files[index], baseline, told), _raw(files[index], leave_out)
+
+        parts = []
+        on_progress(files[0].name, 0)
+        for made in forked.in_order(part, len(files)):
+            parts.append(made)
+            on_progress(files[len(parts) - 1].name, len(parts) / len(files))
+        overview = against_baseline(files, order, baseline) if len(files) > 1 else []
+    sections, raw = zip(*parts)
+    return _template().render(
+        sections=sections, overview=overview, told=told, means=_means(files, baseline), warnings=warnings(files),
+        methods=methods(files), allocators=allocators(files), raw=raw, raw_type=TYPE, left_out=leave_out,
+        version=__version__, baseline=baseline, title=_title(files), order=order,
+    )  # fmt: skip
+
+
+def _template() -> jinja2.Template:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("heaptape.report", "."), autoescape=True, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.get_template("report.html.j2")
+
+
+def _title(files: Sequence[Results]) -> str:
+    names = list(dict.fromkeys(file.name for file in files))
+    return ", ".join(names) if len(names) < 4 else f"{', '.join(names[:2])} and {len(names) - 2} other workloads"
+
+
+def _means(files: Sequence[Results], baseline: str) -> list[Table]:
+    if len(files) < 2:
+        return []
+    return [table for table in comparison(files, baseline) if table.title.endswith(f"% of {baseline}")]
+
+
+def _section(file: Results, baseline: str, told: Told) -> Section:
+    order = allocator_order([file])
+    here = baseline if baseline in order else order[0]
+    return Section(
+        file.name,
+        sentences(file, baseline, told),
+        [*comparison([file], here), *line_sharing.table(line_sharing.summary([file]))],
+        _latency_tables(file, order),
+        galleries(file, order, here),
+    )
+
+
+def _raw(file: Results, leave_out: bool) -> Raw:
+    """The raw results as the page holds them, with or without their memory maps."""
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", file.name) + ".results.json"
+    packed = pack(without_maps(file.data) if leave_out else file.data, name)
+    return Raw(file.name, packed, len(packed) / 1e6)
+
+
+def _latency_tables(file: Results, order: list[str]) -> list[Table]:
+    details = call_details([file])
+    tables = []
+    for call in details.groupby("call")["count"].sum().sort_values(ascending=False).index:
+        rows = []
+        by_label = details[details["call"] == call].set_index("allocator")
+        for label in [label for label in order if label in by_label.index]:
+            row = by_label.loc[label]
+            keys = ("count", "mean", "p50", "p99", "p999", "max")
+            rows.append([Cell(label), *[_count(row[key]) for key in keys]])
+        columns = ["allocator", "calls", "mean", "p50", "p99", "p99.9", "max"]
+        tables.append(Table(f"Latency of {call}, cycles", columns, rows))
+    return tables
+
+
+def _count(value: float) -> Cell:
+    return Cell(MISSING) if pd.isna(value) else Cell(f"{value:,.0f}", value)
+
+
+__all__ = ["MAP_BYTES_LIMIT", "Picture", "make"]

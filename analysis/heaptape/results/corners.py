@@ -1,0 +1,92 @@
+"""The four-corner matrix: two switches of an allocator, and what each brings with and without the other.
+
+The shape is that of the tcache benchmarks, whose switches were fast bins (A) and the per-thread cache (B): Neither, A,
+B, Both; then A+ (A against neither), B+ (B against neither), A:B+ (both against A alone: what B adds to A), B:A+ (both
+against B alone) and B/A.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from heaptape.common.errors import HeaptapeError
+from heaptape.results.compare import ARITHMETIC, GEOMETRIC, arithmetic_row, percent_row
+from heaptape.results.intervals import LogRatio, Method, log_ratio, mean_of
+
+CORNERS = ("Neither", "A", "B", "Both")
+# column -> (measured, against)
+COMPARISONS: dict[str, tuple[str, str]] = {
+    "A+": ("A", "Neither"),
+    "B+": ("B", "Neither"),
+    "A:B+": ("Both", "A"),
+    "B:A+": ("Both", "B"),
+    "B/A": ("B", "A"),
+}
+
+
+@dataclass(frozen=True)
+class Corners:
+    """The labels of the four variants, as `results_file.label` gives them."""
+
+    neither: str
+    a: str
+    b: str
+    both: str
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Corner name -> label, in the order of CORNERS."""
+        return dict(zip(CORNERS, (self.neither, self.a, self.b, self.both), strict=True))
+
+
+def parse_corners(text: str, known: Sequence[str]) -> Corners:
+    """`NEITHER,A,B,BOTH`, each a label that the results have. Raises HeaptapeError if it is anything else."""
+    names = text.split(",")
+    if len(names) != len(CORNERS) or len(set(names)) != len(CORNERS):
+        raise HeaptapeError(f"four corners are four different allocators, NEITHER,A,B,BOTH; '{text}' is not")
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise HeaptapeError(f"unknown allocator '{unknown[0]}': the results have {', '.join(known)}")
+    return Corners(*names)
+
+
+def four_corners(table: pd.DataFrame, metric: str, corners: Corners, method: Method = "t") -> pd.DataFrame:
+    """The matrix of one metric, in long form.
+
+    From `results_file.figures`. Columns: workload, column (of CORNERS: the mean over repetitions, in the metric's unit;
+    of COMPARISONS: percent), value, low, high, repetitions, supported (as in `compare.relative`; NaN and None for
+    CORNERS). After the workloads, the rows "geometric mean" and "arithmetic mean" of the percentages, over the
+    workloads that have them. A workload that lacks a corner lacks what needs it.
+    """
+    rows: list[dict] = []
+    ratios: dict[str, list[LogRatio]] = {name: [] for name in COMPARISONS}
+    here = table[table["metric"] == metric]
+    for workload, group in here.groupby("workload", sort=False):
+        series = {
+            corner: group[group["allocator"] == label].set_index("round")["value"]
+            for corner, label in corners.labels.items()
+        }
+        rows += [_value_row(workload, corner, values) for corner, values in series.items() if len(values)]
+        for name, (measured, against) in COMPARISONS.items():
+            ratio = log_ratio(series[against], series[measured])
+            if ratio is not None:
+                ratios[name].append(ratio)
+                rows.append(_comparison_row(workload, name, percent_row(ratio, method)))
+    for name, found in ratios.items():
+        if found:
+            rows.append(_comparison_row(GEOMETRIC, name, percent_row(mean_of(found), method)))
+            rows.append(_comparison_row(ARITHMETIC, name, arithmetic_row(found, method)))
+    columns = ["workload", "column", "value", "low", "high", "repetitions", "supported"]
+    frame = pd.DataFrame(rows, columns=columns)
+    return frame.astype({"value": float, "low": float, "high": float, "supported": object})
+
+
+def _value_row(workload: str, corner: str, values: pd.Series) -> dict:
+    about = {"low": float("nan"), "high": float("nan"), "repetitions": len(values), "supported": None}
+    return {"workload": workload, "column": corner, "value": values.mean()} | about
+
+
+def _comparison_row(workload: str, name: str, row: dict) -> dict:
+    row = dict(row)
+    return {"workload": workload, "column": name, "value": row.pop("percent")} | row

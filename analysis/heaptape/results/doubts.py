@@ -1,0 +1,25 @@
+"""Reasons to doubt a recording, as its results keep them."""
+
+
+def doubts(workload: dict) -> list[str]:
+    """What the witness says against the recording, in words: whatever was lost, repaired or not legal."""
+    witness = workload.get("witness")
+    if not isinstance(witness, dict):
+        return []
+    words = {
+        "truncated": "the trace is truncated: its end is missing",
+        "dropped": "events were dropped in recording",
+        "unseen_frees": "frees of objects never seen were left out",
+        "double_frees": "double frees were left out",
+        "overlapping_acquires": "addresses were handed out while objects lived there",
+        "inversions_repaired": "events recorded in the wrong order were put right",
+        "failed_calls": "failed calls were left out",
+    }
+    found = []
+    for key, text in words.items():
+        value = witness.get(key)
+        if value is True:
+            found.append(text)
+        elif isinstance(value, int) and value > 0:
+            found.append(f"{value:,} {text}")
+    return found

@@ -1,0 +1,300 @@
+"""Results files (R.json): reading them, and turning runs into one long table of figures.
+
+Only the keys of the results schema are needed, and each of them may be missing: a table published elsewhere can be
+written as results and compared. What is missing stays missing; it never becomes zero.
+"""
+
+import json
+import math
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from heaptape.common.errors import HeaptapeError
+from heaptape.formats.embedded import is_page, unpack
+from heaptape.formats.memory_map import Folded, decode, fold
+from heaptape.results.timeline import timeline_frame
+
+SCHEMA = 1
+SYSTEM_CALLS = ("mmap", "munmap", "mremap", "madvise", "brk")
+# metric -> (key in a run, unit, passes that measure it best first)
+RUN_METRICS: dict[str, tuple[str, str, tuple[str, ...]]] = {
+    "total_cycles": ("cycles_total", "cycles", ("time",)),
+    "peak_rss": ("rss_anon_peak_bytes", "bytes", ("memory", "bare", "time")),
+    "mean_rss": ("rss_anon_mean_bytes", "bytes", ("memory", "bare", "time")),
+    "vm_size": ("vm_size_peak_bytes", "bytes", ("memory", "bare", "time")),
+    "page_faults": ("page_faults", "faults", ("memory", "bare", "time")),
+    "bare_wall": ("wall_ns", "ns", ("bare",)),
+    "bare_cpu": ("cpu_ns", "ns", ("bare",)),
+}
+# metric -> key in a memory run's "held"
+HELD_METRICS = {"held_rss": "rss_anon_bytes", "purged_rss": "purged_rss_anon_bytes"}
+
+
+@dataclass(frozen=True)
+class Results:
+    """One results file. `data` is the JSON object as it is; `runs` its runs that are not failures."""
+
+    path: str
+    data: dict
+
+    @property
+    def workload(self) -> dict:
+        """The "workload" object; empty if missing."""
+        return _object(self.data.get("workload"))
+
+    @property
+    def name(self) -> str:
+        """The workload's name, or the file's if it has none."""
+        return str(self.workload.get("name") or Path(self.path).stem)
+
+    @property
+    def runs(self) -> list[dict]:
+        """Runs that measured something."""
+        return [run for run in self.data["runs"] if "error" not in run]
+
+    @property
+    def failures(self) -> list[dict]:
+        """Runs that have an "error" instead."""
+        return [run for run in self.data["runs"] if "error" in run]
+
+    @property
+    def labels(self) -> list[str]:
+        """Allocators in the order in which they were chosen (or, if that isn't said, first ran)."""
+        chosen = [
+            label(a.get("name"), a.get("variant")) for a in self.data.get("allocators") or [] if isinstance(a, dict)
+        ]
+        return list(dict.fromkeys(chosen + [label_of(run) for run in self.data["runs"]]))
+
+    def figures(self) -> pd.DataFrame:
+        """Every figure of every run, one per row: `results_file.figures`."""
+        return figures([self])
+
+    def calls(self) -> pd.DataFrame:
+        """Latency per allocator and call type, in cycles: `call_details`."""
+        return call_details([self])
+
+    def timelines(self) -> "dict[str, pd.DataFrame]":
+        """Memory over progress, of each allocator's first memory pass: position (ops), rss_anon_bytes, vm_size_bytes,
+        live_bytes. Allocators without one are not there.
+        """
+        return {name: timeline_frame(run) for name, run in self._first_runs("timeline").items()}
+
+    def memory_maps(self) -> "dict[str, Folded]":
+        """Fullness of each region of the address space over progress, of each allocator's first memory pass. Raises
+        HeaptapeError for a malformed one.
+        """
+        maps = {name: decode(run) for name, run in self._first_runs("memory_map").items()}
+        return {name: fold(found) for name, found in maps.items() if found is not None}
+
+    def _first_runs(self, key: str) -> dict[str, dict]:
+        """By allocator, in their order: the first run that has something under that key."""
+        found = {label_of(run): run for run in reversed(self.runs) if run.get(key)}
+        return {name: found[name] for name in self.labels if name in found}
+
+
+def results(path: str | Path) -> Results:
+    """Reads the results of one workload: a results file, or a report that holds them; `-` is standard input.
+
+    Raises HeaptapeError (naming the file) if it is none or a report of several workloads (`all_results` reads those),
+    OSError if it can't be read.
+
+    >>> import heaptape
+    >>> result = heaptape.results("small.json")
+    >>> result.name, result.labels[:2], len(result.figures()) > 100
+    ('small', ['glibc', 'jemalloc'], True)
+    >>> timeline = result.timelines()["glibc"]
+    >>> list(timeline.columns), int(timeline["position"].iloc[-1])
+    (['position', 'rss_anon_bytes', 'vm_size_bytes', 'live_bytes'], 1000000)
+    """
+    found = all_results(path)
+    if len(found) > 1:
+        names = ", ".join(file.name for file in found)
+        raise HeaptapeError(f"{path}: holds the results of {len(found)} workloads ({names}): use heaptape.all_results")
+    return found[0]
+
+
+def all_results(path: str | Path) -> list[Results]:
+    """Reads a results file, or all results that a report holds, in its order. Raises as `results` does."""
+    text = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+    if is_page(text):
+        return [_checked(str(path), data) for data in unpack(str(path), text)]
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        where = f"offset {error.pos}: " if isinstance(error, json.JSONDecodeError) else ""
+        raise HeaptapeError(f"{path}: {where}not a results file (no JSON)") from error
+    return [_checked(str(path), data)]
+
+
+def _checked(path: str, data: object) -> Results:
+    if not isinstance(data, dict) or not isinstance(data.get("runs"), list):
+        raise HeaptapeError(f'{path}: not a results file (no object with "runs")')
+    if data.get("schema", SCHEMA) != SCHEMA:
+        raise HeaptapeError(f"{path}: results of schema {data['schema']!r}; this heaptape knows {SCHEMA}")
+    _check(path, data)
+    return Results(path, data)
+
+
+def _check(path: str, data: dict) -> None:
+    """Any key may be missing, but what is there has to be of the kind that the schema says."""
+
+    def expect(right: bool, where: str, what: str) -> None:
+        if not right:
+            raise HeaptapeError(f"{path}: {where} is not {what}")
+
+    for key in ("machine", "workload", "settings", "heaptape"):
+        expect(isinstance(data.get(key, {}), dict), key, "an object")
+    allocators = data.get("allocators", [])
+    expect(
+        isinstance(allocators, list) and all(isinstance(a, dict) for a in allocators), "allocators", "a list of objects"
+    )
+    for key, columns in (("request_sizes", 3), ("recorded", 2)):
+        expect(_is_rows(data.get("workload", {}).get(key, []), columns), f"workload.{key}", "rows of numbers")
+    for place, run in enumerate(data["runs"]):
+        if not isinstance(run, dict) or not isinstance(run.get("allocator"), str):
+            raise HeaptapeError(f"{path}: runs[{place}] has no allocator")
+        expect(_is_rows(run.get("timeline", []), 4), f"runs[{place}].timeline", "rows of numbers")
+        expect(isinstance(run.get("variant"), (str, type(None))), f"runs[{place}].variant", "text")
+        expect(isinstance(run.get("pass", ""), str), f"runs[{place}].pass", "text")
+
+
+def _is_rows(value: object, columns: int) -> bool:
+    """A list of lists that begin with so many numbers."""
+    if not isinstance(value, list):
+        return False
+    rows = (row[:columns] for row in value if isinstance(row, list))
+    return all(isinstance(row, list) and len(row) >= columns for row in value) and all(
+        number(v) is not None for row in rows for v in row
+    )
+
+
+def label(allocator: object, variant: object) -> str:
+    """How an allocator with its variant is called in tables: `name` or `name:variant`."""
+    return str(allocator) if variant in (None, "", "default") else f"{allocator}:{variant}"
+
+
+def label_of(run: dict) -> str:
+    """`label` of a run."""
+    return label(run["allocator"], run.get("variant"))
+
+
+def figures(files: Iterable[Results]) -> pd.DataFrame:
+    """Every figure of every run, one per row.
+
+    Columns: workload, allocator (label), round (file and repetition: figures of one round were measured next to one
+    another), metric, unit, value (float). Metrics: those of RUN_METRICS, "calls/NAME" (mean cycles per call),
+    "instructions/NAME" (mean instructions per call), "pmu/NAME" (processor's counters per op, the engine's taken off),
+    "syscalls/NAME" and "syscall_bytes/NAME", "ideal_rss" (the workload's, the same for all). A metric is taken from the
+    pass that measures it best. Two files of one workload (name and hash) count as more repetitions of it.
+    """
+    rows: list[tuple] = []
+    names: dict[tuple, str] = {}
+    for number, file in enumerate(files):
+        name = unique_name(file, names)
+        for metric, unit, run, value in _file_figures(file):
+            rows.append((name, label_of(run), f"{number}:{run.get('repeat', 0)}", metric, unit, value))
+    frame = pd.DataFrame(rows, columns=["workload", "allocator", "round", "metric", "unit", "value"])
+    return frame.astype({"value": float})
+
+
+def call_details(files: Iterable[Results]) -> pd.DataFrame:
+    """Latency per call type: columns workload, allocator, call, count, mean, p50, p99, p999, max (cycles).
+
+    Medians over the repetitions, except max: the largest seen. NaN where a run lacks the key, or has too few calls
+    for a percentile to be more than the maximum: below 100 for p99, 1,000 for p999.
+    """
+    rows = []
+    names: dict[tuple, str] = {}
+    keys = ("count", "mean", "p50", "p99", "p999", "max")
+    for file in files:
+        name = unique_name(file, names)
+        for run in _runs_of_pass(file, ("time",), "calls"):
+            for call, detail in _object(run.get("calls")).items():
+                values = {key: number(_object(detail).get(key)) for key in keys}
+                rows.append({"workload": name, "allocator": label_of(run), "call": call} | values)
+    frame = pd.DataFrame(rows, columns=["workload", "allocator", "call", *keys])
+    how = dict.fromkeys(keys, "median") | {"max": "max"}
+    frame = frame.astype(dict.fromkeys(keys, float))
+    for key, fewest in (("p99", 100), ("p999", 1000)):
+        frame.loc[frame["count"] < fewest, key] = math.nan
+    return frame.groupby(["workload", "allocator", "call"], sort=False).agg(how).reset_index()
+
+
+def number(value: object) -> float | None:
+    """A finite number, or None for whatever else stands there."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
+        return float(value)
+    return None
+
+
+def _file_figures(file: Results) -> Iterator[tuple[str, str, dict, float | None]]:
+    for metric, (key, unit, passes) in RUN_METRICS.items():
+        for run in _runs_of_pass(file, passes, key):
+            yield metric, unit, run, number(run[key])
+    for run in _runs_of_pass(file, ("time",), "calls"):
+        for call, detail in _object(run["calls"]).items():
+            mean = number(_object(detail).get("mean"))
+            if mean is not None and number(_object(detail).get("count")) != 0:
+                yield f"calls/{call}", "cycles", run, mean
+    for run in _runs_of_pass(file, ("memory",), "held"):
+        for metric, key in HELD_METRICS.items():
+            value = number(run["held"].get(key))
+            if value is not None:
+                yield metric, "bytes", run, value
+    for run in _runs_of_pass(file, ("bare",), "counters"):
+        yield from _counters(run)
+    for run in file.runs:
+        if run.get("pass") == "instructions":
+            for call, detail in _object(run.get("calls")).items():
+                mean = number(_object(detail).get("instructions_mean"))
+                if mean is not None:
+                    yield f"instructions/{call}", "instructions", run, mean
+    for key, unit in (("syscalls", "calls"), ("syscall_bytes", "bytes")):
+        for run in _runs_of_pass(file, ("memory", "bare", "time"), key):
+            for name in SYSTEM_CALLS:
+                value = number(_object(run[key]).get(name))
+                if value is not None:
+                    yield f"{key}/{name}", unit, run, value
+    ideal = number(file.workload.get("ideal_rss_bytes"))
+    if ideal is not None:
+        for run in {label_of(run): run for run in file.runs}.values():
+            yield "ideal_rss", "bytes", run, ideal
+
+
+def _counters(run: dict) -> Iterator[tuple[str, str, dict, float]]:
+    """The processor's counters per op, the engine's own (with the null allocator) taken off."""
+    ops, own = number(run.get("ops")), _object(run.get("engine_counters_per_op"))
+    for name, count in _object(run["counters"]).items():
+        value, engine = number(count), number(own.get(name))
+        if name != "task_clock_ns" and ops and value is not None and engine is not None:
+            yield f"pmu/{name}", "events per op", run, max(value / ops - engine, 0.0)
+
+
+def _runs_of_pass(file: Results, passes: tuple[str, ...], key: str) -> list[dict]:
+    """Runs that have the key, of the first pass that has any. A run that names no pass counts as any."""
+    for wanted in passes:
+        found = [run for run in file.runs if run.get("pass", wanted) == wanted and _has(run, key)]
+        if found:
+            return found
+    return []
+
+
+def _has(run: dict, key: str) -> bool:
+    return number(run.get(key)) is not None or isinstance(run.get(key), dict)
+
+
+def _object(value: object) -> dict:
+    return value if isinstance(value, dict) else {}
+
+
+def unique_name(file: Results, names: dict[tuple, str]) -> str:
+    """The workload's name; with a number behind it where another workload of this comparison has the same."""
+    identity = (file.name, file.workload.get("sha256") or None)
+    if identity not in names:
+        same = sum(1 for known in names if known[0] == file.name)
+        names[identity] = file.name if same == 0 else f"{file.name} ({same + 1})"
+    return names[identity]

@@ -1,0 +1,166 @@
+"""A comparison in plain words: only what the repetitions support is said, and what they don't is said to be so."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from heaptape.results.compare import GEOMETRIC, absolute, allocator_order, choose_baseline
+from heaptape.results.doubts import doubts
+from heaptape.results.schema import Results, call_details, figures, number
+from heaptape.results.verdicts import paragraphs, verdicts
+
+MIB = 1 << 20
+NOISY = 0.05
+
+
+def in_words(files: Results | Sequence[Results], baseline: str | None = None) -> list[str]:
+    """What the results say, as sentences, each with its workload's name where there are several. `baseline`: glibc if
+    none is named, else the first. Raises HeaptapeError if it is unknown.
+
+    >>> import heaptape
+    >>> print(heaptape.in_words(heaptape.results("small.json"))[0][:15])
+    jemalloc spends
+    """
+    files = [files] if isinstance(files, Results) else list(files)
+    chosen = choose_baseline(files, baseline)
+    told = verdicts_in_words(files, chosen)
+    out = list(told.overall)
+    for file in files:
+        prefix = f"{file.name}: " if len(files) > 1 else ""
+        out += [prefix + sentence for sentence in sentences(file, chosen, told)]
+    return out + told.notes
+
+
+@dataclass(frozen=True)
+class Told:
+    """Verdicts in words: of the workloads together, of each by its name, and how they were come by."""
+
+    overall: list[str]
+    workloads: dict[str, list[str]]
+    notes: list[str]
+
+
+def verdicts_in_words(files: Sequence[Results], baseline: str) -> Told:
+    """What the repetitions allow to be said, decided over all comparisons of all files at once (`verdicts`)."""
+    frame = verdicts(files, baseline)
+    texts = paragraphs(frame)
+    told: dict[str, list[str]] = {}
+    pairs = list(frame.groupby(["workload", "a", "b"], sort=False).groups)  # in the order of their paragraphs
+    for (workload, _, _), text in zip(pairs, texts):
+        told.setdefault(str(workload), []).append(_first_up(text.removeprefix(f"{workload}: ")))
+    return Told(told.pop(GEOMETRIC, []), told, texts[len(pairs) :])
+
+
+def sentences(file: Results, baseline: str, told: Told | None = None) -> list[str]:
+    """Sentences about one workload, the most telling first. `told`: the verdicts, where they were made with others'. A
+    workload that was not run under the baseline is compared with its own first allocator.
+    """
+    table = figures([file])
+    if table.empty:
+        return ["No run gave a figure."]
+    order = allocator_order([file])
+    here = baseline if baseline in order else order[0]
+    found = told.workloads.get(file.name, []) if told else []
+    out = found or verdicts_in_words([file], here).workloads.get(file.name, [])
+    out = out + _overhead(absolute(table).xs(absolute(table).index[0][0]))
+    return out + _calls(file, here) + _failures(file) + _noise(table)
+
+
+def _first_up(text: str) -> str:
+    """Names of allocators stay as they are; "cycles: …" begins a sentence."""
+    return text[:1].upper() + text[1:] if text.startswith(("cycles", "peak", "mean")) else text
+
+
+def _list(names: Iterable[str]) -> str:
+    """a, b and c."""
+    names = list(names)
+    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else names[0]
+
+
+def _overhead(values: pd.DataFrame) -> list[str]:
+    if not {"peak_rss", "ideal_rss"} <= set(values.columns):
+        return []
+    known = values.dropna(subset=["peak_rss", "ideal_rss"])
+    if known.empty:
+        return []
+    least, most = known["peak_rss"].idxmin(), known["peak_rss"].idxmax()
+    ideal = known.at[least, "ideal_rss"]
+    if ideal <= 0 or least == most:
+        return []
+    low, high = (known.at[label, "peak_rss"] for label in (least, most))
+    return [
+        f"The program's own live bytes peak at {ideal / MIB:,.1f} MiB. RSS peaks between {low / MIB:,.1f} MiB "
+        f"({least}, {low / ideal:.2f} times that) and {high / MIB:,.1f} MiB ({most}, {high / ideal:.2f} times)."
+    ]
+
+
+def _calls(file: Results, baseline: str) -> list[str]:
+    details = call_details([file])
+    base = details[(details["allocator"] == baseline) & (details["count"] > 0)].dropna(subset=["count", "mean"])
+    if base.empty:
+        return []
+    cost = (base["count"] * base["mean"]).sort_values(ascending=False)
+    if cost.sum() <= 0:
+        return []
+    top = base.loc[cost.index[0]]
+    return [f"Under {baseline}, {100 * cost.iloc[0] / cost.sum():.0f} % of those cycles are spent in {top['call']}."]
+
+
+def _failures(file: Results) -> list[str]:
+    failures = pd.Series([f"{run['allocator']} ({run.get('pass', '?')} pass)" for run in file.failures], dtype=str)
+    return [
+        f"{count} run{'s' * (count > 1)} of {name} failed and count for nothing."
+        for name, count in failures.value_counts().items()
+    ]
+
+
+def _noise(table: pd.DataFrame) -> list[str]:
+    groups = table[table["metric"] == "total_cycles"].groupby("allocator")["value"]
+    spread = (groups.std() / groups.mean()).dropna()
+    if spread.empty:
+        return []
+    text = (
+        f"Total cycles vary by {100 * spread.median():.1f} % from repetition to repetition (standard deviation, median "
+        "of the allocators)"
+    )
+    noisy = spread[spread > NOISY]
+    return [f"{text}; {_list(noisy.index)} by more than {100 * NOISY:.0f} %: unstable." if len(noisy) else f"{text}."]
+
+
+def engine_cost(file: Results) -> float | None:
+    """The engine's own cycles per op, with the null allocator: median over the runs. None if no run says."""
+    values = [number(run.get("engine_cycles_per_op")) for run in file.runs]
+    known = pd.Series([v for v in values if v is not None], dtype=float)
+    return None if known.empty else float(known.median())
+
+
+def spread_of_cycles(file: Results) -> float | None:
+    """Standard deviation of total cycles over the repetitions, as a share of their mean: the median of the allocators.
+    None if nothing was repeated.
+    """
+    table = figures([file])
+    groups = table[table["metric"] == "total_cycles"].groupby("allocator")["value"]
+    spread = (groups.std() / groups.mean()).dropna()
+    return None if spread.empty else float(spread.median())
+
+
+def warnings(files: Sequence[Results]) -> list[str]:
+    """Reasons to doubt the figures."""
+    out = []
+    for file in files:
+        machine = file.data.get("machine") or {}
+        load, cores = machine.get("load_before"), number(machine.get("cores"))
+        if isinstance(load, list) and load and cores and number(load[0]) is not None and load[0] > cores / 2:
+            out.append(
+                f"{file.name}: the machine was busy before the replay (load {load[0]:.1f} on {cores:.0f} cores)."
+            )
+        if machine.get("governor") not in (None, "performance"):
+            out.append(f"{file.name}: the processor's frequency was governed by '{machine['governor']}'.")
+        out += [f"{file.name}: {doubt}." for doubt in doubts(file.workload)]
+        if len(allocator_order([file])) == 1:
+            out.append(f"{file.name}: one allocator only, so there is nothing to compare.")
+        for run in file.runs:
+            if run.get("stderr"):
+                out.append(f"{file.name}: {run['allocator']} said: {str(run['stderr']).strip().splitlines()[0][:200]}")
+    return list(dict.fromkeys(out))

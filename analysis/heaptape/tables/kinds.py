@@ -1,0 +1,90 @@
+"""The tables that `heaptape compare --table NAME` can print, each as a DataFrame and as tables for people."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from heaptape.common.errors import HeaptapeError
+from heaptape.results import latency, sweeps, verdicts
+from heaptape.results import replay_errors as fidelity
+from heaptape.results.compare import allocator_order
+from heaptape.results.corners import Corners
+from heaptape.results.intervals import Method
+from heaptape.results.schema import Results
+from heaptape.tables import corner_tables, fragmentation_table, line_sharing
+from heaptape.tables import frames as table_frames
+from heaptape.tables import views as table_views
+from heaptape.tables.usual import Table
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked of the results. `tunable` empty: the one that was swept."""
+
+    files: Sequence[Results]
+    baseline: str
+    corners: Corners | None = None
+    tunable: str = ""
+    method: Method = "t"
+
+    @property
+    def variants(self) -> dict[str, str]:
+        """What RSS overhead is told of: the four corners, or the baseline and then the others."""
+        if self.corners:
+            return self.corners.labels
+        others = [label for label in allocator_order(self.files) if label != self.baseline]
+        return {label: label for label in [self.baseline, *others]}
+
+    @property
+    def four(self) -> Corners:
+        """The corners. Raises HeaptapeError if none were named."""
+        if self.corners is None:
+            raise HeaptapeError("table 'corners' wants --corners NEITHER,A,B,BOTH")
+        return self.corners
+
+
+def _error_of(files: Sequence[Results]) -> verdicts.ErrorOf | None:
+    """What replaying was measured to be off by, of whichever of the two is worse; None if these are no replays."""
+    if not all(fidelity.is_replay(file.data) for file in files):
+        return None
+    return lambda figure, a, b: fidelity.errors_of([figure], [a, b]).get(figure, 0.0)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A table: its DataFrame, and that as tables for people."""
+
+    frame: Callable[[Question], pd.DataFrame]
+    view: Callable[[pd.DataFrame, Question], list[Table]]
+
+
+KINDS: dict[str, Kind] = {
+    "cost": Kind(lambda q: table_frames.cost(q.files), lambda frame, q: table_views.cost_table(frame)),
+    "percent": Kind(
+        lambda q: table_frames.percent(q.files, q.baseline, q.method),
+        lambda frame, q: table_views.percent_table(frame, q.baseline),
+    ),
+    "corners": Kind(
+        lambda q: table_frames.corner_matrix(q.files, q.four, q.method),
+        lambda frame, q: corner_tables.matrix_tables(frame, q.four),
+    ),
+    "overhead": Kind(
+        lambda q: table_frames.rss_overhead(q.files, q.variants),
+        lambda frame, q: corner_tables.overhead_tables(frame, q.variants),
+    ),
+    "system": Kind(lambda q: table_frames.system(q.files), lambda frame, q: table_views.system_table(frame)),
+    "fragmentation": Kind(
+        lambda q: fragmentation_table.frame(q.files), lambda frame, q: fragmentation_table.tables(frame)
+    ),
+    "latency": Kind(lambda q: latency.latency(q.files), lambda frame, q: table_views.latency_tables(frame)),
+    "sweep": Kind(
+        lambda q: sweeps.sweep(q.files, sweeps.choose_tunable(q.files, q.tunable or None), method=q.method),
+        lambda frame, q: table_views.sweep_tables(frame),
+    ),
+    "sharing": Kind(lambda q: line_sharing.summary(q.files), lambda frame, q: line_sharing.table(frame)),
+    "verdict": Kind(
+        lambda q: verdicts.verdicts(q.files, q.baseline, method=q.method, error_percent=_error_of(q.files)),
+        lambda frame, q: table_views.verdict_tables(frame),
+    ),
+}

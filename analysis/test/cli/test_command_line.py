@@ -1,0 +1,265 @@
+"""The command line: wrong input gives one exact line and the right status; right input gives what was promised."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from synthetic_results import make_results, write
+
+WRONG = {
+    "": (2, "heaptape: which command? (see 'heaptape --help')"),
+    "paly x": (
+        2,
+        "heaptape: unknown command 'paly': there are record, info, dump, check, convert, compile, ctl, profile, "
+        "replay, compare, report, allocators, workloads, verify-fidelity (see 'heaptape --help')",
+    ),
+    "replay": (2, "heaptape replay: the following arguments are required: F (see 'heaptape replay --help')"),
+    "replay {text} -n 0": (2, "heaptape: replay -n: at least one repetition"),
+    "replay {text} --passes time,x": (
+        2,
+        "heaptape: replay --passes: unknown pass 'x': there are time, memory, bare, instructions, verify, sharing",
+    ),
+    "replay {text} --order sorted": (
+        2,
+        "heaptape: replay --order: 'sorted' is none of recorded, causal, window[=N], paced[=SPEED], random=SEED",
+    ),
+    "replay {text} --order window=0": (
+        2,
+        "heaptape: replay --order: 'window=0' is none of recorded, causal, window[=N], paced[=SPEED], random=SEED",
+    ),
+    "replay /dev/null": (1, "heaptape: /dev/null: not a regular file"),
+    "replay {text} -a {text}": (1, "heaptape: {text}: not a shared library"),
+    "replay {text} -a glibc --baseline x": (1, "heaptape: unknown baseline 'x': replayed are glibc"),
+    "report {empty}": (1, "heaptape: the results hold no figures to report"),
+    "replay nosuch.tape": (1, "heaptape: nosuch.tape: no such file"),
+    "replay {folder}": (1, "heaptape: {folder}: is a directory"),
+    "replay {text} -a hoard": (
+        1,
+        "heaptape: unknown allocator 'hoard': known are glibc, jemalloc, tcmalloc, mimalloc, tbbmalloc, reference, or "
+        "the path of a library",
+    ),
+    "replay {text} -a tcmalloc:x": (
+        1,
+        "heaptape: unknown variant 'x' of tcmalloc: known are small-thread-caches, aggressive-decommit, "
+        "release-rate-10, or NAME=VALUE",
+    ),
+    "replay {text} -a ./x.so": (1, "heaptape: ./x.so: no such library"),
+    "replay {text} -a glibc:=3": (1, "heaptape: glibc:=3: '=3' is not NAME=VALUE"),
+    "replay {text} -a glibc -a glibc": (1, "heaptape: glibc is named twice"),
+    "replay {text} -o {folder}/no/x.json": (1, "heaptape: {folder}/no/x.json: can't be written"),
+    "compare nosuch.json": (1, "heaptape: nosuch.json: No such file or directory"),
+    "compare {text}": (1, "heaptape: {text}: offset 0: not a results file (no JSON)"),
+    "compare {results} --baseline x": (
+        1,
+        "heaptape: unknown baseline 'x': the results have glibc, jemalloc, tcmalloc, mimalloc, tbbmalloc",
+    ),
+    "report {results} -o {folder}": (1, "heaptape: {folder}: can't be written"),
+    "allocators --variants x": (
+        1,
+        "heaptape: unknown allocator 'x': known are glibc, jemalloc, tcmalloc, mimalloc, tbbmalloc, reference",
+    ),
+    "workloads run": (2, "heaptape: workloads run: which one? 'heaptape workloads' lists them"),
+}
+
+
+@pytest.fixture(scope="module")
+def good_results(tmp_path_factory):
+    return write(tmp_path_factory.mktemp("good") / "r.json", make_results())
+
+
+@pytest.mark.parametrize("arguments", WRONG)
+def test_wrong_input_gives_one_line(arguments, heaptape, tmp_path, good_results):
+    places = {"folder": tmp_path, "text": tmp_path / "t.txt", "results": good_results}
+    places["text"].write_text("hello\n")
+    places["empty"] = tmp_path / "empty.json"
+    places["empty"].write_text('{"schema": 1, "runs": [{"allocator": "a"}]}')
+    done = heaptape(*arguments.format(**places).split())
+    status, line = WRONG[arguments]
+    assert (done.returncode, done.stdout, done.stderr) == (status, "", line.format(**places) + "\n")
+
+
+COMMANDS = [
+    "record",
+    "info",
+    "dump",
+    "check",
+    "convert",
+    "compile",
+    "replay",
+    "compare",
+    "report",
+    "allocators",
+    "workloads",
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_each_command_has_help(command, heaptape):
+    done = heaptape(command, "--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"usage: heaptape {command}")
+
+
+def test_help_names_every_command(heaptape):
+    text = heaptape("--help").stdout
+    assert all(command in text for command in COMMANDS)
+
+
+def test_a_reader_that_goes_away_is_no_error(out, tmp_path):
+    path = write(tmp_path / "r.json", make_results())
+    command = f"'{out}/bin/heaptape' compare '{path}' --format csv | head -n 1; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+    assert done.stdout.startswith("workload,allocator,metric")
+    assert done.stderr == ""
+    assert done.returncode in (0, 128 + signal.SIGPIPE)
+
+
+def test_a_recorded_program_inherits_no_ignored_signal(out, tmp_path):
+    """Python ignores SIGPIPE; a program recorded through the command must not."""
+    command = [
+        out / "bin" / "heaptape",
+        "record",
+        "-o",
+        tmp_path / "a.tape",
+        "--",
+        "grep",
+        "SigIgn",
+        "/proc/self/status",
+    ]
+    plain = subprocess.run(command[5:], capture_output=True, text=True).stdout
+    assert subprocess.run(command, capture_output=True, text=True).stdout == plain
+
+
+def wait_for_files(folder, process):
+    """Until the command has begun to work: what it needs for that lies in its scratch folder."""
+    until = time.monotonic() + 120
+    while not any(folder.iterdir()):
+        assert process.poll() is None
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+def test_interrupt_is_quiet(out, small_tape, tmp_path):
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    command = [out / "bin" / "heaptape", "replay", small_tape, "-n", "1000", "-o", tmp_path / "x.json"]
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"TMPDIR": str(scratch)},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background job ignores it
+    )
+    wait_for_files(scratch, process)
+    process.send_signal(signal.SIGINT)
+    stdout, stderr = process.communicate(timeout=120)
+    assert (process.returncode, stdout, stderr) == (130, "", "")
+    assert not (tmp_path / "x.json").exists()
+
+
+def test_termination_leaves_no_files(out, small_tape, tmp_path):
+    command = [out / "bin" / "heaptape", "replay", small_tape, "-n", "1000", "-o", tmp_path / "x.json"]
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=os.environ | {"TMPDIR": str(scratch)})
+    wait_for_files(scratch, process)
+    process.terminate()
+    assert process.wait(timeout=120) == 128 + signal.SIGTERM
+    assert list(scratch.iterdir()) == []
+    assert not (tmp_path / "x.json").exists()
+
+
+@pytest.mark.parametrize("arguments", ["compare {results} --format csv", "report {results} -o -", "allocators"])
+def test_full_disk_is_one_line(arguments, heaptape, tmp_path):
+    results = write(tmp_path / "r.json", make_results())
+    with Path("/dev/full").open("w") as full:
+        done = heaptape(*arguments.format(results=results).split(), stdout=full)
+    assert done.returncode == 1
+    assert done.stderr == "heaptape: standard output: can't be written: No space left on device\n"
+
+
+def test_output_that_cannot_be_written_is_named(heaptape, tmp_path):
+    results = write(tmp_path / "r.json", make_results())
+    done = heaptape("report", results, "-o", "/dev/full")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "heaptape: /dev/full: can't be written: No space left on device\n"
+
+
+def test_dash_is_standard_input_and_output(heaptape, tmp_path):
+    results = write(tmp_path / "r.json", make_results())
+    assert heaptape("compare", "-", input=results.read_text()).stdout == heaptape("compare", results).stdout
+    done = heaptape("report", results, "-o", "-", cwd=tmp_path)
+    assert done.stdout.startswith("<!doctype html>")
+    assert not (tmp_path / "-").exists()
+
+
+def test_results_have_the_keys_of_the_schema(small_results):
+    data = json.loads(small_results.read_text())
+    assert data["schema"] == 1
+    assert {
+        "cpu",
+        "cores",
+        "kernel",
+        "memory_bytes",
+        "os",
+        "libc",
+        "transparent_huge_pages",
+        "governor",
+        "cycles_hz",
+        "load_before",
+    } <= set(data["machine"])
+    assert {"name", "sha256", "ops", "threads", "ideal_rss_bytes"} <= set(data["workload"])
+    assert data["workload"]["threads"] == 2
+    assert [(a["name"], a["variant"]) for a in data["allocators"]] == [("glibc", "default"), ("glibc", "no-tcache")]
+    assert data["allocators"][1]["environment"] == {"GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"}
+    kinds = sorted((run["variant"], run["pass"], run["repeat"]) for run in data["runs"])
+    assert kinds == sorted(
+        (v, p, r) for v in ("default", "no-tcache") for p in ("time", "memory", "bare") for r in (0, 1)
+    )
+    assert not any("error" in run for run in data["runs"])
+    calls = next(run for run in data["runs"] if run["pass"] == "time")["calls"]
+    assert {name: calls[name]["count"] for name in ("malloc", "free")} == data["workload"]["calls"]
+
+
+def test_an_allocator_that_dies_is_reported_and_the_rest_goes_on(heaptape, small_tape, tmp_path):
+    source, library, output = tmp_path / "dies.c", tmp_path / "libdies.so", tmp_path / "r.json"
+    source.write_text("#include <stdlib.h>\n__attribute__((constructor)) static void die(void) { abort(); }\n")
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
+    done = heaptape("replay", small_tape, "-a", library, "-a", "glibc", "-n", "1", "--passes", "bare", "-o", output)
+    assert done.returncode == 1
+    assert "libdies.so, bare pass, repetition 1: " in done.stderr
+    assert done.stderr.endswith("heaptape: 1 of 2 runs failed\n")
+    runs = {run["allocator"]: run for run in json.loads(output.read_text())["runs"]}
+    assert "error" in runs["libdies.so"]
+    assert runs["glibc"]["wall_ns"] > 0
+    assert (
+        "libdies.so" in heaptape("report", output, "-o", tmp_path / "r.html").stderr + (tmp_path / "r.html").read_text()
+    )
+
+
+def test_recording_without_calls_can_be_replayed_and_reported(heaptape, tmp_path):
+    text, results = tmp_path / "empty.txt", tmp_path / "empty.json"
+    text.write_text("# heaptape-text 1 clock=nanoseconds\n0 0 free(NULL)\n")
+    done = heaptape("replay", text, "-a", "glibc", "-n", "1", "-o", results)
+    assert (done.returncode, done.stderr) == (0, "")
+    done = heaptape("report", results, "-o", tmp_path / "empty.html")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_compare_json_is_json_and_csv_has_its_rows(heaptape, small_results):
+    rows = json.loads(heaptape("compare", small_results, "--format", "json").stdout)["rows"]
+    lines = heaptape("compare", small_results, "--format", "csv").stdout.splitlines()
+    assert len(lines) == len(rows) + 1
+    assert {"workload", "allocator", "metric", "value", "percent", "low", "high", "supported"} <= set(rows[0])
+
+
+def test_allocators_as_json(heaptape):
+    listed = json.loads(heaptape("allocators", "--json").stdout)["allocators"]
+    assert [a["name"] for a in listed] == ["glibc", "jemalloc", "tcmalloc", "mimalloc", "tbbmalloc", "reference"]
+    assert {"name", "found", "path", "version", "variants", "how_to_get"} <= set(listed[0])
+    assert listed[0]["found"]

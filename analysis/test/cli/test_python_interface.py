@@ -1,0 +1,158 @@
+"""The Python interface: what docs/PYTHON.md and the docstrings show runs as it stands there; notebooks run, too; and
+types are sound.
+"""
+
+import doctest
+import importlib
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import heaptape as package
+import nbformat
+import pandas as pd
+import pytest
+from heaptape.common.errors import UsageError
+from heaptape.report.notebook import notebook
+from heaptape.results.schema import results
+from synthetic_results import make_results, write
+
+ROOT = Path(__file__).resolve().parents[3]
+DOCUMENTED = (
+    "plots.axes", "profile.data", "profile.trace", "results.compare", "results.schema", "results.summary",
+    "results.timeline",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, heaptape, small_tape):
+    """What the examples refer to: small.tape, small.json."""
+    place = tmp_path_factory.mktemp("examples")
+    done = heaptape("convert", small_tape, place / "small.tape")
+    assert done.returncode == 0, done.stderr
+    write(place / "small.json", make_results("small", repeats=2))
+    return place
+
+
+@pytest.fixture
+def inside(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    return folder
+
+
+@pytest.mark.parametrize("name", DOCUMENTED)
+def test_examples_in_docstrings_are_true(inside, name):
+    module = importlib.import_module(f"heaptape.{name}")
+    done = doctest.testmod(module, extraglobs={"pd": pd}, optionflags=doctest.NORMALIZE_WHITESPACE)
+    assert done.attempted > 0
+    assert done.failed == 0
+
+
+def test_the_page_about_python_runs_from_top_to_bottom(inside, capsys):
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "PYTHON.md").read_text(), re.DOTALL)
+    assert len(blocks) >= 5
+    names = {}
+    for block in blocks:
+        exec(compile(block, "docs/PYTHON.md", "exec"), names)
+    told = capsys.readouterr().out
+    assert "2 threads 6666 events 0 dropped" in told
+    assert "small.json 0 not a trace" in told
+    assert (inside / "comparison.png").stat().st_size > 10_000
+
+
+def test_the_page_names_only_columns_and_functions_that_are_there(inside):
+    text = (ROOT / "docs" / "PYTHON.md").read_text()
+    listed = re.findall(r"`(\w+)`", re.search(r"Columns: (.*?)\. What", text, re.DOTALL)[1])
+    with package.open("small.tape") as trace:
+        assert listed == next(trace.events()).schema.names
+    for name in re.findall(r"heaptape\.(\w+)\b", re.sub(r"heaptape\.(tape|html)", "", text)):
+        assert hasattr(package, name), name
+    for name in re.findall(r"plots\.(\w+)", text):
+        assert hasattr(package.plots, name), name
+
+
+def test_everything_public_is_there_and_documented():
+    for name in package.__all__:
+        assert getattr(package, name).__doc__, name
+    assert set(package.__all__) <= set(dir(package))
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = package.nothing
+
+
+def test_compare_is_a_module_and_a_function_at_once(folder):
+    from heaptape import compare
+    from heaptape.compare import long_table
+
+    assert compare is package.compare
+    result = results(folder / "small.json")
+    table = compare(result, baseline="jemalloc")
+    pd.testing.assert_frame_equal(table, long_table([result], "jemalloc"))
+    pd.testing.assert_frame_equal(table, compare(folder / "small.json", baseline="jemalloc"))
+    with pytest.raises(package.HeaptapeError, match="unknown baseline"):
+        compare(result, baseline="none such")
+
+
+def test_import_alone_loads_neither_numpy_nor_pandas():
+    script = "import sys, heaptape; print({'numpy', 'pandas', 'matplotlib'} & set(sys.modules))"
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "analysis")}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout == "set()\n"
+
+
+def test_results_give_timelines_and_maps_of_first_memory_passes_in_the_order_of_allocators(folder):
+    result = results(folder / "small.json")
+    first = next(run for run in result.runs if run["allocator"] == "mimalloc" and "timeline" in run)
+    assert list(result.timelines()) == result.labels == list(result.memory_maps())
+    assert result.timelines()["mimalloc"]["live_bytes"].to_list() == [row[3] for row in first["timeline"]]
+    assert results(folder / "small.json").calls()["call"].nunique() == 4
+
+
+@pytest.mark.parametrize("kind", ["whole", "published"])
+def test_a_notebook_runs_from_top_to_bottom(folder, heaptape, kind):
+    nbclient = pytest.importorskip("nbclient")
+    pytest.importorskip("ipykernel")
+    sources = ["small.json"]
+    if kind == "published":
+        runs = [
+            {"allocator": name, "calls": {"malloc": {"mean": mean}}, "cycles_total": mean}
+            for name, mean in (("a", 9), ("b_*", 8))
+        ]
+        write(folder / "published.json", {"runs": runs, "workload": {"name": "pub_*lished"}})
+        sources = ["published.json", "published.json"]
+    done = heaptape("report", "--notebook", *(folder / name for name in sources), "-o", folder / f"{kind}.ipynb")
+    assert done.returncode == 0, done.stderr
+    made = nbformat.read(folder / f"{kind}.ipynb", 4)
+    nbclient.NotebookClient(made, timeout=300, resources={"metadata": {"path": str(folder)}}).execute()
+    outputs = [output for cell in made.cells if cell.cell_type == "code" for output in cell.outputs]
+    pictures = [output for output in outputs if "image/png" in output.get("data", {})]
+    assert len(pictures) == {"whole": 4, "published": 1}[kind]
+    assert "cycles" in "".join(output.get("text", "") for output in outputs)
+
+
+def test_a_notebook_uses_the_public_interface_only_and_is_the_same_each_time(folder):
+    made = (notebook([str(folder / "small.json")], "glibc", str(folder / "n.ipynb")) for _ in range(2))
+    text = next(made)
+    assert text == next(made)
+    code = "\n".join("".join(cell["source"]) for cell in json.loads(text)["cells"] if cell["cell_type"] == "code")
+    assert "'small.json'" in code
+    assert set(re.findall(r"heaptape\.(\w+)", code)) <= set(package.__all__)
+    assert not re.search(r"import (?!heaptape$|matplotlib)", code, re.MULTILINE)
+
+
+def test_a_notebook_of_standard_input_is_wrong_use():
+    with pytest.raises(UsageError, match="standard input"):
+        notebook(["-"], "glibc", "n.ipynb")
+
+
+def test_types_of_the_public_modules_are_sound():
+    pytest.importorskip("mypy")
+    modules = ["__init__", "common/callable_module", "formats/embedded", "report/notebook", "results/schema"]
+    command = [sys.executable, "-m", "mypy", "--ignore-missing-imports", "--follow-imports=skip"]
+    command += ["--disallow-untyped-defs", "--no-error-summary", "--cache-dir", os.devnull]
+    files = [str(ROOT / "analysis" / "heaptape" / f"{name}.py") for name in modules]
+    done = subprocess.run([*command, *files], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stdout

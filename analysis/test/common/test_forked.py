@@ -1,0 +1,43 @@
+"""Work in several processes: its order, its errors, and that no process is left."""
+
+import multiprocessing
+import os
+import signal
+
+import pytest
+from heaptape.common import forked
+from heaptape.common.errors import FormatError, HeaptapeError
+
+
+@pytest.fixture(autouse=True)
+def three_processors(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1, 2})
+
+
+def test_pieces_come_in_their_order_from_other_processes_and_none_is_left():
+    made = list(forked.in_order(lambda n: (n, os.getpid()), 7))
+    assert [n for n, _ in made] == list(range(7))
+    assert len({pid for _, pid in made} - {os.getpid()}) == 3
+    assert multiprocessing.active_children() == []
+
+
+def test_an_error_is_raised_in_its_turn_with_all_that_it_says_and_the_others_are_stopped():
+    def work(n: int) -> int:
+        if n == 1:
+            raise FormatError("r.json", 7, "cut off")
+        if n == 2:
+            signal.pause()
+        return n
+
+    made = forked.in_order(work, 3)
+    assert next(made) == 0
+    with pytest.raises(FormatError, match="r.json: offset 7: cut off") as raised:
+        next(made)
+    assert (raised.value.path, raised.value.offset) == ("r.json", 7)
+    assert multiprocessing.active_children() == []
+
+
+def test_a_lost_process_is_one_clear_error():
+    with pytest.raises(HeaptapeError, match="a process of ours was ended"):
+        list(forked.in_order(lambda n: os.kill(os.getpid(), signal.SIGKILL), 3))
+    assert multiprocessing.active_children() == []

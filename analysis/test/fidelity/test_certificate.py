@@ -1,0 +1,164 @@
+"""What the certificate makes of raw results, and which files it refuses."""
+
+import json
+from pathlib import Path
+
+import pytest
+from heaptape.common.errors import HeaptapeError
+from heaptape.fidelity.certificate import carried_errors, errors, pairs, summary
+from heaptape.fidelity.certificate_document import document
+from heaptape.fidelity.verify import calibrated, not_verified, read_results, write_results
+from heaptape.measure import recipes
+
+MIB = 1 << 20
+
+
+def a_result(**live_and_predicted: tuple[list[float], float]) -> dict:
+    """Peaks in MiB: allocator=([live repetitions], predicted). 10 MiB of them are the program's own."""
+    live, predicted = [], {}
+    for label, (peaks, said) in live_and_predicted.items():
+        for repeat, peak in enumerate(peaks):
+            about = {"allocator": label, "kind": "memory", "repeat": repeat}
+            live.append(about | {"rss_anon_peak_bytes": peak * MIB, "rss_anon_mean_bytes": peak * MIB / 2})
+        predicted[label] = {
+            "rss_anon_peak_bytes": said * MIB,
+            "rss_anon_mean_bytes": said * MIB / 2,
+            "own_at_peak_bytes": 10 * MIB,
+            "own_mean_bytes": 5 * MIB,
+        }
+    app = {"name": "made", "set": "tuned", "threads": 1}
+    return {
+        "schema": 1, "kind": "fidelity", "app": app, "live": live, "replays": [], "predicted": predicted,
+        "failures": {},
+    }  # fmt: skip
+
+
+def with_cpu(data: dict, **times: tuple[list[float], float]) -> dict:
+    """allocator=([live CPU in ms], replay's CPU in ms)."""
+    for label, (values, replayed) in times.items():
+        for repeat, value in enumerate(values):
+            data["live"].append({"allocator": label, "kind": "time", "repeat": repeat, "cpu_ns": value * 1e6})
+        data["replays"].append({"allocator": label, "pass": "bare", "repeat": 0, "cpu_ns": replayed * 1e6})
+    return data
+
+
+def error_of(data: dict, allocator: str, figure: str) -> float:
+    table = errors([data])
+    return float(table[(table["allocator"] == allocator) & (table["figure"] == figure)]["error"].iloc[0])
+
+
+def test_errors_are_of_the_whole_and_of_the_allocators_part() -> None:
+    data = a_result(glibc=([100, 100], 100), jemalloc=([110, 110], 99))
+    assert error_of(data, "jemalloc", "peak") == pytest.approx(-10)
+    assert error_of(data, "jemalloc", "peak_part") == pytest.approx(-11)
+    assert error_of(data, "jemalloc", "mean") == pytest.approx(-10)
+
+
+def test_the_recorded_allocator_counts_in_no_summary() -> None:
+    data = a_result(glibc=([100, 100], 150), jemalloc=([100, 100], 102))
+    found = summary(errors([data])).set_index("figure")
+    assert found.loc["peak", "worst"] == pytest.approx(2)
+    assert found.loc["peak", "count"] == 1
+
+
+def test_change_of_cpu_time_is_in_percent_of_the_programs_whole() -> None:
+    data = with_cpu(
+        a_result(glibc=([100], 100), jemalloc=([100], 100)), glibc=([1000, 1000], 300), jemalloc=([900, 900], 220)
+    )
+    row = errors([data]).query("figure == 'cpu_change'").iloc[0]
+    assert row["live"] == pytest.approx(-10)
+    assert row["predicted"] == pytest.approx(-8)
+    assert row["error"] == pytest.approx(20)
+
+
+def test_a_pair_counts_only_where_repetitions_do_not_overlap() -> None:
+    found = pairs([a_result(glibc=([100, 104], 100), jemalloc=([103, 107], 101), mimalloc=([120, 121], 90))], "peak")
+    clear = found[found["beyond_noise"]]
+    assert set(zip(clear["a"], clear["b"])) == {("glibc", "mimalloc"), ("jemalloc", "mimalloc")}
+    assert not clear["right"].any()
+    assert bool(found.iloc[0]["right"])
+
+
+def test_an_error_is_carried_only_where_many_pairs_stand_behind_it() -> None:
+    few = [a_result(glibc=([100], 100), jemalloc=([100], 104))] * 19
+    assert carried_errors(few)["figures"] == {}
+    many = carried_errors([*few, few[0]])["figures"]
+    assert many["peak_rss"]["all"]["p90"] == pytest.approx(100 * 4 / 90, abs=0.001)
+    assert many["peak_rss"]["allocators"] == {"jemalloc": many["peak_rss"]["all"]}
+
+
+def test_the_document_tells_of_what_failed(tmp_path: Path) -> None:
+    good = a_result(glibc=([100, 100], 100), jemalloc=([110, 110], 99))
+    recipe = tmp_path / "broken.toml"
+    recipe.write_text('summary = "s"\nstands_for = "t"\nset = "held-out"\ncommand = ["/bin/false"]\n')
+    bad = not_verified(recipes.read(recipe), "it never gets ready")
+    write_results(bad, tmp_path / "broken.json.zst")
+    bad = read_results([tmp_path / "broken.json.zst"])[0]
+    text = document([bad, good | {"created_unix_s": 0, "machine": bad["machine"]}], "a command")
+    assert "| broken | all | it never gets ready |" in text
+    assert "−10.0" in text
+    assert "worst" in text
+
+
+def test_results_survive_writing_and_reading(tmp_path: Path) -> None:
+    data = a_result(glibc=([100], 100))
+    for name in ("made.json", "made.json.zst"):
+        write_results(data, tmp_path / name)
+        assert read_results([tmp_path / name]) == [data]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"kind": "other"},
+        {"schema": 2},
+        {"app": {}},
+        {"live": 3},
+        {"live": [{"allocator": "glibc", "kind": "memory", "rss_anon_peak_bytes": "much"}]},
+        {"live": [{"allocator": "glibc", "kind": "time", "cpu_ns": float("nan")}]},
+        {"live": [7]},
+        {"predicted": {"glibc": {}}},
+        {"predicted": {"glibc": None}},
+    ],
+)
+def test_malformed_results_are_refused_by_name(tmp_path: Path, damage: dict) -> None:
+    path = tmp_path / "bad.json"
+    path.write_text(json.dumps(a_result(glibc=([100], 100)) | damage))
+    with pytest.raises(HeaptapeError, match="bad.json"):
+        read_results([path])
+
+
+@pytest.mark.parametrize("content", [b"", b"\x28\xb5\x2f\xfd garbage", b"[" * 100_000, b"\xff\xfe"])
+@pytest.mark.parametrize("name", ["bad.json", "bad.json.zst"])
+def test_files_that_are_no_results_are_refused_by_name(tmp_path: Path, name: str, content: bytes) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(HeaptapeError, match=name):
+        read_results([path])
+
+
+def test_the_own_part_is_what_the_live_run_had_above_the_replay_of_the_recordings_allocator() -> None:
+    lived = a_result(glibc=([100, 102, 101], 0), jemalloc=([500], 0))["live"]
+    rows = [("glibc", 80), ("glibc", 82), ("jemalloc", 95), ("jemalloc", 97)]
+    replays = [{"allocator": a, "pass": "memory", "rss_anon_peak_bytes": mib * MIB} for a, mib in rows]
+    means = {"glibc": 40 * MIB, "jemalloc": 45 * MIB}
+    predicted = {a: {"rss_anon_mean_bytes": mean, "own_mean_bytes": 2 * MIB} for a, mean in means.items()}
+    for run in [*lived, *replays]:
+        run["vm_size_peak_bytes"] = 3 * run["rss_anon_peak_bytes"]
+    found = calibrated(predicted, replays, lived)
+    assert found["jemalloc"]["rss_anon_peak_bytes"] == (101 - 81 + 96) * MIB
+    assert found["jemalloc"]["vm_size_peak_bytes"] == 3 * (101 - 81 + 96) * MIB
+    assert found["jemalloc"]["own_at_peak_bytes"] == 20 * MIB
+    assert found["jemalloc"]["rss_anon_mean_bytes"] == 50.5 * MIB - 40 * MIB + 45 * MIB
+    assert found["glibc"]["rss_anon_mean_bytes"] == 50.5 * MIB
+    assert found["glibc"]["own_mean_bytes"] == 12.5 * MIB
+
+
+def test_calibrating_twice_changes_nothing() -> None:
+    lived = a_result(glibc=([100], 0), jemalloc=([120], 0))["live"]
+    replays = [{"allocator": a, "pass": "memory", "rss_anon_peak_bytes": m} for a, m in (("glibc", 7), ("jemalloc", 9))]
+    predicted = {a: {"rss_anon_mean_bytes": 5, "own_mean_bytes": 1} for a in ("glibc", "jemalloc")}
+    for run in [*lived, *replays]:
+        run["vm_size_peak_bytes"] = 0
+    once = calibrated(predicted, replays, lived)
+    assert calibrated(once, replays, lived) == once

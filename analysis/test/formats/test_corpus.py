@@ -1,0 +1,64 @@
+"""workloads/corpus/: each recording is what its README says, and good for what it is there for."""
+
+import hashlib
+import json
+import re
+import tomllib
+from pathlib import Path
+
+import heaptape as library
+import pytest
+
+CORPUS = Path(__file__).resolve().parents[3] / "workloads" / "corpus"
+README = (CORPUS / "README.md").read_text()
+RECORDINGS = sorted(path.name for path in CORPUS.iterdir() if path.suffix not in (".md", ".toml"))
+TAPES = [name for name in RECORDINGS if name.endswith(".tape")]
+
+
+def row_of(name: str) -> list[str]:
+    """The cells of its line in the README."""
+    (line,) = [line for line in README.splitlines() if line.startswith(f"| `{name}` |")]
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def test_the_corpus_is_what_its_plan_names_and_small():
+    assert [f"{name}.tape" for name in sorted(tomllib.loads((CORPUS / "corpus.toml").read_text()))] == TAPES
+    assert sum((CORPUS / name).stat().st_size for name in TAPES) < 4 << 20
+
+
+@pytest.mark.parametrize("name", RECORDINGS)
+def test_each_file_has_the_hash_that_the_readme_tells(name):
+    assert row_of(name)[-1] == f"`{hashlib.sha256((CORPUS / name).read_bytes()).hexdigest()}`"
+
+
+@pytest.mark.parametrize("name", TAPES)
+def test_both_readers_count_the_same_legal_events_and_the_readme_too(name, heaptape):
+    about = json.loads(heaptape("info", CORPUS / name, "--json").stdout)
+    assert about["ok"]
+    assert about["dropped"] == 0
+    calls, threads = {}, set()
+    with library.open(CORPUS / name) as trace:
+        for frame in trace.frames():
+            threads.update(frame["thread"].unique())
+            for call, count in frame["call"].value_counts().items():
+                calls[str(call)] = calls.get(str(call), 0) + int(count)
+    assert {call: count for call, count in calls.items() if count} == about["calls"]
+    assert len(threads) == about["threads"]
+    told = row_of(name)
+    assert told[2:5] == [f"{about['events']:,}", f"{about['threads']}", f"{(CORPUS / name).stat().st_size:,}"]
+
+
+@pytest.mark.parametrize("name", TAPES)
+def test_each_replays_and_keeps_its_promises(name, heaptape, tmp_path):
+    done = heaptape("replay", CORPUS / name, "-a", "glibc", "--verify", "-n", "1", "-o", tmp_path / "r.json")
+    assert done.returncode == 0, done.stderr
+    assert "keeps its promises" in done.stdout
+
+
+@pytest.mark.parametrize("name", TAPES)
+def test_no_recording_tells_addresses_times_or_names(name, heaptape):
+    about = json.loads(heaptape("info", CORPUS / name, "--json").stdout)
+    assert not {"program", "pid", "parent_pid", "start_unix_ns", "arguments", "host"} & set(about["info"]), about[
+        "info"
+    ]
+    assert not re.search(rb"/(home|root|tmp|usr)/", (CORPUS / name).read_bytes())

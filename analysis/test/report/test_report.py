@@ -1,0 +1,281 @@
+"""The report: it stands alone, holds the raw results, and bears results that lack nearly everything."""
+
+import base64
+import copy
+import gzip
+import itertools
+import json
+import random
+import re
+from html.parser import HTMLParser
+
+import pytest
+from heaptape.common.errors import FormatError, HeaptapeError
+from heaptape.formats.embedded import SHORTENED, TYPE, pack, unpack, without_maps
+from heaptape.report import methods as report_methods
+from heaptape.report import page as report
+from heaptape.results.compare import choose_baseline
+from heaptape.results.schema import Results, all_results, results
+from heaptape.results.summary import sentences, warnings
+from heaptape.tables.usual import comparison, render_text
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from synthetic_results import make_results, write
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_results("made <up>", repeats=2, allocators=("glibc", "jemalloc"))
+
+
+@pytest.fixture(scope="module")
+def page(data):
+    return report.make([Results("r.json", data)], "glibc")
+
+
+class Links(HTMLParser):
+    """Everything in a page that a browser would fetch."""
+
+    def __init__(self):
+        super().__init__()
+        self.found = []
+
+    def handle_starttag(self, tag, attributes):
+        for name, value in attributes:
+            if name in ("src", "href", "xlink:href", "srcset", "action", "data", "poster") and not (
+                value or ""
+            ).startswith(("#", "data:")):
+                self.found.append((tag, name, value))
+
+
+def test_report_needs_nothing_from_elsewhere(page):
+    links = Links()
+    links.feed(page)
+    assert links.found == []
+    assert "http://" not in page
+    assert "https://" not in page
+    assert "@import" not in page
+    assert not re.search(r"url\((?!#)", page)
+
+
+def test_report_embeds_the_raw_results(page, data):
+    assert list(unpack("report.html", page.encode())) == [json.loads(json.dumps(data))]
+
+
+def test_ids_in_the_report_are_its_own(page):
+    ids = re.findall(r'\bid="([^"]+)"', page)
+    assert len(ids) == len(set(ids))
+    assert set(re.findall(r'(?:href="|url\()#([^")]+)', page)) <= set(ids)
+
+
+def test_names_are_escaped(page):
+    assert "made &lt;up&gt;" in page
+    assert "<up>" not in page
+
+
+def test_there_is_a_memory_map_per_allocator_and_one_figure_of_progress(page):
+    assert page.count("<h4>glibc</h4>") == 1
+    assert len(re.findall(r"MiB of addresses were used", page)) == 2
+    assert page.count("<h3>Memory over progress</h3>") == 1
+    assert page.count('<figure class="zoom">') == len(re.findall(r'role="img" aria-label="[^"]{20,}"', page))
+
+
+def test_report_of_a_published_table_has_its_figures_and_nothing_made_up():
+    table = {
+        "runs": [
+            {"allocator": "pristine", "calls": {"malloc": {"mean": 100}}, "cycles_total": 1000},
+            {"allocator": "tcache", "calls": {"malloc": {"mean": 74}}, "cycles_total": 830},
+        ]
+    }
+    page = report.make([Results("published.json", table)], "pristine")
+    assert "83.0 ?" in page
+    assert "One repetition only of tcache" in page.replace("one", "One")
+    assert "Memory over progress" not in page
+    assert "<h3>Memory usage by address" not in page
+
+
+def test_several_workloads_get_their_means(data):
+    page = report.make(
+        [Results("a", data), Results("b", make_results("other", 5, repeats=2, allocators=("glibc", "jemalloc")))],
+        "glibc",
+    )
+    assert "geometric mean" in page
+    assert page.count(f'type="{TYPE}"') == 2
+
+
+def test_a_report_is_read_as_the_results_that_it_holds(page, data, tmp_path, heaptape):
+    (tmp_path / "report.html").write_text(page)
+    file = write(tmp_path / "r.json", data)
+    assert results(tmp_path / "report.html").data == results(file).data
+    for form in ("text", "csv", "json"):
+        told = [heaptape("compare", path, "--format", form) for path in (tmp_path / "report.html", file)]
+        assert told[0].stdout == told[1].stdout != ""
+
+
+def test_a_report_of_several_workloads_gives_all_of_them(data, tmp_path):
+    files = [Results("a", data), Results("b", make_results("other", 5, repeats=2, allocators=("glibc", "jemalloc")))]
+    (tmp_path / "both.html").write_text(report.make(files, "glibc"))
+    assert [file.name for file in all_results(tmp_path / "both.html")] == ["made <up>", "other"]
+    with pytest.raises(HeaptapeError, match="holds the results of 2 workloads"):
+        results(tmp_path / "both.html")
+
+
+@pytest.mark.parametrize("harm", ["cut", "flipped", "emptied", "other encoding", "no results"])
+def test_a_damaged_report_is_one_error_that_names_the_place(page, tmp_path, harm, heaptape):
+    at = page.index('"data": "') + 9
+    hurt = {
+        "cut": page[: at + 4000] + page[page.index('"', at + 4000) :],
+        "flipped": page[: at + 400] + "AAAA" + page[at + 404 :],
+        "emptied": page[:at] + page[page.index('"', at) :],
+        "other encoding": page.replace("gzip+base64, shared lines, deltas", "lzma+base64"),
+        "no results": page.replace(TYPE, "text/plain"),
+    }[harm]
+    path = tmp_path / "hurt.html"
+    path.write_text(hurt)
+    done = heaptape("compare", path)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert re.fullmatch(rf"heaptape: {re.escape(str(path))}: .+\n", done.stderr)
+    assert ("offset" in done.stderr) == (harm != "no results")
+
+
+def test_raw_results_that_refer_to_nothing_or_to_far_too_much_are_refused(monkeypatch):
+    for lines in (["{}"], ['{"runs":[{"a":{"$shared":7}}]}']):
+        page = f'<script type="{TYPE}">{held(lines)}</script>'.encode()
+        if "$shared" in lines[-1]:
+            with pytest.raises(FormatError, match="can't be read"):
+                list(unpack("p", page))
+        else:
+            assert list(unpack("p", page)) == [{}]
+    monkeypatch.setattr("heaptape.formats.embedded.MAX_RAW_BYTES", 10_000)
+    bomb = ["[" + "1," * 3000 + "1]", '{"runs":[' + '{"$shared":0},' * 5 + "0]}"]
+    with pytest.raises(FormatError, match="too large"):
+        list(unpack("p", f'<script type="{TYPE}">{held(bomb)}</script>'.encode()))
+
+
+def held(lines):
+    packed = base64.b64encode(gzip.compress("\n".join(lines).encode())).decode()
+    return json.dumps({"name": "x", "encoding": SHORTENED, "data": packed})
+
+
+junk = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-3, 3),
+    st.floats(allow_nan=False),
+    st.text(max_size=3),
+    st.just([]),
+    st.just({}),
+)
+
+
+numbers = st.integers(-9, 9) | st.integers(-(2**53), 2**53)
+matrices = st.tuples(st.integers(0, 3), st.integers(6, 10), numbers).map(
+    lambda t: [[t[2] * i] * t[0] for i in range(t[1])]
+)
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(st.dictionaries(st.sampled_from(["a", "b", "$deltas"]), matrices | junk, max_size=3), max_size=3))
+def test_whatever_is_packed_comes_back_to_the_letter(runs):
+    data = {"runs": [*runs, *runs]}
+    back = list(unpack("p", f'<script type="{TYPE}">{pack(data, "n")}</script>'.encode()))
+    assert [json.dumps(each) for each in back] == [json.dumps(data)]
+
+
+def test_results_with_the_reference_in_a_name_of_theirs_come_back_as_they_were():
+    data = {"runs": [{"allocator": '{"$shared":0}', "t": list(range(400)), "$shared": n} for n in range(3)]}
+    packed = pack(data, "n")
+    assert list(unpack("p", f'<script type="{TYPE}">{packed}</script>'.encode())) == [data]
+
+
+def test_columns_that_time_lines_have_in_common_are_stored_once_and_come_back():
+    steps = random.Random(3)
+    positions = list(itertools.accumulate(steps.randrange(1, 10**6) for _ in range(2000)))
+    rows = [[[at, number] for at in positions] for number in range(8)]
+    data = {"runs": [{"timeline": each} for each in [*rows, rows[0]]], "workload": {}}
+    packed = pack(data, "n")
+    assert list(unpack("p", f'<script type="{TYPE}">{packed}</script>'.encode())) == [data]
+    assert len(packed) < 1.3 * len(pack({"runs": data["runs"][:1]}, "n"))
+
+
+def test_of_fragmentation_the_first_run_of_each_allocator_stays():
+    runs = [{"allocator": name, "variant": "default", "fragmentation": {"n": n}} for n, name in enumerate("aabb")]
+    kept = without_maps({"runs": [*runs, {"allocator": "a", "fragmentation": None}]})["runs"]
+    assert [run.get("fragmentation") for run in kept] == [{"n": 0}, None, {"n": 2}, None, None]
+    assert [run.get("left_out") for run in kept] == [None, ["fragmentation"], None, ["fragmentation"], None]
+
+
+def test_maps_too_large_for_the_page_are_left_out_and_page_and_results_say_so(data, monkeypatch):
+    files = [Results("a", data)]
+    monkeypatch.setattr(report, "MAP_BYTES_LIMIT", 1000)
+    page = report.make(files, "glibc")
+    told = next(unpack("p", page.encode()))["runs"]
+    assert "Left out, as they would make the page too large" in page
+    assert [run.get("left_out") for run in told] == [
+        ["memory_map"] if "memory_map" in run else None for run in data["runs"]
+    ]
+    assert next(unpack("p", report.make(files, "glibc", whole=True).encode())) == json.loads(json.dumps(data))
+
+
+def test_facts_that_differ_between_workloads_stand_side_by_side(data):
+    other = make_results("other", 5, repeats=2, allocators=("glibc", "jemalloc"))
+    other["machine"] = data["machine"] | {"kernel": "another"}
+    by_title = {facts.title: facts for facts in report_methods.methods([Results("a", data), Results("b", other)])}
+    rows = dict(by_title["Machine"].rows)
+    assert rows["kernel"] == ["none", "another"]
+    assert rows["cores"] == ["2"]
+
+
+def test_an_error_of_replaying_that_the_results_carry_is_shown(data):
+    page = report.make([Results("a", data | {"fidelity": {"rss_error_percent": 3.25}})], "glibc")
+    assert re.search(r"error of replaying: rss error percent</th><td>3.25", page)
+
+
+def places(value, path=()):
+    """Every place in a JSON value but the raw rows, as a path."""
+    yield path
+    items = value.items() if isinstance(value, dict) else enumerate(value[:2]) if isinstance(value, list) else ()
+    for key, inner in items:
+        yield from places(inner, (*path, key))
+
+
+@pytest.fixture(scope="module")
+def slim(data):
+    """The same with short rows, so that copies and comparisons cost little."""
+    cut = copy.deepcopy(data)
+    cut["workload"]["recorded"] = cut["workload"]["recorded"][:3]
+    for run in cut["runs"]:
+        run.pop("memory_map", None)
+        run["timeline"] = run.get("timeline", [])[:3]
+        for call in run.get("calls", {}).values():
+            call["histogram"] = call["histogram"][:2]
+    return cut
+
+
+def replaced(data, path, value):
+    data = copy.deepcopy(data)
+    inner = data
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[path[-1]] = value
+    return data
+
+
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@given(chooser=st.data())
+def test_results_with_anything_in_any_place_give_tables_or_one_line(tmp_path_factory, slim, chooser):
+    path = chooser.draw(st.sampled_from([p for p in places(slim) if p]))
+    file = tmp_path_factory.getbasetemp() / "junk.json"
+    file.write_text(json.dumps(replaced(slim, path, chooser.draw(junk))))
+    try:
+        read = [results(file)]
+        baseline = choose_baseline(read, None)
+    except HeaptapeError:
+        return
+    render_text(comparison(read, baseline), 100)
+    warnings(read)
+    sentences(read[0], baseline)
+    report_methods.methods(read)
+    report_methods.allocators(read)
+    report._latency_tables(read[0], read[0].labels)

@@ -1,0 +1,109 @@
+"""The errors that answers carry: how they are looked up, and what comparisons make of them."""
+
+import json
+from pathlib import Path
+
+import pytest
+from heaptape.common.errors import HeaptapeError
+from heaptape.results import replay_errors as fidelity
+from heaptape.results.schema import Results
+from heaptape.results.verdicts import verdicts
+from heaptape.tables.usual import comparison, render_text
+
+TABLE = {
+    "schema": 1,
+    "baseline": "glibc",
+    "apps": ["a", "b", "c", "d", "e"],
+    "figures": {
+        "peak_rss": {"all": {"p90": 9.0, "pairs": 10}, "allocators": {"jemalloc": {"p90": 4.0, "pairs": 5}}},
+    },
+}
+
+
+@pytest.fixture
+def table(tmp_path, monkeypatch):
+    """Puts a table of errors in the place of the packaged one."""
+
+    def put(content: object) -> None:
+        path = tmp_path / f"fidelity-{len(list(tmp_path.iterdir()))}.json"
+        path.write_text(content if isinstance(content, str) else json.dumps(content))
+        monkeypatch.setattr(fidelity, "FILE", path)
+
+    return put
+
+
+def peaks(**peaks: int) -> Results:
+    runs = [
+        {"allocator": name, "variant": "default", "repeat": n, "pass": "memory", "rss_anon_peak_bytes": value}
+        for name, value in peaks.items()
+        for n in range(2)
+    ]
+    return Results("made.json", {"schema": 1, "heaptape": {}, "workload": {"name": "made"}, "runs": runs})
+
+
+def shown(file: Results) -> str:
+    return render_text(comparison([file], "glibc"), 200)
+
+
+def test_the_packaged_table_is_sound_or_absent() -> None:
+    found = fidelity.known()
+    assert found is None or found["figures"]
+
+
+def test_an_allocator_has_its_own_error_or_that_of_all(table) -> None:
+    table(TABLE)
+    assert fidelity.error_percent("peak_rss", "jemalloc") == 4.0
+    assert fidelity.error_percent("peak_rss", "jemalloc:no-decay") == 4.0
+    assert fidelity.error_percent("peak_rss", "mine.so") == 9.0
+    assert fidelity.error_percent("peak_rss", "glibc") == 0.0
+    assert fidelity.error_percent("total_cycles", "jemalloc") is None
+    assert fidelity.errors_of(["peak_rss", "vm_size"], ["jemalloc", "other", "glibc"]) == {"peak_rss": 9.0}
+
+
+def test_errors_of_few_programs_are_carried_by_nothing(table) -> None:
+    table(TABLE | {"apps": ["a"]})
+    assert fidelity.error_percent("peak_rss", "jemalloc") is None
+
+
+@pytest.mark.parametrize(
+    "damage",
+    ["{", "[]", "3", json.dumps(TABLE | {"schema": 2}), json.dumps(TABLE | {"figures": {"peak_rss": {}}})]
+    + [
+        json.dumps(TABLE | {"figures": {"peak_rss": {"all": {"p90": value}, "allocators": {}}}})
+        for value in (None, "4", -1, float("nan"), True)
+    ],
+)
+def test_a_damaged_table_is_refused_by_name(table, damage: str) -> None:
+    table(damage)
+    with pytest.raises(HeaptapeError, match="fidelity-"):
+        fidelity.error_percent("peak_rss", "jemalloc")
+
+
+def test_compare_ranks_only_beyond_the_error(table) -> None:
+    table(TABLE)
+    text = shown(peaks(glibc=100_000, jemalloc=103_000, mimalloc=111_000))
+    assert "≈103.0" in text
+    assert "≈111" not in text
+    assert "111.0" in text
+    assert "not ranked" in text
+    assert "peak RSS: jemalloc 4.0, mimalloc 9.0" in text
+
+
+def test_verdicts_are_withheld_within_the_error(table) -> None:
+    table(TABLE)
+    file = peaks(glibc=100_000, jemalloc=103_000, mimalloc=111_000)
+    found = verdicts([file], "glibc", error_percent=fidelity.carried([file.data])).set_index("a")
+    assert found.loc["jemalloc", "verdict"] == "within error"
+    assert found.loc["mimalloc", "verdict"] == "more"
+
+
+def test_results_from_elsewhere_carry_no_error_of_ours(table) -> None:
+    table(TABLE)
+    file = peaks(glibc=100_000, jemalloc=103_000)
+    del file.data["heaptape"]
+    assert "≈" not in shown(file)
+
+
+def test_without_a_table_nothing_is_said(monkeypatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(fidelity, "FILE", tmp_path / "absent.json")
+    assert "≈" not in shown(peaks(glibc=100_000, jemalloc=103_000))

@@ -1,0 +1,52 @@
+/* The clocks of the engine that tests measure planted costs with: they stand still unless something is planted.
+
+   Job: stand in for the counter, the clocks and the kernel's word on preemption. Each source of that engine is compiled
+   with `-include` of this file, which renames the functions of the os seam; the engine that is shipped is built from
+   the same sources without it, and has nothing of it. Not its job: deciding what anything costs (planted_allocator.c).
+   Invariants: a thread's counter advances by PLANTED_READING_CYCLES at each reading, and by what planted_spend is told,
+   and by nothing else; one cycle is one nanosecond of that thread's CPU time; CLOCK_MONOTONIC is one for the process
+   and advances only by sleeping. So a span costs what was planted in it and one reading, to the cycle, however busy the
+   machine is. */
+#ifndef REPLAY_TEST_PLANTED_CLOCK_H
+#define REPLAY_TEST_PLANTED_CLOCK_H
+
+#include "core/base/os.h"
+#include "core/base/os_switch.h"
+
+#include <sys/resource.h>
+
+enum { PLANTED_READING_CYCLES = 32 };
+
+/* Of the calling thread, the reading included. */
+uint64_t planted_cycles(void);
+uint64_t planted_thread_cpu_ns(void);
+
+/* Of the process; the sleep is over at once. */
+uint64_t planted_monotonic_ns(void);
+void planted_sleep_until_ns(uint64_t monotonic_ns);
+
+/* 1 GHz. */
+double planted_cycles_hz(uint64_t interval_ns);
+
+/* As os_switch.h and getrusage(2) have it; of context switches only those that were planted. */
+volatile uint64_t *planted_switch_word(void);
+uint64_t planted_switch_armed(void);
+int planted_getrusage(int who, struct rusage *usage);
+
+/* For the allocator under test, which finds them by name: the calling thread takes so many cycles; it was off its
+   processor, by its own will (in a lock) or not. */
+__attribute__((visibility("default"))) void planted_spend(uint64_t cycles);
+__attribute__((visibility("default"))) void planted_switch(int involuntary);
+
+#define os_cycles planted_cycles
+#define os_span_begin planted_cycles
+#define os_span_end planted_cycles
+#define os_cycles_hz planted_cycles_hz
+#define os_thread_cpu_ns planted_thread_cpu_ns
+#define os_monotonic_ns planted_monotonic_ns
+#define os_sleep_until_ns planted_sleep_until_ns
+#define os_switch_word planted_switch_word
+#define os_switch_armed planted_switch_armed
+#define getrusage planted_getrusage
+
+#endif

@@ -1,0 +1,70 @@
+#!/usr/bin/env python3
+"""Holds the code to the table of arrows in layers.toml: `make layers`. Prints each offence as FILE:LINE.
+
+Three rules, for C and Python alike: an include or import that the table does not allow is an offence; so is a folder
+that the table does not know; and so is a circle of files, where a file is a C source with its header, or a Python
+module.
+"""
+
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+import c_arrows
+import python_arrows
+
+TABLE = Path(__file__).resolve().parent / "layers.toml"
+# A library loaded into Python; the C library's own calls (CDLL(None), for prctl) are the system's, not ours.
+C_INTERNALS = re.compile(r"\bcffi\b|\bcdll\b|\b[CP]yDLL\(|\bCDLL\((?!None\))")
+
+
+def circles(graph: dict[str, set[str]]) -> list[list[str]]:
+    """Groups of nodes that lead to each other, directly or through others; each sorted."""
+    reached = {node: _reachable(graph, node) for node in graph}
+    groups = {
+        tuple(sorted(other for other in reached[node] if node in reached.get(other, ())))
+        for node in graph
+        if node in reached[node]
+    }
+    return [list(group) for group in sorted(groups)]
+
+
+def _reachable(graph: dict[str, set[str]], start: str) -> set[str]:
+    """What can be reached from a node by one arrow or more."""
+    found: set[str] = set()
+    waiting = list(graph[start])
+    while waiting:
+        node = waiting.pop()
+        if node not in found:
+            found.add(node)
+            waiting += graph.get(node, ())
+    return found
+
+
+def c_internals(root: Path) -> list[str]:
+    """Python that loads one of our C libraries."""
+    return [
+        f"{path.relative_to(root)}:{number}: analysis/ reads artefacts, never C internals"
+        for path in sorted((root / "analysis").rglob("*.py"))
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if C_INTERNALS.search(line)
+    ]
+
+
+def offences(root: Path, table: dict[str, dict[str, list[str]]]) -> list[str]:
+    """All of the checkout, by the table's parts [c] and [python]."""
+    found = c_arrows.offences(root, table["c"]) + python_arrows.offences(root, table["python"]) + c_internals(root)
+    for graph in (c_arrows.graph(root, table["c"]), python_arrows.graph(root)):
+        found += ["a circle of files: " + ", ".join(circle) for circle in circles(graph)]
+    return found
+
+
+def main() -> int:
+    problems = offences(Path(__file__).resolve().parent.parent, tomllib.loads(TABLE.read_text()))
+    print("\n".join(problems) if problems else "layers: every arrow is in tools/layers.toml; no circle of files")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
