@@ -22,7 +22,8 @@
 /* All calls into the kernel that could be cancellation points go through syscall(): a thread must not be cancelled
    inside malloc. */
 
-/* Shared mappings that a fork child inherits and must leave: not wiped, so that the child finds them. */
+/* Shared mappings, which a fork child inherits and must unmap. Not in wiped memory, so that the child finds the list.
+ */
 static struct inherited {
   void *memory;
   size_t bytes;
@@ -101,7 +102,7 @@ static long retry(long number, long a, const void *b, long c, long d) {
 }
 
 /* One request, one reply with up to two descriptors (-1 where there is none). Returns 0, or -1 with errno set. */
-static int ask(const struct attach_request *request, struct attach_reply *reply, int fds[2]) {
+static int exchange(const struct attach_request *request, struct attach_reply *reply, int fds[2]) {
   struct sockaddr_un address;
   socklen_t address_bytes;
   struct attach_request with_secret = *request;
@@ -113,7 +114,7 @@ static int ask(const struct attach_request *request, struct attach_reply *reply,
   int sock = (int)syscall(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
   if (sock < 0)
     return -1;
-  /* A collector that does not answer (stopped, or stuck on a disk) must not keep a program from starting. */
+  /* A collector that does not answer (stopped, or waiting for a disk) must not keep a program from starting. */
   struct timeval patience = {strstr(setting, ATTACH_IMPATIENT) ? 1 : 30, 0};
   setsockopt(sock, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
   setsockopt(sock, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
@@ -161,8 +162,8 @@ static bool take_region(struct process *process, int fd, uint32_t rings) {
   return true;
 }
 
-/* What lies between two readings of the clock with nothing in between: the least of some, as an interruption may come
-   in. */
+/* The time between two readings of the clock with nothing in between: the least of some, as an interruption may come in
+   between. */
 static uint32_t measure_clock_cost(void) {
   uint64_t least = UINT32_MAX;
   for (int i = 0; i < 64; i++) {
@@ -178,7 +179,7 @@ static void close_both(const int fds[2]) {
       syscall(SYS_close, fds[i]);
 }
 
-/* Where the host's address space is limited, most of it is to stay the host's. */
+/* Where the host's address space is limited, at most a quarter of it is taken for recording. */
 static bool has_room(uint64_t bytes) {
   struct rlimit limit;
   return getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || bytes <= limit.rlim_cur / 4;
@@ -190,8 +191,8 @@ bool attach_region(struct process *process) {
   struct attach_request request = {.magic = ATTACH_MAGIC, .kind = ATTACH_REGION, .pid = process->pid};
   struct attach_reply reply;
   int fds[2];
-  bool done =
-      ask(&request, &reply, fds) == 0 && !reply.refused && fds[0] >= 0 && take_region(process, fds[0], reply.rings);
+  bool done = exchange(&request, &reply, fds) == 0 && !reply.refused && fds[0] >= 0 &&
+              take_region(process, fds[0], reply.rings);
   close_both(fds);
   return done;
 }
@@ -207,7 +208,7 @@ static void take_stack_area(const struct process *process, const struct attach_r
   struct attach_reply reply;
   int fds[2];
   struct stack_area *area = NULL;
-  if (ask(&request, &reply, fds) == 0 && !reply.refused && fds[0] >= 0)
+  if (exchange(&request, &reply, fds) == 0 && !reply.refused && fds[0] >= 0)
     area = map_shared(fds[0], sizeof *area);
   close_both(fds);
   if (area)
@@ -216,7 +217,7 @@ static void take_stack_area(const struct process *process, const struct attach_r
     message_print("no memory for call stacks: this process is recorded without");
 }
 
-/* What the optional columns need. */
+/* Sets up what the optional columns need. */
 static void prepare_columns(const struct process *process, const struct attach_reply *reply) {
   stack_settings.area = NULL;
   if (!(reply->flags & ATTACH_COLUMNS))
@@ -230,10 +231,11 @@ static void prepare_columns(const struct process *process, const struct attach_r
   host_state.idle = PRODUCER_OPTIONAL;
 }
 
-/* heaptape_pause less heaptape_resume; changed with the lock held. A fork child starts as its parent was. */
+/* Calls of heaptape_pause less those of heaptape_resume; changed with the process locked. A fork child begins with its
+   parent's. */
 static uint32_t program_pauses;
 
-/* Meets the collector; called with the lock held, once per process. */
+/* Attaches; called with the process locked, once per process. False: it is not to be recorded, or cannot be. */
 static bool attach(struct process *process) {
   bool forked = inherited_count > 0;
   unmap_inherited();
@@ -261,7 +263,7 @@ static bool attach(struct process *process) {
   struct attach_reply reply;
   int fds[2];
   bool done = false;
-  if (ask(&request, &reply, fds) != 0) {
+  if (exchange(&request, &reply, fds) != 0) {
     message_print(errno == ECONNREFUSED ? "the collector has ended: this process is not recorded"
                   : errno == EAGAIN || errno == EWOULDBLOCK
                       ? "the collector does not answer: this process is not recorded"
@@ -312,7 +314,7 @@ struct process *attach_process(void) {
   return atomic_load_explicit(&process->state, memory_order_acquire) == PROCESS_RECORDING ? process : NULL;
 }
 
-/* The tick makes the other threads look. */
+/* Adds or removes a pause by the program. The tick is advanced so that the other threads look at it. */
 static void change_program_pauses(bool more) {
   int error = errno;
   uint64_t mask;
@@ -344,7 +346,7 @@ void heaptape_lib_resume(void) {
   change_program_pauses(false);
 }
 
-/* A fresh image is recorded even if it never allocates, so that each program that ran has its trace. */
+/* A fresh image attaches even if it never allocates, so that each program that ran has a trace. */
 __attribute__((constructor)) static void attach_at_start(void) {
   int error = errno;
   uint64_t mask;

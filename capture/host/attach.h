@@ -1,4 +1,4 @@
-/* Meeting the collector: a process asks it to be recorded, and maps the memory that it is given.
+/* Attaching to the collector: a process requests to be recorded, and maps the memory that it receives.
 
    Not its job: the process's state (process.h), threads and records (producer.h). Invariants: no descriptor is kept
    between calls; failure ends the recording, never the host. Everything here keeps errno and is never a cancellation

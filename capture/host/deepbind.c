@@ -3,7 +3,7 @@
    way round. The references that would be bound to us without that flag are bound to us again; all others stay.
 
    Not reached: what the library's own constructors call (they run inside the real dlopen), and libraries named without
-   a slash, as the real dlopen looks for those where its caller says, and its caller would be us. */
+   a slash, as the real dlopen searches for those by its caller's paths, and its caller would be us. */
 #include <dlfcn.h>
 #include <elf.h>
 #include <link.h>

@@ -1,4 +1,4 @@
-/* The entry points. Each one asks whether its call is to be recorded, and records a release or touch before the real
+/* The entry points. Each one decides whether its call is to be recorded, and records a release or touch before the real
    call, an acquire after it. errno is what the real call left. Compiled with -fno-builtin, so that the compiler assumes
    nothing about functions of these names. */
 #include "capture/host/entry_points.h"

@@ -72,7 +72,7 @@ struct look {
   bool first, last;  /* is that OS page? */
 };
 
-/* Counts the resident OS pages of a range; false: the kernel does not say. */
+/* Counts the resident OS pages of a range; false: mincore failed. */
 static bool look(uintptr_t from, uint64_t pages, struct look *seen) {
   uint8_t resident[LOOK_PAGES];
   *seen = (struct look){0, false, false};

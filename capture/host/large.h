@@ -34,7 +34,7 @@ uint64_t large_take(const void *object);
 /* Calls visit for each object in the table. Others may be entered and removed meanwhile. */
 void large_visit(void (*visit)(const void *object, uint64_t bytes));
 
-/* The number of the object's OS pages that are resident; bytes > 0. LARGE_UNKNOWN where the kernel does not say, or the
+/* The number of the object's OS pages that are resident; bytes > 0. LARGE_UNKNOWN where mincore fails, or the
    process is sandboxed.
    quick: a large object is sampled, so that a program that resizes one in small steps pays little for each.
 

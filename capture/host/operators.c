@@ -27,7 +27,7 @@ static const char *const symbols[] = {
 };
 enum { OPERATORS = sizeof symbols / sizeof *symbols };
 
-/* What the dynamic linker gives everybody who asks for these names: ours, unless the program has its own. */
+/* The functions to which the dynamic linker binds these names: ours, unless the program has its own. */
 static void *const winners[] = {
 #define OPERATOR(ident, symbol, kind, result, declaration, arguments, size, param) (void *)ident,
 #include "capture/host/entry_points.def"

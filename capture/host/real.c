@@ -42,8 +42,8 @@ void *real_arena_move(const void *object, size_t size_bytes) {
   return moved;
 }
 
-/* The first values of real.*: while dlsym runs on this thread they serve from the arena, otherwise they resolve and go
- * on. */
+/* The first values of real.*: while dlsym runs on this thread they take memory from the arena; otherwise they resolve
+   the real functions and call them. */
 static void *boot_memalign(size_t alignment, size_t size_bytes) {
   if (resolving)
     return arena_take(alignment, size_bytes);
@@ -78,7 +78,7 @@ static void *boot_reallocarray(void *object, size_t count, size_t size_bytes) {
   return boot_realloc(object, bytes);
 }
 static void boot_free(void *object) {
-  if (resolving) /* an object from before our time can't exist, one of the arena is handled by the hook */
+  if (resolving) /* no object can be older, and one of the arena is handled by the hook */
     return;
   real_resolve();
   real.free(object);
@@ -202,7 +202,7 @@ bool real_is_ours(const void *address) {
   return is_in(&ours, address);
 }
 
-/* The program may have an entry of its own for a function whose address it takes: that is no definition. */
+/* A program may have an entry in its symbol table for a function whose address it takes: that is no definition. */
 bool real_is_replaced(void *winner) {
   Dl_info info;
   const ElfW(Sym) *symbol = NULL;
@@ -248,7 +248,7 @@ bool real_resolve(void) {
       result(*code) declaration;                                                                                       \
     } symbol = {.data = next(#ident)};                                                                                 \
     found.ident = symbol.code;                                                                                         \
-    note_allocator(symbol.data); /* each: one that has a reallocarray of its own may get it from a third */            \
+    note_allocator(symbol.data); /* of each function, as they need not come from one library */                        \
   }
 #include "capture/host/entry_points.def"
   void *malloc_code = next("malloc"), *array_code = next("reallocarray");
@@ -292,7 +292,7 @@ const char *real_allocator_name(void) {
 }
 
 bool real_is_allocator_code(const void *address) {
-  /* Where an allocator's function ends in a jump to another, that one seems to be called by our hook. */
+  /* Where an allocator's function ends in a jump to another, the return address of that one is in our hook. */
   if (is_in(&ours, address))
     return true;
   for (int i = 0; i < allocator_count; i++)

@@ -42,7 +42,7 @@ bool real_is_replaced(void *winner);
 bool real_library_of(const void *address, uintptr_t *from, uintptr_t *to);
 
 /* Is this code address inside an allocator (not libc, which has much else and never calls its own malloc from within)?
-   Tells calls that an allocator makes from those of a signal handler that interrupted it. */
+   Distinguishes calls that an allocator makes from those of a signal handler that interrupted it. */
 bool real_is_allocator_code(const void *address);
 
 /* The bootstrap arena. */

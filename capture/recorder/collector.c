@@ -27,8 +27,8 @@
 enum {
   TICK_NS = 1000000,
   SAMPLE_NS = 10000000,
-  IDLE_NS = 10000000,    /* the tick's length where nothing happens */
-  IDLE_PASSES = 100,     /* how many passes without a record make it so */
+  IDLE_NS = 10000000,    /* the tick's period where nothing happens */
+  IDLE_PASSES = 100,     /* so many passes without a record */
   LINGER_NS = 500000000, /* for an orphan that has not yet made its first call, though it could run */
   BUSY_RECORDS = 4096,   /* a pass that found more is followed by another at once */
 };
@@ -63,8 +63,8 @@ void collector_toggle(struct collector *collector) {
   collector_wake(collector);
 }
 
-/* The hosts hold no descriptor by which to wake us, so the main thread sleeps on a futex; sockets and process ends
-   reach it through this thread. Edge-triggered: each event wakes once. */
+/* The hosts hold no descriptor by which to wake us, so the serving thread sleeps on a futex; this thread wakes it for
+   sockets and ends of processes. Edge-triggered: each event wakes once. */
 static void *wake_loop(void *context) {
   struct collector *collector = context;
   struct epoll_event event;
@@ -79,8 +79,8 @@ static void watch(struct collector *collector, int fd) {
   epoll_ctl(collector->epoll, EPOLL_CTL_ADD, fd, &event);
 }
 
-/* The kernel marks this word when the collector's thread ends, however it ends: hosts read it instead of guessing by
-   process id, which may be another's in another name space. */
+/* The kernel marks this word when the collector's thread ends, however it ends. Hosts read it instead of looking for
+   the process id, which may be another process's in another name space. */
 static void register_robust_futex(struct collector *collector) {
   collector->robust.entry.next = &collector->robust.head.list;
   collector->robust.head.list.next = &collector->robust.entry;
@@ -182,7 +182,7 @@ static struct recorded_process *add_process(struct collector *collector, const s
   struct trace_error error = {""};
   struct recorded_process *process = NULL;
   if (!info || pid_fd < 0)
-    trace_error_set(&error, path, "process %d cannot be watched", pid);
+    trace_error_set(&error, path, "process %d cannot be watched: no descriptor for it", pid);
   else
     process = recorded_process_open(pid, pid_fd, path, info, clock.origin_stamp, &error);
   free(info);
@@ -194,7 +194,7 @@ static struct recorded_process *add_process(struct collector *collector, const s
   }
   if (request->bypassed && !request->forked) {
     trace_error_set(&error, path,
-                    "the program, or a library before ours, defines malloc itself: calls of that are not recorded");
+                    "the program, or a library before ours, defines malloc itself: its calls are not recorded");
     collector->settings->complain(&error);
   }
   process->forked = request->forked;
@@ -346,13 +346,13 @@ static const char *end_of(const struct process_end *how) {
   return how->status_known && WIFSIGNALED(how->status) ? "killed" : "exit";
 }
 
-/* We have reaped the process; how: what it told as a zombie. */
+/* Ends a process that we have reaped; how: what its /proc entry gave while it was a zombie. */
 static void reaped_process(struct collector *collector, struct recorded_process *process, struct process_end *how,
                            int status, const struct rusage *usage) {
   how->status_known = true;
   how->status = status;
-  /* The peak that wait4 tells is also that of children that it reaped, and of its image before an exec: of ourselves
-     for our child, of who knows whom for an orphan. */
+  /* The peak that wait4 gives includes children that the process reaped, and its image before an exec: for our child
+     that is us, for an orphan any program. */
   uint64_t peak_bytes = (uint64_t)usage->ru_maxrss * 1024;
   bool first = process->pid == collector->settings->first_pid && peak_bytes > collector->own_peak_bytes;
   if (!how->reaped_children && (process->forked || first))
@@ -364,8 +364,8 @@ static void reaped_process(struct collector *collector, struct recorded_process 
   collector_end_process(collector, process, end_of(how), how);
 }
 
-/* Reaps our child and adopted orphans, after a look at what the zombie still tells. Returns false if there are no
-   children at all. */
+/* Reaps our child and adopted orphans, after reading what the zombie's /proc entry still has. Returns false if there
+   are no children at all. */
 static bool reap(struct collector *collector) {
   siginfo_t info = {0};
   errno = 0;
@@ -387,7 +387,7 @@ static bool reap(struct collector *collector) {
   return errno != ECHILD;
 }
 
-/* Looks which processes have ended. Returns whether any child is left. */
+/* Ends the processes that have ended. Returns whether any child is left. */
 static bool serve_ends(struct collector *collector) {
   bool children = reap(collector);
   for (uint32_t i = collector->process_count; i-- > 0;) {
@@ -433,7 +433,8 @@ static void sample_all(struct collector *collector) {
   }
 }
 
-/* Of this image, not getrusage's: that also knows the peak of whoever executed us, which our child does not inherit. */
+/* The peak of this image. Not getrusage's, which includes that of the program that executed us, which our child does
+   not inherit. */
 static uint64_t own_peak_bytes(void) {
   struct sampler sampler;
   struct trace_sample sample;
@@ -501,7 +502,7 @@ int collector_serve(struct collector *collector) {
     control_keep_limits(collector);
     bool nothing_left = collector->process_count == 0 && collector->child_ended;
     if (collector->child_ended && atomic_load(&collector->stopping)) {
-      collector_end_recording(collector, "the recorder was told to end");
+      collector_end_recording(collector, "the recorder was stopped");
       return collector->child_status;
     }
     if (attention || nothing_left) {

@@ -1,8 +1,8 @@
 /* The collector: serves the processes of one recording until all have ended.
 
-   Not its job: starting the program, printing. Invariants: the tick advances about every millisecond while anything
-   happens; a process's trace is complete when the process has ended; trouble with one process's trace leaves the others
-   alone. One thread beside the caller's, which only turns socket and process events into a wake-up. */
+   Not its job: starting the program, printing. Invariants: the tick advances about every millisecond while there are
+   records; a process's trace is complete when the process has ended; trouble with one process's trace leaves the others
+   alone. One thread beside the caller's, which only wakes it for sockets and ends of processes. */
 #ifndef CAPTURE_RECORDER_COLLECTOR_H
 #define CAPTURE_RECORDER_COLLECTOR_H
 
@@ -25,11 +25,11 @@ int collector_serve(struct collector *collector);
 /* Wakes a serving collector; async-signal-safe. */
 void collector_wake(struct collector *collector);
 
-/* From now on, wait for no process once the child has ended: their traces are closed as "stopped". Async-signal-safe.
- */
+/* Requests to wait for no process once the child has ended: their traces are then closed as "stopped".
+ * Async-signal-safe. */
 void collector_stop(struct collector *collector);
 
-/* Starts or stops the recording of all processes, whichever is not so now. Async-signal-safe. */
+/* Starts the recording of all processes if it is stopped, else stops it. Async-signal-safe. */
 void collector_toggle(struct collector *collector);
 
 /* Has first_pid been reaped? Then its number may be another's. */

@@ -1,5 +1,5 @@
-/* What a recording is to be like, and to whom the collector reports: filled in by the command line, read by all parts
-   of the recorder.
+/* What is to be recorded and how, and the functions by which the collector reports: filled in from the command line,
+   read by all parts of the recorder.
 
    Layout only. Invariant: nobody changes the settings while the collector serves. */
 #ifndef CAPTURE_RECORDER_COLLECTOR_SETTINGS_H
@@ -24,15 +24,15 @@ struct collector_settings {
   uint32_t flags;            /* enum attach_flags */
   uint32_t stack_depth;      /* frames, where flags has ATTACH_STACKS */
   uint32_t stack_unwind;     /* enum stack_unwind */
-  uint64_t touch_min_bytes;  /* of the objects whose resident OS pages are recorded; UINT64_MAX: of none */
-  uint64_t duration_ns;      /* recording ends so long after its start; 0: with the program */
-  uint64_t max_bytes;        /* ... or when all traces together are about to be larger; 0: no limit */
-  uint64_t sample_ns;        /* of one sample of memory to the next; 0: the default */
-  bool start_paused;         /* nothing is recorded until it is started (control.h) */
+  uint64_t touch_min_bytes;  /* resident OS pages of objects are recorded from this request on; UINT64_MAX: never */
+  uint64_t duration_ns;      /* from the start to the end of recording; 0: until the program ends */
+  uint64_t max_bytes;        /* recording ends before all traces together are larger; 0: no limit */
+  uint64_t sample_ns;        /* from one sample of memory to the next; 0: the default */
+  bool start_paused;         /* nothing is recorded until the operator starts it (control.h) */
   bool follow;               /* record the processes that the first one starts */
   const char *describe_json; /* object for INFO's "describe", or NULL */
   int first_pid;
-  /* A trace is complete (error empty) or was given up (error says why). */
+  /* A trace is complete (error empty) or was given up (error has the reason). */
   void (*report)(const struct process_summary *process, const struct trace_error *error);
   /* A process could not be recorded. */
   void (*complain)(const struct trace_error *error);

@@ -1,5 +1,5 @@
 /* The collector's own state, and the steps that more than one of its files take. For collector.c (sockets, ticks, ends)
-   and control.c (what the operator asks of a running recording); for nobody else.
+   and control.c (what the operator does with a running recording); for nobody else.
 
    Invariants: only the thread that serves touches it, but for the fields marked with who else does; a process is in the
    list from its attaching until its trace is closed. */

@@ -72,7 +72,7 @@ static json_t *describe_process(const struct recorded_process *process) {
   return object;
 }
 
-/* A reply must fit one message; a recorder of more processes than that tells of the first. */
+/* A reply must fit one message, so of more processes only the first are listed. */
 enum { PROCESSES_LISTED = 400 };
 
 static json_t *status(const struct collector *collector, const struct recorded_process *only) {
@@ -123,7 +123,7 @@ void control_keep_limits(struct collector *collector) {
   if (collector->ended)
     return;
   if (collector->settings->max_bytes && bytes_now(collector) >= collector->settings->max_bytes)
-    collector_end_recording(collector, "--max-size was reached: what came later is not here");
+    collector_end_recording(collector, "--max-size was reached: later events are not in the trace");
   else if (collector->ends_ns && os_monotonic_ns() >= collector->ends_ns)
-    collector_end_recording(collector, "--duration is over: what came later is not here");
+    collector_end_recording(collector, "--duration is over: later events are not in the trace");
 }

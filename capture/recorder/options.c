@@ -100,8 +100,8 @@ static uint32_t depth_of(const char *value) {
   return (uint32_t)depth;
 }
 
-/* "USR2", "SIGUSR2", "RTMIN+3" or a number. Those that the recorder has a use for itself, or that can't be caught, are
-   refused. */
+/* "USR2", "SIGUSR2", "RTMIN+3" or a number. Signals that the recorder uses itself, or that cannot be caught, are
+ * refused. */
 static int signal_of(const char *value) {
   const char *name = strncmp(value, "SIG", 3) == 0 ? value + 3 : value;
   int number = 0;
@@ -146,7 +146,7 @@ enum {
   HELP
 };
 
-/* False: not an option that is known. */
+/* Takes one option; false: it is not known. */
 static bool take(struct command *command, int option, const char *value) {
   struct collector_settings *settings = &command->settings;
   switch (option) {

@@ -19,7 +19,7 @@ struct node {
 struct tree {
   struct node *nodes;
   uint32_t count, room;
-  uint32_t lost; /* for want of memory */
+  uint32_t lost; /* as there was no memory */
 };
 
 struct tree *tree_new(void) {
@@ -86,7 +86,7 @@ static void link_nodes(const struct tree *tree) {
   }
 }
 
-/* Marks what is to be shown: the nodes with most events, and what they hang on. */
+/* Marks what is to be shown: the nodes with most events, and their parents. */
 static void choose(const struct tree *tree) {
   for (uint32_t shown = 0; shown < TREE_LINES;) {
     struct node *most = NULL;

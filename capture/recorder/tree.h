@@ -1,8 +1,7 @@
 /* The recorded processes as a tree, for the list at a recording's end.
 
-   Not its job: the tree's content, which is told it as processes end. Invariant: a list of any length prints in at most
-   TREE_LINES lines and some that say how many were left out. Allocates with malloc; without memory the list is short
-   and says so. */
+   Invariant: a list of any length prints in at most TREE_LINES lines and some with the number of those left out.
+   Allocates with malloc; a process for which there is no memory counts among those left out. */
 #ifndef CAPTURE_RECORDER_TREE_H
 #define CAPTURE_RECORDER_TREE_H
 

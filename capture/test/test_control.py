@@ -30,7 +30,7 @@ sys.exit(7)
 
 
 class Recording:
-    """A recorder and the program under it, which makes calls when told."""
+    """A recorder and the program under it, which makes calls on request."""
 
     def __init__(self, folder: Path, *options: str) -> None:
         self.trace = folder / "t.tape"
@@ -54,7 +54,7 @@ class Recording:
         assert self.process.stdout.readline() == "1\n"
 
     def end(self) -> str:
-        """What the recorder said."""
+        """What the recorder printed."""
         _, told = self.process.communicate(timeout=HANG_S)
         assert self.process.returncode == 7, told
         return told
@@ -98,7 +98,7 @@ def test_stop_and_start_leave_out_what_is_between_and_count_it(start, whose: str
     recording.work()
     told = recording.end()
     summary = info(recording.trace)
-    assert "not seen in pauses" in told
+    assert "not recorded in pauses" in told
     assert 20000 <= summary["dropped"] < 25000
     assert 20000 <= calls_of_100_bytes(recording.trace) < 20500
     assert check(recording.trace)["ok"]

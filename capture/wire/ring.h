@@ -13,8 +13,8 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-/* A record: word 0 = op | address << 8, word 1 = size, stamp or other value, as the op says. For an event, op is the
-   call byte of the trace (id and NULL flags). The ids 61 to 63 are never calls, so with the flag bits they name the
+/* A record: word 0 = op | address << 8, word 1 = size, stamp or other value, according to the op. For an event, op is
+   the call byte of the trace (id and NULL flags). The ids 61 to 63 are never calls, so with the flag bits they name the
    control records. */
 enum record_op {
   RECORD_TEXT = 61,           /* 15 bytes of text after the op: word 0's other 7, then word 1's 8 */

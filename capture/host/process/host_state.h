@@ -1,4 +1,4 @@
-/* What the fast path needs of the recording, as globals, and what any part of the library may ask of it.
+/* What the fast path needs of the recording, as globals, and questions that any part of the library may put to it.
 
    Not its job: how this comes about (attach.h), threads and records (producer.h). Invariants: valid once the process
    has attached; all zero before. A fork child finds its parent's values here until it attaches, but uses only

@@ -187,8 +187,8 @@ static int by_start(const void *left, const void *right) {
   return a->record.start < b->record.start ? -1 : a->record.start > b->record.start;
 }
 
-/* The modules that have gone and nothing of what is found has their place: kept, so that what comes there later is
-   known to replace them. */
+/* Keeps the modules that are no longer mapped and whose addresses no other has, so that one that is mapped there later
+   is known to replace them. */
 static void keep_gone(struct modules *found, struct modules *before) {
   size_t count = found->count, now = 0;
   for (size_t old = 0; old < before->count; old++) {

@@ -498,7 +498,7 @@ int recorded_process_close(struct recorded_process *process, const char *end, co
   if (stat(process->path, &status) == 0)
     totals->totals.file_bytes = (uint64_t)status.st_size;
   else if (result == 0)
-    result = trace_error_errno(error, process->path, "the trace was removed while it was written");
+    result = trace_error_errno(error, process->path, "the trace was removed while it was being written");
   totals->broken = process->broken;
   totals->stacks_lost = stack_nodes_lost(&process->stacks);
   stack_nodes_close(&process->stacks);

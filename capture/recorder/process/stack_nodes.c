@@ -68,7 +68,7 @@ static bool grow(struct stack_nodes *nodes, uint32_t node) {
   return true;
 }
 
-/* Looks at the modules where the node's code is in none of them, or one may be another now. */
+/* Reads the modules again where the node's code is in none of them, or one may have been replaced. */
 static void look_if_needed(struct stack_nodes *nodes, struct trace_writer *writer, uint64_t instruction) {
   bool changed = nodes->generation != atomic_load_explicit(&nodes->area->generation, memory_order_relaxed);
   bool unknown = instruction && !modules_have(&nodes->modules, instruction);

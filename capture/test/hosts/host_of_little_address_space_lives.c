@@ -1,5 +1,5 @@
 /* A program whose address space is limited, so that our rings may not fit, does what it does without us; half of
-   it remains for a single object. Where we give up, we say so. */
+   it remains for a single object. Where it is not recorded, that is printed. */
 #include "capture/test/hosts/recording.h"
 
 #include <string.h>

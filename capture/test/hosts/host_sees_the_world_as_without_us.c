@@ -49,7 +49,7 @@ static void print_state(const char *when) {
          getpriority(PRIO_PROCESS, 0), no_children, getsid(0) == getpid(), death, reaper, prctl(PR_GET_DUMPABLE));
 }
 
-/* Sizes that take every path of the C library, with errno and the mask looked at after each. */
+/* Sizes that take every path of the C library, with errno and the mask compared after each. */
 static void call_all(void) {
   for (size_t bytes = 1; bytes < (size_t)64 << 20; bytes = bytes * 3 + 1) {
     errno = 99;

@@ -1,5 +1,6 @@
-/* What the trace tells of a large object's OS pages is that object's own, with threads that allocate and release at the
-   same time, and with more live objects than some sets of the table hold: of some of those nothing is told. */
+/* The resident OS pages that the trace has for a large object are that object's own, with threads that allocate and
+   release at the same time, and with more live objects than some sets of the table hold: some of those are not known.
+ */
 #include "capture/test/hosts/recording.h"
 
 #include <malloc.h>
@@ -9,7 +10,7 @@
 
 enum { THREADS = 4, ROUNDS = 2000, CROWD = 15000, PAGE_BYTES = 4096, PAGES_MAX = 15, OBJECT_BYTES = 64 * PAGE_BYTES };
 
-/* The request says how many OS pages will be touched: 0 or 2 .. PAGES_MAX. */
+/* The request encodes how many OS pages will be touched: 0 or 2 .. PAGES_MAX. */
 static char *object_of(unsigned pages) {
   volatile char *object = keep(malloc(OBJECT_BYTES + 16 * pages));
   for (unsigned i = 0; i < pages; i++)

@@ -1,5 +1,5 @@
 /* What was touched of large objects that are never freed is in the trace when the program ends by exit or by return
-   from main; an object that was freed is not among them, and a program that ends by _exit says nothing of them. */
+   from main; an object that was freed is not among them, and a program that ends by _exit leaves nothing of them. */
 #include "capture/test/hosts/recording.h"
 #include "core/trace/read/trace_read.h"
 

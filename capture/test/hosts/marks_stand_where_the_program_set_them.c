@@ -10,7 +10,7 @@
 
 enum { THREADS = 3, MARKS = 6000, BYTES = 40 };
 
-/* A text that tells its own thread, number and length. */
+/* A text that holds its own thread, number and length. */
 static void make_text(char *text, int thread, int number) {
   int length = 20 + number % 236;
   memset(text, 'a' + number % 26, (size_t)length);

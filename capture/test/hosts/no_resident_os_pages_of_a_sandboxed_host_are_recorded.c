@@ -1,5 +1,5 @@
 /* A host that puts itself under a seccomp filter which kills whoever calls mincore lives on, a sample later, and its
-   trace tells nothing of the objects that it releases from then on. */
+   trace has no resident OS pages of the objects that it releases from then on. */
 #include "capture/test/hosts/recording.h"
 
 #include <linux/filter.h>

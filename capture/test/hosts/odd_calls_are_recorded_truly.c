@@ -1,5 +1,5 @@
 /* realloc(p, 0), a failed realloc, free(NULL), a failed posix_memalign, an overflowing reallocarray and the like:
-   events say what was asked and what came of it. */
+   events hold what was requested and what came of it. */
 #include "capture/test/hosts/recording.h"
 
 #include <malloc.h>

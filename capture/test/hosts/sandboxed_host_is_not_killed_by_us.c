@@ -23,7 +23,7 @@ static void call(void) {
   for (int i = 0; i < PAIRS; i++)
     free(keep(malloc(BYTES)));
   for (int i = 0; i < 10; i++)
-    free(keep(malloc(LARGE_BYTES))); /* large ones are asked for their OS pages */
+    free(keep(malloc(LARGE_BYTES))); /* the OS pages of large ones are counted */
 }
 
 static int enter(int way) {

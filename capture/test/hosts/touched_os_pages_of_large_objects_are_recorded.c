@@ -1,5 +1,5 @@
-/* The trace tells how many OS pages of a large object were resident when it was released, by free, realloc or
-   reallocarray, and tells nothing of smaller objects, of failed resizes, or with --touch-min 0. The host's errno is
+/* The trace has how many OS pages of a large object were resident when it was released, by free, realloc or
+   reallocarray, and nothing of smaller objects, of failed resizes, or with --touch-min 0. The host's errno is
    left alone. */
 #include "capture/test/hosts/recording.h"
 
