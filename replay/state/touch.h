@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <string.h>
 
-/* TOUCH_WHOLE_BYTES: docs/FIDELITY-CAUSES.md has what it buys. */
+/* TOUCH_WHOLE_BYTES: docs/measurements/fidelity-causes.md has what it buys. */
 enum { TOUCH_STEP_BYTES = 4096, TOUCH_LINE_BYTES = 64, TOUCH_BOUND_BYTES = 256, TOUCH_WHOLE_BYTES = 64 << 10 };
 
 /* Of `lines` and `recorded`; set before the first op. */
