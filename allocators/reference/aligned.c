@@ -1,11 +1,14 @@
 /* Objects at multiples of more than 16: a larger chunk is taken, and what lies before and behind is given back. */
-#include "allocators/reference/arena.h"
-#include "allocators/reference/counters.h"
+#include "allocators/reference/arena/arena.h"
+#include "allocators/reference/arena/arenas.h"
+#include "allocators/reference/arena/heap.h"
+#include "allocators/reference/arena/mapped.h"
+#include "allocators/reference/arena/release.h"
+#include "allocators/reference/arena/take.h"
+#include "allocators/reference/base/counters.h"
+#include "allocators/reference/base/tunables.h"
 #include "allocators/reference/entry.h"
-#include "allocators/reference/heap.h"
-#include "allocators/reference/mapped.h"
 #include "allocators/reference/startup.h"
-#include "allocators/reference/tunables.h"
 
 #include <errno.h>
 #include <string.h>

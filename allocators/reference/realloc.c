@@ -1,11 +1,12 @@
 /* realloc: in place where the chunk's end or what is free behind it allows, by mremap for mappings, else by copying. */
-#include "allocators/reference/arena.h"
-#include "allocators/reference/counters.h"
+#include "allocators/reference/arena/arena.h"
+#include "allocators/reference/arena/heap.h"
+#include "allocators/reference/arena/mapped.h"
+#include "allocators/reference/arena/release.h"
+#include "allocators/reference/base/counters.h"
+#include "allocators/reference/base/fault.h"
+#include "allocators/reference/base/tunables.h"
 #include "allocators/reference/entry.h"
-#include "allocators/reference/fault.h"
-#include "allocators/reference/heap.h"
-#include "allocators/reference/mapped.h"
-#include "allocators/reference/tunables.h"
 
 #include <errno.h>
 #include <string.h>

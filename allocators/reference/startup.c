@@ -1,9 +1,10 @@
 #include "allocators/reference/startup.h"
 
-#include "allocators/reference/arena.h"
-#include "allocators/reference/heap.h"
+#include "allocators/reference/arena/arena.h"
+#include "allocators/reference/arena/arenas.h"
+#include "allocators/reference/arena/heap.h"
+#include "allocators/reference/base/tunables.h"
 #include "allocators/reference/tcache.h"
-#include "allocators/reference/tunables.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -1,0 +1,24 @@
+#include "allocators/reference/arena/thread.h"
+
+#include <pthread.h>
+#include <sys/auxv.h>
+
+struct tcache no_cache;
+__thread struct thread thread = {.cache = &no_cache};
+uintptr_t tcache_key, fast_key;
+
+static pthread_key_t thread_end;
+static bool thread_end_known;
+
+void thread_setup(void (*on_end)(void *unused)) {
+  const uintptr_t *random = (const uintptr_t *)getauxval(AT_RANDOM); /* 16 bytes */
+  tcache_key = (random ? random[0] : (uintptr_t)&thread * 0x9E3779B97F4A7C15u) | 1;
+  fast_key = (random ? random[1] : ~tcache_key) | 1;
+  thread_end_known = pthread_key_create(&thread_end, on_end) == 0;
+}
+
+void thread_watch_end(void) {
+  /* May call calloc: then this thread has a cache or an arena already, and does not come here again. */
+  if (thread_end_known)
+    pthread_setspecific(thread_end, &thread);
+}
