@@ -2,7 +2,7 @@
    malloc; and as the author of a workload file, whose threads take turns under a scheduler and whose calls become ops
    (--work=FILE). Both make the same calls on the same objects, thread by thread.
 
-   A pattern is one file: its sizes as options, a `run`, and `const struct pattern pattern`; pattern.c has the main.
+   A pattern is one file: its sizes as options, a `run`, and `const struct pattern pattern`; main.c has the main.
    Rules that make both uses agree: a thread decides by its own random numbers and by what it was handed, never by
    addresses or time; threads wait for each other only by what is below; tables come from pattern_array, so that a
    recording shows the pattern's own calls alone. What a call costs beside malloc in a program: one branch and one
