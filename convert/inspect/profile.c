@@ -2,6 +2,7 @@
 
 #include "convert/history/trace_info.h"
 #include "convert/inspect/profile_tables.h"
+#include "core/base/vector.h"
 #include "core/sharing/line_sharing_json.h"
 #include "core/workload/witness.h"
 
@@ -19,8 +20,7 @@ struct birth {
 
 struct profile {
   const struct trace_summary *summary;
-  struct birth *births; /* by slot */
-  uint32_t birth_room;
+  VECTOR(struct birth) births; /* by slot */
   uint64_t allocated_bytes, position, last_stamp;
   uint64_t window_events, window_events_left; /* of each window; of this one (no division at each op) */
   unsigned window;
@@ -32,20 +32,6 @@ struct profile {
   struct trace_error *error;
   const char *path;
 };
-
-static bool reserve_births(struct profile *profile, uint32_t slot) {
-  if (slot < profile->birth_room)
-    return true;
-  uint32_t room = profile->birth_room ? profile->birth_room : 1024;
-  while (room <= slot)
-    room = room < UINT32_MAX / 2 ? 2 * room : UINT32_MAX;
-  struct birth *births = realloc(profile->births, room * sizeof *births);
-  if (!births)
-    return false;
-  profile->births = births;
-  profile->birth_room = room;
-  return true;
-}
 
 static struct profile_window *window_at(struct profile *profile, const struct history_state *before) {
   if (profile->window_events_left-- == 0) {
@@ -64,16 +50,16 @@ static struct profile_window *window_at(struct profile *profile, const struct hi
 
 static void note_birth(struct profile *profile, const struct history_op *op) {
   uint32_t stack = op->event ? op->event->stack : 0;
-  profile->births[op->slot] = (struct birth){.allocated_bytes = profile->allocated_bytes,
-                                             .stamp = op->stamp,
-                                             .first_bytes = op->request_bytes,
-                                             .thread = op->thread,
-                                             .stack = stack};
+  profile->births.at[op->slot] = (struct birth){.allocated_bytes = profile->allocated_bytes,
+                                                .stamp = op->stamp,
+                                                .first_bytes = op->request_bytes,
+                                                .thread = op->thread,
+                                                .stack = stack};
   profile_site_birth(&profile->tables, stack, op->request_bytes);
 }
 
 static void note_death(struct profile *profile, const struct history_op *op, uint64_t size_bytes) {
-  const struct birth *birth = &profile->births[op->slot];
+  const struct birth *birth = &profile->births.at[op->slot];
   uint64_t age_stamps = op->stamp > birth->stamp ? op->stamp - birth->stamp : 0;
   double age_ns = (double)age_stamps * profile->ns_per_stamp;
   uint64_t age_bytes = profile->allocated_bytes - birth->allocated_bytes;
@@ -85,7 +71,7 @@ static void note_death(struct profile *profile, const struct history_op *op, uin
 }
 
 static void note_move(struct profile *profile, const struct history_op *op, uint64_t old_bytes) {
-  struct birth *birth = &profile->births[op->slot];
+  struct birth *birth = &profile->births.at[op->slot];
   struct profile_reallocs *reallocs = &profile->tables.reallocs;
   bool in_place = op->event && op->event->released == op->event->acquired;
   birth->reallocs++;
@@ -122,7 +108,7 @@ static int profile_op(void *context, const struct history_op *op, const struct h
     profile->last_stamp = op->stamp;
   struct profile_window *window = window_at(profile, before);
   profile->position++;
-  if (op->slot != SLOTS_NONE && !reserve_births(profile, op->slot))
+  if (op->slot != SLOTS_NONE && !vector_reach(&profile->births, op->slot))
     return trace_error_set(profile->error, profile->path, "out of memory");
   uint64_t old_bytes = op->slot == SLOTS_NONE ? 0 : slots->at[op->slot].size_bytes;
   if (op->kind == HISTORY_DEATH) {
@@ -230,7 +216,7 @@ json_t *profile_of_trace(struct trace_reader *reader, const struct history_optio
     line_sharing_end(profile->sharing);
   free(profile->sharing_counts);
   profile_tables_free(&profile->tables);
-  free(profile->births);
+  free(profile->births.at);
   free(profile);
   return object;
 }

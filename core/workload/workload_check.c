@@ -2,6 +2,7 @@
 
 #include "core/base/address_map.h"
 #include "core/base/os.h"
+#include "core/base/vector.h"
 #include "core/trace/event.h"
 
 #include <inttypes.h>
@@ -25,8 +26,7 @@ struct slot_state {
 /* How many ops of one thread another has waited for. */
 struct pair_waits {
   struct address_map map; /* (waiting << 20 | awaited) + 1 to index */
-  uint64_t *ops;
-  uint32_t room;
+  VECTOR(uint64_t) ops;
 };
 
 struct checker {
@@ -70,19 +70,14 @@ static int take_wait(struct checker *checker, struct thread_state *thread, uint6
   struct address_entry *entry = address_map_find(&waits->map, key);
   if (!entry->address) {
     uint32_t index = (uint32_t)waits->map.count;
-    if (index == waits->room) {
-      uint32_t room = waits->room ? 2 * waits->room : 64;
-      uint64_t *bigger = realloc(waits->ops, room * sizeof *bigger);
-      if (!bigger)
-        return wrong(checker, thread, "out of memory");
-      waits->ops = bigger;
-      waits->room = room;
-    }
-    waits->ops[index] = ops;
+    uint64_t *added = vector_add(&waits->ops);
+    if (!added)
+      return wrong(checker, thread, "out of memory");
+    *added = ops;
     return address_map_add(&waits->map, entry, key, index, false) ? 0 : wrong(checker, thread, "out of memory");
   }
-  if (ops > waits->ops[entry->slot])
-    waits->ops[entry->slot] = ops;
+  if (ops > waits->ops.at[entry->slot])
+    waits->ops.at[entry->slot] = ops;
   return 0;
 }
 
@@ -126,7 +121,7 @@ static bool is_ordered(const struct checker *checker, const struct thread_state 
   if (last == 0 || awaited == self)
     return true;
   const struct address_entry *entry = address_map_find(&checker->waits.map, (self << 20 | awaited) + 1);
-  return entry->address && checker->waits.ops[entry->slot] >= last >> 20;
+  return entry->address && checker->waits.ops.at[entry->slot] >= last >> 20;
 }
 
 static int birth(struct checker *checker, struct thread_state *thread, struct slot_state *slot,
@@ -367,7 +362,7 @@ int workload_check(const struct workload *workload, struct workload_proof *proof
   os_unmap(checker.slots, checker.slots_bytes);
   if (checker.waits.map.entries)
     address_map_free(&checker.waits.map);
-  free(checker.waits.ops);
+  free(checker.waits.ops.at);
   free(checker.threads);
   return result;
 }

@@ -21,6 +21,8 @@
    that realloc(p, 0) frees, nor failed calls and free(NULL): hence "calls" and "start" in `lacks`. */
 #include "convert/formats/reading/late_release.h"
 
+#include "core/base/vector.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -36,12 +38,10 @@ struct heaptrack_import {
   uint64_t version; /* of the file; 0: not read yet */
   uint64_t now;     /* stamp: ns + 1 */
   uint64_t os_page_bytes;
-  char program[4096]; /* path */
-  uint32_t *nodes;    /* of the trace, by the file's number */
-  uint64_t node_count, node_room;
+  char program[4096];           /* path */
+  VECTOR(uint32_t) nodes;       /* of the trace, by the file's number - 1 */
   struct address_map module_at; /* start address to its place in modules */
-  struct module *modules;
-  uint32_t module_count, module_room;
+  VECTOR(struct module) modules;
   bool held; /* a `-` waits for what comes next: a realloc's is followed by its `+` */
   struct trace_event held_event;
 };
@@ -123,23 +123,17 @@ static void keep_program(struct heaptrack_import *heaptrack, const char *path, s
 static int keep_module(struct heaptrack_import *heaptrack, struct trace_module *module) {
   struct import *import = heaptrack->import;
   struct address_entry *entry = address_map_find(&heaptrack->module_at, module->start);
-  struct module *known = entry->address ? &heaptrack->modules[entry->slot] : NULL;
+  struct module *known = entry->address ? &heaptrack->modules.at[entry->slot] : NULL;
   if (known && known->end == module->end && strcmp(known->path, module->path) == 0)
     return 0;
   if (!known) {
-    if (heaptrack->module_count == heaptrack->module_room) {
-      uint32_t room = heaptrack->module_room ? 2 * heaptrack->module_room : 64;
-      struct module *modules = realloc(heaptrack->modules, room * sizeof *modules);
-      if (!modules)
-        return import_no_memory(import);
-      heaptrack->modules = modules;
-      heaptrack->module_room = room;
-    }
-    known = &heaptrack->modules[heaptrack->module_count];
-    *known = (struct module){NULL, 0};
-    if (!address_map_add(&heaptrack->module_at, entry, module->start, heaptrack->module_count, false))
+    known = vector_add(&heaptrack->modules);
+    if (!known)
       return import_no_memory(import);
-    heaptrack->module_count++;
+    *known = (struct module){NULL, 0};
+    uint32_t index = (uint32_t)(heaptrack->modules.count - 1);
+    if (!address_map_add(&heaptrack->module_at, entry, module->start, index, false))
+      return import_no_memory(import);
   }
   char *path = strdup(module->path);
   if (!path)
@@ -176,26 +170,24 @@ static int take_module(struct heaptrack_import *heaptrack, const char *line) {
   return module.start && module.start < module.end ? keep_module(heaptrack, &module) : 0;
 }
 
+/* The trace's number of the file's stack; 0: none. */
+static uint32_t node_of(const struct heaptrack_import *heaptrack, uint64_t stack) {
+  return stack ? heaptrack->nodes.at[stack - 1] : 0;
+}
+
 static int take_node(struct heaptrack_import *heaptrack, const char *line) {
   struct import *import = heaptrack->import;
   uint64_t instruction, parent;
   const char *at = line + 2;
   if (!scan_bare_hex(&at, &instruction) || !scan_word(&at, " ") || !scan_bare_hex(&at, &parent) || *at)
     return import_bad_line(import, "heaptrack's stacks", line);
-  if (parent > heaptrack->node_count)
+  if (parent > heaptrack->nodes.count)
     return line_reader_error(import->lines, "stack %" PRIx64 " is called by %" PRIx64 ", which is not there yet",
-                             heaptrack->node_count + 1, parent);
-  if (heaptrack->node_count + 1 >= heaptrack->node_room) {
-    uint64_t room = heaptrack->node_room ? 2 * heaptrack->node_room : 1024;
-    uint32_t *nodes = realloc(heaptrack->nodes, room * sizeof *nodes);
-    if (!nodes)
-      return import_no_memory(import);
-    nodes[0] = 0;
-    heaptrack->nodes = nodes;
-    heaptrack->node_room = room;
-  }
-  uint32_t node = trace_writer_stack_node(import->writer, heaptrack->nodes[parent], instruction);
-  heaptrack->nodes[++heaptrack->node_count] = node;
+                             heaptrack->nodes.count + 1, parent);
+  uint32_t *node = vector_add(&heaptrack->nodes);
+  if (!node)
+    return import_no_memory(import);
+  *node = trace_writer_stack_node(import->writer, node_of(heaptrack, parent), instruction);
   return 0;
 }
 
@@ -209,12 +201,12 @@ static int take_acquire(struct heaptrack_import *heaptrack, const char *line) {
   if (!scan_word(&at, " ") || !scan_bare_hex(&at, &stack) || !scan_word(&at, " ") || !scan_bare_hex(&at, &address) ||
       *at || !address)
     return import_bad_line(heaptrack->import, "heaptrack data", line);
-  if (stack > heaptrack->node_count)
+  if (stack > heaptrack->nodes.count)
     return line_reader_error(heaptrack->import->lines, "stack %" PRIx64 " is not there yet", stack);
   if (hand_on_held(heaptrack, true) != 0)
     return -1;
   struct trace_event event = event_of_acquire(CALL_malloc, address, size_bytes, 0);
-  event.stack = stack ? heaptrack->nodes[stack] : 0;
+  event.stack = node_of(heaptrack, stack);
   return late_releases_event(heaptrack->late, heaptrack->now, &event, false);
 }
 
@@ -315,9 +307,9 @@ static int finish(struct heaptrack_import *heaptrack) {
 }
 
 static void release_modules(struct heaptrack_import *heaptrack) {
-  for (uint32_t i = 0; i < heaptrack->module_count; i++)
-    free(heaptrack->modules[i].path);
-  free(heaptrack->modules);
+  for (uint32_t i = 0; i < heaptrack->modules.count; i++)
+    free(heaptrack->modules.at[i].path);
+  free(heaptrack->modules.at);
   address_map_free(&heaptrack->module_at);
 }
 
@@ -331,7 +323,7 @@ static int run(struct import *import) {
     result = finish(&heaptrack);
   late_releases_free(heaptrack.late);
   release_modules(&heaptrack);
-  free(heaptrack.nodes);
+  free(heaptrack.nodes.at);
   return result;
 }
 

@@ -17,6 +17,8 @@
    "start" in `lacks`. */
 #include "convert/formats/reading/importing.h"
 
+#include "core/base/vector.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -34,8 +36,7 @@ struct open_call {
 struct ltrace_import {
   struct import *import;
   struct thread_numbers callers; /* apart from the trace's numbers, which come with a thread's first whole call */
-  struct open_call *open;        /* by number in callers */
-  uint32_t open_room;
+  VECTOR(struct open_call) open; /* by number in callers */
   uint64_t nested, doubts;
 };
 
@@ -136,17 +137,10 @@ static struct open_call *open_call_of(struct ltrace_import *ltrace, uint64_t id)
   uint32_t number;
   if (!thread_number(&ltrace->callers, id, &number))
     return NULL;
-  if (number >= ltrace->open_room) {
-    uint32_t room = number < 16 ? 16 : 2 * number;
-    struct open_call *open = realloc(ltrace->open, room * sizeof *open);
-    if (!open)
-      return NULL;
-    memset(open + ltrace->open_room, 0, (room - ltrace->open_room) * sizeof *open);
-    ltrace->open = open;
-    ltrace->open_room = room;
-  }
-  ltrace->open[number].id = id;
-  return &ltrace->open[number];
+  struct open_call *open = vector_reach(&ltrace->open, number);
+  if (open)
+    open->id = id;
+  return open;
 }
 
 /* "= RESULT" at the line's end. */
@@ -263,7 +257,7 @@ static int finish(struct ltrace_import *ltrace) {
   uint64_t never_ended = 0, unseen = 0;
   uint32_t thread;
   for (uint32_t i = 0; i < ltrace->callers.count; i++) {
-    struct open_call *call = &ltrace->open[i];
+    struct open_call *call = &ltrace->open.at[i];
     never_ended += call->any;
     unseen += call->unseen;
     if (call->unseen &&
@@ -293,7 +287,7 @@ static int run(struct import *import) {
     result = finish(&ltrace);
   if (ltrace.callers.map.entries)
     address_map_free(&ltrace.callers.map);
-  free(ltrace.open);
+  free(ltrace.open.at);
   return result;
 }
 
