@@ -8,6 +8,7 @@
 #include "convert/formats/exporters/exporting.h"
 
 #include "core/base/os.h"
+#include "core/base/temporary_file.h"
 #include "core/base/vector.h"
 
 #include <stdlib.h>
@@ -27,7 +28,7 @@ struct wl_thread {
 struct wl {
   struct wl_thread **threads;
   uint32_t thread_count;
-  FILE *spool;
+  struct temporary_file spool;
   uint32_t chunks;
   uint64_t pointers, syncs;
   bool failed; /* no memory, or no room for the temporary file */
@@ -35,7 +36,7 @@ struct wl {
 
 static void flush_chunk(struct wl *wl, struct wl_thread *thread) {
   uint32_t *chunk = vector_add(&thread->chunks);
-  if (!chunk || os_pwrite_all(fileno(wl->spool), thread->bytes, CHUNK_BYTES, (uint64_t)wl->chunks * CHUNK_BYTES) != 0) {
+  if (!chunk || os_pwrite_all(wl->spool.fd, thread->bytes, CHUNK_BYTES, (uint64_t)wl->chunks * CHUNK_BYTES) != 0) {
     wl->failed = true;
     return;
   }
@@ -139,7 +140,7 @@ static int write_file(struct export *export, const struct wl *wl) {
     const struct wl_thread *thread = wl->threads[i];
     uint8_t bytes[CHUNK_BYTES];
     for (uint32_t k = 0; thread && k < thread->chunks.count; k++) {
-      if (os_pread_all(fileno(wl->spool), bytes, CHUNK_BYTES, (uint64_t)thread->chunks.at[k] * CHUNK_BYTES) != 0)
+      if (os_pread_all(wl->spool.fd, bytes, CHUNK_BYTES, (uint64_t)thread->chunks.at[k] * CHUNK_BYTES) != 0)
         return trace_error_errno(export->error, export->out_name, "can't read the temporary file");
       fwrite(bytes, 1, CHUNK_BYTES, out);
     }
@@ -153,14 +154,14 @@ static int write_file(struct export *export, const struct wl *wl) {
 
 static int run(struct export *export) {
   struct witness witness;
-  struct wl wl = {.thread_count = trace_reader_summary(export->reader)->threads, .spool = tmpfile()};
+  struct wl wl = {.thread_count = trace_reader_summary(export->reader)->threads, .spool = {.fd = -1}};
   wl.threads = calloc(wl.thread_count + 1, sizeof *wl.threads);
   export->take = take;
   export->context = &wl;
   int result = -1;
-  if (!wl.spool || !wl.threads)
-    trace_error_errno(export->error, export->out_name, "can't make a temporary file");
-  else
+  if (!wl.threads)
+    trace_error_set(export->error, export->out_name, "out of memory");
+  else if (temporary_file_open(&wl.spool, export->error) == 0)
     result = export_calls(export, &witness);
   if (result == 0)
     result = write_file(export, &wl);
@@ -170,8 +171,7 @@ static int run(struct export *export) {
     free(wl.threads[i]);
   }
   free(wl.threads);
-  if (wl.spool)
-    fclose(wl.spool);
+  temporary_file_close(&wl.spool);
   return result;
 }
 

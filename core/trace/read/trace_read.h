@@ -17,8 +17,7 @@
 struct trace_reader;
 struct trace_cursor;
 
-/* Opens and walks the block headers. path "-" reads standard input (spooled to an unlinked file). Returns 0, or -1 with
- * error. */
+/* Opens a regular file and walks the block headers. Returns 0, or -1 with error. */
 int trace_reader_open(struct trace_reader **out, const char *path, struct trace_error *error);
 void trace_reader_close(struct trace_reader *reader);
 const struct trace_summary *trace_reader_summary(const struct trace_reader *reader);
