@@ -1,4 +1,4 @@
-/* The rest of the malloc API: what is asked about the heap, and what is set. */
+/* The rest of the malloc API: queries of the heap, and settings. */
 #include "allocators/reference/arena/arena.h"
 #include "allocators/reference/arena/heap.h"
 #include "allocators/reference/arena/mapped.h"

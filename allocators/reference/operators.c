@@ -37,7 +37,7 @@ static inline void *new_aligned_object(size_t object_bytes, size_t alignment, bo
   return __builtin_expect(object != NULL, 1) ? object : new_again(object_bytes, alignment, throws);
 }
 
-#pragma GCC diagnostic ignored "-Wunused-parameter" /* tags, and what delete is told but need not know */
+#pragma GCC diagnostic ignored "-Wunused-parameter" /* tags, and what delete is given but does not need */
 
 /* Parameters after the first two (new) or the first (delete) select the overload. */
 #define SYMBOL(result, name, symbol, ...)                                                                              \

@@ -13,7 +13,7 @@
 
 /* Gives back what the chunk has beyond bytes, if that is enough for a chunk; needs the lock. Not through the cache: a
    buffer that was grown and is cut to size mostly lies before the top, which goes on from there (through the cache, a
-   replay of CPython's json took about 10 % more cycles, for its small objects lay in such tails). */
+   replay of CPython's json took about 10 % more cycles, for its small objects were in such tails). */
 static void cut_tail(struct arena *arena, struct chunk *chunk, size_t bytes) {
   size_t head = chunk_head(chunk), have = head_bytes(head);
   if (have - bytes < CHUNK_MIN_BYTES)

@@ -40,7 +40,7 @@ void startup_first(void) {
   errno = error;
 }
 
-/* Most programs have called malloc before this; those that never do are told of wrong settings too. */
+/* Most programs have called malloc before this; those that never do get warnings of wrong settings too. */
 __attribute__((constructor)) static void at_load(void) {
   startup();
 }

@@ -34,7 +34,7 @@ static void on_thread_end(void *unused) {
   }
   arena_detach();
   if (tunables.stats)
-    counters_fold();
+    counters_end_thread();
 }
 
 void tcache_setup(void) {

@@ -97,7 +97,7 @@ static int open_inputs(struct trace_reader **readers, const struct options *opti
   return 0;
 }
 
-/* The input as one trace: rewritten if that was asked for, through a temporary one. */
+/* The input as one trace: rewritten if that is wanted, through a temporary one. */
 static int open_rewritten(struct trace_reader **reader, const struct options *options, struct trace_error *error) {
   struct trace_reader **readers = calloc(options->input_count, sizeof *readers);
   struct temporary_file temporary = {.fd = -1};

@@ -12,7 +12,7 @@
 struct marks {
   VECTOR(struct trace_mark) list; /* by thread, then by position in it */
   uint32_t threads;
-  uint64_t *events;     /* of each thread, that marks_before has been asked for */
+  uint64_t *events;     /* of each thread, for which marks_before was called */
   uint32_t *next, *end; /* of each thread: its marks not yet given */
 };
 

@@ -1,4 +1,4 @@
-/* The profile of a trace: what its program asks of an allocator. Request sizes, lifetimes, rates, who frees whose
+/* The profile of a trace: what its program requests of an allocator. Request sizes, lifetimes, rates, who frees whose
    objects, growth by realloc, and which call stacks allocate what.
 
    Not its job: judging (analysis/), reading and ordering (convert/history/history.h). Invariants: one pass; memory is

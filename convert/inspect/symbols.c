@@ -27,7 +27,7 @@ struct node {
 };
 
 struct module {
-  struct trace_module told; /* texts are owned */
+  struct trace_module recorded; /* texts are owned */
   bool looked;
   Dwfl *dwfl;
   Dwfl_Module *dwfl_module; /* NULL: there is no file for it */
@@ -44,24 +44,24 @@ static char *copy(const char *text) {
   return text ? strdup(text) : NULL;
 }
 
-static int add_node(void *context, const struct trace_stack_node *told) {
+static int add_node(void *context, const struct trace_stack_node *recorded) {
   struct symbols *symbols = context;
   struct node *node = vector_add(&symbols->nodes);
   if (!node)
     return 1;
-  *node = (struct node){.instruction = told->instruction, .parent = told->parent, .modules = told->modules};
+  *node = (struct node){.instruction = recorded->instruction, .parent = recorded->parent, .modules = recorded->modules};
   return 0;
 }
 
-static int add_module(void *context, const struct trace_module *told) {
+static int add_module(void *context, const struct trace_module *recorded) {
   struct symbols *symbols = context;
   struct module *module = vector_add(&symbols->modules);
   if (!module)
     return 1;
-  *module = (struct module){.told = *told};
-  module->told.name = copy(told->name);
-  module->told.path = copy(told->path);
-  module->told.build_id = copy(told->build_id);
+  *module = (struct module){.recorded = *recorded};
+  module->recorded.name = copy(recorded->name);
+  module->recorded.path = copy(recorded->path);
+  module->recorded.build_id = copy(recorded->build_id);
   return 0;
 }
 
@@ -98,9 +98,9 @@ void symbols_close(struct symbols *symbols) {
   for (uint32_t i = 0; i < symbols->modules.count; i++) {
     if (symbols->modules.at[i].dwfl)
       dwfl_end(symbols->modules.at[i].dwfl);
-    free((char *)symbols->modules.at[i].told.name);
-    free((char *)symbols->modules.at[i].told.path);
-    free((char *)symbols->modules.at[i].told.build_id);
+    free((char *)symbols->modules.at[i].recorded.name);
+    free((char *)symbols->modules.at[i].recorded.path);
+    free((char *)symbols->modules.at[i].recorded.build_id);
   }
   free(symbols->owners);
   free(symbols->nodes.at);
@@ -119,12 +119,12 @@ uint32_t symbols_parent(const struct symbols *symbols, uint32_t node) {
 /* FORMAT.md section 4a: the last one before the node, else the first one after it. */
 static struct module *module_of(struct symbols *symbols, const struct node *node) {
   for (uint32_t i = node->modules; i-- > 0;)
-    if (node->instruction - symbols->modules.at[i].told.start <
-        symbols->modules.at[i].told.end - symbols->modules.at[i].told.start)
+    if (node->instruction - symbols->modules.at[i].recorded.start <
+        symbols->modules.at[i].recorded.end - symbols->modules.at[i].recorded.start)
       return &symbols->modules.at[i];
   for (uint32_t i = node->modules; i < symbols->modules.count; i++)
-    if (node->instruction - symbols->modules.at[i].told.start <
-        symbols->modules.at[i].told.end - symbols->modules.at[i].told.start)
+    if (node->instruction - symbols->modules.at[i].recorded.start <
+        symbols->modules.at[i].recorded.end - symbols->modules.at[i].recorded.start)
       return &symbols->modules.at[i];
   return NULL;
 }
@@ -149,17 +149,18 @@ static bool has_build_id(const char *path, const char *build_id) {
 }
 
 /* The file that was recorded, if it is here still, or what debug packages install for its build id. */
-static bool find_file(const struct trace_module *told, char *path, size_t bytes) {
-  if (!told->build_id) {
-    snprintf(path, bytes, "%s", told->path ? told->path : "");
-    return told->path && access(path, R_OK) == 0;
+static bool find_file(const struct trace_module *recorded, char *path, size_t bytes) {
+  if (!recorded->build_id) {
+    snprintf(path, bytes, "%s", recorded->path ? recorded->path : "");
+    return recorded->path && access(path, R_OK) == 0;
   }
-  snprintf(path, bytes, "%s", told->path ? told->path : "");
-  if (told->path && has_build_id(path, told->build_id))
+  snprintf(path, bytes, "%s", recorded->path ? recorded->path : "");
+  if (recorded->path && has_build_id(path, recorded->build_id))
     return true;
-  snprintf(path, bytes, "/usr/lib/debug/.build-id/%.2s/%s.debug", told->build_id,
-           strlen(told->build_id) > 2 ? told->build_id + 2 : "");
-  return strspn(told->build_id, "0123456789abcdef") == strlen(told->build_id) && has_build_id(path, told->build_id);
+  snprintf(path, bytes, "/usr/lib/debug/.build-id/%.2s/%s.debug", recorded->build_id,
+           strlen(recorded->build_id) > 2 ? recorded->build_id + 2 : "");
+  return strspn(recorded->build_id, "0123456789abcdef") == strlen(recorded->build_id) &&
+         has_build_id(path, recorded->build_id);
 }
 
 static void open_module(struct module *module) {
@@ -171,10 +172,10 @@ static void open_module(struct module *module) {
   char path[4096 + 64];
   module->looked = true;
   elf_version(EV_CURRENT);
-  if (!find_file(&module->told, path, sizeof path) || !(module->dwfl = dwfl_begin(&callbacks)))
+  if (!find_file(&module->recorded, path, sizeof path) || !(module->dwfl = dwfl_begin(&callbacks)))
     return;
   dwfl_report_begin(module->dwfl);
-  module->dwfl_module = dwfl_report_elf(module->dwfl, module->told.name, path, -1, module->told.bias, true);
+  module->dwfl_module = dwfl_report_elf(module->dwfl, module->recorded.name, path, -1, module->recorded.bias, true);
   dwfl_report_end(module->dwfl, NULL, NULL);
 }
 
@@ -293,8 +294,8 @@ const struct symbol *symbols_of(struct symbols *symbols, uint32_t number, size_t
       return &unknown;
     }
     for (size_t i = 0; i < found_count; i++) {
-      found[i].module = module ? module->told.name : NULL;
-      found[i].offset = node->instruction - (module ? module->told.bias : 0);
+      found[i].module = module ? module->recorded.name : NULL;
+      found[i].offset = node->instruction - (module ? module->recorded.bias : 0);
       node->symbol[i] = found[i];
     }
     node->symbols = (uint32_t)found_count;

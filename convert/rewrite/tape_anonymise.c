@@ -76,9 +76,9 @@ static int take_op(void *context, const struct history_op *op, const struct hist
       .call = op->call, .size_bytes = op->size_bytes, .param = op->param, .touched_os_pages = op->touched_os_pages};
   if (!vector_reserve(&anonymiser->addresses, slots->room))
     return trace_error_set(anonymiser->error, anonymiser->path, "out of memory");
-  if (op->kind != HISTORY_NOTHING && op->kind != HISTORY_BIRTH)
+  if (op->kind != HISTORY_NOTHING && op->kind != HISTORY_ACQUIRE)
     event.released = anonymiser->addresses.at[op->slot];
-  if (op->kind == HISTORY_BIRTH || op->kind == HISTORY_MOVE)
+  if (op->kind == HISTORY_ACQUIRE || op->kind == HISTORY_MOVE)
     event.acquired = anonymiser->addresses.at[op->slot] = new_address(anonymiser, op->thread, op->request_bytes);
   return emit(anonymiser, op->thread, op->stamp, &event);
 }
@@ -118,7 +118,7 @@ static void write_samples(struct anonymiser *anonymiser) {
   }
 }
 
-/* What is said of the source: how big its OS pages are, whose memory the samples are of, and what it could not tell. */
+/* What is kept of the source's INFO: how big its OS pages are, whose memory the samples are of, and what it lacks. */
 static json_t *anonymous_info(const struct trace_summary *summary) {
   static const char *const kept[] = {"alignment", "failures", "operators", "threads", "usable_size"};
   struct trace_info source;
@@ -158,7 +158,7 @@ static int anonymise(struct anonymiser *anonymiser, struct trace_reader *reader,
     result = history_run(reader, history, &consumer, &witness, &wrong);
   if (result == 0)
     write_samples(anonymiser);
-  /* Not the source's footer: its clock and its calls in flight say nothing of this trace. */
+  /* Not the source's footer: its clock and its calls in flight do not hold for this trace. */
   struct trace_summary footer = *source;
   footer.footer_json = "{\"end\": \"exit\"}";
   /* A full disk shows as a refused op; the writer knows the reason. */

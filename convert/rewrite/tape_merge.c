@@ -15,7 +15,7 @@ enum { ADDRESS_BITS = 48 };
 #define SAME_CLOCK_SECONDS 1.0
 
 struct merge_clock {
-  double hz, unix_ns; /* unix_ns 0: not told */
+  double hz, unix_ns; /* unix_ns 0: not known */
   uint64_t origin;
   bool counts_cycles;
   /* new stamp = to + (stamp - from) x scale */
@@ -177,7 +177,7 @@ static int merge_samples(struct trace_reader *const *readers, struct merge_clock
   return result > 0 ? trace_error_set(error, trace_reader_path(readers[0]), "out of memory") : result;
 }
 
-/* What the new trace says of itself: the first one's words, what any of them lacks, and who they were. */
+/* INFO of the new trace: the first one's values, what any of them lacks, and which processes they were. */
 static json_t *merged_info(struct trace_reader *const *readers, uint32_t count) {
   json_t *info = tape_info(trace_reader_summary(readers[0]));
   json_t *merged = json_array(), *lacks = json_object(), *names = json_array(), *item;
@@ -186,10 +186,10 @@ static json_t *merged_info(struct trace_reader *const *readers, uint32_t count) 
   for (uint32_t i = 0; i < count; i++) {
     const struct trace_summary *summary = trace_reader_summary(readers[i]);
     json_t *source = tape_info(summary), *about = json_object();
-    static const char *const told[] = {"program", "pid", "parent_pid", "allocator", "order"};
-    for (size_t key = 0; key < sizeof told / sizeof *told; key++)
-      if (json_object_get(source, told[key]))
-        json_object_set(about, told[key], json_object_get(source, told[key]));
+    static const char *const copied[] = {"program", "pid", "parent_pid", "allocator", "order"};
+    for (size_t key = 0; key < sizeof copied / sizeof *copied; key++)
+      if (json_object_get(source, copied[key]))
+        json_object_set(about, copied[key], json_object_get(source, copied[key]));
     json_object_set_new(about, "threads", json_integer(summary->threads));
     json_array_append_new(merged, about);
     json_array_foreach(json_object_get(source, "lacks"), k, item) {

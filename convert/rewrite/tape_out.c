@@ -23,7 +23,7 @@ struct tape_out {
   struct thread_out by_source[];
 };
 
-/* Larger blocks name more objects by number; but whoever reads a trace in order has a block of each thread open. */
+/* Larger blocks name more objects by number; but a reader in order has a block of each thread open. */
 static uint32_t block_events(uint32_t threads) {
   uint32_t share = ARCHIVE_OPEN_EVENTS / (threads ? threads : 1);
   return share > TRACE_MAX_ROWS ? TRACE_MAX_ROWS : share < ARCHIVE_MIN_BLOCK ? ARCHIVE_MIN_BLOCK : share;

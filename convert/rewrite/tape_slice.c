@@ -10,7 +10,7 @@
 /* The object in a slot. */
 struct slice_object {
   uint64_t address, size_bytes, param;
-  uint64_t born; /* ordinal; 0: the slot is empty */
+  uint64_t acquired; /* ordinal; 0: the slot is empty */
   uint64_t release_stamp;
   uint32_t thread;
   uint8_t call;
@@ -32,7 +32,7 @@ struct slicer {
   uint64_t from_stamp, to_stamp, from_event, to_event;
   VECTOR(struct slice_object) objects; /* by slot */
   uint32_t *moving;                    /* by thread: the slot of the object that it is moving; SLOTS_NONE: none */
-  uint64_t births;
+  uint64_t acquires;
   uint64_t floor, last_stamp; /* of the window: its first event's stamp; the last one written */
   uint32_t last_thread;
   bool begun, ended;
@@ -86,14 +86,14 @@ static int place_marks(struct slicer *slicer, uint64_t stamp) {
   return 0;
 }
 
-static int by_birth(const void *left, const void *right) {
+static int by_acquire(const void *left, const void *right) {
   const struct slice_object *const *a = left, *const *b = right;
-  return (*a)->born < (*b)->born ? -1 : (*a)->born > (*b)->born;
+  return (*a)->acquired < (*b)->acquired ? -1 : (*a)->acquired > (*b)->acquired;
 }
 
-static int emit_prologue(struct slicer *slicer, const struct slice_object *const *living, size_t count) {
+static int emit_prologue(struct slicer *slicer, const struct slice_object *const *live, size_t count) {
   for (size_t i = 0; i < count; i++) {
-    const struct slice_object *object = living[i];
+    const struct slice_object *object = live[i];
     struct trace_event event = {.call = object->call,
                                 .acquired = object->address,
                                 .size_bytes = object->size_bytes,
@@ -108,8 +108,8 @@ static int emit_prologue(struct slicer *slicer, const struct slice_object *const
 /* The window begins with a step of that stamp. */
 static int begin(struct slicer *slicer, uint64_t stamp) {
   size_t count = 0;
-  const struct slice_object **living = malloc((slicer->objects.room + 1) * sizeof *living);
-  if (!living)
+  const struct slice_object **live = malloc((slicer->objects.room + 1) * sizeof *live);
+  if (!live)
     return trace_error_set(slicer->error, slicer->path, "out of memory");
   slicer->begun = true;
   slicer->floor = stamp ? stamp : 1;
@@ -117,14 +117,14 @@ static int begin(struct slicer *slicer, uint64_t stamp) {
   slicer->last_thread = UINT32_MAX; /* so that the first step comes after the prologue, whose stamps are that one */
   for (uint32_t slot = 0; slot < slicer->objects.room; slot++) {
     struct slice_object *object = &slicer->objects.at[slot];
-    if (object->born && object->moving)
+    if (object->acquired && object->moving)
       object->cut = true;
-    else if (object->born && object->chosen)
-      living[count++] = object;
+    else if (object->acquired && object->chosen)
+      live[count++] = object;
   }
-  qsort(living, count, sizeof *living, by_birth);
-  int result = emit_prologue(slicer, living, count);
-  free(living);
+  qsort(live, count, sizeof *live, by_acquire);
+  int result = emit_prologue(slicer, live, count);
+  free(live);
   return result;
 }
 
@@ -177,12 +177,12 @@ static bool is_chosen_size(const struct slicer *slicer, uint64_t size_bytes) {
   return size_bytes >= slicer->spec->from_size && size_bytes <= slicer->spec->to_size;
 }
 
-static void note_birth(struct slicer *slicer, struct slice_object *object, const struct history_op *op) {
+static void note_acquire(struct slicer *slicer, struct slice_object *object, const struct history_op *op) {
   bool resizes = call_table[op->call & CALL_ID_MASK].released != NOTHING;
   *object = (struct slice_object){.address = op->event->acquired,
                                   .size_bytes = resizes ? op->request_bytes : op->size_bytes,
                                   .param = resizes ? 0 : op->param,
-                                  .born = ++slicer->births,
+                                  .acquired = ++slicer->acquires,
                                   .thread = op->thread,
                                   .call = resizes ? CALL_malloc : op->call & CALL_ID_MASK,
                                   .chosen = is_chosen_size(slicer, op->request_bytes) &&
@@ -231,13 +231,13 @@ static int take_op(void *context, const struct history_op *op, const struct hist
   if (!object)
     return trace_error_set(slicer->error, slicer->path, "out of memory");
   bool cut = object->cut && op->kind == HISTORY_MOVE;
-  if (op->kind == HISTORY_BIRTH)
-    note_birth(slicer, object, op);
+  if (op->kind == HISTORY_ACQUIRE)
+    note_acquire(slicer, object, op);
   int result = 0;
   if (inside && object->chosen) {
     if (!op->event)
       result = emit_implied_free(slicer, op, object);
-    else if (cut || (op->kind == HISTORY_BIRTH && (op->call & CALL_NULL_IN)))
+    else if (cut || (op->kind == HISTORY_ACQUIRE && (op->call & CALL_NULL_IN)))
       result = emit_acquire_only(slicer, op);
     else if (op->kind == HISTORY_MOVE)
       result = emit_move(slicer, op->thread, op->event, object->release_stamp);
@@ -246,7 +246,7 @@ static int take_op(void *context, const struct history_op *op, const struct hist
   }
   if (op->kind == HISTORY_MOVE)
     note_move(slicer, object, op);
-  else if (op->kind == HISTORY_DEATH)
+  else if (op->kind == HISTORY_RELEASE)
     *object = (struct slice_object){0};
   return result;
 }
@@ -338,7 +338,7 @@ static int find_marks(struct slicer *slicer) {
   return 0;
 }
 
-/* Turns what the user asked for into stamps and event numbers. */
+/* Turns what the user wants into stamps and event numbers. */
 static int find_window(struct slicer *slicer, struct trace_reader *reader) {
   const struct trace_summary *summary = trace_reader_summary(reader);
   const struct slice_spec *spec = slicer->spec;

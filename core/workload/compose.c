@@ -87,7 +87,7 @@ static uint64_t os_pages_of(const struct composition *composition, uint64_t byte
   return bytes <= mask ? bytes : (bytes + mask) & ~mask;
 }
 
-static void born(struct composition *composition, uint64_t bytes) {
+static void count_acquire(struct composition *composition, uint64_t bytes) {
   struct witness *witness = &composition->witness;
   size_histogram_add(&composition->sizes, bytes);
   witness->live_at_end++;
@@ -103,7 +103,7 @@ static void born(struct composition *composition, uint64_t bytes) {
   }
 }
 
-static void died(struct composition *composition, uint64_t bytes) {
+static void count_release(struct composition *composition, uint64_t bytes) {
   composition->witness.live_at_end--;
   composition->witness.live_bytes_at_end -= bytes;
   composition->live_os_page_bytes -= os_pages_of(composition, bytes);
@@ -151,7 +151,7 @@ uint32_t compose_acquire(struct composition *composition, uint32_t thread, const
   }
   put(composition, thread, call, call_table[call->call].released == NOTHING ? 0 : CALL_NULL_IN, slot);
   composition->slots.at[slot].size_bytes = request_of(call);
-  born(composition, request_of(call));
+  count_acquire(composition, request_of(call));
   return slot;
 }
 
@@ -160,9 +160,9 @@ void compose_resize(struct composition *composition, uint32_t thread, const stru
   if (composition->failed)
     return;
   put(composition, thread, call, 0, object);
-  died(composition, composition->slots.at[object].size_bytes);
+  count_release(composition, composition->slots.at[object].size_bytes);
   composition->slots.at[object].size_bytes = request_of(call);
-  born(composition, request_of(call));
+  count_acquire(composition, request_of(call));
 }
 
 void compose_release(struct composition *composition, uint32_t thread, const struct compose_call *call,
@@ -170,7 +170,7 @@ void compose_release(struct composition *composition, uint32_t thread, const str
   if (composition->failed)
     return;
   put(composition, thread, call, call_table[call->call].acquires ? CALL_NULL_OUT : 0, object);
-  died(composition, composition->slots.at[object].size_bytes);
+  count_release(composition, composition->slots.at[object].size_bytes);
   slots_give(&composition->slots, object, thread);
 }
 

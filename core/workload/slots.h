@@ -53,7 +53,7 @@ static inline uint32_t slots_take(struct slots *slots, uint32_t thread) {
   return slot;
 }
 
-/* The object in the slot has died by the hand of the thread. */
+/* The thread has released the object in the slot. */
 static inline void slots_give(struct slots *slots, uint32_t slot, uint32_t thread) {
   if (slots->owners[slot] != thread) {
     slots_give_remote(slots, slot);

@@ -52,7 +52,7 @@ static int wrong(struct checker *checker, const struct thread_state *thread, con
                         "thread %td, op %" PRIu64 ": %s", thread - checker->threads, thread->ops, what);
 }
 
-/* Where the thread's walk stands: at the word it took last, or, if it has none, at the table that says so. */
+/* Where the thread's walk stands: at the word it took last, or, if it has none, at the table that shows it. */
 static uint64_t end_of_words(const struct checker *checker, const struct thread_state *thread) {
   return thread->stream.at ? workload_stream_offset(&thread->stream) : checker->header->extents_offset;
 }
@@ -124,8 +124,8 @@ static bool is_ordered(const struct checker *checker, const struct thread_state 
   return entry->address && checker->waits.ops.at[entry->slot] >= last >> 20;
 }
 
-static int birth(struct checker *checker, struct thread_state *thread, struct slot_state *slot,
-                 uint64_t request_bytes) {
+static int acquire(struct checker *checker, struct thread_state *thread, struct slot_state *slot,
+                   uint64_t request_bytes) {
   if (slot->full)
     return wrong(checker, thread, "the slot of a new object is taken");
   slot->full = true;
@@ -133,7 +133,7 @@ static int birth(struct checker *checker, struct thread_state *thread, struct sl
   if (++checker->live_objects > checker->proof->peak_live_objects)
     checker->proof->peak_live_objects = checker->live_objects;
   if (request_bytes >= MAX_LIVE_BYTES - checker->live_bytes)
-    return wrong(checker, thread, "asks for more memory than any machine has");
+    return wrong(checker, thread, "requests more memory than any machine has");
   return 0;
 }
 
@@ -141,7 +141,7 @@ static int resize(struct checker *checker, struct thread_state *thread, struct s
                   uint64_t request_bytes) {
   checker->live_bytes -= slot->size_bytes;
   if (request_bytes >= MAX_LIVE_BYTES - checker->live_bytes)
-    return wrong(checker, thread, "asks for more memory than any machine has");
+    return wrong(checker, thread, "requests more memory than any machine has");
   slot->size_bytes = request_bytes;
   checker->live_bytes += request_bytes;
   if (checker->live_bytes > checker->proof->peak_live_bytes)
@@ -185,7 +185,7 @@ static int take_op(struct checker *checker, struct thread_state *thread, uint64_
                               .call = call};
   bool begins = info->acquires && (info->released == NOTHING || null_in);
   uint64_t request_bytes = info->acquires && !null_out ? trace_event_request_bytes(&event) : 0;
-  if (begins && birth(checker, thread, slot, request_bytes) != 0)
+  if (begins && acquire(checker, thread, slot, request_bytes) != 0)
     return -1;
   if (!slot->full)
     return wrong(checker, thread, "the slot holds no object");

@@ -107,7 +107,7 @@ static void pause_part(struct script *script, struct part *part) {
 
 static void end_turn(struct actor *actor) {
   struct script *script = actor->script;
-  if (composition_failed(script->composition)) /* it says why when it is closed; the pattern may have hours to go */
+  if (composition_failed(script->composition)) /* closing it reports why; the pattern may have hours to go */
     go_home(script, NULL);
   if (!script->first) {
     begin_turn(script, actor);

@@ -3,7 +3,8 @@
    Small bins hold one size each, oldest last. A large bin covers an eighth of a power of two, sorted by size, and the
    first chunk of each size is in a ring of sizes, so that the best fit is found over distinct sizes, not over chunks.
    (ptmalloc's bins get coarser with size; eight per doubling keep the rings short at 1.6 KB more per arena.) The
-   unsorted bin takes in what was just freed or split off; malloc sorts it. A bit per bin says that it may be non-empty.
+   unsorted bin takes in what was just freed or split off; malloc sorts it. A bit per bin is set where it may be
+   non-empty.
 
    Everything here needs the arena's lock. */
 #ifndef ALLOCATORS_REFERENCE_ARENA_BINS_H

@@ -37,7 +37,7 @@ static inline void fast_push(struct arena *arena, size_t bytes, struct cached *f
   }
 }
 
-/* Pops up to count objects as a list; *got says how many. NULL: empty. Needs the lock. */
+/* Pops up to count objects as a list; *got: how many. NULL: empty. Needs the lock. */
 static inline struct cached *fast_pop(struct arena *arena, size_t bytes, unsigned count, unsigned *got) {
   struct cached *_Atomic *list = &arena->fast[fast_number(bytes)];
   struct cached *first = atomic_load_explicit(list, memory_order_acquire), *rest;

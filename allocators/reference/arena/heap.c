@@ -56,8 +56,8 @@ static void set_top(struct arena *arena, struct chunk *top) {
     arena->fresh = written;
 }
 
-/* The top ends its days as a free chunk, with a fence behind it: two heads that say "used", so that nobody coalesces or
-   looks beyond the end. */
+/* The top becomes a free chunk with a fence behind it: two heads marked used, so that nothing coalesces or looks beyond
+   the end. */
 static void retire_top(struct arena *arena) {
   struct chunk *top = arena->top;
   if (!top)
@@ -65,7 +65,7 @@ static void retire_top(struct arena *arena) {
   size_t bytes = chunk_bytes(top);
   size_t rest = bytes - FENCE_BYTES < CHUNK_MIN_BYTES ? 0 : bytes - FENCE_BYTES;
   struct chunk *end = chunk_at(top, (ptrdiff_t)(bytes - CHUNK_ALIGNMENT)), *fence = chunk_at(top, (ptrdiff_t)rest);
-  chunk_set_head(chunk_at(end, -CHUNK_ALIGNMENT), 0); /* if the fence starts before, it is told by that */
+  chunk_set_head(chunk_at(end, -CHUNK_ALIGNMENT), 0); /* marks a fence that starts before */
   chunk_set_head(end, CHUNK_ALIGNMENT | CHUNK_PREV_USED);
   chunk_set_head(fence, (bytes - CHUNK_ALIGNMENT - rest) | CHUNK_PREV_USED);
   arena->top = NULL;

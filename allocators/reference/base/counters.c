@@ -7,7 +7,7 @@
 struct counts {
   uint64_t values[COUNTERS];
   struct counts *next, **place;
-  bool listed, folded;
+  bool listed, ended; /* ended: its counts are in the sum of ended threads */
 };
 
 static __thread struct counts mine __attribute__((tls_model("initial-exec")));
@@ -27,7 +27,7 @@ static void enlist(void) {
 }
 
 void counters_add(enum counter counter, uint64_t amount) {
-  if (UNLIKELY(mine.folded)) { /* destructors of other libraries still run in this thread */
+  if (UNLIKELY(mine.ended)) { /* destructors of other libraries still run in this thread */
     __atomic_fetch_add(&ended[counter], amount, __ATOMIC_RELAXED);
     return;
   }
@@ -36,7 +36,7 @@ void counters_add(enum counter counter, uint64_t amount) {
   __atomic_store_n(&mine.values[counter], mine.values[counter] + amount, __ATOMIC_RELAXED);
 }
 
-void counters_fold(void) {
+void counters_end_thread(void) {
   if (!mine.listed)
     return;
   lock_take_uncounted(&list_lock);
@@ -46,7 +46,7 @@ void counters_fold(void) {
   for (int counter = 0; counter < COUNTERS; counter++)
     __atomic_fetch_add(&ended[counter], mine.values[counter], __ATOMIC_RELAXED);
   mine.listed = false;
-  mine.folded = true;
+  mine.ended = true;
   lock_drop_uncounted(&list_lock);
 }
 

@@ -26,7 +26,7 @@ void counters_add(enum counter counter, uint64_t amount);
 #define COUNT(name) COUNT_MANY(name, 1)
 
 /* Adds this thread's counts to the common sum: when it ends. */
-void counters_fold(void);
+void counters_end_thread(void);
 
 /* In a forked child: the other threads are gone, and so is whoever held the lock. */
 void counters_after_fork(void);

@@ -116,7 +116,7 @@ static int take_op(void *context, const struct history_op *op, const struct hist
   struct object *object = object_of(run, slots, op->slot);
   if (!object)
     return trace_error_set(run->export->error, trace_reader_path(run->export->reader), "out of memory");
-  if (op->kind == HISTORY_DEATH) {
+  if (op->kind == HISTORY_RELEASE) {
     int result = write_free(run, object, op->thread, call.release_ns);
     *object = (struct object){0};
     return result;

@@ -15,9 +15,9 @@
      A, S ...                         attached to a running process; suppressions of leaks: left out
 
    becomes malloc(942) and free(...) of one thread at those times, with the tree as STACKS and the modules as MODULES. A
-   realloc stands there as `-` and `+`, logged after the call, and can't be told from a free and a malloc, so it becomes
-   these; where the old address was handed out again before that, the release is put in its place (late_release.h).
-   calloc and the aligned calls look like malloc. heaptrack 1.4 does not see memalign and pvalloc, nor
+   realloc stands there as `-` and `+`, logged after the call, and can't be distinguished from a free and a malloc, so
+   it becomes these; where the old address was handed out again before that, the release is put in its place
+   (late_release.h). calloc and the aligned calls look like malloc. heaptrack 1.4 does not see memalign and pvalloc, nor
    that realloc(p, 0) frees, nor failed calls and free(NULL): hence "calls" and "start" in `lacks`. */
 #include "convert/formats/reading/late_release.h"
 
@@ -26,7 +26,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* A module as it was told last. */
+/* A module as the file listed it last. */
 struct module {
   char *path;
   uint64_t end;
@@ -99,11 +99,11 @@ static int take_version(struct heaptrack_import *heaptrack, const char *line) {
 
 /* A name up to the next space; from version 3 with its length before it. */
 static bool scan_name(const struct heaptrack_import *heaptrack, const char **at, const char **name, size_t *length) {
-  uint64_t told;
+  uint64_t length_read;
   if (heaptrack->version >= 3) {
-    if (!scan_bare_hex(at, &told) || !scan_word(at, " ") || strnlen(*at, told) < told)
+    if (!scan_bare_hex(at, &length_read) || !scan_word(at, " ") || strnlen(*at, length_read) < length_read)
       return false;
-    *length = (size_t)told;
+    *length = (size_t)length_read;
   } else {
     *length = strcspn(*at, " ");
   }
@@ -119,7 +119,7 @@ static void keep_program(struct heaptrack_import *heaptrack, const char *path, s
   }
 }
 
-/* All modules are told again whenever one comes or goes; the trace gets each once. */
+/* All modules are listed again whenever one comes or goes; the trace gets each once. */
 static int keep_module(struct heaptrack_import *heaptrack, struct trace_module *module) {
   struct import *import = heaptrack->import;
   struct address_entry *entry = address_map_find(&heaptrack->module_at, module->start);
@@ -153,7 +153,7 @@ static int take_module(struct heaptrack_import *heaptrack, const char *line) {
   if (!scan_name(heaptrack, &at, &name, &length) || length >= sizeof path)
     return import_bad_line(heaptrack->import, "heaptrack's modules", line);
   if (length == 1 && *name == '-' && *at == '\0')
-    return 0; /* those that are still there are told again */
+    return 0; /* those that are still there are listed again */
   if (!scan_word(&at, " ") || !scan_bare_hex(&at, &module.bias))
     return import_bad_line(heaptrack->import, "heaptrack's modules", line);
   while (*at) {

@@ -13,8 +13,8 @@
    Without -f there is no thread before each line. A release is stamped where its call begins, an acquire where it ends,
    with the line's number. A call inside another one of the family (reallocarray calls calloc) is left out. ltrace does
    not tell the pointer that posix_memalign hands out: such a call becomes a gap of the trace. By default it sees the
-   calls of the program itself, not those of its libraries, so objects may be born or die unseen: hence "calls" and
-   "start" in `lacks`. */
+   calls of the program itself, not those of its libraries, so objects may be acquired or released unseen: hence "calls"
+   and "start" in `lacks`. */
 #include "convert/formats/reading/importing.h"
 
 #include "core/base/vector.h"
@@ -25,7 +25,7 @@
 /* A thread's call that has begun. */
 struct open_call {
   uint64_t id;     /* ltrace's, of the thread */
-  uint64_t unseen; /* calls whose address is not told */
+  uint64_t unseen; /* calls whose address ltrace does not give */
   bool any;
   bool addressless; /* posix_memalign */
   unsigned nested;  /* calls inside it that have not ended */
@@ -128,7 +128,7 @@ static int begin(struct ltrace_import *ltrace, bool threads) {
       .order = "logged",
       .source = "ltrace",
       .lacks = threads ? "start calls times usable_size" : "start calls times threads usable_size",
-      .note = "Calls of the program itself; those that its libraries make are not in the recording unless asked for. "
+      .note = "Calls of the program itself; those that its libraries make are not in the recording unless requested. "
               "posix_memalign does not tell the address: its calls are gaps."};
   return import_begin(ltrace->import, &facts);
 }
@@ -251,7 +251,7 @@ static int take_line(void *context, const char *line) {
   return resumed ? take_resumed(ltrace, open, line, at) : take_begin(ltrace, open, line, at, name);
 }
 
-/* The calls whose address is not told become gaps at their thread's end, and what never ended is counted. */
+/* The calls whose address ltrace does not give become gaps at their thread's end, and what never ended is counted. */
 static int finish(struct ltrace_import *ltrace) {
   struct import *import = ltrace->import;
   uint64_t never_ended = 0, unseen = 0;
@@ -266,13 +266,13 @@ static int finish(struct ltrace_import *ltrace) {
       return -1;
   }
   if (ltrace->doubts)
-    import_say(import, "ltrace met %" PRIu64 " unexpected breakpoints: it may have missed calls", ltrace->doubts);
+    import_note(import, "ltrace met %" PRIu64 " unexpected breakpoints: it may have missed calls", ltrace->doubts);
   if (ltrace->nested)
-    import_say(import, "%" PRIu64 " calls inside other calls left out", ltrace->nested);
+    import_note(import, "%" PRIu64 " calls inside other calls left out", ltrace->nested);
   if (unseen)
-    import_say(import, "%" PRIu64 " posix_memalign calls, whose address ltrace does not tell, became gaps", unseen);
+    import_note(import, "%" PRIu64 " posix_memalign calls, whose address ltrace does not give, became gaps", unseen);
   if (never_ended)
-    import_say(import, "%" PRIu64 " calls that never ended left out", never_ended);
+    import_note(import, "%" PRIu64 " calls that never ended left out", never_ended);
   return 0;
 }
 

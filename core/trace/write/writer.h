@@ -38,7 +38,7 @@ struct trace_writer {
   VECTOR(struct thread_state) threads;
   uint32_t pending_threads; /* that hold memory */
   struct block_encoder *encoder;
-  struct archive_encoder *archive; /* NULL: not asked for */
+  struct archive_encoder *archive; /* NULL: not requested */
   ZSTD_CCtx *zstd;
   struct buffer compressed, index;
   struct trace_sample samples[SAMPLES_PER_BLOCK];
