@@ -138,6 +138,16 @@ static int write_workload(const char *name) {
   return 0;
 }
 
+/* What is wrong with the options together; NULL: nothing. */
+static const char *wrong_options(void) {
+  const char *unused;
+  const struct option_number *lowest = find_option(pattern.options, "lowest=", &unused);
+  const struct option_number *highest = find_option(pattern.options, "highest=", &unused);
+  if (lowest && highest && *lowest->value > *highest->value)
+    return "lowest must not be above highest";
+  return pattern.wrong ? pattern.wrong() : NULL;
+}
+
 int main(int argc, char **argv) {
   const char *slash = strrchr(argv[0], '/'), *name = slash ? slash + 1 : argv[0];
   for (int i = 1; i < argc; i++) {
@@ -147,7 +157,7 @@ int main(int argc, char **argv) {
     }
     set_option(name, argv[i]);
   }
-  const char *wrong = pattern.wrong ? pattern.wrong() : NULL;
+  const char *wrong = wrong_options();
   if (wrong)
     wrong_usage(name, "options", wrong);
   if (work)
