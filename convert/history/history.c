@@ -5,6 +5,7 @@
 #include "convert/history/ranges.h"
 #include "convert/history/trace_info.h"
 #include "core/base/address_map.h"
+#include "core/base/assert.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -118,6 +119,7 @@ static enum placing end_object(struct history *history, const struct history_op 
   uint64_t size_bytes = history->slots.at[op->slot].size_bytes;
   if (hand_on(history, op) != 0)
     return FAILED;
+  HT_ASSERT(history->state.live_objects > 0);
   subtract_live(history, size_bytes);
   history->state.live_objects--;
   slots_give(&history->slots, op->slot, op->thread);

@@ -1,5 +1,7 @@
 #include "core/base/vector.h"
 
+#include "core/base/assert.h"
+
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +10,7 @@
 enum { FIRST_BYTES = 256 };
 
 void *vector_enlarge(void *elements, size_t *room, size_t needed, size_t element_bytes) {
+  HT_ASSERT(needed > *room && (elements != NULL) == (*room > 0));
   size_t wanted = *room > 0 ? *room : FIRST_BYTES / element_bytes;
   wanted = *room > 0 && wanted <= SIZE_MAX / 2 ? 2 * wanted : wanted;
   wanted = wanted < needed ? needed : wanted;

@@ -1,6 +1,7 @@
 #include "allocators/reference/arena/bins.h"
 
 #include "allocators/reference/base/fault.h"
+#include "core/base/assert.h"
 
 void bins_setup(struct bins *bins) {
   bins->unsorted = (struct links){&bins->unsorted, &bins->unsorted};
@@ -54,6 +55,7 @@ void bins_add_large(struct links *list, struct chunk *chunk, size_t bytes) {
     list_insert_after(&at->links, &chunk->links);
     return;
   }
+  HT_ASSERT(at == first || chunk_bytes(at->prev_size) < bytes);
   chunk->next_size = at;
   chunk->prev_size = at->prev_size;
   at->prev_size->next_size = chunk;

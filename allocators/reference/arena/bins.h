@@ -12,6 +12,7 @@
 
 #include "allocators/reference/base/chunk.h"
 #include "allocators/reference/base/fault.h"
+#include "core/base/assert.h"
 
 enum {
   SMALL_LIMIT_BYTES = 1024, /* chunks below are in small bins */
@@ -81,6 +82,7 @@ static inline void bins_add_unsorted(struct bins *bins, struct chunk *chunk) {
 
 static inline void bins_add_sorted(struct bins *bins, struct chunk *chunk) {
   size_t bytes = chunk_bytes(chunk);
+  HT_ASSERT(bytes >= CHUNK_MIN_BYTES && !chunk_prev_used(chunk_next(chunk)));
   unsigned number = bin_number(bytes);
   struct links *list = &bins->lists[number];
   bins->map[number / 64] |= (uint64_t)1 << number % 64;

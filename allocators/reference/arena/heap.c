@@ -1,6 +1,7 @@
 #include "allocators/reference/arena/heap.h"
 
 #include "allocators/reference/base/counters.h"
+#include "core/base/assert.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -49,6 +50,7 @@ static void account(struct arena *arena, size_t bytes) {
 
 /* The top spans from here to the end of the newest heap. */
 static void set_top(struct arena *arena, struct chunk *top) {
+  HT_ASSERT(is_aligned(top) && (uintptr_t)top < (uintptr_t)arena->heap + arena->heap->bytes);
   arena->top = top;
   chunk_set_head(top, ((uintptr_t)arena->heap + arena->heap->bytes - (uintptr_t)top) | CHUNK_PREV_USED);
   uintptr_t written = (uintptr_t)top + CHUNK_OBJECT_OFFSET;

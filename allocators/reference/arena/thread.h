@@ -7,6 +7,7 @@
 #include "allocators/reference/base/chunk.h"
 #include "allocators/reference/base/fault.h"
 #include "allocators/reference/base/tunables.h"
+#include "core/base/assert.h"
 
 struct arena;
 
@@ -55,6 +56,7 @@ static inline struct cached *tcache_pop(struct tcache_bin *bin) {
 
 /* There must be room. */
 static inline void tcache_push(struct tcache_bin *bin, struct cached *object) {
+  HT_ASSERT(bin->room > 0);
   object->key = tcache_key;
   object->next = cached_hide(object, bin->first);
   bin->first = object;

@@ -1,5 +1,6 @@
 #include "core/trace/write/block_encode.h"
 
+#include "core/base/assert.h"
 #include "core/base/leb.h"
 
 #include <stdlib.h>
@@ -98,6 +99,7 @@ static uint8_t *column_begin(struct encoded_block *block, int column, size_t wor
 
 static void column_end(struct encoded_block *block, int column, const uint8_t *end) {
   block->columns[column].used = (size_t)(end - block->columns[column].bytes);
+  HT_ASSERT(block->columns[column].used <= block->columns[column].room);
 }
 
 /* The event's entry in an optional column; false: it has none there. */
