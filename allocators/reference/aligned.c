@@ -109,7 +109,7 @@ void *reference_memalign(size_t alignment, size_t object_bytes) {
 
 void *reference_valloc(size_t object_bytes) {
   startup();
-  return fill(take_aligned(heap_page_bytes, object_bytes), object_bytes);
+  return fill(take_aligned(heap_os_page_bytes, object_bytes), object_bytes);
 }
 
 void *reference_pvalloc(size_t object_bytes) {
@@ -118,7 +118,7 @@ void *reference_pvalloc(size_t object_bytes) {
     errno = ENOMEM;
     return NULL;
   }
-  return reference_valloc(round_up(object_bytes, heap_page_bytes));
+  return reference_valloc(round_up(object_bytes, heap_os_page_bytes));
 }
 
 PUBLIC_NAME(int, posix_memalign, (void **object, size_t alignment, size_t object_bytes), reference_posix_memalign);

@@ -31,9 +31,9 @@ void startup_first(void) {
   int error = errno;
   started = true;
   tunables_read();
-  unsigned long page_bytes = getauxval(AT_PAGESZ);
-  if (page_bytes)
-    heap_page_bytes = page_bytes;
+  unsigned long os_page_bytes = getauxval(AT_PAGESZ);
+  if (os_page_bytes)
+    heap_os_page_bytes = os_page_bytes;
   bins_setup(&main_arena.bins);
   tcache_setup();
   pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);

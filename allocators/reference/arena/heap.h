@@ -23,6 +23,6 @@ void heap_drop_empty(struct arena *arena);
 struct chunk *heap_first_chunk(struct heap *heap);
 
 /* Bytes of an OS page. */
-extern size_t heap_page_bytes;
+extern size_t heap_os_page_bytes;
 
 #endif

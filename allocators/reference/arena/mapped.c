@@ -27,10 +27,10 @@ static void note(ptrdiff_t chunks, size_t bytes) {
 void *mapped_take(size_t object_bytes, size_t alignment) {
   size_t lead = alignment > CHUNK_ALIGNMENT ? alignment : 0;
   size_t total;
-  if (__builtin_add_overflow(object_bytes, lead + CHUNK_OBJECT_OFFSET + heap_page_bytes - 1, &total) ||
+  if (__builtin_add_overflow(object_bytes, lead + CHUNK_OBJECT_OFFSET + heap_os_page_bytes - 1, &total) ||
       total > PTRDIFF_MAX)
     return NULL;
-  total &= ~(heap_page_bytes - 1);
+  total &= ~(heap_os_page_bytes - 1);
   COUNT(mmaps);
   char *memory = mmap(NULL, total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED)
@@ -51,7 +51,7 @@ void *mapped_take(size_t object_bytes, size_t alignment) {
 static char *mapping_of(struct chunk *chunk, size_t *total) {
   char *memory = (char *)chunk - chunk->prev_bytes;
   *total = chunk_bytes(chunk) + chunk->prev_bytes;
-  if (UNLIKELY(((uintptr_t)memory | *total) & (heap_page_bytes - 1)))
+  if (UNLIKELY(((uintptr_t)memory | *total) & (heap_os_page_bytes - 1)))
     fault("free", "invalid pointer or overwritten size of a mapped object", chunk_object(chunk));
   return memory;
 }
@@ -76,9 +76,9 @@ void mapped_release(struct chunk *chunk) {
 void *mapped_resize(struct chunk *chunk, size_t object_bytes) {
   size_t total, wanted, lead = chunk->prev_bytes;
   char *memory = mapping_of(chunk, &total);
-  if (__builtin_add_overflow(object_bytes, lead + CHUNK_OBJECT_OFFSET + heap_page_bytes - 1, &wanted))
+  if (__builtin_add_overflow(object_bytes, lead + CHUNK_OBJECT_OFFSET + heap_os_page_bytes - 1, &wanted))
     return NULL;
-  wanted &= ~(heap_page_bytes - 1);
+  wanted &= ~(heap_os_page_bytes - 1);
   if (wanted != total) {
     COUNT(mremaps);
     memory = mremap(memory, total, wanted, MREMAP_MAYMOVE);
