@@ -1,7 +1,6 @@
 #include "allocators/reference/base/counters.h"
 
 #include "allocators/reference/base/futex.h"
-#include "allocators/reference/reference.h"
 
 /* Counts of a thread; in a list so that others can read them. Written by their thread only. */
 struct counts {
@@ -60,21 +59,12 @@ void counters_after_fork(void) {
   listed = &mine;
 }
 
-size_t reference_stats(struct reference_stat *stats, size_t limit) {
-  static const char *const names[] = {
-#define COUNTER(name, meaning) #name,
-#include "allocators/reference/base/counters.def"
-#undef COUNTER
-  };
-  if (!tunables.stats)
-    return 0;
+void counters_sum(uint64_t sums[COUNTERS]) {
   lock_take_uncounted(&list_lock);
-  for (size_t index = 0; index < COUNTERS && index < limit; index++) {
-    uint64_t sum = __atomic_load_n(&ended[index], __ATOMIC_RELAXED);
+  for (size_t index = 0; index < COUNTERS; index++) {
+    sums[index] = __atomic_load_n(&ended[index], __ATOMIC_RELAXED);
     for (const struct counts *counts = listed; counts; counts = counts->next)
-      sum += __atomic_load_n(&counts->values[index], __ATOMIC_RELAXED);
-    stats[index] = (struct reference_stat){names[index], sum};
+      sums[index] += __atomic_load_n(&counts->values[index], __ATOMIC_RELAXED);
   }
   lock_drop_uncounted(&list_lock);
-  return COUNTERS;
 }

@@ -28,6 +28,9 @@ void counters_add(enum counter counter, uint64_t amount);
 /* Adds this thread's counts to the common sum: when it ends. */
 void counters_end_thread(void);
 
+/* All counts, of the threads that are and that were. */
+void counters_sum(uint64_t sums[COUNTERS]);
+
 /* In a forked child: the other threads are gone, and so is whoever held the lock. */
 void counters_after_fork(void);
 
