@@ -40,7 +40,7 @@ def workload(tmp_path_factory):
 def verify(path, *arguments, fault="", at=AT):
     settings = [f"--env=FAULT={fault}", f"--env=FAULT_AT={at}"] if fault else []
     command = [str(a) for a in (ENGINE, "--pass", "verify", *settings, *arguments, path)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, capture_output=True, text=True, timeout=240)
 
 
 @pytest.mark.parametrize("order", ["recorded", "window", "causal"])
