@@ -91,6 +91,8 @@ static void register_robust_futex(struct collector *collector) {
   syscall(SYS_set_robust_list, &collector->robust.head, sizeof collector->robust.head);
 }
 
+_Static_assert(sizeof(struct control) <= 4096, "the control page is one of the smallest OS pages");
+
 static int open_control(struct collector *collector) {
   collector->control_fd = memfd_create("heaptape-control", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (collector->control_fd < 0 || ftruncate(collector->control_fd, 4096) != 0 ||
