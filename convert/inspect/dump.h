@@ -19,4 +19,7 @@ enum dump_stacks { DUMP_NO_STACKS, DUMP_STACKS, DUMP_STACKS_FETCHED };
 int dump_trace(struct trace_reader *reader, enum dump_format format, enum dump_stacks stacks, uint32_t thread,
                FILE *out, const char *out_name, struct trace_error *error);
 
+/* The format of that name: text, csv or jsonl; -1: none. */
+int dump_format_by_name(const char *name);
+
 #endif

@@ -4,7 +4,7 @@
 #include "convert/rewrite/tape_copy.h"
 #include "convert/rewrite/tape_merge.h"
 #include "convert/rewrite/tape_slice.h"
-#include "convert/rewrite/temporary_trace.h"
+#include "core/base/temporary_file.h"
 
 enum step { MERGE, SLICE, ANONYMISE, COPY, STEPS };
 
@@ -40,20 +40,19 @@ int rewrite_trace(const struct rewrite *rewrite, struct trace_reader **readers, 
   struct trace_reader *reader = NULL; /* of the step before */
   int result = 0;
   for (enum step step = MERGE; step <= last && result == 0; step++) {
-    struct temporary_trace temporary = {.fd = -1};
+    struct temporary_file temporary = {.fd = -1};
     if (!wanted[step])
       continue;
     if (step != last)
-      result = temporary_trace_begin(&temporary, error);
+      result = temporary_file_open(&temporary, error);
     if (result == 0)
       result = run_step(rewrite, step, reader ? &reader : readers, reader ? 1 : count,
                         step == last ? path : temporary.path, step == last ? &rewrite->options : &between, error);
     trace_reader_close(reader);
     reader = NULL;
     if (step != last && result == 0)
-      result = temporary_trace_open(&temporary, &reader, error);
-    else
-      temporary_trace_abort(&temporary);
+      result = trace_reader_open(&reader, temporary.path, error);
+    temporary_file_close(&temporary);
   }
   trace_reader_close(reader);
   close_all(readers, count);

@@ -1,4 +1,4 @@
-/* What a slice is to hold, as the user says it: KEY=FROM..TO, either side may be left out.
+/* What a slice is to hold, as the user writes it: KEY=FROM..TO, either side may be left out.
 
      time=1.5s..3s        time since the recording's start; ns, us, ms, s, m; plain numbers are seconds
      progress=10%..20%    share of the events

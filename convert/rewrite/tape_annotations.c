@@ -1,11 +1,12 @@
 #include "convert/rewrite/tape_annotations.h"
 
+#include "core/base/vector.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 struct modules {
-  struct trace_module *at;
-  size_t count;
+  VECTOR(struct trace_module) list;
 };
 
 struct stack_copier {
@@ -23,13 +24,9 @@ static char *text_copy(const char *text) {
 
 static int take_module(void *context, const struct trace_module *module) {
   struct modules *modules = context;
-  if ((modules->count & (modules->count - 1)) == 0) {
-    struct trace_module *at = realloc(modules->at, (modules->count ? 2 * modules->count : 1) * sizeof *at);
-    if (!at)
-      return 1;
-    modules->at = at;
-  }
-  struct trace_module *copy = &modules->at[modules->count++];
+  struct trace_module *copy = vector_add(&modules->list);
+  if (!copy)
+    return 1;
   *copy = *module;
   copy->name = text_copy(module->name);
   copy->path = text_copy(module->path);
@@ -38,21 +35,21 @@ static int take_module(void *context, const struct trace_module *module) {
 }
 
 static void modules_free(struct modules *modules) {
-  for (size_t i = 0; i < modules->count; i++) {
-    free((char *)modules->at[i].name);
-    free((char *)modules->at[i].path);
-    free((char *)modules->at[i].build_id);
+  for (size_t i = 0; i < modules->list.count; i++) {
+    free((char *)modules->list.at[i].name);
+    free((char *)modules->list.at[i].path);
+    free((char *)modules->list.at[i].build_id);
   }
-  free(modules->at);
+  free(modules->list.at);
 }
 
-/* Writes the modules that stand before the first `until` ones' end. New ones may take the place of others: what was
-   said of addresses before is then said of other code. */
+/* Writes the modules that stand before the first `until` ones' end. New ones may take the place of others: addresses
+   then belong to other code. */
 static int write_modules(struct stack_copier *copier, size_t until) {
   if (copier->nodes_written && copier->modules_written < until)
     trace_writer_forget_stacks(copier->writer);
-  while (copier->modules_written < until && copier->modules_written < copier->modules->count) {
-    struct trace_module module = copier->modules->at[copier->modules_written++];
+  while (copier->modules_written < until && copier->modules_written < copier->modules->list.count) {
+    struct trace_module module = copier->modules->list.at[copier->modules_written++];
     module.start += copier->address_offset;
     module.end += copier->address_offset;
     module.bias += copier->address_offset;
@@ -84,7 +81,7 @@ int tape_copy_stacks(struct tape_stacks *stacks, struct trace_reader *reader, st
   if (result == 0)
     result = trace_reader_stacks(reader, take_node, &copier, error);
   if (result == 0)
-    result = write_modules(&copier, modules.count);
+    result = write_modules(&copier, modules.list.count);
   modules_free(&modules);
   if (result > 0)
     trace_error_set(error, trace_reader_path(reader), "its stacks can't be copied: out of memory or disk");

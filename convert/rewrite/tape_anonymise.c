@@ -2,6 +2,7 @@
 
 #include "convert/history/recorded_samples.h"
 #include "convert/history/trace_info.h"
+#include "core/base/vector.h"
 #include "core/trace/layout.h"
 
 #include <stdlib.h>
@@ -18,8 +19,7 @@ struct anonymise_thread {
 struct anonymiser {
   struct tape_out *out;
   struct anonymise_thread *threads;
-  uint64_t *addresses; /* of the object in each slot */
-  uint32_t room;
+  VECTOR(uint64_t) addresses; /* of the object in each slot */
   uint64_t regions, ordinal;
   uint32_t last_thread; /* whose run of events it is */
   struct recorded_samples samples;
@@ -42,17 +42,6 @@ static uint64_t new_address(struct anonymiser *anonymiser, uint32_t thread, uint
   uint64_t address = state->next_address;
   state->next_address += bytes;
   return address;
-}
-
-static bool grow(struct anonymiser *anonymiser, const struct slots *slots) {
-  if (slots->room <= anonymiser->room)
-    return true;
-  uint64_t *addresses = realloc(anonymiser->addresses, slots->room * sizeof *addresses);
-  if (!addresses)
-    return false;
-  anonymiser->addresses = addresses;
-  anonymiser->room = slots->room;
-  return true;
 }
 
 /* Samples taken up to that time come before the next event: they get the stamp with which that event begins a run. */
@@ -85,12 +74,12 @@ static int take_op(void *context, const struct history_op *op, const struct hist
   struct anonymiser *anonymiser = context;
   struct trace_event event = {
       .call = op->call, .size_bytes = op->size_bytes, .param = op->param, .touched_os_pages = op->touched_os_pages};
-  if (!grow(anonymiser, slots))
+  if (!vector_reserve(&anonymiser->addresses, slots->room))
     return trace_error_set(anonymiser->error, anonymiser->path, "out of memory");
-  if (op->kind != HISTORY_NOTHING && op->kind != HISTORY_BIRTH)
-    event.released = anonymiser->addresses[op->slot];
-  if (op->kind == HISTORY_BIRTH || op->kind == HISTORY_MOVE)
-    event.acquired = anonymiser->addresses[op->slot] = new_address(anonymiser, op->thread, op->request_bytes);
+  if (op->kind != HISTORY_NOTHING && op->kind != HISTORY_ACQUIRE)
+    event.released = anonymiser->addresses.at[op->slot];
+  if (op->kind == HISTORY_ACQUIRE || op->kind == HISTORY_MOVE)
+    event.acquired = anonymiser->addresses.at[op->slot] = new_address(anonymiser, op->thread, op->request_bytes);
   return emit(anonymiser, op->thread, op->stamp, &event);
 }
 
@@ -102,7 +91,7 @@ static int take_left_out(void *context, const struct merge_step *step, uint32_t 
   struct trace_event event = {
       .call = step->event->call, .size_bytes = step->event->size_bytes, .param = step->event->param};
   if (slot != SLOTS_NONE)
-    event.released = anonymiser->addresses[slot];
+    event.released = anonymiser->addresses.at[slot];
   return emit(anonymiser, step->thread, step->stamp, &event);
 }
 
@@ -113,7 +102,7 @@ static void end_thread(void *context, uint32_t thread) {
 
 static void touched_at_end(void *context, uint32_t slot, uint32_t os_pages) {
   struct anonymiser *anonymiser = context;
-  trace_writer_touched(tape_out_writer(anonymiser->out), anonymiser->addresses[slot], os_pages);
+  trace_writer_touched(tape_out_writer(anonymiser->out), anonymiser->addresses.at[slot], os_pages);
 }
 
 static void write_samples(struct anonymiser *anonymiser) {
@@ -129,7 +118,7 @@ static void write_samples(struct anonymiser *anonymiser) {
   }
 }
 
-/* What is said of the source: how big its OS pages are, whose memory the samples are of, and what it could not tell. */
+/* What is kept of the source's INFO: how big its OS pages are, whose memory the samples are of, and what it lacks. */
 static json_t *anonymous_info(const struct trace_summary *summary) {
   static const char *const kept[] = {"alignment", "failures", "operators", "threads", "usable_size"};
   struct trace_info source;
@@ -169,7 +158,7 @@ static int anonymise(struct anonymiser *anonymiser, struct trace_reader *reader,
     result = history_run(reader, history, &consumer, &witness, &wrong);
   if (result == 0)
     write_samples(anonymiser);
-  /* Not the source's footer: its clock and its calls in flight say nothing of this trace. */
+  /* Not the source's footer: its clock and its calls in flight do not hold for this trace. */
   struct trace_summary footer = *source;
   footer.footer_json = "{\"end\": \"exit\"}";
   /* A full disk shows as a refused op; the writer knows the reason. */
@@ -192,7 +181,7 @@ int tape_anonymise(struct trace_reader *reader, const char *path, const struct t
   if (result == 0)
     result = anonymise(anonymiser, reader, history, error);
   free(anonymiser->threads);
-  free(anonymiser->addresses);
+  free(anonymiser->addresses.at);
   free(anonymiser);
   return result;
 }

@@ -1,6 +1,7 @@
 #include "convert/rewrite/tape_copy.h"
 
 #include "convert/rewrite/tape_annotations.h"
+#include "core/base/vector.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -14,19 +15,14 @@ struct gap {
 };
 
 struct gaps {
-  struct gap *at;
-  size_t count;
+  VECTOR(struct gap) list;
 };
 
 static int take_gap(void *context, uint64_t events_before, uint64_t dropped, const char *why) {
   struct gaps *gaps = context;
-  if ((gaps->count & (gaps->count - 1)) == 0) {
-    struct gap *at = realloc(gaps->at, (gaps->count ? 2 * gaps->count : 1) * sizeof *at);
-    if (!at)
-      return 1;
-    gaps->at = at;
-  }
-  struct gap *gap = &gaps->at[gaps->count++];
+  struct gap *gap = vector_add(&gaps->list);
+  if (!gap)
+    return 1;
   *gap = (struct gap){.events_before = events_before, .dropped = dropped};
   strncpy(gap->why, why, WHY_BYTES - 1);
   return 0;
@@ -68,9 +64,9 @@ static int copy_events(const struct copier *copier, struct trace_cursor *cursor,
   size_t gap = 0;
   int got;
   for (;; events++) {
-    for (; gap < gaps->count && gaps->at[gap].events_before == events; gap++)
-      if (trace_writer_gap(writer, tape_out_add_thread(copier->out, thread), gaps->at[gap].dropped,
-                           gaps->at[gap].why) != 0)
+    for (; gap < gaps->list.count && gaps->list.at[gap].events_before == events; gap++)
+      if (trace_writer_gap(writer, tape_out_add_thread(copier->out, thread), gaps->list.at[gap].dropped,
+                           gaps->list.at[gap].why) != 0)
         return -1;
     if ((got = trace_cursor_next(cursor, &event)) <= 0)
       return got;
@@ -95,7 +91,7 @@ static int copy_thread(const struct copier *copier, struct trace_reader *reader,
   if (result == 0)
     result = copy_events(copier, cursor, shifted, &gaps, trace_reader_path(reader), error);
   trace_cursor_close(cursor);
-  free(gaps.at);
+  free(gaps.list.at);
   return result == 0 ? tape_out_end_thread(copier->out, shifted) : -1;
 }
 

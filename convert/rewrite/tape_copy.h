@@ -1,7 +1,8 @@
 /* Copies a trace event by event into a new one with the same content, thread after thread: the same events, order,
    gaps, samples and annotations, in blocks of another size or form.
 
-   What a truncated trace lost stays lost; the copy is whole and says so in INFO (`truncated_source`). Memory is O(block
+   What a truncated trace lost stays lost; the copy is whole and has that in INFO (`truncated_source`). Memory is
+   O(block
    + threads). Not thread-safe. */
 #ifndef CONVERT_REWRITE_TAPE_COPY_H
 #define CONVERT_REWRITE_TAPE_COPY_H

@@ -2,6 +2,7 @@
 
 #include "convert/history/trace_info.h"
 #include "convert/rewrite/tape_copy.h"
+#include "core/base/vector.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -14,7 +15,7 @@ enum { ADDRESS_BITS = 48 };
 #define SAME_CLOCK_SECONDS 1.0
 
 struct merge_clock {
-  double hz, unix_ns; /* unix_ns 0: not told */
+  double hz, unix_ns; /* unix_ns 0: not known */
   uint64_t origin;
   bool counts_cycles;
   /* new stamp = to + (stamp - from) x scale */
@@ -90,20 +91,16 @@ struct sample_change {
 };
 
 struct sample_list {
-  struct sample_change *at;
-  size_t count;
+  VECTOR(struct sample_change) changes;
   struct merge_clock *clock;
   uint32_t source;
 };
 
 static int append_sample(struct sample_list *list, const struct trace_sample *sample) {
-  if ((list->count & (list->count - 1)) == 0) {
-    struct sample_change *at = realloc(list->at, (list->count ? 2 * list->count : 1) * sizeof *at);
-    if (!at)
-      return 1;
-    list->at = at;
-  }
-  list->at[list->count++] = (struct sample_change){*sample, list->source};
+  struct sample_change *change = vector_add(&list->changes);
+  if (!change)
+    return 1;
+  *change = (struct sample_change){*sample, list->source};
   return 0;
 }
 
@@ -147,10 +144,10 @@ static int write_samples(struct sample_list *list, uint32_t sources, struct trac
   struct trace_sample *last = calloc(sources, sizeof *last);
   uint64_t sum[QUANTITIES] = {0};
   int result = last ? 0 : 1;
-  qsort(list->at, list->count, sizeof *list->at, by_stamp);
-  for (size_t i = 0; i < list->count && result == 0; i++) {
+  qsort(list->changes.at, list->changes.count, sizeof *list->changes.at, by_stamp);
+  for (size_t i = 0; i < list->changes.count && result == 0; i++) {
     struct trace_sample sample;
-    add_up(sum, &list->at[i], &last[list->at[i].source]);
+    add_up(sum, &list->changes.at[i], &last[list->changes.at[i].source]);
     memcpy(&sample, sum, sizeof sample);
     result = trace_writer_sample(writer, &sample);
   }
@@ -163,24 +160,24 @@ static int merge_samples(struct trace_reader *const *readers, struct merge_clock
   struct sample_list list = {0};
   int result = 0;
   for (uint32_t i = 0; i < count && result == 0; i++) {
-    size_t before = list.count;
+    size_t before = list.changes.count;
     list.clock = &clocks[i];
     list.source = i;
     result = trace_reader_samples(readers[i], take_sample, &list, error);
-    if (result == 0 && list.count > before) {
+    if (result == 0 && list.changes.count > before) {
       uint64_t end = align_stamp(&clocks[i], trace_reader_summary(readers[i])->last_stamp);
-      const struct trace_sample *last = &list.at[list.count - 1].sample;
+      const struct trace_sample *last = &list.changes.at[list.changes.count - 1].sample;
       struct trace_sample gone = ended_sample(last, (end > last->stamp ? end : last->stamp) + 1);
       result = append_sample(&list, &gone);
     }
   }
   if (result == 0)
     result = write_samples(&list, count, writer);
-  free(list.at);
+  free(list.changes.at);
   return result > 0 ? trace_error_set(error, trace_reader_path(readers[0]), "out of memory") : result;
 }
 
-/* What the new trace says of itself: the first one's words, what any of them lacks, and who they were. */
+/* INFO of the new trace: the first one's values, what any of them lacks, and which processes they were. */
 static json_t *merged_info(struct trace_reader *const *readers, uint32_t count) {
   json_t *info = tape_info(trace_reader_summary(readers[0]));
   json_t *merged = json_array(), *lacks = json_object(), *names = json_array(), *item;
@@ -189,10 +186,10 @@ static json_t *merged_info(struct trace_reader *const *readers, uint32_t count) 
   for (uint32_t i = 0; i < count; i++) {
     const struct trace_summary *summary = trace_reader_summary(readers[i]);
     json_t *source = tape_info(summary), *about = json_object();
-    static const char *const told[] = {"program", "pid", "parent_pid", "allocator", "order"};
-    for (size_t key = 0; key < sizeof told / sizeof *told; key++)
-      if (json_object_get(source, told[key]))
-        json_object_set(about, told[key], json_object_get(source, told[key]));
+    static const char *const copied[] = {"program", "pid", "parent_pid", "allocator", "order"};
+    for (size_t key = 0; key < sizeof copied / sizeof *copied; key++)
+      if (json_object_get(source, copied[key]))
+        json_object_set(about, copied[key], json_object_get(source, copied[key]));
     json_object_set_new(about, "threads", json_integer(summary->threads));
     json_array_append_new(merged, about);
     json_array_foreach(json_object_get(source, "lacks"), k, item) {

@@ -7,9 +7,9 @@
 
 #define THREAD_NONE UINT32_MAX
 
-/* Measured on recordings of cc1, git, perl, python3, redis and sqlite3 (convert/README.md): level 19 is a quarter
-   smaller than 3; the levels above it, and long-distance matching, gain under 1 % as a column of a block is smaller
-   than their windows. */
+/* Measured on recordings of cc1, git, perl, python3, redis and sqlite3 (docs/measurements/convert.md): level 19 is a
+   quarter smaller than 3; the levels above it, and long-distance matching, gain under 1 % as a column of a block is
+   smaller than their windows. */
 enum { ARCHIVE_ZSTD_LEVEL = 19, ARCHIVE_OPEN_EVENTS = 1 << 22, ARCHIVE_MIN_BLOCK = 1 << 16 };
 
 struct thread_out {
@@ -23,7 +23,7 @@ struct tape_out {
   struct thread_out by_source[];
 };
 
-/* Larger blocks name more objects by number; but whoever reads a trace in order has a block of each thread open. */
+/* Larger blocks name more objects by number; but a reader in order has a block of each thread open. */
 static uint32_t block_events(uint32_t threads) {
   uint32_t share = ARCHIVE_OPEN_EVENTS / (threads ? threads : 1);
   return share > TRACE_MAX_ROWS ? TRACE_MAX_ROWS : share < ARCHIVE_MIN_BLOCK ? ARCHIVE_MIN_BLOCK : share;

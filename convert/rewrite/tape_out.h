@@ -13,7 +13,7 @@
 
 struct tape_out;
 
-/* What the user asked of every trace that is made. */
+/* What the user wants of every trace that is made. */
 struct tape_options {
   bool archive; /* the smallest form: large blocks, strongest compression */
 };
@@ -41,7 +41,7 @@ int tape_out_end_thread(struct tape_out *out, uint32_t thread);
 
 /* Writes the rest and closes. source: whose footer's words the new one takes over, all but its
    totals.
-   failed: something went wrong already and error says what; the file is closed all the same. Returns 0, or -1 with
+   failed: something went wrong already and is in error; the file is closed all the same. Returns 0, or -1 with
    error. */
 int tape_out_close(struct tape_out *out, const struct trace_summary *source, bool failed, struct trace_error *error);
 

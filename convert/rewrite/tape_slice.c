@@ -1,6 +1,7 @@
 #include "convert/rewrite/tape_slice.h"
 
 #include "convert/rewrite/tape_annotations.h"
+#include "core/base/vector.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -9,7 +10,7 @@
 /* The object in a slot. */
 struct slice_object {
   uint64_t address, size_bytes, param;
-  uint64_t born; /* ordinal; 0: the slot is empty */
+  uint64_t acquired; /* ordinal; 0: the slot is empty */
   uint64_t release_stamp;
   uint32_t thread;
   uint8_t call;
@@ -18,25 +19,26 @@ struct slice_object {
   bool cut;    /* it was, when the window began */
 };
 
+struct slice_mark {
+  uint64_t stamp;
+  uint32_t thread;
+  char text[TRACE_MARK_MAX_BYTES + 1];
+};
+
 struct slicer {
   struct tape_out *out;
   const struct slice_spec *spec;
   struct witness witness; /* of the whole trace, as far as it was read */
   uint64_t from_stamp, to_stamp, from_event, to_event;
-  struct slice_object *objects; /* by slot */
-  uint32_t room;
-  uint32_t *moving; /* by thread: the slot of the object that it is moving; SLOTS_NONE: none */
-  uint64_t births;
+  VECTOR(struct slice_object) objects; /* by slot */
+  uint32_t *moving;                    /* by thread: the slot of the object that it is moving; SLOTS_NONE: none */
+  uint64_t acquires;
   uint64_t floor, last_stamp; /* of the window: its first event's stamp; the last one written */
   uint32_t last_thread;
   bool begun, ended;
   struct tape_stacks stacks;
-  struct slice_mark {
-    uint64_t stamp;
-    uint32_t thread;
-    char text[TRACE_MARK_MAX_BYTES + 1];
-  } * marks; /* by stamp */
-  size_t mark_count, marks_placed;
+  VECTOR(struct slice_mark) marks; /* by stamp */
+  size_t marks_placed;
   const char *path;
   struct trace_error *error;
 };
@@ -73,9 +75,9 @@ static int emit_move(struct slicer *slicer, uint32_t thread, const struct trace_
 /* Writes the marks of the window up to that stamp: each stands after the same events of its thread as it did. A mark of
    a thread that has no event before it in the slice has no thread to stand in, and stays out. */
 static int place_marks(struct slicer *slicer, uint64_t stamp) {
-  for (; slicer->marks_placed < slicer->mark_count && slicer->marks[slicer->marks_placed].stamp <= stamp;
+  for (; slicer->marks_placed < slicer->marks.count && slicer->marks.at[slicer->marks_placed].stamp <= stamp;
        slicer->marks_placed++) {
-    const struct slice_mark *mark = &slicer->marks[slicer->marks_placed];
+    const struct slice_mark *mark = &slicer->marks.at[slicer->marks_placed];
     struct trace_mark copy = {mark->stamp, TRACE_MARK_HERE, tape_out_thread(slicer->out, mark->thread), mark->text};
     if (slicer->begun && mark->stamp >= slicer->from_stamp && copy.thread != UINT32_MAX &&
         trace_writer_mark(tape_out_writer(slicer->out), &copy) != 0)
@@ -84,14 +86,14 @@ static int place_marks(struct slicer *slicer, uint64_t stamp) {
   return 0;
 }
 
-static int by_birth(const void *left, const void *right) {
+static int by_acquire(const void *left, const void *right) {
   const struct slice_object *const *a = left, *const *b = right;
-  return (*a)->born < (*b)->born ? -1 : (*a)->born > (*b)->born;
+  return (*a)->acquired < (*b)->acquired ? -1 : (*a)->acquired > (*b)->acquired;
 }
 
-static int emit_prologue(struct slicer *slicer, const struct slice_object *const *living, size_t count) {
+static int emit_prologue(struct slicer *slicer, const struct slice_object *const *live, size_t count) {
   for (size_t i = 0; i < count; i++) {
-    const struct slice_object *object = living[i];
+    const struct slice_object *object = live[i];
     struct trace_event event = {.call = object->call,
                                 .acquired = object->address,
                                 .size_bytes = object->size_bytes,
@@ -106,23 +108,23 @@ static int emit_prologue(struct slicer *slicer, const struct slice_object *const
 /* The window begins with a step of that stamp. */
 static int begin(struct slicer *slicer, uint64_t stamp) {
   size_t count = 0;
-  const struct slice_object **living = malloc((slicer->room + 1) * sizeof *living);
-  if (!living)
+  const struct slice_object **live = malloc((slicer->objects.room + 1) * sizeof *live);
+  if (!live)
     return trace_error_set(slicer->error, slicer->path, "out of memory");
   slicer->begun = true;
   slicer->floor = stamp ? stamp : 1;
   slicer->last_stamp = slicer->floor - 1;
   slicer->last_thread = UINT32_MAX; /* so that the first step comes after the prologue, whose stamps are that one */
-  for (uint32_t slot = 0; slot < slicer->room; slot++) {
-    struct slice_object *object = &slicer->objects[slot];
-    if (object->born && object->moving)
+  for (uint32_t slot = 0; slot < slicer->objects.room; slot++) {
+    struct slice_object *object = &slicer->objects.at[slot];
+    if (object->acquired && object->moving)
       object->cut = true;
-    else if (object->born && object->chosen)
-      living[count++] = object;
+    else if (object->acquired && object->chosen)
+      live[count++] = object;
   }
-  qsort(living, count, sizeof *living, by_birth);
-  int result = emit_prologue(slicer, living, count);
-  free(living);
+  qsort(live, count, sizeof *live, by_acquire);
+  int result = emit_prologue(slicer, live, count);
+  free(live);
   return result;
 }
 
@@ -130,7 +132,7 @@ static int begin(struct slicer *slicer, uint64_t stamp) {
    acquires later, if that is in the window too, a realloc of NULL. */
 static int cut_move(struct slicer *slicer, uint32_t thread) {
   uint32_t slot = slicer->moving[thread];
-  struct slice_object *object = slot == SLOTS_NONE ? NULL : &slicer->objects[slot];
+  struct slice_object *object = slot == SLOTS_NONE ? NULL : &slicer->objects.at[slot];
   if (!object || object->cut || !object->chosen)
     return 0;
   object->cut = true;
@@ -168,27 +170,19 @@ static int window(struct slicer *slicer, uint64_t stamp) {
 }
 
 static struct slice_object *object_of(struct slicer *slicer, const struct slots *slots, uint32_t slot) {
-  if (slots->room > slicer->room) {
-    struct slice_object *objects = realloc(slicer->objects, slots->room * sizeof *objects);
-    if (!objects)
-      return NULL;
-    memset(objects + slicer->room, 0, (slots->room - slicer->room) * sizeof *objects);
-    slicer->objects = objects;
-    slicer->room = slots->room;
-  }
-  return &slicer->objects[slot];
+  return vector_reach(&slicer->objects, slots->room - 1) ? &slicer->objects.at[slot] : NULL;
 }
 
 static bool is_chosen_size(const struct slicer *slicer, uint64_t size_bytes) {
   return size_bytes >= slicer->spec->from_size && size_bytes <= slicer->spec->to_size;
 }
 
-static void note_birth(struct slicer *slicer, struct slice_object *object, const struct history_op *op) {
+static void note_acquire(struct slicer *slicer, struct slice_object *object, const struct history_op *op) {
   bool resizes = call_table[op->call & CALL_ID_MASK].released != NOTHING;
   *object = (struct slice_object){.address = op->event->acquired,
                                   .size_bytes = resizes ? op->request_bytes : op->size_bytes,
                                   .param = resizes ? 0 : op->param,
-                                  .born = ++slicer->births,
+                                  .acquired = ++slicer->acquires,
                                   .thread = op->thread,
                                   .call = resizes ? CALL_malloc : op->call & CALL_ID_MASK,
                                   .chosen = is_chosen_size(slicer, op->request_bytes) &&
@@ -237,13 +231,13 @@ static int take_op(void *context, const struct history_op *op, const struct hist
   if (!object)
     return trace_error_set(slicer->error, slicer->path, "out of memory");
   bool cut = object->cut && op->kind == HISTORY_MOVE;
-  if (op->kind == HISTORY_BIRTH)
-    note_birth(slicer, object, op);
+  if (op->kind == HISTORY_ACQUIRE)
+    note_acquire(slicer, object, op);
   int result = 0;
   if (inside && object->chosen) {
     if (!op->event)
       result = emit_implied_free(slicer, op, object);
-    else if (cut || (op->kind == HISTORY_BIRTH && (op->call & CALL_NULL_IN)))
+    else if (cut || (op->kind == HISTORY_ACQUIRE && (op->call & CALL_NULL_IN)))
       result = emit_acquire_only(slicer, op);
     else if (op->kind == HISTORY_MOVE)
       result = emit_move(slicer, op->thread, op->event, object->release_stamp);
@@ -252,7 +246,7 @@ static int take_op(void *context, const struct history_op *op, const struct hist
   }
   if (op->kind == HISTORY_MOVE)
     note_move(slicer, object, op);
-  else if (op->kind == HISTORY_DEATH)
+  else if (op->kind == HISTORY_RELEASE)
     *object = (struct slice_object){0};
   return result;
 }
@@ -262,7 +256,7 @@ static int move_begins(void *context, const struct merge_step *step, uint32_t sl
   int inside = window(slicer, step->stamp);
   if (inside < 0)
     return -1;
-  struct slice_object *object = &slicer->objects[slot];
+  struct slice_object *object = &slicer->objects.at[slot];
   object->moving = true;
   object->thread = step->thread;
   slicer->moving[step->thread] = slot;
@@ -277,7 +271,7 @@ static int take_left_out(void *context, const struct merge_step *step, uint32_t 
   if (inside <= 0)
     return inside;
   if (step->traits & EVENT_TAKES) /* a failed realloc, or an object never seen */
-    return slot != SLOTS_NONE && slicer->objects[slot].chosen ? emit(slicer, step->thread, step->event) : 0;
+    return slot != SLOTS_NONE && slicer->objects.at[slot].chosen ? emit(slicer, step->thread, step->event) : 0;
   bool chosen = is_chosen_size(slicer, trace_event_request_bytes(step->event)) &&
                 slice_spec_has_thread(slicer->spec, step->thread);
   return chosen ? emit(slicer, step->thread, step->event) : 0;
@@ -290,7 +284,7 @@ static void end_thread(void *context, uint32_t thread) {
 
 static void touched_at_end(void *context, uint32_t slot, uint32_t os_pages) {
   struct slicer *slicer = context;
-  const struct slice_object *object = &slicer->objects[slot];
+  const struct slice_object *object = &slicer->objects.at[slot];
   if (object->chosen && slicer->begun)
     trace_writer_touched(tape_out_writer(slicer->out), object->address, os_pages);
 }
@@ -309,14 +303,9 @@ static uint64_t stamp_of_ns(const struct trace_summary *summary, double ns) {
 
 static int take_mark(void *context, const struct trace_mark *mark) {
   struct slicer *slicer = context;
-  if ((slicer->mark_count & (slicer->mark_count - 1)) == 0) {
-    size_t room = slicer->mark_count ? 2 * slicer->mark_count : 1;
-    struct slice_mark *marks = realloc(slicer->marks, room * sizeof *marks);
-    if (!marks)
-      return 1;
-    slicer->marks = marks;
-  }
-  struct slice_mark *copy = &slicer->marks[slicer->mark_count++];
+  struct slice_mark *copy = vector_add(&slicer->marks);
+  if (!copy)
+    return 1;
   *copy = (struct slice_mark){.stamp = mark->stamp, .thread = mark->thread};
   strncpy(copy->text, mark->text, TRACE_MARK_MAX_BYTES);
   return 0;
@@ -327,29 +316,29 @@ static int find_marks(struct slicer *slicer) {
   const struct slice_spec *spec = slicer->spec;
   size_t i = 0;
   if (spec->from_mark) {
-    while (i < slicer->mark_count && (strlen(slicer->marks[i].text) != spec->from_mark_bytes ||
-                                      memcmp(slicer->marks[i].text, spec->from_mark, spec->from_mark_bytes) != 0))
+    while (i < slicer->marks.count && (strlen(slicer->marks.at[i].text) != spec->from_mark_bytes ||
+                                       memcmp(slicer->marks.at[i].text, spec->from_mark, spec->from_mark_bytes) != 0))
       i++;
-    if (i == slicer->mark_count)
+    if (i == slicer->marks.count)
       return trace_error_set(slicer->error, slicer->path, "has no mark '%.*s'", (int)spec->from_mark_bytes,
                              spec->from_mark);
-    if (slicer->marks[i].stamp > slicer->from_stamp)
-      slicer->from_stamp = slicer->marks[i].stamp;
+    if (slicer->marks.at[i].stamp > slicer->from_stamp)
+      slicer->from_stamp = slicer->marks.at[i].stamp;
     i++;
   }
   if (!spec->to_mark)
     return 0;
-  while (i < slicer->mark_count && strcmp(slicer->marks[i].text, spec->to_mark) != 0)
+  while (i < slicer->marks.count && strcmp(slicer->marks.at[i].text, spec->to_mark) != 0)
     i++;
-  if (i == slicer->mark_count)
+  if (i == slicer->marks.count)
     return trace_error_set(slicer->error, slicer->path, "has no mark '%s'%s", spec->to_mark,
                            spec->from_mark ? " after the first" : "");
-  if (slicer->marks[i].stamp < slicer->to_stamp)
-    slicer->to_stamp = slicer->marks[i].stamp;
+  if (slicer->marks.at[i].stamp < slicer->to_stamp)
+    slicer->to_stamp = slicer->marks.at[i].stamp;
   return 0;
 }
 
-/* Turns what the user asked for into stamps and event numbers. */
+/* Turns what the user wants into stamps and event numbers. */
 static int find_window(struct slicer *slicer, struct trace_reader *reader) {
   const struct trace_summary *summary = trace_reader_summary(reader);
   const struct slice_spec *spec = slicer->spec;
@@ -424,9 +413,9 @@ int tape_slice(struct trace_reader *reader, const char *path, const struct slice
     result = slice(&slicer, reader, history, error);
   else
     *error = own;
-  free(slicer.objects);
+  free(slicer.objects.at);
   free(slicer.moving);
-  free(slicer.marks);
+  free(slicer.marks.at);
   tape_stacks_free(&slicer.stacks);
   return result;
 }
