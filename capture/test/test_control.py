@@ -1,4 +1,4 @@
-"""A running recording can be started, stopped, flushed, asked and limited; the program never notices.
+"""A running recording can be started, stopped, flushed, queried and limited, without a change for the program.
 
 Long: starts, stops and flushes at random moments of a storm.
 """
