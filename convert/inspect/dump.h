@@ -2,8 +2,7 @@
    JSON lines.
 
    The place of an event is that of its last step. Order is by stamp alone: dump shows what was recorded, inversions are
-   not repaired
-   (`check` counts them). Streaming: memory is one open block per thread. Not thread-safe. */
+   not repaired (`check` counts them). Streaming: memory is one open block per thread. Not thread-safe. */
 #ifndef CONVERT_INSPECT_DUMP_H
 #define CONVERT_INSPECT_DUMP_H
 

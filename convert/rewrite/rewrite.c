@@ -1,25 +1,25 @@
 #include "convert/rewrite/rewrite.h"
 
-#include "convert/rewrite/tape_anonymise.h"
-#include "convert/rewrite/tape_copy.h"
-#include "convert/rewrite/tape_merge.h"
-#include "convert/rewrite/tape_slice.h"
+#include "convert/rewrite/trace_anonymise.h"
+#include "convert/rewrite/trace_copy.h"
+#include "convert/rewrite/trace_merge.h"
+#include "convert/rewrite/trace_slice.h"
 #include "core/base/temporary_file.h"
 
 enum step { MERGE, SLICE, ANONYMISE, COPY, STEPS };
 
 static int run_step(const struct rewrite *rewrite, enum step step, struct trace_reader **readers, uint32_t count,
-                    const char *path, const struct tape_options *options, struct trace_error *error) {
+                    const char *path, const struct trace_options *options, struct trace_error *error) {
   const struct history_options *history = &rewrite->history;
   switch (step) {
   case MERGE:
-    return tape_merge(readers, count, path, options, history->progress, history->progress_context, error);
+    return trace_merge(readers, count, path, options, history->progress, history->progress_context, error);
   case SLICE:
-    return tape_slice(readers[0], path, &rewrite->slice, rewrite->slices, options, history, error);
+    return trace_slice(readers[0], path, &rewrite->slice, rewrite->slices, options, history, error);
   case ANONYMISE:
-    return tape_anonymise(readers[0], path, options, history, error);
+    return trace_anonymise(readers[0], path, options, history, error);
   default:
-    return tape_copy(readers[0], path, options, history->progress, history->progress_context, error);
+    return trace_copy(readers[0], path, options, history->progress, history->progress_context, error);
   }
 }
 
@@ -30,7 +30,7 @@ static void close_all(struct trace_reader **readers, uint32_t count) {
 
 int rewrite_trace(const struct rewrite *rewrite, struct trace_reader **readers, uint32_t count, const char *path,
                   struct trace_error *error) {
-  const struct tape_options between = {.archive = false};
+  const struct trace_options between = {.archive = false};
   bool wanted[STEPS] = {rewrite->merge, rewrite->slices != NULL, rewrite->anonymise, false};
   enum step last = COPY;
   for (enum step step = MERGE; step < COPY; step++)

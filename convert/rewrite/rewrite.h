@@ -5,13 +5,13 @@
 
 #include "convert/history/history.h"
 #include "convert/rewrite/slice_spec.h"
-#include "convert/rewrite/tape_out.h"
+#include "convert/rewrite/trace_out.h"
 
 struct rewrite {
   struct slice_spec slice;
   json_t *slices; /* the specs as the user gave them, an array; NULL: no slice */
   bool merge, anonymise;
-  struct tape_options options;
+  struct trace_options options;
   struct history_options history;
 };
 

@@ -8,7 +8,7 @@
      size=1k..64k         objects whose first request was of so many bytes, the last included; k, m, g are binary
 
    Of time, progress and mark, FROM belongs to the slice and TO doesn't. Several specs are the intersection. Not its
-   job: what the trace has (convert/rewrite/tape_slice.h). */
+   job: what the trace has (convert/rewrite/trace_slice.h). */
 #ifndef CONVERT_REWRITE_SLICE_SPEC_H
 #define CONVERT_REWRITE_SLICE_SPEC_H
 

@@ -1,4 +1,4 @@
-#include "convert/rewrite/tape_anonymise.h"
+#include "convert/rewrite/trace_anonymise.h"
 
 #include "convert/history/recorded_samples.h"
 #include "convert/history/trace_info.h"
@@ -17,7 +17,7 @@ struct anonymise_thread {
 };
 
 struct anonymiser {
-  struct tape_out *out;
+  struct trace_out *out;
   struct anonymise_thread *threads;
   VECTOR(uint64_t) addresses; /* of the object in each slot */
   uint64_t regions, ordinal;
@@ -65,7 +65,7 @@ static int emit(struct anonymiser *anonymiser, uint32_t thread, uint64_t stamp, 
     anonymiser->ordinal++;
   }
   event->release_stamp = event->acquire_stamp = anonymiser->ordinal;
-  return tape_out_event(anonymiser->out, thread, event);
+  return trace_out_event(anonymiser->out, thread, event);
 }
 
 static int take_op(void *context, const struct history_op *op, const struct history_state *before,
@@ -97,12 +97,12 @@ static int take_left_out(void *context, const struct merge_step *step, uint32_t 
 
 static void end_thread(void *context, uint32_t thread) {
   struct anonymiser *anonymiser = context;
-  tape_out_end_thread(anonymiser->out, thread);
+  trace_out_end_thread(anonymiser->out, thread);
 }
 
 static void touched_at_end(void *context, uint32_t slot, uint32_t os_pages) {
   struct anonymiser *anonymiser = context;
-  trace_writer_touched(tape_out_writer(anonymiser->out), anonymiser->addresses.at[slot], os_pages);
+  trace_writer_touched(trace_out_writer(anonymiser->out), anonymiser->addresses.at[slot], os_pages);
 }
 
 static void write_samples(struct anonymiser *anonymiser) {
@@ -114,7 +114,7 @@ static void write_samples(struct anonymiser *anonymiser) {
     sample.stamp = row->stamp;
     sample.rss_anon_bytes = row->rss_anon_bytes;
     sample.vm_size_bytes = row->vm_size_bytes;
-    trace_writer_sample(tape_out_writer(anonymiser->out), &sample);
+    trace_writer_sample(trace_out_writer(anonymiser->out), &sample);
   }
 }
 
@@ -162,21 +162,21 @@ static int anonymise(struct anonymiser *anonymiser, struct trace_reader *reader,
   struct trace_summary footer = *source;
   footer.footer_json = "{\"end\": \"exit\"}";
   /* A full disk shows as a refused op; the writer knows the reason. */
-  result = tape_out_close(anonymiser->out, &footer, result != 0, &written);
+  result = trace_out_close(anonymiser->out, &footer, result != 0, &written);
   if (result != 0)
     *error = written.text[0] ? written : wrong;
   return result;
 }
 
-int tape_anonymise(struct trace_reader *reader, const char *path, const struct tape_options *options,
-                   const struct history_options *history, struct trace_error *error) {
+int trace_anonymise(struct trace_reader *reader, const char *path, const struct trace_options *options,
+                    const struct history_options *history, struct trace_error *error) {
   struct anonymiser *anonymiser = calloc(1, sizeof *anonymiser);
   if (!anonymiser)
     return trace_error_set(error, path, "out of memory");
   anonymiser->path = path;
   anonymiser->last_thread = UINT32_MAX;
   json_t *info = anonymous_info(trace_reader_summary(reader));
-  int result = tape_out_open(&anonymiser->out, path, info, options, trace_reader_summary(reader)->threads, error);
+  int result = trace_out_open(&anonymiser->out, path, info, options, trace_reader_summary(reader)->threads, error);
   json_decref(info);
   if (result == 0)
     result = anonymise(anonymiser, reader, history, error);

@@ -7,13 +7,13 @@
    repair are repaired, releases of objects never seen are left out, a free is put in where one was not seen. So the
    workload that compile makes of the new trace is word for word that of the old one, if that was legal
    (convert/test/test_tapes.py). Memory is that of history_run. */
-#ifndef CONVERT_REWRITE_TAPE_ANONYMISE_H
-#define CONVERT_REWRITE_TAPE_ANONYMISE_H
+#ifndef CONVERT_REWRITE_TRACE_ANONYMISE_H
+#define CONVERT_REWRITE_TRACE_ANONYMISE_H
 
 #include "convert/history/history.h"
-#include "convert/rewrite/tape_out.h"
+#include "convert/rewrite/trace_out.h"
 
-int tape_anonymise(struct trace_reader *reader, const char *path, const struct tape_options *options,
-                   const struct history_options *history, struct trace_error *error);
+int trace_anonymise(struct trace_reader *reader, const char *path, const struct trace_options *options,
+                    const struct history_options *history, struct trace_error *error);
 
 #endif

@@ -7,16 +7,16 @@
    by the clock of day at their origins. Samples are added up: what all processes had at that time. A child of fork that
    was recorded from its fork frees objects of its parent: the merged trace then lacks its start, as the child's does.
    Memory is O(block + threads + samples of one trace). Not thread-safe. */
-#ifndef CONVERT_REWRITE_TAPE_MERGE_H
-#define CONVERT_REWRITE_TAPE_MERGE_H
+#ifndef CONVERT_REWRITE_TRACE_MERGE_H
+#define CONVERT_REWRITE_TRACE_MERGE_H
 
-#include "convert/rewrite/tape_out.h"
+#include "convert/rewrite/trace_out.h"
 
-enum { TAPE_MERGE_MAX = 1 << 12 };
+enum { TRACE_MERGE_MAX = 1 << 12 };
 
 /* Returns 0, or -1 with error. */
-int tape_merge(struct trace_reader *const *readers, uint32_t count, const char *path,
-               const struct tape_options *options, void (*progress)(void *context, uint64_t events),
-               void *progress_context, struct trace_error *error);
+int trace_merge(struct trace_reader *const *readers, uint32_t count, const char *path,
+                const struct trace_options *options, void (*progress)(void *context, uint64_t events),
+                void *progress_context, struct trace_error *error);
 
 #endif

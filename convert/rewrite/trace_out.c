@@ -1,4 +1,4 @@
-#include "convert/rewrite/tape_out.h"
+#include "convert/rewrite/trace_out.h"
 
 #include "core/trace/layout.h"
 
@@ -17,7 +17,7 @@ struct thread_out {
   uint64_t last_stamp;
 };
 
-struct tape_out {
+struct trace_out {
   struct trace_writer *writer;
   uint32_t source_threads, threads;
   struct thread_out by_source[];
@@ -29,8 +29,8 @@ static uint32_t block_events(uint32_t threads) {
   return share > TRACE_MAX_ROWS ? TRACE_MAX_ROWS : share < ARCHIVE_MIN_BLOCK ? ARCHIVE_MIN_BLOCK : share;
 }
 
-int tape_out_open(struct tape_out **out, const char *path, const json_t *info, const struct tape_options *options,
-                  uint32_t source_threads, struct trace_error *error) {
+int trace_out_open(struct trace_out **out, const char *path, const json_t *info, const struct trace_options *options,
+                   uint32_t source_threads, struct trace_error *error) {
   struct trace_writer_options archive = {
       .zstd_level = ARCHIVE_ZSTD_LEVEL, .block_events = block_events(source_threads), .archive = true};
   char *text = json_dumps(info, 0);
@@ -60,16 +60,16 @@ static uint64_t stamp_to_write(struct thread_out *thread, uint64_t stamp) {
   return stamp;
 }
 
-uint32_t tape_out_add_thread(struct tape_out *out, uint32_t thread) {
+uint32_t trace_out_add_thread(struct trace_out *out, uint32_t thread) {
   if (out->by_source[thread].number == THREAD_NONE)
     out->by_source[thread].number = out->threads++;
   return out->by_source[thread].number;
 }
 
-int tape_out_event(struct tape_out *out, uint32_t number, const struct trace_event *event) {
+int trace_out_event(struct trace_out *out, uint32_t number, const struct trace_event *event) {
   struct thread_out *thread = &out->by_source[number];
   struct trace_event copy = *event;
-  tape_out_add_thread(out, number);
+  trace_out_add_thread(out, number);
   if (trace_event_steps(event) == 2) {
     copy.release_stamp = stamp_to_write(thread, event->release_stamp);
     copy.acquire_stamp = stamp_to_write(thread, event->acquire_stamp);
@@ -79,20 +79,20 @@ int tape_out_event(struct tape_out *out, uint32_t number, const struct trace_eve
   return trace_writer_event(out->writer, thread->number, &copy);
 }
 
-uint32_t tape_out_thread(const struct tape_out *out, uint32_t thread) {
+uint32_t trace_out_thread(const struct trace_out *out, uint32_t thread) {
   return thread < out->source_threads ? out->by_source[thread].number : THREAD_NONE;
 }
 
-struct trace_writer *tape_out_writer(struct tape_out *out) {
+struct trace_writer *trace_out_writer(struct trace_out *out) {
   return out->writer;
 }
 
-int tape_out_end_thread(struct tape_out *out, uint32_t thread) {
-  uint32_t number = tape_out_thread(out, thread);
+int trace_out_end_thread(struct trace_out *out, uint32_t thread) {
+  uint32_t number = trace_out_thread(out, thread);
   return number == THREAD_NONE ? 0 : trace_writer_flush_thread(out->writer, number);
 }
 
-int tape_out_close(struct tape_out *out, const struct trace_summary *source, bool failed, struct trace_error *error) {
+int trace_out_close(struct trace_out *out, const struct trace_summary *source, bool failed, struct trace_error *error) {
   json_t *footer = json_loads(source->footer_json, 0, NULL);
   const char *end = json_string_value(json_object_get(footer, "end"));
   struct trace_totals *totals = trace_writer_totals(out->writer);
@@ -108,7 +108,7 @@ int tape_out_close(struct tape_out *out, const struct trace_summary *source, boo
   return failed ? -1 : result;
 }
 
-json_t *tape_info(const struct trace_summary *source) {
+json_t *trace_out_source_info(const struct trace_summary *source) {
   json_t *info = json_loads(source->info_json, 0, NULL);
   return info ? info : json_object();
 }

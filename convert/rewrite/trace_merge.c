@@ -1,7 +1,7 @@
-#include "convert/rewrite/tape_merge.h"
+#include "convert/rewrite/trace_merge.h"
 
 #include "convert/history/trace_info.h"
-#include "convert/rewrite/tape_copy.h"
+#include "convert/rewrite/trace_copy.h"
 #include "core/base/vector.h"
 
 #include <math.h>
@@ -179,13 +179,13 @@ static int merge_samples(struct trace_reader *const *readers, struct merge_clock
 
 /* INFO of the new trace: the first one's values, what any of them lacks, and which processes they were. */
 static json_t *merged_info(struct trace_reader *const *readers, uint32_t count) {
-  json_t *info = tape_info(trace_reader_summary(readers[0]));
+  json_t *info = trace_out_source_info(trace_reader_summary(readers[0]));
   json_t *merged = json_array(), *lacks = json_object(), *names = json_array(), *item;
   const char *name;
   size_t k;
   for (uint32_t i = 0; i < count; i++) {
     const struct trace_summary *summary = trace_reader_summary(readers[i]);
-    json_t *source = tape_info(summary), *about = json_object();
+    json_t *source = trace_out_source_info(summary), *about = json_object();
     static const char *const copied[] = {"program", "pid", "parent_pid", "allocator", "order"};
     for (size_t key = 0; key < sizeof copied / sizeof *copied; key++)
       if (json_object_get(source, copied[key]))
@@ -209,28 +209,28 @@ static json_t *merged_info(struct trace_reader *const *readers, uint32_t count) 
   return info;
 }
 
-static int merge_into(struct tape_out *out, struct trace_reader *const *readers, struct merge_clock *clocks,
+static int merge_into(struct trace_out *out, struct trace_reader *const *readers, struct merge_clock *clocks,
                       uint32_t count, void (*progress)(void *, uint64_t), void *progress_context,
                       struct trace_error *error) {
   uint32_t threads = 0;
   for (uint32_t i = 0; i < count; i++) {
-    struct tape_change change = {.stamp = align_stamp,
-                                 .context = &clocks[i],
-                                 .address_offset = (uint64_t)i << ADDRESS_BITS,
-                                 .address_limit = 1ull << ADDRESS_BITS,
-                                 .thread_offset = threads};
-    if (tape_copy_into(out, readers[i], &change, progress, progress_context, error) != 0)
+    struct trace_change change = {.stamp = align_stamp,
+                                  .context = &clocks[i],
+                                  .address_offset = (uint64_t)i << ADDRESS_BITS,
+                                  .address_limit = 1ull << ADDRESS_BITS,
+                                  .thread_offset = threads};
+    if (trace_copy_into(out, readers[i], &change, progress, progress_context, error) != 0)
       return -1;
     threads += trace_reader_summary(readers[i])->threads;
   }
-  return merge_samples(readers, clocks, count, tape_out_writer(out), error);
+  return merge_samples(readers, clocks, count, trace_out_writer(out), error);
 }
 
-int tape_merge(struct trace_reader *const *readers, uint32_t count, const char *path,
-               const struct tape_options *options, void (*progress)(void *context, uint64_t events),
-               void *progress_context, struct trace_error *error) {
+int trace_merge(struct trace_reader *const *readers, uint32_t count, const char *path,
+                const struct trace_options *options, void (*progress)(void *context, uint64_t events),
+                void *progress_context, struct trace_error *error) {
   uint32_t threads = 0;
-  struct tape_out *out;
+  struct trace_out *out;
   struct merge_clock *clocks = calloc(count, sizeof *clocks);
   if (!clocks)
     return trace_error_set(error, path, "out of memory");
@@ -243,12 +243,12 @@ int tape_merge(struct trace_reader *const *readers, uint32_t count, const char *
   if (result == 0) {
     json_t *info = merged_info(readers, count);
     shift_origins(clocks, count, info);
-    result = tape_out_open(&out, path, info, options, threads, error);
+    result = trace_out_open(&out, path, info, options, threads, error);
     json_decref(info);
   }
   if (result == 0) {
     result = merge_into(out, readers, clocks, count, progress, progress_context, error);
-    result = tape_out_close(out, trace_reader_summary(readers[0]), result != 0, error);
+    result = trace_out_close(out, trace_reader_summary(readers[0]), result != 0, error);
   }
   free(clocks);
   return result;

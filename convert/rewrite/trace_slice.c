@@ -1,6 +1,6 @@
-#include "convert/rewrite/tape_slice.h"
+#include "convert/rewrite/trace_slice.h"
 
-#include "convert/rewrite/tape_annotations.h"
+#include "convert/rewrite/trace_annotations.h"
 #include "core/base/vector.h"
 
 #include <math.h>
@@ -26,7 +26,7 @@ struct slice_mark {
 };
 
 struct slicer {
-  struct tape_out *out;
+  struct trace_out *out;
   const struct slice_spec *spec;
   struct witness witness; /* of the whole trace, as far as it was read */
   uint64_t from_stamp, to_stamp, from_event, to_event;
@@ -36,7 +36,7 @@ struct slicer {
   uint64_t floor, last_stamp; /* of the window: its first event's stamp; the last one written */
   uint32_t last_thread;
   bool begun, ended;
-  struct tape_stacks stacks;
+  struct trace_stacks stacks;
   VECTOR(struct slice_mark) marks; /* by stamp */
   size_t marks_placed;
   const char *path;
@@ -55,8 +55,8 @@ static uint64_t order_stamp(struct slicer *slicer, uint32_t thread, uint64_t sta
 /* Writes an event of the window whose only step this is, or its last one; its stamps are in order. */
 static int emit_ordered(struct slicer *slicer, uint32_t thread, const struct trace_event *event) {
   struct trace_event copy = *event;
-  copy.stack = tape_stacks_node(&slicer->stacks, event->stack);
-  return tape_out_event(slicer->out, thread, &copy);
+  copy.stack = trace_stacks_node(&slicer->stacks, event->stack);
+  return trace_out_event(slicer->out, thread, &copy);
 }
 
 static int emit(struct slicer *slicer, uint32_t thread, const struct trace_event *event) {
@@ -78,9 +78,9 @@ static int place_marks(struct slicer *slicer, uint64_t stamp) {
   for (; slicer->marks_placed < slicer->marks.count && slicer->marks.at[slicer->marks_placed].stamp <= stamp;
        slicer->marks_placed++) {
     const struct slice_mark *mark = &slicer->marks.at[slicer->marks_placed];
-    struct trace_mark copy = {mark->stamp, TRACE_MARK_HERE, tape_out_thread(slicer->out, mark->thread), mark->text};
+    struct trace_mark copy = {mark->stamp, TRACE_MARK_HERE, trace_out_thread(slicer->out, mark->thread), mark->text};
     if (slicer->begun && mark->stamp >= slicer->from_stamp && copy.thread != UINT32_MAX &&
-        trace_writer_mark(tape_out_writer(slicer->out), &copy) != 0)
+        trace_writer_mark(trace_out_writer(slicer->out), &copy) != 0)
       return -1;
   }
   return 0;
@@ -99,7 +99,7 @@ static int emit_prologue(struct slicer *slicer, const struct slice_object *const
                                 .size_bytes = object->size_bytes,
                                 .param = object->param,
                                 .acquire_stamp = slicer->floor - 1};
-    if (tape_out_event(slicer->out, object->thread, &event) != 0)
+    if (trace_out_event(slicer->out, object->thread, &event) != 0)
       return -1;
   }
   return 0;
@@ -279,21 +279,21 @@ static int take_left_out(void *context, const struct merge_step *step, uint32_t 
 
 static void end_thread(void *context, uint32_t thread) {
   struct slicer *slicer = context;
-  tape_out_end_thread(slicer->out, thread);
+  trace_out_end_thread(slicer->out, thread);
 }
 
 static void touched_at_end(void *context, uint32_t slot, uint32_t os_pages) {
   struct slicer *slicer = context;
   const struct slice_object *object = &slicer->objects.at[slot];
   if (object->chosen && slicer->begun)
-    trace_writer_touched(tape_out_writer(slicer->out), object->address, os_pages);
+    trace_writer_touched(trace_out_writer(slicer->out), object->address, os_pages);
 }
 
 static int take_sample(void *context, const struct trace_sample *sample) {
   struct slicer *slicer = context;
   bool inside = slicer->begun && sample->stamp >= slicer->floor && sample->stamp < slicer->to_stamp &&
                 (!slicer->ended || sample->stamp <= slicer->last_stamp);
-  return inside ? trace_writer_sample(tape_out_writer(slicer->out), sample) : 0;
+  return inside ? trace_writer_sample(trace_out_writer(slicer->out), sample) : 0;
 }
 
 static uint64_t stamp_of_ns(const struct trace_summary *summary, double ns) {
@@ -361,7 +361,7 @@ static int find_window(struct slicer *slicer, struct trace_reader *reader) {
 }
 
 static json_t *slice_info(const struct trace_summary *summary, const json_t *texts) {
-  json_t *info = tape_info(summary);
+  json_t *info = trace_out_source_info(summary);
   json_object_set_new(info, "slice",
                       json_pack("{sO sI sI sb sI}", "of", texts, "events", (json_int_t)summary->events, "threads",
                                 (json_int_t)summary->threads, "truncated", summary->truncated, "dropped",
@@ -378,7 +378,7 @@ static int slice(struct slicer *slicer, struct trace_reader *reader, const struc
                                             .left_out = take_left_out,
                                             .move_begins = move_begins};
   struct trace_error wrong = {""}, written = {""};
-  int result = tape_copy_stacks(&slicer->stacks, reader, slicer->out, 0, slicer->error);
+  int result = trace_copy_stacks(&slicer->stacks, reader, slicer->out, 0, slicer->error);
   if (result == 0)
     result = history_run(reader, history, &consumer, &slicer->witness, &wrong);
   if (result != 0 && slicer->ended && !slicer->error->text[0])
@@ -388,15 +388,15 @@ static int slice(struct slicer *slicer, struct trace_reader *reader, const struc
   if (result == 0)
     result = trace_reader_samples(reader, take_sample, slicer, slicer->error);
   if (result == 0)
-    result = tape_copy_thread_names(reader, slicer->out, 0, slicer->error);
-  result = tape_out_close(slicer->out, trace_reader_summary(reader), result != 0, &written);
+    result = trace_copy_thread_names(reader, slicer->out, 0, slicer->error);
+  result = trace_out_close(slicer->out, trace_reader_summary(reader), result != 0, &written);
   if (result != 0)
     *error = slicer->error->text[0] ? *slicer->error : written.text[0] ? written : wrong;
   return result;
 }
 
-int tape_slice(struct trace_reader *reader, const char *path, const struct slice_spec *spec, const json_t *texts,
-               const struct tape_options *options, const struct history_options *history, struct trace_error *error) {
+int trace_slice(struct trace_reader *reader, const char *path, const struct slice_spec *spec, const json_t *texts,
+                const struct trace_options *options, const struct history_options *history, struct trace_error *error) {
   struct trace_error own = {""};
   struct slicer slicer = {.spec = spec, .path = trace_reader_path(reader), .error = &own};
   uint32_t threads = trace_reader_summary(reader)->threads;
@@ -406,7 +406,7 @@ int tape_slice(struct trace_reader *reader, const char *path, const struct slice
   if (result == 0) {
     memset(slicer.moving, 0xff, threads * sizeof *slicer.moving); /* SLOTS_NONE */
     json_t *info = slice_info(trace_reader_summary(reader), texts);
-    result = tape_out_open(&slicer.out, path, info, options, threads, &own);
+    result = trace_out_open(&slicer.out, path, info, options, threads, &own);
     json_decref(info);
   }
   if (result == 0)
@@ -416,6 +416,6 @@ int tape_slice(struct trace_reader *reader, const char *path, const struct slice
   free(slicer.objects.at);
   free(slicer.moving);
   free(slicer.marks.at);
-  tape_stacks_free(&slicer.stacks);
+  trace_stacks_free(&slicer.stacks);
   return result;
 }

@@ -1,4 +1,4 @@
-#include "convert/rewrite/tape_annotations.h"
+#include "convert/rewrite/trace_annotations.h"
 
 #include "core/base/vector.h"
 
@@ -10,7 +10,7 @@ struct modules {
 };
 
 struct stack_copier {
-  struct tape_stacks *stacks;
+  struct trace_stacks *stacks;
   struct trace_writer *writer;
   const struct modules *modules;
   size_t modules_written;
@@ -61,20 +61,20 @@ static int write_modules(struct stack_copier *copier, size_t until) {
 
 static int take_node(void *context, const struct trace_stack_node *node) {
   struct stack_copier *copier = context;
-  struct tape_stacks *stacks = copier->stacks;
+  struct trace_stacks *stacks = copier->stacks;
   if (write_modules(copier, node->modules) != 0)
     return 1;
   copier->nodes_written = true;
   if (node->node < stacks->count)
-    stacks->nodes[node->node] = trace_writer_stack_node(copier->writer, tape_stacks_node(stacks, node->parent),
+    stacks->nodes[node->node] = trace_writer_stack_node(copier->writer, trace_stacks_node(stacks, node->parent),
                                                         node->instruction + copier->address_offset);
   return 0;
 }
 
-int tape_copy_stacks(struct tape_stacks *stacks, struct trace_reader *reader, struct tape_out *out,
-                     uint64_t address_offset, struct trace_error *error) {
+int trace_copy_stacks(struct trace_stacks *stacks, struct trace_reader *reader, struct trace_out *out,
+                      uint64_t address_offset, struct trace_error *error) {
   struct modules modules = {0};
-  struct stack_copier copier = {stacks, tape_out_writer(out), &modules, 0, false, address_offset};
+  struct stack_copier copier = {stacks, trace_out_writer(out), &modules, 0, false, address_offset};
   stacks->count = trace_reader_summary(reader)->stack_nodes + 1;
   stacks->nodes = calloc(stacks->count, sizeof *stacks->nodes);
   int result = stacks->nodes ? trace_reader_modules(reader, take_module, &modules, error) : 1;
@@ -88,23 +88,23 @@ int tape_copy_stacks(struct tape_stacks *stacks, struct trace_reader *reader, st
   return result == 0 ? 0 : -1;
 }
 
-void tape_stacks_free(struct tape_stacks *stacks) {
+void trace_stacks_free(struct trace_stacks *stacks) {
   free(stacks->nodes);
 }
 
 struct name_copier {
-  struct tape_out *out;
+  struct trace_out *out;
   uint32_t thread_offset;
 };
 
 static int take_name(void *context, uint32_t thread, const char *name) {
   const struct name_copier *copier = context;
-  uint32_t number = tape_out_thread(copier->out, thread + copier->thread_offset);
-  return number == UINT32_MAX ? 0 : trace_writer_thread_name(tape_out_writer(copier->out), number, name);
+  uint32_t number = trace_out_thread(copier->out, thread + copier->thread_offset);
+  return number == UINT32_MAX ? 0 : trace_writer_thread_name(trace_out_writer(copier->out), number, name);
 }
 
-int tape_copy_thread_names(struct trace_reader *reader, struct tape_out *out, uint32_t thread_offset,
-                           struct trace_error *error) {
+int trace_copy_thread_names(struct trace_reader *reader, struct trace_out *out, uint32_t thread_offset,
+                            struct trace_error *error) {
   struct name_copier copier = {out, thread_offset};
   return trace_reader_thread_names(reader, take_name, &copier, error);
 }
