@@ -1,5 +1,5 @@
-"""An independent reader of trace files, written from core/trace/FORMAT.md alone and not from the C reader: two readers that
-agree prove that the document says enough.
+"""An independent reader of trace files, written from core/trace/FORMAT.md alone and not from the C reader: two readers
+that agree prove that the document says enough.
 
 Memory is bounded by one block: `Trace.events` yields one Arrow record batch per block.
 """

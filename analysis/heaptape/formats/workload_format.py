@@ -1,5 +1,5 @@
-"""Reader of the workload file, written from core/workload/WORKLOAD.md alone: header, info, and each stream's words as numpy
-arrays.
+"""Reader of the workload file, written from core/workload/WORKLOAD.md alone: header, info, and each stream's words as
+numpy arrays.
 """
 
 import json

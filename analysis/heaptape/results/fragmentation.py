@@ -1,8 +1,8 @@
 """What resident memory consists of: the fragmentation decomposition, occupancy of OS pages, states of a heap walk.
 
 RSS = live requests + rounding to size classes + caches and bins + empty OS pages + metadata and other. The first four
-are measured at each position of the memory map (`replay/memory/fragmentation.h`): bytes of disjoint ranges in resident OS
-pages. The last is what remains of RssAnon beside them: the allocator's tables and headers, what it made resident and
+are measured at each position of the memory map (`replay/memory/fragmentation.h`): bytes of disjoint ranges in resident
+OS pages. The last is what remains of RssAnon beside them: the allocator's tables and headers, what it made resident and
 never gave out, data of its library, and the few OS pages that the engine's process itself grows by. So the parts add up
 to the measured RSS exactly, at every position.
 """
