@@ -83,7 +83,8 @@ def _parts(found: Profile, shown: list[Table]) -> list[Part]:
         Part("threads", "Threads", "Which threads release whose objects. Off the diagonal are remote frees: memory "
              "goes from one thread's cache to another's.", _threads(found), of("Releases by")),
         Part("sharing", "Shared cache lines", "Lines of 64 bytes that hold live objects of several threads, at "
-             "the recorded addresses: the layout made by the allocator of the recording.", _sharing(found), of("Cache lines")),
+             "the recorded addresses: the layout made by the allocator of the recording.", _sharing(found),
+             of("Cache lines")),
         Part("reallocs", "Reallocs", "How often objects are reallocated, and how far they grow.", _chains(found),
              of("Reallocs")),
     ]  # fmt: skip

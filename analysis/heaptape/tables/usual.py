@@ -36,8 +36,8 @@ HELD_NOTE = "all freed: RSS after every object was released; purged: RSS after t
 ENDLESS = 10_000  # percent: an interval that ends beyond says nothing
 LEGEND = (
     "± is half of a 95 % interval over the repetitions, (a–b) its ends where it is wide; neither: every repetition "
-    "gave the same figure. ~: the repetitions don't support a difference from the baseline; ?: one repetition, so there "
-    "is no interval; –: no figure, or one below the cost of reading the counter."
+    "gave the same figure. ~: the repetitions don't support a difference from the baseline; ?: one repetition, so "
+    "there is no interval; –: no figure, or one below the cost of reading the counter."
 )
 
 WITHIN_ERROR = "≈: the difference from the baseline is within the error of replaying, so the two are not ranked."
