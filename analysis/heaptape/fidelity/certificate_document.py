@@ -114,7 +114,7 @@ def _summary_table(table: pd.DataFrame) -> Iterable[str]:
 
 
 def _ranking_table(results: Sequence[dict]) -> Iterable[str]:
-    yield "Pairs of allocators whose live difference exceeds its noise, and which replays put in the same order:"
+    yield "Pairs of allocators in the same order live and replayed, of those whose live difference exceeds its noise:"
     yield ""
     yield "| figure | programs | pairs beyond noise | of | right | error of the difference, median | target |"
     yield "|---|---|---:|---:|---:|---:|---|"
