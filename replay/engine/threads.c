@@ -215,11 +215,9 @@ static void *thread_main(void *argument) {
 }
 
 static void touch_os_pages(void *memory, size_t bytes) {
-  /* In the memory pass every madvise of the replay is taken for the allocator's. */ if (engine.result->setup.pass !=
-                                                                                             PASS_MEMORY &&
-                                                                                         madvise(memory, bytes,
-                                                                                                 MADV_POPULATE_WRITE) ==
-                                                                                             0)
+  /* In the memory pass every madvise of the replay is counted as the allocator's. */
+  bool may_advise = engine.result->setup.pass != PASS_MEMORY;
+  if (may_advise && madvise(memory, bytes, MADV_POPULATE_WRITE) == 0)
     return;
   for (size_t offset = 0; offset < bytes; offset += 4096)
     ((volatile uint8_t *)memory)[offset] = 0;
