@@ -1,6 +1,7 @@
 #include "replay/driver/report.h"
 
 #include "core/sharing/line_sharing_json.h"
+#include "replay/driver/names.h"
 #include "replay/driver/report_json.h"
 #include "replay/driver/report_memory.h"
 #include "replay/driver/report_pmu.h"
@@ -10,21 +11,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-const char *pass_name(enum replay_pass pass) {
-  static const char *const names[] = {"time", "memory", "bare", "verify", "instructions", "sharing"};
-  return names[pass];
-}
-
-const char *order_name(enum replay_order order) {
-  static const char *const names[] = {"recorded", "causal", "window", "paced", "random"};
-  return names[order];
-}
-
-const char *touch_name(enum touch_policy touch) {
-  static const char *const names[] = {"recorded", "lines", "first", "pages", "all", "none"};
-  return names[touch];
-}
 
 double report_stream_cycles(const struct run *run) {
   return (double)run->result->cpu_ns * run->cycles_hz / 1e9;

@@ -1,7 +1,7 @@
 #include "replay/driver/run.h"
 
 #include "core/base/os.h"
-#include "replay/passes/instructions.h"
+#include "replay/driver/callgrind.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -38,6 +38,11 @@ struct run {
   double cycles_hz;
 };
 
+/* Memory of the engine just before its first op without an allocator under test, to be subtracted. */
+struct baseline {
+  uint64_t rss_anon_bytes, vm_size_bytes;
+};
+
 /* Returns 0, or -1 with error filled in. run_free in either case. */
 int run_engine(struct run *run, const struct run_request *request, struct trace_error *error);
 void run_free(struct run *run);

@@ -10,12 +10,14 @@
 #include "replay/order/pace.h"
 #include "replay/order/recorded_clock.h"
 #include "replay/passes/disturb.h"
+#include "replay/passes/pmu.h"
 #include "replay/passes/sharing.h"
 #include "replay/passes/timing.h"
 #include "replay/passes/verify.h"
 #include "replay/state/allocator_stats.h"
 #include "replay/state/call.h"
 #include "replay/state/counter.h"
+#include "replay/state/engine_state.h"
 #include "replay/state/faults.h"
 #include "replay/state/gate.h"
 #include "replay/state/touch.h"
@@ -23,7 +25,6 @@
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,33 +33,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-struct engine engine;
-uint64_t touch_bound_bytes = TOUCH_BOUND_BYTES;
-
-/* The thread of the workload that runs here, plus 1, for whoever asks what died. */
-static __thread uint32_t running_thread;
-static __thread const struct stream *running_stream;
-
 static loop_body *stream_loop;
-
-void engine_fail(const uint64_t *word, const char *format, ...) {
-  struct replay_result *result = engine.result;
-  char what[400];
-  va_list arguments;
-  va_start(arguments, format);
-  vsnprintf(what, sizeof what, format, arguments);
-  va_end(arguments);
-  uint32_t nobody = 0;
-  if (!atomic_compare_exchange_strong(&result->failed, &nobody, 1))
-    for (;;)
-      pause(); /* another thread is about to end the process */
-  if (word && running_stream && stream_holds(running_stream, word))
-    trace_error_at(&result->error, result->setup.path, stream_offset(running_stream, word), "%s", what);
-  else
-    trace_error_set(&result->error, result->setup.path, "%s", what);
-  atomic_store(&result->failed, 2);
-  _exit(1);
-}
 
 /* Notes which thread it was; the signal then takes its course, as the handler is gone (SA_RESETHAND) and the
    instruction is run again or abort() raises it again. */
@@ -69,7 +44,7 @@ static void on_fatal_signal(int number, siginfo_t *about, void *context) {
   if (number == SIGBUS && address >= result->file_first && address < result->file_last)
     engine_fail(NULL, "was cut short while it was being replayed");
   uint32_t nobody = 0;
-  atomic_compare_exchange_strong(&result->died_thread, &nobody, running_thread);
+  atomic_compare_exchange_strong(&result->died_thread, &nobody, engine_running_thread());
 }
 
 static void watch_for_fatal_signals(void) {
@@ -98,11 +73,9 @@ static void map_objects(void) {
 }
 
 static void run_thread(struct replay_thread *self) {
-  running_thread = self->number + 1;
-  running_stream = &self->worker->stream;
+  engine_runs(self);
   stream_loop(self);
-  running_thread = 0;
-  running_stream = NULL;
+  engine_runs(NULL);
 }
 
 static uint32_t processors_allowed(void) {

@@ -13,6 +13,7 @@
 #include "replay/passes/timing.h"
 #include "replay/passes/verify.h"
 #include "replay/state/call.h"
+#include "replay/state/gate.h"
 #include "replay/state/touch.h"
 
 #include <errno.h>
@@ -162,12 +163,18 @@ static ALWAYS_INLINE void replay_op(const struct frame *frame, const uint64_t *a
     sharing_after_call(frame->self, plan, &op, object);
 }
 
+/* Under an order by turns; whoever gets the turn joins the threads that ended before. */
+static void wait_by_turns(struct replay_thread *self, const uint64_t *at) {
+  if (turns_wait(self, at))
+    threads_reap();
+}
+
 /* A word of order: returns false where the stream ends. */
 static ALWAYS_INLINE bool obey(struct replay_thread *self, const uint64_t *at, uint64_t *position, const bool turns) {
   switch (word_code(*at)) {
   case WORD_WAIT:
     if (turns)
-      turns_wait(self, at);
+      wait_by_turns(self, at);
     else
       order_wait(self, at);
     return true;
@@ -241,6 +248,7 @@ static ALWAYS_INLINE bool take_turn(struct replay_thread *self, uint64_t complet
   if (completed == engine.map.op_counts[self->number])
     return false;
   *granted = turns_next(self, completed);
+  threads_reap();
   return true;
 }
 

@@ -179,6 +179,8 @@ static void run_stream(struct replay_thread *self) {
   struct replay_waits waits = {worker->waits, worker->wait_cycles, os_cycles(), self->number};
   stream_open(&worker->stream, &engine.map, self->number, buffer_of(worker), pool.buffer_words);
   turns_begin(self);
+  if (engine.result->setup.order == ORDER_RANDOM)
+    threads_reap(); /* self has the turn */
   if (worker->timing)
     timing_begin_thread(worker->timing, self->number, &engine.completed[self->number]);
   uint64_t begin_ns = os_thread_cpu_ns();

@@ -9,7 +9,7 @@
 #ifndef REPLAY_ENGINE_THREADS_H
 #define REPLAY_ENGINE_THREADS_H
 
-#include "replay/engine/engine.h"
+#include "replay/state/engine_state.h"
 
 /* Before the first op. body: replays a thread's stream. Returns 0, or -1 with errno set. */
 int threads_setup(void (*body)(struct replay_thread *self));

@@ -9,7 +9,7 @@
 #ifndef REPLAY_MEMORY_FRAGMENTATION_H
 #define REPLAY_MEMORY_FRAGMENTATION_H
 
-#include "replay/engine/engine.h"
+#include "replay/state/engine_state.h"
 
 enum { ROUNDING_UNKNOWN = UINT32_MAX };
 

@@ -16,10 +16,9 @@
 #ifndef REPLAY_MEMORY_HEAP_WALK_H
 #define REPLAY_MEMORY_HEAP_WALK_H
 
-#include <stdbool.h>
-#include <stddef.h>
+#include "replay/state/memory_figures.h"
 
-enum { WALK_STATES = 12, WALK_STATE_NAME_BYTES = 24 };
+#include <stddef.h>
 
 /* Copies the names of this process's allocator's states; at most WALK_STATES. Returns how many there are, 0: it offers
    no walk. */

@@ -1,8 +1,8 @@
 #include "replay/memory/held.h"
 
-#include "replay/engine/engine.h"
 #include "replay/memory/memory.h"
 #include "replay/state/call.h"
+#include "replay/state/engine_state.h"
 
 #include <dlfcn.h>
 #include <malloc.h>

@@ -11,7 +11,7 @@
 #ifndef REPLAY_MEMORY_MEMORY_H
 #define REPLAY_MEMORY_MEMORY_H
 
-#include "replay/engine/engine.h"
+#include "replay/state/engine_state.h"
 
 /* Before the first op; any pass (the others only take start and end). Returns 0, or -1 with errno set. */
 int memory_setup(struct replay_result *result, bool sampling);

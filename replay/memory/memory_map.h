@@ -9,7 +9,7 @@
 #ifndef REPLAY_MEMORY_MEMORY_MAP_H
 #define REPLAY_MEMORY_MEMORY_MAP_H
 
-#include "replay/engine/engine.h"
+#include "replay/state/engine_state.h"
 
 /* Chooses the size of a region, from the workload's peak. Returns 0, or -1 with errno set. */
 int memory_map_setup(struct replay_result *result);

@@ -2,8 +2,7 @@
 
 #include "core/base/os.h"
 #include "replay/order/turns.h"
-
-#include <inttypes.h>
+#include "replay/order/wait.h"
 
 static enum replay_order order;
 static uint64_t window;
@@ -47,32 +46,9 @@ void order_thread_ends(struct replay_thread *thread) {
   pthread_mutex_unlock(&live.lock);
 }
 
-/* A wait that is not over at once: counted, so that the time it took can be told from the replay's. */
-static void wait_counted(struct replay_thread *self, struct gate *gate, uint64_t value, bool fenced) {
-  struct worker *worker = self->worker;
-  uint64_t begin_cycles = os_cycles(), begin_ns = os_thread_cpu_ns();
-  gate_wait(gate, value, fenced);
-  worker->waits++;
-  worker->wait_cycles += os_cycles() - begin_cycles;
-  worker->wait_cpu_ns += os_thread_cpu_ns() - begin_ns;
-}
-
-uint32_t order_wait_target(const uint64_t *word, uint64_t *ops) {
-  uint32_t thread = word_wait_thread(*word);
-  *ops = word_wait_ops(*word);
-  if (thread >= engine.map.header.threads || *ops > engine.map.op_counts[thread])
-    engine_fail(word, "waits for op %" PRIu64 " of thread %" PRIu32 ", which has no such op", *ops, thread);
-  return thread;
-}
-
-void order_wait_turn(struct replay_thread *self, uint64_t granted) {
-  if (gate_value(&self->granted) < granted)
-    wait_counted(self, &self->granted, granted, true);
-}
-
 void order_wait(struct replay_thread *self, const uint64_t *word) {
   uint64_t ops;
-  uint32_t thread = order_wait_target(word, &ops);
+  uint32_t thread = wait_target(word, &ops);
   struct worker *worker = self->worker;
   uint32_t entry = thread % SEEN_ENTRIES;
   if (worker->seen[entry].thread == thread && worker->seen[entry].ops >= ops)

@@ -6,7 +6,7 @@
 #ifndef REPLAY_ORDER_PACE_H
 #define REPLAY_ORDER_PACE_H
 
-#include "replay/engine/engine.h"
+#include "replay/state/engine_state.h"
 
 /* Does the workload tell times? */
 bool pace_times_known(void);

@@ -9,26 +9,7 @@
 #ifndef REPLAY_PASSES_PMU_H
 #define REPLAY_PASSES_PMU_H
 
-#include <stdint.h>
-
-enum pmu_event {
-  PMU_TASK_CLOCK, /* ns */
-  PMU_INSTRUCTIONS,
-  PMU_CYCLES,
-  PMU_CACHE_REFERENCES,
-  PMU_CACHE_MISSES,
-  PMU_L1D_MISSES,
-  PMU_DTLB_MISSES,
-  PMU_BRANCHES,
-  PMU_BRANCH_MISSES,
-  PMU_EVENTS
-};
-
-struct pmu_count {
-  int error;    /* errno of opening or reading it; 0: it counted */
-  double share; /* of the time, 1 if it had a counter to itself */
-  uint64_t value;
-};
+#include "replay/state/pmu_count.h"
 
 /* As in results. */
 const char *pmu_event_name(enum pmu_event event);

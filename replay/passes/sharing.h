@@ -10,8 +10,8 @@
 #ifndef REPLAY_PASSES_SHARING_H
 #define REPLAY_PASSES_SHARING_H
 
-#include "replay/engine/engine.h"
 #include "replay/state/call.h"
+#include "replay/state/engine_state.h"
 
 /* Before the first op. Returns 0, or -1 with errno set. */
 int sharing_setup(struct replay_result *result);

@@ -14,8 +14,8 @@
 #ifndef REPLAY_PASSES_VERIFY_H
 #define REPLAY_PASSES_VERIFY_H
 
-#include "replay/engine/engine.h"
 #include "replay/state/call.h"
+#include "replay/state/engine_state.h"
 
 enum { STAMPED_BYTES = 64 << 20 };
 

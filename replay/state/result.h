@@ -10,12 +10,11 @@
 #include "core/base/error.h"
 #include "core/sharing/line_sharing.h"
 #include "core/trace/event.h"
-#include "replay/memory/heap_walk.h"
-#include "replay/memory/os_pages.h"
-#include "replay/passes/histogram.h"
-#include "replay/passes/pmu.h"
 #include "replay/state/allocator_stats.h"
 #include "replay/state/counter.h"
+#include "replay/state/histogram.h"
+#include "replay/state/memory_figures.h"
+#include "replay/state/pmu_count.h"
 
 #include <limits.h>
 #include <stdatomic.h>
@@ -90,19 +89,6 @@ struct replay_pace {
 
 struct replay_row {
   uint64_t position, rss_anon_bytes, vm_size_bytes, live_bytes;
-};
-
-/* A state of the allocator's heap walk: all its bytes, and those of them that are resident. */
-struct walked {
-  uint64_t bytes, beside_bytes, empty_bytes; /* as in struct os_pages_split */
-};
-
-/* One position (fragmentation.h). */
-struct fragmentation_row {
-  uint64_t position, rss_anon_bytes; /* rss_anon_bytes: of the whole process */
-  uint64_t live_bytes;               /* requested, resident or not */
-  struct os_pages_sum sum;
-  struct walked walked[WALK_STATES];
 };
 
 struct replay_held {

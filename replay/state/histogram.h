@@ -4,8 +4,8 @@
    Invariants: values below 64 are exact; above, a bucket's width is at most 1/32 of its lower bound; values of 2^40 and
    more count in the last bucket. All-zero memory is an empty histogram. Own code, as libhdrhistogram is not packaged
    for Debian 12 and allocates. Safe anywhere: no allocation, no I/O. */
-#ifndef REPLAY_PASSES_HISTOGRAM_H
-#define REPLAY_PASSES_HISTOGRAM_H
+#ifndef REPLAY_STATE_HISTOGRAM_H
+#define REPLAY_STATE_HISTOGRAM_H
 
 #include <stdint.h>
 
