@@ -1,11 +1,11 @@
 /* heaptape-replay: one run of one workload on one allocator. The helper runs, and output. */
+#include "core/workload/workload_read.h"
 #include "replay/driver/options.h"
 #include "replay/driver/report.h"
 #include "replay/driver/report_pmu.h"
 #include "replay/driver/run.h"
 #include "replay/engine/engine.h"
 #include "replay/order/recorded_clock.h"
-#include "replay/state/stream.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -22,13 +22,13 @@ static int open_workload(struct run_request *request, struct trace_error *error)
   request->workload_fd = standard_input ? STDIN_FILENO : open(request->path, O_RDONLY);
   if (request->workload_fd < 0)
     return trace_error_errno(error, request->path, "can't open");
-  struct workload_map map;
-  if (workload_map(&map, request->workload_fd, request->path, error) != 0)
+  struct workload workload;
+  if (workload_open_fd(&workload, request->workload_fd, request->path, error) != 0)
     return -1;
-  request->threads = map.header.threads;
-  request->ops = map.header.ops;
-  int status = workload_check_schedule(&map, error);
-  workload_unmap(&map);
+  request->threads = workload.header.threads;
+  request->ops = workload.header.ops;
+  int status = workload_check_schedule(&workload, error);
+  workload_close(&workload);
   return status;
 }
 

@@ -63,10 +63,10 @@ static struct replay_result *map_result(int fd) {
 }
 
 static void map_objects(void) {
-  uint64_t bytes = (engine.map.header.slots + 1ull) * sizeof *engine.objects;
+  uint64_t bytes = (engine.workload.header.slots + 1ull) * sizeof *engine.objects;
   engine.objects = os_map(bytes, true);
   if (!engine.objects)
-    engine_fail(NULL, "no memory for %u slots: %s", engine.map.header.slots, strerror(errno));
+    engine_fail(NULL, "no memory for %u slots: %s", engine.workload.header.slots, strerror(errno));
   /* Huge OS pages where the kernel allows them for shared memory: a random slot costs a TLB miss otherwise. */
   madvise(engine.objects, bytes, MADV_HUGEPAGE);
   memset(engine.objects, 0, bytes);
@@ -88,7 +88,7 @@ static uint32_t processors_allowed(void) {
 
 static void set_up(void) {
   const struct replay_setup *setup = &engine.result->setup;
-  if (engine.map.header.threads > engine.result->thread_count)
+  if (engine.workload.header.threads > engine.result->thread_count)
     engine_fail(NULL, "changed before it was replayed");
   engine.op_limit = setup->op_limit ? setup->op_limit : UINT64_MAX;
   engine.completed = engine.result->completed;
@@ -104,7 +104,7 @@ static void set_up(void) {
     engine_fail(NULL, "tells no times: it can't be paced");
   gate_setup((struct crowd){&engine.result->live_threads, &engine.result->blocked_threads, processors_allowed()});
   if (threads_setup(run_thread) != 0 || order_setup(setup) != 0)
-    engine_fail(NULL, "no memory for %u threads: %s", engine.map.header.threads, strerror(errno));
+    engine_fail(NULL, "no memory for %u threads: %s", engine.workload.header.threads, strerror(errno));
   if (memory_setup(engine.result, setup->pass == PASS_MEMORY) != 0)
     engine_fail(NULL, "/proc/self/status: %s", strerror(errno));
   if (setup->pass == PASS_VERIFY && verify_setup() != 0)
@@ -217,12 +217,12 @@ int engine_main(int result_fd, int workload_fd) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   preload_report(result);
   watch_for_fatal_signals();
-  if (workload_map(&engine.map, workload_fd, result->setup.path, &result->error) != 0) {
+  if (workload_open_fd(&engine.workload, workload_fd, result->setup.path, &result->error) != 0) {
     atomic_store(&result->failed, 2);
     return 1;
   }
-  result->file_first = (uint64_t)(uintptr_t)engine.map.bytes;
-  result->file_last = result->file_first + engine.map.file_bytes;
+  result->file_first = (uint64_t)(uintptr_t)engine.workload.bytes;
+  result->file_last = result->file_first + engine.workload.file_bytes;
   set_up();
   if (result->setup.pass == PASS_TIME)
     empty_calls_take(&result->empty_before);

@@ -225,9 +225,9 @@ __attribute__((noreturn)) static void end_without_end(const struct replay_thread
 /* The next word of the stream; the loop's `at` and `end` are kept out of the stream, whose members the compiler would
    have to store and load again at every call. */
 static ALWAYS_INLINE const uint64_t *next_word(struct replay_thread *self, const uint64_t **at, const uint64_t **end) {
-  struct stream *stream = &self->worker->stream;
+  struct workload_stream *stream = &self->worker->stream;
   if (unlikely(*at == *end)) {
-    if (!stream_refill(stream))
+    if (!workload_stream_refill(stream))
       end_without_end(self, *at);
     *at = stream->at;
     *end = stream->end;
@@ -245,7 +245,7 @@ static ALWAYS_INLINE bool take_turn(struct replay_thread *self, uint64_t complet
                                     const bool turns) {
   if (!turns || completed < *granted)
     return true;
-  if (completed == engine.map.op_counts[self->number])
+  if (completed == engine.workload.op_counts[self->number])
     return false;
   *granted = turns_next(self, completed);
   threads_reap();
@@ -264,7 +264,7 @@ static ALWAYS_INLINE struct extras collect_extras(struct replay_thread *self, co
 }
 
 static void end_of_stream(struct replay_thread *self, const uint64_t *place, uint64_t completed, bool cut_short) {
-  uint64_t ops = engine.map.op_counts[self->number];
+  uint64_t ops = engine.workload.op_counts[self->number];
   self->worker->ops += completed;
   /* Nobody shall wait for what is left out; with the null allocator that does no harm. */
   if (cut_short)
@@ -276,8 +276,8 @@ static void end_of_stream(struct replay_thread *self, const uint64_t *place, uin
 }
 
 static ALWAYS_INLINE void replay_words(struct replay_thread *self, const enum replay_pass pass, const bool turns) {
-  const struct frame frame = {self,        self->worker, self->worker->timing, engine.objects, engine.map.header.slots,
-                              engine.touch};
+  const struct frame frame = {
+      self, self->worker, self->worker->timing, engine.objects, engine.workload.header.slots, engine.touch};
   struct gate *gate = &engine.completed[self->number];
   uint64_t position = 0, completed = 0, granted = 0;
   const uint64_t *at = NULL, *end = NULL, *place;

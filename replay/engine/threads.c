@@ -106,7 +106,7 @@ static int timings_setup(void) {
 int threads_setup(void (*body)(struct replay_thread *self)) {
   thread_body = body;
   find_processors();
-  uint32_t threads = engine.map.header.threads;
+  uint32_t threads = engine.workload.header.threads;
   pool.limit = threads < 1 ? 1 : threads < LIVE_LIMIT ? threads : LIVE_LIMIT;
   pool.stacks = os_map((size_t)pool.limit * STACK_BYTES, true);
   pool.buffer_words = stream_buffer_bytes(pool.limit) / sizeof *pool.buffers;
@@ -177,7 +177,7 @@ static void run_stream(struct replay_thread *self) {
   struct worker *worker = self->worker;
   uint64_t other_ns = worker->wait_cpu_ns + worker->start_cpu_ns + gate_wake_cpu_ns();
   struct replay_waits waits = {worker->waits, worker->wait_cycles, os_cycles(), self->number};
-  stream_open(&worker->stream, &engine.map, self->number, buffer_of(worker), pool.buffer_words);
+  workload_stream_open_buffered(&worker->stream, &engine.workload, self->number, buffer_of(worker), pool.buffer_words);
   turns_begin(self);
   if (engine.result->setup.order == ORDER_RANDOM)
     threads_reap(); /* self has the turn */
@@ -237,7 +237,7 @@ static void prefault(struct worker *worker) {
 }
 
 static void start(uint32_t number, const uint64_t *word, uint64_t position) {
-  if (number == 0 || number >= engine.map.header.threads)
+  if (number == 0 || number >= engine.workload.header.threads)
     engine_fail(word, "starts thread %" PRIu32 ", which it can't", number);
   struct replay_thread *thread = &engine.threads[number];
   if (atomic_exchange(&thread->started, true))
@@ -281,7 +281,7 @@ void threads_run_all(void) {
   atomic_store(&self->started, true);
   order_thread_starts(self, 0);
   atomic_store(&engine.result->live_threads, 1);
-  if (engine.map.header.threads > 0)
+  if (engine.workload.header.threads > 0)
     run_stream(self);
   order_thread_ends(self);
   if (order_by_turns(engine.result->setup.order))

@@ -16,7 +16,7 @@ int fragmentation_setup(struct replay_result *into) {
   result = into;
   if (!order_by_turns(result->setup.order) || result->map_residency == RESIDENCY_NONE)
     return 0;
-  uint64_t bytes = (engine.map.header.slots + 1ull) * sizeof *fragmentation_rounding;
+  uint64_t bytes = (engine.workload.header.slots + 1ull) * sizeof *fragmentation_rounding;
   fragmentation_rounding = os_map(bytes, true);
   if (!fragmentation_rounding)
     return -1;

@@ -53,7 +53,7 @@ static const char *purge(void) {
 }
 
 static void free_all(void) {
-  for (uint32_t slot = 0; slot < engine.map.header.slots; slot++) {
+  for (uint32_t slot = 0; slot < engine.workload.header.slots; slot++) {
     struct object *object = &engine.objects[slot];
     if (object->pointer && object->size_bytes != OBJECT_MISSING)
       allocator.free(object->pointer);

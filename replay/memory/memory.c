@@ -33,7 +33,7 @@ int memory_setup(struct replay_result *result, bool sampling) {
   if (status_fd < 0)
     return -1;
   sampler.result = result;
-  uint64_t ops = engine.map.header.ops;
+  uint64_t ops = engine.workload.header.ops;
   sampler.interval = ops / EVEN_SAMPLES ? ops / EVEN_SAMPLES : 1;
   sampler.map_interval = ops / MAP_POSITIONS ? ops / MAP_POSITIONS : 1;
   atomic_store(&sampler.next_position, sampler.interval);

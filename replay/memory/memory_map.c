@@ -34,7 +34,7 @@ int memory_map_setup(struct replay_result *into) {
   result->map_residency = residency_setup(true);
   residency_visit(ignore_range); /* its buffers become resident before the baseline is taken */
   for (region_shift = (unsigned)__builtin_ctzll(os_page_bytes());
-       (engine.map.header.peak_live_os_page_bytes >> region_shift) > REGIONS_AT_PEAK; region_shift++)
+       (engine.workload.header.peak_live_os_page_bytes >> region_shift) > REGIONS_AT_PEAK; region_shift++)
     ;
   if (region_shift > 31)
     region_shift = 31;
@@ -50,7 +50,7 @@ __attribute__((no_sanitize("thread"), noinline)) static struct object object_now
 
 static uint64_t add_objects(void) {
   uint64_t live_bytes = 0;
-  for (uint32_t slot = 0; slot < engine.map.header.slots; slot++) {
+  for (uint32_t slot = 0; slot < engine.workload.header.slots; slot++) {
     struct object object = object_now(slot);
     if (!object.pointer || object.size_bytes == OBJECT_MISSING)
       continue;

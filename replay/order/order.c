@@ -21,7 +21,7 @@ static struct {
 int order_setup(const struct replay_setup *setup) {
   order = setup->order;
   window = setup->window > WORKLOAD_MARK_INTERVAL ? setup->window : WORKLOAD_MARK_INTERVAL;
-  live.threads = os_map((engine.map.header.threads + 1ull) * sizeof *live.threads, true);
+  live.threads = os_map((engine.workload.header.threads + 1ull) * sizeof *live.threads, true);
   return live.threads ? turns_setup(order, setup->seed) : -1;
 }
 

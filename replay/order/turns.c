@@ -6,7 +6,7 @@
 static enum replay_order order;
 
 /* ORDER_RECORDED. Read by whoever has the turn. */
-static struct stream schedule;
+static struct workload_stream schedule;
 enum { SCHEDULE_WORDS = 2048 };
 
 /* ORDER_RANDOM: the live threads, in no particular order, but the same in each run. Changed by whoever has the turn. */
@@ -19,11 +19,11 @@ static struct {
 int turns_setup(enum replay_order chosen, uint64_t seed) {
   static uint64_t buffer[SCHEDULE_WORDS];
   order = chosen;
-  stream_open(&schedule, &engine.map, engine.map.header.threads, buffer, SCHEDULE_WORDS);
+  workload_stream_open_buffered(&schedule, &engine.workload, engine.workload.header.threads, buffer, SCHEDULE_WORDS);
   if (order != ORDER_RANDOM)
     return 0;
   live.random_state = seed;
-  live.threads = os_map((engine.map.header.threads + 1ull) * sizeof *live.threads, true);
+  live.threads = os_map((engine.workload.header.threads + 1ull) * sizeof *live.threads, true);
   return live.threads ? 0 : -1;
 }
 
@@ -87,11 +87,11 @@ static void pass_at_random(struct replay_thread *self) {
 static void pass_by_schedule(struct replay_thread *self, uint64_t completed) {
   if (completed == 0 && self->number != 0)
     return;
-  if (schedule.at == schedule.end && !stream_refill(&schedule))
+  uint64_t run;
+  if (!workload_stream_next(&schedule, &run))
     return;
-  uint64_t thread = (uint32_t)*schedule.at, ops = *schedule.at >> 32;
-  schedule.at++;
-  if (thread >= engine.map.header.threads || ops == 0)
+  uint64_t thread = (uint32_t)run, ops = run >> 32;
+  if (thread >= engine.workload.header.threads || ops == 0)
     engine_fail(NULL, "bad run in the schedule");
   grant(&engine.threads[thread], ops);
 }

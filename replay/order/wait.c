@@ -16,7 +16,7 @@ void wait_counted(struct replay_thread *self, struct gate *gate, uint64_t value,
 uint32_t wait_target(const uint64_t *word, uint64_t *ops) {
   uint32_t thread = word_wait_thread(*word);
   *ops = word_wait_ops(*word);
-  if (thread >= engine.map.header.threads || *ops > engine.map.op_counts[thread])
+  if (thread >= engine.workload.header.threads || *ops > engine.workload.op_counts[thread])
     engine_fail(word, "waits for op %" PRIu64 " of thread %" PRIu32 ", which has no such op", *ops, thread);
   return thread;
 }

@@ -28,7 +28,7 @@ struct place {
 };
 
 int verify_setup(void) {
-  births = os_map((engine.map.header.slots + 1ull) * sizeof *births, true);
+  births = os_map((engine.workload.header.slots + 1ull) * sizeof *births, true);
   return births ? claims_setup() : -1;
 }
 
@@ -40,7 +40,7 @@ static const char *call_name(uint8_t call) {
 static void describe_position(const struct replay_thread *self, char *text, size_t bytes) {
   if (engine.result->setup.order == ORDER_RECORDED) {
     uint64_t position = 0;
-    for (uint32_t thread = 0; thread < engine.map.header.threads; thread++)
+    for (uint32_t thread = 0; thread < engine.workload.header.threads; thread++)
       position += gate_value(&engine.completed[thread]);
     snprintf(text, bytes, "position %" PRIu64, position);
   } else {
@@ -290,7 +290,7 @@ void verify_op(struct replay_thread *self, struct object *object, struct call_pl
 }
 
 void verify_end(void) {
-  for (uint32_t slot = 0; slot < engine.map.header.slots; slot++) {
+  for (uint32_t slot = 0; slot < engine.workload.header.slots; slot++) {
     struct object object = engine.objects[slot];
     if (!object.pointer || object.size_bytes == OBJECT_MISSING)
       continue;

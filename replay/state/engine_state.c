@@ -27,8 +27,9 @@ void engine_fail(const uint64_t *word, const char *format, ...) {
   if (!atomic_compare_exchange_strong(&result->failed, &nobody, 1))
     for (;;)
       pause(); /* another thread is about to end the process */
-  if (word && running && stream_holds(&running->worker->stream, word))
-    trace_error_at(&result->error, result->setup.path, stream_offset(&running->worker->stream, word), "%s", what);
+  if (word && running && workload_stream_holds(&running->worker->stream, word))
+    trace_error_at(&result->error, result->setup.path, workload_stream_offset_of(&running->worker->stream, word), "%s",
+                   what);
   else
     trace_error_set(&result->error, result->setup.path, "%s", what);
   atomic_store(&result->failed, 2);

@@ -6,8 +6,8 @@
 #ifndef REPLAY_STATE_ENGINE_STATE_H
 #define REPLAY_STATE_ENGINE_STATE_H
 
+#include "core/workload/workload_read.h"
 #include "replay/state/result.h"
-#include "replay/state/stream.h"
 
 #include <pthread.h>
 
@@ -23,7 +23,7 @@ enum { SEEN_ENTRIES = 64 };
 
 /* What a live thread needs, kept in a pool and handed on when the thread ends. */
 struct worker {
-  struct stream stream;
+  struct workload_stream stream;
   uint64_t ops, skipped, failed_calls, waits, wait_cycles, wait_cpu_ns, start_cpu_ns, cpu_ns, engine_faults;
   struct replay_pace pace;
   bool prefaulted;                                            /* its stack and buffer */
@@ -58,7 +58,7 @@ struct replay_thread {
 struct engine {
   struct replay_result *result;
   struct gate *completed; /* result->completed */
-  struct workload_map map;
+  struct workload workload;
   struct object *objects;
   struct replay_thread *threads;
   enum touch_policy touch;
