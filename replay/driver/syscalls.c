@@ -76,10 +76,8 @@ static void count_call(struct syscalls *counts, const struct seccomp_data *data,
     counts->early[counts->early_count++] = (struct early_call){data->instruction_pointer, bytes, number};
   if (number == SYSCALL_MADVISE && data->args[0] >= result->file_first && data->args[0] < result->file_last)
     return;
-  if (phase == PHASE_EMPTYING) {
+  if (phase == PHASE_EMPTYING)
     counts->emptying_counts[number]++;
-    counts->emptying_bytes[number] += bytes;
-  }
   if (phase != PHASE_REPLAY)
     return;
   counts->counts[number]++;

@@ -36,7 +36,7 @@ struct syscalls {
   const char *missing_because; /* why not; NULL if there is one */
   int status_fd;               /* the engine's /proc/PID/status */
   uint64_t counts[COUNTED_SYSCALLS], bytes[COUNTED_SYSCALLS];
-  uint64_t emptying_counts[COUNTED_SYSCALLS], emptying_bytes[COUNTED_SYSCALLS]; /* PHASE_EMPTYING: not in the others */
+  uint64_t emptying_counts[COUNTED_SYSCALLS]; /* PHASE_EMPTYING: not in the others */
   struct proc_status peak;    /* rss_anon_bytes and vm_size_bytes: the largest seen before a call during the replay */
   uint64_t rss_peak_position; /* ops done then */
   struct syscall_row *rows;   /* the first SYSCALL_ROWS during the replay; syscalls_finish's caller frees them */

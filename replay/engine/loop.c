@@ -52,20 +52,23 @@ static ALWAYS_INLINE bool touching_is_timed(const struct frame *frame, const enu
   return pass == PASS_TIME && frame->touch != TOUCH_NONE && timing_touch_due(frame->timing);
 }
 
-/* Acquires: what became of the object that the call was to make. */
-static ALWAYS_INLINE void keep_answer(const struct frame *frame, struct object *object, const struct op *op,
-                                      const uint8_t traits, void *answer, const enum replay_pass pass) {
-  uint64_t old_bytes = traits & CALL_TAKES ? object->size_bytes : 0;
+/* Acquires: keeps what became of the object that the call was to make. Returns whether there is one. */
+static ALWAYS_INLINE bool keep_answer(const struct frame *frame, struct object *object, const struct op *op,
+                                      const uint8_t traits, void *answer) {
   if (unlikely(!answer) && op->request_bytes > 0) {
     frame->worker->failed_calls++;
     if (!(traits & CALL_TAKES))
       *object = MISSING; /* a realloc that failed leaves the old object as it was */
-    return;
+    return false;
   }
   object->pointer = answer;
   object->size_bytes = op->request_bytes;
-  if (!answer)
-    return;
+  return answer != NULL;
+}
+
+/* Writes to a new object, of which old_bytes were in use before. */
+static ALWAYS_INLINE void touch_answer(const struct frame *frame, const struct op *op, void *answer, uint64_t old_bytes,
+                                       const enum replay_pass pass) {
   if (touching_is_timed(frame, pass)) {
     uint64_t begin = os_span_begin();
     touch_object(frame->touch, answer, old_bytes, op->request_bytes, op->touched);
@@ -100,7 +103,9 @@ static ALWAYS_INLINE void make_call(const struct frame *frame, struct object *ob
   if (pass == PASS_TIME)
     timing_add(frame->timing, op->call, plan.traits & CALL_ACQUIRES ? op->request_bytes : object->size_bytes, cycles);
   if (plan.traits & CALL_ACQUIRES) {
-    keep_answer(frame, object, op, plan.traits, answer, pass);
+    uint64_t old_bytes = plan.traits & CALL_TAKES ? object->size_bytes : 0;
+    if (keep_answer(frame, object, op, plan.traits, answer))
+      touch_answer(frame, op, answer, old_bytes, pass);
   } else if (plan.traits & CALL_RELEASES) {
     *object = EMPTY;
     if (unlikely(answer != NULL))

@@ -77,10 +77,8 @@ void memory_end(void) {
   add_row(done);
   result->live_bytes_end = (uint64_t)atomic_load(&sampler.live_bytes);
   struct proc_status status;
-  if (proc_status_read(status_fd, &status) == 0) {
+  if (proc_status_read(status_fd, &status) == 0)
     result->vm_hwm_bytes = status.vm_hwm_bytes;
-    result->vm_peak_bytes = status.vm_peak_bytes;
-  }
 }
 
 static __attribute__((noinline)) void sample(struct worker *worker) {

@@ -63,7 +63,6 @@ struct replay_setup {
   double speed;           /* ORDER_PACED */
   uint64_t seed;          /* ORDER_RANDOM */
   uint64_t op_limit;      /* replay only the first so many positions, to 64 ops; not ORDER_RECORDED; 0: all */
-  uint64_t file_bytes;    /* of the workload, when the parent looked */
   char path[PATH_MAX];    /* of the workload, for errors */
 };
 
@@ -170,18 +169,17 @@ struct replay_result {
   struct replay_waits most_waits[WAITS_KEPT]; /* of the threads that waited longest, in no order */
   struct replay_pace pace;
   uint64_t verified_objects, verified_bytes, verified_partly, verified_at_end; /* verify.h; partly: objects */
-  uint64_t threads;
 
   uint64_t wall_ns, cpu_ns;                /* cpu_ns: of the replaying threads, less what they spent waiting */
   uint64_t page_faults, page_faults_major; /* both kinds; the engine's own subtracted from the first */
   uint64_t rss_anon_start_bytes, vm_size_start_bytes; /* just before the first op */
   uint64_t rss_anon_end_bytes, vm_size_end_bytes, live_bytes_end;
   _Atomic uint64_t live_bytes_peak;
-  uint64_t vm_hwm_bytes, vm_peak_bytes; /* proc_status.h; the engine's own memory included */
-  struct replay_held freed, purged;     /* held.h; memory pass */
-  struct pmu_count pmu[PMU_EVENTS];     /* bare pass */
-  char purge_call[96];                  /* empty: none is known */
-  bool aslr;                            /* addresses were randomised; written by the parent's child */
+  uint64_t vm_hwm_bytes;            /* proc_status.h; the engine's own memory included */
+  struct replay_held freed, purged; /* held.h; memory pass */
+  struct pmu_count pmu[PMU_EVENTS]; /* bare pass */
+  char purge_call[96];              /* empty: none is known */
+  bool aslr;                        /* addresses were randomised; written by the parent's child */
 
   uint64_t call_counts[CALL_LIMIT]; /* by the call recorded; instructions pass */
 
