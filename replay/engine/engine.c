@@ -167,7 +167,7 @@ static void add_worker(const struct worker *worker) {
   result->verified_bytes += worker->verified_bytes;
   result->verified_partly += worker->verified_partly;
   for (int id = 0; id < CALL_LIMIT; id++) {
-    result->folded[id] += worker->folded[id];
+    result->substituted[id] += worker->substituted[id];
     result->call_counts[id] += worker->call_counts[id];
   }
   if (worker->timing)

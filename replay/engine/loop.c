@@ -123,7 +123,7 @@ static ALWAYS_INLINE struct op decode(const struct frame *frame, const uint64_t 
   if (unlikely(plan.traits & CALL_UNUSUAL)) {
     if (plan.traits & CALL_ILLEGAL)
       engine_fail(at, "call byte 0x%02x", op.call);
-    frame->worker->folded[op.call & CALL_ID_MASK] += (plan.traits & CALL_FOLDED) != 0;
+    frame->worker->substituted[op.call & CALL_ID_MASK] += (plan.traits & CALL_SUBSTITUTED) != 0;
   }
   return op;
 }
@@ -241,7 +241,7 @@ static ALWAYS_INLINE const uint64_t *next_word(struct replay_thread *self, const
 }
 
 /* The two calls that programs make most have branches and code of their own, with all that their plans rule out left
-   away. As constants, so not from call_plans: neither is ever folded. */
+   away. As constants, so not from call_plans: neither is ever substituted. */
 static const struct call_plan MALLOC = {CALL_malloc, CALL_ACQUIRES};
 static const struct call_plan FREE = {CALL_free, CALL_TAKES | CALL_RELEASES};
 

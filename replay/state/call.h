@@ -27,14 +27,14 @@ struct op {
 
 /* What the engine has to do for a call byte, looked up once per op. */
 enum call_trait {
-  CALL_TAKES = 1,     /* passes its slot's pointer in; 1, as loop.c makes a mask of it */
-  CALL_RELEASES = 2,  /* and the object dies */
-  CALL_ACQUIRES = 4,  /* and stores what it gets */
-  CALL_COUNTED = 8,   /* request = count x size */
-  CALL_UNUSUAL = 16,  /* one of the following */
-  CALL_FOLDED = 32,   /* another entry point stands in */
-  CALL_ILLEGAL = 64,  /* no such call */
-  CALL_SLOTLESS = 128 /* passes NULL, has no object */
+  CALL_TAKES = 1,        /* passes its slot's pointer in; 1, as loop.c makes a mask of it */
+  CALL_RELEASES = 2,     /* and the object dies */
+  CALL_ACQUIRES = 4,     /* and stores what it gets */
+  CALL_COUNTED = 8,      /* request = count x size */
+  CALL_UNUSUAL = 16,     /* one of the following */
+  CALL_SUBSTITUTED = 32, /* a plainer entry point is called instead */
+  CALL_ILLEGAL = 64,     /* no such call */
+  CALL_SLOTLESS = 128    /* passes NULL, has no object */
 };
 
 struct call_plan {
@@ -43,9 +43,9 @@ struct call_plan {
 };
 
 struct allocator {
-#define ENTRY_POINTER(ident, symbol, types, arguments, folds_to) void *(*ident)types;
-#define ENTRY_NOTHING(ident, symbol, types, arguments, folds_to) void(*ident) types;
-#define ENTRY_OUT(ident, symbol, types, arguments, folds_to) int(*ident) types;
+#define ENTRY_POINTER(ident, symbol, types, arguments, substitute) void *(*ident)types;
+#define ENTRY_NOTHING(ident, symbol, types, arguments, substitute) void(*ident) types;
+#define ENTRY_OUT(ident, symbol, types, arguments, substitute) int(*ident) types;
 #include "replay/state/entry.def"
 #undef ENTRY_POINTER
 #undef ENTRY_NOTHING
@@ -98,9 +98,10 @@ static inline __attribute__((always_inline)) void *call_entry(uint8_t entry, con
   case CALL_##ident:                                                                                                   \
     TIMED(statement)                                                                                                   \
     break;
-#define ENTRY_POINTER(ident, symbol, types, arguments, folds_to) CASE(ident, out = allocator.ident arguments)
-#define ENTRY_NOTHING(ident, symbol, types, arguments, folds_to) CASE(ident, allocator.ident arguments)
-#define ENTRY_OUT(ident, symbol, types, arguments, folds_to) CASE(ident, if (allocator.ident arguments != 0) out = NULL)
+#define ENTRY_POINTER(ident, symbol, types, arguments, substitute) CASE(ident, out = allocator.ident arguments)
+#define ENTRY_NOTHING(ident, symbol, types, arguments, substitute) CASE(ident, allocator.ident arguments)
+#define ENTRY_OUT(ident, symbol, types, arguments, substitute)                                                         \
+  CASE(ident, if (allocator.ident arguments != 0) out = NULL)
 #include "replay/state/entry.def"
 #undef ENTRY_POINTER
 #undef ENTRY_NOTHING

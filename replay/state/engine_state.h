@@ -28,7 +28,7 @@ struct worker {
   struct replay_pace pace;
   bool prefaulted;                                            /* its stack and buffer */
   uint64_t verified_objects, verified_bytes, verified_partly; /* verify.h */
-  uint64_t folded[CALL_LIMIT];
+  uint64_t substituted[CALL_LIMIT];
   /* What other threads are known to have completed: true for good, so it may be handed on too. */
   struct {
     uint32_t thread;

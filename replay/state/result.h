@@ -163,7 +163,7 @@ struct replay_result {
   uint64_t ops;     /* done, skipped ones included */
   uint64_t skipped; /* ops on an object whose acquire had failed */
   uint64_t failed_calls;
-  uint64_t folded[CALL_LIMIT]; /* calls replayed by a plainer entry point, by the call recorded */
+  uint64_t substituted[CALL_LIMIT]; /* calls replayed by a plainer entry point, by the call recorded */
   uint64_t waits, wait_cycles;
   uint64_t life_cycles;                       /* of all threads, from first word to last */
   struct replay_waits most_waits[WAITS_KEPT]; /* of the threads that waited longest, in no order */
