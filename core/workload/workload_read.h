@@ -9,9 +9,9 @@
    read by many threads.
 
    A stream is walked in the mapping, or read into a buffer of the caller's. The engine does the latter: mapping,
-   faulting in and unmapping the words' OS pages cost it 1.5 ns per word where a read costs 0.4, and its faults had to
-   be told from the allocator's; and a workload may be larger than memory. A file that another process truncates while
-   it is mapped raises SIGBUS, as mappings do; a read fails. */
+   faulting in and unmapping the words' OS pages cost it 1.5 ns per word where a read costs 0.4, and its faults would
+   have to be separated from the allocator's; and a workload may be larger than memory. A file that another process
+   truncates while it is mapped raises SIGBUS, as mappings do; a read fails. */
 #ifndef CORE_WORKLOAD_WORKLOAD_READ_H
 #define CORE_WORKLOAD_WORKLOAD_READ_H
 

@@ -34,7 +34,7 @@ void callgrind_exec(const struct callgrind *callgrind, const char *argument) {
       "valgrind",          "--tool=callgrind",        output,           log, collect, "--compress-strings=no",
       "--compress-pos=no", (char *)callgrind->engine, (char *)argument, NULL};
   /* Debian's valgrind is a shell script around valgrind.bin, and a shell with the allocator under test preloaded is not
-     what is asked for. */
+     what is to be measured. */
   const char *path = getenv("PATH");
   while (path && *path) {
     int length = (int)strcspn(path, ":");

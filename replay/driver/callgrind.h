@@ -9,7 +9,7 @@
 #include "core/base/error.h"
 #include "core/trace/event.h"
 
-/* Where callgrind writes, and whom to start. */
+/* Where callgrind writes, and which program it runs. */
 struct callgrind {
   char directory[64]; /* temporary; empty: not made */
   char output[96], log[96];

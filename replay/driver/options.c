@@ -47,7 +47,8 @@ static bool parse_order(const char *text, struct options *options) {
     options->request.order = ORDER_WINDOW;
     if (!parse_number(text + 7, &options->request.window) || options->request.window == 0)
       return false;
-    if (options->request.window < WORKLOAD_MARK_INTERVAL) /* what the engine can tell apart; and what the result says */
+    if (options->request.window <
+        WORKLOAD_MARK_INTERVAL) /* positions are known to that many ops; the result has the same figure */
       options->request.window = WORKLOAD_MARK_INTERVAL;
     return true;
   }
@@ -122,7 +123,7 @@ static bool take_option(int code, struct options *options) {
   case OPTION_TOUCH:
     return parse_touch(optarg, options);
   case OPTION_PRELOAD:
-    /* The dynamic linker splits LD_PRELOAD at both, and knows no escape. */
+    /* The dynamic linker splits LD_PRELOAD at both, and has no escape. */
     return *optarg && !strpbrk(optarg, ": ") && add_argument(options->preloads, &options->preload_count, optarg);
   case OPTION_ENV:
     return strchr(optarg, '=') > optarg && add_argument(options->settings, &options->setting_count, optarg);

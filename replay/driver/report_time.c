@@ -6,7 +6,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Fewer empty calls than that among the timed ones say too little: then those taken before the first op count. */
+/* Fewer empty calls than that among the timed ones are too few for a mean: then those taken before the first op are
+ * used. */
 enum { ENOUGH_EMPTY_CALLS = 1000 };
 
 /* A single reading less the counter's cost, in whole cycles. Single calls may come out below it by chance; they are 0

@@ -1,9 +1,9 @@
 /* Makes one run: starts the engine process, watches over it, collects what it measured. The parent's half.
 
    Not its job: options (replay_main.c), output (report.c), measuring (engine.c).
-   Invariants: the engine gets its own fresh process, which dies with this one; a run that fails gives one error that
-   says why (the workload's offset, or which op of which thread the allocator died at), and leaves no process. An engine
-   that makes no progress for 60 s, or whose threads all wait for one another for 3 s, is killed and reported.
+   Invariants: the engine gets its own fresh process, which dies with this one; a run that fails gives one error with
+   the reason (the workload's offset, or which op of which thread the allocator died at), and leaves no process. An
+   engine that makes no progress for 60 s, or whose threads all wait for one another for 3 s, is killed and reported.
    Single-threaded. */
 #ifndef REPLAY_DRIVER_RUN_H
 #define REPLAY_DRIVER_RUN_H

@@ -101,7 +101,8 @@ void syscalls_finish(struct syscalls *counts, const struct replay_result *result
   close(counts->listener);
   if (counts->status_fd >= 0)
     close(counts->status_fd);
-  /* The last of them is the engine's mapping of the shared area, without which it can't say that its main has begun. */
+  /* The last of them is the engine's mapping of the shared area, without which it can't report that its main has begun.
+   */
   for (uint32_t index = 0; index + 1 < counts->early_count; index++) {
     const struct early_call *early = &counts->early[index];
     if (early->caller >= result->linker_first && early->caller < result->linker_last)

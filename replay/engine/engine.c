@@ -42,7 +42,7 @@ static void on_fatal_signal(int number, siginfo_t *about, void *context) {
   uint64_t address = (uint64_t)(uintptr_t)about->si_addr;
   struct replay_result *result = engine.result;
   if (number == SIGBUS && address >= result->file_first && address < result->file_last)
-    engine_fail(NULL, "was cut short while it was being replayed");
+    engine_fail(NULL, "was truncated while it was being replayed");
   uint32_t nobody = 0;
   atomic_compare_exchange_strong(&result->died_thread, &nobody, engine_running_thread());
 }
@@ -89,7 +89,7 @@ static uint32_t processors_allowed(void) {
 static void set_up(void) {
   const struct replay_setup *setup = &engine.result->setup;
   if (engine.workload.header.threads > engine.result->thread_count)
-    engine_fail(NULL, "changed before it was replayed");
+    engine_fail(NULL, "was changed before it was replayed");
   engine.op_limit = setup->op_limit ? setup->op_limit : UINT64_MAX;
   engine.completed = engine.result->completed;
   engine.touch = setup->touch;
@@ -101,7 +101,7 @@ static void set_up(void) {
     engine.result->preemption_known = timing_setup();
   engine.paced = setup->order == ORDER_PACED;
   if (engine.paced && pace_setup(setup->speed) != 0)
-    engine_fail(NULL, "tells no times: it can't be paced");
+    engine_fail(NULL, "has no recorded times, which the paced order needs");
   gate_setup((struct crowd){&engine.result->live_threads, &engine.result->blocked_threads, processors_allowed()});
   if (threads_setup(run_thread) != 0 || order_setup(setup) != 0)
     engine_fail(NULL, "no memory for %u threads: %s", engine.workload.header.threads, strerror(errno));

@@ -23,14 +23,14 @@
 #define ALWAYS_INLINE inline __attribute__((always_inline))
 #define unlikely(condition) __builtin_expect(!!(condition), 0)
 
-/* What the words before an op word said about it. */
+/* What the words before an op word contain. */
 struct extras {
   uint64_t size_high, param, touched;
 };
 static const struct extras NO_EXTRAS = {.param = 1};
 
-/* What the loop knows by heart: locals of the loop, so that the compiler may keep them in registers across calls, which
-   it can't do with what is reached through a pointer. */
+/* What the loop needs at each op: locals of the loop, so that the compiler may keep them in registers across calls,
+   which it can't do with what is reached through a pointer. */
 struct frame {
   struct replay_thread *self;
   struct worker *worker;
@@ -40,7 +40,7 @@ struct frame {
   enum touch_policy touch;
 };
 
-/* The object that a call was refused: everything about it is left out from here on. */
+/* The object that a call failed to make: all ops on it are skipped. */
 static const struct object MISSING = {NULL, OBJECT_MISSING};
 static const struct object EMPTY = {NULL, 0};
 
@@ -78,7 +78,7 @@ static ALWAYS_INLINE void touch_answer(const struct frame *frame, const struct o
   }
 }
 
-/* The allocator gave an object where the recorded one gave none: realloc to size 0. Nobody will free it. */
+/* The allocator gave an object where the recorded one gave none: realloc to size 0. Nothing else frees it. */
 static __attribute__((noinline)) void free_unwanted(void *object) {
   allocator.free(object);
 }
@@ -113,7 +113,7 @@ static ALWAYS_INLINE void make_call(const struct frame *frame, struct object *ob
   }
 }
 
-/* The op that the word and its extras say, with the call's plan; its pointer is not known yet. */
+/* The op that the word and its extras describe; its pointer is not looked up yet. */
 static ALWAYS_INLINE struct op decode(const struct frame *frame, const uint64_t *at, const struct extras *extras,
                                       const struct call_plan plan) {
   struct op op = {.call = word_code(*at), .slot = word_slot(*at), .param = extras->param, .touched = extras->touched};
@@ -122,7 +122,7 @@ static ALWAYS_INLINE struct op decode(const struct frame *frame, const uint64_t 
     op.request_bytes = UINT64_MAX;
   if (unlikely(plan.traits & CALL_UNUSUAL)) {
     if (plan.traits & CALL_ILLEGAL)
-      engine_fail(at, "call byte 0x%02x", op.call);
+      engine_fail(at, "call byte 0x%02x is no legal call", op.call);
     frame->worker->substituted[op.call & CALL_ID_MASK] += (plan.traits & CALL_SUBSTITUTED) != 0;
   }
   return op;
@@ -133,7 +133,7 @@ static ALWAYS_INLINE struct object *find_object(const struct frame *frame, const
   if (op->slot < frame->slots)
     return &frame->objects[op->slot];
   if (!(plan.traits & CALL_SLOTLESS) || op->slot != WORKLOAD_NO_SLOT)
-    engine_fail(at, "slot %" PRIu32 " of %" PRIu32, op->slot, frame->slots);
+    engine_fail(at, "slot %" PRIu32 ", and there are %" PRIu32, op->slot, frame->slots);
   return &no_object;
 }
 
@@ -175,7 +175,8 @@ static void wait_by_turns(struct replay_thread *self, const uint64_t *at) {
 }
 
 /* A word of order: returns false where the stream ends. */
-static ALWAYS_INLINE bool obey(struct replay_thread *self, const uint64_t *at, uint64_t *position, const bool turns) {
+static ALWAYS_INLINE bool follow_order_word(struct replay_thread *self, const uint64_t *at, uint64_t *position,
+                                            const bool turns) {
   switch (word_code(*at)) {
   case WORD_WAIT:
     if (turns)
@@ -240,8 +241,8 @@ static ALWAYS_INLINE const uint64_t *next_word(struct replay_thread *self, const
   return (*at)++;
 }
 
-/* The two calls that programs make most have branches and code of their own, with all that their plans rule out left
-   away. As constants, so not from call_plans: neither is ever substituted. */
+/* The two calls that programs make most have branches and code of their own, without what their plans rule out. As
+ * constants, so not from call_plans: neither is ever substituted. */
 static const struct call_plan MALLOC = {CALL_malloc, CALL_ACQUIRES};
 static const struct call_plan FREE = {CALL_free, CALL_TAKES | CALL_RELEASES};
 
@@ -271,7 +272,7 @@ static ALWAYS_INLINE struct extras collect_extras(struct replay_thread *self, co
 static void end_of_stream(struct replay_thread *self, const uint64_t *place, uint64_t completed, bool cut_short) {
   uint64_t ops = engine.workload.op_counts[self->number];
   self->worker->ops += completed;
-  /* Nobody shall wait for what is left out; with the null allocator that does no harm. */
+  /* No thread may wait for the ops that are left out. */
   if (cut_short)
     gate_publish(&engine.completed[self->number], UINT64_MAX);
   else if (completed != ops)
@@ -297,7 +298,7 @@ static ALWAYS_INLINE void replay_words(struct replay_thread *self, const enum re
         break;
       replay_op(&frame, place, &NO_EXTRAS, FREE, pass);
     } else if (word_code(*place) > WORD_TOUCHED) {
-      if (!obey(self, place, &position, turns))
+      if (!follow_order_word(self, place, &position, turns))
         break;
       continue;
     } else {

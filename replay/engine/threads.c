@@ -225,7 +225,7 @@ static void touch_os_pages(void *memory, size_t bytes) {
     ((volatile uint8_t *)memory)[offset] = 0;
 }
 
-/* Faults a stack's top and a stream's buffer in beforehand, so that these faults are told from the allocator's. */
+/* Faults a stack's top and a stream's buffer in beforehand, so that these faults are not counted as the allocator's. */
 static void prefault(struct worker *worker) {
   if (worker->prefaulted)
     return;
@@ -238,7 +238,7 @@ static void prefault(struct worker *worker) {
 
 static void start(uint32_t number, const uint64_t *word, uint64_t position) {
   if (number == 0 || number >= engine.workload.header.threads)
-    engine_fail(word, "starts thread %" PRIu32 ", which it can't", number);
+    engine_fail(word, "starts thread %" PRIu32 ", which is not there or is the first", number);
   struct replay_thread *thread = &engine.threads[number];
   if (atomic_exchange(&thread->started, true))
     engine_fail(word, "starts thread %" PRIu32 " a second time", number);

@@ -28,7 +28,7 @@ void fragmentation_note_object(uint64_t address, uint64_t bytes) {
   os_pages_note_object(address, bytes);
 }
 
-static __attribute__((noinline)) uint32_t ask_rounding(uint32_t slot, const struct object *object) {
+static __attribute__((noinline)) uint32_t measure_rounding(uint32_t slot, const struct object *object) {
   size_t usable = result->setup.null_allocator ? SIZE_MAX : call_usable_size(object->pointer);
   uint64_t rounding = usable == SIZE_MAX || usable < object->size_bytes ? 0 : usable - object->size_bytes;
   result->usable_size_missing |= usable == SIZE_MAX;
@@ -39,7 +39,7 @@ uint32_t fragmentation_rounding_of(uint32_t slot, const struct object *object) {
   if (!fragmentation_rounding)
     return 0;
   uint32_t known = fragmentation_rounding[slot];
-  return known != ROUNDING_UNKNOWN ? known : ask_rounding(slot, object);
+  return known != ROUNDING_UNKNOWN ? known : measure_rounding(slot, object);
 }
 
 static void add_walked(const void *address, size_t bytes, unsigned state, void *context) {

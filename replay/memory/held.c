@@ -24,7 +24,7 @@ static bool belongs(const void *function) {
          mine.dli_fbase == of_malloc.dli_fbase;
 }
 
-/* Returns the call's name; NULL: this allocator has none that we know. */
+/* Returns the call's name; NULL: no purge call is known for this allocator. */
 static const char *purge(void) {
   if (belongs((void *)mallctl)) {
     /* The thread's cache first: what lies there is not the arenas' to purge. 4096: all arenas. */

@@ -43,7 +43,7 @@ int memory_map_setup(struct replay_result *into) {
 }
 
 /* Other threads may be writing to it where orders let them: an object is then taken with another's size, or left out,
-   and cells are a little wrong, which is what memory_map.h says. Locking every op for that would cost all orders. */
+   and cells are then slightly wrong (memory_map.h). A lock around every op would slow all orders. */
 __attribute__((no_sanitize("thread"), noinline)) static struct object object_now(uint32_t slot) {
   return engine.objects[slot];
 }

@@ -2,7 +2,7 @@
    and how many resident (residency.h): what is resident and not live is what the allocator holds. And what
    fragmentation makes of the same moment (fragmentation.h).
 
-   Job: put the object table and the resident OS pages together, OS page by OS page (os_pages.h), and sum up by region.
+   Job: join object table and resident OS pages, OS page by OS page (os_pages.h), and sum up by region.
    Not its job: when (memory.c), drawing.
    Invariants: cells are exact under the recorded order; no memory beyond tables mapped at setup; what doesn't fit is
    counted in the result's map_lost_bytes. Costs O(slots in use + page tables) per position. */

@@ -1,4 +1,4 @@
-/* What each OS page of the allocator's holds at one moment: the ground of occupancy and fragmentation
+/* What each OS page of the allocator's holds at one moment: what occupancy and fragmentation are computed from
    (fragmentation.h).
 
    Job: a table of spans of 512 OS pages, found by hash; in each OS page whether it is resident, how many bytes of live
@@ -24,7 +24,8 @@ struct os_pages_split {
 /* Returns 0, or -1 with errno set. */
 int os_pages_setup(void);
 
-/* An object begins to live there. Cheap: called once per acquire. Only where nobody else is in here at the same time.
+/* An object begins to live there. Cheap: called once per acquire. Only where no other thread is in here at the same
+ * time.
  */
 void os_pages_note_object(uint64_t address, uint64_t bytes);
 

@@ -1,7 +1,7 @@
 /* The instructions pass, for machines without a PMU: the engine runs under callgrind, which counts the instructions of
    each call exactly and repeatably, some 50 times slower than life.
 
-   Job: make each kind of call from a function of its own, so that callgrind's figures can be told apart by caller.
+   Job: make each kind of call from a function of its own, so that callgrind's figures can be attributed by caller.
    Not its job: starting the engine under callgrind and reading what it wrote (replay/driver/callgrind.h), subtracting
    anything: what a call costs is what is executed below its call instruction, the allocator's alone. Threads take turns
    under callgrind, so spinning and waiting are not what they are in life. */

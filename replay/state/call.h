@@ -1,7 +1,7 @@
 /* Calls the allocator under test: the one place where a replayed op becomes a function call.
 
    Job: find the process's entry points, or the null allocator's, and make a call of any kind, timed or not.
-   Not its job: which call, on what object, and what to do with the answer (loop.c).
+   Not its job: which call, on what object, and what to do with the result (loop.c).
    Invariants: each kind of call has a call site of its own, as in a program, so that the branch predictor tells them
    apart; in a timed call nothing but the call lies between the two readings of the counter; the entry points are those
    that a program linked against libc would get, interposed libraries included. Nothing here uses malloc before the
@@ -28,8 +28,8 @@ struct op {
 /* What the engine has to do for a call byte, looked up once per op. */
 enum call_trait {
   CALL_TAKES = 1,        /* passes its slot's pointer in; 1, as loop.c makes a mask of it */
-  CALL_RELEASES = 2,     /* and the object dies */
-  CALL_ACQUIRES = 4,     /* and stores what it gets */
+  CALL_RELEASES = 2,     /* and releases the object */
+  CALL_ACQUIRES = 4,     /* and stores the object that it returns */
   CALL_COUNTED = 8,      /* request = count x size */
   CALL_UNUSUAL = 16,     /* one of the following */
   CALL_SUBSTITUTED = 32, /* a plainer entry point is called instead */
@@ -57,14 +57,14 @@ extern struct call_plan call_plans[256]; /* by call byte */
 
 /* Fills in both from the process's own malloc. Returns whether that is the C library's. as_malloc: every acquire
    becomes malloc and every release free; calloc then clears what it got, realloc copies as much as malloc_usable_size
-   says, and alignment is what malloc gives. */
+   returns, and alignment is what malloc gives. */
 bool call_setup_process(bool as_malloc);
 
 /* Fills in both with the null allocator: addresses from a bump of reserved memory that is never touched, frees that do
    nothing. Returns 0, or -1 with errno set: no address space. */
 int call_setup_null(bool as_malloc);
 
-/* What malloc_usable_size says of an object; SIZE_MAX where the allocator has no such call. */
+/* The malloc_usable_size of an object; SIZE_MAX where the allocator has no such call. */
 size_t call_usable_size(void *object);
 
 /* An empty call, timed as call_entry times. */

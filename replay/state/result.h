@@ -1,4 +1,4 @@
-/* What the two processes of a run share: the order to the engine, its progress, and what it measured.
+/* What the two processes of a run share: what the engine is to do, its progress, and what it measured.
 
    Job: the layout of the shared area. Not its job: making it (run.c), filling it in (engine.c and those below it),
    printing it (report.c). Invariants: the area lies in a memfd mapped by both; the parent writes `setup` before the
@@ -31,7 +31,7 @@ static inline bool order_by_turns(enum replay_order order) {
 
 enum touch_policy { TOUCH_RECORDED, TOUCH_LINES, TOUCH_FIRST, TOUCH_PAGES, TOUCH_ALL, TOUCH_NONE };
 
-/* A run's course, so that the parent knows whose system calls it is counting and what died. */
+/* Where a run is, so that the parent knows whose system calls it counts and when the engine failed. */
 enum replay_phase {
   PHASE_LOADING, /* dynamic linker and the allocator's constructors */
   PHASE_SETUP,   /* the engine maps its tables */
@@ -70,11 +70,11 @@ struct replay_setup {
  */
 struct gate {
   _Alignas(64) _Atomic uint64_t value; /* only rises */
-  _Atomic uint64_t wake_at;            /* somebody sleeps until value is that much; UINT64_MAX: nobody */
+  _Atomic uint64_t wake_at;            /* the lowest value that a sleeper waits for; UINT64_MAX: none sleeps */
   _Atomic uint32_t sequence;           /* the futex word */
 };
 
-/* What one thread waited in its life. */
+/* How long one thread waited, from its first word to its last. */
 struct replay_waits {
   uint64_t count, cycles, life_cycles;
   uint32_t thread;
@@ -95,7 +95,7 @@ struct replay_held {
 };
 
 /* Classes of sizes, in which calls are counted apart: 0 bytes, then up to 16, 32, 64, ... bytes, up to 4 MiB, and more.
-   An acquire's size is what it asks for, a release's what its object was asked for with. */
+   An acquire's size is what it asks for, a release's the request of its object. */
 enum { SIZE_CLASSES = 21 };
 
 static inline unsigned size_class(uint64_t bytes) {
