@@ -1,5 +1,6 @@
 #include "core/workload/workload_read.h"
 
+#include "core/base/assert.h"
 #include "core/base/os.h"
 
 #include <fcntl.h>
@@ -286,6 +287,7 @@ bool workload_stream_refill(struct workload_stream *stream) {
   uint32_t words =
       stream->buffer && stream->buffer_words < stream->words_left ? stream->buffer_words : stream->words_left;
   stream->offset = stream->next_offset;
+  HT_ASSERT(words > 0 && inside(stream->workload, stream->offset, words, sizeof *stream->at));
   stream->first = stream->buffer ? stream->buffer : (const uint64_t *)(stream->workload->bytes + stream->offset);
   stream->at = stream->end = stream->first;
   if (stream->buffer && !fill_buffer(stream, words)) {

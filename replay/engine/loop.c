@@ -1,5 +1,6 @@
 #include "replay/engine/loop.h"
 
+#include "core/base/assert.h"
 #include "replay/engine/threads.h"
 #include "replay/memory/fragmentation.h"
 #include "replay/memory/memory.h"
@@ -307,6 +308,7 @@ static ALWAYS_INLINE void replay_words(struct replay_thread *self, const enum re
         break;
       replay_op(&frame, place, &extras, call_plans[word_code(*place)], pass);
     }
+    HT_ASSERT(gate_value(gate) == completed);
     gate_publish(gate, ++completed);
   }
   end_of_stream(self, place, completed, position >= engine.op_limit);

@@ -1,5 +1,6 @@
 #include "replay/engine/threads.h"
 
+#include "core/base/assert.h"
 #include "core/base/os.h"
 #include "replay/order/order.h"
 #include "replay/order/turns.h"
@@ -142,6 +143,7 @@ static struct worker *take_worker(void) {
 
 static void give_worker_back(struct worker *worker) {
   pthread_mutex_lock(&pool.lock);
+  HT_ASSERT(pool.idle_count < pool.used && pool.used <= pool.limit);
   pool.idle[pool.idle_count++] = (uint32_t)(worker - pool.workers);
   pthread_mutex_unlock(&pool.lock);
 }

@@ -1,5 +1,6 @@
 #include "replay/memory/memory.h"
 
+#include "core/base/assert.h"
 #include "core/base/os.h"
 #include "replay/memory/memory_map.h"
 #include "replay/memory/proc_status.h"
@@ -17,6 +18,7 @@ static struct {
   _Atomic uint64_t next_position, next_maximum;
   uint64_t interval, map_interval, next_map;
   pthread_mutex_t lock;
+  bool busy; /* one thread samples at a time */
 } sampler = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 int memory_read(uint64_t *rss_anon_bytes, uint64_t *vm_size_bytes) {
@@ -45,6 +47,7 @@ int memory_setup(struct replay_result *result, bool sampling) {
 static void add_row(uint64_t position) {
   struct replay_result *result = sampler.result;
   uint64_t rows = result->rows;
+  HT_ASSERT(rows < 2 || result->timeline[rows - 2].position < result->timeline[rows - 1].position);
   if (rows > 0 && result->timeline[rows - 1].position >= position)
     return;
   if (rows == TIMELINE_ROWS) {
@@ -67,6 +70,7 @@ void memory_begin(void) {
 }
 
 void memory_end(void) {
+  HT_ASSERT(!sampler.busy);
   struct replay_result *result = sampler.result;
   uint64_t done = atomic_load(&result->done);
   if (result->rows > 0 && result->timeline[result->rows - 1].position == done)
@@ -84,6 +88,8 @@ void memory_end(void) {
 static __attribute__((noinline)) void sample(struct worker *worker) {
   uint64_t faults = faults_of_thread();
   pthread_mutex_lock(&sampler.lock);
+  HT_ASSERT(!sampler.busy);
+  sampler.busy = true;
   uint64_t position = atomic_load(&sampler.result->done);
   uint64_t live_bytes = (uint64_t)atomic_load(&sampler.live_bytes);
   add_row(position);
@@ -91,6 +97,7 @@ static __attribute__((noinline)) void sample(struct worker *worker) {
     atomic_store(&sampler.next_position, position + sampler.interval);
   if (live_bytes >= atomic_load(&sampler.next_maximum))
     atomic_store(&sampler.next_maximum, live_bytes + live_bytes / 100 + 1);
+  sampler.busy = false;
   pthread_mutex_unlock(&sampler.lock);
   worker->engine_faults += faults_of_thread() - faults;
 }

@@ -1,5 +1,6 @@
 #include "replay/memory/memory_map.h"
 
+#include "core/base/assert.h"
 #include "core/base/os.h"
 #include "replay/memory/fragmentation.h"
 #include "replay/memory/os_pages.h"
@@ -92,6 +93,7 @@ static void add_piece(uint64_t address, uint64_t live_bytes, uint64_t resident_b
     live_bytes -= region_bytes;
   }
   if (address >> region_shift != cells.region) {
+    HT_ASSERT(cells.region == UINT64_MAX || address >> region_shift > cells.region);
     end_cell();
     cells.region = address >> region_shift;
   }

@@ -1,5 +1,6 @@
 #include "replay/memory/os_pages.h"
 
+#include "core/base/assert.h"
 #include "core/base/os.h"
 
 #include <string.h>
@@ -249,6 +250,7 @@ static void add_page(struct os_pages_sum *sum, const struct span *span, const st
     sum->overlap_bytes += all - page_bytes;
     rounding = page_bytes - live;
   }
+  HT_ASSERT(live + rounding <= page_bytes);
   sum->os_pages[fill_class(live)]++;
   sum->live_bytes += live;
   sum->rounding_bytes += rounding;

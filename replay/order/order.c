@@ -1,5 +1,6 @@
 #include "replay/order/order.h"
 
+#include "core/base/assert.h"
 #include "core/base/os.h"
 #include "replay/order/turns.h"
 #include "replay/order/wait.h"
@@ -38,6 +39,7 @@ void order_thread_starts(struct replay_thread *thread, uint64_t position) {
 void order_thread_ends(struct replay_thread *thread) {
   gate_publish(&thread->position, UINT64_MAX);
   pthread_mutex_lock(&live.lock);
+  HT_ASSERT(atomic_load(&live.threads[thread->live_index]) == thread->number);
   uint32_t last = atomic_load(&live.count) - 1;
   uint32_t moved = atomic_load(&live.threads[last]);
   atomic_store(&live.threads[thread->live_index], moved);

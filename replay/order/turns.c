@@ -1,9 +1,13 @@
 #include "replay/order/turns.h"
 
+#include "core/base/assert.h"
 #include "core/base/os.h"
 #include "replay/order/wait.h"
 
 static enum replay_order order;
+
+/* Number of the thread that has the turn; at first thread 0. Written by whoever gives it away. */
+static uint32_t holder;
 
 /* ORDER_RECORDED. Read by whoever has the turn. */
 static struct workload_stream schedule;
@@ -56,6 +60,7 @@ static struct replay_thread *pick_thread(void) {
 }
 
 static void grant(struct replay_thread *thread, uint64_t more) {
+  holder = thread->number;
   gate_publish_fenced(&thread->granted, gate_value(&thread->granted) + more);
 }
 
@@ -74,6 +79,7 @@ void turns_begin(struct replay_thread *self) {
 
 /* Gives the turn to a thread picked at random, and waits for it to come back. */
 static void pass_at_random(struct replay_thread *self) {
+  HT_ASSERT(holder == self->number);
   struct replay_thread *next = pick_thread();
   if (!next)
     engine_fail(NULL, "the workload's threads all wait for one another");
@@ -87,6 +93,7 @@ static void pass_at_random(struct replay_thread *self) {
 static void pass_by_schedule(struct replay_thread *self, uint64_t completed) {
   if (completed == 0 && self->number != 0)
     return;
+  HT_ASSERT(holder == self->number);
   uint64_t run;
   if (!workload_stream_next(&schedule, &run))
     return;
@@ -123,6 +130,7 @@ void turns_end(struct replay_thread *self, uint64_t completed) {
     pass_by_schedule(self, completed);
     return;
   }
+  HT_ASSERT(holder == self->number && live.count > 0 && live.threads[self->turn_index] == self->number);
   uint32_t last = live.threads[--live.count];
   live.threads[self->turn_index] = last;
   engine.threads[last].turn_index = self->turn_index;

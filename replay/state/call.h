@@ -76,7 +76,8 @@ static inline __attribute__((always_inline)) void *call_entry(uint8_t entry, con
                                                               uint64_t *cycles) {
   void *out = NULL;
   uint64_t begin = 0;
-/* How the readings are fenced, and what each other way would cost in error: replay/bench/counter_reads.c, README.md. */
+/* How the readings are fenced, and what each other way would cost in error: replay/bench/counter_reads.c,
+   docs/measurements/replay.md. */
 #define TIMED(statement)                                                                                               \
   if (timed)                                                                                                           \
     begin = os_span_begin();                                                                                           \

@@ -7,6 +7,8 @@
 #ifndef REPLAY_STATE_HISTOGRAM_H
 #define REPLAY_STATE_HISTOGRAM_H
 
+#include "core/base/assert.h"
+
 #include <stdint.h>
 
 enum {
@@ -30,6 +32,7 @@ static inline unsigned histogram_bucket(uint64_t value) {
 }
 
 static inline void histogram_add(struct histogram *histogram, uint64_t value) {
+  HT_ASSERT(histogram_bucket(value) < HISTOGRAM_BUCKETS);
   histogram->counts[histogram_bucket(value)]++;
 }
 
