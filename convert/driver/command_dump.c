@@ -15,8 +15,8 @@ static int dump_workload_file(const struct options *options, enum dump_format fo
   if (workload_open(&workload, input_path(options->in), &error) != 0)
     return failed(&error);
   int result = -1;
-  if (options->has_thread && options->thread >= workload.header->threads)
-    trace_error_set(&error, options->in, "has %" PRIu32 " threads only", workload.header->threads);
+  if (options->has_thread && options->thread >= workload.header.threads)
+    trace_error_set(&error, options->in, "has %" PRIu32 " threads only", workload.header.threads);
   else
     result = dump_workload(&workload, format, options->has_thread ? (uint32_t)options->thread : MERGE_ALL_THREADS,
                            stdout, "standard output", &error);

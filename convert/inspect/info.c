@@ -153,9 +153,11 @@ static json_t *recorded_of_rows(const json_t *rows) {
 }
 
 json_t *info_of_workload(const struct workload *workload, struct trace_error *error) {
-  const struct workload_header *header = workload->header;
+  const struct workload_header *header = &workload->header;
   json_error_t wrong;
-  json_t *stored = json_loads(workload->info_json, 0, &wrong);
+  size_t bytes;
+  const char *info = workload_info(workload, &bytes);
+  json_t *stored = json_loadb(info, bytes, 0, &wrong);
   if (!json_is_object(stored)) {
     trace_error_at(error, workload->path, header->info_offset, "info is not a JSON object: %s",
                    stored ? "another type" : wrong.text);

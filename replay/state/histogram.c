@@ -1,4 +1,4 @@
-#include "replay/passes/histogram.h"
+#include "replay/state/histogram.h"
 
 uint64_t histogram_lower(unsigned bucket) {
   if (bucket < (2u << HISTOGRAM_SUB_BITS))

@@ -4,8 +4,10 @@
    Invariants: values below 64 are exact; above, a bucket's width is at most 1/32 of its lower bound; values of 2^40 and
    more count in the last bucket. All-zero memory is an empty histogram. Own code, as libhdrhistogram is not packaged
    for Debian 12 and allocates. Safe anywhere: no allocation, no I/O. */
-#ifndef REPLAY_PASSES_HISTOGRAM_H
-#define REPLAY_PASSES_HISTOGRAM_H
+#ifndef REPLAY_STATE_HISTOGRAM_H
+#define REPLAY_STATE_HISTOGRAM_H
+
+#include "core/base/assert.h"
 
 #include <stdint.h>
 
@@ -30,6 +32,7 @@ static inline unsigned histogram_bucket(uint64_t value) {
 }
 
 static inline void histogram_add(struct histogram *histogram, uint64_t value) {
+  HT_ASSERT(histogram_bucket(value) < HISTOGRAM_BUCKETS);
   histogram->counts[histogram_bucket(value)]++;
 }
 
