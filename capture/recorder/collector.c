@@ -33,7 +33,7 @@ enum {
   BUSY_RECORDS = 4096,   /* a pass that found more is followed by another at once */
 };
 
-/* For one that has a reason to come, but on a busy machine no processor to come on. */
+/* For an orphan that could run but waits for a processor, on a busy machine. */
 static const uint64_t LINGER_MOST_NS = 30000000000u;
 
 const char *collector_address(const struct collector *collector) {
@@ -91,6 +91,8 @@ static void register_robust_futex(struct collector *collector) {
   syscall(SYS_set_robust_list, &collector->robust.head, sizeof collector->robust.head);
 }
 
+_Static_assert(sizeof(struct control) <= 4096, "the control page is one of the smallest OS pages");
+
 static int open_control(struct collector *collector) {
   collector->control_fd = memfd_create("heaptape-control", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (collector->control_fd < 0 || ftruncate(collector->control_fd, 4096) != 0 ||
@@ -147,8 +149,8 @@ int collector_open(struct collector **out, const struct collector_settings *sett
 void collector_close(struct collector *collector) {
   pthread_cancel(collector->waker);
   pthread_join(collector->waker, NULL);
-  for (uint32_t i = 0; i < collector->asking_count; i++)
-    close(collector->asking[i]);
+  for (uint32_t i = 0; i < collector->pending_count; i++)
+    close(collector->pending[i]);
   close(collector->socket);
   close(collector->epoll);
   close(collector->control_fd);
@@ -254,7 +256,7 @@ static void serve_stack_area(const struct collector *collector, int connection, 
     close(fd);
 }
 
-/* Answers what the connection asks. Returns false if it has not asked yet. */
+/* Serves the connection's request. Returns false if there is none yet. */
 static bool serve_connection(struct collector *collector, int connection) {
   union {
     struct attach_request attach;
@@ -317,29 +319,29 @@ static bool serve_connection(struct collector *collector, int connection) {
   return true;
 }
 
-/* Between its connect and its request a process may be off its processor for as long as a busy machine likes: it keeps
-   its place, and neither the rings nor other processes wait for it. It wakes us by its request, or by its end. */
-static void keep_asking(struct collector *collector, int connection) {
-  if (collector->asking_count == ASKING_MAX) { /* connections that ask for nothing: somebody plays with us */
-    close(collector->asking[0]);
-    memmove(collector->asking, collector->asking + 1, --collector->asking_count * sizeof *collector->asking);
+/* Between its connect and its request a process may have to wait for a processor for any time. Its connection is kept,
+   and neither the rings nor other processes wait for it. Its request, or its end, wakes us. */
+static void keep_pending(struct collector *collector, int connection) {
+  if (collector->pending_count == PENDING_MAX) { /* many connections without a request: not our hosts' */
+    close(collector->pending[0]);
+    memmove(collector->pending, collector->pending + 1, --collector->pending_count * sizeof *collector->pending);
   }
-  collector->asking[collector->asking_count++] = connection;
+  collector->pending[collector->pending_count++] = connection;
   watch(collector, connection);
 }
 
 static void serve_connections(struct collector *collector) {
   int connection;
   while ((connection = accept4(collector->socket, NULL, NULL, SOCK_CLOEXEC)) >= 0)
-    keep_asking(collector, connection);
+    keep_pending(collector, connection);
   uint32_t kept = 0;
-  for (uint32_t i = 0; i < collector->asking_count; i++) {
-    if (serve_connection(collector, collector->asking[i]))
-      close(collector->asking[i]);
+  for (uint32_t i = 0; i < collector->pending_count; i++) {
+    if (serve_connection(collector, collector->pending[i]))
+      close(collector->pending[i]);
     else
-      collector->asking[kept++] = collector->asking[i];
+      collector->pending[kept++] = collector->pending[i];
   }
-  collector->asking_count = kept;
+  collector->pending_count = kept;
 }
 
 static const char *end_of(const struct process_end *how) {
@@ -444,8 +446,8 @@ static uint64_t own_peak_bytes(void) {
   return known ? sample.vm_hwm_bytes : UINT64_MAX;
 }
 
-/* Is one of our children, orphans that we have adopted among them, held up by the machine: on a processor or in want
-   of one, or waiting for its disk? False where the kernel does not list children. */
+/* Is one of our children, adopted orphans included, running, waiting for a processor, or waiting for a disk? False
+   where the kernel does not list children. */
 static bool a_child_is_held_up(void) {
   char path[64], pids[4096], stat[512];
   snprintf(path, sizeof path, "/proc/self/task/%d/children", getpid());
@@ -470,15 +472,15 @@ static bool a_child_is_held_up(void) {
 }
 
 struct lingering {
-  uint64_t since_ns, quiet_since_ns; /* 0: it does not linger */
+  uint64_t since_ns, quiet_since_ns; /* 0: it is not waiting for orphans */
 };
 
-/* No process is recorded any more, and the first has ended: is it time to end, though there are children? */
+/* Called when no process is recorded any more and the first has ended: is it time to end, though there are children? */
 static bool has_lingered(const struct collector *collector, struct lingering *lingering) {
   uint64_t now_ns = os_monotonic_ns();
   if (!lingering->since_ns)
     lingering->since_ns = lingering->quiet_since_ns = now_ns;
-  if (collector->asking_count > 0 || a_child_is_held_up())
+  if (collector->pending_count > 0 || a_child_is_held_up())
     lingering->quiet_since_ns = now_ns;
   return now_ns - lingering->quiet_since_ns > LINGER_NS || now_ns - lingering->since_ns > LINGER_MOST_NS;
 }

@@ -1,5 +1,6 @@
 #include "capture/recorder/collector_state.h"
 
+#include "core/base/assert.h"
 #include "core/base/os.h"
 
 #include <stdio.h>
@@ -29,6 +30,7 @@ struct recorded_process *collector_find(const struct collector *collector, int64
 
 void collector_end_process(struct collector *collector, struct recorded_process *process, const char *end,
                            const struct process_end *how) {
+  HT_ASSERT(collector_find(collector, process->pid) == process);
   for (uint32_t i = 0; i < collector->process_count; i++)
     if (collector->processes[i] == process)
       collector->processes[i] = collector->processes[--collector->process_count];

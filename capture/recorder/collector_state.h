@@ -11,15 +11,15 @@
 #include <linux/futex.h>
 #include <pthread.h>
 
-enum { ASKING_MAX = 512 };
+enum { PENDING_MAX = 512 };
 
 struct collector {
   const struct collector_settings *settings;
   char address[160];
   uint64_t secret;
   int socket, epoll;
-  int asking[ASKING_MAX]; /* accepted connections whose request has not come yet, the oldest first */
-  uint32_t asking_count;
+  int pending[PENDING_MAX]; /* accepted connections whose request has not come yet, the oldest first */
+  uint32_t pending_count;
   struct control *control;
   int control_fd;
   struct {

@@ -1,4 +1,7 @@
-"""A running recording can be started, stopped, flushed, asked and limited; the program never notices."""
+"""A running recording can be started, stopped, flushed, queried and limited, without a change for the program.
+
+Long: starts, stops and flushes at random moments of a storm.
+"""
 
 import json
 import os
@@ -259,6 +262,7 @@ def test_marks_show_in_dump_and_info(tmp_path: Path) -> None:
     assert sorted(shown) == sorted((mark["thread"], mark["events"], mark["text"]) for mark in marks)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("clock", ["auto", "counter"])
 def test_starting_and_stopping_in_a_storm_leaves_a_legal_history(tmp_path: Path, clock: str) -> None:
     """Threads that free each other's objects, while recording stops, starts and flushes at random moments."""

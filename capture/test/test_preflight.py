@@ -1,4 +1,4 @@
-"""What heaptape-record says before it starts a program, and what becomes of a recording that meets trouble."""
+"""What heaptape-record refuses before it starts a program, and how a recording ends that fails."""
 
 import os
 import signal

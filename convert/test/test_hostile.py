@@ -125,7 +125,7 @@ def small(folder: Path, suffix: str, *options: str) -> Path:
 
 
 def bounded(*command: str | Path) -> Result:
-    return run("prlimit", f"--as={ADDRESS_SPACE_BYTES}", CONVERT, *command, timeout_s=60)
+    return run("prlimit", f"--as={ADDRESS_SPACE_BYTES}", CONVERT, *command, timeout_s=240)
 
 
 def names_place(result: Result, path: Path) -> bool:

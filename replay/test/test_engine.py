@@ -28,7 +28,7 @@ def make(path, **shape):
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
-def engine(*arguments, program=ENGINE, timeout=120, **plants):
+def engine(*arguments, program=ENGINE, timeout=240, **plants):
     settings = [f"--env=PLANT_{name}={value}" for name, value in plants.items()]
     command = [str(a) for a in (program, *settings, *arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=timeout)

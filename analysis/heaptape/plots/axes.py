@@ -84,7 +84,7 @@ def memory_map(axes: Axes, folded: Folded, height_bytes: int) -> None:
     height = folded.height_bytes / MIB
     axes.imshow(image, aspect="auto", origin="lower", extent=(0, end, 0, height), interpolation="nearest")
     axes.set_ylim(0, max(height_bytes, 1) / MIB)
-    axes.set_ylabel("address, MiB, gaps folded")
+    axes.set_ylabel("address, MiB, gaps left out")
     _label_stretches(axes, folded, height_bytes)
     _progress_axis(axes)
 

@@ -7,9 +7,9 @@
 
      e.g. 1 0 5000 24, then 2 0 5010 0 becomes malloc(24) = 0x10, free(0x10) at 0 and 10 microseconds
 
-   in the order of time, which is in microseconds. A slot is an object's number, used again after its death; its address
-   here is 16 (slot + 1), which tells objects apart and nothing else ("addresses" in `lacks`). With a filter the export
-   holds fewer operations than it promises. */
+   in the order of time, which is in microseconds. A slot is an object's number, used again after its release; its
+   address here is 16 (slot + 1), which tells objects apart and nothing else ("addresses" in `lacks`). With a filter the
+   export holds fewer operations than it promises. */
 #include "convert/formats/reading/importing.h"
 
 #include <inttypes.h>
@@ -91,7 +91,7 @@ static int take_operations(struct import *import, struct byte_source *source) {
   if (got == 0 && (have || !offset))
     return trace_error_at(import->error, import->path, offset, "cut off: %zu bytes are left over", have);
   if (got == 0 && taken < header[1])
-    import_say(import, "%" PRIu64 " of %" PRIu64 " operations: the export was filtered, or cut off", taken, header[1]);
+    import_note(import, "%" PRIu64 " of %" PRIu64 " operations: the export was filtered, or cut off", taken, header[1]);
   return got < 0 ? -1 : 0;
 }
 

@@ -9,8 +9,8 @@
 
    P numbers addresses from 1; 0 is NULL, or a failed call. e.g. the stream 02 01 18, 05 01, 01 becomes malloc(24) =
    0x10, free(0x10): the address of pointer P is 16 P, which tells objects apart and nothing else ("addresses" in
-   `lacks`). The file orders its threads only by the syncs. Here they take turns, 16 calls each, and wait as told: a
-   legal order, but not the recorded one, which the format has lost ("order" in `lacks`). */
+   `lacks`). The file orders its threads only by the syncs. Here they take turns, 16 calls each, and wait as the file
+   has it: a legal order, but not the recorded one, which the format has lost ("order" in `lacks`). */
 #include "convert/formats/reading/importing.h"
 
 #include <fcntl.h>
