@@ -63,16 +63,13 @@ void fragmentation_begin(void) {
   result->walk_states = heap_walk_states(result->walk_state_names);
 }
 
-/* The parts that resident OS pages are divided into, and those OS pages: both are the same. For assertions only. */
-static inline uint64_t bytes_of_parts(const struct os_pages_sum *sum) {
-  return sum->live_bytes + sum->rounding_bytes + sum->beside_bytes + sum->empty_bytes + sum->untouched_bytes;
-}
-
-static inline uint64_t bytes_of_os_pages(const struct os_pages_sum *sum) {
-  uint64_t count = 0;
+/* The parts of a position are disjoint, and together they are its resident OS pages. */
+static void assert_parts_add_up(const struct os_pages_sum *sum) {
+  uint64_t os_pages = 0;
   for (unsigned class = 0; class < FILL_CLASSES; class ++)
-    count += sum->os_pages[class];
-  return count * os_page_bytes();
+    os_pages += sum->os_pages[class];
+  HT_ASSERT(sum->live_bytes + sum->rounding_bytes + sum->beside_bytes + sum->empty_bytes + sum->untouched_bytes ==
+            os_pages * os_page_bytes());
 }
 
 void fragmentation_add(uint64_t position, uint64_t rss_anon_bytes, uint64_t live_bytes) {
@@ -83,7 +80,7 @@ void fragmentation_add(uint64_t position, uint64_t rss_anon_bytes, uint64_t live
   row->rss_anon_bytes = rss_anon_bytes;
   row->live_bytes = live_bytes;
   os_pages_sum_up(&row->sum);
-  HT_ASSERT(bytes_of_parts(&row->sum) == bytes_of_os_pages(&row->sum));
+  assert_parts_add_up(&row->sum);
   if (result->walk_states > 0)
     heap_walk(add_walked, row);
 }
