@@ -154,20 +154,14 @@ void collector_close(struct collector *collector) {
   close(collector->socket);
   close(collector->epoll);
   close(collector->control_fd);
-  free(collector->processes);
+  free(collector->processes.at);
   free(collector);
 }
 
 static struct recorded_process *add_process(struct collector *collector, const struct attach_request *request,
                                             int pid) {
-  if (collector->process_count == collector->process_room) {
-    uint32_t room = collector->process_room ? 2 * collector->process_room : 16;
-    struct recorded_process **processes = realloc(collector->processes, room * sizeof *processes);
-    if (!processes)
-      return NULL;
-    collector->processes = processes;
-    collector->process_room = room;
-  }
+  if (!vector_reserve(&collector->processes, collector->processes.count + 1))
+    return NULL;
   int pid_fd = (int)syscall(SYS_pidfd_open, pid, 0);
   if (pid_fd < 0 && errno == ESRCH) /* killed while it waited for us: it has recorded nothing */
     return NULL;
@@ -207,7 +201,7 @@ static struct recorded_process *add_process(struct collector *collector, const s
   process->latency = collector->settings->flags & ATTACH_LATENCY;
   process->names = collector->settings->describe_json != NULL;
   watch(collector, pid_fd);
-  collector->processes[collector->process_count++] = process;
+  collector->processes.at[collector->processes.count++] = process;
   collector->recorded++;
   return process;
 }
@@ -392,8 +386,8 @@ static bool reap(struct collector *collector) {
 /* Ends the processes that have ended. Returns whether any child is left. */
 static bool serve_ends(struct collector *collector) {
   bool children = reap(collector);
-  for (uint32_t i = collector->process_count; i-- > 0;) {
-    struct recorded_process *process = i < collector->process_count ? collector->processes[i] : NULL;
+  for (uint32_t i = collector->processes.count; i-- > 0;) {
+    struct recorded_process *process = i < collector->processes.count ? collector->processes.at[i] : NULL;
     struct pollfd ended = {process ? process->pid_fd : -1, POLLIN, 0};
     if (poll(&ended, 1, 0) != 1)
       continue;
@@ -418,20 +412,20 @@ static void tick(void *context) {
 
 static uint64_t drain_all(struct collector *collector) {
   uint64_t records = 0;
-  for (uint32_t i = 0; i < collector->process_count; i++)
-    records += recorded_process_drain(collector->processes[i], tick, collector);
+  for (uint32_t i = 0; i < collector->processes.count; i++)
+    records += recorded_process_drain(collector->processes.at[i], tick, collector);
   return records;
 }
 
 static void sample_all(struct collector *collector) {
   uint64_t base_ns = collector->settings->sample_ns ? collector->settings->sample_ns : SAMPLE_NS;
   uint64_t now_ns = os_monotonic_ns();
-  for (uint32_t i = 0; i < collector->process_count; i++) {
-    struct recorded_process *process = collector->processes[i];
+  for (uint32_t i = 0; i < collector->processes.count; i++) {
+    struct recorded_process *process = collector->processes.at[i];
     if (!sampler_is_due(&process->sampler, now_ns))
       continue;
     recorded_process_sample(process, collector_stamp(collector));
-    sampler_plan(&process->sampler, now_ns, base_ns, collector->process_count);
+    sampler_plan(&process->sampler, now_ns, base_ns, collector->processes.count);
   }
 }
 
@@ -502,14 +496,14 @@ int collector_serve(struct collector *collector) {
     uint64_t records = drain_all(collector);
     sample_all(collector);
     control_keep_limits(collector);
-    bool nothing_left = collector->process_count == 0 && collector->child_ended;
+    bool nothing_left = collector->processes.count == 0 && collector->child_ended;
     if (collector->child_ended && atomic_load(&collector->stopping)) {
       collector_end_recording(collector, "the recorder was stopped");
       return collector->child_status;
     }
     if (attention || nothing_left) {
       bool children = serve_ends(collector);
-      if (collector->process_count == 0 && collector->child_ended) {
+      if (collector->processes.count == 0 && collector->child_ended) {
         if (!children || collector->ended || has_lingered(collector, &lingering))
           return collector->child_status;
       } else {

@@ -22,18 +22,18 @@ uint64_t collector_stamp(const struct collector *collector) {
 }
 
 struct recorded_process *collector_find(const struct collector *collector, int64_t pid) {
-  for (uint32_t i = 0; i < collector->process_count; i++)
-    if (collector->processes[i]->pid == pid)
-      return collector->processes[i];
+  for (uint32_t i = 0; i < collector->processes.count; i++)
+    if (collector->processes.at[i]->pid == pid)
+      return collector->processes.at[i];
   return NULL;
 }
 
 void collector_end_process(struct collector *collector, struct recorded_process *process, const char *end,
                            const struct process_end *how) {
   HT_ASSERT(collector_find(collector, process->pid) == process);
-  for (uint32_t i = 0; i < collector->process_count; i++)
-    if (collector->processes[i] == process)
-      collector->processes[i] = collector->processes[--collector->process_count];
+  for (uint32_t i = 0; i < collector->processes.count; i++)
+    if (collector->processes.at[i] == process)
+      collector->processes.at[i] = collector->processes.at[--collector->processes.count];
   char path[4096], name[sizeof process->name];
   snprintf(path, sizeof path, "%s", process->path);
   memcpy(name, process->name, sizeof name);
@@ -54,10 +54,10 @@ void collector_advance_tick(struct collector *collector) {
 void collector_end_recording(struct collector *collector, const char *why) {
   collector->ended = true;
   uint64_t stamp = collector_stamp(collector);
-  for (uint32_t i = 0; i < collector->process_count; i++) {
-    recorded_process_stop(collector->processes[i]);
-    recorded_process_cut(collector->processes[i], stamp, why);
+  for (uint32_t i = 0; i < collector->processes.count; i++) {
+    recorded_process_stop(collector->processes.at[i]);
+    recorded_process_cut(collector->processes.at[i], stamp, why);
   }
-  while (collector->process_count > 0)
-    collector_end_process(collector, collector->processes[0], "stopped", NULL);
+  while (collector->processes.count > 0)
+    collector_end_process(collector, collector->processes.at[0], "stopped", NULL);
 }

@@ -7,6 +7,7 @@
 #define CAPTURE_RECORDER_COLLECTOR_STATE_H
 
 #include "capture/recorder/collector_settings.h"
+#include "core/base/vector.h"
 
 #include <linux/futex.h>
 #include <pthread.h>
@@ -26,8 +27,8 @@ struct collector {
     struct robust_list_head head;
     struct robust_list entry;
   } robust;
-  struct recorded_process **processes;
-  uint32_t process_count, process_room, recorded;
+  VECTOR(struct recorded_process *) processes;
+  uint32_t recorded;
   _Atomic bool stopping;  /* signal handlers set it */
   _Atomic bool toggle;    /* likewise */
   _Atomic bool attention; /* something happened to a socket or a process; signal handlers and the waker set it */

@@ -22,8 +22,8 @@ static void set_running(struct recorded_process *process, bool run) {
 
 static void set_all_running(struct collector *collector, bool run) {
   collector->paused = run ? 0 : collector->paused ? collector->paused : PAUSED_BY_CONTROL;
-  for (uint32_t i = 0; i < collector->process_count; i++)
-    set_running(collector->processes[i], run);
+  for (uint32_t i = 0; i < collector->processes.count; i++)
+    set_running(collector->processes.at[i], run);
 }
 
 static void begin_duration(struct collector *collector) {
@@ -52,10 +52,10 @@ void control_toggle(struct collector *collector) {
 }
 
 static void flush(struct collector *collector, struct recorded_process *only) {
-  for (uint32_t i = 0; i < collector->process_count; i++)
-    if (!only || only == collector->processes[i]) {
-      recorded_process_drain(collector->processes[i], NULL, NULL);
-      recorded_process_flush(collector->processes[i]);
+  for (uint32_t i = 0; i < collector->processes.count; i++)
+    if (!only || only == collector->processes.at[i]) {
+      recorded_process_drain(collector->processes.at[i], NULL, NULL);
+      recorded_process_flush(collector->processes.at[i]);
     }
 }
 
@@ -77,9 +77,9 @@ enum { PROCESSES_LISTED = 400 };
 
 static json_t *status(const struct collector *collector, const struct recorded_process *only) {
   json_t *list = json_array();
-  for (uint32_t i = 0; i < collector->process_count && json_array_size(list) < PROCESSES_LISTED; i++)
-    if (!only || only == collector->processes[i])
-      json_array_append_new(list, describe_process(collector->processes[i]));
+  for (uint32_t i = 0; i < collector->processes.count && json_array_size(list) < PROCESSES_LISTED; i++)
+    if (!only || only == collector->processes.at[i])
+      json_array_append_new(list, describe_process(collector->processes.at[i]));
   return json_pack("{s:b,s:i,s:s,s:I,s:o}", "ok", 1, "recorder", (int)getpid(), "state",
                    collector->ended ? "ended" : state_name(collector->paused), "recorded",
                    (json_int_t)collector->recorded, "processes", list);
@@ -114,8 +114,8 @@ char *control_request(struct collector *collector, const char *text) {
 
 static uint64_t bytes_now(const struct collector *collector) {
   uint64_t bytes = collector->closed_bytes;
-  for (uint32_t i = 0; i < collector->process_count; i++)
-    bytes += recorded_process_file_bytes(collector->processes[i]);
+  for (uint32_t i = 0; i < collector->processes.count; i++)
+    bytes += recorded_process_file_bytes(collector->processes.at[i]);
   return bytes;
 }
 

@@ -1,6 +1,7 @@
 #include "capture/recorder/process/modules.h"
 
 #include "core/base/os.h"
+#include "core/base/vector.h"
 
 #include <elf.h>
 #include <fcntl.h>
@@ -108,16 +109,10 @@ static bool read_mapping(FILE *maps, struct mapping *mapping) {
 }
 
 static struct module *add(struct modules *modules) {
-  if (modules->count == modules->room) {
-    size_t room = modules->room ? 2 * modules->room : 64;
-    struct module *list = realloc(modules->list, room * sizeof *list);
-    if (!list)
-      return NULL;
-    modules->list = list;
-    modules->room = room;
-  }
-  modules->list[modules->count] = (struct module){0};
-  return &modules->list[modules->count++];
+  struct module *module = vector_add(modules);
+  if (module)
+    *module = (struct module){0};
+  return module;
 }
 
 /* Mappings of one file that follow one another, the first of them from its start, are one module; those without code
@@ -140,8 +135,8 @@ static bool read_modules(struct modules *found, int pid) {
       runs |= mapping.runs;
       continue;
     }
-    if (last && !runs && last == &found->list[found->count - 1])
-      free_texts(&found->list[--found->count].record);
+    if (last && !runs && last == &found->at[found->count - 1])
+      free_texts(&found->at[--found->count].record);
     if (mapping.inode == 0 && !vdso) /* anonymous memory between two parts of a module does not end it */
       continue;
     last = add(found);
@@ -157,8 +152,8 @@ static bool read_modules(struct modules *found, int pid) {
     if (vdso)
       last = NULL;
   }
-  if (last && !runs && last == &found->list[found->count - 1])
-    free_texts(&found->list[--found->count].record);
+  if (last && !runs && last == &found->at[found->count - 1])
+    free_texts(&found->at[--found->count].record);
   fclose(maps);
   return true;
 }
@@ -192,10 +187,10 @@ static int by_start(const void *left, const void *right) {
 static void keep_gone(struct modules *found, struct modules *before) {
   size_t count = found->count, now = 0;
   for (size_t old = 0; old < before->count; old++) {
-    struct module *module = &before->list[old];
-    while (now < count && found->list[now].record.end <= module->record.start)
+    struct module *module = &before->at[old];
+    while (now < count && found->at[now].record.end <= module->record.start)
       now++;
-    if (now < count && found->list[now].record.start < module->record.end)
+    if (now < count && found->at[now].record.start < module->record.end)
       continue;
     struct module *kept = add(found);
     if (!kept)
@@ -205,7 +200,7 @@ static void keep_gone(struct modules *found, struct modules *before) {
     kept->is_new = false;
     module->record = (struct trace_module){0};
   }
-  qsort(found->list, found->count, sizeof *found->list, by_start);
+  qsort(found->at, found->count, sizeof *found->at, by_start);
 }
 
 enum modules_change modules_look(struct modules *modules, int pid) {
@@ -216,19 +211,19 @@ enum modules_change modules_look(struct modules *modules, int pid) {
     return MODULES_SAME;
   }
   for (size_t i = 0, old = 0; i < found.count; i++) {
-    struct module *now = &found.list[i];
-    while (old < modules->count && modules->list[old].record.end <= now->record.start)
+    struct module *now = &found.at[i];
+    while (old < modules->count && modules->at[old].record.end <= now->record.start)
       old++;
-    if (old < modules->count && is_same(&modules->list[old], now)) {
+    if (old < modules->count && is_same(&modules->at[old], now)) {
       uint64_t end = now->record.end;
       free_texts(&now->record);
-      *now = modules->list[old];
+      *now = modules->at[old];
       now->record.end = end;
       now->is_new = now->gone = false;
-      modules->list[old].record = (struct trace_module){.start = now->record.start, .end = now->record.end};
+      modules->at[old].record = (struct trace_module){.start = now->record.start, .end = now->record.end};
       continue;
     }
-    bool replaces = old < modules->count && modules->list[old].record.start < now->record.end;
+    bool replaces = old < modules->count && modules->at[old].record.start < now->record.end;
     describe(now, pid);
     now->is_new = true;
     if (replaces)
@@ -245,27 +240,27 @@ enum modules_change modules_look(struct modules *modules, int pid) {
 void modules_visit_new(const struct modules *modules, void (*visit)(void *context, const struct trace_module *module),
                        void *context) {
   for (size_t i = 0; i < modules->count; i++)
-    if (modules->list[i].is_new)
-      visit(context, &modules->list[i].record);
+    if (modules->at[i].is_new)
+      visit(context, &modules->at[i].record);
 }
 
 bool modules_have(const struct modules *modules, uint64_t address) {
   size_t low = 0, high = modules->count;
   while (low < high) {
     size_t middle = low + (high - low) / 2;
-    if (address < modules->list[middle].record.start)
+    if (address < modules->at[middle].record.start)
       high = middle;
-    else if (address >= modules->list[middle].record.end)
+    else if (address >= modules->at[middle].record.end)
       low = middle + 1;
     else
-      return !modules->list[middle].gone;
+      return !modules->at[middle].gone;
   }
   return false;
 }
 
 void modules_free(struct modules *modules) {
   for (size_t i = 0; i < modules->count; i++)
-    free_texts(&modules->list[i].record);
-  free(modules->list);
+    free_texts(&modules->at[i].record);
+  free(modules->at);
   *modules = (struct modules){0};
 }

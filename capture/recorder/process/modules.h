@@ -16,7 +16,7 @@ struct modules {
     uint64_t device, inode;
     bool is_new; /* by the last look */
     bool gone;   /* no longer mapped, and nothing in its place yet */
-  } * list;      /* by address */
+  } * at;        /* by address; vector.h */
   size_t count, room;
 };
 

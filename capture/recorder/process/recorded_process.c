@@ -387,18 +387,13 @@ static void look_for_rings(struct recorded_process *process) {
     uint32_t rings = process->region[r].rings;
     uint32_t used = atomic_load_explicit(&region->used, memory_order_acquire);
     for (; process->region[r].seen < used && process->region[r].seen < rings; process->region[r].seen++) {
-      if (process->reader_count == process->reader_room) {
-        uint32_t room = process->reader_room ? process->reader_room * 2 : 16;
-        struct ring_reader *readers = realloc(process->readers, room * sizeof *readers);
-        if (!readers) {
-          give_up(process, "out of memory");
-          return;
-        }
-        process->readers = readers;
-        process->reader_room = room;
+      struct ring_reader *reader = vector_add(&process->readers);
+      if (!reader) {
+        give_up(process, "out of memory");
+        return;
       }
       uint32_t at = process->region[r].seen;
-      process->readers[process->reader_count++] =
+      *reader =
           (struct ring_reader){.ring = &region->rings[at],
                                .memory = (const char *)region + region_header_bytes(rings) + (uint64_t)at * RING_BYTES,
                                .thread = -1};
@@ -410,8 +405,8 @@ uint64_t recorded_process_drain(struct recorded_process *process, void (*between
   uint64_t records = 0;
   uint32_t requested = stack_nodes_requested(&process->stacks);
   look_for_rings(process);
-  for (uint32_t i = 0; i < process->reader_count; i++) {
-    uint64_t got = drain_ring(process, &process->readers[i]);
+  for (uint32_t i = 0; i < process->readers.count; i++) {
+    uint64_t got = drain_ring(process, &process->readers.at[i]);
     records += got;
     if (got && between)
       between(context);
@@ -437,8 +432,8 @@ void recorded_process_sample(struct recorded_process *process, uint64_t stamp) {
     return;
   if (process->sampler.sandboxed && process->regions)
     atomic_store(&process->region[0].memory->sandboxed, 1);
-  for (uint32_t i = 0; process->names && i < process->reader_count; i++)
-    look_at_name(process, &process->readers[i]);
+  for (uint32_t i = 0; process->names && i < process->readers.count; i++)
+    look_at_name(process, &process->readers.at[i]);
   sample.stamp = stamp;
   if (trace_writer_sample(process->writer, &sample) != 0)
     give_up(process, "cannot be written");
@@ -448,8 +443,8 @@ void recorded_process_sample(struct recorded_process *process, uint64_t stamp) {
    ring. Returns how many calls were nested. */
 static uint64_t settle(struct recorded_process *process) {
   uint64_t nested = 0, orphan = 0;
-  for (uint32_t i = 0; i < process->reader_count; i++) {
-    struct ring_reader *reader = &process->readers[i];
+  for (uint32_t i = 0; i < process->readers.count; i++) {
+    struct ring_reader *reader = &process->readers.at[i];
     nested += atomic_load(&reader->ring->nested);
     uint64_t dropped = atomic_load(&reader->ring->dropped);
     if (dropped > reader->dropped_reported && !process->cut_stamp)
@@ -510,7 +505,7 @@ int recorded_process_close(struct recorded_process *process, const char *end, co
   sampler_close(&process->sampler);
   if (process->pid_fd >= 0)
     close(process->pid_fd);
-  free(process->readers);
+  free(process->readers.at);
   free(process->path);
   free(process);
   return result;

@@ -11,6 +11,7 @@
 #include "capture/recorder/process/stack_nodes.h"
 #include "capture/recorder/process/thread_names.h"
 #include "capture/wire/ring.h"
+#include "core/base/vector.h"
 #include "core/trace/write/trace_write.h"
 
 enum { BEGINS_MAX = 8, TRACE_MARK_ROOM = 18 * 15 };
@@ -54,8 +55,7 @@ struct recorded_process {
     uint32_t rings, seen;
   } region[REGIONS_MAX];
   uint32_t regions;
-  struct ring_reader *readers;
-  uint32_t reader_count, reader_room;
+  VECTOR(struct ring_reader) readers;
   struct stack_nodes stacks;
   bool latency; /* releases are held until their latency comes */
   bool names;   /* names of threads are recorded */

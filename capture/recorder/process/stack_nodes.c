@@ -23,7 +23,8 @@ static void look(struct stack_nodes *nodes, struct trace_writer *writer) {
   enum modules_change change = modules_look(&nodes->modules, nodes->pid);
   if (change == MODULES_REPLACED) {
     trace_writer_forget_stacks(writer);
-    memset(nodes->node_of, 0, nodes->room * sizeof *nodes->node_of);
+    if (nodes->node_of.at)
+      memset(nodes->node_of.at, 0, nodes->node_of.room * sizeof *nodes->node_of.at);
   }
   if (change != MODULES_SAME)
     modules_visit_new(&nodes->modules, write_module, writer);
@@ -55,19 +56,6 @@ int stack_nodes_open(struct stack_nodes *nodes, int pid, struct trace_writer *wr
   return fd;
 }
 
-static bool grow(struct stack_nodes *nodes, uint32_t node) {
-  uint32_t room = nodes->room ? nodes->room : 4096;
-  while (room < node)
-    room *= 2;
-  uint32_t *node_of = realloc(nodes->node_of, room * sizeof *node_of);
-  if (!node_of)
-    return false;
-  memset(node_of + nodes->room, 0, (room - nodes->room) * sizeof *node_of);
-  nodes->node_of = node_of;
-  nodes->room = room;
-  return true;
-}
-
 /* Reads the modules again where the node's code is in none of them, or one may have been replaced. */
 static void look_if_needed(struct stack_nodes *nodes, struct trace_writer *writer, uint64_t instruction) {
   bool changed = nodes->generation != atomic_load_explicit(&nodes->area->generation, memory_order_relaxed);
@@ -84,7 +72,7 @@ static void look_if_needed(struct stack_nodes *nodes, struct trace_writer *write
 /* Writes the nodes from an ancestor that the trace has down to this one, in that order. */
 static uint32_t write_nodes(struct stack_nodes *nodes, struct trace_writer *writer, uint32_t node) {
   uint32_t path[2 * STACK_DEPTH_MAX + 2], count = 0, written = 0;
-  for (uint32_t at = node; at && !(written = nodes->node_of[at - 1]);) {
+  for (uint32_t at = node; at && !(written = nodes->node_of.at[at - 1]);) {
     /* Read once: the host may change it. */
     uint32_t parent = *(const volatile uint32_t *)&nodes->area->nodes[at - 1].parent;
     if (count == sizeof path / sizeof *path || parent >= at)
@@ -96,7 +84,7 @@ static uint32_t write_nodes(struct stack_nodes *nodes, struct trace_writer *writ
   while (count > 0) {
     uint32_t at = path[--count];
     written = trace_writer_stack_node(writer, written, nodes->area->nodes[at - 1].instruction);
-    nodes->node_of[at - 1] = written;
+    nodes->node_of.at[at - 1] = written;
     if (!written)
       return 0;
   }
@@ -109,10 +97,10 @@ uint32_t stack_nodes_take(struct stack_nodes *nodes, struct trace_writer *writer
     return 0;
   if (nodes->generation != atomic_load_explicit(&nodes->area->generation, memory_order_relaxed))
     look(nodes, writer);
-  if (node > nodes->room && !grow(nodes, node))
+  if (!vector_reach(&nodes->node_of, node - 1))
     return 0;
-  HT_ASSERT(node <= nodes->room);
-  uint32_t written = nodes->node_of[node - 1];
+  HT_ASSERT(node <= nodes->node_of.room);
+  uint32_t written = nodes->node_of.at[node - 1];
   return written ? written : write_nodes(nodes, writer, node);
 }
 
@@ -134,7 +122,7 @@ uint32_t stack_nodes_lost(const struct stack_nodes *nodes) {
 void stack_nodes_close(struct stack_nodes *nodes) {
   if (nodes->area)
     munmap(nodes->area, sizeof *nodes->area);
-  free(nodes->node_of);
+  free(nodes->node_of.at);
   modules_free(&nodes->modules);
   *nodes = (struct stack_nodes){0};
 }

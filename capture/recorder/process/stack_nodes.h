@@ -8,13 +8,13 @@
 
 #include "capture/recorder/process/modules.h"
 #include "capture/wire/stack_area.h"
+#include "core/base/vector.h"
 #include "core/trace/write/trace_write.h"
 
 struct stack_nodes {
   int pid;
-  struct stack_area *area; /* NULL: the process has none */
-  uint32_t *node_of;       /* by node of the host: that of the trace, 0: not written yet */
-  uint32_t room;
+  struct stack_area *area;  /* NULL: the process has none */
+  VECTOR(uint32_t) node_of; /* by node of the host: that of the trace, 0: not written yet; only its room counts */
   uint32_t generation;
   uint64_t quiet_until_ns; /* code in no module does not make us look before that */
   uint32_t in_vain;        /* such looks, one after the other, that found nothing */
