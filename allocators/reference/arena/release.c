@@ -6,9 +6,6 @@
 
 #include <errno.h>
 
-/* A free chunk this large is worth emptying the fast bins and looking at the top. */
-enum { LARGE_FREE_BYTES = 65536 };
-
 /* A used chunk in a heap of this arena has a used flag behind it and neighbours of possible size. */
 static void check_used(const struct arena *arena, const struct chunk *chunk, const struct chunk *next, size_t bytes) {
   if (UNLIKELY(chunk >= arena->top && (uintptr_t)chunk < (uintptr_t)arena->heap + arena->heap->bytes))
@@ -81,9 +78,7 @@ static size_t top_dirty_bytes(const struct arena *arena) {
 
 /* top_pad above the threshold, and down to top_pad: a program that takes and frees at the top should not move the break
    each time. */
-void arena_trim_if_large(struct arena *arena, size_t merged_bytes) {
-  if (LIKELY(merged_bytes < LARGE_FREE_BYTES))
-    return;
+void arena_trim(struct arena *arena, size_t merged_bytes) {
   size_t limit = tunable_now(&tunables.trim_threshold) + tunables.top_pad;
   bool at_top = merged_bytes == chunk_bytes(arena->top);
   if (at_top && top_dirty_bytes(arena) < limit)

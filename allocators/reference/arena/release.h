@@ -9,8 +9,17 @@
    of now. */
 size_t arena_release(struct arena *arena, struct chunk *chunk);
 
+/* Gives memory back if the top has become too large. Keeps errno. */
+void arena_trim(struct arena *arena, size_t merged_bytes);
+
+/* A free chunk this large is worth emptying the fast bins and looking at the top. */
+enum { LARGE_FREE_BYTES = 65536 };
+
 /* Gives memory back if that is due after a release that returned merged_bytes. Keeps errno. */
-void arena_trim_if_large(struct arena *arena, size_t merged_bytes);
+static inline void arena_trim_if_large(struct arena *arena, size_t merged_bytes) {
+  if (UNLIKELY(merged_bytes >= LARGE_FREE_BYTES))
+    arena_trim(arena, merged_bytes);
+}
 
 /* Empties the fast bins. */
 void arena_consolidate(struct arena *arena);
