@@ -38,7 +38,7 @@ static int run(const struct options *options) {
     status = failed(&error);
   } else {
     if (!witness_ok(&witness))
-      fprintf(stderr, "heaptape-convert: %s: not a legal history: check tells what is wrong\n", options->in);
+      fprintf(stderr, "heaptape-convert: %s: not a legal history: see 'heaptape check'\n", options->in);
     if (options->json)
       status = print_json(json_pack("{ss so}", "out", out, "witness", witness_json(&witness)));
     else

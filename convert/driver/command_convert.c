@@ -177,21 +177,22 @@ static int run(const struct options *options) {
 
 const struct command command_convert = {
     .name = "convert",
-    .help = "usage: heaptape convert [--from FMT] [--allow-gaps] [--process PID] [--slice SPEC]... [--anonymise]\n"
-            "                        [--archive] IN [--to FMT] OUT\n"
-            "       heaptape convert --merge [--slice SPEC]... [--anonymise] [--archive] IN... OUT\n"
-            "       heaptape convert --list\n"
-            "\n"
-            "Formats are detected or named; --list prints those known.\n"
-            "\n"
-            "  --slice SPEC   a piece that is a legal history of its own: time=1.5s..3s, progress=10%..20%, "
-            "progress=1000..5000\n"
-            "                 (events), mark=FROM..TO, thread=0,3..5, size=1k..64k. Either side may be left out; "
-            "several specs are\n"
-            "                 the intersection. Objects alive where the piece begins come in as a prologue.\n"
-            "  --merge        traces of several processes as one, as its threads\n"
-            "  --anonymise    what a replay needs and no more: no addresses, times, names, stacks, marks\n"
-            "  --archive      the smallest form; everything that reads a trace reads it\n"
-            "  --allow-gaps   take a recording that says that events were lost; each loss becomes a gap of the trace\n"
-            "  --process PID  of a recording of several processes, this one\n",
+    .help =
+        "usage: heaptape convert [--from FMT] [--allow-gaps] [--process PID] [--slice SPEC]... [--anonymise]\n"
+        "                        [--archive] IN [--to FMT] OUT\n"
+        "       heaptape convert --merge [--slice SPEC]... [--anonymise] [--archive] IN... OUT\n"
+        "       heaptape convert --list\n"
+        "\n"
+        "Formats are detected or named; --list prints those known.\n"
+        "\n"
+        "  --slice SPEC   a piece that is a legal history of its own: time=1.5s..3s, progress=10%..20%, "
+        "progress=1000..5000\n"
+        "                 (events), mark=FROM..TO, thread=0,3..5, size=1k..64k. Either side may be left out; "
+        "several specs are\n"
+        "                 the intersection. Objects that are live where the piece begins are acquired in a prologue.\n"
+        "  --merge        traces of several processes as one, as its threads\n"
+        "  --anonymise    what a replay needs and no more: no addresses, times, names, stacks, marks\n"
+        "  --archive      the smallest form; everything that reads a trace reads it\n"
+        "  --allow-gaps   take a recording that says that events were lost; each loss becomes a gap of the trace\n"
+        "  --process PID  of a recording of several processes, this one\n",
     .run = run};

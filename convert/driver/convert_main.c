@@ -11,7 +11,7 @@ static const struct command *const commands[] = {&command_compile, &command_chec
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
 static const char about_files[] = "IN and F: a trace (.tape), a workload (.work; check and info), or any format that "
-                                  "'heaptape convert --list' shows, told\n"
+                                  "'heaptape convert --list' shows, detected\n"
                                   "by content. - is standard input or output.\n";
 
 /* The help of that command, or of all where it names none. */

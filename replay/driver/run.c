@@ -170,7 +170,7 @@ static int judge_end(struct run *run, const struct run_request *request, int sta
     return -1;
   }
   if (WIFSIGNALED(status))
-    return trace_error_set(error, request->path, "allocator died by signal %d (SIG%s) %s", WTERMSIG(status),
+    return trace_error_set(error, request->path, "the allocator was killed by signal %d (SIG%s) %s", WTERMSIG(status),
                            sigabbrev_np(WTERMSIG(status)), place);
   if (request->pass == PASS_INSTRUCTIONS && WEXITSTATUS(status) == NO_VALGRIND)
     return trace_error_set(error, request->path, "instructions are counted by valgrind, which is not installed here");

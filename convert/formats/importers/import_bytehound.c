@@ -35,7 +35,7 @@ static bool recognises(const struct import_sample *start) {
 static int take_operation(struct import *import, const struct operation *operation, uint64_t slots, uint64_t offset,
                           uint64_t first_us) {
   if (operation->slot >= slots)
-    return trace_error_at(import->error, import->path, offset, "slot %" PRIu64 ", the header promises %" PRIu64,
+    return trace_error_at(import->error, import->path, offset, "slot %" PRIu64 ", the header claims %" PRIu64,
                           operation->slot, slots);
   uint64_t address = 16 * (operation->slot + 1);
   uint64_t since_us = operation->time_us > first_us ? operation->time_us - first_us : 0;
@@ -73,7 +73,7 @@ static int take_operations(struct import *import, struct byte_source *source) {
       have -= HEADER_BYTES;
       offset = HEADER_BYTES;
       if (header[0] > MAX_SLOTS)
-        return trace_error_at(import->error, import->path, 0, "promises %" PRIu64 " slots", header[0]);
+        return trace_error_at(import->error, import->path, 0, "claims %" PRIu64 " slots", header[0]);
     }
     for (; offset && have >= sizeof *operations; have -= sizeof *operations, at += sizeof *operations) {
       struct operation operation;

@@ -129,7 +129,7 @@ static int begin(struct ltrace_import *ltrace, bool threads) {
       .source = "ltrace",
       .lacks = threads ? "start calls times usable_size" : "start calls times threads usable_size",
       .note = "Calls of the program itself; those that its libraries make are not in the recording unless requested. "
-              "posix_memalign does not tell the address: its calls are gaps."};
+              "posix_memalign does not give the address: its calls are gaps."};
   return import_begin(ltrace->import, &facts);
 }
 
@@ -262,7 +262,7 @@ static int finish(struct ltrace_import *ltrace) {
     unseen += call->unseen;
     if (call->unseen &&
         (import_thread(import, call->id, &thread) != 0 ||
-         trace_writer_gap(import->writer, thread, call->unseen, "posix_memalign: ltrace does not tell the address")))
+         trace_writer_gap(import->writer, thread, call->unseen, "posix_memalign: ltrace does not give the address")))
       return -1;
   }
   if (ltrace->doubts)

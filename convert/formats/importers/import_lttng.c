@@ -298,7 +298,8 @@ static int finish(struct lttng_import *lttng) {
   uint32_t thread;
   if (lttng->discarded && !import->options->allow_gaps)
     return trace_error_set(import->error, import->path,
-                           "its tracer discarded %" PRIu64 " events or more: objects would be freed unseen. "
+                           "its tracer discarded %" PRIu64
+                           " events or more: frees of objects never acquired would follow. "
                            "--allow-gaps takes it all the same",
                            lttng->discarded);
   if (!import->writer)
