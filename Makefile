@@ -175,6 +175,7 @@ compile_commands.json: ## for editors: how each C file is compiled
 
 layers: $(OUT)/lib/libheaptape.so ## hold includes, imports and symbols to the tables: no arrow that is not in them, no circle of files
 	@python3 tools/layers.py
+	@python3 tools/host_symbols.py $(OUT)/lib/libheaptape.so
 
 golden: everything ## refresh every golden file
 	tools/golden $(OUT)

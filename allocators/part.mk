@@ -1,6 +1,6 @@
 # The reference allocator: out/lib/libreference.so to preload, out/lib/libreference.a to link.
-REFERENCE_SOURCES := $(addprefix allocators/reference/,malloc.c free.c realloc.c aligned.c operators.c info.c walk.c \
-  arena.c heap.c bins.c mapped.c tcache.c tunables.c counters.c lock.c startup.c fault.c)
+REFERENCE_FOLDERS := allocators/reference allocators/reference/arena allocators/reference/base
+REFERENCE_SOURCES := $(call c_component_sources,$(REFERENCE_FOLDERS))
 REFERENCE_LIB     := $(OUT)/lib/libreference.so
 REFERENCE_ARCHIVE := $(OUT)/lib/libreference.a
 ALL += $(REFERENCE_LIB) $(REFERENCE_ARCHIVE)
@@ -23,24 +23,13 @@ REFERENCE_TEST := allocators/reference/test
 REFERENCE_PLAIN_TESTS := api_keeps_to_posix_and_c23 fork_among_threads_leaves_both_heaps_usable caches_of_ended_threads_return \
   counters_add_up heaps_of_a_thread_come_and_go heap_walk_agrees_with_the_statistics
 REFERENCE_MODEL_TESTS := objects_never_overlap_and_keep_their_contents threads_pass_objects_and_nothing_is_lost
-REFERENCE_FAULT_TESTS := \
-  aligned_free_of_an_unaligned_object_is_detected double_free_into_a_fast_bin_is_detected \
-  double_free_into_a_tcache_is_detected double_free_into_the_top_is_detected \
-  double_free_of_a_flushed_object_is_detected double_free_of_a_large_object_is_detected \
-  free_of_a_pointer_into_an_object_is_detected misaligned_free_is_detected overwritten_copy_of_a_size_is_detected \
-  overwritten_link_in_a_fast_bin_is_detected overwritten_link_in_a_tcache_is_detected \
-  overwritten_links_of_a_free_chunk_are_detected overwritten_ring_of_sizes_is_detected \
-  overwritten_size_behind_a_fast_chunk_is_detected overwritten_size_is_detected \
-  overwritten_size_of_a_free_chunk_is_detected overwritten_size_of_a_mapped_object_is_detected \
-  overwritten_size_of_a_small_object_is_detected overwritten_size_of_the_top_is_detected \
-  realloc_of_a_freed_object_is_detected realloc_of_a_pointer_into_an_object_is_detected \
-  sized_free_of_a_smaller_object_is_detected
+REFERENCE_FAULT_TESTS := $(basename $(notdir $(wildcard $(REFERENCE_TEST)/faults/*_detected.c)))
 # $(call reference_test,name,more sources)
 reference_test = $(call c_test,$(REFERENCE_TEST)/$(1).c,$(2),,-pthread) \
   $(eval $(call c_test_binary,$(REFERENCE_TEST)/$(1).c): $(REFERENCE_ARCHIVE))
 $(foreach test,$(REFERENCE_PLAIN_TESTS),$(call reference_test,$(test),))
 $(foreach test,$(REFERENCE_MODEL_TESTS),$(call reference_test,$(test),$(REFERENCE_TEST)/model.c))
-$(foreach test,$(REFERENCE_FAULT_TESTS),$(call reference_test,$(test),$(REFERENCE_TEST)/expect_fault.c))
+$(foreach test,$(REFERENCE_FAULT_TESTS),$(call reference_test,faults/$(test),$(REFERENCE_TEST)/faults/expect_fault.c))
 # The compiler must leave each call where it stands.
 $(OUT)/obj/$(REFERENCE_TEST)/%.o: HT_CFLAGS += -fno-builtin
 

@@ -1,14 +1,16 @@
 # Inside the recorded program: capture/host, what it shares with the recorder, and the platform seam. Nothing else.
 HT_LIB := $(OUT)/lib/libheaptape.so
-HT_LIB_SOURCES := $(wildcard capture/host/*.c capture/host/stacks/*.c) core/base/os.c
+HT_LIB_SOURCES := $(wildcard capture/host/*.c capture/host/stacks/*.c capture/host/process/*.c) core/base/os.c
 ALL += $(HT_LIB)
 # The compiler must not know malloc and its kin where we define them. now: no lazy binding inside a signal handler.
 $(OUT)/pic/capture/host/hooks.o $(OUT)/pic/capture/host/real.o $(OUT)/pic/capture/host/operators.o: HT_CFLAGS += -fno-builtin
-# Exceptions go through our operators new; walks of the stack begin in tape.c.
-$(OUT)/pic/capture/host/hooks.o $(OUT)/pic/capture/host/tape.o: HT_CFLAGS += -fasynchronous-unwind-tables
+# Exceptions go through our operators new; walks of the stack begin in producer.c.
+$(OUT)/pic/capture/host/hooks.o $(OUT)/pic/capture/host/producer.o: HT_CFLAGS += -fasynchronous-unwind-tables
+# Of the platform seam only what is called: each function more would need more of the C library (allowed_symbols.txt).
+$(OUT)/pic/core/base/os.o: HT_CFLAGS += -ffunction-sections
 $(HT_LIB): $(call c_pic_objects,$(HT_LIB_SOURCES))
 	@mkdir -p $(@D)
-	$(CC) $(HT_CFLAGS) -shared -Wl,-z,now -Wl,-z,defs -Wl,-soname,libheaptape.so -o $@ $^ -ldl
+	$(CC) $(HT_CFLAGS) -shared -Wl,-z,now -Wl,--gc-sections -Wl,-z,defs -Wl,-soname,libheaptape.so -o $@ $^ -ldl
 
 RECORDER_COMPONENTS := capture/recorder capture/recorder/process
 $(call c_components,$(RECORDER_COMPONENTS))
@@ -21,16 +23,17 @@ HT_CAPTURE_TESTS := errno_is_preserved_by_every_call forked_child_gets_its_own_t
   program_that_closes_all_descriptors_is_recorded nothing_is_lost_by_sigkill drop_policy_counts_exactly \
   full_ring_waits_and_loses_nothing host_survives_collector_killed odd_calls_are_recorded_truly \
   calls_made_by_the_allocator_are_nested_not_events longjmp_out_of_a_handler_ends_no_recording \
-  touched_pages_of_large_blocks_are_recorded large_blocks_alive_at_exit_are_recorded sandboxed_host_is_not_asked_for_pages \
-  large_blocks_are_never_mistaken_for_others paused_calls_are_counted_not_recorded \
+  touched_os_pages_of_large_objects_are_recorded large_objects_live_at_exit_are_recorded \
+  no_resident_os_pages_of_a_sandboxed_host_are_recorded \
+  large_objects_are_never_mistaken_for_others paused_calls_are_counted_not_recorded \
   marks_stand_where_the_program_set_them host_sees_the_world_as_without_us \
   host_of_few_descriptors_is_recorded host_of_little_address_space_lives chrooted_host_without_proc_is_recorded \
   tiny_stacks_suffice calls_after_the_end_are_recorded thousand_live_threads_are_recorded \
   sandboxed_host_is_not_killed_by_us sized_frees_reach_an_allocator_that_has_them
 HT_TEST_LIBS := $(OUT)/lib/test/libbump.so $(OUT)/lib/test/libforwards.so
-$(foreach test,$(HT_CAPTURE_TESTS),$(call c_test,capture/test/$(test).c,capture/test/recording.c,$(TRACE),$(CORE_LIBS) -pthread))
+$(foreach test,$(HT_CAPTURE_TESTS),$(call c_test,capture/test/hosts/$(test).c,capture/test/hosts/recording.c,$(TRACE),$(CORE_LIBS) -pthread))
 $(call c_test,capture/test/sampling_keeps_to_its_period_and_its_budget.c,,capture/recorder/process core/base,)
-$(foreach test,$(HT_CAPTURE_TESTS),$(eval $(OUT)/test/capture/$(test): | $(HT_TEST_LIBS) $(OUT)/libexec/heaptape-record))
+$(foreach test,$(HT_CAPTURE_TESTS),$(eval $(OUT)/test/capture/hosts/$(test): | $(HT_TEST_LIBS) $(OUT)/libexec/heaptape-record))
 $(OUT)/obj/capture/test/%.o: HT_CFLAGS += -fno-builtin
 $(OUT)/pic/capture/test/%.o: HT_CFLAGS += -fno-builtin
 $(OUT)/lib/test/lib%.so: $(OUT)/pic/capture/test/%.o

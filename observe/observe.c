@@ -253,7 +253,7 @@ void observe_begin(struct observation *all, int socket, pid_t child) {
     new_image(all, child);
 }
 
-/* What asked to exec a while ago and has not been heard of since. */
+/* Images for processes that called exec a while ago and have made no call since. */
 static void begin_pending(struct observation *all, uint64_t now_ns) {
   for (uint32_t slot = 0; slot < OBSERVED_LIMIT; slot++)
     if (all->pending[slot].pid && now_ns - all->pending[slot].time_ns > EXEC_SETTLES_NS)

@@ -1,5 +1,5 @@
-/* The memory and processor time of a live program and all that it starts, from outside: the truth that replays are
-   held against (heaptape-observe).
+/* The memory and processor time of a live program and all that it starts, from outside: what replays are
+   compared with (heaptape-observe).
 
    Job: follow every program image (a process from one exec to the next, or to its end), read its RssAnon and VmSize at
    even times and before each system call that may shrink them, count the calls that manage memory, and read its

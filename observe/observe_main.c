@@ -1,4 +1,4 @@
-/* heaptape-observe: runs a command and says what memory and processor time each of its programs took. */
+/* heaptape-observe: runs a command and reports the memory and processor time that each of its programs took. */
 #include "core/base/os.h"
 #include "observe/observe.h"
 
@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 enum { EXIT_FAILED = 1, EXIT_USAGE = 2, INTERVAL_US = 2000, TIME_INTERVAL_US = 50000 };
-/* How long what the command left behind is served: without a listener their calls would fail. */
+/* How long processes that outlive the command are served: without a listener their calls would fail. */
 static const uint64_t REST_NS = 3000000000u;
 
 static const char USAGE[] =
@@ -117,7 +117,7 @@ static void pass_signals_on(int signals, pid_t child) {
     kill(child, (int)signal.ssi_signo);
 }
 
-/* Serves until the command has ended and nobody is left whose calls wait for an answer. Returns the wait status. */
+/* Serves until the command has ended and no process is left whose calls wait for an answer. Returns the wait status. */
 static int serve(struct observation *all, pid_t child, int signals) {
   struct pollfd polled[3] = {{.fd = pidfd_open(child, 0), .events = POLLIN},
                              {.fd = all->listener, .events = POLLIN},
@@ -176,8 +176,8 @@ int main(int count, char **arguments) {
   observe_begin(&all, sockets[0], child);
   close(sockets[0]);
   int status = serve(&all, child, signals);
-  int told = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  int exit_status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   int failed = write_result(&all, options.output, WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status));
   observe_finish(&all);
-  return failed ? EXIT_FAILED : told;
+  return failed ? EXIT_FAILED : exit_status;
 }

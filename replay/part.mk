@@ -1,13 +1,13 @@
 # The engine's components, and those of the process that starts it.
 ENGINE_COMPONENTS := replay/engine replay/passes replay/memory replay/order replay/state
 REPLAY_COMPONENTS := replay/driver $(ENGINE_COMPONENTS)
-REPLAY_BELOW := core/sharing core/trace core/base
+REPLAY_BELOW := core/workload core/sharing core/trace core/base
 REPLAY_LIBS  := -ljansson -lz -lpthread -lm
 $(call c_components,$(REPLAY_COMPONENTS))
 $(call c_program,replay,replay/driver/replay_main.c,$(REPLAY_COMPONENTS) $(REPLAY_BELOW),$(REPLAY_LIBS))
 
 
-$(call c_test,replay/test/histogram_percentiles_are_within_one_part_in_32.c,,replay/passes,)
+$(call c_test,replay/test/histogram_percentiles_are_within_one_part_in_32.c,,replay/state,)
 $(call c_test,replay/test/touch_writes_what_each_policy_says.c,,,)
 $(call c_test,replay/test/disturbance_reads_so_many_lines.c,,replay/passes core/base,)
 $(call c_test,replay/test/gate_loses_no_wakeup.c,,replay/state core/base,-lpthread)

@@ -13,7 +13,7 @@ RECORD = OUT / "libexec" / "heaptape-record"
 CONVERT = OUT / "libexec" / "heaptape-convert"
 REPLAY = OUT / "libexec" / "heaptape-replay"
 HEAPTAPE = OUT / "bin" / "heaptape"
-TIMEOUT_S = 120
+TIMEOUT_S = 240  # bounds a hang, and is no claim
 
 
 @dataclass

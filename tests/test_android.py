@@ -1,4 +1,7 @@
-"""A real recording of another recorder: imported, checked, compiled, replayed, and held against its text."""
+"""A real recording of another recorder: imported, checked, compiled, replayed, and held against its text.
+
+Long: its replay under every allocator.
+"""
 
 import json
 import zipfile
@@ -63,6 +66,7 @@ def test_recording_compiles_the_same_from_the_zip_and_from_the_trace(tape: Path)
     assert summaries[0]["witness"]["peak_live_bytes"] == figures_of_the_text()[1]
 
 
+@pytest.mark.long
 def test_recording_replays_under_every_allocator(tape: Path, tmp_path: Path) -> None:
     results = tmp_path / "r.json"
     found = json.loads(succeed(HEAPTAPE, "allocators", "--json").stdout)["allocators"]

@@ -1,21 +1,28 @@
 """Dependencies run downwards, in no circle: the checkers find what is planted, and nothing in the real tree."""
 
-import importlib.util
+import sys
+import tomllib
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 from tests.support import REPOSITORY
 
+sys.path.insert(0, str(REPOSITORY / "tools"))
+import c_arrows  # noqa: E402
+import layers  # noqa: E402
+import python_arrows  # noqa: E402
 
-@pytest.fixture(scope="module")
-def arrows() -> ModuleType:
-    """tools/python_arrows.py."""
-    spec = importlib.util.spec_from_file_location("python_arrows", REPOSITORY / "tools" / "python_arrows.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+TABLE = tomllib.loads((REPOSITORY / "tools" / "layers.toml").read_text())
+
+
+def plant_c(root: Path, files: dict[str, str]) -> Path:
+    """A checkout with these C sources: name -> text."""
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return root
 
 
 def plant(root: Path, files: dict[str, str]) -> Path:
@@ -40,25 +47,27 @@ def plant(root: Path, files: dict[str, str]) -> Path:
         "if TYPE_CHECKING:\n    from heaptape.high.top import thing\n",
     ],
 )
-def test_an_import_that_the_table_does_not_have_is_found_in_any_form(arrows, tmp_path, text):
+def test_an_import_that_the_table_does_not_have_is_found_in_any_form(tmp_path, text):
     root = plant(tmp_path, {"low/bottom": "import os\n\n" + text, "high/top": "thing = 1\n"})
-    (found,) = arrows.offences(root, {"low": (), "high": ("low",)})
+    (found,) = python_arrows.offences(root, {"low": [], "high": ["low"]})
     line = 3 + text.count("\n    ")
     assert found.startswith(f"analysis/heaptape/low/bottom.py:{line}: low/ may not import heaptape.high")
-    assert arrows.offences(root, {"low": ("high",), "high": ("low",)}) == []
+    assert python_arrows.offences(root, {"low": ["high"], "high": ["low"]}) == []
 
 
-def test_an_import_of_the_public_interface_from_within_is_found(arrows, tmp_path):
+def test_an_import_of_the_public_interface_from_within_is_found(tmp_path):
     root = plant(tmp_path, {"low/bottom": "import heaptape\n", "__main__": "import heaptape.low.bottom\n"})
-    assert arrows.offences(root, {"low": ()}) == ["analysis/heaptape/low/bottom.py:1: low/ may not import heaptape"]
+    assert python_arrows.offences(root, {"low": []}) == [
+        "analysis/heaptape/low/bottom.py:1: low/ may not import heaptape"
+    ]
 
 
-def test_a_sub_package_that_is_not_in_the_table_is_found(arrows, tmp_path):
+def test_a_sub_package_that_is_not_in_the_table_is_found(tmp_path):
     root = plant(tmp_path, {"new/one": ""})
-    assert "analysis/heaptape/new/one.py:1: new/ is not in the table of arrows" in arrows.offences(root, {})
+    assert "analysis/heaptape/new/one.py:1: new/ is not in the table of arrows" in python_arrows.offences(root, {})
 
 
-def test_a_circle_of_modules_is_found_even_through_a_lazy_import(arrows, tmp_path):
+def test_a_circle_of_modules_is_found_even_through_a_lazy_import(tmp_path):
     root = plant(
         tmp_path,
         {
@@ -68,18 +77,43 @@ def test_a_circle_of_modules_is_found_even_through_a_lazy_import(arrows, tmp_pat
             "low/e": "from heaptape.low import a\n",
         },
     )
-    assert arrows.circles(root) == [["heaptape.low.a", "heaptape.low.b", "heaptape.low.c"]]
-    assert arrows.offences(root, {"low": ()}) == []
+    assert layers.circles(python_arrows.graph(root)) == [["heaptape.low.a", "heaptape.low.b", "heaptape.low.c"]]
+    assert python_arrows.offences(root, {"low": []}) == []
 
 
-def test_this_checkout_has_no_such_import_and_no_circle(arrows):
-    assert arrows.offences(REPOSITORY, arrows.PYTHON_ARROWS) == []
-    assert arrows.circles(REPOSITORY) == []
+def test_an_include_that_the_table_does_not_have_is_found(tmp_path):
+    root = plant_c(tmp_path, {"low/a.c": '#include <stdio.h>\n#include "high/b.h"\n', "high/b.h": ""})
+    assert c_arrows.offences(root, {"low": [], "high": ["low"]}) == ["low/a.c:2: low may not include high/b.h"]
+    assert c_arrows.offences(root, {"low": ["high"], "high": []}) == []
+    assert c_arrows.offences(root, {"low": ["hi/*"], "high": []}) == ["low/a.c:2: low may not include high/b.h"]
 
 
-def test_the_table_of_arrows_has_no_circle_and_names_what_is_there(arrows):
-    table = arrows.PYTHON_ARROWS
-    for place, (room, allowed) in enumerate(table.items()):
-        assert set(allowed) <= set(list(table)[:place]), room
-    rooms = {path.parent.name for path in (REPOSITORY / "analysis" / "heaptape").glob("*/__init__.py")}
-    assert set(table) == rooms
+def test_a_star_allows_the_folders_below_it_and_no_other(tmp_path):
+    root = plant_c(tmp_path, {"top/a.c": '#include "core/x/b.h"\n', "core/x/b.h": ""})
+    assert c_arrows.offences(root, {"top": ["core/*"], "core/x": []}) == []
+    assert c_arrows.offences(root, {"top": ["core"], "core/x": []}) == ["top/a.c:1: top may not include core/x/b.h"]
+
+
+def test_a_folder_of_c_that_is_not_in_the_table_is_found(tmp_path):
+    root = plant_c(tmp_path, {"low/new/a.c": "", "low/test/b.c": ""})
+    assert c_arrows.offences(root, {"low": []}) == ["low/new/a.c:1: the table does not know the folder low/new"]
+
+
+def test_a_circle_of_c_files_is_found_through_their_headers(tmp_path):
+    files = {"low/a.c": '#include "low/a.h"\n#include "low/b.h"\n', "low/a.h": "", "low/c.h": '#include "low/a.h"\n'}
+    files |= {"low/b.h": "", "low/b.c": '#include "low/c.h"\n', "low/d.c": '#include "low/a.h"\n'}
+    root = plant_c(tmp_path, files)
+    assert layers.circles(c_arrows.graph(root, {"low": []})) == [["low/a", "low/b", "low/c"]]
+
+
+def test_this_checkout_has_no_such_arrow_and_no_circle():
+    assert layers.offences(REPOSITORY, TABLE) == []
+
+
+def test_the_table_of_arrows_has_no_circle_and_names_what_is_there():
+    table = TABLE["python"]
+    for place, (folder, allowed) in enumerate(table.items()):
+        assert set(allowed) <= set(list(table)[:place]), folder
+    folders = {path.parent.name for path in (REPOSITORY / "analysis" / "heaptape").glob("*/__init__.py")}
+    assert set(table) == folders
+    assert all((REPOSITORY / folder).is_dir() for folder in TABLE["c"])

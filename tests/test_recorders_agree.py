@@ -222,7 +222,7 @@ def test_mtrace(tmp_path, single):
         pytest.skip("needs libc_malloc_debug.so.0")
     starter, library, made = tmp_path / "start.c", tmp_path / "libstart.so", tmp_path / "mtrace.txt"
     starter.write_text("#include <mcheck.h>\n__attribute__((constructor)) static void begin(void) { mtrace(); }\n")
-    succeed(os.environ.get("CC", "gcc"), "-shared", "-fPIC", "-o", library, starter)
+    succeed(*os.environ.get("CC", "gcc").split(), "-shared", "-fPIC", "-o", library, starter)
     succeed(PROGRAM, "0", STEPS, env={"LD_PRELOAD": f"{MALLOC_DEBUG} {library}", "MALLOC_TRACE": str(made)})
     assert plain_without_null(calls_of(made)) == expected(single, seen_by_mtrace)
     assert_legal_and_compiled(made, tmp_path)

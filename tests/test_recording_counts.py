@@ -130,10 +130,11 @@ def test_gcc_is_recorded_completely_with_its_process_tree(tmp_path: Path, counts
 
 
 def test_a_cpp_program_is_recorded_completely_by_its_operators(tmp_path: Path, counts: Path) -> None:
-    """clang-format is C++ throughout, and not written for this."""
-    source = tmp_path / "long.c"
-    source.write_text("".join(f"int f{i}(int a,int b){{return a+b*{i};}}\n" for i in range(400)))
-    record_counted(tmp_path, counts, need("clang-format"), "-i", source)
+    """heaptrack's reader is C++ throughout, and not written for this. It keeps each name of a function as a string."""
+    source = tmp_path / "heaptrack.raw"
+    names = [f"a_function_of_a_long_name_number_{number:05}" for number in range(2000)]
+    source.write_text("v 10400 3\nX program\n" + "".join(f"s {len(name):x} {name}\n" for name in names))
+    record_counted(tmp_path, counts, need("heaptrack_print"), "-f", source)
     assert_all_recorded(tmp_path, counts, at_least=2_000)
     calls = info(tmp_path / "t.tape")["calls"]
     assert sum(n for name, n in calls.items() if name.startswith("operator")) > 1_000

@@ -1,68 +1,46 @@
-"""Which sub-package of analysis/heaptape may import which, and whether any modules import each other in a circle.
+"""Which sub-package of analysis/heaptape imports which.
 
 Imports are read, not run, and lazy ones count: an import within a function is still a dependency. Imports of the
-package itself (`import heaptape`) count as imports of the component `heaptape`, the public interface above all others.
+package itself (`import heaptape`) count as imports of the sub-package `heaptape`, the public interface above all
+others.
 """
 
 import ast
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 PACKAGE = "heaptape"
-# Each sub-package -> those that it may import beside itself, from the bottom upwards. What stands directly in the
-# package (the public interface, the entry points) may import every one, and is imported by none.
-PYTHON_ARROWS: dict[str, tuple[str, ...]] = {
-    "common": (),
-    "formats": ("common",),
-    "results": ("common", "formats"),
-    "measure": ("common", "formats", "results"),
-    "tables": ("common", "results"),
-    "plots": ("common", "formats", "results"),
-    "profile": ("common", "formats", "tables"),
-    "export": ("common", "formats"),
-    "report": ("common", "formats", "plots", "profile", "results", "tables"),
-    "fidelity": ("common", "formats", "measure"),
-    "cli": ("common", "export", "fidelity", "formats", "measure", "plots", "profile", "report", "results", "tables"),
-}
 # module -> those that it imports, with the line of each import
 Imports = dict[str, list[tuple[str, int]]]
 
 
-def offences(root: Path, allowed: dict[str, tuple[str, ...]]) -> list[str]:
-    """Imports that `allowed` (sub-package -> others it may import) does not have, as FILE:LINE and what is wrong.
-    `root`: the checkout; the package lies in analysis/heaptape.
+def offences(root: Path, allowed: dict[str, list[str]]) -> list[str]:
+    """Imports that `allowed` (sub-package -> others it may import, table [python] of layers.toml) does not have, as
+    FILE:LINE and what is wrong. `root`: the checkout; the package lies in analysis/heaptape.
     """
     found = []
     modules = _modules(root)
     for module, imports in _imports(modules).items():
-        component = _component(module, modules)
-        if component == PACKAGE:
+        own = _sub_package(module, modules)
+        if own == PACKAGE:
             continue
         place = modules[module].relative_to(root)
-        if component not in allowed:
-            found.append(f"{place}:1: {component}/ is not in the table of arrows")
+        if own not in allowed:
+            found.append(f"{place}:1: {own}/ is not in the table of arrows")
             continue
         for target, line in imports:
-            other = _component(target, modules)
-            if other != component and other not in allowed[component]:
-                found.append(f"{place}:{line}: {component}/ may not import {target}")
+            other = _sub_package(target, modules)
+            if other != own and other not in allowed[own]:
+                found.append(f"{place}:{line}: {own}/ may not import {target}")
     return found
 
 
-def circles(root: Path) -> list[list[str]]:
-    """Groups of modules that import each other, directly or through others, lazy imports included; each sorted."""
-    graph = {
+def graph(root: Path) -> dict[str, set[str]]:
+    """Module -> modules that it imports, lazily or not."""
+    return {
         module: {target for target, _ in imports if target != module}
         for module, imports in _imports(_modules(root)).items()
     }
-    reached = {module: _reachable(graph, module) for module in graph}
-    groups = {
-        tuple(sorted(other for other in reached[module] if module in reached[other]))
-        for module in graph
-        if module in reached[module]
-    }
-    return [list(group) for group in sorted(groups)]
 
 
 def _modules(root: Path) -> dict[str, Path]:
@@ -96,29 +74,9 @@ def _imports_of(module: str, path: Path, modules: dict[str, Path]) -> Iterator[t
                 yield name, node.lineno
 
 
-def _component(module: str, modules: dict[str, Path]) -> str:
+def _sub_package(module: str, modules: dict[str, Path]) -> str:
     """The sub-package that a module lies in; PACKAGE for what lies directly in the package."""
     parts = module.split(".")
     if len(parts) == 1 or (len(parts) == 2 and modules[module].name != "__init__.py"):
         return PACKAGE
     return parts[1]
-
-
-def _reachable(graph: dict[str, set[str]], start: str) -> set[str]:
-    """What can be reached from a module by one import or more."""
-    found: set[str] = set()
-    waiting = list(graph[start])
-    while waiting:
-        module = waiting.pop()
-        if module not in found:
-            found.add(module)
-            waiting += graph[module]
-    return found
-
-
-if __name__ == "__main__":
-    checkout = Path(__file__).resolve().parent.parent
-    problems = offences(checkout, PYTHON_ARROWS)
-    problems += ["circle of modules: " + " ".join(circle) for circle in circles(checkout)]
-    print("\n".join(problems) if problems else "python arrows: imports run downwards only, in no circle")
-    sys.exit(1 if problems else 0)

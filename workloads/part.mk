@@ -1,5 +1,5 @@
 # Each synthetic pattern is one file and one program, out/workloads/NAME; the rest of the folder is their common main.
-SYNTHETIC_COMMON  := $(addprefix workloads/synthetic/,pattern.c actors.c script.c)
+SYNTHETIC_COMMON  := $(addprefix workloads/synthetic/,main.c actors.c script.c)
 SYNTHETIC         := $(basename $(notdir $(filter-out $(SYNTHETIC_COMMON),$(wildcard workloads/synthetic/*.c))))
 synthetic_program  = $(eval ALL += $(OUT)/workloads/$(1)) \
   $(call c_link,$(OUT)/workloads/$(1),workloads/synthetic/$(1).c $(SYNTHETIC_COMMON),$(WORKLOAD),-pthread -lz -ljansson)

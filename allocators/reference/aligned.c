@@ -1,11 +1,14 @@
 /* Objects at multiples of more than 16: a larger chunk is taken, and what lies before and behind is given back. */
-#include "allocators/reference/arena.h"
-#include "allocators/reference/counters.h"
+#include "allocators/reference/arena/arena.h"
+#include "allocators/reference/arena/arenas.h"
+#include "allocators/reference/arena/heap.h"
+#include "allocators/reference/arena/mapped.h"
+#include "allocators/reference/arena/release.h"
+#include "allocators/reference/arena/take.h"
+#include "allocators/reference/base/counters.h"
+#include "allocators/reference/base/tunables.h"
 #include "allocators/reference/entry.h"
-#include "allocators/reference/heap.h"
-#include "allocators/reference/mapped.h"
 #include "allocators/reference/startup.h"
-#include "allocators/reference/tunables.h"
 
 #include <errno.h>
 #include <string.h>
@@ -106,7 +109,7 @@ void *reference_memalign(size_t alignment, size_t object_bytes) {
 
 void *reference_valloc(size_t object_bytes) {
   startup();
-  return fill(take_aligned(heap_page_bytes, object_bytes), object_bytes);
+  return fill(take_aligned(heap_os_page_bytes, object_bytes), object_bytes);
 }
 
 void *reference_pvalloc(size_t object_bytes) {
@@ -115,7 +118,7 @@ void *reference_pvalloc(size_t object_bytes) {
     errno = ENOMEM;
     return NULL;
   }
-  return reference_valloc(round_up(object_bytes, heap_page_bytes));
+  return reference_valloc(round_up(object_bytes, heap_os_page_bytes));
 }
 
 PUBLIC_NAME(int, posix_memalign, (void **object, size_t alignment, size_t object_bytes), reference_posix_memalign);

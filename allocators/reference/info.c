@@ -1,11 +1,12 @@
-/* The rest of the malloc API: what is asked about the heap, and what is set. */
-#include "allocators/reference/arena.h"
+/* The rest of the malloc API: queries of the heap, and settings. */
+#include "allocators/reference/arena/arena.h"
+#include "allocators/reference/arena/heap.h"
+#include "allocators/reference/arena/mapped.h"
+#include "allocators/reference/arena/release.h"
+#include "allocators/reference/base/tunables.h"
 #include "allocators/reference/entry.h"
-#include "allocators/reference/heap.h"
-#include "allocators/reference/mapped.h"
 #include "allocators/reference/reference.h"
 #include "allocators/reference/startup.h"
-#include "allocators/reference/tunables.h"
 
 #include <errno.h>
 #include <inttypes.h>

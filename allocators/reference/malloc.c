@@ -2,7 +2,8 @@
 
      malloc             the thread's cache has an object of that size: done
      malloc_slow        it has none: size of the chunk, the thread's arena, its lock
-     arena_take         the arena's lists in turn
+     arena_take (arena/take.c)
+                        the arena's lists in turn
        take_fast          a fast bin: exactly that size, freed lately
        take_small         a small bin: exactly that size
        take_unsorted      what was freed or split off since the last look; the rest of it is sorted into bins
@@ -13,30 +14,22 @@
        heap_grow          more memory for the top, and once again
 
    Freeing is in free.c. */
+#include "allocators/reference/arena/arenas.h"
+#include "allocators/reference/arena/take.h"
 #include "allocators/reference/entry.h"
 
-#include "allocators/reference/arena.h"
-#include "allocators/reference/counters.h"
-#include "allocators/reference/fast.h"
-#include "allocators/reference/heap.h"
-#include "allocators/reference/mapped.h"
+#include "allocators/reference/arena/arena.h"
+#include "allocators/reference/arena/fast.h"
+#include "allocators/reference/arena/heap.h"
+#include "allocators/reference/arena/mapped.h"
+#include "allocators/reference/base/counters.h"
 #include "allocators/reference/startup.h"
 #include "allocators/reference/tcache.h"
 
 #include <errno.h>
 #include <string.h>
 
-enum {
-  AHEAD_BYTES_MAX = 4096,     /* to split off ahead for the cache: an OS page, whatever the size */
-  UNSORTED_STEPS_MAX = 10000, /* of one look at the unsorted bin: bounds the time of one call */
-};
-
 static void *malloc_slow(size_t object_bytes);
-static void *take_fast(struct arena *arena, size_t bytes, struct tcache_bin *bin);
-static void *take_small(struct arena *arena, size_t bytes, struct tcache_bin *bin);
-static void *take_unsorted(struct arena *arena, size_t bytes, struct tcache_bin *bin);
-static void *take_top(struct arena *arena, size_t bytes, struct tcache_bin *bin);
-static void *split(struct arena *arena, struct chunk *chunk, size_t bytes, struct tcache_bin *bin);
 static void *take_from_another(size_t bytes, struct arena *exhausted);
 static struct arena *lock_arena_or_map(size_t bytes, void **object);
 
@@ -78,169 +71,6 @@ static __attribute__((noinline)) void *malloc_slow(size_t object_bytes) {
   if (UNLIKELY(tunables.perturb))
     memset(object, (int)tunables.perturb ^ 0xff, object_bytes);
   return object;
-}
-
-void *arena_take(struct arena *arena, size_t bytes, struct tcache_bin *bin) {
-  void *object = NULL;
-  if (bytes <= tunables.fast_max_bytes && (object = take_fast(arena, bytes, bin)))
-    return object;
-  if (bytes < SMALL_LIMIT_BYTES) {
-    if ((object = take_small(arena, bytes, bin)))
-      return object;
-  } else if (atomic_load_explicit(&arena->have_fast, memory_order_relaxed)) {
-    /* A large request: small free chunks may make up what it needs, and would fragment the heap if they stayed. */
-    arena_consolidate(arena);
-  }
-  for (;;) {
-    if (!list_is_empty(&arena->bins.unsorted) && (object = take_unsorted(arena, bytes, bin)))
-      return object;
-    struct chunk *chunk = bytes < SMALL_LIMIT_BYTES ? NULL : bins_take_best(&arena->bins, bytes);
-    if (!chunk)
-      chunk = bins_take_larger(&arena->bins, bytes);
-    if (chunk) {
-      COUNT(large_hits);
-      return split(arena, chunk, bytes, bin);
-    }
-    if ((object = take_top(arena, bytes, bin)))
-      return object;
-    if (atomic_load_explicit(&arena->have_fast, memory_order_relaxed))
-      arena_consolidate(arena); /* and look again before asking for more */
-    else if (bytes >= tunable_now(&tunables.mmap_threshold) &&
-             (object = mapped_take(bytes - CHUNK_OVERHEAD, CHUNK_ALIGNMENT)))
-      return object;
-    else if (!heap_grow(arena, bytes))
-      return NULL;
-  }
-}
-
-static void *take_fast(struct arena *arena, size_t bytes, struct tcache_bin *bin) {
-  unsigned got;
-  struct cached *object = fast_pop(arena, bytes, 1 + (bin ? tcache_refill_count(bin) : 0), &got);
-  if (!object)
-    return NULL;
-  COUNT(fast_hits);
-  struct cached *next = cached_next(object);
-  for (unsigned index = 1; index < got; index++) {
-    struct cached *stashed = next;
-    next = cached_next(stashed);
-    tcache_push(bin, stashed);
-    COUNT(tcache_refilled);
-  }
-  object->key = 0;
-  return object;
-}
-
-/* A free chunk, unlinked, is used as it is. */
-static void *use_whole(struct chunk *chunk) {
-  chunk_set_prev_used(chunk_next(chunk));
-  return chunk_object(chunk);
-}
-
-static void *take_small(struct arena *arena, size_t bytes, struct tcache_bin *bin) {
-  struct links *list = &arena->bins.lists[bin_number(bytes)];
-  if (list_is_empty(list))
-    return NULL;
-  COUNT(small_hits);
-  struct chunk *chunk = chunk_of_links(list->prev);
-  bins_unlink(&arena->bins, chunk);
-  for (unsigned count = bin ? tcache_refill_count(bin) : 0; count > 0 && !list_is_empty(list); count--) {
-    struct chunk *stashed = chunk_of_links(list->prev);
-    bins_unlink(&arena->bins, stashed);
-    tcache_push(bin, use_whole(stashed));
-    COUNT(tcache_refilled);
-  }
-  return use_whole(chunk);
-}
-
-static void check_unsorted(const struct arena *arena, const struct chunk *chunk, size_t bytes) {
-  if (UNLIKELY(bytes < CHUNK_MIN_BYTES || bytes > arena_system_bytes(arena) || !is_aligned(chunk)))
-    fault("malloc", "overwritten size of a free chunk", chunk);
-  if (UNLIKELY(chunk_prev_used(chunk_next(chunk))))
-    fault("malloc", "a chunk of the unsorted bin is in use", chunk);
-}
-
-/* Oldest first. A chunk of exactly the size is taken, others go to the bins of their sizes. */
-static void *take_unsorted(struct arena *arena, size_t bytes, struct tcache_bin *bin) {
-  struct links *list = &arena->bins.unsorted;
-  COUNT(unsorted_scans);
-  for (unsigned step = 0; step < UNSORTED_STEPS_MAX && !list_is_empty(list); step++) {
-    struct chunk *chunk = chunk_of_links(list->prev);
-    size_t have = chunk_bytes(chunk);
-    check_unsorted(arena, chunk, have);
-    COUNT(unsorted_scanned);
-    /* Small requests that follow one another are cut from one chunk, so that they lie side by side. */
-    bool alone = list->next == &chunk->links;
-    bool cut = bytes < SMALL_LIMIT_BYTES && alone && chunk == arena->last_remainder && have > bytes + CHUNK_MIN_BYTES;
-    bins_unlink(&arena->bins, chunk);
-    if (cut || have == bytes) {
-      COUNT(unsorted_hits);
-      return cut ? split(arena, chunk, bytes, bin) : use_whole(chunk);
-    }
-    bins_add_sorted(&arena->bins, chunk);
-  }
-  return NULL;
-}
-
-/* How many objects of that size to split off ahead for the cache, out of room_bytes. */
-static unsigned ahead_count(struct tcache_bin *bin, size_t bytes, size_t room_bytes) {
-  if (!bin)
-    return 0;
-  unsigned most = tcache_refill_count(bin), count = bin->refill < most ? bin->refill : most;
-  bin->refill = 2 * count + 1;
-  if (room_bytes > AHEAD_BYTES_MAX)
-    room_bytes = AHEAD_BYTES_MAX;
-  return count * bytes <= room_bytes ? count : (unsigned)(room_bytes / bytes);
-}
-
-/* Makes the first chunk of a run of 1 + ahead of that size an object; the others go to the cache, to be taken in order
-   of address. */
-static void *carve(struct arena *arena, struct chunk *run, size_t bytes, struct tcache_bin *bin, unsigned ahead) {
-  size_t head = bytes | CHUNK_PREV_USED | arena->chunk_flag;
-  for (unsigned index = ahead; index > 0; index--) {
-    struct chunk *chunk = chunk_at(run, (ptrdiff_t)(index * bytes));
-    chunk_set_head(chunk, head);
-    tcache_push(bin, chunk_object(chunk));
-    COUNT(tcache_refilled);
-  }
-  chunk_set_head(run, head);
-  return chunk_object(run);
-}
-
-/* Serves a request from a free, unlinked chunk that is large enough. */
-static void *split(struct arena *arena, struct chunk *chunk, size_t bytes, struct tcache_bin *bin) {
-  size_t have = chunk_bytes(chunk);
-  if (have - bytes < CHUNK_MIN_BYTES)
-    return use_whole(chunk);
-  COUNT(splits);
-  unsigned ahead = ahead_count(bin, bytes, have - bytes - CHUNK_MIN_BYTES);
-  size_t used = bytes * (1 + ahead);
-  struct chunk *rest = chunk_at(chunk, (ptrdiff_t)used);
-  chunk_set_free(rest, have - used, CHUNK_PREV_USED | arena->chunk_flag);
-  bins_add_unsorted(&arena->bins, rest);
-  if (bytes < SMALL_LIMIT_BYTES)
-    arena->last_remainder = rest;
-  return carve(arena, chunk, bytes, bin, ahead);
-}
-
-static void *take_top(struct arena *arena, size_t bytes, struct tcache_bin *bin) {
-  struct chunk *top = arena->top;
-  if (UNLIKELY(!top))
-    return NULL;
-  size_t have = chunk_bytes(top);
-  if (UNLIKELY(have > arena_system_bytes(arena)))
-    fault("malloc", "overwritten size of the top chunk", top);
-  if (have < bytes + CHUNK_MIN_BYTES)
-    return NULL;
-  COUNT(top_hits);
-  unsigned ahead = ahead_count(bin, bytes, have - bytes - CHUNK_MIN_BYTES);
-  size_t used = bytes * (1 + ahead);
-  struct chunk *rest = chunk_at(top, (ptrdiff_t)used);
-  uintptr_t written = (uintptr_t)rest + CHUNK_OBJECT_OFFSET;
-  if (arena->fresh < written)
-    arena->fresh = written;
-  chunk_set_head(rest, (have - used) | CHUNK_PREV_USED);
-  arena->top = rest;
-  return carve(arena, top, bytes, bin, ahead);
 }
 
 /* This arena has no memory left, nor can get any: another, or a mapping whatever the size. */

@@ -2,8 +2,8 @@
 
    In C, so that no C++ library is needed. Where one is loaded, its new-handler is called and its std::bad_alloc thrown,
    through weak references; -fexceptions lets it pass through these frames. Where none is, nobody could catch: abort. */
+#include "allocators/reference/base/fault.h"
 #include "allocators/reference/entry.h"
-#include "allocators/reference/fault.h"
 
 typedef void (*new_handler)(void);
 extern new_handler get_new_handler(void) __asm__("_ZSt15get_new_handlerv") __attribute__((weak));
@@ -37,7 +37,7 @@ static inline void *new_aligned_object(size_t object_bytes, size_t alignment, bo
   return __builtin_expect(object != NULL, 1) ? object : new_again(object_bytes, alignment, throws);
 }
 
-#pragma GCC diagnostic ignored "-Wunused-parameter" /* tags, and what delete is told but need not know */
+#pragma GCC diagnostic ignored "-Wunused-parameter" /* tags, and what delete is given but does not need */
 
 /* Parameters after the first two (new) or the first (delete) select the overload. */
 #define SYMBOL(result, name, symbol, ...)                                                                              \

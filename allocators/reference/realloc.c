@@ -1,18 +1,19 @@
 /* realloc: in place where the chunk's end or what is free behind it allows, by mremap for mappings, else by copying. */
-#include "allocators/reference/arena.h"
-#include "allocators/reference/counters.h"
+#include "allocators/reference/arena/arena.h"
+#include "allocators/reference/arena/heap.h"
+#include "allocators/reference/arena/mapped.h"
+#include "allocators/reference/arena/release.h"
+#include "allocators/reference/base/counters.h"
+#include "allocators/reference/base/fault.h"
+#include "allocators/reference/base/tunables.h"
 #include "allocators/reference/entry.h"
-#include "allocators/reference/fault.h"
-#include "allocators/reference/heap.h"
-#include "allocators/reference/mapped.h"
-#include "allocators/reference/tunables.h"
 
 #include <errno.h>
 #include <string.h>
 
 /* Gives back what the chunk has beyond bytes, if that is enough for a chunk; needs the lock. Not through the cache: a
    buffer that was grown and is cut to size mostly lies before the top, which goes on from there (through the cache, a
-   replay of CPython's json took about 10 % more cycles, for its small objects lay in such tails). */
+   replay of CPython's json took about 10 % more cycles, for its small objects were in such tails). */
 static void cut_tail(struct arena *arena, struct chunk *chunk, size_t bytes) {
   size_t head = chunk_head(chunk), have = head_bytes(head);
   if (have - bytes < CHUNK_MIN_BYTES)

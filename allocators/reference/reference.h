@@ -1,4 +1,4 @@
-/* What the reference allocator tells beyond the malloc API: counts of what it did, and every chunk that it has.
+/* What the reference allocator reports beyond the malloc API: counts of what it did, and every chunk that it has.
 
    All are found by dlsym in a process that it is preloaded to, and may be called from any thread at any time, but not
    from a signal handler. */
@@ -40,14 +40,14 @@ struct reference_chunk {
 
 /* Calls visit for each chunk of each arena: heap by heap, in order of address within a heap, under the arena's lock. So
    visit must not call the malloc API. Chunks cover their heap without gaps but for its header and the fence at the end
-   of a full one. Objects with a mapping of their own belong to no arena and are not told. The state of used, tcache and
-   fast chunks is exact for other threads only while they don't allocate. */
+   of a full one. Objects with a mapping of their own belong to no arena and are not visited. The state of used, tcache
+   and fast chunks is exact for other threads only while they don't allocate. */
 REFERENCE_PUBLIC void reference_walk(void (*visit)(const struct reference_chunk *chunk, void *context), void *context);
 
 /* The name of a state: "used", "tcache", ... */
 REFERENCE_PUBLIC const char *reference_state_name(enum reference_state state);
 
-/* The same walk for whoever knows no struct of ours, and the names of its states; NULL above the last. A block here is
+/* The same walk for callers without our structs, and the names of its states; NULL above the last. A block here is
    what is a chunk's alone, from its head to the next one's, so that no byte of an object lies in another's block. */
 REFERENCE_PUBLIC void
 heaptape_heap_walk(void (*visit)(const void *address, size_t bytes, unsigned state, void *context), void *context);

@@ -1,9 +1,10 @@
 #include "allocators/reference/startup.h"
 
-#include "allocators/reference/arena.h"
-#include "allocators/reference/heap.h"
+#include "allocators/reference/arena/arena.h"
+#include "allocators/reference/arena/arenas.h"
+#include "allocators/reference/arena/heap.h"
+#include "allocators/reference/base/tunables.h"
 #include "allocators/reference/tcache.h"
-#include "allocators/reference/tunables.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -30,16 +31,16 @@ void startup_first(void) {
   int error = errno;
   started = true;
   tunables_read();
-  unsigned long page_bytes = getauxval(AT_PAGESZ);
-  if (page_bytes)
-    heap_page_bytes = page_bytes;
+  unsigned long os_page_bytes = getauxval(AT_PAGESZ);
+  if (os_page_bytes)
+    heap_os_page_bytes = os_page_bytes;
   bins_setup(&main_arena.bins);
   tcache_setup();
   pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
   errno = error;
 }
 
-/* Most programs have called malloc before this; those that never do are told of wrong settings too. */
+/* Most programs have called malloc before this; those that never do get warnings of wrong settings too. */
 __attribute__((constructor)) static void at_load(void) {
   startup();
 }

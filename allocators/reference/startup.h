@@ -2,7 +2,7 @@
 #ifndef ALLOCATORS_REFERENCE_STARTUP_H
 #define ALLOCATORS_REFERENCE_STARTUP_H
 
-#include "allocators/reference/chunk.h"
+#include "allocators/reference/base/chunk.h"
 
 extern bool started;
 

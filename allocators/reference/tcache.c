@@ -1,19 +1,12 @@
 #include "allocators/reference/tcache.h"
 
-#include "allocators/reference/arena.h"
-#include "allocators/reference/counters.h"
-#include "allocators/reference/fast.h"
+#include "allocators/reference/arena/arenas.h"
+#include "allocators/reference/arena/fast.h"
+#include "allocators/reference/arena/release.h"
+#include "allocators/reference/arena/take.h"
+#include "allocators/reference/base/counters.h"
 
-#include <pthread.h>
 #include <string.h>
-#include <sys/auxv.h>
-
-struct tcache no_cache;
-__thread struct thread thread = {.cache = &no_cache};
-uintptr_t tcache_key, fast_key;
-
-static pthread_key_t thread_end;
-static bool thread_end_known;
 
 static void empty(struct tcache *cache) {
   for (size_t number = 0; number < cache->bin_count; number++)
@@ -29,7 +22,7 @@ static void release(void *object) {
   arena_unlock(arena);
 }
 
-/* Destructor of thread_end. Destructors of other libraries may run after it, and call malloc and free. */
+/* Destructors of other libraries may run after it, and call malloc and free. */
 static void on_thread_end(void *unused) {
   (void)unused;
   struct tcache *cache = thread.cache;
@@ -41,23 +34,11 @@ static void on_thread_end(void *unused) {
   }
   arena_detach();
   if (tunables.stats)
-    counters_fold();
+    counters_end_thread();
 }
 
 void tcache_setup(void) {
-  uintptr_t keys[2] = {(uintptr_t)&thread * 0x9E3779B97F4A7C15u, ~(uintptr_t)&thread * 0x9E3779B97F4A7C15u};
-  const void *random = (const void *)getauxval(AT_RANDOM); /* 16 bytes, not aligned */
-  if (random)
-    __builtin_memcpy(keys, random, sizeof keys);
-  tcache_key = keys[0] | 1;
-  fast_key = keys[1] | 1;
-  thread_end_known = pthread_key_create(&thread_end, on_thread_end) == 0;
-}
-
-void tcache_watch_thread(void) {
-  /* May call calloc: then this thread has a cache or an arena already, and does not come here again. */
-  if (thread_end_known)
-    pthread_setspecific(thread_end, &thread);
+  thread_setup(on_thread_end);
 }
 
 static struct tcache *make_cache(void) {

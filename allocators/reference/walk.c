@@ -1,5 +1,5 @@
-#include "allocators/reference/arena.h"
-#include "allocators/reference/heap.h"
+#include "allocators/reference/arena/arena.h"
+#include "allocators/reference/arena/heap.h"
 #include "allocators/reference/reference.h"
 #include "allocators/reference/startup.h"
 #include "allocators/reference/tcache.h"

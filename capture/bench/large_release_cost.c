@@ -1,5 +1,5 @@
-/* What an allocation and release of a large block costs the program, in ns of its CPU time: the best of seven runs. Run
-   it recorded with and without --touch-min 0; the difference is the price of touch truth. */
+/* What an allocation and release of a large object costs the program, in ns of its CPU time: the best of seven runs.
+   Run it recorded with and without --touch-min 0; the difference is the price of touch truth. */
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,10 +33,10 @@ int main(void) {
     for (int run = 0; run < 7; run++) {
       double begin = cpu_ns();
       for (int i = 0; i < cases[c].repeats; i++) {
-        char *volatile block = malloc(cases[c].bytes);
+        char *volatile object = malloc(cases[c].bytes);
         for (size_t at = 0; cases[c].touched && at < cases[c].bytes; at += 4096)
-          block[at] = 1;
-        free(block);
+          object[at] = 1;
+        free(object);
       }
       double each = (cpu_ns() - begin) / cases[c].repeats;
       best = each < best ? each : best;

@@ -1,21 +1,20 @@
 #include "capture/host/attach.h"
 
+#include "capture/host/process/host_state.h"
+#include "capture/host/process/messages.h"
+#include "capture/host/process/signals.h"
 #include "capture/host/real.h"
 #include "capture/host/stacks/stack.h"
-#include "capture/host/tape.h"
 #include "capture/wire/heaptape.h"
 #include "core/base/os.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/futex.h>
 #include <linux/un.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -23,88 +22,13 @@
 /* All calls into the kernel that could be cancellation points go through syscall(): a thread must not be cancelled
    inside malloc. */
 
-struct order order;
-
-static struct process *_Atomic the_process;
-
-/* Shared mappings that a fork child inherits and must leave: not wiped, so that the child finds them. */
+/* Shared mappings, which a fork child inherits and must unmap. Not in wiped memory, so that the child finds the list.
+ */
 static struct inherited {
   void *memory;
   size_t bytes;
 } inherited[REGIONS_MAX + 3];
 static uint32_t inherited_count;
-
-void process_block_signals(uint64_t *mask) {
-  if (process_sandboxed()) {
-    *mask = ~(uint64_t)0; /* not blocked */
-    return;
-  }
-  uint64_t all = ~(uint64_t)0;
-  syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, mask, sizeof all);
-}
-
-void process_restore_signals(const uint64_t *mask) {
-  if (process_sandboxed() && *mask == ~(uint64_t)0)
-    return;
-  syscall(SYS_rt_sigprocmask, SIG_SETMASK, mask, NULL, sizeof *mask);
-}
-
-void process_lock(struct process *process) {
-  uint32_t free_word = 0;
-  if (atomic_compare_exchange_strong(&process->lock, &free_word, 1))
-    return;
-  enum { LOCK_WAIT_NS = 10000000 }; /* whoever unlocks it may not be allowed to wake */
-  while (atomic_exchange(&process->lock, 2) != 0)
-    if (process_sandboxed())
-      os_spin_pause();
-    else
-      os_futex_wait((const uint32_t *)&process->lock, 2, LOCK_WAIT_NS, false);
-}
-
-void process_unlock(struct process *process) {
-  if (atomic_exchange(&process->lock, 0) == 2 && !process_sandboxed())
-    os_futex_wake((const uint32_t *)&process->lock, 1, false);
-}
-
-void *process_map_wiped(size_t bytes) {
-  void *memory = os_map(bytes, false);
-  if (!memory)
-    return NULL;
-  if (madvise(memory, bytes, MADV_WIPEONFORK) != 0) {
-    os_unmap(memory, bytes);
-    return NULL;
-  }
-  return memory;
-}
-
-bool process_collector_died(void) {
-  return atomic_load_explicit(&order.control->alive, memory_order_relaxed) & FUTEX_OWNER_DIED;
-}
-
-/* Standard error as the process was started with: where a program has put a file or a socket of its own there, a line
-   of ours would damage its data. */
-static struct stat first_stderr;
-
-static void say(const char *why) {
-  struct stat now;
-  if (process_sandboxed() || fstat(2, &now) != 0 || now.st_dev != first_stderr.st_dev ||
-      now.st_ino != first_stderr.st_ino)
-    return;
-  char line[256] = "heaptape: ";
-  size_t used = strlen(line), length = strlen(why);
-  if (length > sizeof line - used - 1)
-    length = sizeof line - used - 1;
-  memcpy(line + used, why, length);
-  line[used + length] = '\n';
-  syscall(SYS_write, 2, line, used + length + 1);
-}
-
-void process_stop(struct process *process, const char *why) {
-  int error = errno;
-  if (atomic_exchange(&process->state, PROCESS_OFF) != PROCESS_OFF && why)
-    say(why);
-  errno = error;
-}
 
 /* The value of HEAPTAPE_SOCKET. environ is not set up yet where ld.so calls malloc before libc's start, and a program
    may later have changed it; /proc may be absent in a container: so first the one, then the other. Read once per image.
@@ -126,13 +50,13 @@ static void read_setting(void) {
   char byte;
   size_t matched = 0, taken = 0;
   bool matching = true;
-  char block[4096];
+  char buffer[4096];
   for (;;) {
-    long got = syscall(SYS_read, fd, block, sizeof block);
+    long got = syscall(SYS_read, fd, buffer, sizeof buffer);
     if (got <= 0)
       break;
     for (long i = 0; i < got; i++) {
-      byte = block[i];
+      byte = buffer[i];
       if (matched == sizeof key - 1) {
         if (!byte || taken == sizeof setting - 1)
           goto done;
@@ -178,7 +102,7 @@ static long retry(long number, long a, const void *b, long c, long d) {
 }
 
 /* One request, one reply with up to two descriptors (-1 where there is none). Returns 0, or -1 with errno set. */
-static int ask(const struct attach_request *request, struct attach_reply *reply, int fds[2]) {
+static int exchange(const struct attach_request *request, struct attach_reply *reply, int fds[2]) {
   struct sockaddr_un address;
   socklen_t address_bytes;
   struct attach_request with_secret = *request;
@@ -190,7 +114,7 @@ static int ask(const struct attach_request *request, struct attach_reply *reply,
   int sock = (int)syscall(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
   if (sock < 0)
     return -1;
-  /* A collector that does not answer (stopped, or stuck on a disk) must not keep a program from starting. */
+  /* A collector that does not answer (stopped, or waiting for a disk) must not keep a program from starting. */
   struct timeval patience = {strstr(setting, ATTACH_IMPATIENT) ? 1 : 30, 0};
   setsockopt(sock, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
   setsockopt(sock, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
@@ -228,18 +152,18 @@ static void *map_shared(int fd, size_t bytes) {
   return memory;
 }
 
-static bool take_region(struct process *process, int fd, uint32_t slots) {
-  struct region *region = map_shared(fd, region_bytes(slots));
+static bool take_region(struct process *process, int fd, uint32_t rings) {
+  struct region *region = map_shared(fd, region_bytes(rings));
   if (!region)
     return false;
   process->region[process->regions].memory = region;
-  process->region[process->regions++].slots = slots;
-  process->slots_left = slots;
+  process->region[process->regions++].rings = rings;
+  process->rings_left = rings;
   return true;
 }
 
-/* What lies between two readings of the clock with nothing in between: the least of some, as an interruption may come
-   in. */
+/* The time between two readings of the clock with nothing in between: the least of some, as an interruption may come in
+   between. */
 static uint32_t measure_clock_cost(void) {
   uint64_t least = UINT32_MAX;
   for (int i = 0; i < 64; i++) {
@@ -255,20 +179,20 @@ static void close_both(const int fds[2]) {
       syscall(SYS_close, fds[i]);
 }
 
-/* Where the host's address space is limited, most of it is to stay the host's. */
+/* Where the host's address space is limited, at most a quarter of it is taken for recording. */
 static bool has_room(uint64_t bytes) {
   struct rlimit limit;
   return getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || bytes <= limit.rlim_cur / 4;
 }
 
-bool process_add_region(struct process *process) {
-  if (process_sandboxed() || process->regions == REGIONS_MAX || !has_room(region_bytes(REGION_SLOTS_MORE)))
+bool attach_region(struct process *process) {
+  if (host_sandboxed() || process->regions == REGIONS_MAX || !has_room(region_bytes(REGION_RINGS_MORE)))
     return false;
   struct attach_request request = {.magic = ATTACH_MAGIC, .kind = ATTACH_REGION, .pid = process->pid};
   struct attach_reply reply;
   int fds[2];
-  bool done =
-      ask(&request, &reply, fds) == 0 && !reply.refused && fds[0] >= 0 && take_region(process, fds[0], reply.slots);
+  bool done = exchange(&request, &reply, fds) == 0 && !reply.refused && fds[0] >= 0 &&
+              take_region(process, fds[0], reply.rings);
   close_both(fds);
   return done;
 }
@@ -284,16 +208,16 @@ static void take_stack_area(const struct process *process, const struct attach_r
   struct attach_reply reply;
   int fds[2];
   struct stack_area *area = NULL;
-  if (ask(&request, &reply, fds) == 0 && !reply.refused && fds[0] >= 0)
+  if (exchange(&request, &reply, fds) == 0 && !reply.refused && fds[0] >= 0)
     area = map_shared(fds[0], sizeof *area);
   close_both(fds);
   if (area)
     stack_settings = (struct stack_settings){area, process_reply->stack_depth, process_reply->stack_unwind};
   else
-    say("no memory for call stacks: this process is recorded without");
+    message_print("no memory for call stacks: this process is recorded without");
 }
 
-/* What the optional columns need. */
+/* Sets up what the optional columns need. */
 static void prepare_columns(const struct process *process, const struct attach_reply *reply) {
   stack_settings.area = NULL;
   if (!(reply->flags & ATTACH_COLUMNS))
@@ -301,29 +225,30 @@ static void prepare_columns(const struct process *process, const struct attach_r
   if (reply->flags & ATTACH_STACKS)
     take_stack_area(process, reply);
   if (reply->flags & ATTACH_LATENCY)
-    order.clock_cost = measure_clock_cost();
+    host_state.clock_cost = measure_clock_cost();
   if (!real_has_usable_size())
-    order.flags &= ~(uint32_t)ATTACH_USABLE;
-  order.idle = TAPE_OPTIONAL;
+    host_state.flags &= ~(uint32_t)ATTACH_USABLE;
+  host_state.idle = PRODUCER_OPTIONAL;
 }
 
-/* heaptape_pause less heaptape_resume; changed with the lock held. A fork child starts as its parent was. */
+/* Calls of heaptape_pause less those of heaptape_resume; changed with the process locked. A fork child begins with its
+   parent's. */
 static uint32_t program_pauses;
 
-/* Meets the collector; called with the lock held, once per process. */
+/* Attaches; called with the process locked, once per process. False: it is not to be recorded, or cannot be. */
 static bool attach(struct process *process) {
   bool forked = inherited_count > 0;
   unmap_inherited();
-  order.tables = NULL;
-  order.region = NULL;
+  host_state.tables = NULL;
+  host_state.region = NULL;
   if (!forked) {
     read_setting();
-    fstat(2, &first_stderr);
+    message_note_stderr();
   }
   if (!setting[0])
     return false;
-  if (!has_room(region_bytes(REGION_SLOTS_FIRST) + sizeof(struct tables))) {
-    say("the address space is limited (RLIMIT_AS) to too little for the rings: this process is not recorded");
+  if (!has_room(region_bytes(REGION_RINGS_FIRST) + sizeof(struct tables))) {
+    message_print("the address space is limited (RLIMIT_AS) to too little for the rings: this process is not recorded");
     return false;
   }
   process->pid = (int)syscall(SYS_getpid);
@@ -338,30 +263,31 @@ static bool attach(struct process *process) {
   struct attach_reply reply;
   int fds[2];
   bool done = false;
-  if (ask(&request, &reply, fds) != 0) {
-    say(errno == ECONNREFUSED                     ? "the collector has ended: this process is not recorded"
-        : errno == EAGAIN || errno == EWOULDBLOCK ? "the collector does not answer: this process is not recorded"
-                                                  : "cannot reach the collector: this process is not recorded");
+  if (exchange(&request, &reply, fds) != 0) {
+    message_print(errno == ECONNREFUSED ? "the collector has ended: this process is not recorded"
+                  : errno == EAGAIN || errno == EWOULDBLOCK
+                      ? "the collector does not answer: this process is not recorded"
+                      : "cannot reach the collector: this process is not recorded");
   } else if (!reply.refused) {
     struct tables *tables = os_map(sizeof *tables, true);
     if (tables)
       inherited[inherited_count++] = (struct inherited){tables, sizeof *tables};
     void *control = fds[1] >= 0 ? map_shared(fds[1], sizeof(struct control)) : NULL;
-    if (tables && control && fds[0] >= 0 && take_region(process, fds[0], reply.slots)) {
+    if (tables && control && fds[0] >= 0 && take_region(process, fds[0], reply.rings)) {
       process->flags = reply.flags;
       if (program_pauses)
         atomic_fetch_or(&process->region[0].memory->paused, PAUSED_BY_PROGRAM);
-      order = (struct order){.tables = tables,
-                             .control = control,
-                             .flags = reply.flags,
-                             .region = process->region[0].memory,
-                             .touch_min_bytes = reply.touch_min_bytes,
-                             .os_page_bytes = os_page_bytes(),
-                             .idle = TAPE_IDLE};
+      host_state = (struct host_state){.tables = tables,
+                                       .control = control,
+                                       .flags = reply.flags,
+                                       .region = process->region[0].memory,
+                                       .touch_min_bytes = reply.touch_min_bytes,
+                                       .os_page_bytes = os_page_bytes(),
+                                       .idle = PRODUCER_IDLE};
       prepare_columns(process, &reply);
       done = true;
     } else {
-      say("no memory for the rings: this process is not recorded");
+      message_print("no memory for the rings: this process is not recorded");
       unmap_inherited();
     }
   }
@@ -369,22 +295,15 @@ static bool attach(struct process *process) {
   return done;
 }
 
-struct process *process_get(void) {
+struct process *attach_process(void) {
   if (!real_resolve()) /* before the lock: what dlsym allocates comes back to us */
     return NULL;
-  struct process *process = atomic_load_explicit(&the_process, memory_order_acquire);
-  if (!process) {
-    struct process *fresh = process_map_wiped(sizeof *fresh);
-    if (!fresh)
-      return NULL;
-    if (atomic_compare_exchange_strong(&the_process, &process, fresh))
-      process = fresh;
-    else
-      os_unmap(fresh, sizeof *fresh);
-  }
+  struct process *process = process_own();
+  if (!process)
+    return NULL;
   if (atomic_load_explicit(&process->state, memory_order_acquire) == PROCESS_NEW) {
-    if (process_sandboxed()) { /* a fork child, which may not attach: its parent's trace counts what it does */
-      atomic_fetch_add(&((struct region *)order.region)->orphan, 1);
+    if (host_sandboxed()) { /* a fork child, which may not attach: its parent's trace counts what it does */
+      atomic_fetch_add(&((struct region *)host_state.region)->orphan, 1);
       return NULL;
     }
     process_lock(process);
@@ -395,17 +314,12 @@ struct process *process_get(void) {
   return atomic_load_explicit(&process->state, memory_order_acquire) == PROCESS_RECORDING ? process : NULL;
 }
 
-bool process_is_off(void) {
-  struct process *process = atomic_load_explicit(&the_process, memory_order_acquire);
-  return process && atomic_load_explicit(&process->state, memory_order_relaxed) == PROCESS_OFF;
-}
-
-/* The tick makes the other threads look. */
+/* Adds or removes a pause by the program. The tick is advanced so that the other threads look at it. */
 static void change_program_pauses(bool more) {
   int error = errno;
   uint64_t mask;
-  process_block_signals(&mask);
-  struct process *process = process_get();
+  signals_block(&mask);
+  struct process *process = attach_process();
   if (process) {
     process_lock(process);
     if (more)
@@ -417,10 +331,10 @@ static void change_program_pauses(bool more) {
       atomic_fetch_or(&first->paused, PAUSED_BY_PROGRAM);
     else
       atomic_fetch_and(&first->paused, ~(uint32_t)PAUSED_BY_PROGRAM);
-    atomic_fetch_add(&order.control->tick, 1);
+    atomic_fetch_add(&host_state.control->tick, 1);
     process_unlock(process);
   }
-  process_restore_signals(&mask);
+  signals_restore(&mask);
   errno = error;
 }
 
@@ -432,12 +346,12 @@ void heaptape_lib_resume(void) {
   change_program_pauses(false);
 }
 
-/* A fresh image is recorded even if it never allocates, so that each program that ran has its trace. */
+/* A fresh image attaches even if it never allocates, so that each program that ran has a trace. */
 __attribute__((constructor)) static void attach_at_start(void) {
   int error = errno;
   uint64_t mask;
-  process_block_signals(&mask);
-  process_get();
-  process_restore_signals(&mask);
+  signals_block(&mask);
+  attach_process();
+  signals_restore(&mask);
   errno = error;
 }

@@ -1,9 +1,9 @@
-/* dlopen(RTLD_DEEPBIND): the library's references go to its own dependencies first, so its calls of malloc and kin to
-   the C library's, past us, while what it frees may be ours and the other way round. The references that would be ours
-   without that flag are put back on us; all others stay as the program wanted them.
+/* dlopen(RTLD_DEEPBIND): such a library's references are bound to its own dependencies first, so its calls of malloc
+   and free go to the C library's, past us, though it may release objects that were acquired through us, and the other
+   way round. The references that would be bound to us without that flag are bound to us again; all others stay.
 
    Not reached: what the library's own constructors call (they run inside the real dlopen), and libraries named without
-   a slash, as the real dlopen looks for those where its caller says, and its caller would be us. */
+   a slash, as the real dlopen searches for those by its caller's paths, and its caller would be us. */
 #include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
@@ -72,12 +72,12 @@ struct object {
   size_t relocation_bytes[2];
 };
 
-static void put(const struct object *object, void **slot, void *value) {
-  uintptr_t os_page = (uintptr_t)sysconf(_SC_PAGESIZE), page = (uintptr_t)slot & ~(os_page - 1);
-  bool sealed = (uintptr_t)slot >= object->relro_from && (uintptr_t)slot < object->relro_to;
+static void put(const struct object *object, void **reference, void *value) {
+  uintptr_t os_page = (uintptr_t)sysconf(_SC_PAGESIZE), page = (uintptr_t)reference & ~(os_page - 1);
+  bool sealed = (uintptr_t)reference >= object->relro_from && (uintptr_t)reference < object->relro_to;
   if (sealed && mprotect((void *)page, os_page, PROT_READ | PROT_WRITE) != 0)
     return;
-  __atomic_store_n(slot, value, __ATOMIC_RELEASE);
+  __atomic_store_n(reference, value, __ATOMIC_RELEASE);
   if (sealed)
     mprotect((void *)page, os_page, PROT_READ);
 }
@@ -92,9 +92,9 @@ static void put_back(const struct object *object, ElfW(Addr) base, const ElfW(Re
   if (symbol->st_shndx != SHN_UNDEF || !*name || !strchr("_acfmprv", *name))
     return;
   void *global = dlsym(RTLD_DEFAULT, name);
-  void **slot = (void **)(base + relocation->r_offset);
-  if (global && is_ours(global) && *slot != global)
-    put(object, slot, global);
+  void **reference = (void **)(base + relocation->r_offset);
+  if (global && is_ours(global) && *reference != global)
+    put(object, reference, global);
 }
 
 static void read_dynamic(struct object *object, const ElfW(Dyn) * entry) {

@@ -1,22 +1,24 @@
-/* The entry points. Each one: is the call ours to record; a release or touch is recorded before the real call, an
-   acquire after it; errno is what the real call left. Compiled with -fno-builtin, so that the compiler knows nothing of
-   these names. */
-#include "capture/host/hooks.h"
+/* The entry points. Each one decides whether its call is to be recorded, and records a release or touch before the real
+   call, an acquire after it. errno is what the real call left. Compiled with -fno-builtin, so that the compiler assumes
+   nothing about functions of these names. */
+#include "capture/host/entry_points.h"
 
 #include "capture/host/large.h"
 #include "capture/host/operators.h"
+#include "capture/host/process/process.h"
+#include "capture/host/producer.h"
 #include "capture/host/real.h"
 #include "capture/host/stacks/stack.h"
-#include "capture/host/tape.h"
+#include "core/base/assert.h"
 
 #include <errno.h>
 
 #define CALLER __builtin_return_address(0), os_stack_pointer()
 #define EXPORT __attribute__((visibility("default")))
 
-/* Each entry point exists twice: as exported it has only the common case (the thread is in no other hook, its step
-   needs no stamp, the ring has room), in as few instructions as can be; all else goes to its slow form, which is given
-   where it was called from. Instructions per event of cfrac, counted by callgrind: 124 with one form, 67 with two. */
+/* Each entry point exists twice. The exported form has only the common case (the thread is in no other hook, its step
+   needs no stamp, the ring has room), in as few instructions as possible; everything else is in its slow form, which is
+   given the caller's address. Instructions per event of cfrac, counted by callgrind: 124 with one form, 67 with two. */
 #define SLOW static __attribute__((noinline))
 #define AND_CALLER(...) (__VA_ARGS__, const void *caller, uintptr_t frame)
 #define OWN_FRAME __builtin_frame_address(0)
@@ -42,56 +44,59 @@ static inline bool call_has_param(uint8_t op) {
   }
 }
 
-/* After the real call of something that acquires. result NULL: it failed. request_bytes: count included. columns: NULL
-   where none are recorded. */
-SLOW void acquired(struct tape_entry in, uint8_t op, const void *result, uint64_t request_bytes, uint64_t size,
+/* After the real call of something that acquires. result NULL: it failed. request_bytes: size times count. columns:
+   NULL where none are recorded. */
+SLOW void acquired(struct producer_entry in, uint8_t op, const void *result, uint64_t request_bytes, uint64_t size,
                    const uint64_t *param, const struct record_columns *columns) {
   if (__builtin_expect(large_is(request_bytes), 0) && result)
     large_put(result, request_bytes);
-  tape_record(in, result ? op : op | CALL_NULL_OUT, result, size, false, param, columns);
-  tape_leave(in);
+  producer_record(in, result ? op : op | CALL_NULL_OUT, result, size, false, param, columns);
+  producer_leave(in);
 }
 
-static inline __attribute__((always_inline)) void acquired_quick(struct tape *tape, uint8_t op, const void *result,
-                                                                 uint64_t request_bytes, uint64_t size,
-                                                                 const uint64_t *param) {
-  struct tape_entry in = {tape, TAPE_IDLE};
-  if (__builtin_expect(result && !large_is(request_bytes) && tape_record_quick(tape, op, result, size, param), 1))
-    tape_leave(in);
+static inline __attribute__((always_inline)) void acquired_quick(struct producer *producer, uint8_t op,
+                                                                 const void *result, uint64_t request_bytes,
+                                                                 uint64_t size, const uint64_t *param) {
+  struct producer_entry in = {producer, PRODUCER_IDLE};
+  if (__builtin_expect(result && !large_is(request_bytes) && producer_record_quick(producer, op, result, size, param),
+                       1))
+    producer_leave(in);
   else
     acquired(in, op, result, request_bytes, size, param, NULL);
 }
 
-/* Before a release of what may be a large block: records how much of it is resident. Returns its bytes, 0 if it is not
- * one. */
-static __attribute__((noinline, cold)) uint64_t releasing_large(struct tape_entry in, const void *object, bool quick) {
+/* Before a release of what may be a large object: records how much of it is resident. Returns its request in bytes, 0
+   if it is not a large one. */
+static __attribute__((noinline, cold)) uint64_t releasing_large(struct producer_entry in, const void *object,
+                                                                bool quick) {
   uint64_t bytes = large_take(object);
   if (!bytes)
     return 0;
   uint32_t os_pages = large_resident_os_pages(object, bytes, quick);
   if (os_pages != LARGE_UNKNOWN)
-    tape_note(in, RECORD_TOUCHED, object, os_pages);
+    producer_note(in, RECORD_TOUCHED, object, os_pages);
   return bytes;
 }
 
-/* Before the real call of something that releases or touches. calling: the tape's state during that call. */
-SLOW void releasing(struct tape_entry in, enum tape_state calling, uint8_t op, const void *object, bool has_size,
-                    uint64_t size, const uint64_t *param) {
+/* Before the real call of something that releases or touches. calling: the producer's state during that call. */
+SLOW void releasing(struct producer_entry in, enum producer_state calling, uint8_t op, const void *object,
+                    bool has_size, uint64_t size, const uint64_t *param) {
   if (!object)
     op |= CALL_NULL_IN;
   else if (__builtin_expect(large_may_be(object), 0) && op != CALL_malloc_usable_size)
     releasing_large(in, object, false);
-  tape_record(in, op, object, has_size ? size : 0, !has_size, param, NULL);
-  in.tape->state = in.was == TAPE_RECORDING ? TAPE_RECORDING : calling;
+  producer_record(in, op, object, has_size ? size : 0, !has_size, param, NULL);
+  in.producer->state = in.was == PRODUCER_RECORDING ? PRODUCER_RECORDING : calling;
 }
 
-/* Is for objects that are not NULL. */
-static inline __attribute__((always_inline)) bool releasing_quick(struct tape *tape, enum tape_state calling,
-                                                                  uint8_t op, const void *object, uint64_t size,
+/* The common case of releasing, for objects that are not NULL. False: nothing was recorded; call releasing. */
+static inline __attribute__((always_inline)) bool releasing_quick(struct producer *producer,
+                                                                  enum producer_state calling, uint8_t op,
+                                                                  const void *object, uint64_t size,
                                                                   const uint64_t *param) {
-  if (__builtin_expect(!object || large_may_be(object) || !tape_record_quick(tape, op, object, size, param), 0))
+  if (__builtin_expect(!object || large_may_be(object) || !producer_record_quick(producer, op, object, size, param), 0))
     return false;
-  tape->state = calling;
+  producer->state = calling;
   return true;
 }
 
@@ -101,52 +106,56 @@ struct resize {
   uint64_t large_bytes; /* of the old object, 0: it is not large */
 };
 
-SLOW struct resize resizing(struct tape_entry in, const void *object) {
+SLOW struct resize resizing(struct producer_entry in, const void *object) {
   struct resize resize = {true, 0};
   if (!object)
     return resize;
   if (__builtin_expect(large_may_be(object), 0))
     resize.large_bytes = releasing_large(in, object, true);
-  resize.begun = tape_record(in, RECORD_BEGIN, object, 0, true, NULL, NULL);
-  in.tape->open += resize.begun;
-  in.tape->state = in.was == TAPE_RECORDING ? TAPE_RECORDING : TAPE_CALLING;
+  resize.begun = producer_record(in, RECORD_BEGIN, object, 0, true, NULL, NULL);
+  in.producer->open += resize.begun;
+  in.producer->state = in.was == PRODUCER_RECORDING ? PRODUCER_RECORDING : PRODUCER_CALLING;
   return resize;
 }
 
-SLOW void resized(struct tape_entry in, uint8_t op, const void *object, struct resize resize, const void *result,
+SLOW void resized(struct producer_entry in, uint8_t op, const void *object, struct resize resize, const void *result,
                   uint64_t request_bytes, uint64_t size, const uint64_t *param, const struct record_columns *columns) {
   bool begun = resize.begun;
   if (__builtin_expect(large_is(request_bytes), 0) && result)
     large_put(result, request_bytes);
   else if (__builtin_expect(resize.large_bytes != 0, 0) && !result && request_bytes)
-    large_put(object, resize.large_bytes); /* it failed: the old object lives on */
+    large_put(object, resize.large_bytes); /* it failed: the old object is still live */
   if (!object)
     op |= CALL_NULL_IN;
-  if (begun) /* else it was counted as dropped then */
-    tape_record(in, result ? op : op | CALL_NULL_OUT, result, size, false, param, columns);
-  in.tape->open -= object && begun;
-  tape_leave(in);
+  if (begun) /* else it has been counted as dropped */
+    producer_record(in, result ? op : op | CALL_NULL_OUT, result, size, false, param, columns);
+  HT_ASSERT(!object || !begun || !in.producer->ring || in.producer->open > 0);
+  in.producer->open -= object && begun;
+  producer_leave(in);
 }
 
-/* A resize of an object that is not NULL and may not be large. */
-static inline __attribute__((always_inline)) struct resize resizing_quick(struct tape *tape, const void *object) {
-  if (__builtin_expect(!object || large_may_be(object) || !tape_record_quick(tape, RECORD_BEGIN, object, 0, NULL), 0))
-    return resizing((struct tape_entry){tape, TAPE_IDLE}, object);
-  tape->open++;
-  tape->state = TAPE_CALLING;
+/* The common case of resizing: object is not NULL and not in the table of large ones. */
+static inline __attribute__((always_inline)) struct resize resizing_quick(struct producer *producer,
+                                                                          const void *object) {
+  if (__builtin_expect(
+          !object || large_may_be(object) || !producer_record_quick(producer, RECORD_BEGIN, object, 0, NULL), 0))
+    return resizing((struct producer_entry){producer, PRODUCER_IDLE}, object);
+  producer->open++;
+  producer->state = PRODUCER_CALLING;
   return (struct resize){true, 0};
 }
 
-static inline __attribute__((always_inline)) void resized_quick(struct tape *tape, uint8_t op, const void *object,
-                                                                struct resize resize, const void *result,
-                                                                uint64_t request_bytes, uint64_t size,
-                                                                const uint64_t *param) {
-  struct tape_entry in = {tape, TAPE_IDLE};
+static inline __attribute__((always_inline)) void resized_quick(struct producer *producer, uint8_t op,
+                                                                const void *object, struct resize resize,
+                                                                const void *result, uint64_t request_bytes,
+                                                                uint64_t size, const uint64_t *param) {
+  struct producer_entry in = {producer, PRODUCER_IDLE};
   if (__builtin_expect(object && resize.begun && result && !large_is(request_bytes) &&
-                           tape_record_quick(tape, op, result, size, param),
+                           producer_record_quick(producer, op, result, size, param),
                        1)) {
-    tape->open--;
-    tape_leave(in);
+    HT_ASSERT(!producer->ring || producer->open > 0);
+    producer->open--;
+    producer_leave(in);
   } else {
     resized(in, op, object, resize, result, request_bytes, size, param, NULL);
   }
@@ -160,93 +169,95 @@ static inline uint64_t product(uint64_t size, uint64_t count) {
 #define PARAM_OF(ident, value) (HAS_PARAM_##ident ? &(uint64_t){value} : NULL)
 #define REQUEST(ident, size, param) (HAS_COUNT_##ident ? product(size, param) : (size))
 
-/* The optional columns (latency, usable size, stacks) are recorded by the slow forms only: where one is wanted,
-   TAPE_OPTIONAL takes the place of TAPE_IDLE, so that no hook is in its common case and no other recording pays. */
+/* The optional columns (latency, usable size, stacks) are recorded by the slow forms only. Where one is wanted,
+   PRODUCER_OPTIONAL takes the place of PRODUCER_IDLE, so that no hook is in its common case, and recordings without
+   columns pay nothing for them. */
 
-/* Before the real call: 0 where its latency is not wanted. */
-static inline uint64_t timing(struct tape_entry in) {
-  return in.was == TAPE_OPTIONAL && (order.flags & ATTACH_LATENCY) ? os_stamp() : 0;
+/* The time before the real call; 0: its latency is not wanted. */
+static inline uint64_t timing(struct producer_entry in) {
+  return in.was == PRODUCER_OPTIONAL && (host_state.flags & ATTACH_LATENCY) ? os_stamp() : 0;
 }
 
-/* After it: what it took, plus 1; 0: not known. */
+/* The latency of the real call that began then, plus 1; 0: not known. */
 static inline uint64_t timed(uint64_t begin) {
   if (!begin)
     return 0;
   uint64_t took = os_stamp() - begin;
-  return took > order.clock_cost ? took - order.clock_cost + 1 : 1;
+  return took > host_state.clock_cost ? took - host_state.clock_cost + 1 : 1;
 }
 
-/* What acquired and resized are to be given; NULL: nothing. */
-static inline const struct record_columns *fill(struct record_columns *columns, struct tape_entry in, uint64_t begin,
-                                                void *object, uint64_t request_bytes) {
-  if (in.was != TAPE_OPTIONAL)
+/* Fills in the columns for acquired and resized; NULL: none are wanted. */
+static inline const struct record_columns *fill(struct record_columns *columns, struct producer_entry in,
+                                                uint64_t begin, void *object, uint64_t request_bytes) {
+  if (in.was != PRODUCER_OPTIONAL)
     return NULL;
-  *columns = (struct record_columns){.latency = timed(begin), .stack = stack_settings.area ? in.tape->stack : 0};
-  if ((order.flags & ATTACH_USABLE) && object && !real_in_arena(object))
+  *columns = (struct record_columns){.latency = timed(begin), .stack = stack_settings.area ? in.producer->stack : 0};
+  if ((host_state.flags & ATTACH_USABLE) && object && !real_in_arena(object))
     columns->slack = trace_event_slack(request_bytes, real.malloc_usable_size(object));
   return columns;
 }
 
-/* After the real call of a release or touch, whose event stands already. */
-static inline void released(struct tape_entry in, const void *object, uint64_t begin) {
+/* After the real call of a release or touch, whose event has been recorded. */
+static inline void released(struct producer_entry in, const void *object, uint64_t begin) {
   if (begin)
-    tape_note(in, RECORD_LATENCY, object, timed(begin));
-  tape_leave(in);
+    producer_note(in, RECORD_LATENCY, object, timed(begin));
+  producer_leave(in);
 }
 
 #define HOOK_ACQUIRE(ident, result, declaration, arguments, size, param)                                               \
   SLOW result slow_##ident AND_CALLER declaration {                                                                    \
-    struct tape_entry in = tape_enter_slow(TAPE_CALLING, caller, frame, OWN_FRAME);                                    \
+    struct producer_entry in = producer_enter_slow(PRODUCER_CALLING, caller, frame, OWN_FRAME);                        \
     struct record_columns columns;                                                                                     \
     uint64_t begin = timing(in);                                                                                       \
     result got = real.ident arguments;                                                                                 \
-    if (in.tape)                                                                                                       \
+    if (in.producer)                                                                                                   \
       acquired(in, CALL_##ident, got, REQUEST(ident, size, param), size, PARAM_OF(ident, param),                       \
                fill(&columns, in, begin, got, REQUEST(ident, size, param)));                                           \
     return got;                                                                                                        \
   }                                                                                                                    \
   EXPORT result ident declaration {                                                                                    \
-    struct tape *tape = tape_mine;                                                                                     \
-    if (__builtin_expect(!tape_enter_quick(tape, TAPE_CALLING), 0))                                                    \
+    struct producer *producer = producer_mine;                                                                         \
+    if (__builtin_expect(!producer_enter_quick(producer, PRODUCER_CALLING), 0))                                        \
       return slow_##ident WITH_CALLER arguments;                                                                       \
     result got = real.ident arguments;                                                                                 \
-    acquired_quick(tape, CALL_##ident, got, REQUEST(ident, size, param), size, PARAM_OF(ident, param));                \
+    acquired_quick(producer, CALL_##ident, got, REQUEST(ident, size, param), size, PARAM_OF(ident, param));            \
     return got;                                                                                                        \
   }
 
 #define HOOK_RELEASE(ident, result, declaration, arguments, size, param)                                               \
   SLOW result slow_##ident AND_CALLER declaration {                                                                    \
-    struct tape_entry in = tape_enter_slow(TAPE_CALLING | TAPE_RELEASES, caller, frame, NULL);                         \
-    if (in.tape)                                                                                                       \
-      releasing(in, TAPE_CALLING, CALL_##ident, object, HAS_SIZE_##ident, size, PARAM_OF(ident, param));               \
+    struct producer_entry in = producer_enter_slow(PRODUCER_CALLING | PRODUCER_RELEASES, caller, frame, NULL);         \
+    if (in.producer)                                                                                                   \
+      releasing(in, PRODUCER_CALLING, CALL_##ident, object, HAS_SIZE_##ident, size, PARAM_OF(ident, param));           \
     uint64_t begin = timing(in);                                                                                       \
     real.ident arguments;                                                                                              \
-    if (in.tape)                                                                                                       \
+    if (in.producer)                                                                                                   \
       released(in, object, begin);                                                                                     \
   }                                                                                                                    \
   EXPORT result ident declaration {                                                                                    \
     if (__builtin_expect(real_in_arena(object), 0))                                                                    \
       return;                                                                                                          \
-    struct tape *tape = tape_mine;                                                                                     \
-    if (__builtin_expect(!tape_enter_quick(tape, TAPE_RECORDING), 0)) {                                                \
+    struct producer *producer = producer_mine;                                                                         \
+    if (__builtin_expect(!producer_enter_quick(producer, PRODUCER_RECORDING), 0)) {                                    \
       slow_##ident WITH_CALLER arguments;                                                                              \
       return;                                                                                                          \
     }                                                                                                                  \
-    struct tape_entry in = {tape, TAPE_IDLE};                                                                          \
-    if (__builtin_expect(!releasing_quick(tape, TAPE_CALLING, CALL_##ident, object, size, PARAM_OF(ident, param)), 0)) \
-      releasing(in, TAPE_CALLING, CALL_##ident, object, HAS_SIZE_##ident, size, PARAM_OF(ident, param));               \
+    struct producer_entry in = {producer, PRODUCER_IDLE};                                                              \
+    if (__builtin_expect(                                                                                              \
+            !releasing_quick(producer, PRODUCER_CALLING, CALL_##ident, object, size, PARAM_OF(ident, param)), 0))      \
+      releasing(in, PRODUCER_CALLING, CALL_##ident, object, HAS_SIZE_##ident, size, PARAM_OF(ident, param));           \
     real.ident arguments;                                                                                              \
-    tape_leave(in);                                                                                                    \
+    producer_leave(in);                                                                                                \
   }
 
-/* An object of the bootstrap arena moves out of it as if it had been NULL, but with its content; that is not recorded,
-   as the object never was. */
+/* A resize of an object of the bootstrap arena acquires a new object and copies the content. It is not recorded, as the
+   old object never was. */
 #define HOOK_RESIZE(ident, result, declaration, arguments, size, param)                                                \
   SLOW result slow_##ident AND_CALLER declaration {                                                                    \
     if (real_in_arena(object))                                                                                         \
       return real_arena_move(object, PRODUCT(ident, size, param));                                                     \
-    struct tape_entry in = tape_enter_slow(TAPE_CALLING, caller, frame, OWN_FRAME);                                    \
-    if (!in.tape)                                                                                                      \
+    struct producer_entry in = producer_enter_slow(PRODUCER_CALLING, caller, frame, OWN_FRAME);                        \
+    if (!in.producer)                                                                                                  \
       return real.ident arguments;                                                                                     \
     struct record_columns columns;                                                                                     \
     struct resize resize = resizing(in, object);                                                                       \
@@ -257,12 +268,13 @@ static inline void released(struct tape_entry in, const void *object, uint64_t b
     return got;                                                                                                        \
   }                                                                                                                    \
   EXPORT result ident declaration {                                                                                    \
-    struct tape *tape = tape_mine;                                                                                     \
-    if (__builtin_expect(real_in_arena(object) || !tape_enter_quick(tape, TAPE_CALLING), 0))                           \
+    struct producer *producer = producer_mine;                                                                         \
+    if (__builtin_expect(real_in_arena(object) || !producer_enter_quick(producer, PRODUCER_CALLING), 0))               \
       return slow_##ident WITH_CALLER arguments;                                                                       \
-    struct resize resize = resizing_quick(tape, object);                                                               \
+    struct resize resize = resizing_quick(producer, object);                                                           \
     result got = real.ident arguments;                                                                                 \
-    resized_quick(tape, CALL_##ident, object, resize, got, REQUEST(ident, size, param), size, PARAM_OF(ident, param)); \
+    resized_quick(producer, CALL_##ident, object, resize, got, REQUEST(ident, size, param), size,                      \
+                  PARAM_OF(ident, param));                                                                             \
     return got;                                                                                                        \
   }
 #define PRODUCT(ident, size, param) (HAS_PARAM_##ident ? (size) * (param) : (size))
@@ -271,15 +283,15 @@ static inline void released(struct tape_entry in, const void *object, uint64_t b
 
 #define HOOK(ident, kind, result, declaration, arguments, size, param)                                                 \
   HOOK_##kind(ident, result, declaration, arguments, size, param)
-#include "capture/host/hooks.def"
+#include "capture/host/entry_points.def"
 
 EXPORT int posix_memalign(void **result, size_t align, size_t size) {
-  struct tape_entry in = tape_enter(TAPE_CALLING, CALLER);
+  struct producer_entry in = producer_enter(PRODUCER_CALLING, CALLER);
   struct record_columns columns;
   uint64_t begin = timing(in), param = align;
   int error = real.posix_memalign(result, align, size);
   void *got = error ? NULL : *result;
-  if (__builtin_expect(in.tape != NULL, 1))
+  if (__builtin_expect(in.producer != NULL, 1))
     acquired(in, CALL_posix_memalign, got, size, size, &param, fill(&columns, in, begin, got, size));
   return error;
 }
@@ -287,28 +299,29 @@ EXPORT int posix_memalign(void **result, size_t align, size_t size) {
 EXPORT size_t malloc_usable_size(void *object) {
   if (__builtin_expect(real_in_arena(object), 0))
     return real_arena_usable(object);
-  struct tape_entry in = tape_enter(TAPE_CALLING | TAPE_TOUCHES, CALLER);
-  if (__builtin_expect(in.tape != NULL, 1))
-    releasing(in, TAPE_CALLING, CALL_malloc_usable_size, object, false, 0, NULL);
+  struct producer_entry in = producer_enter(PRODUCER_CALLING | PRODUCER_TOUCHES, CALLER);
+  if (__builtin_expect(in.producer != NULL, 1))
+    releasing(in, PRODUCER_CALLING, CALL_malloc_usable_size, object, false, 0, NULL);
   uint64_t begin = timing(in);
   size_t usable_bytes = real.malloc_usable_size(object);
-  if (__builtin_expect(in.tape != NULL, 1))
+  if (__builtin_expect(in.producer != NULL, 1))
     released(in, object, begin);
   return usable_bytes;
 }
 
-/* An operator new may end by an exception, of its own or of a new-handler. The unwinder asks the personality routine of
-   each frame that it passes; ours records the failed call. That needs no help of the unwinder's library, which a C
-   program has not (compiled with -fexceptions, our code would need it), and costs nothing where nothing is thrown. */
+/* An operator new may end by an exception, its own or a new-handler's. The unwinder calls the personality routine of
+   each frame that it passes; ours records the failed call. So libheaptape.so does not need the unwinder's library,
+   which a C program lacks (code compiled with -fexceptions would need it), and a call that does not throw costs nothing
+   more. */
 enum { UNWIND_CLEANUP_PHASE = 2, UNWIND_CONTINUE = 8 };
 
 __attribute__((used)) int hooks_personality(int version, int actions, uint64_t class, void *exception, void *context);
 int hooks_personality(int version, int actions, uint64_t class, void *exception, void *context) {
   (void)version, (void)class, (void)exception, (void)context;
-  struct tape_throw thrown;
-  if ((actions & UNWIND_CLEANUP_PHASE) && tape_thrown(&thrown)) {
+  struct producer_throw thrown;
+  if ((actions & UNWIND_CLEANUP_PHASE) && producer_thrown(&thrown)) {
     int error = errno;
-    struct tape_entry in = {tape_mine, thrown.was};
+    struct producer_entry in = {producer_mine, thrown.was};
     acquired(in, thrown.op, NULL, 0, thrown.size_bytes, call_has_param(thrown.op) ? &thrown.param : NULL, NULL);
     errno = error;
   }
@@ -330,93 +343,94 @@ int hooks_personality(int version, int actions, uint64_t class, void *exception,
   SLOW void *slow_##ident AND_CALLER declaration {                                                                     \
     if (!(operators.flags & OPERATORS_RECORDED) && !operators_find(caller))                                            \
       return operators.ident arguments;                                                                                \
-    struct tape_entry in = tape_enter_slow(TAPE_NEW, caller, frame, OWN_FRAME);                                        \
-    if (!in.tape)                                                                                                      \
+    struct producer_entry in = producer_enter_slow(PRODUCER_NEW, caller, frame, OWN_FRAME);                            \
+    if (!in.producer)                                                                                                  \
       return operators.ident arguments;                                                                                \
     struct record_columns columns;                                                                                     \
-    bool is_malloc = !HAS_PARAM_##ident && (operators.flags & OPERATORS_NEW_IS_MALLOC) && in.was == TAPE_OPTIONAL;     \
+    bool is_malloc = !HAS_PARAM_##ident && (operators.flags & OPERATORS_NEW_IS_MALLOC) && in.was == PRODUCER_OPTIONAL; \
     uint64_t begin = timing(in);                                                                                       \
     void *got = is_malloc ? real.malloc(size + !size) : NULL; /* else its latency would have that of our own hook */   \
     if (!got) {                                                                                                        \
-      tape_may_throw(in, CALL_##ident, size, param);                                                                   \
+      producer_may_throw(in, CALL_##ident, size, param);                                                               \
       got = call_##ident arguments;                                                                                    \
-      tape_threw_not(in);                                                                                              \
+      producer_did_not_throw(in);                                                                                      \
     }                                                                                                                  \
     acquired(in, CALL_##ident, got, size, size, PARAM_OF(ident, param), fill(&columns, in, begin, got, size));         \
     return got;                                                                                                        \
   }                                                                                                                    \
   EXPORT void *ident declaration {                                                                                     \
-    struct tape *tape = tape_mine;                                                                                     \
+    struct producer *producer = producer_mine;                                                                         \
     uint32_t flags = operators.flags;                                                                                  \
-    if (__builtin_expect(!(flags & OPERATORS_RECORDED) || !tape_enter_quick(tape, TAPE_NEW), 0))                       \
+    if (__builtin_expect(!(flags & OPERATORS_RECORDED) || !producer_enter_quick(producer, PRODUCER_NEW), 0))           \
       return slow_##ident WITH_CALLER arguments;                                                                       \
     void *got;                                                                                                         \
     if (!HAS_PARAM_##ident && (flags & OPERATORS_NEW_IS_MALLOC)) {                                                     \
       got = real.malloc(size + !size);                                                                                 \
       if (__builtin_expect(!got, 0)) {                                                                                 \
-        tape->state = TAPE_IDLE;                                                                                       \
+        producer->state = PRODUCER_IDLE;                                                                               \
         return slow_##ident WITH_CALLER arguments;                                                                     \
       }                                                                                                                \
     } else {                                                                                                           \
-      struct tape_entry in = {tape, TAPE_IDLE};                                                                        \
-      tape_may_throw(in, CALL_##ident, size, param);                                                                   \
+      struct producer_entry in = {producer, PRODUCER_IDLE};                                                            \
+      producer_may_throw(in, CALL_##ident, size, param);                                                               \
       got = call_##ident arguments;                                                                                    \
-      tape_threw_not(in);                                                                                              \
+      producer_did_not_throw(in);                                                                                      \
     }                                                                                                                  \
-    acquired_quick(tape, CALL_##ident, got, size, size, PARAM_OF(ident, param));                                       \
+    acquired_quick(producer, CALL_##ident, got, size, size, PARAM_OF(ident, param));                                   \
     return got;                                                                                                        \
   }
 
 #define OPERATOR_DELETE_HOOK(ident, declaration, arguments, size, param)                                               \
   SLOW void slow_##ident AND_CALLER declaration {                                                                      \
-    struct tape_entry in = {NULL, 0};                                                                                  \
+    struct producer_entry in = {NULL, 0};                                                                              \
     if ((operators.flags & OPERATORS_RECORDED) || operators_find(caller))                                              \
-      in = tape_enter_slow(TAPE_DELETE | TAPE_RELEASES, caller, frame, NULL);                                          \
-    if (in.tape)                                                                                                       \
-      releasing(in, TAPE_DELETE, CALL_##ident, object, HAS_SIZE_##ident, size, PARAM_OF(ident, param));                \
+      in = producer_enter_slow(PRODUCER_DELETE | PRODUCER_RELEASES, caller, frame, NULL);                              \
+    if (in.producer)                                                                                                   \
+      releasing(in, PRODUCER_DELETE, CALL_##ident, object, HAS_SIZE_##ident, size, PARAM_OF(ident, param));            \
     uint64_t begin = timing(in);                                                                                       \
     if (begin && (operators.flags & OPERATORS_DELETE_IS_FREE))                                                         \
       real.free(object);                                                                                               \
     else                                                                                                               \
       operators.ident arguments;                                                                                       \
-    if (in.tape)                                                                                                       \
+    if (in.producer)                                                                                                   \
       released(in, object, begin);                                                                                     \
   }                                                                                                                    \
   EXPORT void ident declaration {                                                                                      \
-    struct tape *tape = tape_mine;                                                                                     \
+    struct producer *producer = producer_mine;                                                                         \
     uint32_t flags = operators.flags;                                                                                  \
-    if (__builtin_expect(!(flags & OPERATORS_RECORDED) || !tape_enter_quick(tape, TAPE_RECORDING), 0)) {               \
+    if (__builtin_expect(!(flags & OPERATORS_RECORDED) || !producer_enter_quick(producer, PRODUCER_RECORDING), 0)) {   \
       slow_##ident WITH_CALLER arguments;                                                                              \
       return;                                                                                                          \
     }                                                                                                                  \
-    struct tape_entry in = {tape, TAPE_IDLE};                                                                          \
-    if (__builtin_expect(!releasing_quick(tape, TAPE_DELETE, CALL_##ident, object, size, PARAM_OF(ident, param)), 0))  \
-      releasing(in, TAPE_DELETE, CALL_##ident, object, HAS_SIZE_##ident, size, PARAM_OF(ident, param));                \
+    struct producer_entry in = {producer, PRODUCER_IDLE};                                                              \
+    if (__builtin_expect(                                                                                              \
+            !releasing_quick(producer, PRODUCER_DELETE, CALL_##ident, object, size, PARAM_OF(ident, param)), 0))       \
+      releasing(in, PRODUCER_DELETE, CALL_##ident, object, HAS_SIZE_##ident, size, PARAM_OF(ident, param));            \
     if (flags & OPERATORS_DELETE_IS_FREE)                                                                              \
       real.free(object);                                                                                               \
     else                                                                                                               \
       operators.ident arguments;                                                                                       \
-    tape_leave(in);                                                                                                    \
+    producer_leave(in);                                                                                                \
   }
 
 #define OPERATOR(ident, symbol, kind, result, declaration, arguments, size, param)                                     \
   OPERATOR_##kind##_HOOK(ident, declaration, arguments, size, param)
-#include "capture/host/hooks.def"
+#include "capture/host/entry_points.def"
 
-static void tell_alive(const void *object, uint64_t bytes) {
-  struct tape_entry in = tape_enter(TAPE_CALLING | TAPE_TOUCHES, CALLER);
-  if (!in.tape)
+static void record_live(const void *object, uint64_t bytes) {
+  struct producer_entry in = producer_enter(PRODUCER_CALLING | PRODUCER_TOUCHES, CALLER);
+  if (!in.producer)
     return;
   uint32_t os_pages = large_resident_os_pages(object, bytes, false);
   if (os_pages != LARGE_UNKNOWN)
-    tape_note(in, RECORD_ALIVE, object, os_pages);
-  tape_leave(in);
+    producer_note(in, RECORD_LIVE, object, os_pages);
+  producer_leave(in);
 }
 
-/* Many programs leave their largest blocks to exit. One that is killed, or calls _exit, takes this knowledge along: the
-   replay then touches these blocks by their first byte. */
-__attribute__((destructor)) static void tell_what_is_alive(void) {
-  stack_wait_until_told();
-  if (tape_mine && !process_is_off())
-    large_visit(tell_alive);
+/* Many programs never release their largest objects. Of a program that is killed, or calls _exit, it is not known how
+   much of them is resident; the replay then touches only their first byte. */
+__attribute__((destructor)) static void record_live_objects(void) {
+  stack_wait_for_collector();
+  if (producer_mine && !process_is_off())
+    large_visit(record_live);
 }

@@ -1,5 +1,7 @@
 #include "capture/host/large.h"
 
+#include "core/base/assert.h"
+
 #include <errno.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -12,38 +14,40 @@ enum {
 
 void large_put(const void *object, uint64_t bytes) {
   uint32_t set = large_set(object);
-  struct large_entry *entry = order.tables->large[set];
+  struct large_entry *entry = host_state.tables->large[set];
   for (int way = 0; way < LARGE_WAYS; way++)
     if (atomic_load(&entry[way].address) == (uintptr_t)object) {
-      atomic_store(&entry[way].bytes, bytes); /* its release was not seen */
+      atomic_store(&entry[way].bytes, bytes); /* its release was not recorded */
       return;
     }
   for (int way = 0; way < LARGE_WAYS; way++) {
     uintptr_t none = 0;
     if (atomic_compare_exchange_strong(&entry[way].address, &none, (uintptr_t)object)) {
       atomic_store(&entry[way].bytes, bytes);
-      atomic_fetch_add(&order.tables->large_use[set], 1);
+      atomic_fetch_add(&host_state.tables->large_use[set], 1);
       return;
     }
   }
   struct large_entry *victim = &entry[(uintptr_t)object / 16 % LARGE_WAYS];
   if (atomic_exchange(&victim->address, (uintptr_t)object) == 0)
-    atomic_fetch_add(&order.tables->large_use[set], 1);
+    atomic_fetch_add(&host_state.tables->large_use[set], 1);
   atomic_store(&victim->bytes, bytes);
 }
 
 uint64_t large_take(const void *object) {
   uint32_t set = large_set(object);
-  struct large_entry *entry = order.tables->large[set];
+  struct large_entry *entry = host_state.tables->large[set];
   for (int way = 0; way < LARGE_WAYS; way++) {
     uintptr_t address = (uintptr_t)object;
     if (atomic_load(&entry[way].address) != address)
       continue;
-    /* Before the exchange: whoever takes the entry's place changes the address first. */
+    /* Read before the exchange, as whoever takes the entry over changes its address first. */
     uint64_t bytes = atomic_load(&entry[way].bytes);
     if (!atomic_compare_exchange_strong(&entry[way].address, &address, 0))
       return 0;
-    atomic_fetch_sub(&order.tables->large_use[set], 1);
+    uint8_t used = atomic_fetch_sub(&host_state.tables->large_use[set], 1);
+    HT_ASSERT(used > 0);
+    (void)used;
     return bytes;
   }
   return 0;
@@ -51,10 +55,10 @@ uint64_t large_take(const void *object) {
 
 void large_visit(void (*visit)(const void *object, uint64_t bytes)) {
   for (uint32_t set = 0; set < LARGE_SETS; set++) {
-    if (atomic_load(&order.tables->large_use[set]) == 0)
+    if (atomic_load(&host_state.tables->large_use[set]) == 0)
       continue;
     for (int way = 0; way < LARGE_WAYS; way++) {
-      const struct large_entry *entry = &order.tables->large[set][way];
+      const struct large_entry *entry = &host_state.tables->large[set][way];
       uintptr_t address = atomic_load(&entry->address);
       uint64_t bytes = atomic_load(&entry->bytes);
       if (address && bytes)
@@ -68,13 +72,13 @@ struct look {
   bool first, last;  /* is that OS page? */
 };
 
-/* False: not known. */
+/* Counts the resident OS pages of a range; false: mincore failed. */
 static bool look(uintptr_t from, uint64_t pages, struct look *seen) {
   uint8_t resident[LOOK_PAGES];
   *seen = (struct look){0, false, false};
   for (uint64_t done = 0; done < pages;) {
     uint64_t some = pages - done < LOOK_PAGES ? pages - done : LOOK_PAGES;
-    if (syscall(SYS_mincore, from + done * order.os_page_bytes, some * order.os_page_bytes, resident) != 0)
+    if (syscall(SYS_mincore, from + done * host_state.os_page_bytes, some * host_state.os_page_bytes, resident) != 0)
       return false;
     for (uint64_t i = 0; i < some; i++)
       seen->resident += resident[i] & 1;
@@ -91,7 +95,7 @@ static bool sample(uintptr_t from, uint64_t pages, uint64_t *resident) {
   *resident = 0;
   for (uint64_t window = 0; window < SAMPLE_WINDOWS; window++) {
     struct look seen;
-    if (!look(from + (window * stride + (stride - SAMPLE_PAGES) / 2) * order.os_page_bytes, SAMPLE_PAGES, &seen))
+    if (!look(from + (window * stride + (stride - SAMPLE_PAGES) / 2) * host_state.os_page_bytes, SAMPLE_PAGES, &seen))
       return false;
     *resident += seen.resident;
   }
@@ -100,7 +104,7 @@ static bool sample(uintptr_t from, uint64_t pages, uint64_t *resident) {
 }
 
 static bool count_resident(uintptr_t begin, uint64_t bytes, bool quick, uint64_t *os_pages) {
-  uint64_t page = order.os_page_bytes;
+  uint64_t page = host_state.os_page_bytes;
   uintptr_t from = (begin + page - 1) & ~(page - 1), to = (begin + bytes) & ~(page - 1);
   if (to <= from)
     return false;
@@ -118,7 +122,7 @@ static bool count_resident(uintptr_t begin, uint64_t bytes, bool quick, uint64_t
 uint32_t large_resident_os_pages(const void *object, uint64_t bytes, bool quick) {
   int error = errno;
   uint64_t os_pages;
-  if (atomic_load_explicit(&order.region->sandboxed, memory_order_relaxed))
+  if (atomic_load_explicit(&host_state.region->sandboxed, memory_order_relaxed))
     return LARGE_UNKNOWN;
   bool known = count_resident((uintptr_t)object, bytes, quick, &os_pages);
   errno = error;

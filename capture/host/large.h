@@ -1,48 +1,48 @@
-/* Touch truth: which large blocks are live, and how many of their OS pages are resident when they are released.
+/* Touch truth: which large objects are live, and how many of their OS pages are resident when they are released.
 
-   Not its job: recording (tape.h). Invariants: a table of fixed size in shared memory, changed without locks, so
-   threads and signal handlers may come in between anywhere; the block's owner alone looks it up, as only one may
-   release it. A block that finds its set full takes the place of another, of which nothing is known then. Nothing here
-   allocates, changes errno, may be cancelled or needs more than 1 KiB of stack. */
+   Not its job: recording (producer.h). Invariants: the table has a fixed size, lies in shared memory and is changed
+   without locks, so that threads and signal handlers may interrupt each other anywhere; an object is looked up only by
+   the thread that releases it. An object whose set is full takes the place of another, which is then not known any
+   more. Nothing here allocates, changes errno, may be cancelled or needs more than 1 KiB of stack. */
 #ifndef CAPTURE_HOST_LARGE_H
 #define CAPTURE_HOST_LARGE_H
 
-#include "capture/host/order.h"
+#include "capture/host/ownership.h"
 
-/* By 4 KiB: small objects that are neighbours look at the same count. The hash is the tag's, so that it is worked out
-   once for both. */
+/* The set of an object's 4 KiB, so that small neighbours read the same count. The hash is the tag's, so that it is
+   computed once for both. */
 static inline uint32_t large_set(const void *object) {
-  return (uint32_t)(order_hash(object) >> 4) & (LARGE_SETS - 1);
+  return (uint32_t)(ownership_hash(object) >> 4) & (LARGE_SETS - 1);
 }
 
-/* False: object is not in the table. All that most releases ever do here. */
+/* False: object is not in the table. Most releases do no more here. */
 static inline bool large_may_be(const void *object) {
-  return atomic_load_explicit(&order.tables->large_use[large_set(object)], memory_order_relaxed) != 0;
+  return atomic_load_explicit(&host_state.tables->large_use[large_set(object)], memory_order_relaxed) != 0;
 }
 
 /* Is a request of so many bytes large? */
 static inline bool large_is(uint64_t bytes) {
-  return bytes >= order.touch_min_bytes;
+  return bytes >= host_state.touch_min_bytes;
 }
 
-/* object is live from here on: call before the program has it. */
+/* Enters a live object; call before the program has it. */
 void large_put(const void *object, uint64_t bytes);
 
-/* object is about to be released: takes it out and returns its bytes, 0 if it is not known. */
+/* Removes an object that is about to be released and returns its request in bytes, 0 if it is not known. */
 uint64_t large_take(const void *object);
 
-/* Calls visit for each object in the table. Others may come and go meanwhile. */
+/* Calls visit for each object in the table. Others may be entered and removed meanwhile. */
 void large_visit(void (*visit)(const void *object, uint64_t bytes));
 
-/* OS pages of the object that are resident; bytes > 0. LARGE_UNKNOWN where the kernel does not say, or
-   the process may be killed for asking.
-   quick: a large block is sampled, so that a program that resizes one in small steps pays little for each.
+/* The number of the object's OS pages that are resident; bytes > 0. LARGE_UNKNOWN where mincore fails, or the
+   process is sandboxed.
+   quick: a large object is sampled, so that a program that resizes one in small steps pays little for each.
 
    The OS pages at both ends belong to others too, often to the allocator's own header, so each end counts as its
-   neighbour inside does, with the bytes that it has of the block; the sum is rounded up to OS pages. So a block of n OS
-   pages that is wholly resident counts n wherever it begins, an untouched one 0 even if its header is resident. A page
-   that was only read counts (the kernel's zero page is resident), and so does one that was resident before the block
-   was handed out; one that is swapped out does not. */
+   neighbour inside does, with the bytes that it has of the object; the sum is rounded up to OS pages. So an object of n
+   OS pages that is wholly resident counts n wherever it begins, an untouched one 0 even if its header is resident. A
+   page that was only read counts (the kernel's zero page is resident), and so does one that was resident before the
+   object was handed out; one that is swapped out does not. */
 uint32_t large_resident_os_pages(const void *object, uint64_t bytes, bool quick);
 #define LARGE_UNKNOWN UINT32_MAX
 

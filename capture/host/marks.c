@@ -1,41 +1,42 @@
-/* heaptape_mark: what a program says of itself, on its way into the ring. */
-#include "capture/host/tape.h"
+/* heaptape_mark: writes a program's mark into the ring. */
+#include "capture/host/producer.h"
 #include "capture/wire/heaptape.h"
 #include "core/trace/annotations.h"
 
 #include <errno.h>
 #include <string.h>
 
-/* Its records need not lie together: other threads have their own rings, and handlers of this one the side buffer. */
-static bool put_mark(struct tape *tape, const char *text, size_t length) {
+/* A mark's records are published one by one. They still follow each other: other threads have rings of their own, and
+   handlers of this one use the side buffer. */
+static bool put_mark(struct producer *producer, const char *text, size_t length) {
   enum { TEXT_BYTES = 15 };
   for (size_t at = 0; at <= length; at += TEXT_BYTES) {
     size_t count = length - at < TEXT_BYTES ? length - at : TEXT_BYTES;
     uint64_t record[2] = {0};
     memcpy((char *)record + 1, text + at, count);
-    if (!tape_put_control(tape, record[0] | RECORD_TEXT, record[1]))
+    if (!producer_put_control(producer, record[0] | RECORD_TEXT, record[1]))
       return false;
   }
-  return tape_put_control(tape, RECORD_MARK | (uint64_t)length << 8, order_stamp());
+  return producer_put_control(producer, RECORD_MARK | (uint64_t)length << 8, ownership_stamp());
 }
 
 void heaptape_lib_mark(const char *text) {
-  struct tape *tape = text ? tape_of_thread() : NULL;
-  if (!tape || (tape->state != order.idle && tape->state != TAPE_OFF))
+  struct producer *producer = text ? producer_of_thread() : NULL;
+  if (!producer || (producer->state != host_state.idle && producer->state != PRODUCER_OFF))
     return;
   int error = errno;
-  uint32_t was = tape->state;
-  tape->state = TAPE_RECORDING;
+  uint32_t was = producer->state;
+  producer->state = PRODUCER_RECORDING;
   atomic_signal_fence(memory_order_seq_cst);
   size_t length = strnlen(text, TRACE_MARK_MAX_BYTES + 1);
   if (length > TRACE_MARK_MAX_BYTES)
     for (length = TRACE_MARK_MAX_BYTES; length > 0 && (text[length] & 0xc0) == 0x80;) /* never half a character */
       length--;
-  if (!put_mark(tape, text, length))
-    atomic_fetch_add_explicit(&tape->slot->marks_lost, 1, memory_order_relaxed);
+  if (!put_mark(producer, text, length))
+    atomic_fetch_add_explicit(&producer->ring->marks_lost, 1, memory_order_relaxed);
   atomic_signal_fence(memory_order_seq_cst);
-  tape->state = was;
-  if (atomic_load(&tape->side_count))
-    tape_flush_side(tape);
+  producer->state = was;
+  if (atomic_load(&producer->side_count))
+    producer_flush_side(producer);
   errno = error;
 }

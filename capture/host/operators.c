@@ -1,6 +1,6 @@
-#include "capture/host/hooks.h"
-
 #include "capture/host/operators.h"
+
+#include "capture/host/entry_points.h"
 #include "capture/host/real.h"
 #include "capture/wire/heaptape.h"
 
@@ -23,14 +23,14 @@ static struct ranges standard, others;
 
 static const char *const symbols[] = {
 #define OPERATOR(ident, symbol, kind, result, declaration, arguments, size, param) symbol,
-#include "capture/host/hooks.def"
+#include "capture/host/entry_points.def"
 };
 enum { OPERATORS = sizeof symbols / sizeof *symbols };
 
-/* What the dynamic linker gives everybody who asks for these names: ours, unless the program has its own. */
+/* The functions to which the dynamic linker binds these names: ours, unless the program has its own. */
 static void *const winners[] = {
 #define OPERATOR(ident, symbol, kind, result, declaration, arguments, size, param) (void *)ident,
-#include "capture/host/hooks.def"
+#include "capture/host/entry_points.def"
 };
 
 /* For a name that cannot be found again, though somebody could call it: of a library that was loaded with dlopen and
@@ -41,7 +41,7 @@ static void *const winners[] = {
   _Pragma("GCC diagnostic push")                                                                                       \
       _Pragma("GCC diagnostic ignored \"-Wunused-parameter\"") static result missing_##ident declaration{              \
           OPERATOR_##kind##_MISSING(ident, param)} _Pragma("GCC diagnostic pop")
-#include "capture/host/hooks.def"
+#include "capture/host/entry_points.def"
 
 static const char *base_name(const char *path) {
   const char *slash = strrchr(path, '/');
@@ -177,7 +177,7 @@ static void look_up(void *handle) {
     found.ident = next.code;                                                                                           \
     replaced |= real_is_replaced(winners[at++]);                                                                       \
   }
-#include "capture/host/hooks.def"
+#include "capture/host/entry_points.def"
   if (real_malloc_is_the_programs() || (replaced && plain))
     found.flags = OPERATORS_FOUND;
   else
@@ -189,12 +189,6 @@ static void look_up(void *handle) {
   others = in_others;
   operators = found;
   __atomic_store_n(&operators.flags, flags, __ATOMIC_RELEASE);
-}
-
-static bool at_start;
-
-void operators_look_at_start(void) {
-  at_start = dlsym(RTLD_NEXT, "_Znwm") != NULL;
 }
 
 static int find_standard(struct dl_phdr_info *info, size_t bytes, void *context) {
@@ -219,7 +213,7 @@ static void *library_with_operators(const void *caller) {
 static void find(const void *caller) {
   int error = errno;
   real_resolve();
-  void *library = at_start ? RTLD_NEXT : NULL;
+  void *library = real_began_with_cpp() ? RTLD_NEXT : NULL;
   if (!library) {
     heaptape_exclude(); /* what dlopen allocates for us is not the program's */
     library = library_with_operators(caller);

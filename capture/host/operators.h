@@ -1,10 +1,10 @@
-/* The C++ operators new and delete behind ours.
+/* The real C++ operators new and delete: those that the program would call without us.
 
-   Job: find the operators that the program would have called without us, know who they are, and recognise the calls of
-   malloc and free by which the standard library's operators do their work. Not its job: recording.
-   Invariants: libheaptape.so needs no C++ library and brings none into a C program, so the operators are found only
-   among what is loaded: at the start where the program has a C++ library, else when the first operator is called, from
-   a library that came by dlopen. Once flags is not 0, all pointers are set. Keeps errno. */
+   Job: find these operators, and recognise the calls of malloc and free by which operators do their work. Not its job:
+   recording. Invariants: libheaptape.so needs no C++ library and brings none into a C program, so that the operators
+   are looked for only among the libraries that are loaded: at the start where the program has a C++ library, else when
+   the first operator is called, which is then of a library that came by dlopen. Once flags is not 0, all pointers are
+   set. Keeps errno. */
 #ifndef CAPTURE_HOST_OPERATORS_H
 #define CAPTURE_HOST_OPERATORS_H
 
@@ -14,12 +14,12 @@
 
 enum operator_flags {
   OPERATORS_FOUND = 1,
-  /* The program is to be recorded by its operators. Not so where the program itself replaces one of them, and the
-     others are the standard library's: these call the program's, and what that one takes from malloc is recorded. Nor
-     where the program brings a malloc of its own, which nobody records. */
+  /* The program is recorded by its operators. Not where the program itself replaces one of them and the others are the
+     standard library's: these call the program's, and what that one takes from malloc is recorded. Nor where the
+     program brings a malloc of its own, whose calls cannot be recorded. */
   OPERATORS_RECORDED = 2,
-  /* Only with RECORDED. The standard library's, which only call malloc (and free): our hooks do so at once, and leave
-     to the operator what it does when there is no memory. This halves the cost of recording a C++ program, as the
+  /* Only with RECORDED. The operators are the standard library's, which only call malloc (or free): our hooks call that
+     at once, and the operator only where there is no memory. This halves the cost of recording a C++ program, as the
      operator's call would come to us a second time. Not for the aligned forms of new. */
   OPERATORS_NEW_IS_MALLOC = 4,
   OPERATORS_DELETE_IS_FREE = 8,
@@ -28,17 +28,13 @@ enum operator_flags {
 struct operators {
   uint32_t flags;
 #define OPERATOR(ident, symbol, kind, result, declaration, arguments, size, param) result(*ident) declaration;
-#include "capture/host/hooks.def"
+#include "capture/host/entry_points.def"
 };
 extern struct operators operators;
 
 /* Finds them if that has not been done; true: the call is to be recorded. caller: an address in the program or library
    that calls an operator. */
 bool operators_find(const void *caller);
-
-/* For real_resolve, while what dlsym allocates is its own (it does where it finds nothing): has the program begun with
-   a C++ library? */
-void operators_look_at_start(void);
 
 /* Is a call made from this address, during an operator's call, a part of it? It is if it comes from another library
    with operators of its own; if it comes from an operator of the standard library or from the allocator, then only if

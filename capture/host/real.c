@@ -1,7 +1,6 @@
 #include "capture/host/real.h"
 
-#include "capture/host/hooks.h"
-#include "capture/host/operators.h"
+#include "capture/host/entry_points.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -43,8 +42,8 @@ void *real_arena_move(const void *object, size_t size_bytes) {
   return moved;
 }
 
-/* The first values of real.*: while dlsym runs on this thread they serve from the arena, otherwise they resolve and go
- * on. */
+/* The first values of real.*: while dlsym runs on this thread they take memory from the arena; otherwise they resolve
+   the real functions and call them. */
 static void *boot_memalign(size_t alignment, size_t size_bytes) {
   if (resolving)
     return arena_take(alignment, size_bytes);
@@ -79,7 +78,7 @@ static void *boot_reallocarray(void *object, size_t count, size_t size_bytes) {
   return boot_realloc(object, bytes);
 }
 static void boot_free(void *object) {
-  if (resolving) /* an object from before our time can't exist, one of the arena is handled by the hook */
+  if (resolving) /* no object can be older, and one of the arena is handled by the hook */
     return;
   real_resolve();
   real.free(object);
@@ -149,6 +148,7 @@ static int allocator_count;
 static char allocator_name[64] = "unknown";
 static bool malloc_is_the_programs;
 static bool has_usable_size;
+static bool began_with_cpp;
 static const void *libc_base;
 
 static int find_code(struct dl_phdr_info *info, size_t bytes, void *context) {
@@ -202,7 +202,7 @@ bool real_is_ours(const void *address) {
   return is_in(&ours, address);
 }
 
-/* The program may have an entry of its own for a function whose address it takes: that is no definition. */
+/* A program may have an entry in its symbol table for a function whose address it takes: that is no definition. */
 bool real_is_replaced(void *winner) {
   Dl_info info;
   const ElfW(Sym) *symbol = NULL;
@@ -248,9 +248,9 @@ bool real_resolve(void) {
       result(*code) declaration;                                                                                       \
     } symbol = {.data = next(#ident)};                                                                                 \
     found.ident = symbol.code;                                                                                         \
-    note_allocator(symbol.data); /* each: one that has a reallocarray of its own may get it from a third */            \
+    note_allocator(symbol.data); /* of each function, as they need not come from one library */                        \
   }
-#include "capture/host/hooks.def"
+#include "capture/host/entry_points.def"
   void *malloc_code = next("malloc"), *array_code = next("reallocarray");
   /* libc's reallocarray calls realloc through us: it would be recorded as both, or as realloc. */
   if (!found.reallocarray || base_of(array_code) == libc_base)
@@ -267,7 +267,7 @@ bool real_resolve(void) {
     note_name(malloc_code);
   malloc_is_the_programs = real_is_replaced((void *)(uintptr_t)malloc);
   has_usable_size = malloc_code && base_of(malloc_code) == base_of(next("malloc_usable_size"));
-  operators_look_at_start();
+  began_with_cpp = next("_Znwm") != NULL; /* here, as dlsym allocates where it finds nothing */
   real = found;
   atomic_store_explicit(&resolved, true, memory_order_release);
   resolving = false;
@@ -279,6 +279,10 @@ bool real_has_usable_size(void) {
   return has_usable_size;
 }
 
+bool real_began_with_cpp(void) {
+  return began_with_cpp;
+}
+
 bool real_malloc_is_the_programs(void) {
   return malloc_is_the_programs;
 }
@@ -288,7 +292,7 @@ const char *real_allocator_name(void) {
 }
 
 bool real_is_allocator_code(const void *address) {
-  /* Where an allocator's function ends in a jump to another, that one seems to be called by our hook. */
+  /* Where an allocator's function ends in a jump to another, the return address of that one is in our hook. */
   if (is_in(&ours, address))
     return true;
   for (int i = 0; i < allocator_count; i++)

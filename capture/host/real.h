@@ -1,5 +1,5 @@
-/* The real functions: those of the next library behind ours, found on first use, and a small static arena for what
-   dlsym itself allocates while they are being found.
+/* The real functions: those of the next library after ours, looked up on first use, and a small static arena for what
+   dlsym itself allocates meanwhile.
 
    Not its job: recording. Invariants: real.* can be called at any time, from the very first call on; an arena object is
    never passed to a real function. Async-signal-safe after real_resolve has returned. */
@@ -12,7 +12,7 @@
 
 struct real_calls {
 #define HOOK(ident, kind, result, declaration, arguments, size, param) result(*ident) declaration;
-#include "capture/host/hooks.def"
+#include "capture/host/entry_points.def"
 };
 extern struct real_calls real;
 
@@ -26,8 +26,11 @@ const char *real_allocator_name(void);
 /* Does the allocator have a malloc_usable_size for its own objects? Valid after real_resolve. */
 bool real_has_usable_size(void);
 
-/* Has the program a malloc of its own, so that nobody's call of malloc reaches us? Valid after real_resolve. */
+/* Does the program define malloc itself, so that no call of malloc reaches us? Valid after real_resolve. */
 bool real_malloc_is_the_programs(void);
+
+/* Had the program a C++ library when it began? Valid after real_resolve. */
+bool real_began_with_cpp(void);
 
 /* Is this code address ours? */
 bool real_is_ours(const void *address);
@@ -39,7 +42,7 @@ bool real_is_replaced(void *winner);
 bool real_library_of(const void *address, uintptr_t *from, uintptr_t *to);
 
 /* Is this code address inside an allocator (not libc, which has much else and never calls its own malloc from within)?
-   Tells calls that an allocator makes from those of a signal handler that interrupted it. */
+   Distinguishes calls that an allocator makes from those of a signal handler that interrupted it. */
 bool real_is_allocator_code(const void *address);
 
 /* The bootstrap arena. */

@@ -1,9 +1,9 @@
-/* Hears of a host that puts itself under a filter of system calls, before it does: from then on the library makes no
-   call at all (process_sandboxed). The collector finds out too, from /proc, but up to a sample later.
+/* Notes that a host is about to put itself under a filter of system calls (seccomp): from then on the library makes no
+   system call (host_sandboxed). The collector finds out too, from /proc, but up to a sample later.
 
-   prctl and, as libseccomp uses it, syscall are entry points of ours for that alone: they do what they would without
-   us. A program that makes the call by an instruction of its own is not heard. */
-#include "capture/host/attach.h"
+   For that alone prctl, and syscall, which libseccomp uses, are entry points of ours; they do what they would without
+   us. A program that makes the system call by an instruction of its own is not noticed here. */
+#include "capture/host/process/host_state.h"
 
 #include <errno.h>
 #include <linux/seccomp.h>
@@ -15,23 +15,23 @@
 
 EXPORT int prctl(int option, ...);
 
-/* The flags are set before the call, as after it nobody may ask what became of it. clockless: the cycle counter kills
-   from now on (the strict mode turns it off, too); calls are then counted, not recorded. */
-static void hear(bool sandbox, bool clockless) {
-  struct region *region = (struct region *)order.region;
+/* The flags are set before the call, as its result may not be asked for after it. clockless: reading the cycle counter
+   kills the process from now on (also in strict mode); calls are then counted, not recorded. */
+static void note_filter(bool sandbox, bool clockless) {
+  struct region *region = (struct region *)host_state.region;
   if (!region)
     return;
   if (sandbox)
     atomic_store(&region->sandboxed, 1);
-  if (clockless && !(order.flags & ATTACH_COUNTER)) {
+  if (clockless && !(host_state.flags & ATTACH_COUNTER)) {
     atomic_fetch_or(&region->paused, PAUSED_BY_SANDBOX);
-    atomic_fetch_add(&order.control->tick, 1);
+    atomic_fetch_add(&host_state.control->tick, 1);
   }
 }
 
-static void hear_prctl(long option, long value) {
+static void note_prctl(long option, long value) {
   bool sandbox = option == PR_SET_SECCOMP;
-  hear(sandbox, (sandbox && value == SECCOMP_MODE_STRICT) || (option == PR_SET_TSC && value == PR_TSC_SIGSEGV));
+  note_filter(sandbox, (sandbox && value == SECCOMP_MODE_STRICT) || (option == PR_SET_TSC && value == PR_TSC_SIGSEGV));
 }
 
 #if defined(__x86_64__)
@@ -49,14 +49,14 @@ static long call(long number, long a, long b, long c, long d, long e) {
 }
 
 /* Called from the assembly below. */
-void sandbox_hear_syscall(long number, long first, long second);
+void sandbox_note_syscall(long number, long first, long second);
 long sandbox_set_errno(long result);
 
-__attribute__((used, visibility("hidden"))) void sandbox_hear_syscall(long number, long first, long second) {
+__attribute__((used, visibility("hidden"))) void sandbox_note_syscall(long number, long first, long second) {
   if (number == SYS_seccomp)
-    hear(first == SECCOMP_SET_MODE_STRICT || first == SECCOMP_SET_MODE_FILTER, first == SECCOMP_SET_MODE_STRICT);
+    note_filter(first == SECCOMP_SET_MODE_STRICT || first == SECCOMP_SET_MODE_FILTER, first == SECCOMP_SET_MODE_STRICT);
   else
-    hear_prctl(first, second);
+    note_prctl(first, second);
 }
 
 __attribute__((used, visibility("hidden"))) long sandbox_set_errno(long result) {
@@ -81,7 +81,7 @@ __asm__(".text\n"
         "  push %r8\n"
         "  push %r9\n"
         "  sub $8, %rsp\n"
-        "  call sandbox_hear_syscall\n"
+        "  call sandbox_note_syscall\n"
         "  add $8, %rsp\n"
         "  pop %r9\n"
         "  pop %r8\n"
@@ -111,7 +111,7 @@ int prctl(int option, ...) {
   va_start(list, option);
   long a = va_arg(list, long), b = va_arg(list, long), c = va_arg(list, long), d = va_arg(list, long);
   va_end(list);
-  hear_prctl(option, a);
+  note_prctl(option, a);
   long result = call(SYS_prctl, option, a, b, c, d);
   return result < 0 && result >= -4095 ? (int)sandbox_set_errno(result) : (int)result;
 }
@@ -123,7 +123,7 @@ int prctl(int option, ...) {
   va_start(list, option);
   long a = va_arg(list, long), b = va_arg(list, long), c = va_arg(list, long), d = va_arg(list, long);
   va_end(list);
-  hear_prctl(option, a);
+  note_prctl(option, a);
   return (int)syscall(SYS_prctl, option, a, b, c, d);
 }
 

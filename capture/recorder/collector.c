@@ -27,13 +27,13 @@
 enum {
   TICK_NS = 1000000,
   SAMPLE_NS = 10000000,
-  IDLE_NS = 10000000,    /* the tick's length where nothing happens */
-  IDLE_PASSES = 100,     /* how many passes without a record make it so */
+  IDLE_NS = 10000000,    /* the tick's period where nothing happens */
+  IDLE_PASSES = 100,     /* so many passes without a record */
   LINGER_NS = 500000000, /* for an orphan that has not yet made its first call, though it could run */
   BUSY_RECORDS = 4096,   /* a pass that found more is followed by another at once */
 };
 
-/* For one that has a reason to come, but on a busy machine no processor to come on. */
+/* For an orphan that could run but waits for a processor, on a busy machine. */
 static const uint64_t LINGER_MOST_NS = 30000000000u;
 
 const char *collector_address(const struct collector *collector) {
@@ -63,8 +63,8 @@ void collector_toggle(struct collector *collector) {
   collector_wake(collector);
 }
 
-/* The hosts hold no descriptor by which to wake us, so the main thread sleeps on a futex; sockets and process ends
-   reach it through this thread. Edge-triggered: each event wakes once. */
+/* The hosts hold no descriptor by which to wake us, so the serving thread sleeps on a futex; this thread wakes it for
+   sockets and ends of processes. Edge-triggered: each event wakes once. */
 static void *wake_loop(void *context) {
   struct collector *collector = context;
   struct epoll_event event;
@@ -79,16 +79,19 @@ static void watch(struct collector *collector, int fd) {
   epoll_ctl(collector->epoll, EPOLL_CTL_ADD, fd, &event);
 }
 
-/* The kernel marks this word when the collector's thread ends, however it ends: hosts read it instead of guessing by
-   process id, which may be another's in another name space. */
-static void announce_life(struct collector *collector) {
+/* The kernel marks this word when the collector's thread ends, however it ends. Hosts read it instead of looking for
+   the process id, which may be another process's in another name space. */
+static void register_robust_futex(struct collector *collector) {
   collector->robust.entry.next = &collector->robust.head.list;
   collector->robust.head.list.next = &collector->robust.entry;
-  collector->robust.head.futex_offset = (long)((char *)&collector->control->alive - (char *)&collector->robust.entry);
+  collector->robust.head.futex_offset =
+      (long)((char *)&collector->control->collector_futex - (char *)&collector->robust.entry);
   collector->robust.head.list_op_pending = NULL;
-  atomic_store(&collector->control->alive, (uint32_t)os_thread_id());
+  atomic_store(&collector->control->collector_futex, (uint32_t)os_thread_id());
   syscall(SYS_set_robust_list, &collector->robust.head, sizeof collector->robust.head);
 }
+
+_Static_assert(sizeof(struct control) <= 4096, "the control page is one of the smallest OS pages");
 
 static int open_control(struct collector *collector) {
   collector->control_fd = memfd_create("heaptape-control", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -131,7 +134,7 @@ int collector_open(struct collector **out, const struct collector_settings *sett
   if (open_control(collector) != 0 || open_socket(collector) != 0 ||
       (collector->epoll = epoll_create1(EPOLL_CLOEXEC)) < 0)
     return trace_error_errno(error, "collector", "cannot make socket or shared memory");
-  announce_life(collector);
+  register_robust_futex(collector);
   watch(collector, collector->socket);
   /* Orphans come to us, so that we know when no unrecorded child is left that might yet make its first call. */
   prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -146,80 +149,40 @@ int collector_open(struct collector **out, const struct collector_settings *sett
 void collector_close(struct collector *collector) {
   pthread_cancel(collector->waker);
   pthread_join(collector->waker, NULL);
-  for (uint32_t i = 0; i < collector->asking_count; i++)
-    close(collector->asking[i]);
+  for (uint32_t i = 0; i < collector->pending_count; i++)
+    close(collector->pending[i]);
   close(collector->socket);
   close(collector->epoll);
   close(collector->control_fd);
-  free(collector->hosts);
+  free(collector->processes.at);
   free(collector);
 }
 
-static double cycles_hz(const struct collector *collector) {
-  uint64_t ns = os_monotonic_ns() - collector->origin_ns, cycles = os_cycles() - collector->origin_cycles;
-  return ns == 0 ? 0 : (double)cycles * 1e9 / (double)ns;
-}
-
-static bool by_counter(const struct collector *collector) {
-  return collector->settings->flags & ATTACH_COUNTER;
-}
-
-uint64_t collector_stamp(const struct collector *collector) {
-  return by_counter(collector) ? atomic_load(&collector->control->counter) : os_cycles();
-}
-
-static struct host *find_host(const struct collector *collector, int pid) {
-  for (uint32_t i = 0; i < collector->host_count; i++)
-    if (collector->hosts[i]->pid == pid)
-      return collector->hosts[i];
-  return NULL;
-}
-
-static void end_host(struct collector *collector, struct host *host, const char *end, const struct process_end *how) {
-  for (uint32_t i = 0; i < collector->host_count; i++)
-    if (collector->hosts[i] == host)
-      collector->hosts[i] = collector->hosts[--collector->host_count];
-  char path[4096], name[sizeof host->name];
-  snprintf(path, sizeof path, "%s", host->path);
-  memcpy(name, host->name, sizeof name);
-  struct host_totals totals;
-  struct trace_error error = {""};
-  struct recorded_process process = {host->pid, host->parent_pid, host->order, name, path, end, &totals};
-  host_close(host, end, how, by_counter(collector) ? 0 : cycles_hz(collector), &totals, &error);
-  collector->closed_bytes += totals.totals.file_bytes;
-  collector->settings->report(&process, &error);
-}
-
-static struct host *add_host(struct collector *collector, const struct attach_request *request, int pid) {
-  if (collector->host_count == collector->host_room) {
-    uint32_t room = collector->host_room ? 2 * collector->host_room : 16;
-    struct host **hosts = realloc(collector->hosts, room * sizeof *hosts);
-    if (!hosts)
-      return NULL;
-    collector->hosts = hosts;
-    collector->host_room = room;
-  }
+static struct recorded_process *add_process(struct collector *collector, const struct attach_request *request,
+                                            int pid) {
+  if (!vector_reserve(&collector->processes, collector->processes.count + 1))
+    return NULL;
   int pid_fd = (int)syscall(SYS_pidfd_open, pid, 0);
   if (pid_fd < 0 && errno == ESRCH) /* killed while it waited for us: it has recorded nothing */
     return NULL;
   char path[4096];
   if (collector->recorded == 0)
-    collector_first_path(collector->settings, path, sizeof path);
+    describe_first_path(collector->settings, path, sizeof path);
   else
     describe_further_path(collector->settings, pid, path, sizeof path);
-  struct describe_clock clock = {by_counter(collector), by_counter(collector) ? 0 : cycles_hz(collector),
+  struct describe_clock clock = {collector_counts(collector), collector_clock_hz(collector),
                                  collector_stamp(collector)};
-  struct host *parent = request->forked ? find_host(collector, request->parent_pid) : NULL;
+  struct recorded_process *parent = request->forked ? collector_find(collector, request->parent_pid) : NULL;
   uint32_t paused = parent ? parent->paused : collector->paused;
   char *info = describe_info(collector->settings, request, &clock, paused != 0);
   struct trace_error error = {""};
-  struct host *host = NULL;
+  struct recorded_process *process = NULL;
   if (!info || pid_fd < 0)
-    trace_error_set(&error, path, "process %d cannot be watched", pid);
+    trace_error_set(&error, path, "process %d cannot be watched: no descriptor for it", pid);
   else
-    host = host_open(pid, pid_fd, path, info, clock.origin_stamp, &error);
+    process = recorded_process_open(pid, pid_fd, path, info, clock.origin_stamp, &error);
   free(info);
-  if (!host) {
+  if (!process) {
     if (pid_fd >= 0)
       close(pid_fd);
     collector->settings->complain(&error);
@@ -227,20 +190,20 @@ static struct host *add_host(struct collector *collector, const struct attach_re
   }
   if (request->bypassed && !request->forked) {
     trace_error_set(&error, path,
-                    "the program, or a library before ours, defines malloc itself: calls of that are not recorded");
+                    "the program, or a library before ours, defines malloc itself: its calls are not recorded");
     collector->settings->complain(&error);
   }
-  host->forked = request->forked;
-  host->parent_pid = request->parent_pid;
-  host->order = collector->recorded;
-  describe_program_name(pid, host->name, sizeof host->name);
-  host_pause(host, paused, true);
-  host->latency = collector->settings->flags & ATTACH_LATENCY;
-  host->names = collector->settings->describe_json != NULL;
+  process->forked = request->forked;
+  process->parent_pid = request->parent_pid;
+  process->number = collector->recorded;
+  describe_program_name(pid, process->name, sizeof process->name);
+  recorded_process_pause(process, paused, true);
+  process->latency = collector->settings->flags & ATTACH_LATENCY;
+  process->names = collector->settings->describe_json != NULL;
   watch(collector, pid_fd);
-  collector->hosts[collector->host_count++] = host;
+  collector->processes.at[collector->processes.count++] = process;
   collector->recorded++;
-  return host;
+  return process;
 }
 
 static bool may_attach(const struct collector *collector, const struct attach_request *request,
@@ -278,16 +241,16 @@ static void answer_control(struct collector *collector, int connection, const st
   free(reply);
 }
 
-static void serve_stack_area(const struct collector *collector, int connection, struct host *host,
+static void serve_stack_area(const struct collector *collector, int connection, struct recorded_process *process,
                              struct attach_reply *reply) {
-  int fd = host && (collector->settings->flags & ATTACH_STACKS) ? host_add_stacks(host) : -1;
+  int fd = process && (collector->settings->flags & ATTACH_STACKS) ? recorded_process_add_stacks(process) : -1;
   reply->refused = fd < 0;
   reply_to(connection, reply, &fd, fd >= 0);
   if (fd >= 0)
     close(fd);
 }
 
-/* Answers what the connection asks. Returns false if it has not asked yet. */
+/* Serves the connection's request. Returns false if there is none yet. */
 static bool serve_connection(struct collector *collector, int connection) {
   union {
     struct attach_request attach;
@@ -320,29 +283,29 @@ static bool serve_connection(struct collector *collector, int connection) {
     reply_to(connection, &reply, NULL, 0);
     return true;
   }
-  struct host *host = find_host(collector, peer.pid);
+  struct recorded_process *process = collector_find(collector, peer.pid);
   if (request.kind == ATTACH_STACK_AREA) {
-    serve_stack_area(collector, connection, host, &reply);
+    serve_stack_area(collector, connection, process, &reply);
     return true;
   }
   bool first = request.kind == ATTACH_PROCESS;
   if (first) {
-    if (host)
-      end_host(collector, host, "exec", NULL);
-    host = add_host(collector, &request, peer.pid);
+    if (process)
+      collector_end_process(collector, process, "exec", NULL);
+    process = add_process(collector, &request, peer.pid);
   }
-  if (host)
-    fds[0] = host_add_region(host, first ? REGION_SLOTS_FIRST : REGION_SLOTS_MORE);
-  if (host && fds[0] < 0) {
+  if (process)
+    fds[0] = recorded_process_add_region(process, first ? REGION_RINGS_FIRST : REGION_RINGS_MORE);
+  if (process && fds[0] < 0) {
     struct trace_error error = {""};
-    trace_error_errno(&error, host->path,
+    trace_error_errno(&error, process->path,
                       first ? "no shared memory for the process's rings: it is not recorded"
                             : "no shared memory for more rings: further threads are only counted");
     collector->settings->complain(&error);
   }
   if (fds[0] >= 0) {
     reply.refused = 0;
-    reply.slots = first ? REGION_SLOTS_FIRST : REGION_SLOTS_MORE;
+    reply.rings = first ? REGION_RINGS_FIRST : REGION_RINGS_MORE;
   }
   reply_to(connection, &reply, fds, fds[0] < 0 ? 0 : first ? 2 : 1);
   if (fds[0] >= 0)
@@ -350,62 +313,62 @@ static bool serve_connection(struct collector *collector, int connection) {
   return true;
 }
 
-/* Between its connect and its request a process may be off its processor for as long as a busy machine likes: it keeps
-   its place, and neither the rings nor other processes wait for it. It wakes us by its request, or by its end. */
-static void keep_asking(struct collector *collector, int connection) {
-  if (collector->asking_count == ASKING_MAX) { /* connections that ask for nothing: somebody plays with us */
-    close(collector->asking[0]);
-    memmove(collector->asking, collector->asking + 1, --collector->asking_count * sizeof *collector->asking);
+/* Between its connect and its request a process may have to wait for a processor for any time. Its connection is kept,
+   and neither the rings nor other processes wait for it. Its request, or its end, wakes us. */
+static void keep_pending(struct collector *collector, int connection) {
+  if (collector->pending_count == PENDING_MAX) { /* many connections without a request: not our hosts' */
+    close(collector->pending[0]);
+    memmove(collector->pending, collector->pending + 1, --collector->pending_count * sizeof *collector->pending);
   }
-  collector->asking[collector->asking_count++] = connection;
+  collector->pending[collector->pending_count++] = connection;
   watch(collector, connection);
 }
 
 static void serve_connections(struct collector *collector) {
   int connection;
   while ((connection = accept4(collector->socket, NULL, NULL, SOCK_CLOEXEC)) >= 0)
-    keep_asking(collector, connection);
+    keep_pending(collector, connection);
   uint32_t kept = 0;
-  for (uint32_t i = 0; i < collector->asking_count; i++) {
-    if (serve_connection(collector, collector->asking[i]))
-      close(collector->asking[i]);
+  for (uint32_t i = 0; i < collector->pending_count; i++) {
+    if (serve_connection(collector, collector->pending[i]))
+      close(collector->pending[i]);
     else
-      collector->asking[kept++] = collector->asking[i];
+      collector->pending[kept++] = collector->pending[i];
   }
-  collector->asking_count = kept;
+  collector->pending_count = kept;
 }
 
 static const char *end_of(const struct process_end *how) {
   return how->status_known && WIFSIGNALED(how->status) ? "killed" : "exit";
 }
 
-/* We have reaped the process; how: what it told as a zombie. */
-static void reaped_host(struct collector *collector, struct host *host, struct process_end *how, int status,
-                        const struct rusage *usage) {
+/* Ends a process that we have reaped; how: what its /proc entry gave while it was a zombie. */
+static void reaped_process(struct collector *collector, struct recorded_process *process, struct process_end *how,
+                           int status, const struct rusage *usage) {
   how->status_known = true;
   how->status = status;
-  /* The peak that wait4 tells is also that of children that it reaped, and of its image before an exec: of ourselves
-     for our child, of who knows whom for an orphan. */
+  /* The peak that wait4 gives includes children that the process reaped, and its image before an exec: for our child
+     that is us, for an orphan any program. */
   uint64_t peak_bytes = (uint64_t)usage->ru_maxrss * 1024;
-  bool first = host->pid == collector->settings->first_pid && peak_bytes > collector->own_peak_bytes;
-  if (!how->reaped_children && (host->forked || first))
+  bool first = process->pid == collector->settings->first_pid && peak_bytes > collector->own_peak_bytes;
+  if (!how->reaped_children && (process->forked || first))
     how->usage.peak_rss_bytes = peak_bytes;
   if (!how->reaped_children) { /* finer than /proc's ticks */
     how->usage.user_ns = (uint64_t)usage->ru_utime.tv_sec * 1000000000u + (uint64_t)usage->ru_utime.tv_usec * 1000u;
     how->usage.system_ns = (uint64_t)usage->ru_stime.tv_sec * 1000000000u + (uint64_t)usage->ru_stime.tv_usec * 1000u;
   }
-  end_host(collector, host, end_of(how), how);
+  collector_end_process(collector, process, end_of(how), how);
 }
 
-/* Reaps our child and adopted orphans, after a look at what the zombie still tells. Returns false if there are no
-   children at all. */
+/* Reaps our child and adopted orphans, after reading what the zombie's /proc entry still has. Returns false if there
+   are no children at all. */
 static bool reap(struct collector *collector) {
   siginfo_t info = {0};
   errno = 0;
   while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0) {
     int pid = info.si_pid, status;
-    struct host *host = find_host(collector, pid);
-    struct process_end how = process_end_look(-1, host ? host->sampler.stat_fd : -1);
+    struct recorded_process *process = collector_find(collector, pid);
+    struct process_end how = process_end_look(-1, process ? process->sampler.stat_fd : -1);
     struct rusage usage;
     if (wait4(pid, &status, WNOHANG, &usage) != pid)
       return true;
@@ -413,26 +376,26 @@ static bool reap(struct collector *collector) {
       collector->child_ended = true;
       collector->child_status = status;
     }
-    if (host)
-      reaped_host(collector, host, &how, status, &usage);
+    if (process)
+      reaped_process(collector, process, &how, status, &usage);
     info.si_pid = 0;
   }
   return errno != ECHILD;
 }
 
-/* Looks which processes have ended. Returns whether any child is left. */
+/* Ends the processes that have ended. Returns whether any child is left. */
 static bool serve_ends(struct collector *collector) {
   bool children = reap(collector);
-  for (uint32_t i = collector->host_count; i-- > 0;) {
-    struct host *host = i < collector->host_count ? collector->hosts[i] : NULL;
-    struct pollfd ended = {host ? host->pid_fd : -1, POLLIN, 0};
+  for (uint32_t i = collector->processes.count; i-- > 0;) {
+    struct recorded_process *process = i < collector->processes.count ? collector->processes.at[i] : NULL;
+    struct pollfd ended = {process ? process->pid_fd : -1, POLLIN, 0};
     if (poll(&ended, 1, 0) != 1)
       continue;
-    int pid = host->pid;
+    int pid = process->pid;
     children = reap(collector); /* it may be ours, and have ended since */
-    if (find_host(collector, pid) == host) {
-      struct process_end how = process_end_look(host->pid_fd, host->sampler.stat_fd);
-      end_host(collector, host, end_of(&how), &how);
+    if (collector_find(collector, pid) == process) {
+      struct process_end how = process_end_look(process->pid_fd, process->sampler.stat_fd);
+      collector_end_process(collector, process, end_of(&how), &how);
     }
   }
   return children;
@@ -449,41 +412,25 @@ static void tick(void *context) {
 
 static uint64_t drain_all(struct collector *collector) {
   uint64_t records = 0;
-  for (uint32_t i = 0; i < collector->host_count; i++)
-    records += host_drain(collector->hosts[i], tick, collector);
+  for (uint32_t i = 0; i < collector->processes.count; i++)
+    records += recorded_process_drain(collector->processes.at[i], tick, collector);
   return records;
-}
-
-void collector_advance_tick(struct collector *collector) {
-  atomic_fetch_add(&collector->control->tick, 1);
-}
-
-/* Each thread is drained at another time, and a later one may show what follows from things that an earlier one does
-   not yet show: so all are cut at one stamp, and the pass that closes them has begun after it. */
-void collector_end_recording(struct collector *collector, const char *why) {
-  collector->ended = true;
-  uint64_t stamp = collector_stamp(collector);
-  for (uint32_t i = 0; i < collector->host_count; i++) {
-    host_stop(collector->hosts[i]);
-    host_cut(collector->hosts[i], stamp, why);
-  }
-  while (collector->host_count > 0)
-    end_host(collector, collector->hosts[0], "stopped", NULL);
 }
 
 static void sample_all(struct collector *collector) {
   uint64_t base_ns = collector->settings->sample_ns ? collector->settings->sample_ns : SAMPLE_NS;
   uint64_t now_ns = os_monotonic_ns();
-  for (uint32_t i = 0; i < collector->host_count; i++) {
-    struct host *host = collector->hosts[i];
-    if (!sampler_is_due(&host->sampler, now_ns))
+  for (uint32_t i = 0; i < collector->processes.count; i++) {
+    struct recorded_process *process = collector->processes.at[i];
+    if (!sampler_is_due(&process->sampler, now_ns))
       continue;
-    host_sample(host, collector_stamp(collector));
-    sampler_plan(&host->sampler, now_ns, base_ns, collector->host_count);
+    recorded_process_sample(process, collector_stamp(collector));
+    sampler_plan(&process->sampler, now_ns, base_ns, collector->processes.count);
   }
 }
 
-/* Of this image, not getrusage's: that also knows the peak of whoever executed us, which our child does not inherit. */
+/* The peak of this image. Not getrusage's, which includes that of the program that executed us, which our child does
+   not inherit. */
 static uint64_t own_peak_bytes(void) {
   struct sampler sampler;
   struct trace_sample sample;
@@ -493,8 +440,8 @@ static uint64_t own_peak_bytes(void) {
   return known ? sample.vm_hwm_bytes : UINT64_MAX;
 }
 
-/* Is one of our children, orphans that we have adopted among them, held up by the machine: on a processor or in want
-   of one, or waiting for its disk? False where the kernel does not list children. */
+/* Is one of our children, adopted orphans included, running, waiting for a processor, or waiting for a disk? False
+   where the kernel does not list children. */
 static bool a_child_is_held_up(void) {
   char path[64], pids[4096], stat[512];
   snprintf(path, sizeof path, "/proc/self/task/%d/children", getpid());
@@ -519,15 +466,15 @@ static bool a_child_is_held_up(void) {
 }
 
 struct lingering {
-  uint64_t since_ns, quiet_since_ns; /* 0: it does not linger */
+  uint64_t since_ns, quiet_since_ns; /* 0: it is not waiting for orphans */
 };
 
-/* No process is recorded any more, and the first has ended: is it time to end, though there are children? */
+/* Called when no process is recorded any more and the first has ended: is it time to end, though there are children? */
 static bool has_lingered(const struct collector *collector, struct lingering *lingering) {
   uint64_t now_ns = os_monotonic_ns();
   if (!lingering->since_ns)
     lingering->since_ns = lingering->quiet_since_ns = now_ns;
-  if (collector->asking_count > 0 || a_child_is_held_up())
+  if (collector->pending_count > 0 || a_child_is_held_up())
     lingering->quiet_since_ns = now_ns;
   return now_ns - lingering->quiet_since_ns > LINGER_NS || now_ns - lingering->since_ns > LINGER_MOST_NS;
 }
@@ -549,14 +496,14 @@ int collector_serve(struct collector *collector) {
     uint64_t records = drain_all(collector);
     sample_all(collector);
     control_keep_limits(collector);
-    bool nothing_left = collector->host_count == 0 && collector->child_ended;
+    bool nothing_left = collector->processes.count == 0 && collector->child_ended;
     if (collector->child_ended && atomic_load(&collector->stopping)) {
-      collector_end_recording(collector, "the recorder was told to end");
+      collector_end_recording(collector, "the recorder was stopped");
       return collector->child_status;
     }
     if (attention || nothing_left) {
       bool children = serve_ends(collector);
-      if (collector->host_count == 0 && collector->child_ended) {
+      if (collector->processes.count == 0 && collector->child_ended) {
         if (!children || collector->ended || has_lingered(collector, &lingering))
           return collector->child_status;
       } else {

@@ -1,45 +1,16 @@
 /* The collector: serves the processes of one recording until all have ended.
 
-   Not its job: starting the program, printing. Invariants: the tick advances about every millisecond while anything
-   happens; a process's trace is complete when the process has ended; trouble with one process's trace leaves the others
-   alone. One thread beside the caller's, which only turns socket and process events into a wake-up. */
+   Not its job: starting the program, printing. Invariants: the tick advances about every millisecond while there are
+   records; a process's trace is complete when the process has ended; trouble with one process's trace leaves the others
+   alone. One thread beside the caller's, which only wakes it for sockets and ends of processes. */
 #ifndef CAPTURE_RECORDER_COLLECTOR_H
 #define CAPTURE_RECORDER_COLLECTOR_H
 
-#include "capture/recorder/process/host.h"
+#include "capture/recorder/collector_settings.h"
 
 #include <stdbool.h>
 
 struct collector;
-
-/* One image of a process, whose trace has been closed. */
-struct recorded_process {
-  int pid, parent_pid;
-  uint32_t order; /* in which they began, from 0 */
-  const char *name, *path;
-  const char *end; /* as in the trace's footer */
-  const struct host_totals *totals;
-};
-
-struct collector_settings {
-  const char *output;        /* -o, or NULL: NAME.PID.tape in the current directory */
-  const char *name;          /* program's base name, for that */
-  uint32_t flags;            /* enum attach_flags */
-  uint32_t stack_depth;      /* frames, where flags has ATTACH_STACKS */
-  uint32_t stack_unwind;     /* enum stack_unwind */
-  uint64_t touch_min_bytes;  /* of the blocks whose resident OS pages are recorded; UINT64_MAX: of none */
-  uint64_t duration_ns;      /* recording ends so long after its start; 0: with the program */
-  uint64_t max_bytes;        /* ... or when all traces together are about to be larger; 0: no limit */
-  uint64_t sample_ns;        /* of one sample of memory to the next; 0: the default */
-  bool start_paused;         /* nothing is recorded until it is started (control.h) */
-  bool follow;               /* record the processes that the first one starts */
-  const char *describe_json; /* object for INFO's "describe", or NULL */
-  int first_pid;
-  /* A trace is complete (error empty) or was given up (error says why). */
-  void (*report)(const struct recorded_process *process, const struct trace_error *error);
-  /* A process could not be recorded. */
-  void (*complain)(const struct trace_error *error);
-};
 
 /* Makes socket and control page. settings is kept by reference; first_pid and output may still be filled in before the
    first collector_serve. Returns 0, or -1 with error. */
@@ -54,11 +25,11 @@ int collector_serve(struct collector *collector);
 /* Wakes a serving collector; async-signal-safe. */
 void collector_wake(struct collector *collector);
 
-/* From now on, wait for no process once the child has ended: their traces are closed as "stopped". Async-signal-safe.
- */
+/* Requests to wait for no process once the child has ended: their traces are then closed as "stopped".
+ * Async-signal-safe. */
 void collector_stop(struct collector *collector);
 
-/* Starts or stops the recording of all processes, whichever is not so now. Async-signal-safe. */
+/* Starts the recording of all processes if it is stopped, else stops it. Async-signal-safe. */
 void collector_toggle(struct collector *collector);
 
 /* Has first_pid been reaped? Then its number may be another's. */
@@ -68,8 +39,5 @@ bool collector_child_ended(const struct collector *collector);
 uint32_t collector_recorded(const struct collector *collector);
 
 void collector_close(struct collector *collector);
-
-/* The path of the first process's trace: -o, or NAME.PID.tape. Written to path. (describe.c) */
-void collector_first_path(const struct collector_settings *settings, char *path, size_t bytes);
 
 #endif

@@ -1,32 +1,34 @@
-/* The collector's own state, shared by the files that make it up: collector.c (sockets, ticks, ends), control.c (what
-   the operator asks of a running recording). For nobody else.
+/* The collector's own state, and the steps that more than one of its files take. For collector.c (sockets, ticks, ends)
+   and control.c (what the operator does with a running recording); for nobody else.
 
-   Invariant: only the thread that serves touches it, but for the fields marked with who else does. */
+   Invariants: only the thread that serves touches it, but for the fields marked with who else does; a process is in the
+   list from its attaching until its trace is closed. */
 #ifndef CAPTURE_RECORDER_COLLECTOR_STATE_H
 #define CAPTURE_RECORDER_COLLECTOR_STATE_H
 
-#include "capture/recorder/collector.h"
+#include "capture/recorder/collector_settings.h"
+#include "core/base/vector.h"
 
 #include <linux/futex.h>
 #include <pthread.h>
 
-enum { ASKING_MAX = 512 };
+enum { PENDING_MAX = 512 };
 
 struct collector {
   const struct collector_settings *settings;
   char address[160];
   uint64_t secret;
   int socket, epoll;
-  int asking[ASKING_MAX]; /* accepted connections whose request has not come yet, the oldest first */
-  uint32_t asking_count;
+  int pending[PENDING_MAX]; /* accepted connections whose request has not come yet, the oldest first */
+  uint32_t pending_count;
   struct control *control;
   int control_fd;
   struct {
     struct robust_list_head head;
     struct robust_list entry;
   } robust;
-  struct host **hosts;
-  uint32_t host_count, host_room, recorded;
+  VECTOR(struct recorded_process *) processes;
+  uint32_t recorded;
   _Atomic bool stopping;  /* signal handlers set it */
   _Atomic bool toggle;    /* likewise */
   _Atomic bool attention; /* something happened to a socket or a process; signal handlers and the waker set it */
@@ -42,13 +44,27 @@ struct collector {
   int child_status;
 };
 
-/* Stamps of the recording's clock. */
+/* Are stamps an atomic counter's? Else the cycle counter's. */
+bool collector_counts(const struct collector *collector);
+
+/* A stamp of the recording's clock, now. */
 uint64_t collector_stamp(const struct collector *collector);
+
+/* Cycles per second, measured since the collector was opened; 0: the clock has no rate. */
+double collector_clock_hz(const struct collector *collector);
+
+/* The recorded process of that number; NULL: there is none. */
+struct recorded_process *collector_find(const struct collector *collector, int64_t pid);
+
+/* Closes the process's trace, reports it, and frees process. end and how as for recorded_process_close. */
+void collector_end_process(struct collector *collector, struct recorded_process *process, const char *end,
+                           const struct process_end *how);
 
 /* Makes the hosts look at what has changed in their regions: they do so at their next call. */
 void collector_advance_tick(struct collector *collector);
 
-/* Ends the recording of all processes at one time, which makes legal histories; the processes run on. */
+/* Ends the recording of all processes at one time, so that each trace is a legal history; the processes run on. why:
+   static text, which goes into the traces. */
 void collector_end_recording(struct collector *collector, const char *why);
 
 #endif

@@ -13,17 +13,17 @@ static const char *state_name(uint32_t paused) {
 /* Bits that the operator sets and clears; a start is the end of both. */
 enum { BY_OPERATOR = PAUSED_BY_CONTROL | PAUSED_FROM_START };
 
-static void set_running(struct host *host, bool run) {
+static void set_running(struct recorded_process *process, bool run) {
   if (run)
-    host_pause(host, BY_OPERATOR, false);
-  else if (!(host_paused(host) & PAUSED_FROM_START))
-    host_pause(host, PAUSED_BY_CONTROL, true);
+    recorded_process_pause(process, BY_OPERATOR, false);
+  else if (!(recorded_process_paused(process) & PAUSED_FROM_START))
+    recorded_process_pause(process, PAUSED_BY_CONTROL, true);
 }
 
 static void set_all_running(struct collector *collector, bool run) {
   collector->paused = run ? 0 : collector->paused ? collector->paused : PAUSED_BY_CONTROL;
-  for (uint32_t i = 0; i < collector->host_count; i++)
-    set_running(collector->hosts[i], run);
+  for (uint32_t i = 0; i < collector->processes.count; i++)
+    set_running(collector->processes.at[i], run);
 }
 
 static void begin_duration(struct collector *collector) {
@@ -37,9 +37,9 @@ void control_begin(struct collector *collector) {
     begin_duration(collector);
 }
 
-static void change(struct collector *collector, struct host *host, bool run) {
-  if (host)
-    set_running(host, run);
+static void change(struct collector *collector, struct recorded_process *process, bool run) {
+  if (process)
+    set_running(process, run);
   else
     set_all_running(collector, run);
   collector_advance_tick(collector);
@@ -51,60 +51,53 @@ void control_toggle(struct collector *collector) {
   change(collector, NULL, collector->paused != 0);
 }
 
-static void flush(struct collector *collector, struct host *only) {
-  for (uint32_t i = 0; i < collector->host_count; i++)
-    if (!only || only == collector->hosts[i]) {
-      host_drain(collector->hosts[i], NULL, NULL);
-      host_flush(collector->hosts[i]);
+static void flush(struct collector *collector, struct recorded_process *only) {
+  for (uint32_t i = 0; i < collector->processes.count; i++)
+    if (!only || only == collector->processes.at[i]) {
+      recorded_process_drain(collector->processes.at[i], NULL, NULL);
+      recorded_process_flush(collector->processes.at[i]);
     }
 }
 
-static json_t *describe_host(const struct host *host) {
-  json_t *object = json_pack("{s:i,s:s,s:s}", "pid", host->pid, "trace", host->path, "state",
-                             host->given_up ? "given up" : state_name(host_paused(host)));
+static json_t *describe_process(const struct recorded_process *process) {
+  json_t *object = json_pack("{s:i,s:s,s:s}", "pid", process->pid, "trace", process->path, "state",
+                             process->given_up ? "given up" : state_name(recorded_process_paused(process)));
   if (!object)
     return NULL;
-  const struct trace_totals *totals = trace_writer_totals(host->writer);
+  const struct trace_totals *totals = trace_writer_totals(process->writer);
   json_object_set_new(object, "events", json_integer((json_int_t)totals->events));
   json_object_set_new(object, "threads", json_integer(totals->threads));
-  json_object_set_new(object, "dropped", json_integer((json_int_t)(totals->dropped - host->unseen)));
+  json_object_set_new(object, "dropped", json_integer((json_int_t)(totals->dropped - process->skipped)));
   json_object_set_new(object, "file_bytes", json_integer((json_int_t)totals->file_bytes));
   return object;
 }
 
-/* A reply must fit one message; a recorder of more processes than that tells of the first. */
-enum { PROCESSES_TOLD = 400 };
+/* A reply must fit one message, so of more processes only the first are listed. */
+enum { PROCESSES_LISTED = 400 };
 
-static json_t *status(const struct collector *collector, const struct host *only) {
+static json_t *status(const struct collector *collector, const struct recorded_process *only) {
   json_t *list = json_array();
-  for (uint32_t i = 0; i < collector->host_count && json_array_size(list) < PROCESSES_TOLD; i++)
-    if (!only || only == collector->hosts[i])
-      json_array_append_new(list, describe_host(collector->hosts[i]));
+  for (uint32_t i = 0; i < collector->processes.count && json_array_size(list) < PROCESSES_LISTED; i++)
+    if (!only || only == collector->processes.at[i])
+      json_array_append_new(list, describe_process(collector->processes.at[i]));
   return json_pack("{s:b,s:i,s:s,s:I,s:o}", "ok", 1, "recorder", (int)getpid(), "state",
                    collector->ended ? "ended" : state_name(collector->paused), "recorded",
                    (json_int_t)collector->recorded, "processes", list);
 }
 
-static struct host *find(const struct collector *collector, json_int_t pid) {
-  for (uint32_t i = 0; i < collector->host_count; i++)
-    if (collector->hosts[i]->pid == pid)
-      return collector->hosts[i];
-  return NULL;
-}
-
 static json_t *carry_out(struct collector *collector, const char *verb, json_int_t pid) {
-  struct host *host = find(collector, pid);
-  if (!host && pid != getpid())
+  struct recorded_process *process = collector_find(collector, pid);
+  if (!process && pid != getpid())
     return json_pack("{s:b,s:s}", "ok", 0, "error", "not recorded here");
   if (collector->ended && strcmp(verb, "status") != 0)
     return json_pack("{s:b,s:s}", "ok", 0, "error", "the recording has ended");
   if (strcmp(verb, "start") == 0 || strcmp(verb, "stop") == 0)
-    change(collector, host, strcmp(verb, "start") == 0);
+    change(collector, process, strcmp(verb, "start") == 0);
   else if (strcmp(verb, "flush") == 0)
-    flush(collector, host);
+    flush(collector, process);
   else if (strcmp(verb, "status") != 0)
     return json_pack("{s:b,s:s}", "ok", 0, "error", "unknown verb");
-  return status(collector, host);
+  return status(collector, process);
 }
 
 char *control_request(struct collector *collector, const char *text) {
@@ -121,8 +114,8 @@ char *control_request(struct collector *collector, const char *text) {
 
 static uint64_t bytes_now(const struct collector *collector) {
   uint64_t bytes = collector->closed_bytes;
-  for (uint32_t i = 0; i < collector->host_count; i++)
-    bytes += host_file_bytes(collector->hosts[i]);
+  for (uint32_t i = 0; i < collector->processes.count; i++)
+    bytes += recorded_process_file_bytes(collector->processes.at[i]);
   return bytes;
 }
 
@@ -130,7 +123,7 @@ void control_keep_limits(struct collector *collector) {
   if (collector->ended)
     return;
   if (collector->settings->max_bytes && bytes_now(collector) >= collector->settings->max_bytes)
-    collector_end_recording(collector, "--max-size was reached: what came later is not here");
+    collector_end_recording(collector, "--max-size was reached: later events are not in the trace");
   else if (collector->ends_ns && os_monotonic_ns() >= collector->ends_ns)
-    collector_end_recording(collector, "--duration is over: what came later is not here");
+    collector_end_recording(collector, "--duration is over: later events are not in the trace");
 }

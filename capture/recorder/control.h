@@ -1,4 +1,4 @@
-/* What the operator may ask of a running recording: start, stop, flush, status, and limits of time and size.
+/* What the operator can do with a running recording: start, stop, flush, status, and limits of time and size.
 
    Requests come over the collector's socket as one JSON object, {"verb": "start", "pid": N}, from a process of the same
    user or of root; the reply is one too, {"ok": true, ...} or {"ok": false, "error": "..."}. pid is a recorded process,
@@ -11,10 +11,10 @@
 /* Carries out a request; returns the reply, to be freed, or NULL if there is no memory. */
 char *control_request(struct collector *collector, const char *text);
 
-/* Starts or stops all, whichever is not so now. */
+/* Starts the recording of all processes if it is stopped, else stops it. */
 void control_toggle(struct collector *collector);
 
-/* Ends the recording where the time is over or the traces have grown too large. Cheap. */
+/* Ends the recording if its time is over or the traces have grown too large. Cheap. */
 void control_keep_limits(struct collector *collector);
 
 /* Called once, before anything is served. A limit of time runs from the first start. */

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-void collector_first_path(const struct collector_settings *settings, char *path, size_t bytes) {
+void describe_first_path(const struct collector_settings *settings, char *path, size_t bytes) {
   if (settings->output)
     snprintf(path, bytes, "%s", settings->output);
   else
@@ -19,7 +19,7 @@ void collector_first_path(const struct collector_settings *settings, char *path,
 
 void describe_further_path(const struct collector_settings *settings, int pid, char *path, size_t bytes) {
   char base[4096];
-  collector_first_path(settings, base, sizeof base);
+  describe_first_path(settings, base, sizeof base);
   size_t length = strlen(base);
   if (length > 5 && strcmp(base + length - 5, ".tape") == 0)
     base[length - 5] = '\0';

@@ -1,10 +1,10 @@
-/* What a trace says of its process, and how its file is called.
+/* The INFO of a trace, which describes its process, and the trace's file name.
 
    Not its job: the trace's content. Allocates with malloc. */
 #ifndef CAPTURE_RECORDER_DESCRIBE_H
 #define CAPTURE_RECORDER_DESCRIBE_H
 
-#include "capture/recorder/collector.h"
+#include "capture/recorder/collector_settings.h"
 
 #include <stddef.h>
 
@@ -15,13 +15,16 @@ struct describe_clock {
   uint64_t origin_stamp;
 };
 
-/* INFO's object (core/trace/FORMAT.md section 5), to be freed; NULL: out of memory. late: recording begins later, so
-   that objects from before may be released in it, and such as were being handed out when it began. */
+/* INFO's object (core/trace/FORMAT.md section 5), to be freed; NULL: out of memory. late: recording
+   begins after the process has, so that objects from before may be released in it, and calls may be in flight. */
 char *describe_info(const struct collector_settings *settings, const struct attach_request *request,
                     const struct describe_clock *clock, bool late);
 
-/* The name by which a process was started; "" where /proc does not tell. */
+/* The name by which a process was started; "" where /proc cannot be read. */
 void describe_program_name(int pid, char *name, size_t bytes);
+
+/* The path of the first process's trace: -o, or NAME.PID.tape. Written to path. */
+void describe_first_path(const struct collector_settings *settings, char *path, size_t bytes);
 
 /* F.PID.tape beside the first trace's F.tape, with a further number if that is taken; made here, so that it stays ours.
  */

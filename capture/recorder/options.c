@@ -35,12 +35,11 @@ static const char usage_details[] =
     "  --sample-ms MS       how often the memory of the program is looked at (default 10)\n"
     "  --stamp tags|every   how events of different threads are ordered (default tags; every: a time stamp per event)\n"
     "  --clock auto|counter stamps from the cycle counter where it can be trusted (auto), or from a shared counter\n"
-    "  --touch-min BYTES    blocks of this size or more are asked how many of their OS pages the program touched "
-    "(default\n"
+    "  --touch-min BYTES    of objects of this size or more, record how many OS pages the program touched (default\n"
     "                       8192; 0: none)\n"
     "  --latency            store how long each call took, in units of the cycle counter; what reading it costs is "
     "subtracted\n"
-    "  --usable             store how much of each block can be used (malloc_usable_size)\n"
+    "  --usable             store how much of each object can be used (malloc_usable_size)\n"
     "  --stacks[=DEPTH]     store the call stack of each call that acquires: at least the innermost DEPTH frames "
     "(default 32)\n"
     "  --unwind auto|dwarf|fp\n"
@@ -49,7 +48,7 @@ static const char usage_details[] =
     "                       (auto); by the tables only; by frame pointers only, the fastest where the program has "
     "them\n";
 
-/* The workload compiler takes no smaller blocks into account; any of this size holds a whole OS page. */
+/* The workload compiler takes no smaller objects into account; any of this size holds a whole OS page. */
 enum { TOUCH_MIN_BYTES = 8 << 10 };
 
 __attribute__((noreturn, format(printf, 1, 2))) static void wrong(const char *format, ...) {
@@ -100,8 +99,8 @@ static uint32_t depth_of(const char *value) {
   return (uint32_t)depth;
 }
 
-/* "USR2", "SIGUSR2", "RTMIN+3" or a number. Those that the recorder has a use for itself, or that can't be caught, are
-   refused. */
+/* "USR2", "SIGUSR2", "RTMIN+3" or a number. Signals that the recorder uses itself, or that cannot be caught, are
+ * refused. */
 static int signal_of(const char *value) {
   const char *name = strncmp(value, "SIG", 3) == 0 ? value + 3 : value;
   int number = 0;
@@ -146,7 +145,7 @@ enum {
   HELP
 };
 
-/* False: not an option that is known. */
+/* Takes one option; false: it is not known. */
 static bool take(struct command *command, int option, const char *value) {
   struct collector_settings *settings = &command->settings;
   switch (option) {

@@ -52,7 +52,7 @@ static int find_program(const char *command, char *path, size_t path_bytes, stru
   return found;
 }
 
-/* The loader ignores LD_PRELOAD where the program gets rights that its caller has not. */
+/* The loader ignores LD_PRELOAD where the program has rights that its caller lacks. */
 static bool gains_rights(const char *path, const struct stat *status) {
   if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1)
     return false;
@@ -100,7 +100,8 @@ static int check_file(const char *path, int depth, struct trace_error *error) {
   if (fd < 0 || fstat(fd, &status) != 0) {
     if (fd >= 0)
       close(fd);
-    return errno == EACCES ? 0 : refuse(error, path, "cannot be read"); /* executable, not readable: let it try */
+    return errno == EACCES ? 0
+                           : refuse(error, path, "cannot be read"); /* executable but not readable: cannot be checked */
   }
   ssize_t got = pread(fd, start, sizeof start - 1, 0);
   start[got > 0 ? got : 0] = '\0';

@@ -1,4 +1,4 @@
-/* Looks, before anything is started, whether a program can be recorded at all.
+/* Checks, before anything is started, whether a program can be recorded at all.
 
    Invariants: starts and changes nothing. Allocates nothing. */
 #ifndef CAPTURE_RECORDER_PREFLIGHT_H
@@ -10,7 +10,7 @@
 
 /* Finds command as execvp would (path is filled in) and checks it: an ELF program of this machine, with a dynamic
    loader, without rights that make the loader ignore LD_PRELOAD; or a script whose interpreter is one. Returns 0; 127
-   not found, 126 not executable, 1 cannot be recorded: then error says why. */
+   not found, 126 not executable, 1 cannot be recorded; error has the reason. */
 int preflight_program(const char *command, char *path, size_t path_bytes, struct trace_error *error);
 
 /* Finds libheaptape.so relative to the running program: ../lib or ../../lib/heaptape. Returns 0, or 1 with error. */

@@ -1,5 +1,6 @@
-/* heaptape-record: runs a program and records what it asks of malloc. Command line, launch, and all that is printed. */
+/* heaptape-record: runs a program and records its calls of malloc and its kin. Launch, signals, and all printing. */
 #include "capture/recorder/collector.h"
+#include "capture/recorder/describe.h"
 #include "capture/recorder/options.h"
 #include "capture/recorder/preflight.h"
 #include "capture/recorder/tree.h"
@@ -20,8 +21,8 @@
 static struct collector *serving;
 static int child_pid;
 
-/* The program's own end ends the recording. SIGINT it has from the terminal already; what is left for us is to wait no
-   longer for processes that outlive it. */
+/* The recording ends when the program does, so the signal is passed on to it; SIGINT it has received from the terminal.
+   After it the recorder no longer waits for processes that outlive the program. */
 static void end(int signal) {
   int error = errno;
   if (signal != SIGINT && !collector_child_ended(serving))
@@ -48,8 +49,7 @@ static void complain(const struct trace_error *error) {
   fprintf(stderr, "heaptape-record: %s\n", error->text);
 }
 
-/* The traces written, and the one with most events: what a wrapper that starts a hundred processes leaves is hard to
-   find one's way in. */
+/* The traces written, and which has most events: a program that starts a hundred processes leaves as many files. */
 static struct {
   uint32_t traces;
   uint64_t events;
@@ -57,7 +57,7 @@ static struct {
   struct tree *tree;
 } written;
 
-static void note_written(const struct recorded_process *process) {
+static void note_written(const struct process_summary *process) {
   uint64_t events = process->totals->totals.events;
   if (written.traces++ == 0 || events > written.events) {
     written.events = events;
@@ -66,10 +66,10 @@ static void note_written(const struct recorded_process *process) {
   tree_add(written.tree, process);
 }
 
-/* The line of each process as it ends; of many, the tree at the end tells the rest. */
-static void report(const struct recorded_process *process, const struct trace_error *error) {
+/* Prints a line for each process as it ends; of many, only the first: the tree at the end has all. */
+static void report(const struct process_summary *process, const struct trace_error *error) {
   enum { LINES = 8 };
-  const struct host_totals *totals = process->totals;
+  const struct process_totals *totals = process->totals;
   const struct trace_totals *t = &totals->totals;
   if (error->text[0]) {
     fprintf(
@@ -81,21 +81,22 @@ static void report(const struct recorded_process *process, const struct trace_er
   }
   note_written(process);
   if (totals->broken)
-    fprintf(stderr, "heaptape-record: %s: %llu records made no sense: process %d overwrote its rings\n", process->path,
-            (unsigned long long)totals->broken, process->pid);
-  uint64_t dropped = t->dropped - totals->unseen;
+    fprintf(stderr, "heaptape-record: %s: %llu records cannot be right: process %d has overwritten its rings\n",
+            process->path, (unsigned long long)totals->broken, process->pid);
+  uint64_t dropped = t->dropped - totals->skipped;
   if (written.traces > LINES && !dropped && !totals->cut_why)
     return;
   fprintf(stderr, "heaptape: %s: %llu events, %u threads, %llu dropped, %.2f bytes/event, %.2f s", process->path,
           (unsigned long long)t->events, t->threads, (unsigned long long)dropped,
           t->events ? (double)t->file_bytes / (double)t->events : 0.0, totals->seconds);
-  if (totals->unseen)
-    fprintf(stderr, ", %llu not seen in pauses", (unsigned long long)totals->unseen);
+  if (totals->skipped)
+    fprintf(stderr, ", %llu not recorded in pauses", (unsigned long long)totals->skipped);
   if (totals->cut_why)
     fprintf(stderr, "; %s", totals->cut_why);
   fputc('\n', stderr);
   if (totals->stacks_lost)
-    fprintf(stderr, "heaptape-record: %s: %llu stacks could not be taken; their events are there without\n",
+    fprintf(stderr,
+            "heaptape-record: %s: %llu call stacks could not be taken; their events are in the trace without one\n",
             process->path, (unsigned long long)totals->stacks_lost);
 }
 
@@ -104,7 +105,7 @@ static void fail(const struct trace_error *error, int status) {
   exit(status);
 }
 
-/* Ours first, so that it is before the library to be recorded on, then what was there. */
+/* LD_PRELOAD: our library first, so that it comes before the one to be recorded on, then what was there. */
 static void set_preload(const char *library, const char *further) {
   const char *before = getenv("LD_PRELOAD");
   size_t bytes = strlen(library) + (further ? strlen(further) : 0) + (before ? strlen(before) : 0) + 3;
@@ -118,20 +119,20 @@ static void set_preload(const char *library, const char *further) {
 }
 
 static char *describe(char **arguments) {
-  char host[256] = "";
-  gethostname(host, sizeof host - 1);
+  char machine[256] = "";
+  gethostname(machine, sizeof machine - 1);
   json_t *list = json_array();
   for (char **argument = arguments; *argument; argument++)
     if (json_array_append_new(list, json_string(*argument)) != 0) /* not UTF-8 */
       json_array_append_new(list, json_string("?"));
-  json_t *object = json_pack("{s:o,s:s}", "arguments", list, "host", host);
+  json_t *object = json_pack("{s:o,s:s}", "arguments", list, "host", machine);
   char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
   json_decref(object);
   return text;
 }
 
-/* Makes the first output file, if it is not there, so that an unwritable one is known before the program runs. *made:
- * it was not. */
+/* Makes the first output file if it is not there, so that an unwritable one is found before the program runs. *made: it
+   was not there. */
 static int try_output(const char *path, bool *made, struct trace_error *error) {
   *made = access(path, F_OK) != 0;
   int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
@@ -141,8 +142,8 @@ static int try_output(const char *path, bool *made, struct trace_error *error) {
   return 0;
 }
 
-/* Called before our signal dispositions are set, so that the child has those that we were started with. It waits for
- * the parent's word on go, and tells an errno on failed if it can't exec. */
+/* Called before our signal dispositions are set, so that the child has those that we were started with. The child waits
+   until it can read from go, and writes an errno to failed if it cannot exec. */
 static int launch(const char *path, char **arguments, int go[2], int failed[2]) {
   if (pipe2(go, O_CLOEXEC) != 0 || pipe2(failed, O_CLOEXEC) != 0)
     return -1;
@@ -161,7 +162,8 @@ static int launch(const char *path, char **arguments, int go[2], int failed[2]) 
   _exit(126);
 }
 
-/* A process costs three descriptors. After the launch, as the program shall have the limit that it would have had. */
+/* A process takes three descriptors. Called after the launch, as the program's limit must be what it would be without
+ * us. */
 static void raise_descriptor_limit(void) {
   struct rlimit limit;
   if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
@@ -185,7 +187,7 @@ static void set_signals(int toggle_signal) {
     sigaction(toggle_signal, &action, NULL);
 }
 
-/* All that can be found wrong before anything runs; does not come back then. preload has room for PATH_MAX. */
+/* Finds program, library and preload; exits where one of them is not usable. Each has room for PATH_MAX bytes. */
 static void preflight(struct command *command, char *program, char *library, char *preload) {
   struct trace_error error = {""};
   int status = preflight_program(command->arguments[0], program, PATH_MAX, &error);
@@ -202,7 +204,7 @@ static void preflight(struct command *command, char *program, char *library, cha
     fail(&error, status);
 }
 
-/* What is said when all is over. exec_error: 0 if the program ran. */
+/* Prints what is to be printed at the end. exec_error: 0 if the program ran. */
 static void conclude(const struct command *command, int exec_error, const char *output, bool made) {
   if (exec_error)
     fprintf(stderr, "heaptape-record: %s: %s\n", command->arguments[0], strerror(exec_error));
@@ -232,7 +234,8 @@ int main(int argc, char **argv) {
   if (!os_cycles_invariant())
     command.settings.flags |= ATTACH_COUNTER;
   if ((command.settings.flags & ATTACH_COUNTER) && (command.settings.flags & ATTACH_LATENCY)) {
-    trace_error_set(&error, "--latency", "the clock is a counter, which tells order and no time");
+    trace_error_set(&error, "--latency",
+                    "cannot be measured: the clock is a counter, which gives an order and no time");
     fail(&error, 1);
   }
   if (collector_open(&serving, &command.settings, &error) != 0)
@@ -250,7 +253,7 @@ int main(int argc, char **argv) {
   raise_descriptor_limit();
   command.settings.first_pid = child_pid;
   bool made;
-  collector_first_path(&command.settings, output, sizeof output);
+  describe_first_path(&command.settings, output, sizeof output);
   if (try_output(output, &made, &error) != 0) {
     kill(child_pid, SIGKILL);
     fail(&error, 1);

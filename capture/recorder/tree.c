@@ -1,5 +1,7 @@
 #include "capture/recorder/tree.h"
 
+#include "core/base/vector.h"
+
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,8 +10,8 @@ enum { NAME_BYTES = 64 };
 
 struct node {
   int pid, parent_pid;
-  uint32_t order; /* in which they began */
-  int32_t parent; /* index; -1: none of them */
+  uint32_t number; /* in the sequence in which they began */
+  int32_t parent;  /* index; -1: none of them */
   uint64_t events, dropped;
   bool shown;
   char name[NAME_BYTES], end[12];
@@ -17,9 +19,8 @@ struct node {
 };
 
 struct tree {
-  struct node *nodes;
-  uint32_t count, room;
-  uint32_t lost; /* for want of memory */
+  VECTOR(struct node) nodes;
+  uint32_t lost; /* as there was no memory */
 };
 
 struct tree *tree_new(void) {
@@ -27,34 +28,28 @@ struct tree *tree_new(void) {
 }
 
 void tree_free(struct tree *tree) {
-  for (uint32_t i = 0; tree && i < tree->count; i++)
-    free(tree->nodes[i].path);
+  for (uint32_t i = 0; tree && i < tree->nodes.count; i++)
+    free(tree->nodes.at[i].path);
   if (tree)
-    free(tree->nodes);
+    free(tree->nodes.at);
   free(tree);
 }
 
 uint32_t tree_count(const struct tree *tree) {
-  return tree ? tree->count + tree->lost : 0;
+  return tree ? (uint32_t)tree->nodes.count + tree->lost : 0;
 }
 
-void tree_add(struct tree *tree, const struct recorded_process *process) {
+void tree_add(struct tree *tree, const struct process_summary *process) {
   if (!tree)
     return;
-  if (tree->count == tree->room) {
-    uint32_t room = tree->room ? 2 * tree->room : 16;
-    struct node *nodes = realloc(tree->nodes, room * sizeof *nodes);
-    if (!nodes) {
-      tree->lost++;
-      return;
-    }
-    tree->nodes = nodes;
-    tree->room = room;
+  if (!vector_reserve(&tree->nodes, tree->nodes.count + 1)) {
+    tree->lost++;
+    return;
   }
-  struct node *node = &tree->nodes[tree->count];
+  struct node *node = &tree->nodes.at[tree->nodes.count];
   *node = (struct node){.pid = process->pid,
                         .parent_pid = process->parent_pid,
-                        .order = process->order,
+                        .number = process->number,
                         .parent = -1,
                         .events = process->totals->totals.events,
                         .dropped = process->totals->totals.dropped,
@@ -62,40 +57,40 @@ void tree_add(struct tree *tree, const struct recorded_process *process) {
   snprintf(node->name, sizeof node->name, "%s", process->name);
   snprintf(node->end, sizeof node->end, "%s", process->end);
   if (node->path)
-    tree->count++;
+    tree->nodes.count++;
   else
     tree->lost++;
 }
 
-static int by_order(const void *left, const void *right) {
+static int by_number(const void *left, const void *right) {
   const struct node *a = left, *b = right;
-  return a->order < b->order ? -1 : a->order > b->order;
+  return a->number < b->number ? -1 : a->number > b->number;
 }
 
 /* An image that was exec'ed is a child of the image before it; a process is one of its parent's image at that time,
    which is the last one that began before it. */
 static void link_nodes(const struct tree *tree) {
-  for (uint32_t i = 0; i < tree->count; i++) {
-    struct node *node = &tree->nodes[i];
+  for (uint32_t i = 0; i < tree->nodes.count; i++) {
+    struct node *node = &tree->nodes.at[i];
     for (uint32_t k = i; k-- > 0 && node->parent < 0;)
-      if (tree->nodes[k].pid == node->pid && strcmp(tree->nodes[k].end, "exec") == 0)
+      if (tree->nodes.at[k].pid == node->pid && strcmp(tree->nodes.at[k].end, "exec") == 0)
         node->parent = (int32_t)k;
     for (uint32_t k = i; k-- > 0 && node->parent < 0;)
-      if (tree->nodes[k].pid == node->parent_pid)
+      if (tree->nodes.at[k].pid == node->parent_pid)
         node->parent = (int32_t)k;
   }
 }
 
-/* Marks what is to be shown: the nodes with most events, and what they hang on. */
+/* Marks what is to be shown: the nodes with most events, and their parents. */
 static void choose(const struct tree *tree) {
   for (uint32_t shown = 0; shown < TREE_LINES;) {
     struct node *most = NULL;
-    for (uint32_t i = 0; i < tree->count; i++)
-      if (!tree->nodes[i].shown && (!most || tree->nodes[i].events > most->events))
-        most = &tree->nodes[i];
+    for (uint32_t i = 0; i < tree->nodes.count; i++)
+      if (!tree->nodes.at[i].shown && (!most || tree->nodes.at[i].events > most->events))
+        most = &tree->nodes.at[i];
     if (!most)
       return;
-    for (; !most->shown; most = &tree->nodes[most->parent]) {
+    for (; !most->shown; most = &tree->nodes.at[most->parent]) {
       most->shown = true;
       shown++;
       if (most->parent < 0)
@@ -109,8 +104,8 @@ static void print_children(const struct tree *tree, int32_t parent, unsigned dep
   unsigned indent = 2 * (depth < DEPTH_SHOWN ? depth : DEPTH_SHOWN) + 2;
   uint32_t hidden = 0;
   uint64_t hidden_events = 0;
-  for (uint32_t i = 0; i < tree->count; i++) {
-    const struct node *node = &tree->nodes[i];
+  for (uint32_t i = 0; i < tree->nodes.count; i++) {
+    const struct node *node = &tree->nodes.at[i];
     if (node->parent != parent)
       continue;
     if (!node->shown) {
@@ -132,7 +127,7 @@ static void print_children(const struct tree *tree, int32_t parent, unsigned dep
 void tree_print(const struct tree *tree, FILE *out) {
   if (tree_count(tree) < 2)
     return;
-  qsort(tree->nodes, tree->count, sizeof *tree->nodes, by_order);
+  qsort(tree->nodes.at, tree->nodes.count, sizeof *tree->nodes.at, by_number);
   link_nodes(tree);
   choose(tree);
   print_children(tree, -1, 0, out);

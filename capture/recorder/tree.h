@@ -1,12 +1,11 @@
 /* The recorded processes as a tree, for the list at a recording's end.
 
-   Not its job: the tree's content, which is told it as processes end. Invariant: a list of any length prints in at most
-   TREE_LINES lines and some that say how many were left out. Allocates with malloc; without memory the list is short
-   and says so. */
+   Invariant: a list of any length prints in at most TREE_LINES lines and some with the number of those left out.
+   Allocates with malloc; a process for which there is no memory counts among those left out. */
 #ifndef CAPTURE_RECORDER_TREE_H
 #define CAPTURE_RECORDER_TREE_H
 
-#include "capture/recorder/collector.h"
+#include "capture/recorder/collector_settings.h"
 
 #include <stdio.h>
 
@@ -18,7 +17,7 @@ struct tree *tree_new(void);
 void tree_free(struct tree *tree);
 
 /* A process image's trace is complete. What is pointed to is copied. */
-void tree_add(struct tree *tree, const struct recorded_process *process);
+void tree_add(struct tree *tree, const struct process_summary *process);
 
 uint32_t tree_count(const struct tree *tree);
 

@@ -1,8 +1,9 @@
-/* How often a process is looked at: ten times finer in its first second, by the period that was asked for, and less
-   where looks are dear, so that all processes together cost at most 5 % of a core, then 1 %. The clock is the test's.
+/* How often a process is sampled: ten times as often in its first second, by the period that was set after it, and less
+   often where samples are expensive, so that all processes together cost at most 5 % of a core, then 1 %. The clock is
+   the test's.
  */
 #include "capture/recorder/process/sample.h"
-#include "capture/test/recording.h"
+#include "capture/test/hosts/recording.h"
 
 static const uint64_t SECOND_NS = 1000000000u, STEP_NS = 100000;
 

@@ -1,4 +1,4 @@
-"""The optional columns tell the truth: how long a call took, how much of a block can be used."""
+"""The optional columns tell the truth: how long a call took, how much of an object can be used."""
 
 import subprocess
 from pathlib import Path
@@ -27,7 +27,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def record(path: Path, options: list[object], *command: object) -> subprocess.CompletedProcess:
     arguments = [RECORD, "-o", path, *options, "--", *command]
-    done = subprocess.run(list(map(str, arguments)), capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(list(map(str, arguments)), capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr
     return done
 
@@ -93,7 +93,7 @@ def test_what_was_not_asked_for_is_not_there(folder, tmp_path):
 
 def test_latency_needs_a_clock_with_a_rate(folder, tmp_path):
     arguments = [RECORD, "--latency", "--clock", "counter", "-o", tmp_path / "a.tape", "--", folder / "columns"]
-    done = subprocess.run(list(map(str, arguments)), capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(list(map(str, arguments)), capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 1
     assert done.stdout == ""
     assert done.stderr.count("\n") == 1

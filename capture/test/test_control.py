@@ -1,4 +1,7 @@
-"""A running recording can be started, stopped, flushed, asked and limited; the program never notices."""
+"""A running recording can be started, stopped, flushed, queried and limited, without a change for the program.
+
+Long: starts, stops and flushes at random moments of a storm.
+"""
 
 import json
 import os
@@ -30,7 +33,7 @@ sys.exit(7)
 
 
 class Recording:
-    """A recorder and the program under it, which makes calls when told."""
+    """A recorder and the program under it, which makes calls on request."""
 
     def __init__(self, folder: Path, *options: str) -> None:
         self.trace = folder / "t.tape"
@@ -54,7 +57,7 @@ class Recording:
         assert self.process.stdout.readline() == "1\n"
 
     def end(self) -> str:
-        """What the recorder said."""
+        """What the recorder printed."""
         _, told = self.process.communicate(timeout=HANG_S)
         assert self.process.returncode == 7, told
         return told
@@ -98,7 +101,7 @@ def test_stop_and_start_leave_out_what_is_between_and_count_it(start, whose: str
     recording.work()
     told = recording.end()
     summary = info(recording.trace)
-    assert "not seen in pauses" in told
+    assert "not recorded in pauses" in told
     assert 20000 <= summary["dropped"] < 25000
     assert 20000 <= calls_of_100_bytes(recording.trace) < 20500
     assert check(recording.trace)["ok"]
@@ -240,7 +243,7 @@ def test_wrong_values_are_refused_before_the_program_starts(tmp_path: Path, opti
 
 def test_marks_show_in_dump_and_info(tmp_path: Path) -> None:
     trace = tmp_path / "t.tape"
-    marking = OUT / "test" / "capture" / "marks_stand_where_the_program_set_them"
+    marking = OUT / "test" / "capture" / "hosts" / "marks_stand_where_the_program_set_them"
     subprocess.run([RECORD, "-o", trace, "--", marking, "host"], check=True, capture_output=True, timeout=HANG_S)
     marks = info(trace)["marks"]
     assert len(marks) == 3 * 6000 + 2
@@ -259,6 +262,7 @@ def test_marks_show_in_dump_and_info(tmp_path: Path) -> None:
     assert sorted(shown) == sorted((mark["thread"], mark["events"], mark["text"]) for mark in marks)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("clock", ["auto", "counter"])
 def test_starting_and_stopping_in_a_storm_leaves_a_legal_history(tmp_path: Path, clock: str) -> None:
     """Threads that free each other's objects, while recording stops, starts and flushes at random moments."""

@@ -58,8 +58,8 @@ def allocator(name: str) -> Path:
     return LIBRARIES / name
 
 
-def operators_of(tape: Path) -> Counter[str]:
-    return Counter({name: n for name, n in info(tape)["calls"].items() if name.startswith("operator")})
+def operators_of(trace: Path) -> Counter[str]:
+    return Counter({name: n for name, n in info(trace)["calls"].items() if name.startswith("operator")})
 
 
 def counted(image: Path) -> Counter[str]:
@@ -80,10 +80,10 @@ def times(counts: Counter[str], factor: int) -> Counter[str]:
     return Counter({name: n * factor for name, n in counts.items()})
 
 
-def record(tape: Path, *command: str | Path, preload: Path | None = None) -> str:
+def record(trace: Path, *command: str | Path, preload: Path | None = None) -> str:
     options = ("--preload", str(preload)) if preload else ()
-    done = succeed(RECORD, "-o", tape, *options, "--", *command)
-    assert_clean(tape)
+    done = succeed(RECORD, "-o", trace, *options, "--", *command)
+    assert_clean(trace)
     return done.stdout
 
 

@@ -1,4 +1,4 @@
-"""What goes wrong around a recording costs the recording, never the program; the trace counts what it lacks."""
+"""Failures around a recording end the recording, never the program; the trace counts what it lacks."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What the recorder says of a process as the kernel sees it: memory over time, its exact end, its parents."""
+"""What the trace holds of a process as the kernel sees it: memory over time, its exact end, its parents."""
 
 import json
 import os

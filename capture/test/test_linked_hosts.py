@@ -98,34 +98,34 @@ def build(folder: Path, name: str, source: str, *options: str) -> Path:
 
 def test_a_program_with_a_malloc_of_its_own_is_told(tmp_path: Path) -> None:
     program = build(tmp_path, "own", OWN_MALLOC)
-    tape = tmp_path / "t.tape"
-    done = run(RECORD, "-o", tape, "--", program)
+    trace = tmp_path / "t.tape"
+    done = run(RECORD, "-o", trace, "--", program)
     assert done.status == 5
     assert done.stdout == "own\n"
     assert "defines malloc itself" in done.stderr
-    assert "calls" in info(tape)["info"]["lacks"]
-    assert check(tape)["ok"]
+    assert "calls" in info(trace)["info"]["lacks"]
+    assert check(trace)["ok"]
 
 
 @pytest.mark.parametrize("linking", ["-Wl,-z,lazy", "-Wl,-z,relro,-z,now"])
 def test_a_deeply_bound_library_is_recorded_too(tmp_path: Path, linking: str) -> None:
     library = build(tmp_path, "libdeep.so", DEEP_LIBRARY, "-shared", "-fPIC", linking)
     program = build(tmp_path, "deep", DEEP_PROGRAM)
-    tape = tmp_path / "t.tape"
-    assert record(tape, program, library).stdout == "deep\n"
-    proof = check(tape)
+    trace = tmp_path / "t.tape"
+    assert record(trace, program, library).stdout == "deep\n"
+    proof = check(trace)
     assert proof["ok"]
     assert proof["unseen_frees"] == 0
-    dump = run(CONVERT, "dump", tape).stdout
+    dump = run(CONVERT, "dump", trace).stdout
     assert dump.count("(777)") == 2000
     assert dump.count(", 777)") == 1000
 
 
 def test_a_program_that_compresses_with_zstd_and_unwinds_by_itself_is_recorded(tmp_path: Path) -> None:
     program = build(tmp_path, "ours", OUR_LIBRARIES, "-lzstd")
-    tape = tmp_path / "t.tape"
+    trace = tmp_path / "t.tape"
     for options in ((), ("--stacks",)):
-        assert record(tape, program, options=options).stdout == "1 frames\n"
-        proof = check(tape)
+        assert record(trace, program, options=options).stdout == "1 frames\n"
+        proof = check(trace)
         assert proof["ok"]
         assert proof["dropped"] == 0

@@ -1,4 +1,4 @@
-"""What heaptape-record says before it starts a program, and what becomes of a recording that meets trouble."""
+"""What heaptape-record refuses before it starts a program, and how a recording ends that fails."""
 
 import os
 import signal
@@ -121,9 +121,9 @@ def test_full_disk_ends_the_trace_and_not_the_program(tmp_path: Path) -> None:
 
 
 def test_signal_to_the_recorder_reaches_the_program(tmp_path: Path) -> None:
-    tape = tmp_path / "t.tape"
-    recorder = subprocess.Popen([RECORD, "-o", tape, "--", "sleep", "60"], stderr=subprocess.DEVNULL)
-    while not tape.exists() or tape.stat().st_size == 0:
+    trace = tmp_path / "t.tape"
+    recorder = subprocess.Popen([RECORD, "-o", trace, "--", "sleep", "60"], stderr=subprocess.DEVNULL)
+    while not trace.exists() or trace.stat().st_size == 0:
         time.sleep(0.01)
     recorder.send_signal(signal.SIGTERM)
     assert recorder.wait(timeout=120) == 128 + signal.SIGTERM
@@ -143,7 +143,7 @@ def test_daemon_is_recorded_after_its_parent_has_gone(tmp_path: Path) -> None:
                   return 0;
                 }"""
     assert recorded(tmp_path, compile_c(tmp_path, source, "-D_GNU_SOURCE")).status == 0
-    assert any(info(tape)["events"] == 10000 for tape in tmp_path.glob("t.*.tape"))
+    assert any(info(trace)["events"] == 10000 for trace in tmp_path.glob("t.*.tape"))
 
 
 @pytest.mark.parametrize(
@@ -174,9 +174,9 @@ def test_describe_stores_arguments_and_nothing_does_otherwise(tmp_path: Path) ->
 
 
 def test_recorder_leaves_a_daemon_running_when_told_to_end(tmp_path: Path) -> None:
-    tape = tmp_path / "t.tape"
+    trace = tmp_path / "t.tape"
     recorder = subprocess.Popen(
-        [RECORD, "-o", tape, "--", "sh", "-c", "sleep 30 & echo $!"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        [RECORD, "-o", trace, "--", "sh", "-c", "sleep 30 & echo $!"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     )
     assert recorder.stdout
     daemon = int(recorder.stdout.readline())
@@ -188,9 +188,9 @@ def test_recorder_leaves_a_daemon_running_when_told_to_end(tmp_path: Path) -> No
 
 
 def test_counter_orders_threads_where_there_is_no_clock(tmp_path: Path) -> None:
-    tape = tmp_path / "t.tape"
-    record(tape, workload("remote_storm"), options=("--clock", "counter"))
-    witness = check(tape)
+    trace = tmp_path / "t.tape"
+    record(trace, workload("remote_storm"), options=("--clock", "counter"))
+    witness = check(trace)
     assert witness["ok"]
     assert witness["inversions_repaired"] == 0
-    assert info(tape)["info"]["clock"]["kind"] == "counter"
+    assert info(trace)["info"]["clock"]["kind"] == "counter"

@@ -44,7 +44,7 @@ def host(folder: Path) -> Path:
 
 def record(path: Path, *command: object, options: tuple[str, ...] = ("--stacks",)) -> subprocess.CompletedProcess:
     arguments = [RECORD, "-o", path, *options, "--", *command]
-    done = subprocess.run(list(map(str, arguments)), capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(list(map(str, arguments)), capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr
     assert "stacks could not be taken" not in done.stderr
     return done
@@ -215,7 +215,7 @@ def test_rules_agree_with_the_unwinder_of_exceptions(flags, depth, folder, tmp_p
 
 def test_a_full_tree_of_stacks_is_told_and_loses_no_event(host, tmp_path):
     arguments = [RECORD, "-o", tmp_path / "a.tape", "--stacks=256", "--", host, "bush"]
-    done = subprocess.run(list(map(str, arguments)), capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(list(map(str, arguments)), capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0
     (line,) = [line for line in done.stderr.splitlines() if "stacks could not be taken" in line]
     lost = int(line.split(": ")[2].split()[0])

@@ -24,10 +24,10 @@ SPARSE = (
 PROGRAMS = {"sqlite3": ("sqlite3", ":memory:", SQL, ".shell sleep 0.3"), "python3": ("/usr/bin/python3", "-c", SPARSE)}
 
 
-def replayed_peak_bytes(tape: Path) -> int:
+def replayed_peak_bytes(trace: Path) -> int:
     """Peak RssAnon of a replay on glibc, the engine's own taken off."""
-    work = tape.with_suffix(".work")
-    assert run(CONVERT, "compile", tape, "-o", work).status == 0
+    work = trace.with_suffix(".work")
+    assert run(CONVERT, "compile", trace, "-o", work).status == 0
     baseline = json.loads(run(REPLAY, "--baseline", work).stdout)["rss_anon_bytes"]
     options = ("--pass", "memory", "--order", "recorded", "--touch", "recorded", "--baseline-rss-anon-bytes")
     result = run(REPLAY, *options, str(baseline), work)
@@ -39,7 +39,7 @@ def replayed_peak_bytes(tape: Path) -> int:
 def test_replay_reaches_the_recorded_peak(tmp_path: Path, name: str) -> None:
     """At least the sampled RssAnon less 15 % and 6 MiB of the program's own data, which no replay has, and at most the
     kernel's exact peak of the whole RSS; without touch truth it stays below: far below where the program leaves large
-    blocks to themselves, a little where the peak is a moment in which realloc copies one, as it is in sqlite3 here.
+    objects to themselves, a little where the peak is a moment in which realloc copies one, as it is in sqlite3 here.
 
     The samples are 10 ms apart and miss a short peak on a busy machine, so they bound it from below only; the programs
     linger after their peak, so that the kernel's figure is read after it.
@@ -49,10 +49,10 @@ def test_replay_reaches_the_recorded_peak(tmp_path: Path, name: str) -> None:
         pytest.skip(f"{command[0]} is not installed")
     peaks = {}
     for least in ("0", "65536"):
-        tape = tmp_path / f"{least}.tape"
-        result = run(RECORD, "-o", tape, "--touch-min", least, "--", *command)
+        trace = tmp_path / f"{least}.tape"
+        result = run(RECORD, "-o", trace, "--touch-min", least, "--", *command)
         assert result.status == 0, result.stderr
-        peaks[least] = replayed_peak_bytes(tape), info(tape)["recorded"]
+        peaks[least] = replayed_peak_bytes(trace), info(trace)["recorded"]
     (blind, _), (seeing, recorded) = peaks["0"], peaks["65536"]
     host, whole = recorded["rss_anon_peak_bytes"], recorded["vm_hwm_bytes"]
     mib = [round(peak / 2**20, 1) for peak in (host, whole, blind, seeing)]

@@ -1,8 +1,8 @@
-/* What a program may tell its recorder. Header only; C and C++. Include it and call the functions below: they do
-   nothing where the program runs without heaptape, and nothing has to be linked.
+/* For programs that want to mark their phases, or to leave calls out of their recording. Header only; C and C++.
+   Include it and call the functions below: they do nothing where the program runs without heaptape, and nothing has to
+   be linked.
 
-   Job: marks, and what of the program's own doing is to be in the trace. Thread-safe; cheap where recorded, a test of a
-   pointer where not; keeps errno; not for signal handlers. */
+   Thread-safe; cheap where recorded, a test of a pointer where not; keeps errno; not for signal handlers. */
 #ifndef CAPTURE_WIRE_HEAPTAPE_H
 #define CAPTURE_WIRE_HEAPTAPE_H
 
@@ -23,27 +23,27 @@ static inline void heaptape_mark(const char *text) {
     heaptape_lib_mark(text);
 }
 
-/* No thread of the process is recorded from here on; another thread heeds it at its next call. The trace counts what
-   was not seen. */
+/* Suspends the recording of all threads of the process; another thread stops at its next call. The trace counts the
+   calls that are left out. */
 static inline void heaptape_pause(void) {
   if (heaptape_lib_pause)
     heaptape_lib_pause();
 }
 
-/* ... until here. Counted, so pairs may nest. Does not start what `heaptape ctl` has stopped. */
+/* Ends a pause. Counted, so that pairs may nest. Does not start what `heaptape ctl` has stopped. */
 static inline void heaptape_resume(void) {
   if (heaptape_lib_resume)
     heaptape_lib_resume();
 }
 
-/* Calls of this thread are not the program's own doing from here on (a test harness's, a tool's): they are left out of
-   the trace, and not counted as missing either. Release what they allocate before heaptape_include ... */
+/* Leaves this thread's calls out of the trace from here on, without counting them as missing: for calls of a test
+   harness or a tool, which are not the program's own. What they allocate must be released before heaptape_include. */
 static inline void heaptape_exclude(void) {
   if (heaptape_lib_exclude)
     heaptape_lib_exclude();
 }
 
-/* ... ends it. Counted, so pairs may nest. */
+/* Ends an exclusion. Counted, so that pairs may nest. */
 static inline void heaptape_include(void) {
   if (heaptape_lib_include)
     heaptape_lib_include();

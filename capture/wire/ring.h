@@ -1,20 +1,20 @@
 /* What the host's library and the collector share: records, rings, and the messages by which they meet.
 
    Layout only: no code that waits, maps or prints. A region is memory of the collector (a sealed memfd) that one host
-   process maps; it holds slots, and each slot is the ring of one thread at a time. The host writes records and head,
+   process maps; it holds rings, each of one thread at a time. The host writes records and head,
    the collector writes tail; neither ever takes a lock of the other.
 
    Invariants: a record is 16 bytes; records below head are complete; the records of one call are published together;
-   where the host turns back to the slot's start it says so with a WRAP record, so the collector need not know the lap's
-   length. The host may be broken or hostile: the collector checks every position it reads here. */
+   where the host turns back to the ring's start it writes a WRAP record, so that the collector need not know how long
+   the lap was. The host may be broken or hostile: the collector checks every position that it reads here. */
 #ifndef CAPTURE_WIRE_RING_H
 #define CAPTURE_WIRE_RING_H
 
 #include <stdatomic.h>
 #include <stdint.h>
 
-/* A record: word 0 = op | address << 8, word 1 = size, stamp or other value, as the op says. For an event, op is the
-   call byte of the trace (id and NULL flags). The ids 61 to 63 are never calls, so with the flag bits they name the
+/* A record: word 0 = op | address << 8, word 1 = size, stamp or other value, according to the op. For an event, op is
+   the call byte of the trace (id and NULL flags). The ids 61 to 63 are never calls, so with the flag bits they name the
    control records. */
 enum record_op {
   RECORD_TEXT = 61,           /* 15 bytes of text after the op: word 0's other 7, then word 1's 8 */
@@ -24,15 +24,16 @@ enum record_op {
   RECORD_PARAM = 62,          /* word 1: element count or alignment of the next event */
   RECORD_STAMP = 63,          /* word 1: stamp of the next step */
   RECORD_BEGIN = 62 | 0x40,   /* a resize has begun: address = old object, word 1 = stamp of the release, or 0 */
-  RECORD_WRAP = 63 | 0x40,    /* go on at the slot's start */
-  RECORD_THREAD = 62 | 0x80,  /* the slot has a new owner; the old one is dead */
+  RECORD_WRAP = 63 | 0x40,    /* the next record is at the ring's start */
+  RECORD_THREAD = 62 | 0x80,  /* the ring has a new owner; the old one is dead */
   RECORD_DROPPED = 63 | 0x80, /* word 1: that many events of this thread are missing here; address: enum missing */
   RECORD_TOUCHED = 62 | 0xc0, /* the next event or BEGIN releases address, of which word 1 OS pages are resident */
-  RECORD_ALIVE = 63 | 0xc0,   /* address is a large object that is alive at the end; word 1 OS pages are resident */
+  RECORD_LIVE =
+      63 | 0xc0, /* address is a large object that is live at the end, of which word 1 OS pages are resident */
 };
 
-/* What is known of an event beside the call; 0 each: not known. Latency and slack as in struct trace_event, the stack a
-   node of the process's stack_area. */
+/* The optional columns of an event; each is 0 where it is not known. Latency and slack as in struct trace_event; the
+   stack is a node of the process's stack_area. */
 struct record_columns {
   uint64_t latency; /* below 2^56 */
   uint32_t slack, stack;
@@ -48,67 +49,70 @@ static inline struct record_columns record_columns_get(uint64_t head, uint64_t w
 /* Why events are missing. */
 enum missing { MISSING_RING_FULL, MISSING_PAUSED };
 
-/* A slot is 256 KiB. Host CPU per event, lower quartile and median of 31 alternating pairs on a machine with other
+/* A ring is 256 KiB. Host CPU per event, lower quartile and median of 31 alternating pairs on a machine with other
    work: cfrac 10 and 15 ns with 64 KiB, 6 and 10 with 256 KiB, 5 and 8 with 1 MiB; larson 13 and 14, 11 and 13, 10
-   and 12. So a small ring costs waiting for the collector; beyond 256 KiB little is won, and each busy thread has one.
-   Idle threads use only a short first lap of it (tape.c), so untouched memory is never allocated. */
-#define SLOT_BYTES ((uint32_t)256 << 10)
+   and 12. With a small ring the host waits for the collector; more than 256 KiB gains little, and each busy thread has
+   one. An idle thread uses only a short first lap of it (producer.c); the kernel allocates no memory for the rest. */
+#define RING_BYTES ((uint32_t)256 << 10)
 
 /* One thread's ring: the host's line and the collector's line, apart, so that neither writes what the other spins on.
  */
-struct slot {
+struct ring {
   _Alignas(64) _Atomic uint32_t head; /* low half of the host address after the last complete record */
-  uint32_t base;                      /* low half of the host address of the slot's memory */
+  uint32_t base;                      /* low half of the host address of the ring's memory */
   _Atomic uint32_t waiting;           /* the host sleeps on drained */
   _Atomic uint32_t owner;             /* the kernel's id of its thread */
   _Atomic uint64_t nested;            /* calls that the allocator made inside another call */
-  _Atomic uint64_t dropped;           /* events dropped, those told by DROPPED records included */
-  _Atomic uint64_t unseen;            /* calls made in pauses, likewise */
+  _Atomic uint64_t dropped;           /* events dropped, including those that DROPPED records report */
+  _Atomic uint64_t skipped;           /* calls made in pauses, likewise */
   _Atomic uint64_t marks_lost;        /* heaptape_mark found the ring full */
-  _Alignas(64) _Atomic uint32_t tail; /* bytes from the slot's start up to which the collector is done */
+  _Alignas(64) _Atomic uint32_t tail; /* bytes from the ring's start up to which the collector is done */
   _Atomic uint32_t drained;           /* futex: changes when tail has moved and the host waits */
 };
 
-/* Bits of region.paused: nothing is recorded while any is set. */
+/* Bits of region.paused: no call is recorded while any is set. */
 enum pause_reason {
-  PAUSED_BY_CONTROL = 1,
-  PAUSED_BY_PROGRAM = 2, /* heaptape_pause; the host sets it, the others the collector */
-  PAUSED_BY_SANDBOX = 8, /* the host may read no clock any more; it sets it, for good */
-  PAUSED_FROM_START = 4, /* not started yet: calls are not counted as missing, as the whole beginning is */
+  PAUSED_BY_CONTROL = 1, /* set and cleared by the collector, as PAUSED_FROM_START is */
+  PAUSED_BY_PROGRAM = 2, /* heaptape_pause; set and cleared by the host */
+  PAUSED_FROM_START =
+      4, /* recording has not started: its calls are not counted as missing, as the trace lacks "start" */
+  PAUSED_BY_SANDBOX = 8, /* the host may read no clock any more; set by the host, never cleared */
 };
 
 struct region {
-  _Atomic uint32_t used;      /* slots 0 .. used - 1 are in use or were */
-  _Atomic uint32_t stop;      /* the collector wants no more events of this process */
+  _Atomic uint32_t used;      /* rings 0 .. used - 1 are in use or were */
+  _Atomic uint32_t stop;      /* set by the collector: record no more events of this process */
   _Atomic uint32_t paused;    /* of the first region: enum pause_reason; the tick is advanced after each change */
   _Atomic uint32_t sandboxed; /* of the first region: the process has put itself under a filter of system calls */
-  _Atomic uint64_t orphan;    /* events lost because their thread could get no slot */
-  struct slot slots[];
+  _Atomic uint64_t orphan;    /* events lost because their thread could get no ring */
+  struct ring rings[];
 };
 
-/* Bytes before the first slot's memory, and of a whole region. */
-static inline uint64_t region_header_bytes(uint32_t slots) {
-  return (sizeof(struct region) + slots * sizeof(struct slot) + 4095) & ~(uint64_t)4095;
+/* Bytes before the first ring's memory, and of a whole region. */
+static inline uint64_t region_header_bytes(uint32_t rings) {
+  return (sizeof(struct region) + rings * sizeof(struct ring) + 4095) & ~(uint64_t)4095;
 }
-static inline uint64_t region_bytes(uint32_t slots) {
-  return region_header_bytes(slots) + (uint64_t)slots * SLOT_BYTES;
+static inline uint64_t region_bytes(uint32_t rings) {
+  return region_header_bytes(rings) + (uint64_t)rings * RING_BYTES;
 }
 
-/* The first region is small, as most processes have few threads and its size shows in their VmSize. */
-enum { REGION_SLOTS_FIRST = 16, REGION_SLOTS_MORE = 256, REGIONS_MAX = 260 };
+/* The first region is small: most processes have few threads, and a region counts in their VmSize. */
+enum { REGION_RINGS_FIRST = 16, REGION_RINGS_MORE = 256, REGIONS_MAX = 260 };
 
 /* One page for all processes of a recording. */
 struct control {
-  _Alignas(64) _Atomic uint32_t tick; /* advanced about every millisecond; a thread whose tick is old stamps */
+  _Alignas(64) _Atomic uint32_t
+      tick; /* advanced about every millisecond; a thread that finds it changed stamps its next step */
   _Alignas(64) _Atomic uint32_t wake; /* futex: the collector sleeps on it */
   _Atomic uint32_t sleeping;          /* 1 while it does */
-  _Atomic uint32_t alive;             /* the collector's robust futex: the kernel sets FUTEX_OWNER_DIED when it ends */
+  _Atomic uint32_t collector_futex;   /* the collector's robust futex: the kernel sets FUTEX_OWNER_DIED when it ends */
   _Alignas(64) _Atomic uint64_t counter; /* stamps, where the cycle counter can't be used */
 };
 
-/* Meeting: the host connects to the abstract socket, sends one request, gets one reply with descriptors, and closes. */
-#define HEAPTAPE_ENV "HEAPTAPE_SOCKET" /* NAME:SECRET, SECRET hexadecimal; then perhaps */
-#define ATTACH_IMPATIENT "!"           /* the recording never waits, so not for an answer either */
+/* Attaching: the host connects to the abstract socket, sends one request, receives one reply with descriptors, and
+   closes the connection. */
+#define HEAPTAPE_ENV "HEAPTAPE_SOCKET" /* NAME:SECRET, SECRET hexadecimal; optionally followed by */
+#define ATTACH_IMPATIENT "!"           /* --on-full drop: the host waits only briefly for a reply */
 #define ATTACH_MAGIC 0x31656c7465737161u
 
 enum attach_kind { ATTACH_PROCESS = 1, ATTACH_REGION = 2, ATTACH_STACK_AREA = 3 };
@@ -120,8 +124,8 @@ struct attach_request {
   uint32_t forked; /* 1: a fork child, 0: a fresh image */
   int32_t pid, parent_pid;
   char allocator[64];      /* base name of the library whose malloc is called */
-  uint32_t no_usable_size; /* 1: the allocator can't tell usable sizes */
-  uint32_t bypassed;       /* 1: another definition of malloc gets the program's calls */
+  uint32_t no_usable_size; /* 1: malloc_usable_size is not of the library whose malloc is called */
+  uint32_t bypassed; /* 1: the program has a malloc of its own, or a library before ours: its calls do not reach us */
 };
 
 enum attach_flags {
@@ -136,12 +140,12 @@ enum attach_flags {
 
 struct attach_reply {
   uint64_t magic;
-  uint32_t refused; /* 1: record nothing */
+  uint32_t refused; /* 1: the process is not to be recorded */
   uint32_t flags;
-  uint32_t slots; /* of the region that comes along as descriptor 0; descriptor 1 is the control page (ATTACH_PROCESS
+  uint32_t rings; /* of the region that comes along as descriptor 0; descriptor 1 is the control page (ATTACH_PROCESS
                      only) */
   uint32_t stack_depth : 16, stack_unwind : 16; /* where ATTACH_STACKS is set; enum stack_unwind */
-  uint64_t touch_min_bytes;                     /* blocks of fewer are not looked at; UINT64_MAX: none is */
+  uint64_t touch_min_bytes; /* resident OS pages are recorded from this request on; UINT64_MAX: never */
 };
 
 #endif

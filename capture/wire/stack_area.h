@@ -1,5 +1,5 @@
-/* The tree of call stacks as host and collector share it: nodes, each stored once, and what the host needs to find
-   them.
+/* The tree of call stacks that host and collector share: nodes, each stored once, and the tables by which the host
+   finds them.
 
    Layout only. The area is memory of the collector (a sealed memfd) that one host process maps; the host writes, the
    collector reads nodes below used. Invariants: a node's parent has a lower number; a node is complete before a record
@@ -37,11 +37,11 @@ struct stack_rule_entry {
 
 struct stack_area {
   _Atomic uint32_t used;       /* nodes 1 .. used are there */
-  _Atomic uint32_t lost;       /* stacks that found no room, or could not be taken */
+  _Atomic uint32_t lost;       /* stacks for which there was no room, or that could not be walked */
   _Atomic uint32_t generation; /* changes when a library has been closed */
-  _Atomic uint32_t asked;      /* the host waits until the collector has told what is in the rings: changes with each */
-  _Atomic uint32_t answered;   /* futex: asked, once that is done */
-  _Atomic uint32_t lock;       /* of making nodes */
+  _Atomic uint32_t requested;  /* number of the host's latest request: read what is in the rings now */
+  _Atomic uint32_t answered;   /* futex: number of the latest request that the collector has carried out */
+  _Atomic uint32_t lock;       /* held while a node is made */
   _Atomic uint32_t index_log;  /* entries of the present index; each index lies behind the one of half its size */
   _Alignas(4096) struct stack_rule_entry rules[STACK_RULES];
   struct stack_node nodes[STACK_NODES_MAX];

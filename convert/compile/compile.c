@@ -30,21 +30,21 @@ static int compiler_fail(struct compiler *compiler, const struct history_op *op,
                          call_table[op->call & CALL_ID_MASK].name, what);
 }
 
-/* TOUCHED words: patches that of the object that dies, reserves one for the object that is born. */
+/* TOUCHED words: patches that of the object that is released, reserves one for the object that is acquired. */
 static bool note_touched(struct compiler *compiler, const struct history_op *op, uint32_t thread, uint64_t old_bytes) {
-  bool dies = op->kind == HISTORY_DEATH || op->kind == HISTORY_MOVE;
-  bool born = op->kind == HISTORY_BIRTH || op->kind == HISTORY_MOVE;
+  bool releases = op->kind == HISTORY_RELEASE || op->kind == HISTORY_MOVE;
+  bool acquires = op->kind == HISTORY_ACQUIRE || op->kind == HISTORY_MOVE;
   struct touched_word word;
-  if (dies && old_bytes >= TOUCHED_MIN_BYTES && touched_words_take(&compiler->touched, op->slot, &word) &&
+  if (releases && old_bytes >= TOUCHED_MIN_BYTES && touched_words_take(&compiler->touched, op->slot, &word) &&
       op->touched_os_pages)
     workload_patch_touched(compiler->writer, word.thread, word.offset, op->touched_os_pages);
-  if (!born || op->request_bytes < TOUCHED_MIN_BYTES)
+  if (!acquires || op->request_bytes < TOUCHED_MIN_BYTES)
     return true;
   word = (struct touched_word){workload_put_touched(compiler->writer, thread), thread};
   return touched_words_put(&compiler->touched, op->slot, &word);
 }
 
-/* Sizes and params that the words can't hold come from calls that asked for 0 bytes (calloc of 2^60 times nothing), or
+/* Sizes and params that the words can't hold come from calls that requested 0 bytes (calloc of 2^60 times nothing), or
    from a damaged trace. */
 static int fit_op(struct compiler *compiler, const struct history_op *op, uint64_t *size_bytes, uint64_t *param) {
   const struct call_info *info = &call_table[op->call & CALL_ID_MASK];

@@ -47,7 +47,7 @@ void compile_info_op(struct compile_info *info, uint64_t position, const struct 
   }
   recorded_samples_advance(&info->samples, info->stamp, position);
   info->calls[op->call & CALL_ID_MASK]++;
-  if (op->kind == HISTORY_BIRTH || op->kind == HISTORY_MOVE)
+  if (op->kind == HISTORY_ACQUIRE || op->kind == HISTORY_MOVE)
     size_histogram_add(&info->sizes, op->request_bytes);
 }
 

@@ -25,7 +25,8 @@ struct compile_info {
 struct compile_info *compile_info_new(struct trace_reader *reader, struct trace_error *error);
 void compile_info_free(struct compile_info *info);
 
-/* Recorded time of the op last told, in ns from the beginning of the recording; 0 where times are not known. */
+/* Recorded time of the op that was passed last, in ns from the beginning of the recording; 0 where times are not known.
+ */
 uint64_t compile_info_time_ns(const struct compile_info *info);
 
 /* The op at that position comes; before is the state before it. */

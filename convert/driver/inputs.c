@@ -1,6 +1,6 @@
 #include "convert/driver/inputs.h"
 
-#include "convert/rewrite/temporary_trace.h"
+#include "core/base/temporary_file.h"
 
 #include <string.h>
 
@@ -20,13 +20,14 @@ const struct format *input_format(const char *path, const char *from, struct tra
 static int open_imported(struct trace_reader **reader, const struct format *format, const char *path,
                          const struct import_options *options, struct import_report *report,
                          struct trace_error *error) {
-  struct temporary_trace temporary;
-  if (temporary_trace_begin(&temporary, error) != 0)
+  struct temporary_file temporary;
+  if (temporary_file_open(&temporary, error) != 0)
     return -1;
-  if (import_file(format->import, path, options, temporary.path, report, error) == 0)
-    return temporary_trace_open(&temporary, reader, error);
-  temporary_trace_abort(&temporary);
-  return -1;
+  int result = import_file(format->import, path, options, temporary.path, report, error);
+  if (result == 0)
+    result = trace_reader_open(reader, temporary.path, error);
+  temporary_file_close(&temporary);
+  return result;
 }
 
 int input_open(struct trace_reader **reader, const char *path, const struct format *format,

@@ -2,7 +2,7 @@
 
 #include "convert/formats/importers/import_lttng.h"
 #include "convert/formats/reading/line_reader.h"
-#include "core/base/os.h"
+#include "core/base/temporary_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -67,26 +67,13 @@ static int spool_standard_input(struct trace_error *error) {
     return trace_error_errno(error, "-", "can't read");
   if (S_ISREG(status.st_mode))
     return lseek(STDIN_FILENO, 0, SEEK_SET) == 0 ? 0 : trace_error_errno(error, "-", "can't read");
-  FILE *spool = tmpfile();
-  char bytes[1 << 16];
-  uint64_t offset = 0;
-  ssize_t got = 0;
-  if (!spool)
-    return trace_error_errno(error, "-", "can't make a temporary file");
-  do {
-    got = read(STDIN_FILENO, bytes, sizeof bytes);
-    if (got > 0 && os_pwrite_all(fileno(spool), bytes, (size_t)got, offset) != 0) {
-      trace_error_errno(error, "-", "can't write a temporary copy");
-      fclose(spool);
-      return -1;
-    }
-    offset += got > 0 ? (uint64_t)got : 0;
-  } while (got > 0 || (got < 0 && errno == EINTR));
-  if (got < 0 || dup2(fileno(spool), STDIN_FILENO) < 0)
-    trace_error_errno(error, "-", "can't read");
-  fclose(spool);
+  struct temporary_file copy;
+  if (temporary_file_copy(&copy, STDIN_FILENO, "-", error) != 0)
+    return -1;
+  int result = dup2(copy.fd, STDIN_FILENO) < 0 ? trace_error_errno(error, "-", "can't read") : 0;
+  temporary_file_close(&copy);
   lseek(STDIN_FILENO, 0, SEEK_SET);
-  return error->text[0] ? -1 : 0;
+  return result;
 }
 
 /* The first line that any format knows for its own tells. Tools print greetings before their records. */

@@ -5,12 +5,13 @@
 #include "convert/history/ranges.h"
 #include "convert/history/trace_info.h"
 #include "core/base/address_map.h"
+#include "core/base/assert.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Addresses that died lately, to tell a double free from an unseen one: entry h holds the last released address that
+/* Addresses released lately, to tell a double free from an unseen one: entry h holds the last released address that
    hashes to h. Exact knowledge would need memory for every address ever seen. 512 KiB stay in the second-level cache.
  */
 enum { RECENT_BITS = 16 };
@@ -29,7 +30,7 @@ struct history {
   struct slots slots;
   struct merge_lookups lookups;
   struct parking parking;
-  struct ranges *ranges; /* NULL: not asked for */
+  struct ranges *ranges; /* NULL: not requested */
   uint32_t *limbo;       /* of each thread: the slot of the object that is between the two steps of a realloc */
   uint64_t *recent;
   struct history_state state;
@@ -92,7 +93,7 @@ static struct history_op op_of(const struct merge_step *step, enum history_kind 
                              .event = event};
 }
 
-/* The object at the entry's address no longer lives there; its slot still has its size. */
+/* The object at the entry's address is released; its slot still has its size. */
 static void forget_address(struct history *history, struct address_entry *entry) {
   if (entry->in_ranges)
     ranges_remove(history->ranges, entry->address, history->slots.at[entry->slot].size_bytes);
@@ -113,11 +114,12 @@ static bool remember_address(struct history *history, struct address_entry *entr
   return address_map_add(&history->map, entry, address, slot, in_ranges);
 }
 
-/* The object in the slot dies; op says how. */
+/* The object in the slot is released; op tells how. */
 static enum placing end_object(struct history *history, const struct history_op *op) {
   uint64_t size_bytes = history->slots.at[op->slot].size_bytes;
   if (hand_on(history, op) != 0)
     return FAILED;
+  HT_ASSERT(history->state.live_objects > 0);
   subtract_live(history, size_bytes);
   history->state.live_objects--;
   slots_give(&history->slots, op->slot, op->thread);
@@ -154,7 +156,7 @@ static enum placing place_release(struct history *history, const struct merge_st
     return forced ? give_up_release(history, step) : BLOCKED;
   uint32_t slot = entry->slot;
   if (!(step->traits & EVENT_RELEASES)) {
-    if (event->call & CALL_NULL_OUT) { /* a failed realloc; its object lives on */
+    if (event->call & CALL_NULL_OUT) { /* a failed realloc; its object stays live */
       history->witness->failed_calls++;
       return leave_out(history, step, slot);
     }
@@ -169,7 +171,7 @@ static enum placing place_release(struct history *history, const struct merge_st
     if (consumer && consumer->move_begins && consumer->move_begins(consumer->context, step, slot) != 0)
       return FAILED;
   } else {
-    struct history_op op = op_of(step, HISTORY_DEATH, slot);
+    struct history_op op = op_of(step, HISTORY_RELEASE, slot);
     if (end_object(history, &op) != PLACED)
       return FAILED;
   }
@@ -182,21 +184,21 @@ static enum placing place_release(struct history *history, const struct merge_st
 static enum placing end_overlapped(struct history *history, const struct merge_step *step,
                                    struct address_entry *entry) {
   struct history_op op = {
-      .kind = HISTORY_DEATH, .call = CALL_free, .thread = step->thread, .slot = entry->slot, .stamp = step->stamp};
+      .kind = HISTORY_RELEASE, .call = CALL_free, .thread = step->thread, .slot = entry->slot, .stamp = step->stamp};
   forget_address(history, entry);
   history->witness->overlapping_acquires++;
   return end_object(history, &op);
 }
 
-/* Hands on the birth, or the end of a realloc, of the object that now lives at the event's new address. */
+/* Hands on the acquire, or the end of a realloc, of the object that now lives at the event's new address. */
 static enum placing begin_object(struct history *history, const struct merge_step *step, struct address_entry *entry,
                                  uint64_t request) {
   const struct trace_event *event = step->event;
   uint32_t slot = history->limbo[step->thread];
-  struct history_op op = op_of(step, slot == SLOTS_NONE ? HISTORY_BIRTH : HISTORY_MOVE, slot);
+  struct history_op op = op_of(step, slot == SLOTS_NONE ? HISTORY_ACQUIRE : HISTORY_MOVE, slot);
   op.request_bytes = request;
   uint64_t old_bytes = 0;
-  if (op.kind == HISTORY_BIRTH) {
+  if (op.kind == HISTORY_ACQUIRE) {
     op.slot = slots_take(&history->slots, step->thread);
     if (op.slot == SLOTS_NONE)
       return fail(history, step, "out of memory, or more live objects than a workload can number");

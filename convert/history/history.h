@@ -17,15 +17,15 @@
 #include "core/workload/witness.h"
 
 enum history_kind {
-  HISTORY_BIRTH, /* an object begins to live in the slot */
-  HISTORY_DEATH,
-  HISTORY_TOUCH,  /* also a realloc that keeps its slot */
-  HISTORY_MOVE,   /* realloc of a live object: same slot, new size */
-  HISTORY_NOTHING /* no object: free(NULL) */
+  HISTORY_ACQUIRE, /* the slot is empty before */
+  HISTORY_RELEASE, /* the slot is empty afterwards */
+  HISTORY_TOUCH,   /* also a realloc that keeps its slot */
+  HISTORY_MOVE,    /* realloc of a live object: same slot, new size */
+  HISTORY_NOTHING  /* no object: free(NULL) */
 };
 
-/* One op. The object's slot (slots.at[slot]) is valid during the call, with its old size for MOVE and DEATH, its new
- * one for BIRTH. */
+/* One op. The object's slot (slots.at[slot]) is valid during the call, with its old size for MOVE and
+   RELEASE, its new one for ACQUIRE. */
 struct history_op {
   enum history_kind kind;
   uint8_t call; /* as in the event, but NULL_IN where the object passed to realloc was never seen; free where one is
@@ -33,9 +33,9 @@ struct history_op {
   uint32_t thread;
   uint32_t slot;              /* SLOTS_NONE for NOTHING */
   uint64_t size_bytes, param; /* as the call was given them */
-  uint64_t request_bytes;     /* of BIRTH and MOVE */
+  uint64_t request_bytes;     /* of ACQUIRE and MOVE */
   uint64_t stamp;
-  uint32_t touched_os_pages;       /* of the object that dies or moves; 0 = not known */
+  uint32_t touched_os_pages;       /* of the object that is released or moves; 0: not known */
   const struct trace_event *event; /* valid during the call; NULL: a free that was never seen,
                                       implied by what came after */
 };
@@ -56,7 +56,7 @@ struct history_consumer {
   /* The event gives no op, or its first step none: a failed call, or a release or touch of an object never seen. slot:
      of the live object that a failed realloc was given, else SLOTS_NONE. As op. */
   int (*left_out)(void *context, const struct merge_step *step, uint32_t slot);
-  /* A realloc has let go of the object's old address; MOVE follows when it gets the new one. As op. */
+  /* A realloc has released the object's old address; MOVE follows when it gets the new one. As op. */
   int (*move_begins)(void *context, const struct merge_step *step, uint32_t slot);
   /* After the last op: the object that lives in the slot had so many OS pages resident when the process ended. */
   void (*touched_at_end)(void *context, uint32_t slot, uint32_t os_pages);
@@ -76,7 +76,7 @@ struct history_options {
 
 /* Runs through the whole trace. consumer may be NULL. Default horizon: 10 ms; 2^16 stamps where the clock has no rate
    but counts events; 0 (only equal stamps are tried in every order) where the order is a file's own, and where the
-   trace says that events are missing and its writer keeps the order of FORMAT.md ("tags", "every"): there a repair
+   trace reports missing events and its writer keeps the order of FORMAT.md ("tags", "every"): there a repair
    would pair a release of an unseen object with the next object at that address. Returns 0, or -1 with error. */
 int history_run(struct trace_reader *reader, const struct history_options *options,
                 const struct history_consumer *consumer, struct witness *witness, struct trace_error *error);

@@ -1,6 +1,7 @@
 #include "convert/history/merge.h"
 
 #include "convert/history/read_ahead.h"
+#include "core/base/assert.h"
 
 #include <stdlib.h>
 
@@ -154,7 +155,9 @@ static int load(struct merge *merge, uint32_t number) {
     prefetch(merge, number);
   thread->second = false;
   thread->traits = traits_of(merge, thread->event);
-  thread->stamp = thread->traits & EVENT_TAKES ? thread->event->release_stamp : thread->event->acquire_stamp;
+  uint64_t stamp = thread->traits & EVENT_TAKES ? thread->event->release_stamp : thread->event->acquire_stamp;
+  HT_ASSERT(stamp >= thread->stamp);
+  thread->stamp = stamp;
   rekey(merge, number, key_of(thread->stamp));
   return 1;
 }
@@ -186,6 +189,7 @@ int merge_advance(struct merge *merge) {
   struct merge_thread *thread = &merge->threads[number];
   if (!thread->second && (thread->traits & EVENT_TWO_STEPS) == EVENT_TWO_STEPS) {
     thread->second = true;
+    HT_ASSERT(thread->event->acquire_stamp >= thread->stamp);
     thread->stamp = thread->event->acquire_stamp;
     rekey(merge, number, key_of(thread->stamp));
     return 1;

@@ -15,8 +15,8 @@
 
 struct merge;
 
-/* What core/trace/event.h's functions of these names say of the event, found once: they would be asked ten times for
- * each.
+/* What core/trace/event.h's functions of these names return for the event, found once: they would be called ten times
+ * for each.
  */
 enum merge_trait {
   EVENT_TAKES = 1,

@@ -1,4 +1,4 @@
-/* Threads of a history that wait for an address to become live, or to die (convert/history/history.h).
+/* Threads of a history that wait for an address to become live, or to be released (convert/history/history.h).
 
    Not its job: deciding what is legal. Invariants: a parked thread is out of the merge; parked threads are listed by
    the stamp of the step they wait with, oldest first. Memory is O(threads). Not thread-safe. */
@@ -33,7 +33,8 @@ void parking_free(struct parking *parking);
 /* Parks the thread of the step, which is the one that merge_peek gave. steps_placed: so far. */
 void parking_park(struct parking *parking, struct merge *merge, const struct merge_step *step, uint64_t steps_placed);
 
-/* The address has become live, or has died, in a step of that stamp: those that wait for it go back to the merge. */
+/* The address has become live, or was released, in a step of that stamp: those that wait for it go back to the merge.
+ */
 void parking_wake_slowly(struct parking *parking, struct merge *merge, uint64_t address, bool live, uint64_t stamp);
 static inline void parking_wake(struct parking *parking, struct merge *merge, uint64_t address, bool live,
                                 uint64_t stamp) {

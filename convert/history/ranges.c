@@ -1,6 +1,7 @@
 #include "convert/history/ranges.h"
 
 #include "core/base/address_map.h"
+#include "core/base/vector.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -26,10 +27,9 @@ struct large {
 
 struct ranges {
   struct address_map map; /* region number + 1 to index */
-  struct region *regions;
-  uint32_t count, room, free_list; /* free_list: index + 1 */
-  struct large *large;
-  uint64_t large_count, large_room;
+  VECTOR(struct region) regions;
+  uint32_t free_list;         /* index of the first free region + 1 */
+  VECTOR(struct large) large; /* by address */
 };
 
 struct ranges *ranges_new(void) {
@@ -45,8 +45,8 @@ void ranges_free(struct ranges *ranges) {
   if (!ranges)
     return;
   address_map_free(&ranges->map);
-  free(ranges->regions);
-  free(ranges->large);
+  free(ranges->regions.at);
+  free(ranges->large.at);
   free(ranges);
 }
 
@@ -57,35 +57,30 @@ static uint64_t last_byte(uint64_t address, uint64_t size_bytes) {
 
 static struct region *find_region(const struct ranges *ranges, uint64_t number) {
   const struct address_entry *entry = address_map_find(&ranges->map, number + 1);
-  return entry->address ? &ranges->regions[entry->slot] : NULL;
+  return entry->address ? &ranges->regions.at[entry->slot] : NULL;
 }
 
 static struct region *make_region(struct ranges *ranges, uint64_t number) {
   struct address_entry *entry = address_map_find(&ranges->map, number + 1);
   if (entry->address)
-    return &ranges->regions[entry->slot];
+    return &ranges->regions.at[entry->slot];
   uint32_t index;
   if (ranges->free_list) {
     index = ranges->free_list - 1;
-    ranges->free_list = ranges->regions[index].next_free;
+    ranges->free_list = ranges->regions.at[index].next_free;
   } else {
-    if (ranges->count == ranges->room) {
-      uint32_t room = ranges->room ? 2 * ranges->room : 16;
-      struct region *bigger = realloc(ranges->regions, room * sizeof *bigger);
-      if (!bigger)
-        return NULL;
-      ranges->regions = bigger;
-      ranges->room = room;
-    }
-    index = ranges->count++;
-    memset(&ranges->regions[index], 0, sizeof *ranges->regions);
+    struct region *region = vector_add(&ranges->regions);
+    if (!region)
+      return NULL;
+    *region = (struct region){.set = 0};
+    index = (uint32_t)(ranges->regions.count - 1);
   }
-  return address_map_add(&ranges->map, entry, number + 1, index, false) ? &ranges->regions[index] : NULL;
+  return address_map_add(&ranges->map, entry, number + 1, index, false) ? &ranges->regions.at[index] : NULL;
 }
 
 static void drop_region(struct ranges *ranges, uint64_t number) {
   struct address_entry *entry = address_map_find(&ranges->map, number + 1);
-  ranges->regions[entry->slot].next_free = ranges->free_list;
+  ranges->regions.at[entry->slot].next_free = ranges->free_list;
   ranges->free_list = entry->slot + 1;
   address_map_remove(&ranges->map, entry);
 }
@@ -135,7 +130,7 @@ static bool shadow_is_taken(const struct ranges *ranges, uint64_t first, uint64_
         continue;
       part = (struct part){entry->address - 1, begin < first ? first % REGION_GRANULES : 0,
                            end > last ? last % REGION_GRANULES : REGION_GRANULES - 1};
-      if (part_is_taken(&ranges->regions[entry->slot], &part))
+      if (part_is_taken(&ranges->regions.at[entry->slot], &part))
         return true;
     }
     return false;
@@ -175,10 +170,10 @@ static void shadow_clear(struct ranges *ranges, uint64_t first, uint64_t last) {
 
 /* Index of the first large object that ends at or after the byte. */
 static uint64_t large_from(const struct ranges *ranges, uint64_t byte) {
-  uint64_t low = 0, high = ranges->large_count;
+  uint64_t low = 0, high = ranges->large.count;
   while (low < high) {
     uint64_t middle = low + (high - low) / 2;
-    if (ranges->large[middle].last < byte)
+    if (ranges->large.at[middle].last < byte)
       low = middle + 1;
     else
       high = middle;
@@ -187,17 +182,11 @@ static uint64_t large_from(const struct ranges *ranges, uint64_t byte) {
 }
 
 static bool large_insert(struct ranges *ranges, uint64_t at, uint64_t first, uint64_t last) {
-  if (ranges->large_count == ranges->large_room) {
-    uint64_t room = ranges->large_room ? 2 * ranges->large_room : 64;
-    struct large *bigger = realloc(ranges->large, room * sizeof *bigger);
-    if (!bigger)
-      return false;
-    ranges->large = bigger;
-    ranges->large_room = room;
-  }
-  memmove(&ranges->large[at + 1], &ranges->large[at], (ranges->large_count - at) * sizeof *ranges->large);
-  ranges->large[at] = (struct large){first, last};
-  ranges->large_count++;
+  if (!vector_add(&ranges->large))
+    return false;
+  struct large *place = &ranges->large.at[at];
+  memmove(place + 1, place, (ranges->large.count - 1 - at) * sizeof *place);
+  *place = (struct large){first, last};
   return true;
 }
 
@@ -208,8 +197,8 @@ static uint64_t first_granule(uint64_t address) {
 
 enum ranges_result ranges_add(struct ranges *ranges, uint64_t address, uint64_t size_bytes) {
   uint64_t last = last_byte(address, size_bytes);
-  uint64_t at = ranges->large_count ? large_from(ranges, address) : 0;
-  if (at < ranges->large_count && ranges->large[at].first <= last)
+  uint64_t at = ranges->large.count ? large_from(ranges, address) : 0;
+  if (at < ranges->large.count && ranges->large.at[at].first <= last)
     return RANGES_OVERLAP;
   uint64_t first = first_granule(address), last_granule = last >> GRANULE_SHIFT;
   if (first <= last_granule && shadow_is_taken(ranges, first, last_granule))
@@ -226,6 +215,7 @@ void ranges_remove(struct ranges *ranges, uint64_t address, uint64_t size_bytes)
     return;
   }
   uint64_t at = large_from(ranges, address);
-  memmove(&ranges->large[at], &ranges->large[at + 1], (ranges->large_count - at - 1) * sizeof *ranges->large);
-  ranges->large_count--;
+  struct large *place = &ranges->large.at[at];
+  memmove(place, place + 1, (ranges->large.count - at - 1) * sizeof *place);
+  ranges->large.count--;
 }

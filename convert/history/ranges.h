@@ -2,8 +2,8 @@
 
    Small objects are bits of a shadow, one per GRANULE of 8 bytes, in regions of 64 KiB that exist while they hold an
    object; large ones stand in an array sorted by address. A granule that an object only begins or ends inside is not
-   told apart below 8 bytes: an overlap of fewer bytes may go unseen, none is invented. Memory is at most 1 KiB per live
-   object. Not thread-safe. */
+   distinguished below 8 bytes: an overlap of fewer bytes may go unseen, none is invented. Memory is at most 1 KiB per
+   live object. Not thread-safe. */
 #ifndef CONVERT_HISTORY_RANGES_H
 #define CONVERT_HISTORY_RANGES_H
 

@@ -1,4 +1,4 @@
-/* The recorded process's memory over its life, thinned out to a bounded number of samples, and their peaks.
+/* The recorded process's memory from start to end, thinned out to a bounded number of samples, and their peaks.
 
    Thinning keeps of each group the sample with the highest RssAnon, so that peaks survive. Not its job: sampling. */
 #ifndef CONVERT_HISTORY_RECORDED_SAMPLES_H

@@ -1,5 +1,5 @@
-/* What a trace's INFO and FOOTER say, as C values with their defaults. Job: bear any JSON. Not its job: reading the
- * file. */
+/* What a trace's INFO and FOOTER contain, as C values with their defaults. Job: tolerate any JSON. Not its job: reading
+ * the file. */
 #ifndef CONVERT_HISTORY_TRACE_INFO_H
 #define CONVERT_HISTORY_TRACE_INFO_H
 

@@ -352,3 +352,11 @@ int dump_trace(struct trace_reader *reader, enum dump_format format, enum dump_s
   free(printer.printed);
   return result;
 }
+
+int dump_format_by_name(const char *name) {
+  static const char *const names[] = {"text", "csv", "jsonl"};
+  for (int i = 0; i < 3; i++)
+    if (strcmp(names[i], name) == 0)
+      return i;
+  return -1;
+}

@@ -2,8 +2,7 @@
    JSON lines.
 
    The place of an event is that of its last step. Order is by stamp alone: dump shows what was recorded, inversions are
-   not repaired
-   (`check` counts them). Streaming: memory is one open block per thread. Not thread-safe. */
+   not repaired (`check` counts them). Streaming: memory is one open block per thread. Not thread-safe. */
 #ifndef CONVERT_INSPECT_DUMP_H
 #define CONVERT_INSPECT_DUMP_H
 
@@ -18,5 +17,8 @@ enum dump_stacks { DUMP_NO_STACKS, DUMP_STACKS, DUMP_STACKS_FETCHED };
  * out_name. */
 int dump_trace(struct trace_reader *reader, enum dump_format format, enum dump_stacks stacks, uint32_t thread,
                FILE *out, const char *out_name, struct trace_error *error);
+
+/* The format of that name: text, csv or jsonl; -1: none. */
+int dump_format_by_name(const char *name);
 
 #endif

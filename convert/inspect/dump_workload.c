@@ -40,7 +40,7 @@ static void take_prompt_starts(struct workload_stream *stream, struct op *op) {
 }
 
 static int wrong(const struct dumper *dumper, const struct workload_stream *stream, const char *what) {
-  uint64_t offset = stream->at ? workload_stream_offset(stream) : dumper->workload->header->extents_offset;
+  uint64_t offset = stream->at ? workload_stream_offset(stream) : dumper->workload->header.extents_offset;
   return trace_error_at(dumper->error, dumper->workload->path, offset, "%s", what);
 }
 
@@ -185,7 +185,7 @@ static void print_jsonl(FILE *out, const struct op *op) {
 
 static int dump_ops(struct dumper *dumper, enum dump_format format, uint32_t only, const char *out_name) {
   void (*const print[])(FILE *, const struct op *) = {print_text, print_csv, print_jsonl};
-  const struct workload_header *header = dumper->workload->header;
+  const struct workload_header *header = &dumper->workload->header;
   struct workload_stream schedule;
   uint64_t run;
   workload_stream_open(&schedule, dumper->workload, header->threads);
@@ -210,7 +210,7 @@ static int dump_ops(struct dumper *dumper, enum dump_format format, uint32_t onl
 
 int dump_workload(const struct workload *workload, enum dump_format format, uint32_t thread, FILE *out,
                   const char *out_name, struct trace_error *error) {
-  const struct workload_header *header = workload->header;
+  const struct workload_header *header = &workload->header;
   struct dumper dumper = {.workload = workload, .error = error, .out = out};
   dumper.streams = calloc(header->threads + 1u, sizeof *dumper.streams);
   if (!dumper.streams)

@@ -153,9 +153,11 @@ static json_t *recorded_of_rows(const json_t *rows) {
 }
 
 json_t *info_of_workload(const struct workload *workload, struct trace_error *error) {
-  const struct workload_header *header = workload->header;
+  const struct workload_header *header = &workload->header;
   json_error_t wrong;
-  json_t *stored = json_loads(workload->info_json, 0, &wrong);
+  size_t bytes;
+  const char *info = workload_info(workload, &bytes);
+  json_t *stored = json_loadb(info, bytes, 0, &wrong);
   if (!json_is_object(stored)) {
     trace_error_at(error, workload->path, header->info_offset, "info is not a JSON object: %s",
                    stored ? "another type" : wrong.text);
@@ -219,7 +221,7 @@ static void print_bytes(FILE *out, const char *label, const json_t *object, cons
             (double)count_of(object, key) / (1 << 20));
 }
 
-/* Who and when: what the recorder or importer says of itself. */
+/* Who and when: what the recorder or importer states about itself. */
 static void print_origin(const json_t *info, const json_t *about, FILE *out) {
   fprintf(out, "%-22s %s of %s, from %s\n", "what", string_of(info, "kind", "?"),
           string_of(about, "program", "an unnamed program"), string_of(about, "source", "an unnamed source"));
@@ -239,7 +241,7 @@ static void print_lacks(const json_t *about, FILE *out) {
   const json_t *lacks = json_object_get(about, "lacks"), *word;
   size_t i;
   if (json_array_size(lacks))
-    fprintf(out, "%-22s", "not told");
+    fprintf(out, "%-22s", "not known");
   json_array_foreach((json_t *)lacks, i, word) {
     fprintf(out, "%s %s", i ? "," : "", json_is_string(word) ? json_string_value(word) : "?");
   }
@@ -267,7 +269,7 @@ static void print_doubts(const json_t *info, const json_t *witness, FILE *out) {
     fprintf(out, "%-22s the recording began after the program did\n", "lacks start");
   if (witness)
     fprintf(out, "%-22s %s\n", "history",
-            json_is_true(json_object_get(witness, "ok")) ? "legal" : "NOT legal: check says why");
+            json_is_true(json_object_get(witness, "ok")) ? "legal" : "NOT legal: check tells why");
 }
 
 /* A program may set one per request: the first of them tell how it does. */

@@ -14,7 +14,7 @@ json_t *info_of_trace(struct trace_reader *reader, const struct history_options 
 /* The same keys where a workload knows them. */
 json_t *info_of_workload(const struct workload *workload, struct trace_error *error);
 
-/* For people: what a reader asks first, a line each. The JSON has all of it. */
+/* For people: what a reader wants to know first, a line each. The JSON has all of it. */
 void info_print(const json_t *info, FILE *out);
 
 #endif

@@ -7,20 +7,12 @@
 
 static int add(void *context, const struct trace_mark *mark) {
   struct marks *marks = context;
-  if (marks->count == marks->room) {
-    uint32_t room = marks->room ? 2 * marks->room : 64;
-    struct trace_mark *at = realloc(marks->at, room * sizeof *at);
-    if (!at)
-      return 1;
-    marks->at = at;
-    marks->room = room;
-  }
-  char *text = strdup(mark->text);
-  if (!text)
+  struct trace_mark *copy = vector_add(&marks->list);
+  if (!copy)
     return 1;
-  marks->at[marks->count] = *mark;
-  marks->at[marks->count++].text = text;
-  return 0;
+  *copy = *mark;
+  copy->text = strdup(mark->text);
+  return copy->text ? 0 : 1;
 }
 
 static int by_place(const void *left, const void *right) {
@@ -36,27 +28,27 @@ int marks_load(struct marks *marks, struct trace_reader *reader, struct trace_er
   uint32_t threads = trace_reader_summary(reader)->threads;
   *marks = (struct marks){.threads = threads};
   int result = trace_reader_marks(reader, add, marks, error);
-  if (result < 0 || (result == 0 && marks->count == 0))
+  if (result < 0 || (result == 0 && marks->list.count == 0))
     return result;
   marks->events = calloc(threads + 1, sizeof *marks->events);
   marks->next = calloc(threads + 1, sizeof *marks->next);
   marks->end = calloc(threads + 1, sizeof *marks->end);
   if (result > 0 || !marks->events || !marks->next || !marks->end)
     return trace_error_set(error, trace_reader_path(reader), "out of memory");
-  qsort(marks->at, marks->count, sizeof *marks->at, by_place);
-  for (uint32_t i = 0; i < marks->count && marks->at[i].thread < threads; i++) {
-    uint32_t thread = marks->at[i].thread;
+  qsort(marks->list.at, marks->list.count, sizeof *marks->list.at, by_place);
+  for (size_t i = 0; i < marks->list.count && marks->list.at[i].thread < threads; i++) {
+    uint32_t thread = marks->list.at[i].thread;
     if (marks->end[thread] == 0)
-      marks->next[thread] = i;
-    marks->end[thread] = i + 1;
+      marks->next[thread] = (uint32_t)i;
+    marks->end[thread] = (uint32_t)i + 1;
   }
   return 0;
 }
 
 void marks_free(struct marks *marks) {
-  for (uint32_t i = 0; i < marks->count; i++)
-    free((char *)marks->at[i].text);
-  free(marks->at);
+  for (size_t i = 0; i < marks->list.count; i++)
+    free((char *)marks->list.at[i].text);
+  free(marks->list.at);
   free(marks->events);
   free(marks->next);
   free(marks->end);
@@ -67,9 +59,9 @@ const struct trace_mark *marks_before(struct marks *marks, uint32_t thread) {
   if (!marks->events) /* there are none */
     return NULL;
   uint32_t at = marks->next[thread];
-  if (at < marks->end[thread] && marks->at[at].events <= marks->events[thread]) {
+  if (at < marks->end[thread] && marks->list.at[at].events <= marks->events[thread]) {
     marks->next[thread]++;
-    return &marks->at[at];
+    return &marks->list.at[at];
   }
   marks->events[thread]++;
   return NULL;
@@ -78,7 +70,7 @@ const struct trace_mark *marks_before(struct marks *marks, uint32_t thread) {
 const struct trace_mark *marks_left(struct marks *marks, uint32_t thread) {
   for (uint32_t i = 0; i < marks->threads; i++)
     if (marks->next && (thread == MERGE_ALL_THREADS || thread == i) && marks->next[i] < marks->end[i])
-      return &marks->at[marks->next[i]++];
+      return &marks->list.at[marks->next[i]++];
   return NULL;
 }
 
@@ -93,10 +85,10 @@ json_t *marks_json(struct trace_reader *reader, struct trace_error *error) {
   struct marks marks;
   if (marks_load(&marks, reader, error) == 0) {
     array = json_array();
-    if (marks.count)
-      qsort(marks.at, marks.count, sizeof *marks.at, by_stamp);
-    for (uint32_t i = 0; i < marks.count; i++) {
-      const struct trace_mark *mark = &marks.at[i];
+    if (marks.list.count)
+      qsort(marks.list.at, marks.list.count, sizeof *marks.list.at, by_stamp);
+    for (size_t i = 0; i < marks.list.count; i++) {
+      const struct trace_mark *mark = &marks.list.at[i];
       json_t *object = json_pack("{sI sI ss}", "thread", (json_int_t)mark->thread, "events", (json_int_t)mark->events,
                                  "text", mark->text);
       if (summary->clock_hz > 0)

@@ -4,15 +4,15 @@
 #ifndef CONVERT_INSPECT_MARKS_H
 #define CONVERT_INSPECT_MARKS_H
 
+#include "core/base/vector.h"
 #include "core/trace/read/trace_read.h"
 
 #include <jansson.h>
 
 struct marks {
-  struct trace_mark *at; /* by thread, then by position in it */
-  uint32_t count, room;
+  VECTOR(struct trace_mark) list; /* by thread, then by position in it */
   uint32_t threads;
-  uint64_t *events;     /* of each thread, that marks_before has been asked for */
+  uint64_t *events;     /* of each thread, for which marks_before was called */
   uint32_t *next, *end; /* of each thread: its marks not yet given */
 };
 

@@ -2,14 +2,15 @@
 
 #include "convert/history/trace_info.h"
 #include "convert/inspect/profile_tables.h"
+#include "core/base/vector.h"
 #include "core/sharing/line_sharing_json.h"
 #include "core/workload/witness.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* What a live object was born with. */
-struct birth {
+/* How a live object was acquired. */
+struct acquired_object {
   uint64_t allocated_bytes; /* of the whole program, before it */
   uint64_t stamp;
   uint64_t first_bytes; /* request before any realloc */
@@ -19,8 +20,7 @@ struct birth {
 
 struct profile {
   const struct trace_summary *summary;
-  struct birth *births; /* by slot */
-  uint32_t birth_room;
+  VECTOR(struct acquired_object) objects; /* by slot */
   uint64_t allocated_bytes, position, last_stamp;
   uint64_t window_events, window_events_left; /* of each window; of this one (no division at each op) */
   unsigned window;
@@ -32,20 +32,6 @@ struct profile {
   struct trace_error *error;
   const char *path;
 };
-
-static bool reserve_births(struct profile *profile, uint32_t slot) {
-  if (slot < profile->birth_room)
-    return true;
-  uint32_t room = profile->birth_room ? profile->birth_room : 1024;
-  while (room <= slot)
-    room = room < UINT32_MAX / 2 ? 2 * room : UINT32_MAX;
-  struct birth *births = realloc(profile->births, room * sizeof *births);
-  if (!births)
-    return false;
-  profile->births = births;
-  profile->birth_room = room;
-  return true;
-}
 
 static struct profile_window *window_at(struct profile *profile, const struct history_state *before) {
   if (profile->window_events_left-- == 0) {
@@ -62,40 +48,40 @@ static struct profile_window *window_at(struct profile *profile, const struct hi
   return window;
 }
 
-static void note_birth(struct profile *profile, const struct history_op *op) {
+static void note_acquire(struct profile *profile, const struct history_op *op) {
   uint32_t stack = op->event ? op->event->stack : 0;
-  profile->births[op->slot] = (struct birth){.allocated_bytes = profile->allocated_bytes,
-                                             .stamp = op->stamp,
-                                             .first_bytes = op->request_bytes,
-                                             .thread = op->thread,
-                                             .stack = stack};
-  profile_site_birth(&profile->tables, stack, op->request_bytes);
+  profile->objects.at[op->slot] = (struct acquired_object){.allocated_bytes = profile->allocated_bytes,
+                                                           .stamp = op->stamp,
+                                                           .first_bytes = op->request_bytes,
+                                                           .thread = op->thread,
+                                                           .stack = stack};
+  profile_site_acquired(&profile->tables, stack, op->request_bytes);
 }
 
-static void note_death(struct profile *profile, const struct history_op *op, uint64_t size_bytes) {
-  const struct birth *birth = &profile->births[op->slot];
-  uint64_t age_stamps = op->stamp > birth->stamp ? op->stamp - birth->stamp : 0;
+static void note_release(struct profile *profile, const struct history_op *op, uint64_t size_bytes) {
+  const struct acquired_object *object = &profile->objects.at[op->slot];
+  uint64_t age_stamps = op->stamp > object->stamp ? op->stamp - object->stamp : 0;
   double age_ns = (double)age_stamps * profile->ns_per_stamp;
-  uint64_t age_bytes = profile->allocated_bytes - birth->allocated_bytes;
+  uint64_t age_bytes = profile->allocated_bytes - object->allocated_bytes;
   profile_lifetime_add(&profile->tables, size_bytes, age_bytes, (uint64_t)age_ns);
-  profile_pair_add(&profile->tables, birth->thread, op->thread, size_bytes);
-  profile_site_death(&profile->tables, birth->stack, size_bytes, age_bytes, birth->thread != op->thread);
-  if (birth->reallocs)
-    profile_chain_add(&profile->tables, birth->reallocs, birth->first_bytes, size_bytes);
+  profile_pair_add(&profile->tables, object->thread, op->thread, size_bytes);
+  profile_site_released(&profile->tables, object->stack, size_bytes, age_bytes, object->thread != op->thread);
+  if (object->reallocs)
+    profile_chain_add(&profile->tables, object->reallocs, object->first_bytes, size_bytes);
 }
 
 static void note_move(struct profile *profile, const struct history_op *op, uint64_t old_bytes) {
-  struct birth *birth = &profile->births[op->slot];
+  struct acquired_object *object = &profile->objects.at[op->slot];
   struct profile_reallocs *reallocs = &profile->tables.reallocs;
   bool in_place = op->event && op->event->released == op->event->acquired;
-  birth->reallocs++;
+  object->reallocs++;
   reallocs->calls++;
   reallocs->in_place += in_place;
   reallocs->grew += op->request_bytes > old_bytes;
   reallocs->shrank += op->request_bytes < old_bytes;
   if (!in_place)
     reallocs->copied_bytes += op->request_bytes < old_bytes ? op->request_bytes : old_bytes;
-  profile_site_resize(&profile->tables, birth->stack, old_bytes, op->request_bytes);
+  profile_site_resize(&profile->tables, object->stack, old_bytes, op->request_bytes);
 }
 
 /* A realloc lets go of the old address before the new one is handed out: others may get it meanwhile. */
@@ -107,9 +93,9 @@ static int move_begins(void *context, const struct merge_step *step, uint32_t sl
 
 static int note_sharing(struct profile *profile, const struct history_op *op) {
   int status = 0;
-  if (op->kind == HISTORY_DEATH)
+  if (op->kind == HISTORY_RELEASE)
     line_sharing_remove(profile->sharing, op->slot, op->thread);
-  if (op->kind == HISTORY_BIRTH || op->kind == HISTORY_MOVE)
+  if (op->kind == HISTORY_ACQUIRE || op->kind == HISTORY_MOVE)
     status = line_sharing_add(profile->sharing, op->slot, op->event->acquired, op->request_bytes, op->thread);
   line_sharing_after_op(profile->sharing);
   return status == 0 ? 0 : trace_error_set(profile->error, profile->path, "out of memory");
@@ -122,19 +108,19 @@ static int profile_op(void *context, const struct history_op *op, const struct h
     profile->last_stamp = op->stamp;
   struct profile_window *window = window_at(profile, before);
   profile->position++;
-  if (op->slot != SLOTS_NONE && !reserve_births(profile, op->slot))
+  if (op->slot != SLOTS_NONE && !vector_reach(&profile->objects, op->slot))
     return trace_error_set(profile->error, profile->path, "out of memory");
   uint64_t old_bytes = op->slot == SLOTS_NONE ? 0 : slots->at[op->slot].size_bytes;
-  if (op->kind == HISTORY_DEATH) {
+  if (op->kind == HISTORY_RELEASE) {
     window->releases++;
-    note_death(profile, op, old_bytes);
+    note_release(profile, op, old_bytes);
   }
-  if (op->kind == HISTORY_BIRTH || op->kind == HISTORY_MOVE) {
+  if (op->kind == HISTORY_ACQUIRE || op->kind == HISTORY_MOVE) {
     window->acquires++;
     window->acquired_bytes += op->request_bytes;
     profile_request_add(&profile->tables, op->call & CALL_ID_MASK, op->request_bytes);
-    if (op->kind == HISTORY_BIRTH)
-      note_birth(profile, op);
+    if (op->kind == HISTORY_ACQUIRE)
+      note_acquire(profile, op);
     else
       note_move(profile, op, old_bytes);
     profile->allocated_bytes += op->request_bytes;
@@ -230,7 +216,7 @@ json_t *profile_of_trace(struct trace_reader *reader, const struct history_optio
     line_sharing_end(profile->sharing);
   free(profile->sharing_counts);
   profile_tables_free(&profile->tables);
-  free(profile->births);
+  free(profile->objects.at);
   free(profile);
   return object;
 }

@@ -1,4 +1,4 @@
-/* The profile of a trace: what its program asks of an allocator. Request sizes, lifetimes, rates, who frees whose
+/* The profile of a trace: what its program requests of an allocator. Request sizes, lifetimes, rates, who frees whose
    objects, growth by realloc, and which call stacks allocate what.
 
    Not its job: judging (analysis/), reading and ordering (convert/history/history.h). Invariants: one pass; memory is
@@ -10,7 +10,7 @@
 
 #include <jansson.h>
 
-/* A new JSON object (convert/README.md lists its keys), or NULL with error. Runs through the whole history. */
+/* A new JSON object (docs/PROFILE_JSON.md lists its keys), or NULL with error. Runs through the whole history. */
 json_t *profile_of_trace(struct trace_reader *reader, const struct history_options *options, struct trace_error *error);
 
 #endif

@@ -70,7 +70,7 @@ static void site_changed(struct profile_tables *tables, struct profile_site *sit
   }
 }
 
-void profile_site_birth(struct profile_tables *tables, uint32_t stack, uint64_t size_bytes) {
+void profile_site_acquired(struct profile_tables *tables, uint32_t stack, uint64_t size_bytes) {
   struct profile_site *site = site_to_change(tables, stack);
   site->objects++;
   site->bytes += size_bytes;
@@ -78,8 +78,8 @@ void profile_site_birth(struct profile_tables *tables, uint32_t stack, uint64_t 
   site_changed(tables, site, 0, size_bytes);
 }
 
-void profile_site_death(struct profile_tables *tables, uint32_t stack, uint64_t size_bytes, uint64_t age_bytes,
-                        bool remote) {
+void profile_site_released(struct profile_tables *tables, uint32_t stack, uint64_t size_bytes, uint64_t age_bytes,
+                           bool remote) {
   struct profile_site *site = site_to_change(tables, stack);
   site->live_objects--;
   site_changed(tables, site, size_bytes, 0);

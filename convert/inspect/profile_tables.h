@@ -15,8 +15,8 @@
 enum {
   PROFILE_WINDOWS = 512, /* parts of the recorded progress that rates are given for */
   PROFILE_AGES = 64,     /* buckets of a lifetime, by powers of two */
-  PROFILE_CHAINS = 64,   /* longest chain of reallocs that is told apart */
-  PROFILE_PAIRS = 4096,  /* pairs of threads that are told apart */
+  PROFILE_CHAINS = 64,   /* longest chain of reallocs that is counted by itself */
+  PROFILE_PAIRS = 4096,  /* pairs of threads that are counted by themselves */
   PROFILE_SITES = 1000,  /* stacks that are given, the first by each of bytes, objects, ages, and what is live at the
                             peak and the end */
 };
@@ -26,7 +26,7 @@ struct profile_window {
   uint64_t position, stamp, ops, acquires, releases, acquired_bytes, live_bytes, live_objects;
 };
 
-/* Objects that died, by size and age. */
+/* Released objects, by size and age. */
 struct profile_lifetime {
   uint64_t objects, bytes;
 };
@@ -41,7 +41,7 @@ struct profile_pair {
   uint64_t objects, bytes; /* objects 0: empty */
 };
 
-/* Objects born with one stack. A realloc keeps an object at the site of its birth. */
+/* Objects acquired with one stack. A realloc keeps an object at its site. */
 struct profile_site {
   uint64_t objects, bytes, live_objects, live_bytes, peak_live_bytes;
   uint64_t lifetime_bytes;           /* sum over the dead */
@@ -91,9 +91,9 @@ static inline void profile_lifetime_add(struct profile_tables *tables, uint64_t 
 
 void profile_pair_add(struct profile_tables *tables, uint32_t acquirer, uint32_t releaser, uint64_t size_bytes);
 void profile_chain_add(struct profile_tables *tables, uint32_t reallocs, uint64_t first_bytes, uint64_t last_bytes);
-void profile_site_birth(struct profile_tables *tables, uint32_t stack, uint64_t size_bytes);
-void profile_site_death(struct profile_tables *tables, uint32_t stack, uint64_t size_bytes, uint64_t age_bytes,
-                        bool remote);
+void profile_site_acquired(struct profile_tables *tables, uint32_t stack, uint64_t size_bytes);
+void profile_site_released(struct profile_tables *tables, uint32_t stack, uint64_t size_bytes, uint64_t age_bytes,
+                           bool remote);
 void profile_site_resize(struct profile_tables *tables, uint32_t stack, uint64_t old_bytes, uint64_t new_bytes);
 
 /* Adds the keys sizes, lifetimes_bytes, lifetimes_ns, thread_pairs, pairs_left_out, reallocs and sites. */

@@ -1,5 +1,7 @@
 #include "convert/inspect/symbols.h"
 
+#include "core/base/vector.h"
+
 #include <dwarf.h>
 #include <elfutils/libdw.h>
 #include <elfutils/libdwelf.h>
@@ -25,17 +27,15 @@ struct node {
 };
 
 struct module {
-  struct trace_module told; /* texts are owned */
+  struct trace_module recorded; /* texts are owned */
   bool looked;
   Dwfl *dwfl;
   Dwfl_Module *dwfl_module; /* NULL: there is no file for it */
 };
 
 struct symbols {
-  struct node *nodes;
-  uint32_t node_count, node_room;
-  struct module *modules;
-  uint32_t module_count, module_room;
+  VECTOR(struct node) nodes;
+  VECTOR(struct module) modules;
   uint32_t *owners; /* open hash of node numbers, 0: free; NULL: not made yet */
   uint32_t owners_mask;
 };
@@ -44,36 +44,24 @@ static char *copy(const char *text) {
   return text ? strdup(text) : NULL;
 }
 
-static int add_node(void *context, const struct trace_stack_node *told) {
+static int add_node(void *context, const struct trace_stack_node *recorded) {
   struct symbols *symbols = context;
-  if (symbols->node_count == symbols->node_room) {
-    uint32_t room = symbols->node_room ? 2 * symbols->node_room : 1024;
-    struct node *nodes = realloc(symbols->nodes, room * sizeof *nodes);
-    if (!nodes)
-      return 1;
-    symbols->nodes = nodes;
-    symbols->node_room = room;
-  }
-  symbols->nodes[symbols->node_count++] =
-      (struct node){.instruction = told->instruction, .parent = told->parent, .modules = told->modules};
+  struct node *node = vector_add(&symbols->nodes);
+  if (!node)
+    return 1;
+  *node = (struct node){.instruction = recorded->instruction, .parent = recorded->parent, .modules = recorded->modules};
   return 0;
 }
 
-static int add_module(void *context, const struct trace_module *told) {
+static int add_module(void *context, const struct trace_module *recorded) {
   struct symbols *symbols = context;
-  if (symbols->module_count == symbols->module_room) {
-    uint32_t room = symbols->module_room ? 2 * symbols->module_room : 64;
-    struct module *modules = realloc(symbols->modules, room * sizeof *modules);
-    if (!modules)
-      return 1;
-    symbols->modules = modules;
-    symbols->module_room = room;
-  }
-  struct module *module = &symbols->modules[symbols->module_count++];
-  *module = (struct module){.told = *told};
-  module->told.name = copy(told->name);
-  module->told.path = copy(told->path);
-  module->told.build_id = copy(told->build_id);
+  struct module *module = vector_add(&symbols->modules);
+  if (!module)
+    return 1;
+  *module = (struct module){.recorded = *recorded};
+  module->recorded.name = copy(recorded->name);
+  module->recorded.path = copy(recorded->path);
+  module->recorded.build_id = copy(recorded->build_id);
   return 0;
 }
 
@@ -98,46 +86,46 @@ int symbols_open(struct symbols **out, struct trace_reader *reader, bool fetch, 
 void symbols_close(struct symbols *symbols) {
   if (!symbols)
     return;
-  for (uint32_t i = 0; i < symbols->node_count; i++) {
-    if (!symbols->nodes[i].owner)
+  for (uint32_t i = 0; i < symbols->nodes.count; i++) {
+    if (!symbols->nodes.at[i].owner)
       continue;
-    for (uint32_t s = 0; s < symbols->nodes[i].symbols; s++) {
-      free((char *)symbols->nodes[i].symbol[s].function);
-      free((char *)symbols->nodes[i].symbol[s].file);
+    for (uint32_t s = 0; s < symbols->nodes.at[i].symbols; s++) {
+      free((char *)symbols->nodes.at[i].symbol[s].function);
+      free((char *)symbols->nodes.at[i].symbol[s].file);
     }
-    free(symbols->nodes[i].symbol);
+    free(symbols->nodes.at[i].symbol);
   }
-  for (uint32_t i = 0; i < symbols->module_count; i++) {
-    if (symbols->modules[i].dwfl)
-      dwfl_end(symbols->modules[i].dwfl);
-    free((char *)symbols->modules[i].told.name);
-    free((char *)symbols->modules[i].told.path);
-    free((char *)symbols->modules[i].told.build_id);
+  for (uint32_t i = 0; i < symbols->modules.count; i++) {
+    if (symbols->modules.at[i].dwfl)
+      dwfl_end(symbols->modules.at[i].dwfl);
+    free((char *)symbols->modules.at[i].recorded.name);
+    free((char *)symbols->modules.at[i].recorded.path);
+    free((char *)symbols->modules.at[i].recorded.build_id);
   }
   free(symbols->owners);
-  free(symbols->nodes);
-  free(symbols->modules);
+  free(symbols->nodes.at);
+  free(symbols->modules.at);
   free(symbols);
 }
 
 uint32_t symbols_nodes(const struct symbols *symbols) {
-  return symbols->node_count;
+  return (uint32_t)symbols->nodes.count;
 }
 
 uint32_t symbols_parent(const struct symbols *symbols, uint32_t node) {
-  return node && node <= symbols->node_count ? symbols->nodes[node - 1].parent : 0;
+  return node && node <= symbols->nodes.count ? symbols->nodes.at[node - 1].parent : 0;
 }
 
 /* FORMAT.md section 4a: the last one before the node, else the first one after it. */
 static struct module *module_of(struct symbols *symbols, const struct node *node) {
   for (uint32_t i = node->modules; i-- > 0;)
-    if (node->instruction - symbols->modules[i].told.start <
-        symbols->modules[i].told.end - symbols->modules[i].told.start)
-      return &symbols->modules[i];
-  for (uint32_t i = node->modules; i < symbols->module_count; i++)
-    if (node->instruction - symbols->modules[i].told.start <
-        symbols->modules[i].told.end - symbols->modules[i].told.start)
-      return &symbols->modules[i];
+    if (node->instruction - symbols->modules.at[i].recorded.start <
+        symbols->modules.at[i].recorded.end - symbols->modules.at[i].recorded.start)
+      return &symbols->modules.at[i];
+  for (uint32_t i = node->modules; i < symbols->modules.count; i++)
+    if (node->instruction - symbols->modules.at[i].recorded.start <
+        symbols->modules.at[i].recorded.end - symbols->modules.at[i].recorded.start)
+      return &symbols->modules.at[i];
   return NULL;
 }
 
@@ -161,17 +149,18 @@ static bool has_build_id(const char *path, const char *build_id) {
 }
 
 /* The file that was recorded, if it is here still, or what debug packages install for its build id. */
-static bool find_file(const struct trace_module *told, char *path, size_t bytes) {
-  if (!told->build_id) {
-    snprintf(path, bytes, "%s", told->path ? told->path : "");
-    return told->path && access(path, R_OK) == 0;
+static bool find_file(const struct trace_module *recorded, char *path, size_t bytes) {
+  if (!recorded->build_id) {
+    snprintf(path, bytes, "%s", recorded->path ? recorded->path : "");
+    return recorded->path && access(path, R_OK) == 0;
   }
-  snprintf(path, bytes, "%s", told->path ? told->path : "");
-  if (told->path && has_build_id(path, told->build_id))
+  snprintf(path, bytes, "%s", recorded->path ? recorded->path : "");
+  if (recorded->path && has_build_id(path, recorded->build_id))
     return true;
-  snprintf(path, bytes, "/usr/lib/debug/.build-id/%.2s/%s.debug", told->build_id,
-           strlen(told->build_id) > 2 ? told->build_id + 2 : "");
-  return strspn(told->build_id, "0123456789abcdef") == strlen(told->build_id) && has_build_id(path, told->build_id);
+  snprintf(path, bytes, "/usr/lib/debug/.build-id/%.2s/%s.debug", recorded->build_id,
+           strlen(recorded->build_id) > 2 ? recorded->build_id + 2 : "");
+  return strspn(recorded->build_id, "0123456789abcdef") == strlen(recorded->build_id) &&
+         has_build_id(path, recorded->build_id);
 }
 
 static void open_module(struct module *module) {
@@ -183,10 +172,10 @@ static void open_module(struct module *module) {
   char path[4096 + 64];
   module->looked = true;
   elf_version(EV_CURRENT);
-  if (!find_file(&module->told, path, sizeof path) || !(module->dwfl = dwfl_begin(&callbacks)))
+  if (!find_file(&module->recorded, path, sizeof path) || !(module->dwfl = dwfl_begin(&callbacks)))
     return;
   dwfl_report_begin(module->dwfl);
-  module->dwfl_module = dwfl_report_elf(module->dwfl, module->told.name, path, -1, module->told.bias, true);
+  module->dwfl_module = dwfl_report_elf(module->dwfl, module->recorded.name, path, -1, module->recorded.bias, true);
   dwfl_report_end(module->dwfl, NULL, NULL);
 }
 
@@ -261,7 +250,7 @@ static size_t look_up(Dwfl_Module *module, uint64_t address, struct symbol *symb
 static struct node *owner_of(struct symbols *symbols, struct node *node, const struct module *module) {
   if (!symbols->owners) {
     uint32_t places = 64;
-    while (places < 2 * (uint64_t)symbols->node_count && places < 1u << 31)
+    while (places < 2 * (uint64_t)symbols->nodes.count && places < 1u << 31)
       places *= 2;
     symbols->owners = calloc(places, sizeof *symbols->owners);
     if (!symbols->owners)
@@ -270,21 +259,21 @@ static struct node *owner_of(struct symbols *symbols, struct node *node, const s
   }
   uint32_t place = (uint32_t)(node->instruction * 0x9e3779b97f4a7c15u >> 32) & symbols->owners_mask;
   for (; symbols->owners[place]; place = (place + 1) & symbols->owners_mask) {
-    struct node *other = &symbols->nodes[symbols->owners[place] - 1];
+    struct node *other = &symbols->nodes.at[symbols->owners[place] - 1];
     if (other->instruction == node->instruction && module_of(symbols, other) == module)
       return other;
   }
-  symbols->owners[place] = (uint32_t)(node - symbols->nodes) + 1;
+  symbols->owners[place] = (uint32_t)(node - symbols->nodes.at) + 1;
   return node;
 }
 
 const struct symbol *symbols_of(struct symbols *symbols, uint32_t number, size_t *count) {
   static const struct symbol unknown;
-  if (number == 0 || number > symbols->node_count) {
+  if (number == 0 || number > symbols->nodes.count) {
     *count = 1;
     return &unknown;
   }
-  struct node *node = &symbols->nodes[number - 1];
+  struct node *node = &symbols->nodes.at[number - 1];
   if (node->symbols == 0) {
     struct symbol found[SYMBOLS_PER_NODE] = {{0}};
     struct module *module = node->instruction ? module_of(symbols, node) : NULL;
@@ -305,8 +294,8 @@ const struct symbol *symbols_of(struct symbols *symbols, uint32_t number, size_t
       return &unknown;
     }
     for (size_t i = 0; i < found_count; i++) {
-      found[i].module = module ? module->told.name : NULL;
-      found[i].offset = node->instruction - (module ? module->told.bias : 0);
+      found[i].module = module ? module->recorded.name : NULL;
+      found[i].offset = node->instruction - (module ? module->recorded.bias : 0);
       node->symbol[i] = found[i];
     }
     node->symbols = (uint32_t)found_count;

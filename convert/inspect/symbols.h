@@ -2,7 +2,7 @@
 
    Job: the tree and the modules of a trace in memory, each instruction looked up once, by elfutils' libdwfl. Not its
    job: printing. A module's file is taken only if its build id is that of the recording; without it, or without
-   symbols, a frame is module and offset. Nothing is fetched from elsewhere (debuginfod) unless asked for. Memory is
+   symbols, a frame is module and offset. Nothing is fetched from elsewhere (debuginfod) unless requested. Memory is
    O(nodes). Not thread-safe. */
 #ifndef CONVERT_INSPECT_SYMBOLS_H
 #define CONVERT_INSPECT_SYMBOLS_H

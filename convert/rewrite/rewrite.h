@@ -1,17 +1,17 @@
 /* Makes one trace out of others, in this order: merge, slice, anonymise, and write it as it is or as an archive. Steps
-   between the first and the last go through temporary traces (convert/rewrite/temporary_trace.h). Not thread-safe. */
+   between the first and the last go through temporary files. Not thread-safe. */
 #ifndef CONVERT_REWRITE_REWRITE_H
 #define CONVERT_REWRITE_REWRITE_H
 
 #include "convert/history/history.h"
 #include "convert/rewrite/slice_spec.h"
-#include "convert/rewrite/tape_out.h"
+#include "convert/rewrite/trace_out.h"
 
 struct rewrite {
   struct slice_spec slice;
   json_t *slices; /* the specs as the user gave them, an array; NULL: no slice */
   bool merge, anonymise;
-  struct tape_options options;
+  struct trace_options options;
   struct history_options history;
 };
 

@@ -1,4 +1,4 @@
-/* What a slice is to hold, as the user says it: KEY=FROM..TO, either side may be left out.
+/* What a slice is to hold, as the user writes it: KEY=FROM..TO, either side may be left out.
 
      time=1.5s..3s        time since the recording's start; ns, us, ms, s, m; plain numbers are seconds
      progress=10%..20%    share of the events
@@ -8,7 +8,7 @@
      size=1k..64k         objects whose first request was of so many bytes, the last included; k, m, g are binary
 
    Of time, progress and mark, FROM belongs to the slice and TO doesn't. Several specs are the intersection. Not its
-   job: what the trace has (convert/rewrite/tape_slice.h). */
+   job: what the trace has (convert/rewrite/trace_slice.h). */
 #ifndef CONVERT_REWRITE_SLICE_SPEC_H
 #define CONVERT_REWRITE_SLICE_SPEC_H
 

@@ -1,8 +1,8 @@
 /* libFuzzer target: any history as heaptape text, a slice of it, and the slice anonymised into an archive. Whatever the
    history, both must be legal as they stand. The first three bytes choose the window and the kind of slice. */
 #include "convert/formats/reading/import.h"
-#include "convert/rewrite/tape_anonymise.h"
-#include "convert/rewrite/tape_slice.h"
+#include "convert/rewrite/trace_anonymise.h"
+#include "convert/rewrite/trace_slice.h"
 #include "core/workload/witness.h"
 
 #include <sys/mman.h>
@@ -27,7 +27,7 @@ static bool make(const struct file *in, const struct file *out, const struct sli
   struct trace_error error = {""};
   struct witness witness;
   const struct history_options history = {.horizon_ns = -1};
-  const struct tape_options archive = {.archive = true};
+  const struct trace_options archive = {.archive = true};
   if (trace_reader_open(&reader, in->path, &error) != 0)
     return false;
   int result = history_run(reader, &history, NULL, &witness, &error);
@@ -35,9 +35,9 @@ static bool make(const struct file *in, const struct file *out, const struct sli
     __builtin_trap();
   json_t *texts = json_array();
   if (result == 0 && spec)
-    result = tape_slice(reader, out->path, spec, texts, &archive, &history, &error);
+    result = trace_slice(reader, out->path, spec, texts, &archive, &history, &error);
   else if (result == 0 && out)
-    result = tape_anonymise(reader, out->path, &archive, &history, &error);
+    result = trace_anonymise(reader, out->path, &archive, &history, &error);
   json_decref(texts);
   trace_reader_close(reader);
   return result == 0;

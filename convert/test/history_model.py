@@ -1,4 +1,5 @@
-"""A slow, obvious model of convert/history/history.h: the same rules over Python lists and dicts, from the header's contract.
+"""A slow, obvious model of convert/history/history.h: the same rules over Python lists and dicts, from the header's
+contract.
 
 Events are those of heaptape text. A history is a list of events, each thread's in order; `judge` gives the witness and
 the ops.

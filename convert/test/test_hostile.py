@@ -1,7 +1,7 @@
 """Files made to harm: sound checksums, sound headers, and claims that would cost a naive reader its memory or its end.
 
-Each is a small real file with some of its numbers replaced (core/trace/FORMAT.md, core/workload/WORKLOAD.md) and its checksums put
-right. A reader has 512 MiB of address space and gives one line that names the file and an offset.
+Each is a small real file with some of its numbers replaced (core/trace/FORMAT.md, core/workload/WORKLOAD.md) and its
+checksums put right. A reader has 512 MiB of address space and gives one line that names the file and an offset.
 """
 
 import re
@@ -125,7 +125,7 @@ def small(folder: Path, suffix: str, *options: str) -> Path:
 
 
 def bounded(*command: str | Path) -> Result:
-    return run("prlimit", f"--as={ADDRESS_SPACE_BYTES}", CONVERT, *command, timeout_s=60)
+    return run("prlimit", f"--as={ADDRESS_SPACE_BYTES}", CONVERT, *command, timeout_s=240)
 
 
 def names_place(result: Result, path: Path) -> bool:

@@ -7,6 +7,8 @@
 #ifndef CORE_BASE_ADDRESS_MAP_H
 #define CORE_BASE_ADDRESS_MAP_H
 
+#include "core/base/assert.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -48,6 +50,7 @@ static inline struct address_entry *address_map_find(const struct address_map *m
  * memory. */
 static inline bool address_map_add(struct address_map *map, struct address_entry *entry, uint64_t address,
                                    uint32_t slot, bool in_ranges) {
+  HT_ASSERT(address != 0 && !entry->address);
   if (map->count == map->limit) {
     if (!address_map_grow(map))
       return false;
@@ -60,6 +63,7 @@ static inline bool address_map_add(struct address_map *map, struct address_entry
 
 /* Removes an entry that address_map_find gave: each later one of the run that may move nearer to its home does. */
 static inline void address_map_remove(struct address_map *map, struct address_entry *entry) {
+  HT_ASSERT(map->count > 0 && entry->address);
   uint64_t hole = (uint64_t)(entry - map->entries);
   for (uint64_t at = (hole + 1) & map->mask; map->entries[at].address; at = (at + 1) & map->mask) {
     uint64_t home = address_map_home(map, map->entries[at].address);

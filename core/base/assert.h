@@ -1,8 +1,8 @@
 /* Assertions of debug builds (`make debug`): the invariants that headers state, checked.
 
-   Not its job: errors of input, of the system or of users; those have codes. An assertion costs nothing in other builds,
-   where its condition is compiled but not run. Async-signal-safe, and allocates nothing, so that code inside a traced
-   program may use it too. */
+   Not its job: errors of input, of the system or of users; those have codes. An assertion costs nothing in other
+   builds, where its condition is compiled but not run. Async-signal-safe, and allocates nothing, so that code inside a
+   traced program may use it too. */
 #ifndef CORE_BASE_ASSERT_H
 #define CORE_BASE_ASSERT_H
 
@@ -20,8 +20,7 @@ __attribute__((noreturn, noinline, cold, unused)) static void assert_failed(cons
 #define ASSERT_TEXT_OF(number) #number
 #define ASSERT_TEXT(number) ASSERT_TEXT_OF(number)
 #define HT_ASSERT(condition)                                                                                           \
-  ((condition) ? (void)0                                                                                               \
-               : assert_failed("heaptape: " __FILE__ ":" ASSERT_TEXT(__LINE__) ": not so: " #condition "\n"))
+  ((condition) ? (void)0 : assert_failed("heaptape: " __FILE__ ":" ASSERT_TEXT(__LINE__) ": not so: " #condition "\n"))
 #else
 #define HT_ASSERT(condition) ((void)sizeof((condition) ? 1 : 0))
 #endif

@@ -1,22 +1,24 @@
 #include "core/base/buffer.h"
 
+#include "core/base/assert.h"
 #include "core/base/leb.h"
+#include "core/base/vector.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 uint8_t *buffer_reserve(struct buffer *buffer, size_t more) {
+  HT_ASSERT(buffer->used <= buffer->room);
   if (buffer->room - buffer->used < more) {
-    size_t room = buffer->room ? buffer->room : 256;
-    while (room - buffer->used < more)
-      room *= 2;
-    uint8_t *bytes = realloc(buffer->bytes, room);
+    size_t needed;
+    uint8_t *bytes = __builtin_add_overflow(buffer->used, more, &needed)
+                         ? NULL
+                         : vector_enlarge(buffer->bytes, &buffer->room, needed, 1);
     if (!bytes) {
       buffer->failed = true;
       return NULL;
     }
     buffer->bytes = bytes;
-    buffer->room = room;
   }
   return buffer->bytes + buffer->used;
 }

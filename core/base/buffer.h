@@ -1,4 +1,5 @@
-/* A byte buffer that grows. The one container of trace/; allocation failure is sticky and reported once, at the end. */
+/* Bytes to be written, in a buffer that grows. A failed allocation is sticky, so that one check at the end is enough.
+ */
 #ifndef CORE_BASE_BUFFER_H
 #define CORE_BASE_BUFFER_H
 

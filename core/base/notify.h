@@ -1,8 +1,8 @@
-/* System calls of another process, told before they are made: seccomp user notification, as far as its two users share
-   it (syscalls.h counts an allocator's, observe.h watches a live program).
+/* System calls of another process, reported before they are made: seccomp user notification, as far as its two users
+   share it (syscalls.h counts an allocator's, observe.h watches a live program).
 
    Job: install a filter for a list of calls in a child before it becomes something else, hand the listener to the
-   parent, read and answer notifications, say which calls may take memory away from a process. Not its job: what a call
+   parent, read and answer notifications, know which calls may take memory away from a process. Not its job: what a call
    means to whom. Memory falls in these calls only (MADV_FREE and swap aside), so whoever reads RssAnon before each of
    them has the exact peak of a process of one thread. */
 #ifndef CORE_BASE_NOTIFY_H
@@ -21,7 +21,7 @@ int notify_install(int socket, const int *numbers, unsigned count);
 /* In the parent: the listener, or -1 where the kernel does not permit it. */
 int notify_accept(int socket);
 
-/* The next notification, if there is one; false otherwise. Does not block if poll said that the listener is readable.
+/* The next notification, if there is one; false otherwise. Does not block if poll found the listener readable.
  */
 bool notify_receive(int listener, struct seccomp_notif *notice);
 

@@ -1,5 +1,5 @@
 /* The one platform seam: clocks, memory mappings, raw I/O. Everything that differs between kernels or processors is
-   here, and nothing else in heaptape asks which platform it runs on.
+   here, and nothing else in heaptape depends on which platform it runs on.
 
    Nothing here allocates with malloc, prints, or keeps state, so the part of it that is in this header may run inside
    any host, in a signal handler and before main. */

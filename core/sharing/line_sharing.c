@@ -254,7 +254,7 @@ static int enter(struct line_sharing *sharing, uint64_t number, uint32_t object,
   return 0;
 }
 
-/* The leaver's pairs end, and each partner is told whether it was its owner's to the end. */
+/* The leaver's pairs end, and each partner learns whether it was its owner's to the end. */
 static void part(struct line_sharing *sharing, struct line *line, const struct resident *leaver, bool by_owner) {
   struct line_sharing_counts *counts = sharing->counts;
   line->owner = resident_in(sharing, line->first)->owner;

@@ -42,7 +42,7 @@ static json_t *threads_json(struct line_sharing_counts *counts, uint64_t *left_o
   *left_out = counts->threads_left_out;
   for (unsigned i = 0; i < LINE_SHARING_PAIRS && counts->threads[i].pairs; i++) {
     const struct line_sharing_threads *threads = &counts->threads[i];
-    if (i >= LINE_SHARING_THREADS_TOLD)
+    if (i >= LINE_SHARING_THREADS_LISTED)
       *left_out += threads->pairs;
     else
       json_array_append_new(rows, json_pack("[o,o,o,f]", number(threads->first), number(threads->second),

@@ -6,7 +6,7 @@
    pairs, mean pairs], ...], "threads_left_out": pairs, "progress": [[ops done, shared lines, object pairs, live lines,
    peak of shared lines since the row before], ...]}
 
-   line_sharing.h says what each counts; means are over ops; threads are the LINE_SHARING_THREADS_TOLD with the most
+   line_sharing.h tells what each counts; means are over ops; threads are the LINE_SHARING_THREADS_LISTED with the most
    pairs, most first. */
 #ifndef CORE_SHARING_LINE_SHARING_JSON_H
 #define CORE_SHARING_LINE_SHARING_JSON_H
@@ -15,7 +15,7 @@
 
 #include <jansson.h>
 
-enum { LINE_SHARING_THREADS_TOLD = 512 };
+enum { LINE_SHARING_THREADS_LISTED = 512 };
 
 /* A new object, the caller's. Sorts counts->threads. */
 json_t *line_sharing_json(struct line_sharing_counts *counts);

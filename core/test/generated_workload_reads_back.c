@@ -99,8 +99,11 @@ int main(void) {
     return 1;
   }
   unlink(path);
-  REQUIRE(workload.header->ops == OPS && workload.header->threads == THREADS);
-  REQUIRE(strcmp(workload.info_json, "{\"name\": \"generated\"}") == 0);
+  REQUIRE(workload.header.ops == OPS && workload.header.threads == THREADS);
+  static const char INFO[] = "{\"name\": \"generated\"}";
+  size_t info_bytes;
+  const char *info = workload_info(&workload, &info_bytes);
+  REQUIRE(info_bytes == sizeof INFO - 1 && memcmp(info, INFO, info_bytes) == 0);
   uint64_t ops = 0, touched = 0, scheduled = 0, word;
   for (uint32_t thread = 0; thread < THREADS; thread++) {
     uint64_t before = ops;

@@ -19,7 +19,7 @@ struct trace_module {
   uint64_t bias;        /* an address less bias is one of the file's symbols */
 };
 
-/* What the program said of itself. */
+/* What the program set by heaptape.h. */
 #define TRACE_MARK_HERE UINT64_MAX
 struct trace_mark {
   uint64_t stamp;

@@ -63,8 +63,8 @@ static inline uint64_t trace_event_request_bytes(const struct trace_event *event
   return __builtin_mul_overflow(event->size_bytes, event->param, &bytes) ? UINT64_MAX : bytes;
 }
 
-/* Slack as the event holds it: an object whose usable size is more than 4 GiB above the request is told as 4 GiB - 2;
-   one that claims less than the request as 0. */
+/* Slack as the event holds it: an object whose usable size is more than 4 GiB above the request is recorded as 4 GiB -
+   2; one that claims less than the request as 0. */
 static inline uint32_t trace_event_slack(uint64_t request_bytes, uint64_t usable_bytes) {
   uint64_t slack_bytes = usable_bytes > request_bytes ? usable_bytes - request_bytes : 0;
   return slack_bytes < UINT32_MAX - 1 ? (uint32_t)slack_bytes + 1 : UINT32_MAX;
@@ -80,7 +80,7 @@ static inline bool trace_event_takes(const struct trace_event *event) {
   return call_table[event->call & CALL_ID_MASK].released != NOTHING && !(event->call & CALL_NULL_IN);
 }
 
-/* True where the event ends the life of the object passed in: free, a realloc that succeeded or that freed. */
+/* True where the event releases the object passed in: free, a realloc that succeeded or that freed. */
 static inline bool trace_event_releases(const struct trace_event *event) {
   const struct call_info *info = &call_table[event->call & CALL_ID_MASK];
   if (info->released != RELEASES || (event->call & CALL_NULL_IN))

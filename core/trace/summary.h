@@ -1,4 +1,4 @@
-/* What a trace says of its whole: the process's memory over time, what it used in all, what the writer has taken, and
+/* Figures of a whole trace: the process's memory over time, what it used in all, what the writer has taken, and
    what a reader finds. Types only, as writer and reader pass them around. */
 #ifndef CORE_TRACE_SUMMARY_H
 #define CORE_TRACE_SUMMARY_H
@@ -38,7 +38,7 @@ struct trace_totals {
   int exit_status;  /* as wait(2) gives it; -1: not known */
   const char *note; /* what the writer left out or put right, for people; NULL: nothing. Must live until the closing */
   const char
-      *more; /* a JSON object: what else the footer says, where it has no key of that name; NULL: nothing. Likewise
+      *more; /* a JSON object: what else goes into the footer, where it has no key of that name; NULL: nothing. Likewise
               */
 };
 

@@ -1,5 +1,6 @@
 #include "core/workload/compose.h"
 
+#include "core/base/vector.h"
 #include "core/trace/layout.h"
 #include "core/workload/size_histogram.h"
 #include "core/workload/slots.h"
@@ -21,8 +22,7 @@ struct composed_thread {
 
 struct composition {
   struct workload_writer *writer;
-  struct composed_thread *threads;
-  uint32_t thread_count, thread_room;
+  VECTOR(struct composed_thread) threads;
   uint32_t threads_seen; /* that have made a call */
   struct slots slots;
   struct time_line time_line;
@@ -56,33 +56,26 @@ int composition_open(struct composition **out, const char *path, struct trace_er
 }
 
 static bool more_threads(struct composition *composition) {
-  uint32_t room = composition->thread_room ? composition->thread_room : 16;
-  struct composed_thread *threads =
-      realloc(composition->threads, ((size_t)composition->thread_room + room) * sizeof *threads);
-  if (!threads)
-    return false;
-  composition->threads = threads;
-  if (!slots_add_threads(&composition->slots, composition->thread_room, room))
-    return false;
-  composition->thread_room += room;
-  return true;
+  uint32_t before = (uint32_t)composition->threads.room;
+  return vector_reserve(&composition->threads, before + 1) &&
+         slots_add_threads(&composition->slots, before, (uint32_t)composition->threads.room - before);
 }
 
 uint32_t composition_add_thread(struct composition *composition) {
-  if (composition->failed || (composition->thread_count == composition->thread_room && !more_threads(composition))) {
+  if (composition->failed || (composition->threads.count == composition->threads.room && !more_threads(composition))) {
     composition->failed = true;
     return 0;
   }
-  composition->threads[composition->thread_count] = (struct composed_thread){.number = THREAD_NONE};
-  return composition->thread_count++;
+  composition->threads.at[composition->threads.count] = (struct composed_thread){.number = THREAD_NONE};
+  return (uint32_t)composition->threads.count++;
 }
 
 void composition_end_thread(struct composition *composition, uint32_t thread) {
   if (composition->failed)
     return;
   slots_end_thread(&composition->slots, thread);
-  if (composition->threads[thread].number != THREAD_NONE)
-    workload_end_thread(composition->writer, composition->threads[thread].number);
+  if (composition->threads.at[thread].number != THREAD_NONE)
+    workload_end_thread(composition->writer, composition->threads.at[thread].number);
 }
 
 static uint64_t request_of(const struct compose_call *call) {
@@ -94,7 +87,7 @@ static uint64_t os_pages_of(const struct composition *composition, uint64_t byte
   return bytes <= mask ? bytes : (bytes + mask) & ~mask;
 }
 
-static void born(struct composition *composition, uint64_t bytes) {
+static void count_acquire(struct composition *composition, uint64_t bytes) {
   struct witness *witness = &composition->witness;
   size_histogram_add(&composition->sizes, bytes);
   witness->live_at_end++;
@@ -110,7 +103,7 @@ static void born(struct composition *composition, uint64_t bytes) {
   }
 }
 
-static void died(struct composition *composition, uint64_t bytes) {
+static void count_release(struct composition *composition, uint64_t bytes) {
   composition->witness.live_at_end--;
   composition->witness.live_bytes_at_end -= bytes;
   composition->live_os_page_bytes -= os_pages_of(composition, bytes);
@@ -129,7 +122,7 @@ static inline void note_state(struct composition *composition, uint64_t position
 /* Writes an op; the slot's size and the live bytes are the caller's. */
 static inline void put(struct composition *composition, uint32_t thread, const struct compose_call *call, uint8_t flags,
                        uint32_t slot) {
-  struct composed_thread *of = &composition->threads[thread];
+  struct composed_thread *of = &composition->threads.at[thread];
   struct workload_writer *writer = composition->writer;
   if (__builtin_expect(of->number == THREAD_NONE, 0))
     of->number = composition->threads_seen++;
@@ -158,7 +151,7 @@ uint32_t compose_acquire(struct composition *composition, uint32_t thread, const
   }
   put(composition, thread, call, call_table[call->call].released == NOTHING ? 0 : CALL_NULL_IN, slot);
   composition->slots.at[slot].size_bytes = request_of(call);
-  born(composition, request_of(call));
+  count_acquire(composition, request_of(call));
   return slot;
 }
 
@@ -167,9 +160,9 @@ void compose_resize(struct composition *composition, uint32_t thread, const stru
   if (composition->failed)
     return;
   put(composition, thread, call, 0, object);
-  died(composition, composition->slots.at[object].size_bytes);
+  count_release(composition, composition->slots.at[object].size_bytes);
   composition->slots.at[object].size_bytes = request_of(call);
-  born(composition, request_of(call));
+  count_acquire(composition, request_of(call));
 }
 
 void compose_release(struct composition *composition, uint32_t thread, const struct compose_call *call,
@@ -177,7 +170,7 @@ void compose_release(struct composition *composition, uint32_t thread, const str
   if (composition->failed)
     return;
   put(composition, thread, call, call_table[call->call].acquires ? CALL_NULL_OUT : 0, object);
-  died(composition, composition->slots.at[object].size_bytes);
+  count_release(composition, composition->slots.at[object].size_bytes);
   slots_give(&composition->slots, object, thread);
 }
 
@@ -192,13 +185,13 @@ void compose_nothing(struct composition *composition, uint32_t thread, const str
 }
 
 uint64_t compose_mark(const struct composition *composition, uint32_t thread) {
-  uint32_t number = composition->failed ? THREAD_NONE : composition->threads[thread].number;
+  uint32_t number = composition->failed ? THREAD_NONE : composition->threads.at[thread].number;
   return number == THREAD_NONE ? 0 : waits_last(number, workload_thread_ops(composition->writer, number));
 }
 
 void compose_after(struct composition *composition, uint32_t thread, uint64_t mark) {
   if (mark && !composition->failed)
-    waits_note(&composition->threads[thread].waits, mark);
+    waits_note(&composition->threads.at[thread].waits, mark);
 }
 
 uint64_t composition_ops(const struct composition *composition) {
@@ -251,7 +244,7 @@ int composition_close(struct composition *composition, json_t *info, struct trac
   int result = complete(composition, info, error);
   json_decref(info);
   slots_free(&composition->slots);
-  free(composition->threads);
+  free(composition->threads.at);
   free(composition->path);
   free(composition);
   return result;

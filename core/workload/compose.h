@@ -50,7 +50,7 @@ void compose_after(struct composition *composition, uint32_t thread, uint64_t ma
 /* Ops so far. */
 uint64_t composition_ops(const struct composition *composition);
 
-/* Something went wrong: further calls do nothing, and close says what. */
+/* Something went wrong: further calls do nothing, and close reports what. */
 bool composition_failed(const struct composition *composition);
 
 /* Completes the file. Adds calls, witness and request sizes to info, a JSON object whose reference it takes. Returns 0,

@@ -9,6 +9,8 @@
 #ifndef CORE_WORKLOAD_SLOTS_H
 #define CORE_WORKLOAD_SLOTS_H
 
+#include "core/base/assert.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -49,12 +51,14 @@ static inline uint32_t slots_take(struct slots *slots, uint32_t thread) {
   uint32_t slot = slots->lists[thread];
   if (__builtin_expect(slot == SLOTS_NONE, 0))
     return slots_take_new(slots, thread);
+  HT_ASSERT(slot < slots->count && slots->owners[slot] == thread);
   slots->lists[thread] = (uint32_t)slots->at[slot].size_bytes;
   return slot;
 }
 
-/* The object in the slot has died by the hand of the thread. */
+/* The thread has released the object in the slot. */
 static inline void slots_give(struct slots *slots, uint32_t slot, uint32_t thread) {
+  HT_ASSERT(slot < slots->count);
   if (slots->owners[slot] != thread) {
     slots_give_remote(slots, slot);
     return;

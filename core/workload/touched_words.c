@@ -9,26 +9,20 @@ bool touched_words_init(struct touched_words *words) {
 
 void touched_words_free(struct touched_words *words) {
   address_map_free(&words->map);
-  free(words->words);
+  free(words->words.at);
 }
 
 bool touched_words_put(struct touched_words *words, uint32_t slot, const struct touched_word *word) {
   uint32_t index;
   if (words->free_list) {
     index = words->free_list - 1;
-    words->free_list = words->words[index].thread;
+    words->free_list = words->words.at[index].thread;
   } else {
-    if (words->count == words->room) {
-      uint32_t room = words->room ? 2 * words->room : 64;
-      struct touched_word *bigger = realloc(words->words, room * sizeof *bigger);
-      if (!bigger)
-        return false;
-      words->words = bigger;
-      words->room = room;
-    }
-    index = words->count++;
+    if (!vector_add(&words->words))
+      return false;
+    index = (uint32_t)(words->words.count - 1);
   }
-  words->words[index] = *word;
+  words->words.at[index] = *word;
   uint64_t key = (uint64_t)slot + 1;
   return address_map_add(&words->map, address_map_find(&words->map, key), key, index, false);
 }
@@ -38,8 +32,8 @@ bool touched_words_take(struct touched_words *words, uint32_t slot, struct touch
   if (!entry->address)
     return false;
   uint32_t index = entry->slot;
-  *word = words->words[index];
-  words->words[index].thread = words->free_list;
+  *word = words->words.at[index];
+  words->words.at[index].thread = words->free_list;
   words->free_list = index + 1;
   address_map_remove(&words->map, entry);
   return true;

@@ -4,6 +4,7 @@
 #define CORE_WORKLOAD_TOUCHED_WORDS_H
 
 #include "core/base/address_map.h"
+#include "core/base/vector.h"
 
 /* Objects of fewer bytes carry no TOUCHED word: capture does not look at them either. */
 enum { TOUCHED_MIN_BYTES = 8 << 10 };
@@ -15,8 +16,7 @@ struct touched_word {
 
 struct touched_words {
   struct address_map map; /* slot + 1 to index */
-  struct touched_word *words;
-  uint32_t count, room;
+  VECTOR(struct touched_word) words;
   uint32_t free_list; /* first free word plus 1 */
 };
 

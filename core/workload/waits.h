@@ -17,7 +17,7 @@ struct waits {
     uint32_t thread;
     uint64_t ops;
   } done[WAITS_REMEMBERED];         /* waited for that many ops of that thread; direct-mapped by thread */
-  uint64_t after[WAITS_REMEMBERED]; /* what waits_note was told, in the form of waits_last */
+  uint64_t after[WAITS_REMEMBERED]; /* what waits_note was given, in the form of waits_last */
 };
 
 /* The thread that used a slot last, and how many ops it had completed with that one; 0: nobody yet. */

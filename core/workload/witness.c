@@ -59,7 +59,7 @@ void witness_print(const struct witness *witness, FILE *out) {
   uint64_t wrong =
       witness->unseen_frees + witness->double_frees + witness->unseen_touches + witness->overlapping_acquires;
   const char *verdict = !witness_ok(witness) ? "NOT a legal history"
-                        : wrong              ? "legal but for what the trace itself says is missing"
+                        : wrong              ? "legal but for what the trace reports missing"
                                              : "a legal history";
   fprintf(out, "%s: %" PRIu64 " events of %" PRIu32 " threads, %" PRIu64 " objects live at the end\n", verdict,
           witness->events, witness->threads, witness->live_at_end);

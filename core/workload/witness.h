@@ -16,11 +16,11 @@ struct witness {
   uint64_t calls[CALL_LIMIT];
   uint64_t ops; /* handed on: events, less the failed and unplaceable ones, plus one free per overlapping acquire */
   uint64_t failed_calls;
-  uint64_t unseen_frees; /* release of an address never seen live, as far as is remembered (see double_frees) */
-  uint64_t double_frees; /* release of an address that died lately: the last release of its entry in a table of 2^16 */
-  uint64_t unseen_touches;       /* touch (or failed realloc) of an address that is not live */
-  uint64_t overlapping_acquires; /* acquire of a live address: the object there must have died unseen */
-  uint64_t overlapping_ranges;   /* acquire of bytes inside another live object; only counted where asked for */
+  uint64_t unseen_frees;   /* release of an address never seen live, as far as is remembered (see double_frees) */
+  uint64_t double_frees;   /* release of an address released lately: the last release of its entry in a table of 2^16 */
+  uint64_t unseen_touches; /* touch (or failed realloc) of an address that is not live */
+  uint64_t overlapping_acquires; /* acquire of a live address: the object there must have been released unseen */
+  uint64_t overlapping_ranges;   /* acquire of bytes inside another live object; only counted where requested */
   uint64_t inversions_repaired;  /* steps placed after one with a later stamp, because that made them possible */
   uint64_t max_inversion_depth;  /* most steps placed while one of those waited */
   uint64_t live_at_end, live_bytes_at_end;
@@ -29,15 +29,15 @@ struct witness {
   uint64_t dropped;
   uint32_t threads;
   bool truncated;
-  bool lacks_in_flight; /* the trace says that one call of each thread may be missing, that was under way at its
+  bool lacks_in_flight; /* the trace reports that one call of each thread may be missing, that was under way at its
                            beginning */
-  bool lacks_start;     /* the trace says that objects from before its beginning may be freed in it */
-  bool lacks_calls;     /* the trace says that calls are missing throughout: objects may be born and die unseen */
+  bool lacks_start;     /* the trace reports that objects from before its beginning may be freed in it */
+  bool lacks_calls;     /* the trace reports calls missing throughout: objects may be acquired and released unseen */
   bool ranges_checked;
   bool ranges_ordered; /* the order holds between addresses too; ownership tags order the steps at one address only */
 };
 
-/* Legal, or explained by what the trace itself says it lacks? */
+/* Legal, or explained by what the trace reports missing? */
 bool witness_ok(const struct witness *witness);
 
 /* A new reference; keys as DESIGN section 9 names them. */

@@ -2,6 +2,7 @@
 
 #include "core/base/address_map.h"
 #include "core/base/os.h"
+#include "core/base/vector.h"
 #include "core/trace/event.h"
 
 #include <inttypes.h>
@@ -25,8 +26,7 @@ struct slot_state {
 /* How many ops of one thread another has waited for. */
 struct pair_waits {
   struct address_map map; /* (waiting << 20 | awaited) + 1 to index */
-  uint64_t *ops;
-  uint32_t room;
+  VECTOR(uint64_t) ops;
 };
 
 struct checker {
@@ -52,7 +52,7 @@ static int wrong(struct checker *checker, const struct thread_state *thread, con
                         "thread %td, op %" PRIu64 ": %s", thread - checker->threads, thread->ops, what);
 }
 
-/* Where the thread's walk stands: at the word it took last, or, if it has none, at the table that says so. */
+/* Where the thread's walk stands: at the word it took last, or, if it has none, at the table that shows it. */
 static uint64_t end_of_words(const struct checker *checker, const struct thread_state *thread) {
   return thread->stream.at ? workload_stream_offset(&thread->stream) : checker->header->extents_offset;
 }
@@ -70,19 +70,14 @@ static int take_wait(struct checker *checker, struct thread_state *thread, uint6
   struct address_entry *entry = address_map_find(&waits->map, key);
   if (!entry->address) {
     uint32_t index = (uint32_t)waits->map.count;
-    if (index == waits->room) {
-      uint32_t room = waits->room ? 2 * waits->room : 64;
-      uint64_t *bigger = realloc(waits->ops, room * sizeof *bigger);
-      if (!bigger)
-        return wrong(checker, thread, "out of memory");
-      waits->ops = bigger;
-      waits->room = room;
-    }
-    waits->ops[index] = ops;
+    uint64_t *added = vector_add(&waits->ops);
+    if (!added)
+      return wrong(checker, thread, "out of memory");
+    *added = ops;
     return address_map_add(&waits->map, entry, key, index, false) ? 0 : wrong(checker, thread, "out of memory");
   }
-  if (ops > waits->ops[entry->slot])
-    waits->ops[entry->slot] = ops;
+  if (ops > waits->ops.at[entry->slot])
+    waits->ops.at[entry->slot] = ops;
   return 0;
 }
 
@@ -126,11 +121,11 @@ static bool is_ordered(const struct checker *checker, const struct thread_state 
   if (last == 0 || awaited == self)
     return true;
   const struct address_entry *entry = address_map_find(&checker->waits.map, (self << 20 | awaited) + 1);
-  return entry->address && checker->waits.ops[entry->slot] >= last >> 20;
+  return entry->address && checker->waits.ops.at[entry->slot] >= last >> 20;
 }
 
-static int birth(struct checker *checker, struct thread_state *thread, struct slot_state *slot,
-                 uint64_t request_bytes) {
+static int acquire(struct checker *checker, struct thread_state *thread, struct slot_state *slot,
+                   uint64_t request_bytes) {
   if (slot->full)
     return wrong(checker, thread, "the slot of a new object is taken");
   slot->full = true;
@@ -138,7 +133,7 @@ static int birth(struct checker *checker, struct thread_state *thread, struct sl
   if (++checker->live_objects > checker->proof->peak_live_objects)
     checker->proof->peak_live_objects = checker->live_objects;
   if (request_bytes >= MAX_LIVE_BYTES - checker->live_bytes)
-    return wrong(checker, thread, "asks for more memory than any machine has");
+    return wrong(checker, thread, "requests more memory than any machine has");
   return 0;
 }
 
@@ -146,7 +141,7 @@ static int resize(struct checker *checker, struct thread_state *thread, struct s
                   uint64_t request_bytes) {
   checker->live_bytes -= slot->size_bytes;
   if (request_bytes >= MAX_LIVE_BYTES - checker->live_bytes)
-    return wrong(checker, thread, "asks for more memory than any machine has");
+    return wrong(checker, thread, "requests more memory than any machine has");
   slot->size_bytes = request_bytes;
   checker->live_bytes += request_bytes;
   if (checker->live_bytes > checker->proof->peak_live_bytes)
@@ -190,7 +185,7 @@ static int take_op(struct checker *checker, struct thread_state *thread, uint64_
                               .call = call};
   bool begins = info->acquires && (info->released == NOTHING || null_in);
   uint64_t request_bytes = info->acquires && !null_out ? trace_event_request_bytes(&event) : 0;
-  if (begins && birth(checker, thread, slot, request_bytes) != 0)
+  if (begins && acquire(checker, thread, slot, request_bytes) != 0)
     return -1;
   if (!slot->full)
     return wrong(checker, thread, "the slot holds no object");
@@ -314,17 +309,6 @@ static int check_ends(struct checker *checker) {
   return 0;
 }
 
-static int check_words_total(struct checker *checker) {
-  const struct workload *workload = checker->workload;
-  uint64_t words = 0;
-  for (uint64_t i = 0; i < workload->first_extent[checker->header->threads]; i++)
-    words += workload->extents[i].words;
-  return words == checker->header->words ? 0
-                                         : trace_error_at(checker->error, workload->path, 32,
-                                                          "header says %" PRIu64 " words, the streams have %" PRIu64,
-                                                          checker->header->words, words);
-}
-
 static int check_time_line(struct checker *checker) {
   struct workload_stream stream;
   uint64_t word, column = 0, groups = 0, position = 0;
@@ -346,7 +330,7 @@ static int check_time_line(struct checker *checker) {
 }
 
 int workload_check(const struct workload *workload, struct workload_proof *proof, struct trace_error *error) {
-  const struct workload_header *header = workload->header;
+  const struct workload_header *header = &workload->header;
   *proof = (struct workload_proof){.words = header->words, .threads = header->threads, .slots = header->slots};
   struct checker checker = {.workload = workload, .header = header, .proof = proof, .error = error};
   checker.threads = calloc(header->threads + 1u, sizeof *checker.threads);
@@ -360,14 +344,14 @@ int workload_check(const struct workload *workload, struct workload_proof *proof
     for (uint32_t i = 0; i < header->threads; i++)
       workload_stream_open(&checker.threads[i].stream, workload, i);
     checker.threads[0].started = true;
-    if (check_words_total(&checker) == 0 && run_schedule(&checker) == 0 && check_ends(&checker) == 0)
+    if (run_schedule(&checker) == 0 && check_ends(&checker) == 0)
       result = check_time_line(&checker);
     proof->ops = checker.position;
   }
   os_unmap(checker.slots, checker.slots_bytes);
   if (checker.waits.map.entries)
     address_map_free(&checker.waits.map);
-  free(checker.waits.ops);
+  free(checker.waits.ops.at);
   free(checker.threads);
   return result;
 }

@@ -1,10 +1,17 @@
-/* Maps a workload file (WORKLOAD.md) and proves that its header and tables are sound, so that its streams can be
-   walked.
+/* Maps a workload file (WORKLOAD.md), proves that its header and tables are sound, and walks the words of its streams.
+   The one reader: of the replay engine, and of all that converts, checks and prints workloads.
 
-   Not its job: whether the words are a legal program (core/workload/workload_check.h).
-   Invariants: after workload_open every extent lies inside the file and no two sections overlap; any file at all gives
-   a mapping or one error. A file that another process truncates while it is mapped raises SIGBUS, as mappings do. A
-   mapping may be read by many threads. Allocates O(extents + threads) with malloc. */
+   Job: turn an untrusted file into words. Not its job: what words mean, and whether they are a legal program
+   (core/workload/workload_check.h).
+   Invariants: once a workload is open, every extent lies inside the file and in the order of streams, no two sections
+   overlap, and words and op counts add up to the header's; any file at all gives a workload or one error. A stream
+   never gives a word from outside its extents. Nothing here calls malloc, as the engine must not. A workload may be
+   read by many threads.
+
+   A stream is walked in the mapping, or read into a buffer of the caller's. The engine does the latter: mapping,
+   faulting in and unmapping the words' OS pages cost it 1.5 ns per word where a read costs 0.4, and its faults would
+   have to be separated from the allocator's; and a workload may be larger than memory. A file that another process
+   truncates while it is mapped raises SIGBUS, as mappings do; a read fails. */
 #ifndef CORE_WORKLOAD_WORKLOAD_READ_H
 #define CORE_WORKLOAD_WORKLOAD_READ_H
 
@@ -15,31 +22,51 @@
 #include <stddef.h>
 
 struct workload {
-  char *path;
+  const char *path;     /* for errors; the caller's */
+  int fd;               /* the caller's; -1: streams are walked in the mapping only */
   const uint8_t *bytes; /* the whole file */
-  uint64_t mapped_bytes;
-  const struct workload_header *header;
+  uint64_t file_bytes;
+  struct workload_header header;         /* a copy, so that it stays as it was checked */
   const struct workload_extent *extents; /* by stream */
   const uint64_t *op_counts;             /* one per thread */
   uint64_t *first_extent; /* threads + 3: extents of stream s are first_extent[s] .. first_extent[s + 1] - 1 */
-  char *info_json;        /* NUL-terminated; "{}" where the file has none */
 };
 
-/* Returns 0, or -1 with error filled in; then *workload is zeroed. */
+/* Opens the file at path. Returns 0, or -1 with error filled in; then *workload is zeroed. path must outlive it. */
 int workload_open(struct workload *workload, const char *path, struct trace_error *error);
+
+/* The same of the file open on fd, which must outlive it too, and stays open. */
+int workload_open_fd(struct workload *workload, int fd, const char *path, struct trace_error *error);
+
 void workload_close(struct workload *workload);
+
+/* The info JSON, which is not NUL-terminated; "{}" where the file has none. Lies in the mapping. */
+const char *workload_info(const struct workload *workload, size_t *bytes);
+
+/* Checks that the schedule's runs add up to each thread's op count. O(schedule). Needs fd. Returns 0, or -1 with error.
+ */
+int workload_check_schedule(const struct workload *workload, struct trace_error *error);
 
 /* A walk over the words of one stream. */
 struct workload_stream {
+  const uint64_t *at, *end; /* words to be given */
   const struct workload *workload;
-  const uint64_t *at, *end;
-  uint64_t extent, last_extent; /* next one to visit; one past the stream's last */
+  const uint64_t *first;             /* of the words that at and end are among; its place in the file is `offset` */
+  uint64_t *buffer;                  /* NULL: in the mapping */
+  uint32_t buffer_words, words_left; /* words_left: of the extent, not yet in the buffer */
+  uint64_t offset, next_offset;      /* next_offset: of the extent's next word that is not yet in the buffer */
+  uint64_t extent, last_extent;      /* next one to visit; one past the stream's last */
+  bool failed;                       /* the file could not be read; errno says why */
 };
 
-/* stream: 0 .. threads + 1. */
+/* number: 0 .. threads + 1. */
 void workload_stream_open(struct workload_stream *stream, const struct workload *workload, uint32_t number);
 
-/* Moves to the next extent that has words; false at the stream's end. */
+/* The same, read into buffer_words of the caller's, which must outlive the stream. */
+void workload_stream_open_buffered(struct workload_stream *stream, const struct workload *workload, uint32_t number,
+                                   uint64_t *buffer, uint32_t buffer_words);
+
+/* Moves on once at == end; false at the stream's end, and where the file can't be read. */
 bool workload_stream_refill(struct workload_stream *stream);
 
 static inline bool workload_stream_next(struct workload_stream *stream, uint64_t *word) {
@@ -49,7 +76,19 @@ static inline bool workload_stream_next(struct workload_stream *stream, uint64_t
   return true;
 }
 
+/* Does word lie in the stream's buffer? */
+static inline bool workload_stream_holds(const struct workload_stream *stream, const uint64_t *word) {
+  return word >= stream->buffer && word < stream->buffer + stream->buffer_words;
+}
+
+/* Offset in the file of a word from stream->first up to stream->end. */
+static inline uint64_t workload_stream_offset_of(const struct workload_stream *stream, const uint64_t *word) {
+  return stream->offset + (uint64_t)((const uint8_t *)word - (const uint8_t *)stream->first);
+}
+
 /* Offset in the file of the word that workload_stream_next gave last. */
-uint64_t workload_stream_offset(const struct workload_stream *stream);
+static inline uint64_t workload_stream_offset(const struct workload_stream *stream) {
+  return workload_stream_offset_of(stream, stream->at - 1);
+}
 
 #endif

@@ -2,6 +2,7 @@
 
 #include "core/base/buffer.h"
 #include "core/base/os.h"
+#include "core/base/vector.h"
 #include "core/trace/event.h"
 
 #include <errno.h>
@@ -38,8 +39,8 @@ struct workload_writer {
   int saved_errno;
   uint64_t offset; /* where the next extent goes */
   uint64_t words, position;
-  struct stream *streams; /* of threads */
-  uint32_t threads, room;
+  VECTOR(struct stream) streams; /* of threads */
+  uint32_t threads;              /* how many */
   uint32_t open_buffers;
   uint32_t last_thread; /* of the op before; its stream is not ended yet even if ending is set */
   uint64_t run;         /* ops in the schedule's present run, all of last_thread */
@@ -141,11 +142,11 @@ static inline uint64_t put(struct workload_writer *writer, struct stream *stream
 
 static inline uint64_t put_word(struct workload_writer *writer, uint32_t thread, uint64_t word) {
   writer->words++;
-  return put(writer, &writer->streams[thread], thread, word);
+  return put(writer, &writer->streams.at[thread], thread, word);
 }
 
 static void put_end(struct workload_writer *writer, uint32_t thread) {
-  struct stream *stream = &writer->streams[thread];
+  struct stream *stream = &writer->streams.at[thread];
   if (stream->ended)
     return;
   put_word(writer, thread, WORD_END);
@@ -165,16 +166,11 @@ static void end_run(struct workload_writer *writer) {
 static int add_thread(struct workload_writer *writer) {
   if (writer->threads == WORKLOAD_MAX_THREADS)
     return writer_fail(writer, EOVERFLOW);
-  if (writer->threads == writer->room) {
-    uint32_t room = writer->room ? 2 * writer->room : 16;
-    struct stream *streams = realloc(writer->streams, room * sizeof *streams);
-    if (!streams)
-      return writer_fail(writer, ENOMEM);
-    writer->streams = streams;
-    writer->room = room;
-  }
+  struct stream *added = vector_add(&writer->streams);
+  if (!added)
+    return writer_fail(writer, ENOMEM);
+  *added = (struct stream){0};
   uint32_t thread = writer->threads++;
-  writer->streams[thread] = (struct stream){0};
   if (thread > 0)
     put_word(writer, writer->last_thread, word_make(WORD_START, thread));
   return 0;
@@ -198,7 +194,7 @@ int workload_begin_op(struct workload_writer *writer, uint32_t thread) {
     return -1;
   if ((writer->last_thread != thread || writer->threads == 0) && change_thread(writer, thread) != 0)
     return -1;
-  struct stream *stream = &writer->streams[thread];
+  struct stream *stream = &writer->streams.at[thread];
   if (stream->ops == 0 || writer->position - stream->marked >= WORKLOAD_MARK_INTERVAL) {
     stream->marked = writer->position;
     put_word(writer, thread, word_make(WORD_MARK, writer->position));
@@ -211,7 +207,7 @@ void workload_put_wait(struct workload_writer *writer, uint32_t thread, uint32_t
 }
 
 void workload_put_time(struct workload_writer *writer, uint32_t thread, uint64_t time_ns) {
-  struct stream *stream = &writer->streams[thread];
+  struct stream *stream = &writer->streams.at[thread];
   if (time_ns < stream->time_ns + WORKLOAD_TIME_INTERVAL_NS)
     return;
   stream->time_ns = time_ns;
@@ -231,11 +227,11 @@ uint64_t workload_put_op(struct workload_writer *writer, uint32_t thread, uint8_
   put_word(writer, thread, word_op(call, size_bytes, slot));
   writer->position++;
   writer->run++;
-  return ++writer->streams[thread].ops;
+  return ++writer->streams.at[thread].ops;
 }
 
 void workload_patch_touched(struct workload_writer *writer, uint32_t thread, uint64_t offset, uint64_t os_pages) {
-  const struct stream *stream = &writer->streams[thread];
+  const struct stream *stream = &writer->streams.at[thread];
   uint64_t word = word_make(WORD_TOUCHED, os_pages);
   if (offset == 0 || writer->saved_errno)
     return;
@@ -260,7 +256,7 @@ uint64_t workload_position(const struct workload_writer *writer) {
 }
 
 uint64_t workload_thread_ops(const struct workload_writer *writer, uint32_t thread) {
-  return thread < writer->threads ? writer->streams[thread].ops : 0;
+  return thread < writer->threads ? writer->streams.at[thread].ops : 0;
 }
 
 static void put_time_line(struct workload_writer *writer, const struct workload_time_point *points, size_t count) {
@@ -298,7 +294,7 @@ static uint64_t append_op_counts(struct workload_writer *writer) {
   uint64_t offset = writer->offset;
   struct buffer counts = {0};
   for (uint32_t thread = 0; thread < writer->threads; thread++)
-    buffer_append_u64(&counts, writer->streams[thread].ops);
+    buffer_append_u64(&counts, writer->streams.at[thread].ops);
   if (counts.failed)
     writer_fail(writer, ENOMEM);
   else
@@ -363,8 +359,8 @@ void workload_writer_abandon(struct workload_writer *writer) {
   if (writer->fd >= 0)
     close(writer->fd);
   for (uint32_t thread = 0; thread < writer->threads; thread++)
-    free(writer->streams[thread].words);
-  free(writer->streams);
+    free(writer->streams.at[thread].words);
+  free(writer->streams.at);
   free(writer->schedule.words);
   free(writer->time_line.words);
   buffer_free(&writer->extents);

@@ -1,5 +1,5 @@
 /* What a timed call's two counter readings cost, and how far from the truth each way of making them is. Prints a
-   Markdown table; README.md has one, and counter.h the choice made by it.
+   Markdown table; docs/measurements/replay.md has one, and counter.h the choice made by it.
 
    A call is a chain of dependent multiplications, so its true length is known from a loop of nothing else. Three errors
    are told apart: of the call's own length; of work before the window, begun and unfinished, that the window then

@@ -1,5 +1,4 @@
-/* The parent's half of instructions.h. */
-#include "replay/passes/instructions.h"
+#include "replay/driver/callgrind.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -30,13 +29,12 @@ void callgrind_exec(const struct callgrind *callgrind, const char *argument) {
   snprintf(output, sizeof output, "--callgrind-out-file=%s", callgrind->output);
   snprintf(log, sizeof log, "--log-file=%s", callgrind->log);
   snprintf(collect, sizeof collect, "--toggle-collect=%s*", CALLER_PREFIX);
-  /* Plain names and numbers in the output, as this reader is short. The program's own name: Debian's valgrind is a
-     shell script, and a shell with the allocator under test preloaded is not what is asked for. */
+  /* Plain names and numbers in the output, as this reader is short. */
   char *arguments[] = {
       "valgrind",          "--tool=callgrind",        output,           log, collect, "--compress-strings=no",
       "--compress-pos=no", (char *)callgrind->engine, (char *)argument, NULL};
   /* Debian's valgrind is a shell script around valgrind.bin, and a shell with the allocator under test preloaded is not
-     what is asked for. */
+     what is to be measured. */
   const char *path = getenv("PATH");
   while (path && *path) {
     int length = (int)strcspn(path, ":");

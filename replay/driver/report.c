@@ -1,6 +1,7 @@
 #include "replay/driver/report.h"
 
 #include "core/sharing/line_sharing_json.h"
+#include "replay/driver/names.h"
 #include "replay/driver/report_json.h"
 #include "replay/driver/report_memory.h"
 #include "replay/driver/report_pmu.h"
@@ -10,21 +11,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-const char *pass_name(enum replay_pass pass) {
-  static const char *const names[] = {"time", "memory", "bare", "verify", "instructions", "sharing"};
-  return names[pass];
-}
-
-const char *order_name(enum replay_order order) {
-  static const char *const names[] = {"recorded", "causal", "window", "paced", "random"};
-  return names[order];
-}
-
-const char *touch_name(enum touch_policy touch) {
-  static const char *const names[] = {"recorded", "lines", "first", "pages", "all", "none"};
-  return names[touch];
-}
 
 double report_stream_cycles(const struct run *run) {
   return (double)run->result->cpu_ns * run->cycles_hz / 1e9;
@@ -49,13 +35,14 @@ static void add_instructions(json_t *into, const struct run *run) {
   json_object_set_new(into, "instructions_counted_by", json_string("callgrind"));
 }
 
-static json_t *folded_json(const struct replay_result *result) {
-  json_t *folded = json_object();
+/* The key is older than the word. */
+static json_t *substituted_json(const struct replay_result *result) {
+  json_t *substituted = json_object();
   for (int id = 0; id < CALL_LIMIT; id++) {
-    if (result->folded[id] > 0)
-      json_object_set_new(folded, call_table[id].name, json_unsigned(result->folded[id]));
+    if (result->substituted[id] > 0)
+      json_object_set_new(substituted, call_table[id].name, json_unsigned(result->substituted[id]));
   }
-  return folded;
+  return substituted;
 }
 
 static void add_allocator_stats(json_t *into, const struct allocator_stats *stats) {
@@ -117,12 +104,12 @@ json_t *report_run(const struct run *run, const struct run_request *request, con
   bool bounded = result->setup.touch <= TOUCH_LINES && result->setup.touch_bound_bytes != TOUCH_BOUND_BYTES;
   snprintf(touch, sizeof touch, bounded ? "%s=%" PRIu64 : "%s", touch_name(result->setup.touch),
            result->setup.touch_bound_bytes);
-  json_t *out =
-      json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:f, s:o, s:o, s:o, s:o}", "pass", pass_name(request->pass), "order",
-                order, "touch", touch, "ops", json_unsigned(result->ops), "threads",
-                json_unsigned(result->thread_count), "wall_ns", json_unsigned(result->wall_ns), "cycles_hz",
-                run->cycles_hz, "failed_calls", json_unsigned(result->failed_calls), "skipped_ops",
-                json_unsigned(result->skipped), "waits", waits_json(run->result), "folded_calls", folded_json(result));
+  json_t *out = json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:f, s:o, s:o, s:o, s:o}", "pass", pass_name(request->pass),
+                          "order", order, "touch", touch, "ops", json_unsigned(result->ops), "threads",
+                          json_unsigned(result->thread_count), "wall_ns", json_unsigned(result->wall_ns), "cycles_hz",
+                          run->cycles_hz, "failed_calls", json_unsigned(result->failed_calls), "skipped_ops",
+                          json_unsigned(result->skipped), "waits", waits_json(run->result), "folded_calls",
+                          substituted_json(result));
   if (request->order == ORDER_PACED)
     json_object_set_new(out, "pace", pace_json(&result->pace));
   if (request->as_malloc)

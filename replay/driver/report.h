@@ -9,14 +9,6 @@
 
 #include <jansson.h>
 
-struct baseline {
-  uint64_t rss_anon_bytes, vm_size_bytes;
-};
-
-const char *pass_name(enum replay_pass pass);
-const char *order_name(enum replay_order order);
-const char *touch_name(enum touch_policy touch);
-
 /* A new object, the caller's. engine_cycles_per_op < 0: not measured. */
 json_t *report_run(const struct run *run, const struct run_request *request, const struct baseline *baseline,
                    double engine_cycles_per_op);

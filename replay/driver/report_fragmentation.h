@@ -4,7 +4,9 @@
 #ifndef REPLAY_DRIVER_REPORT_FRAGMENTATION_H
 #define REPLAY_DRIVER_REPORT_FRAGMENTATION_H
 
-#include "replay/driver/report.h"
+#include "replay/driver/run.h"
+
+#include <jansson.h>
 
 /* A new object, the caller's; JSON's null where it was not measured; NULL: no memory. */
 json_t *report_fragmentation(const struct replay_result *result, const struct baseline *baseline);

@@ -1,5 +1,5 @@
 /* The memory map as JSON: {"region_bytes", "positions", "encoding": "zlib+base64", "columns", "residency", "cells",
-   "bytes_lost", "resident_bytes_lost"}. residency "none": the kernel told none, and resident_bytes means nothing. */
+   "bytes_lost", "resident_bytes_lost"}. residency "none": the kernel reports none, and resident_bytes means nothing. */
 #ifndef REPLAY_DRIVER_REPORT_MAP_H
 #define REPLAY_DRIVER_REPORT_MAP_H
 

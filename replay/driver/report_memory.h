@@ -2,7 +2,9 @@
 #ifndef REPLAY_DRIVER_REPORT_MEMORY_H
 #define REPLAY_DRIVER_REPORT_MEMORY_H
 
-#include "replay/driver/report.h"
+#include "replay/driver/run.h"
+
+#include <jansson.h>
 
 /* Adds them to the run's object. */
 void report_memory(json_t *into, const struct run *run, const struct baseline *baseline);

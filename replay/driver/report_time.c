@@ -1,12 +1,13 @@
 #include "replay/driver/report_time.h"
 
+#include "core/workload/workload_read.h"
 #include "replay/driver/report_json.h"
-#include "replay/state/stream.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-/* Fewer empty calls than that among the timed ones say too little: then those taken before the first op count. */
+/* Fewer empty calls than that among the timed ones are too few for a mean: then those taken before the first op are
+ * used. */
 enum { ENOUGH_EMPTY_CALLS = 1000 };
 
 /* A single reading less the counter's cost, in whole cycles. Single calls may come out below it by chance; they are 0
@@ -119,17 +120,18 @@ static int slower_first(const void *left, const void *right) {
    can't be read. */
 static void find_positions(const struct run_request *request, const struct slow_call *calls, size_t count,
                            uint64_t *positions) {
-  struct workload_map map;
-  struct trace_error ignored;
+  struct workload workload;
+  struct trace_error ignored = {""};
   for (size_t index = 0; index < count; index++)
     positions[index] = UINT64_MAX;
   uint64_t *done = calloc(request->threads + 1, sizeof *done);
-  if (done && workload_map(&map, request->workload_fd, request->path, &ignored) == 0) {
-    struct stream schedule;
-    uint64_t buffer[4096], position = 0;
-    stream_open(&schedule, &map, map.header.threads, buffer, sizeof buffer / sizeof *buffer);
-    while (schedule.at != schedule.end || stream_refill(&schedule)) {
-      uint64_t thread = (uint32_t)*schedule.at, ops = *schedule.at++ >> 32;
+  if (done && workload_open_fd(&workload, request->workload_fd, request->path, &ignored) == 0) {
+    struct workload_stream schedule;
+    uint64_t buffer[4096], word, position = 0;
+    workload_stream_open_buffered(&schedule, &workload, workload.header.threads, buffer,
+                                  sizeof buffer / sizeof *buffer);
+    while (workload_stream_next(&schedule, &word) && (uint32_t)word < request->threads) {
+      uint64_t thread = (uint32_t)word, ops = word >> 32;
       for (size_t index = 0; index < count; index++) {
         if (calls[index].thread == thread && calls[index].op >= done[thread] && calls[index].op < done[thread] + ops)
           positions[index] = position + calls[index].op - done[thread];
@@ -137,7 +139,7 @@ static void find_positions(const struct run_request *request, const struct slow_
       done[thread] += ops;
       position += ops;
     }
-    workload_unmap(&map);
+    workload_close(&workload);
   }
   free(done);
 }

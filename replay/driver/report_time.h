@@ -2,7 +2,9 @@
 #ifndef REPLAY_DRIVER_REPORT_TIME_H
 #define REPLAY_DRIVER_REPORT_TIME_H
 
-#include "replay/driver/report.h"
+#include "replay/driver/run.h"
+
+#include <jansson.h>
 
 /* Adds them to the run's object. engine_cycles_per_op < 0: not measured. */
 void report_time(json_t *into, const struct run *run, const struct run_request *request, double engine_cycles_per_op);

@@ -1,7 +1,7 @@
 #include "replay/driver/run.h"
 
 #include "core/base/os.h"
-#include "replay/passes/instructions.h"
+#include "replay/driver/callgrind.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -79,7 +79,7 @@ static int pad_environment(void) {
   return putenv(padding);
 }
 
-/* The same addresses in each run; containers may forbid it, and the result says what was. */
+/* The same addresses in each run; containers may forbid it, and the result records which it was. */
 static bool stop_randomisation(void) {
   int now = personality(0xffffffff);
   return now != -1 && personality((unsigned)now | ADDR_NO_RANDOMIZE) != -1;
@@ -141,7 +141,7 @@ static const char *look(const struct run *run, const struct run_request *request
   return NULL;
 }
 
-/* Where the replay stood: the thread that died if it could say so, else the whole. */
+/* How far the replay had come: the op of the thread that a signal hit, where known, else all ops done. */
 static void describe_place(const struct run *run, char *text, size_t bytes) {
   const struct replay_result *result = run->result;
   uint32_t phase = atomic_load(&result->phase), died = atomic_load(&result->died_thread);
@@ -170,7 +170,7 @@ static int judge_end(struct run *run, const struct run_request *request, int sta
     return -1;
   }
   if (WIFSIGNALED(status))
-    return trace_error_set(error, request->path, "allocator died by signal %d (SIG%s) %s", WTERMSIG(status),
+    return trace_error_set(error, request->path, "the allocator was killed by signal %d (SIG%s) %s", WTERMSIG(status),
                            sigabbrev_np(WTERMSIG(status)), place);
   if (request->pass == PASS_INSTRUCTIONS && WEXITSTATUS(status) == NO_VALGRIND)
     return trace_error_set(error, request->path, "instructions are counted by valgrind, which is not installed here");
@@ -208,7 +208,8 @@ static int supervise(struct run *run, const struct run_request *request, pid_t c
   return status;
 }
 
-/* Refuses allocators that the linker could not load (it has said why on stderr), and what is no allocator. */
+/* Refuses allocators that the linker could not load (the linker's reason is on stderr), and libraries without a malloc.
+ */
 static int check_preloads(const struct run *run, const struct run_request *request, struct trace_error *error) {
   const char *before = getenv("LD_PRELOAD");
   unsigned index = 0;

@@ -1,9 +1,9 @@
 /* Makes one run: starts the engine process, watches over it, collects what it measured. The parent's half.
 
    Not its job: options (replay_main.c), output (report.c), measuring (engine.c).
-   Invariants: the engine gets its own fresh process, which dies with this one; a run that fails gives one error that
-   says why (the workload's offset, or which op of which thread the allocator died at), and leaves no process. An engine
-   that makes no progress for 60 s, or whose threads all wait for one another for 3 s, is killed and reported.
+   Invariants: the engine gets its own fresh process, which dies with this one; a run that fails gives one error with
+   the reason (the workload's offset, or which op of which thread the allocator died at), and leaves no process. An
+   engine that makes no progress for 60 s, or whose threads all wait for one another for 3 s, is killed and reported.
    Single-threaded. */
 #ifndef REPLAY_DRIVER_RUN_H
 #define REPLAY_DRIVER_RUN_H
@@ -36,6 +36,11 @@ struct run {
   struct syscalls syscalls;
   uint64_t instructions[CALL_LIMIT]; /* instructions pass */
   double cycles_hz;
+};
+
+/* Memory of the engine just before its first op without an allocator under test, to be subtracted. */
+struct baseline {
+  uint64_t rss_anon_bytes, vm_size_bytes;
 };
 
 /* Returns 0, or -1 with error filled in. run_free in either case. */

@@ -76,10 +76,8 @@ static void count_call(struct syscalls *counts, const struct seccomp_data *data,
     counts->early[counts->early_count++] = (struct early_call){data->instruction_pointer, bytes, number};
   if (number == SYSCALL_MADVISE && data->args[0] >= result->file_first && data->args[0] < result->file_last)
     return;
-  if (phase == PHASE_EMPTYING) {
+  if (phase == PHASE_EMPTYING)
     counts->emptying_counts[number]++;
-    counts->emptying_bytes[number] += bytes;
-  }
   if (phase != PHASE_REPLAY)
     return;
   counts->counts[number]++;
@@ -103,7 +101,8 @@ void syscalls_finish(struct syscalls *counts, const struct replay_result *result
   close(counts->listener);
   if (counts->status_fd >= 0)
     close(counts->status_fd);
-  /* The last of them is the engine's mapping of the shared area, without which it can't say that its main has begun. */
+  /* The last of them is the engine's mapping of the shared area, without which it can't report that its main has begun.
+   */
   for (uint32_t index = 0; index + 1 < counts->early_count; index++) {
     const struct early_call *early = &counts->early[index];
     if (early->caller >= result->linker_first && early->caller < result->linker_last)

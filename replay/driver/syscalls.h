@@ -1,14 +1,14 @@
 /* Counts the allocator's system calls (mmap, munmap, mremap, madvise, brk) from the parent, by seccomp user
    notification.
 
-   Job: install the filter in the child before it becomes the engine, answer each notification with "go on", tell the
-   allocator's calls from the others, note where each was made, and read the memory that the process has before a call
-   that may give some back: RssAnon and VmSize only fall there, so the largest reading is their peak, exactly where one
-   thread runs at a time. (Two cases aside: MADV_FREE falls later, when memory is short, and swap.) Not its job: results
-   of the calls (the kernel doesn't tell; failed ones count too). Whose call it is: before the engine's main, all but
-   the dynamic linker's own (by the address of the instruction); while the engine sets up, none, as it calls no
-   allocator then; during the replay, all but madvise on the workload's mapping, as the engine makes no others. Each
-   notification costs the child some 10 µs, a reading twice that, so the filter is used in the memory pass only. */
+   Job: install the filter in the child before it becomes the engine, answer each notification with "go on", separate
+   the allocator's calls from the others, note where each was made, and read the memory that the process has before a
+   call that may give some back: RssAnon and VmSize only fall there, so the largest reading is their peak, exactly where
+   one thread runs at a time. (Two cases aside: MADV_FREE falls later, when memory is short, and swap.) Not its job:
+   results of the calls (the kernel does not report them; failed ones count too). Whose call it is: before the engine's
+   main, all but the dynamic linker's own (by the address of the instruction); while the engine sets up, none, as it
+   calls no allocator then; during the replay, all but madvise on the workload's mapping, as the engine makes no others.
+   Each notification costs the child some 10 µs, a reading twice that, so the filter is used in the memory pass only. */
 #ifndef REPLAY_DRIVER_SYSCALLS_H
 #define REPLAY_DRIVER_SYSCALLS_H
 
@@ -36,13 +36,13 @@ struct syscalls {
   const char *missing_because; /* why not; NULL if there is one */
   int status_fd;               /* the engine's /proc/PID/status */
   uint64_t counts[COUNTED_SYSCALLS], bytes[COUNTED_SYSCALLS];
-  uint64_t emptying_counts[COUNTED_SYSCALLS], emptying_bytes[COUNTED_SYSCALLS]; /* PHASE_EMPTYING: not in the others */
+  uint64_t emptying_counts[COUNTED_SYSCALLS]; /* PHASE_EMPTYING: not in the others */
   struct proc_status peak;    /* rss_anon_bytes and vm_size_bytes: the largest seen before a call during the replay */
   uint64_t rss_peak_position; /* ops done then */
   struct syscall_row *rows;   /* the first SYSCALL_ROWS during the replay; syscalls_finish's caller frees them */
   uint64_t row_count, rows_lost;
   uint64_t break_address; /* last one set, 0: none yet */
-  uint32_t early_count;   /* calls made before the linker's place is known */
+  uint32_t early_count;   /* calls made before the linker's addresses are known */
   struct early_call {
     uint64_t caller, bytes;
     enum counted_syscall number;

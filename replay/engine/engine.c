@@ -10,12 +10,14 @@
 #include "replay/order/pace.h"
 #include "replay/order/recorded_clock.h"
 #include "replay/passes/disturb.h"
+#include "replay/passes/pmu.h"
 #include "replay/passes/sharing.h"
 #include "replay/passes/timing.h"
 #include "replay/passes/verify.h"
 #include "replay/state/allocator_stats.h"
 #include "replay/state/call.h"
 #include "replay/state/counter.h"
+#include "replay/state/engine_state.h"
 #include "replay/state/faults.h"
 #include "replay/state/gate.h"
 #include "replay/state/touch.h"
@@ -23,7 +25,6 @@
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,33 +33,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-struct engine engine;
-uint64_t touch_bound_bytes = TOUCH_BOUND_BYTES;
-
-/* The thread of the workload that runs here, plus 1, for whoever asks what died. */
-static __thread uint32_t running_thread;
-static __thread const struct stream *running_stream;
-
 static loop_body *stream_loop;
-
-void engine_fail(const uint64_t *word, const char *format, ...) {
-  struct replay_result *result = engine.result;
-  char what[400];
-  va_list arguments;
-  va_start(arguments, format);
-  vsnprintf(what, sizeof what, format, arguments);
-  va_end(arguments);
-  uint32_t nobody = 0;
-  if (!atomic_compare_exchange_strong(&result->failed, &nobody, 1))
-    for (;;)
-      pause(); /* another thread is about to end the process */
-  if (word && running_stream && stream_holds(running_stream, word))
-    trace_error_at(&result->error, result->setup.path, stream_offset(running_stream, word), "%s", what);
-  else
-    trace_error_set(&result->error, result->setup.path, "%s", what);
-  atomic_store(&result->failed, 2);
-  _exit(1);
-}
 
 /* Notes which thread it was; the signal then takes its course, as the handler is gone (SA_RESETHAND) and the
    instruction is run again or abort() raises it again. */
@@ -67,9 +42,9 @@ static void on_fatal_signal(int number, siginfo_t *about, void *context) {
   uint64_t address = (uint64_t)(uintptr_t)about->si_addr;
   struct replay_result *result = engine.result;
   if (number == SIGBUS && address >= result->file_first && address < result->file_last)
-    engine_fail(NULL, "was cut short while it was being replayed");
+    engine_fail(NULL, "was truncated while it was being replayed");
   uint32_t nobody = 0;
-  atomic_compare_exchange_strong(&result->died_thread, &nobody, running_thread);
+  atomic_compare_exchange_strong(&result->died_thread, &nobody, engine_running_thread());
 }
 
 static void watch_for_fatal_signals(void) {
@@ -88,21 +63,19 @@ static struct replay_result *map_result(int fd) {
 }
 
 static void map_objects(void) {
-  uint64_t bytes = (engine.map.header.slots + 1ull) * sizeof *engine.objects;
+  uint64_t bytes = (engine.workload.header.slots + 1ull) * sizeof *engine.objects;
   engine.objects = os_map(bytes, true);
   if (!engine.objects)
-    engine_fail(NULL, "no memory for %u slots: %s", engine.map.header.slots, strerror(errno));
+    engine_fail(NULL, "no memory for %u slots: %s", engine.workload.header.slots, strerror(errno));
   /* Huge OS pages where the kernel allows them for shared memory: a random slot costs a TLB miss otherwise. */
   madvise(engine.objects, bytes, MADV_HUGEPAGE);
   memset(engine.objects, 0, bytes);
 }
 
 static void run_thread(struct replay_thread *self) {
-  running_thread = self->number + 1;
-  running_stream = &self->worker->stream;
+  engine_runs(self);
   stream_loop(self);
-  running_thread = 0;
-  running_stream = NULL;
+  engine_runs(NULL);
 }
 
 static uint32_t processors_allowed(void) {
@@ -115,8 +88,8 @@ static uint32_t processors_allowed(void) {
 
 static void set_up(void) {
   const struct replay_setup *setup = &engine.result->setup;
-  if (engine.map.header.threads > engine.result->thread_count)
-    engine_fail(NULL, "changed before it was replayed");
+  if (engine.workload.header.threads > engine.result->thread_count)
+    engine_fail(NULL, "was changed before it was replayed");
   engine.op_limit = setup->op_limit ? setup->op_limit : UINT64_MAX;
   engine.completed = engine.result->completed;
   engine.touch = setup->touch;
@@ -128,10 +101,10 @@ static void set_up(void) {
     engine.result->preemption_known = timing_setup();
   engine.paced = setup->order == ORDER_PACED;
   if (engine.paced && pace_setup(setup->speed) != 0)
-    engine_fail(NULL, "tells no times: it can't be paced");
+    engine_fail(NULL, "has no recorded times, which the paced order needs");
   gate_setup((struct crowd){&engine.result->live_threads, &engine.result->blocked_threads, processors_allowed()});
   if (threads_setup(run_thread) != 0 || order_setup(setup) != 0)
-    engine_fail(NULL, "no memory for %u threads: %s", engine.map.header.threads, strerror(errno));
+    engine_fail(NULL, "no memory for %u threads: %s", engine.workload.header.threads, strerror(errno));
   if (memory_setup(engine.result, setup->pass == PASS_MEMORY) != 0)
     engine_fail(NULL, "/proc/self/status: %s", strerror(errno));
   if (setup->pass == PASS_VERIFY && verify_setup() != 0)
@@ -194,7 +167,7 @@ static void add_worker(const struct worker *worker) {
   result->verified_bytes += worker->verified_bytes;
   result->verified_partly += worker->verified_partly;
   for (int id = 0; id < CALL_LIMIT; id++) {
-    result->folded[id] += worker->folded[id];
+    result->substituted[id] += worker->substituted[id];
     result->call_counts[id] += worker->call_counts[id];
   }
   if (worker->timing)
@@ -244,12 +217,12 @@ int engine_main(int result_fd, int workload_fd) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   preload_report(result);
   watch_for_fatal_signals();
-  if (workload_map(&engine.map, workload_fd, result->setup.path, &result->error) != 0) {
+  if (workload_open_fd(&engine.workload, workload_fd, result->setup.path, &result->error) != 0) {
     atomic_store(&result->failed, 2);
     return 1;
   }
-  result->file_first = (uint64_t)(uintptr_t)engine.map.bytes;
-  result->file_last = result->file_first + engine.map.file_bytes;
+  result->file_first = (uint64_t)(uintptr_t)engine.workload.bytes;
+  result->file_last = result->file_first + engine.workload.file_bytes;
   set_up();
   if (result->setup.pass == PASS_TIME)
     empty_calls_take(&result->empty_before);

@@ -1,75 +1,12 @@
-/* The engine: the process that replays. Its state, and what its modules ask of one another.
+/* The engine: the process that replays.
 
-   Job of engine.c: set everything up, start and end threads, measure the whole. Not its job: one op (loop.c), the order
-   of ops among threads (order.c), memory (memory.c), what the parent does (run.c). Invariants: nothing of the engine
-   calls malloc; its tables are shared mappings (RssShmem), faulted in before the first op, so that RssAnon less the
-   baseline is the allocator's; errors end the process after they are in the shared result. */
+   Job: set everything up, start and end threads, measure the whole. Not its job: one op (loop.c), threads (threads.c),
+   the order of ops among threads (replay/order/), memory (replay/memory/), what the parent does (replay/driver/run.c).
+   Invariants: nothing of the engine calls malloc; its tables are shared mappings (RssShmem), faulted in before the
+   first op, so that RssAnon less the baseline is the allocator's; errors end the process after they are in the shared
+   result. */
 #ifndef REPLAY_ENGINE_ENGINE_H
 #define REPLAY_ENGINE_ENGINE_H
-
-#include "replay/state/result.h"
-#include "replay/state/stream.h"
-
-#include <pthread.h>
-
-/* An object of the workload. Two words in one cache line: finding the size costs nothing once the pointer was fetched.
- */
-struct object {
-  void *pointer;
-  uint64_t size_bytes; /* requested; OBJECT_MISSING: its acquire failed */
-};
-#define OBJECT_MISSING UINT64_MAX
-
-enum { SEEN_ENTRIES = 64 };
-
-/* What a live thread needs, kept in a pool and handed on when the thread ends. */
-struct worker {
-  struct stream stream;
-  uint64_t ops, skipped, failed_calls, waits, wait_cycles, wait_cpu_ns, start_cpu_ns, cpu_ns, engine_faults;
-  struct replay_pace pace;
-  bool prefaulted;                                            /* its stack and buffer */
-  uint64_t verified_objects, verified_bytes, verified_partly; /* verify.h */
-  uint64_t folded[CALL_LIMIT];
-  /* What other threads are known to have completed: true for good, so it may be handed on too. */
-  struct {
-    uint32_t thread;
-    uint64_t ops;
-  } seen[SEEN_ENTRIES];
-  uint64_t call_counts[CALL_LIMIT]; /* instructions.h */
-  struct timing *timing;            /* time pass only */
-};
-
-/* A thread of the workload. */
-struct replay_thread {
-  struct gate position; /* of its next op, at least; UINT64_MAX once it has ended */
-  struct gate
-      granted;    /* ORDER_RECORDED: ops that it may have completed before it passes the turn; ORDER_RANDOM: turns */
-  uint64_t turns; /* ORDER_RANDOM: taken so far */
-  uint64_t awaited_ops; /* ORDER_RANDOM: its next op comes after so many of awaited_thread */
-  uint32_t awaited_thread, lot;
-  struct worker *worker;
-  pthread_t handle;
-  uint32_t number;
-  uint32_t live_index; /* in engine.live */
-  _Atomic bool started;
-  struct replay_thread *next_ended;
-};
-
-struct engine {
-  struct replay_result *result;
-  struct gate *completed; /* result->completed */
-  struct workload_map map;
-  struct object *objects;
-  struct replay_thread *threads;
-  enum touch_policy touch;
-  bool paced;
-  uint64_t op_limit; /* UINT64_MAX: none */
-};
-
-extern struct engine engine;
-
-/* Fills in the result's error as "WORKLOAD: offset N: ..." and ends the process. word: where; NULL: no place. */
-__attribute__((noreturn, format(printf, 2, 3))) void engine_fail(const uint64_t *word, const char *format, ...);
 
 /* The engine process's main: fds of the shared area and of the workload. Returns its exit status. */
 int engine_main(int result_fd, int workload_fd);

@@ -1,5 +1,6 @@
 #include "replay/engine/loop.h"
 
+#include "core/base/assert.h"
 #include "replay/engine/threads.h"
 #include "replay/memory/fragmentation.h"
 #include "replay/memory/memory.h"
@@ -13,6 +14,7 @@
 #include "replay/passes/timing.h"
 #include "replay/passes/verify.h"
 #include "replay/state/call.h"
+#include "replay/state/gate.h"
 #include "replay/state/touch.h"
 
 #include <errno.h>
@@ -22,14 +24,14 @@
 #define ALWAYS_INLINE inline __attribute__((always_inline))
 #define unlikely(condition) __builtin_expect(!!(condition), 0)
 
-/* What the words before an op word said about it. */
+/* What the words before an op word contain. */
 struct extras {
   uint64_t size_high, param, touched;
 };
 static const struct extras NO_EXTRAS = {.param = 1};
 
-/* What the loop knows by heart: locals of the loop, so that the compiler may keep them in registers across calls, which
-   it can't do with what is reached through a pointer. */
+/* What the loop needs at each op: locals of the loop, so that the compiler may keep them in registers across calls,
+   which it can't do with what is reached through a pointer. */
 struct frame {
   struct replay_thread *self;
   struct worker *worker;
@@ -39,7 +41,7 @@ struct frame {
   enum touch_policy touch;
 };
 
-/* The object that a call was refused: everything about it is left out from here on. */
+/* The object that a call failed to make: all ops on it are skipped. */
 static const struct object MISSING = {NULL, OBJECT_MISSING};
 static const struct object EMPTY = {NULL, 0};
 
@@ -51,20 +53,23 @@ static ALWAYS_INLINE bool touching_is_timed(const struct frame *frame, const enu
   return pass == PASS_TIME && frame->touch != TOUCH_NONE && timing_touch_due(frame->timing);
 }
 
-/* Acquires: what became of the object that the call was to make. */
-static ALWAYS_INLINE void keep_answer(const struct frame *frame, struct object *object, const struct op *op,
-                                      const uint8_t traits, void *answer, const enum replay_pass pass) {
-  uint64_t old_bytes = traits & CALL_TAKES ? object->size_bytes : 0;
+/* Acquires: keeps what became of the object that the call was to make. Returns whether there is one. */
+static ALWAYS_INLINE bool keep_answer(const struct frame *frame, struct object *object, const struct op *op,
+                                      const uint8_t traits, void *answer) {
   if (unlikely(!answer) && op->request_bytes > 0) {
     frame->worker->failed_calls++;
     if (!(traits & CALL_TAKES))
       *object = MISSING; /* a realloc that failed leaves the old object as it was */
-    return;
+    return false;
   }
   object->pointer = answer;
   object->size_bytes = op->request_bytes;
-  if (!answer)
-    return;
+  return answer != NULL;
+}
+
+/* Writes to a new object, of which old_bytes were in use before. */
+static ALWAYS_INLINE void touch_answer(const struct frame *frame, const struct op *op, void *answer, uint64_t old_bytes,
+                                       const enum replay_pass pass) {
   if (touching_is_timed(frame, pass)) {
     uint64_t begin = os_span_begin();
     touch_object(frame->touch, answer, old_bytes, op->request_bytes, op->touched);
@@ -74,7 +79,7 @@ static ALWAYS_INLINE void keep_answer(const struct frame *frame, struct object *
   }
 }
 
-/* The allocator gave an object where the recorded one gave none: realloc to size 0. Nobody will free it. */
+/* The allocator gave an object where the recorded one gave none: realloc to size 0. Nothing else frees it. */
 static __attribute__((noinline)) void free_unwanted(void *object) {
   allocator.free(object);
 }
@@ -99,7 +104,9 @@ static ALWAYS_INLINE void make_call(const struct frame *frame, struct object *ob
   if (pass == PASS_TIME)
     timing_add(frame->timing, op->call, plan.traits & CALL_ACQUIRES ? op->request_bytes : object->size_bytes, cycles);
   if (plan.traits & CALL_ACQUIRES) {
-    keep_answer(frame, object, op, plan.traits, answer, pass);
+    uint64_t old_bytes = plan.traits & CALL_TAKES ? object->size_bytes : 0;
+    if (keep_answer(frame, object, op, plan.traits, answer))
+      touch_answer(frame, op, answer, old_bytes, pass);
   } else if (plan.traits & CALL_RELEASES) {
     *object = EMPTY;
     if (unlikely(answer != NULL))
@@ -107,7 +114,7 @@ static ALWAYS_INLINE void make_call(const struct frame *frame, struct object *ob
   }
 }
 
-/* The op that the word and its extras say, with the call's plan; its pointer is not known yet. */
+/* The op that the word and its extras describe; its pointer is not looked up yet. */
 static ALWAYS_INLINE struct op decode(const struct frame *frame, const uint64_t *at, const struct extras *extras,
                                       const struct call_plan plan) {
   struct op op = {.call = word_code(*at), .slot = word_slot(*at), .param = extras->param, .touched = extras->touched};
@@ -116,8 +123,8 @@ static ALWAYS_INLINE struct op decode(const struct frame *frame, const uint64_t 
     op.request_bytes = UINT64_MAX;
   if (unlikely(plan.traits & CALL_UNUSUAL)) {
     if (plan.traits & CALL_ILLEGAL)
-      engine_fail(at, "call byte 0x%02x", op.call);
-    frame->worker->folded[op.call & CALL_ID_MASK] += (plan.traits & CALL_FOLDED) != 0;
+      engine_fail(at, "call byte 0x%02x is no legal call", op.call);
+    frame->worker->substituted[op.call & CALL_ID_MASK] += (plan.traits & CALL_SUBSTITUTED) != 0;
   }
   return op;
 }
@@ -127,7 +134,7 @@ static ALWAYS_INLINE struct object *find_object(const struct frame *frame, const
   if (op->slot < frame->slots)
     return &frame->objects[op->slot];
   if (!(plan.traits & CALL_SLOTLESS) || op->slot != WORKLOAD_NO_SLOT)
-    engine_fail(at, "slot %" PRIu32 " of %" PRIu32, op->slot, frame->slots);
+    engine_fail(at, "slot %" PRIu32 ", and there are %" PRIu32, op->slot, frame->slots);
   return &no_object;
 }
 
@@ -162,12 +169,19 @@ static ALWAYS_INLINE void replay_op(const struct frame *frame, const uint64_t *a
     sharing_after_call(frame->self, plan, &op, object);
 }
 
+/* Under an order by turns; whoever gets the turn joins the threads that ended before. */
+static void wait_by_turns(struct replay_thread *self, const uint64_t *at) {
+  if (turns_wait(self, at))
+    threads_reap();
+}
+
 /* A word of order: returns false where the stream ends. */
-static ALWAYS_INLINE bool obey(struct replay_thread *self, const uint64_t *at, uint64_t *position, const bool turns) {
+static ALWAYS_INLINE bool follow_order_word(struct replay_thread *self, const uint64_t *at, uint64_t *position,
+                                            const bool turns) {
   switch (word_code(*at)) {
   case WORD_WAIT:
     if (turns)
-      turns_wait(self, at);
+      wait_by_turns(self, at);
     else
       order_wait(self, at);
     return true;
@@ -218,9 +232,9 @@ __attribute__((noreturn)) static void end_without_end(const struct replay_thread
 /* The next word of the stream; the loop's `at` and `end` are kept out of the stream, whose members the compiler would
    have to store and load again at every call. */
 static ALWAYS_INLINE const uint64_t *next_word(struct replay_thread *self, const uint64_t **at, const uint64_t **end) {
-  struct stream *stream = &self->worker->stream;
+  struct workload_stream *stream = &self->worker->stream;
   if (unlikely(*at == *end)) {
-    if (!stream_refill(stream))
+    if (!workload_stream_refill(stream))
       end_without_end(self, *at);
     *at = stream->at;
     *end = stream->end;
@@ -228,8 +242,8 @@ static ALWAYS_INLINE const uint64_t *next_word(struct replay_thread *self, const
   return (*at)++;
 }
 
-/* The two calls that programs make most have branches and code of their own, with all that their plans rule out left
-   away. As constants, so not from call_plans: neither is ever folded. */
+/* The two calls that programs make most have branches and code of their own, without what their plans rule out. As
+ * constants, so not from call_plans: neither is ever substituted. */
 static const struct call_plan MALLOC = {CALL_malloc, CALL_ACQUIRES};
 static const struct call_plan FREE = {CALL_free, CALL_TAKES | CALL_RELEASES};
 
@@ -238,9 +252,10 @@ static ALWAYS_INLINE bool take_turn(struct replay_thread *self, uint64_t complet
                                     const bool turns) {
   if (!turns || completed < *granted)
     return true;
-  if (completed == engine.map.op_counts[self->number])
+  if (completed == engine.workload.op_counts[self->number])
     return false;
   *granted = turns_next(self, completed);
+  threads_reap();
   return true;
 }
 
@@ -256,9 +271,9 @@ static ALWAYS_INLINE struct extras collect_extras(struct replay_thread *self, co
 }
 
 static void end_of_stream(struct replay_thread *self, const uint64_t *place, uint64_t completed, bool cut_short) {
-  uint64_t ops = engine.map.op_counts[self->number];
+  uint64_t ops = engine.workload.op_counts[self->number];
   self->worker->ops += completed;
-  /* Nobody shall wait for what is left out; with the null allocator that does no harm. */
+  /* No thread may wait for the ops that are left out. */
   if (cut_short)
     gate_publish(&engine.completed[self->number], UINT64_MAX);
   else if (completed != ops)
@@ -268,8 +283,8 @@ static void end_of_stream(struct replay_thread *self, const uint64_t *place, uin
 }
 
 static ALWAYS_INLINE void replay_words(struct replay_thread *self, const enum replay_pass pass, const bool turns) {
-  const struct frame frame = {self,        self->worker, self->worker->timing, engine.objects, engine.map.header.slots,
-                              engine.touch};
+  const struct frame frame = {
+      self, self->worker, self->worker->timing, engine.objects, engine.workload.header.slots, engine.touch};
   struct gate *gate = &engine.completed[self->number];
   uint64_t position = 0, completed = 0, granted = 0;
   const uint64_t *at = NULL, *end = NULL, *place;
@@ -284,7 +299,7 @@ static ALWAYS_INLINE void replay_words(struct replay_thread *self, const enum re
         break;
       replay_op(&frame, place, &NO_EXTRAS, FREE, pass);
     } else if (word_code(*place) > WORD_TOUCHED) {
-      if (!obey(self, place, &position, turns))
+      if (!follow_order_word(self, place, &position, turns))
         break;
       continue;
     } else {
@@ -293,6 +308,7 @@ static ALWAYS_INLINE void replay_words(struct replay_thread *self, const enum re
         break;
       replay_op(&frame, place, &extras, call_plans[word_code(*place)], pass);
     }
+    HT_ASSERT(gate_value(gate) == completed);
     gate_publish(gate, ++completed);
   }
   end_of_stream(self, place, completed, position >= engine.op_limit);

@@ -7,7 +7,7 @@
 #ifndef REPLAY_ENGINE_LOOP_H
 #define REPLAY_ENGINE_LOOP_H
 
-#include "replay/engine/engine.h"
+#include "replay/state/engine_state.h"
 
 /* Replays the stream of self, whose worker has it opened, to its END. */
 typedef void loop_body(struct replay_thread *self);

@@ -1,5 +1,5 @@
-/* What the dynamic linker has loaded into the engine: were the allocators asked for among it, and where is the linker
-   itself? Uses no malloc. */
+/* What the dynamic linker has loaded into the engine: the requested allocators, and the linker itself.
+   Uses no malloc. */
 #ifndef REPLAY_ENGINE_PRELOAD_H
 #define REPLAY_ENGINE_PRELOAD_H
 

@@ -1,5 +1,6 @@
 #include "replay/engine/threads.h"
 
+#include "core/base/assert.h"
 #include "core/base/os.h"
 #include "replay/order/order.h"
 #include "replay/order/turns.h"
@@ -106,7 +107,7 @@ static int timings_setup(void) {
 int threads_setup(void (*body)(struct replay_thread *self)) {
   thread_body = body;
   find_processors();
-  uint32_t threads = engine.map.header.threads;
+  uint32_t threads = engine.workload.header.threads;
   pool.limit = threads < 1 ? 1 : threads < LIVE_LIMIT ? threads : LIVE_LIMIT;
   pool.stacks = os_map((size_t)pool.limit * STACK_BYTES, true);
   pool.buffer_words = stream_buffer_bytes(pool.limit) / sizeof *pool.buffers;
@@ -142,6 +143,7 @@ static struct worker *take_worker(void) {
 
 static void give_worker_back(struct worker *worker) {
   pthread_mutex_lock(&pool.lock);
+  HT_ASSERT(pool.idle_count < pool.used && pool.used <= pool.limit);
   pool.idle[pool.idle_count++] = (uint32_t)(worker - pool.workers);
   pthread_mutex_unlock(&pool.lock);
 }
@@ -177,8 +179,10 @@ static void run_stream(struct replay_thread *self) {
   struct worker *worker = self->worker;
   uint64_t other_ns = worker->wait_cpu_ns + worker->start_cpu_ns + gate_wake_cpu_ns();
   struct replay_waits waits = {worker->waits, worker->wait_cycles, os_cycles(), self->number};
-  stream_open(&worker->stream, &engine.map, self->number, buffer_of(worker), pool.buffer_words);
+  workload_stream_open_buffered(&worker->stream, &engine.workload, self->number, buffer_of(worker), pool.buffer_words);
   turns_begin(self);
+  if (engine.result->setup.order == ORDER_RANDOM)
+    threads_reap(); /* self has the turn */
   if (worker->timing)
     timing_begin_thread(worker->timing, self->number, &engine.completed[self->number]);
   uint64_t begin_ns = os_thread_cpu_ns();
@@ -215,17 +219,15 @@ static void *thread_main(void *argument) {
 }
 
 static void touch_os_pages(void *memory, size_t bytes) {
-  /* In the memory pass every madvise of the replay is taken for the allocator's. */ if (engine.result->setup.pass !=
-                                                                                             PASS_MEMORY &&
-                                                                                         madvise(memory, bytes,
-                                                                                                 MADV_POPULATE_WRITE) ==
-                                                                                             0)
+  /* In the memory pass every madvise of the replay is counted as the allocator's. */
+  bool may_advise = engine.result->setup.pass != PASS_MEMORY;
+  if (may_advise && madvise(memory, bytes, MADV_POPULATE_WRITE) == 0)
     return;
   for (size_t offset = 0; offset < bytes; offset += 4096)
     ((volatile uint8_t *)memory)[offset] = 0;
 }
 
-/* Faults a stack's top and a stream's buffer in beforehand, so that these faults are told from the allocator's. */
+/* Faults a stack's top and a stream's buffer in beforehand, so that these faults are not counted as the allocator's. */
 static void prefault(struct worker *worker) {
   if (worker->prefaulted)
     return;
@@ -237,8 +239,8 @@ static void prefault(struct worker *worker) {
 }
 
 static void start(uint32_t number, const uint64_t *word, uint64_t position) {
-  if (number == 0 || number >= engine.map.header.threads)
-    engine_fail(word, "starts thread %" PRIu32 ", which it can't", number);
+  if (number == 0 || number >= engine.workload.header.threads)
+    engine_fail(word, "starts thread %" PRIu32 ", which is not there or is the first", number);
   struct replay_thread *thread = &engine.threads[number];
   if (atomic_exchange(&thread->started, true))
     engine_fail(word, "starts thread %" PRIu32 " a second time", number);
@@ -281,7 +283,7 @@ void threads_run_all(void) {
   atomic_store(&self->started, true);
   order_thread_starts(self, 0);
   atomic_store(&engine.result->live_threads, 1);
-  if (engine.map.header.threads > 0)
+  if (engine.workload.header.threads > 0)
     run_stream(self);
   order_thread_ends(self);
   if (order_by_turns(engine.result->setup.order))

@@ -1,7 +1,7 @@
 /* Threads of the workload: started where the program started them, ended where it ended them, with stacks that are not
    the allocator's.
 
-   Job: a pool of stacks and workers, birth, exit, joining. Not its job: what a thread does (loop.c), when (order.c).
+   Job: a pool of stacks and workers, start, exit, joining. Not its job: what a thread does (loop.c), when (order.c).
    Invariants: thread 0 is the process's main thread, as in a program; a stack is used again only after its thread has
    wholly ended; stacks are shared memory, so that they are not in RssAnon. pthread_create itself asks the allocator for
    a few hundred bytes (the thread's table of TLS blocks, freed at join): they are left out of a recording of the
@@ -9,7 +9,7 @@
 #ifndef REPLAY_ENGINE_THREADS_H
 #define REPLAY_ENGINE_THREADS_H
 
-#include "replay/engine/engine.h"
+#include "replay/state/engine_state.h"
 
 /* Before the first op. body: replays a thread's stream. Returns 0, or -1 with errno set. */
 int threads_setup(void (*body)(struct replay_thread *self));

@@ -1,5 +1,6 @@
 #include "replay/memory/fragmentation.h"
 
+#include "core/base/assert.h"
 #include "core/base/os.h"
 #include "replay/memory/heap_walk.h"
 #include "replay/memory/os_pages.h"
@@ -16,7 +17,7 @@ int fragmentation_setup(struct replay_result *into) {
   result = into;
   if (!order_by_turns(result->setup.order) || result->map_residency == RESIDENCY_NONE)
     return 0;
-  uint64_t bytes = (engine.map.header.slots + 1ull) * sizeof *fragmentation_rounding;
+  uint64_t bytes = (engine.workload.header.slots + 1ull) * sizeof *fragmentation_rounding;
   fragmentation_rounding = os_map(bytes, true);
   if (!fragmentation_rounding)
     return -1;
@@ -28,7 +29,7 @@ void fragmentation_note_object(uint64_t address, uint64_t bytes) {
   os_pages_note_object(address, bytes);
 }
 
-static __attribute__((noinline)) uint32_t ask_rounding(uint32_t slot, const struct object *object) {
+static __attribute__((noinline)) uint32_t measure_rounding(uint32_t slot, const struct object *object) {
   size_t usable = result->setup.null_allocator ? SIZE_MAX : call_usable_size(object->pointer);
   uint64_t rounding = usable == SIZE_MAX || usable < object->size_bytes ? 0 : usable - object->size_bytes;
   result->usable_size_missing |= usable == SIZE_MAX;
@@ -39,7 +40,7 @@ uint32_t fragmentation_rounding_of(uint32_t slot, const struct object *object) {
   if (!fragmentation_rounding)
     return 0;
   uint32_t known = fragmentation_rounding[slot];
-  return known != ROUNDING_UNKNOWN ? known : ask_rounding(slot, object);
+  return known != ROUNDING_UNKNOWN ? known : measure_rounding(slot, object);
 }
 
 static void add_walked(const void *address, size_t bytes, unsigned state, void *context) {
@@ -62,6 +63,15 @@ void fragmentation_begin(void) {
   result->walk_states = heap_walk_states(result->walk_state_names);
 }
 
+/* The parts of a position are disjoint, and together they are its resident OS pages. */
+static void assert_parts_add_up(const struct os_pages_sum *sum) {
+  uint64_t os_pages = 0;
+  for (unsigned class = 0; class < FILL_CLASSES; class ++)
+    os_pages += sum->os_pages[class];
+  HT_ASSERT(sum->live_bytes + sum->rounding_bytes + sum->beside_bytes + sum->empty_bytes + sum->untouched_bytes ==
+            os_pages * os_page_bytes());
+}
+
 void fragmentation_add(uint64_t position, uint64_t rss_anon_bytes, uint64_t live_bytes) {
   if (!fragmentation_rounding || result->fragmentation_count == FRAGMENTATION_ROWS)
     return;
@@ -70,6 +80,7 @@ void fragmentation_add(uint64_t position, uint64_t rss_anon_bytes, uint64_t live
   row->rss_anon_bytes = rss_anon_bytes;
   row->live_bytes = live_bytes;
   os_pages_sum_up(&row->sum);
+  assert_parts_add_up(&row->sum);
   if (result->walk_states > 0)
     heap_walk(add_walked, row);
 }

@@ -1,15 +1,15 @@
 /* Fragmentation: what the resident memory consists of, at each position of the memory map.
 
    Job: sum up the table of OS pages (os_pages.h) that the memory map has filled, and the allocator's own heap walk
-   (heap_walk.h) over it; know each object's usable size. Not its job: when (memory.c); what is left of RssAnon beside
+   (heap_walk.h) over it; know each object's usable size. Not its job: when (memory.c); what remains of RssAnon beside
    these sums is for the reader of the results to name.
-   Invariants: only under orders by turns, as nothing may change while it sums; asks malloc_usable_size once per object,
-   at the first position that the object lives to see, never inside an op; its tables are shared mappings; the measured
+   Invariants: only under orders by turns, as nothing may change while it sums; calls malloc_usable_size once per
+   object, at the first position after its acquire, never inside an op; its tables are shared mappings; the measured
    sums of a position are of disjoint bytes. */
 #ifndef REPLAY_MEMORY_FRAGMENTATION_H
 #define REPLAY_MEMORY_FRAGMENTATION_H
 
-#include "replay/engine/engine.h"
+#include "replay/state/engine_state.h"
 
 enum { ROUNDING_UNKNOWN = UINT32_MAX };
 

@@ -1,13 +1,13 @@
-/* The heap walk: what an allocator can tell of its own heap, where it can.
+/* The heap walk: an allocator's own account of its heap, where it offers one.
 
    An allocator that exports both of these has its states in the memory pass's results; one that does not is measured as
    well as can be from outside (fragmentation.h). Our reference allocator does. The contract:
 
      void heaptape_heap_walk(void (*visit)(const void *address, size_t bytes, unsigned state, void *context),
                              void *context);
-       calls visit once for each block of memory that the allocator has divided its heap into. Blocks do not overlap.
+       calls visit once for each chunk that the allocator has divided its heap into. Chunks do not overlap.
        State 0: given out to the program, or used by the allocator for itself; any other state: free, in one kind of
-       list or another. What lies in no block is the allocator's own (headers, tables, large objects with a mapping of
+       list or another. What lies in no chunk is the allocator's own (headers, tables, large objects with a mapping of
        their own may be left out too). It may take locks, must not allocate, must give no memory back, and must leave
        the heap as it was. Called between two ops, by a thread that has called malloc before, while no other runs.
 
@@ -16,10 +16,9 @@
 #ifndef REPLAY_MEMORY_HEAP_WALK_H
 #define REPLAY_MEMORY_HEAP_WALK_H
 
-#include <stdbool.h>
-#include <stddef.h>
+#include "replay/state/memory_figures.h"
 
-enum { WALK_STATES = 12, WALK_STATE_NAME_BYTES = 24 };
+#include <stddef.h>
 
 /* Copies the names of this process's allocator's states; at most WALK_STATES. Returns how many there are, 0: it offers
    no walk. */

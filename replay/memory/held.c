@@ -1,8 +1,8 @@
 #include "replay/memory/held.h"
 
-#include "replay/engine/engine.h"
 #include "replay/memory/memory.h"
 #include "replay/state/call.h"
+#include "replay/state/engine_state.h"
 
 #include <dlfcn.h>
 #include <malloc.h>
@@ -24,7 +24,7 @@ static bool belongs(const void *function) {
          mine.dli_fbase == of_malloc.dli_fbase;
 }
 
-/* Returns the call's name; NULL: this allocator has none that we know. */
+/* Returns the call's name; NULL: no purge call is known for this allocator. */
 static const char *purge(void) {
   if (belongs((void *)mallctl)) {
     /* The thread's cache first: what lies there is not the arenas' to purge. 4096: all arenas. */
@@ -53,7 +53,7 @@ static const char *purge(void) {
 }
 
 static void free_all(void) {
-  for (uint32_t slot = 0; slot < engine.map.header.slots; slot++) {
+  for (uint32_t slot = 0; slot < engine.workload.header.slots; slot++) {
     struct object *object = &engine.objects[slot];
     if (object->pointer && object->size_bytes != OBJECT_MISSING)
       allocator.free(object->pointer);

@@ -1,4 +1,4 @@
-/* What the allocator still holds when nothing is live, and what of that it gives back when asked.
+/* What the allocator still holds when nothing is live, and what of that it gives back when purged.
 
    Job: after the last op, free what is live, read RssAnon and VmSize, call the allocator's purge, read again.
    Not its job: memory before that (memory.c). Invariants: on the main thread, when all others have ended, so what their

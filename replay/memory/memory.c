@@ -1,5 +1,6 @@
 #include "replay/memory/memory.h"
 
+#include "core/base/assert.h"
 #include "core/base/os.h"
 #include "replay/memory/memory_map.h"
 #include "replay/memory/proc_status.h"
@@ -17,6 +18,7 @@ static struct {
   _Atomic uint64_t next_position, next_maximum;
   uint64_t interval, map_interval, next_map;
   pthread_mutex_t lock;
+  bool busy; /* one thread samples at a time */
 } sampler = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 int memory_read(uint64_t *rss_anon_bytes, uint64_t *vm_size_bytes) {
@@ -33,7 +35,7 @@ int memory_setup(struct replay_result *result, bool sampling) {
   if (status_fd < 0)
     return -1;
   sampler.result = result;
-  uint64_t ops = engine.map.header.ops;
+  uint64_t ops = engine.workload.header.ops;
   sampler.interval = ops / EVEN_SAMPLES ? ops / EVEN_SAMPLES : 1;
   sampler.map_interval = ops / MAP_POSITIONS ? ops / MAP_POSITIONS : 1;
   atomic_store(&sampler.next_position, sampler.interval);
@@ -45,6 +47,7 @@ int memory_setup(struct replay_result *result, bool sampling) {
 static void add_row(uint64_t position) {
   struct replay_result *result = sampler.result;
   uint64_t rows = result->rows;
+  HT_ASSERT(rows < 2 || result->timeline[rows - 2].position < result->timeline[rows - 1].position);
   if (rows > 0 && result->timeline[rows - 1].position >= position)
     return;
   if (rows == TIMELINE_ROWS) {
@@ -67,6 +70,7 @@ void memory_begin(void) {
 }
 
 void memory_end(void) {
+  HT_ASSERT(!sampler.busy);
   struct replay_result *result = sampler.result;
   uint64_t done = atomic_load(&result->done);
   if (result->rows > 0 && result->timeline[result->rows - 1].position == done)
@@ -77,15 +81,15 @@ void memory_end(void) {
   add_row(done);
   result->live_bytes_end = (uint64_t)atomic_load(&sampler.live_bytes);
   struct proc_status status;
-  if (proc_status_read(status_fd, &status) == 0) {
+  if (proc_status_read(status_fd, &status) == 0)
     result->vm_hwm_bytes = status.vm_hwm_bytes;
-    result->vm_peak_bytes = status.vm_peak_bytes;
-  }
 }
 
 static __attribute__((noinline)) void sample(struct worker *worker) {
   uint64_t faults = faults_of_thread();
   pthread_mutex_lock(&sampler.lock);
+  HT_ASSERT(!sampler.busy);
+  sampler.busy = true;
   uint64_t position = atomic_load(&sampler.result->done);
   uint64_t live_bytes = (uint64_t)atomic_load(&sampler.live_bytes);
   add_row(position);
@@ -93,6 +97,7 @@ static __attribute__((noinline)) void sample(struct worker *worker) {
     atomic_store(&sampler.next_position, position + sampler.interval);
   if (live_bytes >= atomic_load(&sampler.next_maximum))
     atomic_store(&sampler.next_maximum, live_bytes + live_bytes / 100 + 1);
+  sampler.busy = false;
   pthread_mutex_unlock(&sampler.lock);
   worker->engine_faults += faults_of_thread() - faults;
 }

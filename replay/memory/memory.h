@@ -1,6 +1,6 @@
 /* The memory pass: how much memory the process has, at known places of the replay.
 
-   Job: sample RssAnon and VmSize against progress, keep live bytes exactly, draw the map of live bytes by address.
+   Job: sample RssAnon and VmSize against progress, keep live bytes exactly, have the map of live bytes by address made.
    Not its job: system calls (syscalls.h), subtracting the baseline (report.c).
    Invariants: progress is the number of ops completed, which under the recorded order is the recorded position; samples
    lie at evenly spaced positions, and at each new maximum of live bytes that is 1 % above the last; one thread samples
@@ -11,7 +11,7 @@
 #ifndef REPLAY_MEMORY_MEMORY_H
 #define REPLAY_MEMORY_MEMORY_H
 
-#include "replay/engine/engine.h"
+#include "replay/state/engine_state.h"
 
 /* Before the first op; any pass (the others only take start and end). Returns 0, or -1 with errno set. */
 int memory_setup(struct replay_result *result, bool sampling);

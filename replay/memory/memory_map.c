@@ -1,5 +1,6 @@
 #include "replay/memory/memory_map.h"
 
+#include "core/base/assert.h"
 #include "core/base/os.h"
 #include "replay/memory/fragmentation.h"
 #include "replay/memory/os_pages.h"
@@ -34,7 +35,7 @@ int memory_map_setup(struct replay_result *into) {
   result->map_residency = residency_setup(true);
   residency_visit(ignore_range); /* its buffers become resident before the baseline is taken */
   for (region_shift = (unsigned)__builtin_ctzll(os_page_bytes());
-       (engine.map.header.peak_live_os_page_bytes >> region_shift) > REGIONS_AT_PEAK; region_shift++)
+       (engine.workload.header.peak_live_os_page_bytes >> region_shift) > REGIONS_AT_PEAK; region_shift++)
     ;
   if (region_shift > 31)
     region_shift = 31;
@@ -43,14 +44,14 @@ int memory_map_setup(struct replay_result *into) {
 }
 
 /* Other threads may be writing to it where orders let them: an object is then taken with another's size, or left out,
-   and cells are a little wrong, which is what memory_map.h says. Locking every op for that would cost all orders. */
+   and cells are then slightly wrong (memory_map.h). A lock around every op would slow all orders. */
 __attribute__((no_sanitize("thread"), noinline)) static struct object object_now(uint32_t slot) {
   return engine.objects[slot];
 }
 
 static uint64_t add_objects(void) {
   uint64_t live_bytes = 0;
-  for (uint32_t slot = 0; slot < engine.map.header.slots; slot++) {
+  for (uint32_t slot = 0; slot < engine.workload.header.slots; slot++) {
     struct object object = object_now(slot);
     if (!object.pointer || object.size_bytes == OBJECT_MISSING)
       continue;
@@ -92,6 +93,7 @@ static void add_piece(uint64_t address, uint64_t live_bytes, uint64_t resident_b
     live_bytes -= region_bytes;
   }
   if (address >> region_shift != cells.region) {
+    HT_ASSERT(cells.region == UINT64_MAX || address >> region_shift > cells.region);
     end_cell();
     cells.region = address >> region_shift;
   }

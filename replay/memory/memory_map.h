@@ -2,14 +2,14 @@
    and how many resident (residency.h): what is resident and not live is what the allocator holds. And what
    fragmentation makes of the same moment (fragmentation.h).
 
-   Job: put the object table and the resident OS pages together, OS page by OS page (os_pages.h), and sum up by region.
+   Job: join object table and resident OS pages, OS page by OS page (os_pages.h), and sum up by region.
    Not its job: when (memory.c), drawing.
    Invariants: cells are exact under the recorded order; no memory beyond tables mapped at setup; what doesn't fit is
    counted in the result's map_lost_bytes. Costs O(slots in use + page tables) per position. */
 #ifndef REPLAY_MEMORY_MEMORY_MAP_H
 #define REPLAY_MEMORY_MEMORY_MAP_H
 
-#include "replay/engine/engine.h"
+#include "replay/state/engine_state.h"
 
 /* Chooses the size of a region, from the workload's peak. Returns 0, or -1 with errno set. */
 int memory_map_setup(struct replay_result *result);

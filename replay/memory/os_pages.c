@@ -1,5 +1,6 @@
 #include "replay/memory/os_pages.h"
 
+#include "core/base/assert.h"
 #include "core/base/os.h"
 
 #include <string.h>
@@ -38,7 +39,8 @@ static uint32_t *used; /* entries of the table, by rising number */
 static uint32_t used_count, content_count, moment;
 static unsigned page_shift, span_shift;
 static uint64_t page_bytes, lost_live_bytes, lost_resident_bytes;
-static struct span *recent[RECENT]; /* by the low bits of the number: an arena's spans don't drive one another out */
+static struct span
+    *recent[RECENT]; /* by the low bits of the number: so that spans of one arena do not evict one another */
 
 int os_pages_setup(void) {
   page_bytes = os_page_bytes();
@@ -244,10 +246,11 @@ static unsigned fill_class(uint64_t live_bytes) {
 static void add_page(struct os_pages_sum *sum, const struct span *span, const struct content *content, unsigned page) {
   uint64_t live = live_in(content, page), rounding = content->fill[page] >> 32;
   uint64_t all = (uint32_t)content->fill[page] + rounding;
-  if (unlikely(all > page_bytes)) { /* parts stay within the whole, whatever the allocator says */
+  if (unlikely(all > page_bytes)) { /* parts stay within the whole, whatever the allocator returns */
     sum->overlap_bytes += all - page_bytes;
     rounding = page_bytes - live;
   }
+  HT_ASSERT(live + rounding <= page_bytes);
   sum->os_pages[fill_class(live)]++;
   sum->live_bytes += live;
   sum->rounding_bytes += rounding;

@@ -1,4 +1,4 @@
-/* What each OS page of the allocator's holds at one moment: the ground of occupancy and fragmentation
+/* What each OS page of the allocator's holds at one moment: what occupancy and fragmentation are computed from
    (fragmentation.h).
 
    Job: a table of spans of 512 OS pages, found by hash; in each OS page whether it is resident, how many bytes of live
@@ -10,21 +10,10 @@
 #ifndef REPLAY_MEMORY_OS_PAGES_H
 #define REPLAY_MEMORY_OS_PAGES_H
 
+#include "replay/state/memory_figures.h"
+
 #include <stdbool.h>
 #include <stdint.h>
-
-/* Classes of fill with live requests: nothing, up to 10 %, up to 20 %, ... below 100 %, all of it. */
-enum { FILL_CLASSES = 12 };
-
-struct os_pages_sum {
-  uint64_t live_bytes;      /* of live requests, in resident OS pages */
-  uint64_t rounding_bytes;  /* the allocator's rounding up of these */
-  uint64_t beside_bytes;    /* all else in OS pages in which either of them lies */
-  uint64_t empty_bytes;     /* resident OS pages in which neither does, but an object has been */
-  uint64_t untouched_bytes; /* resident OS pages in which no object ever was */
-  uint64_t overlap_bytes;   /* of objects, that lie where others do: 0, or the allocator breaks its promise */
-  uint64_t os_pages[FILL_CLASSES];
-};
 
 /* Where bytes of a heap walk lie. */
 struct os_pages_split {
@@ -35,7 +24,8 @@ struct os_pages_split {
 /* Returns 0, or -1 with errno set. */
 int os_pages_setup(void);
 
-/* An object begins to live there. Cheap: called once per acquire. Only where nobody else is in here at the same time.
+/* An object begins to live there. Cheap: called once per acquire. Only where no other thread is in here at the same
+ * time.
  */
 void os_pages_note_object(uint64_t address, uint64_t bytes);
 

@@ -24,7 +24,6 @@ int proc_status_read(int fd, struct proc_status *status) {
   text[bytes] = '\0';
   *status = (struct proc_status){.rss_anon_bytes = field_bytes(text, "\nRssAnon:"),
                                  .vm_size_bytes = field_bytes(text, "\nVmSize:"),
-                                 .vm_hwm_bytes = field_bytes(text, "\nVmHWM:"),
-                                 .vm_peak_bytes = field_bytes(text, "\nVmPeak:")};
+                                 .vm_hwm_bytes = field_bytes(text, "\nVmHWM:")};
   return 0;
 }

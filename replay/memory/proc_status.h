@@ -6,7 +6,7 @@
 
 struct proc_status {
   uint64_t rss_anon_bytes, vm_size_bytes;
-  uint64_t vm_hwm_bytes, vm_peak_bytes; /* the kernel's own maxima of all of RSS, and of VmSize, since exec */
+  uint64_t vm_hwm_bytes; /* the kernel's own maximum of all of RSS since exec */
 };
 
 /* Reads from an open /proc/PID/status. Returns 0, or -1: it can't be read. */

@@ -5,7 +5,7 @@
    Invariants: no malloc, no memory beyond a fixed buffer; one caller at a time. One ioctl for the whole address space
    where the kernel has PAGEMAP_SCAN (6.7), else /proc/self/maps and /proc/self/pagemap, which cost 8 bytes read for
    each OS page mapped, resident or not. OS pages that were only read (the shared zero page) and those swapped out are
-   not resident; the fallback can't tell the former, so it counts a zero page as what it looks like, resident. */
+   not resident; the fallback can't detect the former and counts a zero page as resident. */
 #ifndef REPLAY_MEMORY_RESIDENCY_H
 #define REPLAY_MEMORY_RESIDENCY_H
 

@@ -1,9 +1,9 @@
 #include "replay/order/order.h"
 
+#include "core/base/assert.h"
 #include "core/base/os.h"
 #include "replay/order/turns.h"
-
-#include <inttypes.h>
+#include "replay/order/wait.h"
 
 static enum replay_order order;
 static uint64_t window;
@@ -22,7 +22,7 @@ static struct {
 int order_setup(const struct replay_setup *setup) {
   order = setup->order;
   window = setup->window > WORKLOAD_MARK_INTERVAL ? setup->window : WORKLOAD_MARK_INTERVAL;
-  live.threads = os_map((engine.map.header.threads + 1ull) * sizeof *live.threads, true);
+  live.threads = os_map((engine.workload.header.threads + 1ull) * sizeof *live.threads, true);
   return live.threads ? turns_setup(order, setup->seed) : -1;
 }
 
@@ -39,6 +39,7 @@ void order_thread_starts(struct replay_thread *thread, uint64_t position) {
 void order_thread_ends(struct replay_thread *thread) {
   gate_publish(&thread->position, UINT64_MAX);
   pthread_mutex_lock(&live.lock);
+  HT_ASSERT(atomic_load(&live.threads[thread->live_index]) == thread->number);
   uint32_t last = atomic_load(&live.count) - 1;
   uint32_t moved = atomic_load(&live.threads[last]);
   atomic_store(&live.threads[thread->live_index], moved);
@@ -47,32 +48,9 @@ void order_thread_ends(struct replay_thread *thread) {
   pthread_mutex_unlock(&live.lock);
 }
 
-/* A wait that is not over at once: counted, so that the time it took can be told from the replay's. */
-static void wait_counted(struct replay_thread *self, struct gate *gate, uint64_t value, bool fenced) {
-  struct worker *worker = self->worker;
-  uint64_t begin_cycles = os_cycles(), begin_ns = os_thread_cpu_ns();
-  gate_wait(gate, value, fenced);
-  worker->waits++;
-  worker->wait_cycles += os_cycles() - begin_cycles;
-  worker->wait_cpu_ns += os_thread_cpu_ns() - begin_ns;
-}
-
-uint32_t order_wait_target(const uint64_t *word, uint64_t *ops) {
-  uint32_t thread = word_wait_thread(*word);
-  *ops = word_wait_ops(*word);
-  if (thread >= engine.map.header.threads || *ops > engine.map.op_counts[thread])
-    engine_fail(word, "waits for op %" PRIu64 " of thread %" PRIu32 ", which has no such op", *ops, thread);
-  return thread;
-}
-
-void order_wait_turn(struct replay_thread *self, uint64_t granted) {
-  if (gate_value(&self->granted) < granted)
-    wait_counted(self, &self->granted, granted, true);
-}
-
 void order_wait(struct replay_thread *self, const uint64_t *word) {
   uint64_t ops;
-  uint32_t thread = order_wait_target(word, &ops);
+  uint32_t thread = wait_target(word, &ops);
   struct worker *worker = self->worker;
   uint32_t entry = thread % SEEN_ENTRIES;
   if (worker->seen[entry].thread == thread && worker->seen[entry].ops >= ops)

@@ -7,8 +7,7 @@
 #ifndef REPLAY_ORDER_ORDER_H
 #define REPLAY_ORDER_ORDER_H
 
-#include "replay/engine/engine.h"
-#include "replay/state/gate.h"
+#include "replay/state/engine_state.h"
 
 /* Before the first thread. A window below WORKLOAD_MARK_INTERVAL is taken as that: positions are only known to so many
    ops. Returns 0, or -1 with errno set. */
@@ -23,11 +22,5 @@ void order_wait(struct replay_thread *self, const uint64_t *word);
 
 /* The next op of self is at position: publishes it, and waits for the window. */
 void order_mark(struct replay_thread *self, uint64_t position);
-
-/* The thread that a WAIT names, and its ops; ends the process if there are none such. */
-uint32_t order_wait_target(const uint64_t *word, uint64_t *ops);
-
-/* Sleeps, counted as a wait, until the gate `granted` of self is at least that. */
-void order_wait_turn(struct replay_thread *self, uint64_t granted);
 
 #endif

@@ -10,16 +10,17 @@ static struct {
 
 /* The recorded times of the first op and the last. */
 static void recorded_span(uint64_t *first_ns, uint64_t *last_ns) {
-  struct stream line;
-  uint64_t buffer[512], words = 0;
+  struct workload_stream line;
+  uint64_t buffer[512], word, words = 0;
   *first_ns = *last_ns = 0;
-  stream_open(&line, &engine.map, engine.map.header.threads + 1, buffer, sizeof buffer / sizeof *buffer);
+  workload_stream_open_buffered(&line, &engine.workload, engine.workload.header.threads + 1, buffer,
+                                sizeof buffer / sizeof *buffer);
   /* Groups of position, time, live bytes, live objects. */
-  for (; line.at != line.end || stream_refill(&line); line.at++, words++) {
+  for (; workload_stream_next(&line, &word); words++) {
     if (words % 4 == 1)
-      *last_ns = *line.at;
+      *last_ns = word;
     if (words == 1)
-      *first_ns = *line.at;
+      *first_ns = word;
   }
 }
 

@@ -1,17 +1,18 @@
 /* The paced order: ops start no sooner than they did in the recording, at SPEED times its pace.
 
-   Job: sleep until an op's time, tell how late it was. Not its job: who waits for whom (order.h): the WAITs hold as
+   Job: sleep until an op's time, record how late it was. Not its job: who waits for whom (order.h): the WAITs hold as
    under `causal`. Times are the workload's TIME words; between them ops run as fast as they can. A thread that is late
-   does not make up for it but by being ready sooner for the next one. */
+   makes up for it only by sleeping less before its next time. */
 #ifndef REPLAY_ORDER_PACE_H
 #define REPLAY_ORDER_PACE_H
 
-#include "replay/engine/engine.h"
+#include "replay/state/engine_state.h"
 
-/* Does the workload tell times? */
+/* Does the workload have recorded times? */
 bool pace_times_known(void);
 
-/* Before the first op. speed: recorded seconds per second, > 0. Returns 0, or -1: the workload tells no times. */
+/* Before the first op. speed: recorded seconds per second, > 0. Returns 0, or -1: the workload has no recorded times.
+ */
 int pace_setup(double speed);
 
 /* The replay begins now. */

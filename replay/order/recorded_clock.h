@@ -1,5 +1,5 @@
-/* The clock that the allocator reads goes as it went in the recording, so that what it does by time (give memory back,
-   in the main) it does where it would have done it in the program. A replay is many times faster than life, or slower,
+/* The clock that the allocator reads goes as it went in the recording, so that what it does by time (mostly giving
+   memory back) it does where it would have done it in the program. A replay is many times faster than life, or slower,
    under a memory pass.
 
    Job: answer the allocator's clock_gettime, as the executable's own definition of it comes first. Not its job:

@@ -1,36 +1,39 @@
 #include "replay/order/turns.h"
 
+#include "core/base/assert.h"
 #include "core/base/os.h"
-#include "replay/engine/threads.h"
-#include "replay/order/order.h"
+#include "replay/order/wait.h"
 
 static enum replay_order order;
 
-/* Whoever has the turn reads it on. */
-static struct stream schedule;
+/* Number of the thread that has the turn; at first thread 0. Written by whoever gives it away. */
+static uint32_t holder;
+
+/* ORDER_RECORDED. Read by whoever has the turn. */
+static struct workload_stream schedule;
 enum { SCHEDULE_WORDS = 2048 };
 
-/* ORDER_RANDOM. Changed by whoever has the turn. */
+/* ORDER_RANDOM: the live threads, in no particular order, but the same in each run. Changed by whoever has the turn. */
 static struct {
-  uint64_t state;
-  uint32_t *threads; /* that live, in no order that means anything, but in the same one each time */
+  uint64_t random_state;
+  uint32_t *threads;
   uint32_t count;
-} lots;
+} live;
 
 int turns_setup(enum replay_order chosen, uint64_t seed) {
   static uint64_t buffer[SCHEDULE_WORDS];
   order = chosen;
-  stream_open(&schedule, &engine.map, engine.map.header.threads, buffer, SCHEDULE_WORDS);
+  workload_stream_open_buffered(&schedule, &engine.workload, engine.workload.header.threads, buffer, SCHEDULE_WORDS);
   if (order != ORDER_RANDOM)
     return 0;
-  lots.state = seed;
-  lots.threads = os_map((engine.map.header.threads + 1ull) * sizeof *lots.threads, true);
-  return lots.threads ? 0 : -1;
+  live.random_state = seed;
+  live.threads = os_map((engine.workload.header.threads + 1ull) * sizeof *live.threads, true);
+  return live.threads ? 0 : -1;
 }
 
 /* SplitMix64. */
-static uint64_t draw(uint64_t below) {
-  uint64_t mixed = lots.state += 0x9e3779b97f4a7c15u;
+static uint64_t random_below(uint64_t below) {
+  uint64_t mixed = live.random_state += 0x9e3779b97f4a7c15u;
   mixed = (mixed ^ mixed >> 30) * 0xbf58476d1ce4e5b9u;
   mixed = (mixed ^ mixed >> 27) * 0x94d049bb133111ebu;
   return (mixed ^ mixed >> 31) % below;
@@ -40,16 +43,16 @@ static bool may_run(const struct replay_thread *thread) {
   return gate_value(&engine.completed[thread->awaited_thread]) >= thread->awaited_ops;
 }
 
-/* A thread that waits for nothing, each with the same chance; NULL if there is none. Those drawn in vain are few unless
-   nearly all wait, then the rest of the row is gone through from there. */
-static struct replay_thread *draw_thread(void) {
-  for (uint32_t attempt = 0; attempt < 2 * lots.count; attempt++) {
-    struct replay_thread *thread = &engine.threads[lots.threads[draw(lots.count)]];
+/* Picks a live thread whose next op waits for nothing, each with the same chance; NULL if there is none. Picks at
+   random until one may run; where nearly all wait, so that many picks fail, takes the first that may. */
+static struct replay_thread *pick_thread(void) {
+  for (uint32_t attempt = 0; attempt < 2 * live.count; attempt++) {
+    struct replay_thread *thread = &engine.threads[live.threads[random_below(live.count)]];
     if (may_run(thread))
       return thread;
   }
-  for (uint32_t index = 0; index < lots.count; index++) {
-    struct replay_thread *thread = &engine.threads[lots.threads[index]];
+  for (uint32_t index = 0; index < live.count; index++) {
+    struct replay_thread *thread = &engine.threads[live.threads[index]];
     if (may_run(thread))
       return thread;
   }
@@ -57,80 +60,83 @@ static struct replay_thread *draw_thread(void) {
 }
 
 static void grant(struct replay_thread *thread, uint64_t more) {
+  holder = thread->number;
   gate_publish_fenced(&thread->granted, gate_value(&thread->granted) + more);
 }
 
 void turns_thread_starts(struct replay_thread *thread) {
   if (order != ORDER_RANDOM)
     return;
-  thread->lot = lots.count;
-  lots.threads[lots.count++] = thread->number;
+  thread->turn_index = live.count;
+  live.threads[live.count++] = thread->number;
 }
 
 void turns_begin(struct replay_thread *self) {
   if (order != ORDER_RANDOM || self->number == 0)
     return;
-  order_wait_turn(self, ++self->turns);
-  threads_reap();
+  wait_for_turn(self, ++self->turns);
 }
 
-/* Gives the turn to whom the lot falls, and waits for it to come back. */
-static void draw_turn(struct replay_thread *self) {
-  struct replay_thread *next = draw_thread();
+/* Gives the turn to a thread picked at random, and waits for it to come back. */
+static void pass_at_random(struct replay_thread *self) {
+  HT_ASSERT(holder == self->number);
+  struct replay_thread *next = pick_thread();
   if (!next)
     engine_fail(NULL, "the workload's threads all wait for one another");
   if (next == self)
     return;
   grant(next, 1);
-  order_wait_turn(self, ++self->turns);
-  threads_reap();
+  wait_for_turn(self, ++self->turns);
 }
 
-/* The turn lies with self if it has used up what it was granted, and was granted anything. */
-static void pass_on(struct replay_thread *self, uint64_t completed) {
+/* Self has the turn if it was granted any ops and has used them up: gives it to the schedule's next thread. */
+static void pass_by_schedule(struct replay_thread *self, uint64_t completed) {
   if (completed == 0 && self->number != 0)
     return;
-  if (schedule.at == schedule.end && !stream_refill(&schedule))
+  HT_ASSERT(holder == self->number);
+  uint64_t run;
+  if (!workload_stream_next(&schedule, &run))
     return;
-  uint64_t thread = (uint32_t)*schedule.at, ops = *schedule.at >> 32;
-  schedule.at++;
-  if (thread >= engine.map.header.threads || ops == 0)
+  uint64_t thread = (uint32_t)run, ops = run >> 32;
+  if (thread >= engine.workload.header.threads || ops == 0)
     engine_fail(NULL, "bad run in the schedule");
   grant(&engine.threads[thread], ops);
 }
 
 uint64_t turns_next(struct replay_thread *self, uint64_t completed) {
   if (order == ORDER_RANDOM) {
-    draw_turn(self);
-    return completed + 1 + draw(TURN_OPS);
+    pass_at_random(self);
+    return completed + 1 + random_below(TURN_OPS);
   }
-  pass_on(self, completed);
+  pass_by_schedule(self, completed);
   if (gate_value(&self->granted) <= completed)
-    order_wait_turn(self, completed + 1);
-  threads_reap();
+    wait_for_turn(self, completed + 1);
   return gate_value(&self->granted);
 }
 
-void turns_wait(struct replay_thread *self, const uint64_t *word) {
+bool turns_wait(struct replay_thread *self, const uint64_t *word) {
   if (order != ORDER_RANDOM)
-    return; /* the recorded order implies it */
-  self->awaited_thread = order_wait_target(word, &self->awaited_ops);
-  if (!may_run(self))
-    draw_turn(self);
+    return false; /* the recorded order implies it */
+  self->awaited_thread = wait_target(word, &self->awaited_ops);
+  bool waits = !may_run(self);
+  if (waits)
+    pass_at_random(self);
   self->awaited_ops = 0;
+  return waits;
 }
 
 void turns_end(struct replay_thread *self, uint64_t completed) {
   if (order != ORDER_RANDOM) {
-    pass_on(self, completed);
+    pass_by_schedule(self, completed);
     return;
   }
-  uint32_t last = lots.threads[--lots.count];
-  lots.threads[self->lot] = last;
-  engine.threads[last].lot = self->lot;
-  if (lots.count == 0)
+  HT_ASSERT(holder == self->number && live.count > 0 && live.threads[self->turn_index] == self->number);
+  uint32_t last = live.threads[--live.count];
+  live.threads[self->turn_index] = last;
+  engine.threads[last].turn_index = self->turn_index;
+  if (live.count == 0)
     return;
-  struct replay_thread *next = draw_thread();
+  struct replay_thread *next = pick_thread();
   if (!next)
     engine_fail(NULL, "the workload's threads all wait for one another");
   grant(next, 1);

@@ -1,15 +1,15 @@
 /* Orders in which one thread runs at a time: the recorded one, and a random legal one.
 
    Job: hand the turn from thread to thread. Not its job: orders in which threads run freely (order.h).
-   Invariants: one thread has the turn; it alone reads the schedule, draws, starts threads and waits for the exit of
-   ended ones, so what happens is the same each time. Under `recorded` turns are the schedule's runs. Under
-   `random=SEED` each turn goes to a live thread drawn evenly among those whose next op waits for nothing, for an even
-   draw of 1 to TURN_OPS ops or until it has to wait: the same seed gives the same history, and each op comes after
-   those that its WAITs name. */
+   Invariants: one thread has the turn; it alone reads the schedule, picks at random, starts threads and waits for the
+   exit of ended ones, so that what happens is the same each time. Under `recorded` turns are the schedule's runs. Under
+   `random=SEED` each turn goes to a live thread picked at random among those whose next op waits for nothing, each with
+   the same chance, for 1 to TURN_OPS ops or until it has to wait: the same seed gives the same history, and each op
+   comes after those that its WAITs name. */
 #ifndef REPLAY_ORDER_TURNS_H
 #define REPLAY_ORDER_TURNS_H
 
-#include "replay/engine/engine.h"
+#include "replay/state/engine_state.h"
 
 enum { TURN_OPS = 64 };
 
@@ -24,8 +24,9 @@ void turns_begin(struct replay_thread *self);
    ops self may have completed before it must call this again. completed: ops of self so far. */
 uint64_t turns_next(struct replay_thread *self, uint64_t completed);
 
-/* The next op of self must come after the first `ops` ops of that thread: lets others go first. word: for errors. */
-void turns_wait(struct replay_thread *self, const uint64_t *word);
+/* The next op of self must come after the op that the WAIT at word names: lets others go first. Returns whether others
+   may have run meanwhile. */
+bool turns_wait(struct replay_thread *self, const uint64_t *word);
 
 /* self has ended and must not be waited for any more: passes the turn on. */
 void turns_end(struct replay_thread *self, uint64_t completed);

@@ -2,9 +2,10 @@
 
    Job: find an overlap at the moment when an allocator hands it out, and name the object that was there.
    Not its job: contents (verify.c). Invariants: an owner is claimed for 8 bytes at a time, in tables made as addresses
-   come; any number of threads, no lock; two threads that are handed one block at the same time see each other. Objects
-   of less than 8 bytes may share a piece: the caller decides whether a claim found taken is a true overlap. Addresses
-   from 2^48 on are not watched. Costs 4 bytes of shared memory (not RssAnon) for each 8 bytes ever handed out. */
+   come; any number of threads, no lock; two threads that are handed the same memory at the same time see each other.
+   Objects of less than 8 bytes may share a piece: the caller decides whether a claim found taken is a true overlap.
+   Addresses from 2^48 on are not watched. Costs 4 bytes of shared memory (not RssAnon) for each 8 bytes ever handed
+   out. */
 #ifndef REPLAY_PASSES_CLAIMS_H
 #define REPLAY_PASSES_CLAIMS_H
 

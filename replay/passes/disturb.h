@@ -2,9 +2,9 @@
    allocator's.
 
    Job: read so many cache lines of a private buffer before a timed call, outside the timed window. Not its job: how
-   many (the user says, README.md has what it buys). Invariants: the buffer is the thread's own, shared memory, so that
-   it is no memory of the allocator's, and larger than the second-level cache; it is read line after line, round and
-   round. */
+   many (an option; docs/measurements/replay.md has its effect). Invariants: the buffer is the thread's own, shared
+   memory, so that it is no memory of the allocator's, and larger than the second-level cache; it is read line after
+   line, round and round. */
 #ifndef REPLAY_PASSES_DISTURB_H
 #define REPLAY_PASSES_DISTURB_H
 

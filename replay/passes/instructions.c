@@ -1,6 +1,6 @@
 #include "replay/passes/instructions.h"
 
-/* Callgrind tells callers apart by name: one function for each kind of call. The text in the assembly keeps the
+/* Callgrind distinguishes callers by name: one function for each kind of call. The text in the assembly keeps the
    compiler from making one of them all, and stands behind the call so that it is no jump. */
 #define CALL(id, ident, name, acquires, released, size, param)                                                         \
   static __attribute__((noinline)) void *heaptape_calls_##ident(uint8_t entry, const struct op *op) {                  \

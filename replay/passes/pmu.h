@@ -1,34 +1,16 @@
 /* The processor's own counters over the streams of a bare pass: instructions, cycles, cache, TLB and branch misses.
 
-   Job: count them in user space, all threads together, where perf_event_open gives them; where not, say why. Not its
+   Job: count them in user space, all threads together, where perf_event_open gives them; where not, record why. Not its
    job: single calls (a reading costs more than a call; callgrind counts those, instructions.h), subtracting the
    engine's share (the same of the null allocator's run stands beside it). Invariants: opened before the first thread,
    so that each inherits them; nothing of it costs anything while streams run. PMU_TASK_CLOCK needs no PMU: it shows
-   that counting as such works. Counters that had to take turns are scaled up, and `share` says how long they counted.
+   that counting as such works. Counters that had to take turns are scaled up, and `share` is the part of the time in
+   which they counted.
  */
 #ifndef REPLAY_PASSES_PMU_H
 #define REPLAY_PASSES_PMU_H
 
-#include <stdint.h>
-
-enum pmu_event {
-  PMU_TASK_CLOCK, /* ns */
-  PMU_INSTRUCTIONS,
-  PMU_CYCLES,
-  PMU_CACHE_REFERENCES,
-  PMU_CACHE_MISSES,
-  PMU_L1D_MISSES,
-  PMU_DTLB_MISSES,
-  PMU_BRANCHES,
-  PMU_BRANCH_MISSES,
-  PMU_EVENTS
-};
-
-struct pmu_count {
-  int error;    /* errno of opening or reading it; 0: it counted */
-  double share; /* of the time, 1 if it had a counter to itself */
-  uint64_t value;
-};
+#include "replay/state/pmu_count.h"
 
 /* As in results. */
 const char *pmu_event_name(enum pmu_event event);

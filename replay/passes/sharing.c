@@ -7,7 +7,7 @@ static struct line_sharing *sharing;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 int sharing_setup(struct replay_result *result) {
-  sharing = line_sharing_begin(&result->sharing, engine.map.header.ops, 1);
+  sharing = line_sharing_begin(&result->sharing, engine.workload.header.ops, 1);
   return sharing ? 0 : -1;
 }
 

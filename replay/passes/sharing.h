@@ -1,7 +1,7 @@
 /* The sharing pass: which cache lines hold live objects of several threads under this allocator
    (core/sharing/line_sharing.h).
 
-   Job: tell the counter of each acquire and release, in the order in which they happen. Not its job: counting.
+   Job: report each acquire and release to the counter, in the order in which they happen. Not its job: counting.
    Invariants: any order of replay; where threads run side by side, an object is removed before its memory can be handed
    out again and added after it was handed out, so no line is shared that was not. The default is the recorded order:
    which thread asks for what, and in which order, makes the layout, and each call is made by a real thread of its own,
@@ -10,8 +10,8 @@
 #ifndef REPLAY_PASSES_SHARING_H
 #define REPLAY_PASSES_SHARING_H
 
-#include "replay/engine/engine.h"
 #include "replay/state/call.h"
+#include "replay/state/engine_state.h"
 
 /* Before the first op. Returns 0, or -1 with errno set. */
 int sharing_setup(struct replay_result *result);

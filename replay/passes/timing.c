@@ -11,7 +11,7 @@ bool timing_setup(void) {
   timing_switch_armed = os_switch_armed();
   if (timing_switch_armed != 0 && os_switch_word())
     return true;
-  timing_switch_armed = 1; /* goes to words that nobody clears */
+  timing_switch_armed = 1; /* goes to words that the kernel does not clear */
   return false;
 }
 
@@ -42,7 +42,7 @@ void timing_was_off(struct timing *timing) {
   timing->involuntary = involuntary_switches();
 }
 
-/* The word says that the thread was off its processor, not why; the kernel counts those switches that were not the
+/* The word shows that the thread was off its processor, not why; the kernel counts those switches that were not the
    thread's will. */
 bool timing_was_preempted(struct timing *timing, uint64_t cycles) {
   uint64_t involuntary = involuntary_switches();

@@ -27,7 +27,7 @@ struct timing {
   uint32_t until_empty, until_touch;
   volatile uint64_t *switch_word; /* of the present thread (core/base/os_switch.h) */
   uint64_t no_switch_word;        /* stands for it where there is none */
-  uint64_t involuntary;           /* context switches of the present thread, as last asked for */
+  uint64_t involuntary;           /* context switches of the present thread, as last read */
   const struct gate *completed;   /* ops that it has done */
   uint32_t thread;
 };
@@ -35,7 +35,7 @@ struct timing {
 /* What arms a switch word; 0: no thread has one. Set by timing_setup. */
 extern uint64_t timing_switch_armed;
 
-/* Once, before the first thread. Returns whether preemption can be told. */
+/* Once, before the first thread. Returns whether preemption can be detected. */
 bool timing_setup(void);
 
 /* The calling thread is the writer from now on, and replays that thread of the workload. */

@@ -10,26 +10,27 @@
 
 static const uint64_t STEP = 0x9e3779b97f4a7c15u; /* odd: consecutive words of a pattern differ in most bytes */
 
-/* How an object came to be, by slot. */
-struct birth {
+/* The call that acquired an object, by slot. */
+struct acquisition {
   uint64_t pattern;
   uint64_t op; /* of the thread, from 0 */
   uint32_t thread;
   uint8_t call;
 };
 
-static struct birth *births;
+static struct acquisition *acquisitions;
 
 /* Where an op stands, for words and patterns. */
 struct place {
   const struct replay_thread *thread;
   const struct op *op; /* NULL: after the last one */
   uint64_t number;     /* of the thread's op, from 0 */
+  uint32_t slot;       /* of the object that is checked */
 };
 
 int verify_setup(void) {
-  births = os_map((engine.map.header.slots + 1ull) * sizeof *births, true);
-  return births ? claims_setup() : -1;
+  acquisitions = os_map((engine.workload.header.slots + 1ull) * sizeof *acquisitions, true);
+  return acquisitions ? claims_setup() : -1;
 }
 
 static const char *call_name(uint8_t call) {
@@ -40,7 +41,7 @@ static const char *call_name(uint8_t call) {
 static void describe_position(const struct replay_thread *self, char *text, size_t bytes) {
   if (engine.result->setup.order == ORDER_RECORDED) {
     uint64_t position = 0;
-    for (uint32_t thread = 0; thread < engine.map.header.threads; thread++)
+    for (uint32_t thread = 0; thread < engine.workload.header.threads; thread++)
       position += gate_value(&engine.completed[thread]);
     snprintf(text, bytes, "position %" PRIu64, position);
   } else {
@@ -64,13 +65,14 @@ static __attribute__((noreturn)) void broken(const struct place *place, const ch
               place->thread->number, position, call_name(op->call), address, size, what);
 }
 
-static void describe_birth(uint32_t slot, char *text, size_t bytes) {
-  const struct birth *birth = &births[slot];
-  snprintf(text, bytes, "from %s, op %" PRIu64 " of thread %" PRIu32, call_name(birth->call), birth->op, birth->thread);
+static void describe_acquisition(uint32_t slot, char *text, size_t bytes) {
+  const struct acquisition *acquisition = &acquisitions[slot];
+  snprintf(text, bytes, "from %s, op %" PRIu64 " of thread %" PRIu32, call_name(acquisition->call), acquisition->op,
+           acquisition->thread);
 }
 
 /* Writes the pattern to [from, to) of the object. */
-static void stamp(uint8_t *object, uint64_t pattern, uint64_t from, uint64_t to) {
+static void fill(uint8_t *object, uint64_t pattern, uint64_t from, uint64_t to) {
   uint64_t at = from;
   for (; at < to && at % 8 != 0; at++)
     object[at] = (uint8_t)((pattern + at / 8 * STEP) >> at % 8 * 8);
@@ -112,16 +114,16 @@ struct parts {
 };
 
 static struct parts parts_of(uint64_t bytes) {
-  if (bytes <= STAMPED_BYTES)
+  if (bytes <= FILLED_BYTES)
     return (struct parts){bytes, bytes, bytes};
-  return (struct parts){STAMPED_BYTES / 2, bytes - STAMPED_BYTES / 2, bytes};
+  return (struct parts){FILLED_BYTES / 2, bytes - FILLED_BYTES / 2, bytes};
 }
 
-/* Are the first `bytes` of what was stamped as an object of stamped_bytes as they were? why: what it means if not. */
-static void check_contents(const struct place *place, uint32_t slot, const uint8_t *object, uint64_t stamped_bytes,
-                           uint64_t bytes, const char *why) {
-  struct parts parts = parts_of(stamped_bytes);
-  uint64_t pattern = births[slot].pattern;
+/* Are the first `bytes` of what was filled as an object of filled_bytes as they were? why: what it means if not. */
+static void check_contents(const struct place *place, const uint8_t *object, uint64_t filled_bytes, uint64_t bytes,
+                           const char *why) {
+  struct parts parts = parts_of(filled_bytes);
+  uint64_t pattern = acquisitions[place->slot].pattern;
   uint64_t first_end = bytes < parts.first_end ? bytes : parts.first_end;
   uint64_t end = bytes < parts.end ? bytes : parts.end;
   uint64_t changed = find_change(object, pattern, 0, first_end);
@@ -132,21 +134,21 @@ static void check_contents(const struct place *place, uint32_t slot, const uint8
   uint64_t last = changed < first_end ? first_end : end, wrong = 0;
   for (uint64_t at = changed; at < last; at++)
     wrong += object[at] != pattern_byte(pattern, at);
-  char birth[96], what[320];
-  describe_birth(slot, birth, sizeof birth);
+  char from[96], what[320];
+  describe_acquisition(place->slot, from, sizeof from);
   snprintf(what, sizeof what,
            "%s: byte %" PRIu64 " of %" PRIu64 " at %p is 0x%02x instead of 0x%02x (%" PRIu64 " are wrong); %s", why,
-           changed, stamped_bytes, (const void *)object, object[changed], pattern_byte(pattern, changed), wrong, birth);
+           changed, filled_bytes, (const void *)object, object[changed], pattern_byte(pattern, changed), wrong, from);
   broken(place, what);
 }
 
-static void stamp_new(uint32_t slot, uint8_t *object, uint64_t from, uint64_t bytes) {
+static void fill_new(uint32_t slot, uint8_t *object, uint64_t from, uint64_t bytes) {
   struct parts parts = parts_of(bytes);
-  uint64_t pattern = births[slot].pattern;
-  if (bytes > STAMPED_BYTES)
+  uint64_t pattern = acquisitions[slot].pattern;
+  if (bytes > FILLED_BYTES)
     from = 0; /* a realloc may have moved the second part */
-  stamp(object, pattern, from, parts.first_end);
-  stamp(object, pattern, parts.second_begin, parts.end);
+  fill(object, pattern, from, parts.first_end);
+  fill(object, pattern, parts.second_begin, parts.end);
 }
 
 static uint64_t promised_alignment(struct call_plan plan, const struct op *op) {
@@ -161,7 +163,7 @@ static uint64_t promised_alignment(struct call_plan plan, const struct op *op) {
   return (uint64_t)1 << (63 - __builtin_clzll(op->request_bytes));
 }
 
-static void check_block(const struct place *place, struct call_plan plan, const uint8_t *object) {
+static void check_placement(const struct place *place, struct call_plan plan, const uint8_t *object) {
   const struct op *op = place->op;
   char what[192];
   uint64_t address = (uint64_t)(uintptr_t)object, alignment = promised_alignment(plan, op);
@@ -171,18 +173,18 @@ static void check_block(const struct place *place, struct call_plan plan, const 
   }
   uint64_t usable_bytes = call_usable_size((void *)(uintptr_t)object);
   if (usable_bytes < op->request_bytes) {
-    snprintf(what, sizeof what, "gave %p, of which malloc_usable_size says only %" PRIu64 " bytes",
+    snprintf(what, sizeof what, "gave %p, for which malloc_usable_size returns only %" PRIu64 " bytes",
              (const void *)object, usable_bytes);
     broken(place, what);
   }
 }
 
-/* Bytes for which an object holds a claim: one at least, as blocks of size 0 have addresses of their own too. */
+/* Bytes for which an object holds a claim: one at least, as objects of size 0 have addresses of their own too. */
 static uint64_t claimed_bytes(uint64_t bytes) {
   return bytes ? bytes : 1;
 }
 
-/* Both are claimed as they are stamped: the middle of the largest is not. */
+/* Both are claimed as they are filled: the middle of the largest is not. */
 static uint32_t claim(uint8_t *object, uint64_t bytes, uint32_t owner) {
   struct parts parts = parts_of(claimed_bytes(bytes));
   uint64_t address = (uint64_t)(uintptr_t)object;
@@ -209,10 +211,10 @@ static void check_overlap(const struct place *place, const uint8_t *object) {
   if (there.pointer &&
       (mine >= theirs + claimed_bytes(there.size_bytes) || theirs >= mine + claimed_bytes(op->request_bytes)))
     return;
-  char birth[96], what[256];
-  describe_birth(other - 1, birth, sizeof birth);
+  char from[96], what[256];
+  describe_acquisition(other - 1, from, sizeof from);
   snprintf(what, sizeof what, "gave %p, which overlaps the live object of %" PRIu64 " bytes at %p %s",
-           (const void *)object, there.size_bytes, there.pointer, birth);
+           (const void *)object, there.size_bytes, there.pointer, from);
   broken(place, what);
 }
 
@@ -234,38 +236,39 @@ static void accept(const struct place *place, struct object *object, struct call
   const struct op *op = place->op;
   uint64_t old_bytes = op->pointer ? object->size_bytes : 0;
   uint64_t kept_bytes = old_bytes < op->request_bytes ? old_bytes : op->request_bytes;
-  struct birth *birth = &births[op->slot];
+  struct acquisition *acquisition = &acquisitions[op->slot];
   if (!op->pointer)
-    *birth = (struct birth){.pattern = ((uint64_t)op->slot << 32) ^ (place->number + 1) * 0xd6e8feb86659fd93u ^
-                                       (uint64_t)place->thread->number << 20,
-                            .op = place->number,
-                            .thread = place->thread->number,
-                            .call = op->call};
+    *acquisition =
+        (struct acquisition){.pattern = ((uint64_t)op->slot << 32) ^ (place->number + 1) * 0xd6e8feb86659fd93u ^
+                                        (uint64_t)place->thread->number << 20,
+                             .op = place->number,
+                             .thread = place->thread->number,
+                             .call = op->call};
   *object = (struct object){answer, op->request_bytes}; /* before the claim: whoever meets that looks here */
-  check_block(place, plan, answer);
+  check_placement(place, plan, answer);
   check_overlap(place, answer);
   struct parts parts = parts_of(op->request_bytes);
   if (op->pointer) {
-    check_contents(place, op->slot, answer, old_bytes, kept_bytes, "contents were lost");
+    check_contents(place, answer, old_bytes, kept_bytes, "contents were lost");
   } else if (plan.entry == CALL_calloc) {
     check_zeroes(place, answer, 0, parts.first_end);
     check_zeroes(place, answer, parts.second_begin, parts.end);
   }
-  stamp_new(op->slot, answer, kept_bytes, op->request_bytes);
-  birth->op = place->number;
-  birth->thread = place->thread->number;
-  birth->call = op->call;
+  fill_new(op->slot, answer, kept_bytes, op->request_bytes);
+  acquisition->op = place->number;
+  acquisition->thread = place->thread->number;
+  acquisition->call = op->call;
   struct worker *worker = place->thread->worker;
   worker->verified_objects++;
   worker->verified_bytes += op->request_bytes;
-  worker->verified_partly += op->request_bytes > STAMPED_BYTES;
+  worker->verified_partly += op->request_bytes > FILLED_BYTES;
 }
 
 void verify_op(struct replay_thread *self, struct object *object, struct call_plan plan, const struct op *op) {
-  struct place place = {self, op, gate_value(&engine.completed[self->number])};
+  struct place place = {self, op, gate_value(&engine.completed[self->number]), op->slot};
   struct object old = *object;
   if (op->pointer)
-    check_contents(&place, op->slot, op->pointer, old.size_bytes, old.size_bytes, "a live object was overwritten");
+    check_contents(&place, op->pointer, old.size_bytes, old.size_bytes, "a live object was overwritten");
   if (op->pointer && (plan.traits & (CALL_RELEASES | CALL_ACQUIRES)))
     unclaim(op->pointer, old.size_bytes, op->slot + 1);
   uint64_t cycles;
@@ -290,12 +293,12 @@ void verify_op(struct replay_thread *self, struct object *object, struct call_pl
 }
 
 void verify_end(void) {
-  for (uint32_t slot = 0; slot < engine.map.header.slots; slot++) {
+  for (uint32_t slot = 0; slot < engine.workload.header.slots; slot++) {
     struct object object = engine.objects[slot];
     if (!object.pointer || object.size_bytes == OBJECT_MISSING)
       continue;
-    struct place place = {0};
-    check_contents(&place, slot, object.pointer, object.size_bytes, object.size_bytes, "a live object was overwritten");
+    struct place place = {.slot = slot};
+    check_contents(&place, object.pointer, object.size_bytes, object.size_bytes, "a live object was overwritten");
     engine.result->verified_at_end++;
   }
 }

@@ -1,23 +1,23 @@
 /* The verify pass: does the allocator keep its promises? Instead of measuring, each op is checked.
 
-   Job: stamp every byte of every object with a pattern of its own, and fail, naming the op, as soon as
-     - a block is handed out that overlaps a live object (claims.h),
-     - a block is not aligned as asked: for calls without an alignment to 16 bytes, and requests below 16 bytes to the
+   Job: fill every byte of every object with a pattern of its own, and fail, naming the op, as soon as
+     - an object is handed out that overlaps a live object (claims.h),
+     - an object is not aligned as asked: for calls without an alignment to 16 bytes, and requests below 16 bytes to the
        greatest power of two that fits in them (C allows that; size classes of 8 bytes are common),
-     - malloc_usable_size says less than was requested,
+     - malloc_usable_size returns less than was requested,
      - calloc's memory is not zero, or realloc lost contents,
      - a byte of a live object changed: looked at before each call that is passed the object, and at the end.
    Not its job: time, memory, leaks. Invariants: an object's pattern depends on its slot and on the op that made it, so
-   that neighbours and predecessors have other ones; up to STAMPED_BYTES every byte is stamped, of larger objects the
+   that neighbours and predecessors have other ones; up to FILLED_BYTES every byte is filled, of larger objects the
    first and the last half of that (verified_partly counts them). Any order mode: objects are checked by the thread that
    is about to pass them, nobody else touches them meanwhile. */
 #ifndef REPLAY_PASSES_VERIFY_H
 #define REPLAY_PASSES_VERIFY_H
 
-#include "replay/engine/engine.h"
 #include "replay/state/call.h"
+#include "replay/state/engine_state.h"
 
-enum { STAMPED_BYTES = 64 << 20 };
+enum { FILLED_BYTES = 64 << 20 };
 
 /* Before the first op. Returns 0, or -1 with errno set. */
 int verify_setup(void);

@@ -15,11 +15,11 @@ void allocator_stats_read(struct allocator_stats *stats) {
   stats->count = 0;
   if (!reference_stats)
     return;
-  struct reference_stat said[ALLOCATOR_STATS];
-  size_t count = reference_stats(said, ALLOCATOR_STATS);
+  struct reference_stat read[ALLOCATOR_STATS];
+  size_t count = reference_stats(read, ALLOCATOR_STATS);
   stats->count = (uint32_t)(count < ALLOCATOR_STATS ? count : ALLOCATOR_STATS);
   for (uint32_t index = 0; index < stats->count; index++) {
-    strncpy(stats->stats[index].name, said[index].name, ALLOCATOR_STAT_NAME_BYTES - 1);
-    stats->stats[index].value = said[index].value;
+    strncpy(stats->stats[index].name, read[index].name, ALLOCATOR_STAT_NAME_BYTES - 1);
+    stats->stats[index].value = read[index].value;
   }
 }

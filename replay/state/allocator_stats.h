@@ -1,4 +1,4 @@
-/* What the allocator itself counted, where it can say so: our reference allocator, with its tunable stats.
+/* What the allocator itself counted, where it offers that: our reference allocator, with its tunable stats.
 
    Read in the engine's process after the last op, printed by the parent as "reference_stats". */
 #ifndef REPLAY_STATE_ALLOCATOR_STATS_H
@@ -16,7 +16,7 @@ struct allocator_stats {
   } stats[ALLOCATOR_STATS];
 };
 
-/* Fills in what the allocator of this process says, or nothing. Not while other threads start or end. */
+/* Fills in the counts of this process's allocator, if it has any. Not while other threads start or end. */
 void allocator_stats_read(struct allocator_stats *stats);
 
 #endif

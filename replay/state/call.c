@@ -10,18 +10,18 @@ struct allocator allocator;
 struct call_plan call_plans[256];
 
 /* Weak references, not dlsym: a failing dlsym calls malloc for its message, inside the allocator under test. */
-#define ENTRY_POINTER(ident, symbol, types, arguments, folds_to)                                                       \
+#define ENTRY_POINTER(ident, symbol, types, arguments, substitute)                                                     \
   extern void *process_##ident types __asm__(symbol) __attribute__((weak));
-#define ENTRY_NOTHING(ident, symbol, types, arguments, folds_to)                                                       \
+#define ENTRY_NOTHING(ident, symbol, types, arguments, substitute)                                                     \
   extern void process_##ident types __asm__(symbol) __attribute__((weak));
-#define ENTRY_OUT(ident, symbol, types, arguments, folds_to)                                                           \
+#define ENTRY_OUT(ident, symbol, types, arguments, substitute)                                                         \
   extern int process_##ident types __asm__(symbol) __attribute__((weak));
 #include "replay/state/entry.def"
 #undef ENTRY_POINTER
 #undef ENTRY_NOTHING
 #undef ENTRY_OUT
 
-static const uint8_t folds_to[CALL_LIMIT] = {
+static const uint8_t substitute[CALL_LIMIT] = {
 #define ENTRY_POINTER(ident, symbol, types, arguments, plainer) [CALL_##ident] = CALL_##plainer,
 #define ENTRY_NOTHING ENTRY_POINTER
 #define ENTRY_OUT ENTRY_POINTER
@@ -50,7 +50,7 @@ size_t call_usable_size(void *object) {
 
 static bool entry_present(int id) {
   switch (id) {
-#define ENTRY_POINTER(ident, symbol, types, arguments, folds_to)                                                       \
+#define ENTRY_POINTER(ident, symbol, types, arguments, substitute)                                                     \
   case CALL_##ident:                                                                                                   \
     return allocator.ident != NULL;
 #define ENTRY_NOTHING ENTRY_POINTER
@@ -79,8 +79,8 @@ static struct call_plan plan_for(unsigned byte) {
                 (takes && info->released == RELEASES ? CALL_RELEASES : 0) | (info->param == COUNT ? CALL_COUNTED : 0) |
                 (!takes && !acquires ? CALL_UNUSUAL | CALL_SLOTLESS : 0));
   for (int step = 0; step < 4 && !entry_present(plan.entry); step++) {
-    plan.entry = folds_to[plan.entry];
-    plan.traits |= CALL_UNUSUAL | CALL_FOLDED;
+    plan.entry = substitute[plan.entry];
+    plan.traits |= CALL_UNUSUAL | CALL_SUBSTITUTED;
   }
   return plan;
 }
@@ -104,7 +104,7 @@ static void *realloc_by_malloc(void *pointer, size_t size_bytes) {
 }
 
 /* The null allocator has no memory to clear or copy. */
-static void fold_all(bool have_memory) {
+static void substitute_all(bool have_memory) {
   for (unsigned byte = 0; byte < 256; byte++) {
     struct call_plan *plan = &call_plans[byte];
     const struct call_info *info = &call_table[byte & CALL_ID_MASK];
@@ -116,7 +116,7 @@ static void fold_all(bool have_memory) {
                     : plan->entry == CALL_calloc ? CALL_calloc
                                                  : CALL_malloc;
     if (entry != (byte & CALL_ID_MASK) || entry == CALL_calloc || entry == CALL_realloc)
-      plan->traits |= CALL_UNUSUAL | CALL_FOLDED;
+      plan->traits |= CALL_UNUSUAL | CALL_SUBSTITUTED;
     plan->entry = entry;
   }
   if (!have_memory)
@@ -129,7 +129,7 @@ static void make_plans(bool as_malloc, bool have_memory) {
   for (unsigned byte = 0; byte < 256; byte++)
     call_plans[byte] = plan_for(byte);
   if (as_malloc)
-    fold_all(have_memory);
+    substitute_all(have_memory);
 }
 
 /* As an entry point is called: through memory. */
@@ -142,7 +142,7 @@ void call_nothing(uint64_t *cycles) {
 }
 
 bool call_setup_process(bool as_malloc) {
-#define ENTRY_POINTER(ident, symbol, types, arguments, folds_to) allocator.ident = process_##ident;
+#define ENTRY_POINTER(ident, symbol, types, arguments, substitute) allocator.ident = process_##ident;
 #define ENTRY_NOTHING ENTRY_POINTER
 #define ENTRY_OUT ENTRY_POINTER
 #include "replay/state/entry.def"

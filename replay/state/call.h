@@ -1,7 +1,7 @@
 /* Calls the allocator under test: the one place where a replayed op becomes a function call.
 
    Job: find the process's entry points, or the null allocator's, and make a call of any kind, timed or not.
-   Not its job: which call, on what object, and what to do with the answer (loop.c).
+   Not its job: which call, on what object, and what to do with the result (loop.c).
    Invariants: each kind of call has a call site of its own, as in a program, so that the branch predictor tells them
    apart; in a timed call nothing but the call lies between the two readings of the counter; the entry points are those
    that a program linked against libc would get, interposed libraries included. Nothing here uses malloc before the
@@ -27,14 +27,14 @@ struct op {
 
 /* What the engine has to do for a call byte, looked up once per op. */
 enum call_trait {
-  CALL_TAKES = 1,     /* passes its slot's pointer in; 1, as loop.c makes a mask of it */
-  CALL_RELEASES = 2,  /* and the object dies */
-  CALL_ACQUIRES = 4,  /* and stores what it gets */
-  CALL_COUNTED = 8,   /* request = count x size */
-  CALL_UNUSUAL = 16,  /* one of the following */
-  CALL_FOLDED = 32,   /* another entry point stands in */
-  CALL_ILLEGAL = 64,  /* no such call */
-  CALL_SLOTLESS = 128 /* passes NULL, has no object */
+  CALL_TAKES = 1,        /* passes its slot's pointer in; 1, as loop.c makes a mask of it */
+  CALL_RELEASES = 2,     /* and releases the object */
+  CALL_ACQUIRES = 4,     /* and stores the object that it returns */
+  CALL_COUNTED = 8,      /* request = count x size */
+  CALL_UNUSUAL = 16,     /* one of the following */
+  CALL_SUBSTITUTED = 32, /* a plainer entry point is called instead */
+  CALL_ILLEGAL = 64,     /* no such call */
+  CALL_SLOTLESS = 128    /* passes NULL, has no object */
 };
 
 struct call_plan {
@@ -43,9 +43,9 @@ struct call_plan {
 };
 
 struct allocator {
-#define ENTRY_POINTER(ident, symbol, types, arguments, folds_to) void *(*ident)types;
-#define ENTRY_NOTHING(ident, symbol, types, arguments, folds_to) void(*ident) types;
-#define ENTRY_OUT(ident, symbol, types, arguments, folds_to) int(*ident) types;
+#define ENTRY_POINTER(ident, symbol, types, arguments, substitute) void *(*ident)types;
+#define ENTRY_NOTHING(ident, symbol, types, arguments, substitute) void(*ident) types;
+#define ENTRY_OUT(ident, symbol, types, arguments, substitute) int(*ident) types;
 #include "replay/state/entry.def"
 #undef ENTRY_POINTER
 #undef ENTRY_NOTHING
@@ -57,14 +57,14 @@ extern struct call_plan call_plans[256]; /* by call byte */
 
 /* Fills in both from the process's own malloc. Returns whether that is the C library's. as_malloc: every acquire
    becomes malloc and every release free; calloc then clears what it got, realloc copies as much as malloc_usable_size
-   says, and alignment is what malloc gives. */
+   returns, and alignment is what malloc gives. */
 bool call_setup_process(bool as_malloc);
 
 /* Fills in both with the null allocator: addresses from a bump of reserved memory that is never touched, frees that do
    nothing. Returns 0, or -1 with errno set: no address space. */
 int call_setup_null(bool as_malloc);
 
-/* What malloc_usable_size says of an object; SIZE_MAX where the allocator has no such call. */
+/* The malloc_usable_size of an object; SIZE_MAX where the allocator has no such call. */
 size_t call_usable_size(void *object);
 
 /* An empty call, timed as call_entry times. */
@@ -76,7 +76,8 @@ static inline __attribute__((always_inline)) void *call_entry(uint8_t entry, con
                                                               uint64_t *cycles) {
   void *out = NULL;
   uint64_t begin = 0;
-/* How the readings are fenced, and what each other way would cost in error: replay/bench/counter_reads.c, README.md. */
+/* How the readings are fenced, and what each other way would cost in error: replay/bench/counter_reads.c,
+   docs/measurements/replay.md. */
 #define TIMED(statement)                                                                                               \
   if (timed)                                                                                                           \
     begin = os_span_begin();                                                                                           \
@@ -98,9 +99,10 @@ static inline __attribute__((always_inline)) void *call_entry(uint8_t entry, con
   case CALL_##ident:                                                                                                   \
     TIMED(statement)                                                                                                   \
     break;
-#define ENTRY_POINTER(ident, symbol, types, arguments, folds_to) CASE(ident, out = allocator.ident arguments)
-#define ENTRY_NOTHING(ident, symbol, types, arguments, folds_to) CASE(ident, allocator.ident arguments)
-#define ENTRY_OUT(ident, symbol, types, arguments, folds_to) CASE(ident, if (allocator.ident arguments != 0) out = NULL)
+#define ENTRY_POINTER(ident, symbol, types, arguments, substitute) CASE(ident, out = allocator.ident arguments)
+#define ENTRY_NOTHING(ident, symbol, types, arguments, substitute) CASE(ident, allocator.ident arguments)
+#define ENTRY_OUT(ident, symbol, types, arguments, substitute)                                                         \
+  CASE(ident, if (allocator.ident arguments != 0) out = NULL)
 #include "replay/state/entry.def"
 #undef ENTRY_POINTER
 #undef ENTRY_NOTHING

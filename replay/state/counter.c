@@ -8,7 +8,7 @@
 
 enum { READINGS = 20001 };
 
-/* As an allocator's entry point is called: through a pointer that the compiler knows nothing of. */
+/* As an allocator's entry point is called: through a pointer that the compiler can't see through. */
 static void (*volatile empty_call)(void *object) = null_free;
 
 void empty_calls_merge(struct empty_calls *into, const struct empty_calls *from) {

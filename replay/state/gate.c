@@ -33,7 +33,7 @@ uint64_t gate_wake_cpu_ns(void) {
   return wake_cpu_ns;
 }
 
-/* Fenced gates are waited for long: nobody spins there. */
+/* Waits at fenced gates are long: no spinning there. */
 static bool spin_for(const struct gate *gate, uint64_t value, bool fenced) {
   uint32_t live = atomic_load_explicit(crowd.live, memory_order_relaxed);
   uint32_t blocked = atomic_load_explicit(crowd.blocked, memory_order_relaxed);

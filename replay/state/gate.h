@@ -11,6 +11,7 @@
 #ifndef REPLAY_STATE_GATE_H
 #define REPLAY_STATE_GATE_H
 
+#include "core/base/assert.h"
 #include "replay/state/result.h"
 
 /* Spins of a waiter before it sleeps: about 2 µs where there is a processor for each thread that runs, else a token
@@ -34,6 +35,7 @@ void gate_wake(struct gate *gate);
 
 /* One publisher at a time; values must not fall. For fenced gates. */
 static inline void gate_publish_fenced(struct gate *gate, uint64_t value) {
+  HT_ASSERT(value >= atomic_load(&gate->value));
   atomic_store(&gate->value, value);
   if (value >= atomic_load(&gate->wake_at))
     gate_wake(gate);

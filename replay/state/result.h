@@ -1,4 +1,4 @@
-/* What the two processes of a run share: the order to the engine, its progress, and what it measured.
+/* What the two processes of a run share: what the engine is to do, its progress, and what it measured.
 
    Job: the layout of the shared area. Not its job: making it (run.c), filling it in (engine.c and those below it),
    printing it (report.c). Invariants: the area lies in a memfd mapped by both; the parent writes `setup` before the
@@ -10,12 +10,11 @@
 #include "core/base/error.h"
 #include "core/sharing/line_sharing.h"
 #include "core/trace/event.h"
-#include "replay/memory/heap_walk.h"
-#include "replay/memory/os_pages.h"
-#include "replay/passes/histogram.h"
-#include "replay/passes/pmu.h"
 #include "replay/state/allocator_stats.h"
 #include "replay/state/counter.h"
+#include "replay/state/histogram.h"
+#include "replay/state/memory_figures.h"
+#include "replay/state/pmu_count.h"
 
 #include <limits.h>
 #include <stdatomic.h>
@@ -32,7 +31,7 @@ static inline bool order_by_turns(enum replay_order order) {
 
 enum touch_policy { TOUCH_RECORDED, TOUCH_LINES, TOUCH_FIRST, TOUCH_PAGES, TOUCH_ALL, TOUCH_NONE };
 
-/* A run's course, so that the parent knows whose system calls it is counting and what died. */
+/* Where a run is, so that the parent knows whose system calls it counts and when the engine failed. */
 enum replay_phase {
   PHASE_LOADING, /* dynamic linker and the allocator's constructors */
   PHASE_SETUP,   /* the engine maps its tables */
@@ -64,7 +63,6 @@ struct replay_setup {
   double speed;           /* ORDER_PACED */
   uint64_t seed;          /* ORDER_RANDOM */
   uint64_t op_limit;      /* replay only the first so many positions, to 64 ops; not ORDER_RECORDED; 0: all */
-  uint64_t file_bytes;    /* of the workload, when the parent looked */
   char path[PATH_MAX];    /* of the workload, for errors */
 };
 
@@ -72,11 +70,11 @@ struct replay_setup {
  */
 struct gate {
   _Alignas(64) _Atomic uint64_t value; /* only rises */
-  _Atomic uint64_t wake_at;            /* somebody sleeps until value is that much; UINT64_MAX: nobody */
+  _Atomic uint64_t wake_at;            /* the lowest value that a sleeper waits for; UINT64_MAX: none sleeps */
   _Atomic uint32_t sequence;           /* the futex word */
 };
 
-/* What one thread waited in its life. */
+/* How long one thread waited, from its first word to its last. */
 struct replay_waits {
   uint64_t count, cycles, life_cycles;
   uint32_t thread;
@@ -92,25 +90,12 @@ struct replay_row {
   uint64_t position, rss_anon_bytes, vm_size_bytes, live_bytes;
 };
 
-/* A state of the allocator's heap walk: all its bytes, and those of them that are resident. */
-struct walked {
-  uint64_t bytes, beside_bytes, empty_bytes; /* as in struct os_pages_split */
-};
-
-/* One position (fragmentation.h). */
-struct fragmentation_row {
-  uint64_t position, rss_anon_bytes; /* rss_anon_bytes: of the whole process */
-  uint64_t live_bytes;               /* requested, resident or not */
-  struct os_pages_sum sum;
-  struct walked walked[WALK_STATES];
-};
-
 struct replay_held {
   uint64_t rss_anon_bytes, vm_size_bytes;
 };
 
 /* Classes of sizes, in which calls are counted apart: 0 bytes, then up to 16, 32, 64, ... bytes, up to 4 MiB, and more.
-   An acquire's size is what it asks for, a release's what its object was asked for with. */
+   An acquire's size is what it asks for, a release's the request of its object. */
 enum { SIZE_CLASSES = 21 };
 
 static inline unsigned size_class(uint64_t bytes) {
@@ -178,24 +163,23 @@ struct replay_result {
   uint64_t ops;     /* done, skipped ones included */
   uint64_t skipped; /* ops on an object whose acquire had failed */
   uint64_t failed_calls;
-  uint64_t folded[CALL_LIMIT]; /* calls replayed by a plainer entry point, by the call recorded */
+  uint64_t substituted[CALL_LIMIT]; /* calls replayed by a plainer entry point, by the call recorded */
   uint64_t waits, wait_cycles;
   uint64_t life_cycles;                       /* of all threads, from first word to last */
   struct replay_waits most_waits[WAITS_KEPT]; /* of the threads that waited longest, in no order */
   struct replay_pace pace;
   uint64_t verified_objects, verified_bytes, verified_partly, verified_at_end; /* verify.h; partly: objects */
-  uint64_t threads;
 
   uint64_t wall_ns, cpu_ns;                /* cpu_ns: of the replaying threads, less what they spent waiting */
   uint64_t page_faults, page_faults_major; /* both kinds; the engine's own subtracted from the first */
   uint64_t rss_anon_start_bytes, vm_size_start_bytes; /* just before the first op */
   uint64_t rss_anon_end_bytes, vm_size_end_bytes, live_bytes_end;
   _Atomic uint64_t live_bytes_peak;
-  uint64_t vm_hwm_bytes, vm_peak_bytes; /* proc_status.h; the engine's own memory included */
-  struct replay_held freed, purged;     /* held.h; memory pass */
-  struct pmu_count pmu[PMU_EVENTS];     /* bare pass */
-  char purge_call[96];                  /* empty: none is known */
-  bool aslr;                            /* addresses were randomised; written by the parent's child */
+  uint64_t vm_hwm_bytes;            /* proc_status.h; the engine's own memory included */
+  struct replay_held freed, purged; /* held.h; memory pass */
+  struct pmu_count pmu[PMU_EVENTS]; /* bare pass */
+  char purge_call[96];              /* empty: none is known */
+  bool aslr;                        /* addresses were randomised; written by the parent's child */
 
   uint64_t call_counts[CALL_LIMIT]; /* by the call recorded; instructions pass */
 

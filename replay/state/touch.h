@@ -7,7 +7,8 @@
    `first`: the first byte; `pages`: a byte of each OS page; `all`: every byte; `none`. Zeroed memory is no exception.
    An object that a realloc makes larger has been filled, or it would not need to be: where its truth is not recorded,
    `recorded` and `lines` first write a byte of each OS page that they have not yet written, so that realloc copies
-   memory and not the kernel's one zero page. README.md has what the policies do to the figures. Safe anywhere; faults
+   memory and not the kernel's one zero page. docs/measurements/replay.md has what the policies do to
+   the figures. Safe anywhere; faults
    if the allocator gave memory that can't be written. */
 #ifndef REPLAY_STATE_TOUCH_H
 #define REPLAY_STATE_TOUCH_H
@@ -17,7 +18,7 @@
 #include <stddef.h>
 #include <string.h>
 
-/* TOUCH_WHOLE_BYTES: docs/FIDELITY-CAUSES.md has what it buys. */
+/* TOUCH_WHOLE_BYTES: docs/measurements/fidelity-causes.md has what it buys. */
 enum { TOUCH_STEP_BYTES = 4096, TOUCH_LINE_BYTES = 64, TOUCH_BOUND_BYTES = 256, TOUCH_WHOLE_BYTES = 64 << 10 };
 
 /* Of `lines` and `recorded`; set before the first op. */

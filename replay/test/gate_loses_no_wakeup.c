@@ -30,7 +30,7 @@ static void *watcher(void *argument) {
 }
 
 int main(void) {
-  alarm(60);
+  alarm(240);
   /* As if there were a processor for each, and for none of them. */
   for (uint32_t processors = 0; processors <= 3; processors += 3) {
     gate_setup((struct crowd){&live, &blocked, processors});

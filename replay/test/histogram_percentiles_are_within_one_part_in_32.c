@@ -1,6 +1,6 @@
 /* Random values of many magnitudes: every percentile asked of the histogram lies within 1/32 of the one found by
    sorting. */
-#include "replay/passes/histogram.h"
+#include "replay/state/histogram.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,4 +1,7 @@
-"""The engine believes nothing that a workload says: any damage gives one error, or a replay of what is left."""
+"""The engine believes nothing that a workload says: any damage gives one error, or a replay of what is left.
+
+Long: 60 more workloads with random damage.
+"""
 
 import random
 import struct
@@ -53,11 +56,12 @@ def test_other_files_are_refused(tmp_path):
     assert one_error(engine("--pass", "bare", tmp_path / "missing.work"))
 
 
-def test_random_damage_never_crashes_the_engine(tmp_path, workload):
+@pytest.mark.parametrize(("seed", "mutants"), [(3, 15), pytest.param(7, 60, marks=pytest.mark.long)])
+def test_random_damage_never_crashes_the_engine(tmp_path, workload, seed, mutants):
     """With the null allocator nothing but the engine can die. Ends well, or with one error."""
-    random_ = random.Random(7)
+    random_ = random.Random(seed)
     path = tmp_path / "random.work"
-    for _ in range(60):
+    for _ in range(mutants):
         data = bytearray(workload)
         for _ in range(random_.choice([1, 1, 2, 8])):
             data[random_.randrange(256, len(data))] = random_.randrange(256)

@@ -28,7 +28,7 @@ def make(path, **shape):
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
-def engine(*arguments, program=ENGINE, timeout=120, **plants):
+def engine(*arguments, program=ENGINE, timeout=240, **plants):
     settings = [f"--env=PLANT_{name}={value}" for name, value in plants.items()]
     command = [str(a) for a in (program, *settings, *arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=timeout)
@@ -115,7 +115,7 @@ def test_refused_requests_are_counted_and_their_objects_left_out(mixed):
 def test_crash_of_the_allocator_is_reported_with_its_op(single):
     path, _ = single
     error = one_error(engine("--pass", "bare", "--preload", PLANTED, path, CRASH_AT=2000))
-    assert "allocator died by signal 11 (SIGSEGV) at op " in error
+    assert "the allocator was killed by signal 11 (SIGSEGV) at op " in error
     assert error.endswith(" of thread 0")
     earlier = one_error(engine("--pass", "time", "--preload", PLANTED, path, CRASH_AT=1999))
     assert int(earlier.split(" at op ")[1].split()[0]) < int(error.split(" at op ")[1].split()[0])

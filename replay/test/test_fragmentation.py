@@ -44,7 +44,7 @@ def memory_pass(path, *arguments, preload=PLANTED, **plants):
     settings = [f"--env=PLANT_{name}={value}" for name, value in plants.items()]
     preloads = ["--preload", preload] if preload else []
     command = [str(a) for a in (ENGINE, "--pass", "memory", *preloads, *settings, *arguments, path)]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    result = subprocess.run(command, capture_output=True, text=True, timeout=240)
     assert result.returncode == 0, result.stderr
     return json.loads(result.stdout) | {"allocator": "it"}
 

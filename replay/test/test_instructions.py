@@ -23,7 +23,7 @@ def make(path, **shape):
 def engine(path, *arguments, environment=None, **plants):
     settings = [f"--env=PLANT_{name}={value}" for name, value in plants.items()]
     command = [str(a) for a in (ENGINE, "--pass", "instructions", *settings, *arguments, path)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=100, env=environment)
+    return subprocess.run(command, capture_output=True, text=True, timeout=240, env=environment)
 
 
 def count(path, *arguments, **plants):

@@ -27,7 +27,7 @@ def memory_pass(path, *arguments, preload=PLANTED, **plants):
     settings = [f"--env=PLANT_{name}={value}" for name, value in plants.items()]
     preloads = ["--preload", preload] if preload else []
     command = [str(a) for a in (ENGINE, "--pass", "memory", *preloads, *settings, *arguments, path)]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    result = subprocess.run(command, capture_output=True, text=True, timeout=240)
     assert result.returncode == 0, result.stderr
     run = json.loads(result.stdout)
     if "syscalls" not in run:
@@ -217,7 +217,7 @@ def test_page_cache_of_the_workload_is_nobodys_memory(tmp_path):
 def test_counters_are_there_or_it_is_said_why_not(mixed):
     """PMU or not: what is missing has a reason. The task clock needs none, and shows that threads are counted."""
     command = [str(a) for a in (ENGINE, "--pass", "bare", mixed[0])]
-    run = json.loads(subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout)
+    run = json.loads(subprocess.run(command, capture_output=True, text=True, timeout=240, check=True).stdout)
     counted = set(run["counters"])
     assert "instructions" in counted or run["counters_missing_because"]
     assert set(run["engine_counters_per_op"]) <= counted

@@ -25,7 +25,7 @@ FAULTS = {
     "realloc_loses": r"realloc\w*\(0x\w+, \d+ bytes\): contents were lost: byte \d+ of \d+ .* \(1 are wrong\); from .*",
     "realloc_shrinks": r"realloc\w*\(0x\w+, \d+ bytes\): contents were lost: byte \d+ of \d+ .*; from .*",
     "realloc_overlap": r"realloc\w*\(0x\w+, \d+ bytes\): gave 0x\w+, which overlaps the live object of .*",
-    "usable_size": r".*\(.*\d+ bytes\): gave 0x\w+, of which malloc_usable_size says only \d+ bytes",
+    "usable_size": r".*\(.*\d+ bytes\): gave 0x\w+, for which malloc_usable_size returns only \d+ bytes",
 }
 
 
@@ -40,7 +40,7 @@ def workload(tmp_path_factory):
 def verify(path, *arguments, fault="", at=AT):
     settings = [f"--env=FAULT={fault}", f"--env=FAULT_AT={at}"] if fault else []
     command = [str(a) for a in (ENGINE, "--pass", "verify", *settings, *arguments, path)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, capture_output=True, text=True, timeout=240)
 
 
 @pytest.mark.parametrize("order", ["recorded", "window", "causal"])

@@ -43,6 +43,15 @@ void actor_join(struct actor *parent, struct actor *child) {
   parent->calls += child->calls;
 }
 
+void actors_run(struct actor *parent, uint64_t count, void (*run)(struct actor *, void *), void *elements,
+                size_t element_bytes) {
+  char *first = elements;
+  for (uint64_t i = 0; i < count; i++)
+    actor_start(parent, (struct actor *)(first + i * element_bytes), run, first + i * element_bytes);
+  for (uint64_t i = 0; i < count; i++)
+    actor_join(parent, (struct actor *)(first + i * element_bytes));
+}
+
 void semaphore_init(struct semaphore *semaphore, uint64_t count) {
   *semaphore = (struct semaphore){.count = count};
   sem_init(&semaphore->real, 0, (unsigned)count);
@@ -140,6 +149,12 @@ block do_reallocarray(struct actor *actor, block object, size_t count, size_t si
   if (actor->script)
     return script_resize(actor, CALL_reallocarray, object, size_bytes, count);
   return used_ends(actor, reallocarray((void *)object, count, size_bytes), count * size_bytes);
+}
+
+void free_all(struct actor *actor, const block *blocks, uint64_t count) {
+  for (uint64_t i = 0; i < count; i++)
+    if (blocks[i])
+      do_free(actor, blocks[i]);
 }
 
 void do_measure(struct actor *actor, block object) {

@@ -37,9 +37,7 @@ static void run(struct actor *actor) {
       do_free(actor, *place);
     *place = allocate(actor, &rng);
   }
-  for (uint64_t i = 0; i < slots; i++)
-    if (table[i])
-      do_free(actor, table[i]);
+  free_all(actor, table, slots);
 }
 
 static const struct option_number options[] = {

@@ -47,10 +47,6 @@ static void run(struct actor *actor) {
     do_free(actor, result[i]);
 }
 
-static const char *wrong(void) {
-  return lowest_bytes > highest_bytes ? "lowest must not be above highest" : NULL;
-}
-
 static const struct option_number options[] = {
     {"tasks", &tasks, 0, 1ull << 32, "one after the other"},
     {"depth", &depth, 1, 64, "of nested scopes at most"},
@@ -61,5 +57,4 @@ static const struct option_number options[] = {
     {NULL, NULL, 0, 0, NULL},
 };
 
-const struct pattern pattern = {
-    .summary = "temporary objects that die scope by scope", .options = options, .wrong = wrong, .run = run};
+const struct pattern pattern = {.summary = "temporary objects that die scope by scope", .options = options, .run = run};

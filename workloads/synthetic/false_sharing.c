@@ -43,14 +43,7 @@ static void run(struct actor *actor) {
     if (passive && rounds)
       member[t].first = do_malloc(actor, rng_between(&rng, lowest_bytes, highest_bytes));
   }
-  for (uint64_t t = 0; t < threads; t++)
-    actor_start(actor, &member[t].actor, work, &member[t]);
-  for (uint64_t t = 0; t < threads; t++)
-    actor_join(actor, &member[t].actor);
-}
-
-static const char *wrong(void) {
-  return lowest_bytes > highest_bytes ? "lowest must not be above highest" : NULL;
+  actors_run(actor, threads, work, member, sizeof *member);
 }
 
 static const struct option_number options[] = {
@@ -64,4 +57,4 @@ static const struct option_number options[] = {
 };
 
 const struct pattern pattern = {
-    .summary = "small blocks of several threads, written to often", .options = options, .wrong = wrong, .run = run};
+    .summary = "small blocks of several threads, written to often", .options = options, .run = run};

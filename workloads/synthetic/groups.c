@@ -68,14 +68,8 @@ static void run(struct actor *actor) {
   }
   for (uint64_t t = 0; t < threads; t++) {
     member[t].number = t;
-    actor_start(actor, &member[t].actor, work, &member[t]);
   }
-  for (uint64_t t = 0; t < threads; t++)
-    actor_join(actor, &member[t].actor);
-}
-
-static const char *wrong(void) {
-  return lowest_bytes > highest_bytes ? "lowest must not be above highest" : NULL;
+  actors_run(actor, threads, work, member, sizeof *member);
 }
 
 static const struct option_number options[] = {
@@ -88,5 +82,4 @@ static const struct option_number options[] = {
     {NULL, NULL, 0, 0, NULL},
 };
 
-const struct pattern pattern = {
-    .summary = "groups of blocks held for a while", .options = options, .wrong = wrong, .run = run};
+const struct pattern pattern = {.summary = "groups of blocks held for a while", .options = options, .run = run};

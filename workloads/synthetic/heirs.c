@@ -33,10 +33,7 @@ static void run(struct actor *actor) {
       line[l].list[i] = do_malloc(actor, size_bytes);
   }
   for (uint64_t heir = 0; heir < heirs; heir++) {
-    for (uint64_t l = 0; l < lines; l++)
-      actor_start(actor, &line[l].actor, replace_some, &line[l]);
-    for (uint64_t l = 0; l < lines; l++)
-      actor_join(actor, &line[l].actor);
+    actors_run(actor, lines, replace_some, line, sizeof *line);
   }
   for (uint64_t l = 0; l < lines; l++)
     for (uint64_t i = 0; i < blocks; i++)

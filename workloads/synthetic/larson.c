@@ -30,19 +30,10 @@ static void run(struct actor *actor) {
     server[t].table = pattern_array(slots, sizeof(block));
   }
   for (uint64_t generation = 0; generation < generations; generation++) {
-    for (uint64_t t = 0; t < threads; t++)
-      actor_start(actor, &server[t].actor, serve, &server[t]);
-    for (uint64_t t = 0; t < threads; t++)
-      actor_join(actor, &server[t].actor);
+    actors_run(actor, threads, serve, server, sizeof *server);
   }
   for (uint64_t t = 0; t < threads; t++)
-    for (uint64_t i = 0; i < slots; i++)
-      if (server[t].table[i])
-        do_free(actor, server[t].table[i]);
-}
-
-static const char *wrong(void) {
-  return lowest_bytes > highest_bytes ? "lowest must not be above highest" : NULL;
+    free_all(actor, server[t].table, slots);
 }
 
 static const struct option_number options[] = {
@@ -55,5 +46,4 @@ static const struct option_number options[] = {
     {NULL, NULL, 0, 0, NULL},
 };
 
-const struct pattern pattern = {
-    .summary = "server threads that replace random blocks", .options = options, .wrong = wrong, .run = run};
+const struct pattern pattern = {.summary = "server threads that replace random blocks", .options = options, .run = run};

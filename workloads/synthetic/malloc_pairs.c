@@ -15,10 +15,7 @@ static void loop(struct actor *actor, void *argument) {
 
 static void run(struct actor *actor) {
   struct actor *member = pattern_array(threads, sizeof *member);
-  for (uint64_t t = 0; t < threads; t++)
-    actor_start(actor, &member[t], loop, NULL);
-  for (uint64_t t = 0; t < threads; t++)
-    actor_join(actor, &member[t]);
+  actors_run(actor, threads, loop, member, sizeof *member);
 }
 
 static const struct option_number options[] = {

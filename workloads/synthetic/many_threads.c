@@ -39,10 +39,8 @@ static void run(struct actor *actor) {
     for (uint64_t t = 0; t < threads; t++) {
       member[t].number = t;
       member[t].generation = generation;
-      actor_start(actor, &member[t].actor, take_part, &member[t]);
     }
-    for (uint64_t t = 0; t < threads; t++)
-      actor_join(actor, &member[t].actor);
+    actors_run(actor, threads, take_part, member, sizeof *member);
   }
 }
 

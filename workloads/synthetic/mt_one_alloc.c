@@ -23,14 +23,8 @@ static void run(struct actor *actor) {
   struct member *member = pattern_array(threads, sizeof *member);
   for (uint64_t t = 0; t < threads; t++) {
     member[t].number = t;
-    actor_start(actor, &member[t].actor, one_at_a_time, &member[t]);
   }
-  for (uint64_t t = 0; t < threads; t++)
-    actor_join(actor, &member[t].actor);
-}
-
-static const char *wrong(void) {
-  return lowest_bytes > highest_bytes ? "lowest must not be above highest" : NULL;
+  actors_run(actor, threads, one_at_a_time, member, sizeof *member);
 }
 
 static const struct option_number options[] = {
@@ -42,4 +36,4 @@ static const struct option_number options[] = {
 };
 
 const struct pattern pattern = {
-    .summary = "many threads with one block each at a time", .options = options, .wrong = wrong, .run = run};
+    .summary = "many threads with one block each at a time", .options = options, .run = run};

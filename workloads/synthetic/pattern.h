@@ -2,7 +2,7 @@
    malloc; and as the author of a workload file, whose threads take turns under a scheduler and whose calls become ops
    (--work=FILE). Both make the same calls on the same objects, thread by thread.
 
-   A pattern is one file: its sizes as options, a `run`, and `const struct pattern pattern`; pattern.c has the main.
+   A pattern is one file: its sizes as options, a `run`, and `const struct pattern pattern`; main.c has the main.
    Rules that make both uses agree: a thread decides by its own random numbers and by what it was handed, never by
    addresses or time; threads wait for each other only by what is below; tables come from pattern_array, so that a
    recording shows the pattern's own calls alone. What a call costs beside malloc in a program: one branch and one
@@ -45,7 +45,8 @@ struct actor {
 struct pattern {
   const char *summary; /* half a line: what it stands for */
   const struct option_number *options;
-  const char *(*wrong)(void); /* what is wrong with the options together; NULL: nothing. May be NULL. */
+  /* What is wrong with the options together; NULL: nothing. May be NULL: lowest above highest is found without it. */
+  const char *(*wrong)(void);
   void (*run)(struct actor *actor);
 };
 
@@ -63,6 +64,10 @@ void *pattern_array(uint64_t count, uint64_t size_bytes);
 /* Starts a thread; exits with 1 where there can't be another. */
 void actor_start(struct actor *parent, struct actor *child, void (*run)(struct actor *, void *), void *argument);
 void actor_join(struct actor *parent, struct actor *child);
+
+/* Runs that many threads at once, and joins them. Each gets its element of the array, which begins with its actor. */
+void actors_run(struct actor *parent, uint64_t count, void (*run)(struct actor *, void *), void *elements,
+                size_t element_bytes);
 
 struct semaphore {
   sem_t real;
@@ -180,6 +185,9 @@ static inline void do_free(struct actor *actor, block object) {
   else
     free((void *)object);
 }
+
+/* Frees the blocks that are there. */
+void free_all(struct actor *actor, const block *blocks, uint64_t count);
 
 /* malloc_usable_size; object may be 0. */
 void do_measure(struct actor *actor, block object);

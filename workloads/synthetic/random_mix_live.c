@@ -30,13 +30,7 @@ static void run(struct actor *actor) {
       do_free(actor, *place);
     *place = fill ? do_malloc(actor, rng_log_size(&rng, (unsigned)size_bits)) : 0;
   }
-  for (uint64_t i = 0; i < slots; i++)
-    if (table[i])
-      do_free(actor, table[i]);
-}
-
-static const char *wrong(void) {
-  return lowest_percent > highest_percent ? "lowest must not be above highest" : NULL;
+  free_all(actor, table, slots);
 }
 
 static const struct option_number options[] = {
@@ -50,4 +44,4 @@ static const struct option_number options[] = {
 };
 
 const struct pattern pattern = {
-    .summary = "random calls whose live bytes rise and fall in waves", .options = options, .wrong = wrong, .run = run};
+    .summary = "random calls whose live bytes rise and fall in waves", .options = options, .run = run};

@@ -72,10 +72,8 @@ static void run(struct actor *actor) {
   table = pattern_array(slots, sizeof *table);
   for (uint64_t t = 0; t < threads; t++) {
     member[t].number = t;
-    actor_start(actor, &member[t].actor, storm, &member[t]);
   }
-  for (uint64_t t = 0; t < threads; t++)
-    actor_join(actor, &member[t].actor);
+  actors_run(actor, threads, storm, member, sizeof *member);
   for (uint64_t i = 0; i < slots; i++)
     do_free(actor, table[i]);
 }

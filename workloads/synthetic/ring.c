@@ -64,14 +64,7 @@ static void run(struct actor *actor) {
     member[t].right = &member[(t + 1) % threads];
     channel_init(&member[t].from_left, 2 * hops, batch_blocks);
   }
-  for (uint64_t t = 0; t < threads; t++)
-    actor_start(actor, &member[t].actor, take_part, &member[t]);
-  for (uint64_t t = 0; t < threads; t++)
-    actor_join(actor, &member[t].actor);
-}
-
-static const char *wrong(void) {
-  return lowest_bytes > highest_bytes ? "lowest must not be above highest" : NULL;
+  actors_run(actor, threads, take_part, member, sizeof *member);
 }
 
 static const struct option_number options[] = {
@@ -86,4 +79,4 @@ static const struct option_number options[] = {
 };
 
 const struct pattern pattern = {
-    .summary = "blocks that travel round a ring of threads", .options = options, .wrong = wrong, .run = run};
+    .summary = "blocks that travel round a ring of threads", .options = options, .run = run};

@@ -3,6 +3,7 @@
 #include "workloads/synthetic/script.h"
 
 #include "core/base/output_file.h"
+#include "core/base/vector.h"
 #include "core/workload/compose.h"
 
 #include <setjmp.h>
@@ -30,11 +31,10 @@ struct script {
   struct part *first, *last; /* can go on; not the one that runs */
   struct rng rng;
   uint64_t turn_calls;
-  char *free_stack; /* its first word holds the next one's address */
-  char **content;   /* chunks of CONTENT_CHUNK blocks' bytes */
-  size_t content_chunks;
-  ucontext_t home;   /* of script_write */
-  const char *wrong; /* why the script ended early; NULL: it did not */
+  char *free_stack;       /* its first word holds the next one's address */
+  VECTOR(char *) content; /* chunks of CONTENT_CHUNK blocks' bytes */
+  ucontext_t home;        /* of script_write */
+  const char *wrong;      /* why the script ended early; NULL: it did not */
 };
 
 /* ---- Turns ---- */
@@ -107,7 +107,7 @@ static void pause_part(struct script *script, struct part *part) {
 
 static void end_turn(struct actor *actor) {
   struct script *script = actor->script;
-  if (composition_failed(script->composition)) /* it says why when it is closed; the pattern may have hours to go */
+  if (composition_failed(script->composition)) /* closing it reports why; the pattern may have hours to go */
     go_home(script, NULL);
   if (!script->first) {
     begin_turn(script, actor);
@@ -255,14 +255,12 @@ void script_touch(struct actor *actor, block object) {
 void *script_content(struct actor *actor, block object) {
   struct script *script = actor->script;
   size_t chunk = (object - 1) / CONTENT_CHUNK;
-  while (chunk >= script->content_chunks) {
-    char **chunks = realloc(script->content, (script->content_chunks + 1) * sizeof *chunks);
-    if (!chunks || !(chunks[script->content_chunks] = malloc((size_t)CONTENT_CHUNK * CONTENT_BYTES)))
+  while (chunk >= script->content.count) {
+    char **added = vector_add(&script->content);
+    if (!added || !(*added = malloc((size_t)CONTENT_CHUNK * CONTENT_BYTES)))
       go_home(script, "out of memory for the blocks' content");
-    script->content = chunks;
-    script->content_chunks++;
   }
-  return script->content[chunk] + (object - 1) % CONTENT_CHUNK * CONTENT_BYTES;
+  return script->content.at[chunk] + (object - 1) % CONTENT_CHUNK * CONTENT_BYTES;
 }
 
 /* ---- The whole ---- */
@@ -302,9 +300,9 @@ int64_t script_write(const char *path, uint64_t turn_calls, json_t *info, struct
   if (script.wrong)
     trace_error_set(error, path, "%s", script.wrong);
   int result = composition_close(script.composition, info, error);
-  for (size_t i = 0; i < script.content_chunks; i++)
-    free(script.content[i]);
-  free(script.content);
+  for (size_t i = 0; i < script.content.count; i++)
+    free(script.content.at[i]);
+  free(script.content.at);
   result = output_file_end(&file, result, error);
   return result == 0 ? ops : -1;
 }

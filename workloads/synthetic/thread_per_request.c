@@ -55,10 +55,6 @@ static void run(struct actor *actor) {
     end_session(actor, &place[p]);
 }
 
-static const char *wrong(void) {
-  return lowest_bytes > highest_bytes ? "lowest must not be above highest" : NULL;
-}
-
 static const struct option_number options[] = {
     {"requests", &requests, 1, 1 << 20, "a thread each"},
     {"concurrent", &concurrent, 1, 10000, "threads at a time"},
@@ -70,5 +66,4 @@ static const struct option_number options[] = {
     {NULL, NULL, 0, 0, NULL},
 };
 
-const struct pattern pattern = {
-    .summary = "a server with a thread for each request", .options = options, .wrong = wrong, .run = run};
+const struct pattern pattern = {.summary = "a server with a thread for each request", .options = options, .run = run};

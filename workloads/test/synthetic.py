@@ -13,7 +13,7 @@ from heaptape.profile.data import Profile
 
 from tests.support import CONVERT, REPOSITORY, record, succeed, workload
 
-COMMON = {"pattern", "actors", "script"}
+COMMON = {"main", "actors", "script"}
 NAMES = sorted({path.stem for path in (REPOSITORY / "workloads" / "synthetic").glob("*.c")} - COMMON)
 
 # Every pattern, small: some ten thousand calls.

@@ -1,5 +1,5 @@
 /* What POSIX.1-2024 and C23 say of each call, and what glibc adds, under the usual names. */
-#include "allocators/reference/chunk.h"
+#include "allocators/reference/base/chunk.h"
 
 #include <errno.h>
 #include <malloc.h>

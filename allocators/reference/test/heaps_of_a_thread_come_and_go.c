@@ -1,6 +1,6 @@
 /* A thread fills several heaps of 64 MiB, empties them from either end, and does so again: what is free is used again,
    what is whole is given back. */
-#include "allocators/reference/arena.h"
+#include "allocators/reference/arena/arenas.h"
 #include "allocators/reference/entry.h"
 
 #include <pthread.h>

@@ -1,6 +1,6 @@
 /* Random calls of the whole API by one thread, against the model, and the heap walk against what is live. Tunables come
    from the environment: test_variants.py runs this under each variant. Usage: [CALLS [SEED]] */
-#include "allocators/reference/chunk.h"
+#include "allocators/reference/base/chunk.h"
 #include "allocators/reference/entry.h"
 #include "allocators/reference/reference.h"
 #include "allocators/reference/test/model.h"

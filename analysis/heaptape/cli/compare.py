@@ -17,7 +17,7 @@ TABLES = {
     "latency": "percentiles by call type and size class",
     "sweep": "figures at each value of a tunable",
     "sharing": "cache lines that threads share (replay --passes sharing)",
-    "verdict": "what the repetitions allow to be said, in words, with effect sizes",
+    "verdict": "which differences the repetitions support, in words, with effect sizes",
 }
 PLOTS = (".svg", ".pdf", ".png")
 
@@ -55,12 +55,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="t",
         choices=["t", "bootstrap"],
         help="95 %% intervals by Student's t on paired log ratios (default), or by a studentised bootstrap of them, "
-        "which holds better where noise is skewed, and is wider; of fewer than 5 repetitions it is Student's",
+        "which covers better where noise is skewed, and is wider; of fewer than 5 repetitions it is Student's",
     )
     parser.add_argument(
         "--verdict",
         action="store_true",
-        help="what the repetitions allow to be said, in words: the same as --table verdict",
+        help="which differences the repetitions support, in words: the same as --table verdict",
     )
     parser.add_argument(
         "--corners",

@@ -5,10 +5,10 @@ import json
 
 from heaptape.common.output import STANDARD_OUTPUT, write_text
 
-SUMMARY = "start, stop, flush or ask a recording that runs"
+SUMMARY = "start, stop, flush or query a running recording"
 DESCRIPTION = (
     "Controls a running 'heaptape record'. PID is a recorded process, or the recorder for all that it "
-    "records. 'stop' suspends recording until 'start'; the trace counts what was not seen. 'flush' makes "
+    "records. 'stop' suspends recording until 'start'; the trace counts the calls that were missed. 'flush' makes "
     "the trace readable up to now. Only for the user who records, and root."
 )
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from heaptape.formats.stack_names import StackNames
     from heaptape.profile.data import Profile
 
-SUMMARY = "what a program asks of an allocator"
+SUMMARY = "what a program demands of an allocator"
 DESCRIPTION = (
     "Request sizes, lifetimes, remote frees, reallocs, shared cache lines, hot call stacks, and what "
     "makes the workload hard."
@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--weight",
         default="bytes",
         choices=["bytes", "objects", "peak", "leaked"],
-        help="what the flame graph shows first: bytes asked for (default), objects, what was live at the peak, or what "
+        help="what the flame graph shows first: bytes requested (default), objects, what was live at the peak, or what "
         "was never freed",
     )
 

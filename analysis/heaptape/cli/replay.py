@@ -58,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="",
         metavar="MODE",
         help="recorded, causal, window[=N], paced[=SPEED] (keeps the recorded times, SPEED times as fast) or "
-        "random=SEED (a legal order drawn anew, one thread at a time). Default: window for time and bare, recorded for "
+        "random=SEED (a random legal order, one thread at a time). Default: window for time and bare, recorded for "
         "memory",
     )
     parser.add_argument(
@@ -76,7 +76,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="recorded",
         choices=("recorded", "real"),
         help="the clock that the allocator reads, for what it does by time: as it went in the recording (default), or "
-        "the real one, by which a replay is over sooner",
+        "the real one, which advances less, as a replay is shorter",
     )
     parser.add_argument(
         "--disturb",
@@ -84,13 +84,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=0,
         metavar="LINES",
         help="before each timed call read so many cache lines of other memory, as a program would, so that the "
-        "allocator's are as cold as in life (default 0, at most 1048576; slow)",
+        "allocator's are as cold as in the program (default 0, at most 1048576; slow)",
     )
     parser.add_argument(
         "--touch",
         default="recorded",
         metavar="POLICY",
-        help="what to write into each new block: recorded (as many OS pages as the program touched; where that is not "
+        help="what to write into each new object: recorded (as many OS pages as the program touched; where that is not "
         "known as lines and a byte of each OS page of the first 64 KiB), lines (a byte in every 64 of the first 256; "
         "recorded=N, lines=N: of the first N), first (the first byte), pages (a byte of each OS page), all or none "
         "(default recorded)",
@@ -105,14 +105,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--verify",
         action="store_true",
-        help="instead of measuring, check that each allocator keeps its promises (no overlap, alignment, contents, "
-        "zeroes, usable size); exit 1 and name the op if one doesn't",
+        help="instead of measuring, check that each allocator keeps the rules of malloc (no overlap, alignment, "
+        "contents, zeroes, usable size); exit 1 and name the op if one doesn't",
     )
     parser.add_argument(
         "--aslr", action="store_true", help="keep address space randomisation (default: the same addresses in each run)"
     )
     parser.add_argument(
-        "--seed", type=int, help="of the random order of runs (default: drawn, and stored in the results)"
+        "--seed", type=int, help="of the random order of runs (default: random, and stored in the results)"
     )
     parser.add_argument(
         "--timeout", type=float, default=0, metavar="SECONDS", help="give up on a run after this long (default: never)"

@@ -8,10 +8,10 @@ from pathlib import Path
 from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.output import STANDARD_OUTPUT, write_text
 
-SUMMARY = "how far replays are from life, by running both"
+SUMMARY = "how far replays are from live programs, by running both"
 DESCRIPTION = (
     "Runs each app (a recipe of workloads/apps) live on every allocator, records it once on glibc, "
-    "replays the recording on every allocator, and prints how far the predictions are from life."
+    "replays the recording on every allocator, and prints how far the predictions are from the live runs."
 )
 
 
@@ -28,7 +28,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--touch", default="recorded", metavar="POLICY", help="as of replay (default recorded)")
     parser.add_argument("--results", metavar="FOLDER", help="keep raw results there, one file for each app")
     parser.add_argument(
-        "--quick", action="store_true", help="measure memory and CPU time in the same live runs, which costs both some"
+        "--quick",
+        action="store_true",
+        help="measure memory and CPU time in the same live runs, which disturbs both a little",
     )
     parser.add_argument("--live-only", action="store_true", help="only the live runs, for --live")
     parser.add_argument(

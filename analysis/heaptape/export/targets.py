@@ -42,7 +42,7 @@ DESCRIPTIONS = {
     "parquet": "Parquet, a folder of files partitioned by thread",
     "hdf5": "HDF5",
     "pprof": "pprof's protobuf: bytes and objects by call stack",
-    "folded": "folded stacks, by bytes asked for",
+    "folded": "folded stacks, by bytes requested",
     "folded-objects": "folded stacks, by calls",
     "folded-leaks": "folded stacks, by bytes never freed",
     "chrome": "a time line as JSON, for Perfetto and chrome://tracing",

@@ -19,19 +19,18 @@ RANKINGS = {"peak": ("peak RssAnon", 95), "mean": ("RssAnon, mean over time", 95
 METHOD = """\
 Each program runs live on every allocator (`LD_PRELOAD`), observed from outside: its RssAnon and VmSize every 2 ms and
 before each system call that may shrink it, so that the peak of a program of one thread is exact; its user and system
-time when it asks to exit. It is then recorded **once, on glibc**, and the recording is replayed on every allocator: the
+time at its exit. It is then recorded **once, on glibc**, and the recording is replayed on every allocator: the
 memory pass gives RssAnon and VmSize at each position of the recording, the bare pass the CPU time.
 
 - **Prediction.** The program's own part is what the live run on glibc had above the glibc replay: one number for the
-  peak, one for the mean, held fixed. The replay's peak or mean on another allocator is added to it.
-  No live run on another allocator is looked at. glibc's own row is therefore no prediction: it is 0 by
-  construction, and counts in no summary of errors; in pairs, it is one of the two. Means are over the program's
-  processor time: on a busy machine the clock runs on while others work.
+  peak, one for the mean. It is added to the replay's peak or mean on another allocator. The prediction uses no live
+  run on that other allocator. glibc's own row is no prediction: its error is 0 by construction, so summaries leave it
+  out; pairs may contain glibc. Means are over the program's processor time, as wall time depends on what else runs.
 - **Error**: predicted less live, in percent of live (median of the repetitions). *Allocator's part*: both less the
   program's own part. The baseline is the process before the allocator exists, so start-up memory is the allocator's.
 - **CPU time**: live, the user and system time on the allocator less that on glibc; predicted, the same difference of
-  the bare replays. Both in percent of the live program's CPU time on glibc. An error is told only where the live change
-  exceeds the spread of its repetitions.
+  the bare replays. Both in percent of the live program's CPU time on glibc. An error is given only where the live
+  change exceeds the spread of its repetitions.
 - **Pairs**: every two allocators of a program, where the ranges of their live repetitions do not overlap (memory: and
   are 64 KiB apart). *Right*: the prediction has the sign of the live difference.
 """
@@ -41,7 +40,7 @@ def document(results: Sequence[dict], command: str) -> str:
     """The whole document. `results`: raw results (verify_fidelity.py); `command`: how to make it again."""
     table = errors(results)
     parts = [
-        "# How true a replay is",
+        "# How far replays are from live programs",
         "",
         *_head(results, command),
         "## In short",
@@ -95,7 +94,7 @@ def _head(results: Sequence[dict], command: str) -> Iterable[str]:
 def _summary_table(table: pd.DataFrame) -> Iterable[str]:
     yield "Errors in percent, by size; every app on every allocator but the one recorded on:"
     yield ""
-    yield "| figure | programs | pairs | median | 90th percentile | worst | | promised |"
+    yield "| figure | programs | pairs | median | 90th percentile | worst | | target |"
     yield "|---|---|---:|---:|---:|---:|---|---|"
     for figure, name in FIGURES.items():
         median, ninth = TARGETS[figure]
@@ -115,9 +114,9 @@ def _summary_table(table: pd.DataFrame) -> Iterable[str]:
 
 
 def _ranking_table(results: Sequence[dict]) -> Iterable[str]:
-    yield "The better of two allocators, named right where their live difference exceeds its noise:"
+    yield "Pairs of allocators in the same order live and replayed, of those whose live difference exceeds its noise:"
     yield ""
-    yield "| figure | programs | pairs beyond noise | of | right | difference off by, median | promised |"
+    yield "| figure | programs | pairs beyond noise | of | right | error of the difference, median | target |"
     yield "|---|---|---:|---:|---:|---:|---|"
     for figure, (name, target) in RANKINGS.items():
         found = pairs(results, figure)

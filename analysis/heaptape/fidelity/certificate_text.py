@@ -66,7 +66,9 @@ def _summary_lines(table: pd.DataFrame) -> str:
 
 
 def _ranking_lines(results: Sequence[dict]) -> str:
-    lines = ["The better of two allocators named right, of the pairs whose live difference exceeds its noise:"]
+    lines = [
+        "Pairs of allocators in the same order live and replayed, of those whose live difference exceeds its noise:"
+    ]
     for figure, name in (("peak", "peak RssAnon"), ("mean", "RssAnon, mean over time"), ("cpu", "CPU time")):
         found = pairs(results, figure)
         clear = found[found["beyond_noise"]]

@@ -1,5 +1,5 @@
-"""The malloc-API calls by id: what core/trace/calls.def says, as numpy tables.
-`test_call_table_is_that_of_calls_def` holds them equal.
+"""The malloc-API calls by id: what core/trace/calls.def says, as numpy tables. `test_call_table_is_that_of_calls_def`
+holds them equal.
 """
 
 import numpy as np

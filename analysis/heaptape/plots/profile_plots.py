@@ -47,14 +47,16 @@ def lifetimes(axes: Axes, frame: pd.DataFrame, born: int, unit: str = "bytes") -
     left = np.maximum(ages.index.to_numpy(float), 0.5)
     right = np.where(ages.index == 0, 1, 2 * ages.index.to_numpy(float))
     share = 100 * ages.to_numpy(float) / max(born, 1)
-    axes.bar(left, share, right - left, align="edge", color=ACQUIRED, alpha=0.75, linewidth=0, label="died at that age")
+    axes.bar(
+        left, share, right - left, align="edge", color=ACQUIRED, alpha=0.75, linewidth=0, label="released at that age"
+    )
     axes.step(
         np.append(left[:1], right),
         np.append(0, share.cumsum()),
         where="post",
         color=RELEASED,
         linewidth=1.4,
-        label="died so old or younger",
+        label="released up to that age",
     )
     axes.set_ylim(0, 100)
     axes.set_ylabel("% of objects")
@@ -212,7 +214,7 @@ def chains(axes: Axes, frame: pd.DataFrame) -> None:
     axes.set_yscale("log")
     axes.set_ylim(bottom=0.7)
     axes.set_ylabel("objects")
-    axes.set_xlabel("reallocs in a life (64: or more)")
+    axes.set_xlabel("reallocs of one object (64: or more)")
     grown = frame[frame["first_bytes"] > 0]
     other = axes.twinx()
     other.plot(

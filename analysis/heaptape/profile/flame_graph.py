@@ -29,7 +29,7 @@ SMALLEST = 0.3  # pixels: what is narrower is not drawn; its caller's width show
 MOST_FRAMES = 10_000
 # name -> (what it is called in the picture, column of Profile.sites, unit)
 WEIGHTS = {
-    "bytes": ("bytes asked for", "bytes", "bytes"),
+    "bytes": ("bytes requested", "bytes", "bytes"),
     "objects": ("objects", "objects", "objects"),
     "peak": ("live at the peak", "bytes_at_peak", "bytes"),
     "leaked": ("never freed", "live_bytes", "bytes"),
@@ -150,7 +150,7 @@ def of_profile(found: Profile, stack: Callable[[int], Iterable[Frame]], weight: 
     """The SVG of a profile's sites. Raises HeaptapeError if the recording has no stacks."""
     if found.sites.empty:
         raise HeaptapeError("the recording has no call stacks: record with --stacks")
-    return render(tree(found.sites, stack), f"{found.name}: where its memory is asked for", weight)
+    return render(tree(found.sites, stack), f"{found.name}: where its memory is requested", weight)
 
 
 def amount(value: float, unit: str) -> str:

@@ -23,15 +23,28 @@ def hardness(found: Profile) -> list[str]:
     reallocs, shared = found.data["reallocs"], _lines_shared(found)
     moved = reallocs["calls"] - reallocs["in_place"]
     sentences = [
-        (found.born > 0, f"90 % of its requests fall into {variety} of the size buckets that quarter a power of two."),
-        (young > 0.5, f"{_percent(young)} of its objects die before 64 KiB more are allocated: caches pay off."),
-        (found.born > 0 and young < 0.2, f"Only {_percent(young)} of its objects die young: caches help little."),
-        (remote > 0.01, f"{_percent(remote)} of its frees come from another thread than the one that allocated."),
-        (large > 0.2, f"{_percent(large)} of its bytes are asked for in blocks of 128 KiB or more: system calls."),
+        (found.born > 0, f"90 % of its requests fall into {variety} size buckets, of four to each power of two."),
+        (
+            young > 0.5,
+            f"{_percent(young)} of its objects are released before 64 KiB more are allocated: caches pay off.",
+        ),
+        (
+            found.born > 0 and young < 0.2,
+            f"Only {_percent(young)} of its objects are released before 64 KiB more are allocated: caches help little.",
+        ),
+        (
+            remote > 0.01,
+            f"{_percent(remote)} of its releases are remote: by another thread than the one that acquired.",
+        ),
+        (
+            large > 0.2,
+            f"{_percent(large)} of its bytes are requested in objects of 128 KiB or more, for which allocators make "
+            "system calls.",
+        ),
         (
             fallen > 0.3 and peak > MIB,
             f"Live bytes fall by {_percent(fallen)} after a peak of {peak / MIB:,.1f} MiB: "
-            "what can't be given back then is fragmentation.",
+            "what an allocator can't give back then is fragmentation.",
         ),
         (
             reallocs["calls"] > 0.02 * found.data["ops"],
@@ -40,8 +53,8 @@ def hardness(found: Profile) -> list[str]:
         ),
         (
             shared > 0.01,
-            f"On average {_percent(shared)} of the cache lines in use hold objects of more than one thread: where both "
-            "write, they take the line from each other.",
+            f"On average {_percent(shared)} of the cache lines in use hold objects of more than one thread: if both "
+            "write, the line moves between their caches.",
         ),
         (found.born > found.died, f"{found.born - found.died:,} of {found.born:,} objects are never freed."),
     ]
@@ -77,8 +90,8 @@ def _lifetimes(found: Profile) -> Table:
         passed += row["objects"]
         cells = [*_count_and_share(row["objects"], ages["objects"]), Cell(_percent(passed / max(found.born, 1)))]
         rows.append([Cell(_size(int(age))), *cells])
-    columns = ["age, allocated meanwhile, from", "objects", "%", "of all born, so old or younger"]
-    return Table("Lifetimes of the objects that died", columns, rows)
+    columns = ["age, allocated meanwhile, from", "objects", "%", "of all objects, up to that age"]
+    return Table("Lifetimes of the objects that were released", columns, rows)
 
 
 def _pairs(found: Profile) -> Table:
@@ -94,9 +107,9 @@ def _pairs(found: Profile) -> Table:
         for row in pairs.head(ROWS).itertuples()
     ]
     left_out = found.data.get("pairs_left_out", 0)
-    notes = [f"{left_out:,} objects of further pairs are not told apart."] if left_out else []
+    notes = [f"{left_out:,} objects are of further pairs of threads."] if left_out else []
     columns = ["allocating → freeing thread", "objects", "%", "MiB"]
-    return Table("Who frees whose objects", columns, rows, notes)
+    return Table("Releases by acquiring thread", columns, rows, notes)
 
 
 def _chains(found: Profile) -> Table:
@@ -108,16 +121,16 @@ def _chains(found: Profile) -> Table:
         ]
         for row in found.chains.head(ROWS).itertuples()
     ]
-    return Table("Reallocs in an object's life", ["reallocs", "objects", "grown by a factor of"], rows)
+    return Table("Reallocs of one object", ["reallocs", "objects", "grown by a factor of"], rows)
 
 
 def _sites(found: Profile, names: Callable[[int], list[str]]) -> list[Table]:
     sites = found.sites
     sites = sites.assign(mean_age=sites["lifetime_bytes"] / (sites["objects"] - sites["live_objects"]).clip(lower=1))
     kinds = {
-        "bytes": "Sites by bytes asked for",
+        "bytes": "Sites by bytes requested",
         "objects": "Sites by objects",
-        "lifetime_bytes": "Sites by lifetime (the ages of their objects together)",
+        "lifetime_bytes": "Sites by lifetime (the sum of their objects' ages)",
         "live_bytes": "Sites by bytes never freed",
     }
     tables = []

@@ -90,26 +90,26 @@ def galleries(file: Results, order: Sequence[str], baseline: str) -> list[Galler
         Gallery(
             "Memory usage by address",
             _maps(file, order),
-            "Progress to the right, addresses upwards; stretches that were never used are cut out, at the thin lines. "
+            "Progress to the right, addresses upwards; addresses that were never used are left out, at the thin lines. "
             "All graphs have the same scale. Below, on the same axis: live bytes, RSS and VmSize.",
         ),
         Gallery("What resident memory consists of", _decomposition(file, order)),
         Gallery(
             "Resident OS pages by fill",
             _occupancies(file, order),
-            "How many resident OS pages are how full of live requests.",
+            "Resident OS pages by how much of each holds live requests.",
         ),
         Gallery(
             "Latency per call",
             _latencies(file, order),
             "Cycles per call, on a logarithmic scale: median, mean, 99th and 99.9th percentile, and the longest seen. "
-            "The cost of reading the counter is taken off; what is then below 1 is drawn at 1.",
+            "The cost of reading the counter is subtracted; what is then below 1 is drawn at 1.",
         ),
         Gallery(
             "Cache lines that threads share",
             _sharing(file),
-            "A line of 64 bytes is shared while objects of two threads live on it: where both write, they take it from "
-            "each other.",
+            "A line of 64 bytes is shared while objects of two threads are live on it: if both write, it moves between "
+            "their caches.",
         ),
         Gallery("Request sizes", _sizes(file)),
     ]
@@ -190,8 +190,8 @@ def _progress(file: Results) -> list[Picture]:
         _legend_above(axes[0, 0])
 
     caption = (
-        "The allocator's own RSS and VmSize (the engine's share taken off) against recorded progress. The grey "
-        "area is what the program holds: all above it is overhead."
+        "The allocator's own RSS and VmSize (less the engine's) against recorded progress. The grey area is "
+        "the program's live bytes: all above it is overhead."
     )
     peaks = (f"{label} {frame['rss_anon_bytes'].max() / plots.MIB:,.1f} MiB" for label, frame in whole.items())
     words = f"RSS peaks: {', '.join(peaks)}"
@@ -211,7 +211,7 @@ def _sizes(file: Results) -> list[Picture]:
 
     rows = sorted(sizes, key=lambda row: -row[1])[:3]
     words = f"Most requests are of {', '.join(f'{row[0]:,.0f}' for row in rows)} bytes and a little more"
-    caption = "What the program asks for: how often which size, and how many bytes that makes."
+    caption = "The program's requests by size: left their number, right their bytes."
     picture = partial(Picture, "Request sizes", caption=caption, words=words)
     return [_draw(picture, _salt(file.name, "sizes"), 2.4, draw, columns=2)]
 
@@ -303,7 +303,7 @@ def _sharing(file: Results) -> list[Picture]:
         def draw_matrix(axes: np.ndarray, matrix: pd.DataFrame = matrix) -> None:
             line_sharing_plots.matrix(axes[0, 0], matrix)
 
-        words = f"Who shares with whom, of {len(matrix)} threads"
+        words = f"Pairs of threads that share lines, of {len(matrix)} threads"
         picture = partial(Picture, f"Threads under {label}", caption="", words=words)
         pictures.append(_draw(picture, _salt(file.name, "sharers", label), 3.4, draw_matrix))
     return pictures

@@ -37,7 +37,7 @@ def methods(files: Sequence[Results]) -> list[Facts]:
         "Settings": settings,
         "Machine": machine,
         "Noise and errors": noise_and_errors,
-        "What the recordings lost, and what was put right": losses,
+        "What the recordings lack, and what was repaired": losses,
     }
     found = [side_by_side(title, files, rows_of) for title, rows_of in subjects.items()]
     return [facts for facts in found if facts.rows]
@@ -66,7 +66,7 @@ def recording(file: Results) -> Rows:
         ("calls", ", ".join(f"{name} {_plain(count)}" for name, count in _items(workload.get("calls")))),
         ("ideal RSS (peak of live requested bytes)", _mib(workload.get("ideal_rss_bytes"))),
         ("ideal RSS in whole OS pages", _mib(workload.get("peak_live_os_page_bytes"))),
-        ("objects alive at the peak", _grouped(workload.get("peak_live_objects"))),
+        ("live objects at the peak", _grouped(workload.get("peak_live_objects"))),
         ("sha256 of the workload", workload.get("sha256")),
     ]
     return _known(rows)
@@ -101,7 +101,7 @@ def settings(file: Results) -> Rows:
     if created is not None and 0 <= created < 1 << 34:
         rows.append(("measured", time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(created))))
     if elapsed is not None:
-        rows.append(("the whole replay took", f"{elapsed:,.1f} s"))
+        rows.append(("duration of all replays", f"{elapsed:,.1f} s"))
     return _known(rows)
 
 
@@ -131,7 +131,7 @@ def noise_and_errors(file: Results) -> Rows:
     seen = sorted(value for run in file.runs if (value := number(run.get("counter_overhead_cycles"))) is not None)
     if seen:
         rows.append(
-            ("reading the cycle counter", f"{seen[0]:.3g} to {seen[-1]:.3g} cycles, taken off each call's figure")
+            ("reading the cycle counter", f"{seen[0]:.3g} to {seen[-1]:.3g} cycles, subtracted from each call's figure")
         )
     agreeing = file.data.get("agreement")
     differences = (
@@ -142,7 +142,7 @@ def noise_and_errors(file: Results) -> Rows:
     gaps = [gap for gap in differences if gap is not None]
     if gaps:
         text = f"bare pass against what the time pass predicts: {min(gaps):+.1f} % to {max(gaps):+.1f} %"
-        rows.append(("do two ways of measuring agree?", text.replace("-", "−")))
+        rows.append(("agreement of bare and time pass", text.replace("-", "−")))
     rows += fidelity(file)
     rows += _counted_by(file)
     return _known(rows)
@@ -162,7 +162,7 @@ def losses(file: Results) -> Rows:
         found = doubts(file.workload)
         rows.append(("lost or repaired", "; ".join(found) or "nothing: the history was proved legal as recorded"))
     lacks = file.workload.get("lacks")
-    rows.append(("the source could not tell", ", ".join(map(str, lacks)) if isinstance(lacks, list) else None))
+    rows.append(("what the source could not record", ", ".join(map(str, lacks)) if isinstance(lacks, list) else None))
     failed = file.failures
     rows.append(("runs that failed", f"{len(failed)} of {len(file.data['runs'])}" if failed else None))
     return _known(rows)
@@ -190,7 +190,7 @@ def _counted_by(file: Results) -> list[tuple[str, object]]:
     if by_callgrind:
         parts.append("instructions per call: by callgrind")
     elif missing and "instructions" not in there:
-        parts.append("--passes instructions counts them by callgrind, and was not asked for")
+        parts.append("--passes instructions counts them by callgrind; it was not run")
     return [("instructions and misses", "; ".join(parts))] if parts else []
 
 

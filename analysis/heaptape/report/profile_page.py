@@ -63,7 +63,7 @@ def _facts(found: Profile) -> list[str]:
     data = found.data
     threads = data.get("threads", 0)
     facts = [f"{data.get('ops', 0):,} ops", f"{threads:,} thread{'s' * (threads != 1)}", f"{found.born:,} objects"]
-    facts.append(f"{data.get('allocated_bytes', 0) / MIB:,.1f} MiB asked for")
+    facts.append(f"{data.get('allocated_bytes', 0) / MIB:,.1f} MiB requested")
     facts.append(f"at most {data.get('witness', {}).get('peak_live_bytes', 0) / MIB:,.1f} MiB live")
     if data.get("duration_ns"):
         facts.append(f"{data['duration_ns'] / 1e9:,.2f} s")
@@ -75,16 +75,18 @@ def _parts(found: Profile, shown: list[Table]) -> list[Part]:
         return [table for table in shown if table.title.startswith(beginnings)]
 
     return [
-        Part("sizes", "Request sizes", "How often which size is asked for, and how many bytes that makes.",
+        Part("sizes", "Request sizes", "Requests and requested bytes by size.",
              _sizes(found), of("Request sizes")),
-        Part("lifetimes", "Lifetimes", "How old objects become: what dies young, caches serve; what the line lacks of "
-             "100 % was never freed.", _lifetimes(found), of("Lifetimes")),
-        Part("rates", "Rates and live memory", "How fast calls come, and what is held meanwhile.", _rates(found)),
-        Part("threads", "Threads", "Who frees whose objects. Off the diagonal, memory goes from one thread's cache to "
-             "another's.", _threads(found), of("Who frees")),
-        Part("sharing", "Shared cache lines", "Lines of 64 bytes on which live objects of several threads lay, by the "
-             "recorded addresses: the layout that the recorded allocator made.", _sharing(found), of("Cache lines")),
-        Part("reallocs", "Reallocs", "Objects that grow: how often, and how far.", _chains(found), of("Reallocs")),
+        Part("lifetimes", "Lifetimes", "How old objects are when they are released: caches serve those released young. "
+             "What the line lacks to 100 % was never released.", _lifetimes(found), of("Lifetimes")),
+        Part("rates", "Rates and live memory", "Calls per second, and what is live meanwhile.", _rates(found)),
+        Part("threads", "Threads", "Which threads release whose objects. Off the diagonal are remote frees: memory "
+             "goes from one thread's cache to another's.", _threads(found), of("Releases by")),
+        Part("sharing", "Shared cache lines", "Lines of 64 bytes that hold live objects of several threads, at "
+             "the recorded addresses: the layout made by the allocator of the recording.", _sharing(found),
+             of("Cache lines")),
+        Part("reallocs", "Reallocs", "How often objects are reallocated, and how far they grow.", _chains(found),
+             of("Reallocs")),
     ]  # fmt: skip
 
 
@@ -115,11 +117,11 @@ def _lifetimes(found: Profile) -> list[Picture]:
         profile_plots.size_and_age(axes[0, 0], found.lifetimes_bytes)
         profile_plots.size_and_age(axes[0, 1], found.lifetimes_ns, "ns")
 
-    words = f"{found.died:,} of {found.born:,} objects died"
-    caption = "Left: age in bytes that the program asked for meanwhile; right: in time."
-    by_caption = "Which sizes grow how old; the darker, the more objects, on a logarithmic scale."
+    words = f"{found.died:,} of {found.born:,} objects were released"
+    caption = "Left: age in bytes that the program requested meanwhile; right: in time."
+    by_caption = "Objects by size and age; the darker, the more objects, on a logarithmic scale."
     return [
-        _draw("Ages at death", "ages", 2.9, draw, caption, words, columns=2),
+        _draw("Ages at release", "ages", 2.9, draw, caption, words, columns=2),
         _draw("Sizes and ages", "size-age", 3.1, by_size, by_caption, words, columns=2),
     ]
 
@@ -143,11 +145,11 @@ def _threads(found: Profile) -> list[Picture]:
     matrix = profile_plots.thread_matrix(found.pairs)
     if len(matrix) < 2:
         return []
-    words = f"{len(found.pairs):,} pairs of an allocating and a freeing thread"
+    words = f"{len(found.pairs):,} pairs of an acquiring and a releasing thread"
     caption = (
-        "Objects by allocating and freeing thread, on a logarithmic scale; the 24 that have most to do with others'."
+        "Objects by acquiring and releasing thread, on a logarithmic scale; the 24 threads with the most remote frees."
     )
-    return [_draw("Who frees whose objects", "threads", 4.2, lambda a: profile_plots.threads(a[0, 0], matrix),
+    return [_draw("Releases by acquiring thread", "threads", 4.2, lambda a: profile_plots.threads(a[0, 0], matrix),
                   caption, words)]  # fmt: skip
 
 
@@ -170,8 +172,10 @@ def _chains(found: Profile) -> list[Picture]:
     if chains.empty:
         return []
     words = f"{chains['objects'].sum():,} objects were reallocated, up to {chains['reallocs'].max()} times"
-    caption = "Objects by the reallocs in their lives (bars), and by what factor they grew (line)."
-    return [_draw("Reallocs in a life", "chains", 2.8, lambda a: profile_plots.chains(a[0, 0], chains), caption, words)]
+    caption = "Objects by how often they were reallocated (bars), and by what factor they grew (line)."
+    return [
+        _draw("Reallocs of one object", "chains", 2.8, lambda a: profile_plots.chains(a[0, 0], chains), caption, words)
+    ]
 
 
 def _draw(

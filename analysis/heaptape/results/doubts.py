@@ -11,8 +11,8 @@ def doubts(workload: dict) -> list[str]:
         "dropped": "events were dropped in recording",
         "unseen_frees": "frees of objects never seen were left out",
         "double_frees": "double frees were left out",
-        "overlapping_acquires": "addresses were handed out while objects lived there",
-        "inversions_repaired": "events recorded in the wrong order were put right",
+        "overlapping_acquires": "addresses were handed out while an object was live there",
+        "inversions_repaired": "events recorded in the wrong order were reordered",
         "failed_calls": "failed calls were left out",
     }
     found = []

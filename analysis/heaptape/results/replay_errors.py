@@ -1,4 +1,4 @@
-"""How far replays were from life when it was last measured: the errors that other answers carry.
+"""How far replays were from live programs when that was last measured: the errors that other answers carry.
 
 `fidelity.json` beside this file is written by `heaptape verify-fidelity --table`, from the same runs as
 docs/FIDELITY.md. No numpy here: every comparison asks.
@@ -15,6 +15,8 @@ from heaptape.common.errors import HeaptapeError
 FILE = Path(__file__).with_name("fidelity.json")
 # Errors of fewer programs than these say nothing of the next one.
 FEWEST_APPS = 5
+# An error as large as the figure itself: replays say nothing about it.
+UNPREDICTED_PERCENT = 100
 NAMES = {
     "peak_rss": "peak RSS",
     "mean_rss": "mean RSS",
@@ -70,16 +72,22 @@ def carried(results: Iterable[dict]) -> Callable[[str, str, str], float]:
 
 
 def sentence(figures: Iterable[str], allocators: Iterable[str]) -> str:
-    """What to say beside the figures; empty where nothing is known."""
-    labels, told = list(allocators), []
+    """What to say beside the figures: for each the smallest and largest error of the allocators; empty where none is
+    known.
+    """
+    labels, ranges, unpredicted = list(allocators), [], []
     for figure in figures:
-        errors = {label: error for label in labels if (error := error_percent(figure, label))}
-        if errors:
-            each = ", ".join(f"{label} {_rounded(error)}" for label, error in errors.items())
-            told.append(f"{NAMES.get(figure, figure)}: {each}")
-    if not told:
+        name = NAMES.get(figure, figure)
+        errors = [error for label in labels if (error := error_percent(figure, label))]
+        if errors and max(errors) >= UNPREDICTED_PERCENT:
+            unpredicted.append(f"{name} is not predicted")
+        elif errors:
+            low, high = _rounded(min(errors)), _rounded(max(errors))
+            ranges.append(f"{name} {high} %" if low == high else f"{name} {low} to {high} %")
+    if not ranges and not unpredicted:
         return ""
-    return f"By how many percent replays were off from live programs, in 9 of 10 of them ({'; '.join(told)})."
+    found = "; ".join([", ".join(ranges)] * bool(ranges) + unpredicted)
+    return f"Error of replays against live programs, 90th percentile: {found}. By allocator: docs/FIDELITY.md."
 
 
 def known() -> dict | None:

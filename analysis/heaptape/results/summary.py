@@ -104,13 +104,14 @@ def _calls(file: Results, baseline: str) -> list[str]:
     if cost.sum() <= 0:
         return []
     top = base.loc[cost.index[0]]
-    return [f"Under {baseline}, {100 * cost.iloc[0] / cost.sum():.0f} % of those cycles are spent in {top['call']}."]
+    percent = 100 * cost.iloc[0] / cost.sum()
+    return [f"Under {baseline}, {percent:.0f} % of the cycles in allocator calls are spent in {top['call']}."]
 
 
 def _failures(file: Results) -> list[str]:
     failures = pd.Series([f"{run['allocator']} ({run.get('pass', '?')} pass)" for run in file.failures], dtype=str)
     return [
-        f"{count} run{'s' * (count > 1)} of {name} failed and count for nothing."
+        f"{count} run{'s' * (count > 1)} of {name} failed and are left out."
         for name, count in failures.value_counts().items()
     ]
 
@@ -162,5 +163,6 @@ def warnings(files: Sequence[Results]) -> list[str]:
             out.append(f"{file.name}: one allocator only, so there is nothing to compare.")
         for run in file.runs:
             if run.get("stderr"):
-                out.append(f"{file.name}: {run['allocator']} said: {str(run['stderr']).strip().splitlines()[0][:200]}")
+                first = str(run["stderr"]).strip().splitlines()[0][:200]
+                out.append(f"{file.name}: {run['allocator']} wrote to standard error: {first}")
     return list(dict.fromkeys(out))

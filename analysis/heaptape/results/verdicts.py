@@ -127,8 +127,8 @@ def paragraphs(frame: pd.DataFrame) -> list[str]:
     comparisons = int(frame["comparisons"].max()) if len(frame) else 0
     if comparisons > 1:
         out.append(
-            f"{comparisons} comparisons were made at once: a difference is claimed only if it stands after Holm's "
-            "adjustment for their number. Each interval is of 95 % by itself."
+            f"{comparisons} comparisons were made at once: a difference is claimed only if it is significant after "
+            "Holm's adjustment for their number. Each interval is of 95 % by itself."
         )
     return out
 
@@ -278,11 +278,11 @@ def _no_claim(row: dict, pair: str, error: float) -> str:
         case "same":
             return f"{pair} are the same in every repetition"
         case "not told":
-            return f"one repetition only of {pair}, so nothing is said"
+            return f"one repetition only of {pair}, so there is no verdict"
         case "within error":
-            least = "that" if math.isnan(error) else f"the {error:g} %"
+            least = "" if math.isnan(error) else f", {error:g} %"
             shown = f"{_signed(row['percent'])} %" if row["exact"] else alone
-            return f"{pair} may differ by no more than {least} by which replaying may be off ({shown}): nothing is said"
+            return f"{pair} may differ by no more than the error of replaying{least} ({shown}), so there is no verdict"
     alone_enough = not math.isnan(row["p_value"]) and row["p_value"] <= 1 - LEVEL
     among = f" as one of {row['comparisons']} comparisons" if alone_enough and row["comparisons"] > 1 else ""
     return f"no difference shown with {count} repetitions{among} ({alone})"

@@ -44,7 +44,7 @@ def overhead_tables(frame: pd.DataFrame, variants: dict[str, str], named_above: 
     first = next(iter(variants))
     named = "" if named_above or list(variants) == list(variants.values()) else f": {_variants(variants)}"
     title = f"RSS overhead, MiB{named}"
-    notes = [f"OH: peak RSS less ideal RSS, which is the peak of what was asked for and not freed; %: of {first}'s."]
+    notes = [f"OH: peak RSS less ideal RSS (the peak of live bytes); %: of {first}'s OH."]
     if len(variants) > len(CORNERS):
         return [Table(title, *_overhead_long(frame, first), notes, 2)]
     return [Table(title, *_overhead_wide(frame, list(variants)), notes)]

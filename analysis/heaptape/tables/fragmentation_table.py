@@ -9,9 +9,9 @@ from heaptape.results.schema import Results
 from heaptape.tables.usual import MIB, MISSING, Cell, Table
 
 NOTES = [
-    "The parts add up to RSS, at the sampled position where it is largest. Caches and bins: free bytes in OS pages in "
-    "which something lives; object headers are among them, except where the allocator walks its own heap (*), and "
-    "rounding where it has no malloc_usable_size (?). Empty: OS pages that held objects and hold none.",
+    "The parts add up to RSS, at the sampled position where it is largest. Caches and bins: free bytes in OS pages "
+    "with live objects; they include object headers, except where the allocator offers a heap walk (*), and rounding "
+    "where it has no malloc_usable_size (?). Empty: OS pages that held objects and hold none now.",
 ]
 MARKS = {"heap walk": " *", "OS pages, no usable size": " ?"}
 

@@ -105,9 +105,9 @@ def table(frame: pd.DataFrame) -> list[Table]:
 
 
 NOTES = [
-    "A line of 64 bytes is shared while objects of two threads live on it: where both write, they take it from each "
-    "other. An object is the thread's that acquired it; means are over the progress of the recorded order.",
-    "Used by both to the end: each object of the pair was released by the thread that acquired it, not handed on.",
+    "A line of 64 bytes is shared while objects of two threads are live on it: if both write, it moves between their "
+    "caches. An object belongs to the thread that acquired it; means are over the progress of the recorded order.",
+    "Used by both to the end: each object of the pair was released by the thread that acquired it.",
 ]
 
 

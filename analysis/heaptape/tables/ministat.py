@@ -96,7 +96,7 @@ def _row(symbol: str, sample: np.ndarray) -> str:
 def _difference(first: np.ndarray, other: np.ndarray) -> list[str]:
     freedom = len(first) + len(other) - 2
     if min(len(first), len(other)) < 2:
-        return ["No telling: one value is not a sample"]
+        return ["No comparison: one value is not a sample"]
     pooled = math.sqrt((first.var(ddof=1) * (len(first) - 1) + other.var(ddof=1) * (len(other) - 1)) / freedom)
     half = stdtrit(freedom, (1 + LEVEL) / 2) * pooled * math.sqrt(1 / len(first) + 1 / len(other))
     difference = float(other.mean() - first.mean())

@@ -29,18 +29,18 @@ MISSING = "–"
 MIB = 1 << 20
 WIDE_INTERVAL = 0.1  # of the figure
 FILE_WIDTH = 110
-INSTRUCTIONS_NOTE = "The allocator's own, counted by callgrind: no PMU is needed, and nothing is noise."
-HELD_NOTE = (
-    "all freed: RSS when every object was freed; purged: and when the allocator was asked to give back what it holds."
+INSTRUCTIONS_NOTE = (
+    "Of the allocator alone, counted by callgrind, which needs no PMU and is not disturbed by other processes."
 )
+HELD_NOTE = "all freed: RSS after every object was released; purged: RSS after the allocator's own purge as well."
 ENDLESS = 10_000  # percent: an interval that ends beyond says nothing
 LEGEND = (
-    "± is half of a 95 % interval over the repetitions, (a–b) its ends where it is wide, neither: the same in every "
-    "repetition; ~ before a figure: the repetitions don't support a difference from the baseline; ? after it: one "
-    "repetition, so no telling; – missing, or a repetition measured no more than reading the counter costs."
+    "± is half of a 95 % interval over the repetitions, (a–b) its ends where it is wide; neither: every repetition "
+    "gave the same figure. ~: the repetitions don't support a difference from the baseline; ?: one repetition, so "
+    "there is no interval; –: no figure, or one below the cost of reading the counter."
 )
 
-WITHIN_ERROR = "≈ before a figure: no further from the baseline than replays are from life, so the two are not ranked."
+WITHIN_ERROR = "≈: the difference from the baseline is within the error of replaying, so the two are not ranked."
 
 
 @dataclass(frozen=True)

@@ -70,7 +70,7 @@ def latency_tables(frame: pd.DataFrame) -> list[Table]:
             title = f"Latency of {key[1]}, cycles{f' — {workload}' if several else ''}"
             tables.append(Table(title, ["request", "allocator", *LATENCY_NAMES.values()], rows, [], 2))
     if tables:
-        note = "Medians over the repetitions, max: the largest seen; of a release: the size once asked for."
+        note = "Medians over the repetitions; max: the largest seen. A release has the size of its object's request."
         last = tables[-1]
         tables[-1] = Table(last.title, last.columns, last.rows, [note], 2)
     return tables

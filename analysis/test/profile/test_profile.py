@@ -87,8 +87,8 @@ def test_hard_workload_is_told_why():
         reallocs={"calls": 4, "in_place": 1, "grew": 4, "shrank": 0, "copied_bytes": 1 << 20, "chains": [[1, 4, 4, 8]]},
     )
     told = " ".join(hardness(found))
-    assert "100.0 % of its frees come from another thread" in told
-    assert "Only 0.0 % of its objects die young" in told
+    assert "100.0 % of its releases are remote" in told
+    assert "Only 0.0 % of its objects are released before 64 KiB more are allocated" in told
     assert "75.0 % of which moved" in told
     assert "2 of 10 objects are never freed" in told
-    assert [table.title for table in tables(found)][-1] == "Reallocs in an object's life"
+    assert [table.title for table in tables(found)][-1] == "Reallocs of one object"

@@ -80,7 +80,7 @@ def test_no_difference_is_said_to_be_none_shown():
 def test_one_repetition_says_nothing():
     row = only(verdicts(file_of({"a": [100], "b": [50]}), "a"))
     assert row["verdict"] == "not told"
-    assert row["sentence"] == "Cycles: one repetition only of b and a, so nothing is said."
+    assert row["sentence"] == "Cycles: one repetition only of b and a, so there is no verdict."
 
 
 def test_what_is_significant_alone_may_not_be_among_many():
@@ -105,7 +105,7 @@ def test_a_difference_within_the_error_of_replaying_is_withheld():
     file = file_of({"a": [100, 100.1, 99.9], "b": [103, 103.2, 103.1]}, {"a": [1000, 1000], "b": [1030, 1030]})
     frame = verdicts(file, "a", error_percent={"total_cycles": 5.0, "peak_rss": 2.0})
     assert list(frame["verdict"]) == ["within error", "more"]
-    assert "the 5 % by which replaying may be off" in frame["sentence"].iloc[0]
+    assert "no more than the error of replaying, 5 %" in frame["sentence"].iloc[0]
     assert list(verdicts(file, "a", error_percent={"total_cycles": 2.0})["verdict"]) == ["more", "more"]
     asked = []
     verdicts(file, "a", error_percent=lambda *pair: asked.append(pair) or 0.0)

@@ -8,7 +8,7 @@ from heaptape.common.errors import HeaptapeError
 from heaptape.results import replay_errors as fidelity
 from heaptape.results.schema import Results
 from heaptape.results.verdicts import verdicts
-from heaptape.tables.usual import comparison, render_text
+from heaptape.tables.usual import FILE_WIDTH, comparison, render_text
 
 TABLE = {
     "schema": 1,
@@ -86,7 +86,7 @@ def test_compare_ranks_only_beyond_the_error(table) -> None:
     assert "≈111" not in text
     assert "111.0" in text
     assert "not ranked" in text
-    assert "peak RSS: jemalloc 4.0, mimalloc 9.0" in text
+    assert "peak RSS 4.0 to 9.0 %" in text
 
 
 def test_verdicts_are_withheld_within_the_error(table) -> None:
@@ -107,3 +107,22 @@ def test_results_from_elsewhere_carry_no_error_of_ours(table) -> None:
 def test_without_a_table_nothing_is_said(monkeypatch, tmp_path: Path) -> None:
     monkeypatch.setattr(fidelity, "FILE", tmp_path / "absent.json")
     assert "≈" not in shown(peaks(glibc=100_000, jemalloc=103_000))
+
+
+def test_the_note_under_a_comparison_gives_ranges_and_names_what_is_not_predicted(table) -> None:
+    def one(*errors: float) -> dict:
+        found = {f"a{number}": {"p90": error} for number, error in enumerate(errors)}
+        return {"all": {"p90": max(errors)}, "allocators": found}
+
+    table(TABLE | {"figures": {"peak_rss": one(0.82, 4.31), "vm_size": one(2.0, 2.0), "bare_cpu": one(9.0, 2788.0)}})
+    assert fidelity.sentence(["bare_cpu", "peak_rss", "mean_rss", "vm_size"], ["a0", "a1"]) == (
+        "Error of replays against live programs, 90th percentile: peak RSS 0.8 to 4.3 %, VmSize 2.0 %; bare CPU is not "
+        "predicted. By allocator: docs/FIDELITY.md."
+    )
+    assert fidelity.sentence(["mean_rss"], ["a0"]) == ""
+
+
+def test_the_packaged_note_takes_two_lines_at_most() -> None:
+    allocators = ["jemalloc", "tcmalloc", "mimalloc", "tbbmalloc", "reference"]
+    told = fidelity.sentence(["bare_wall", "bare_cpu", "peak_rss", "mean_rss", "vm_size", "page_faults"], allocators)
+    assert len(told) <= 2 * FILE_WIDTH

@@ -1,7 +1,8 @@
 #include "capture/host/stacks/stack.h"
 
-#include "capture/host/attach.h"
+#include "capture/host/process/host_state.h"
 #include "capture/host/stacks/stack_walk.h"
+#include "core/base/assert.h"
 #include "core/base/os.h"
 
 #include <errno.h>
@@ -28,14 +29,14 @@ struct memo_frame {
   uint32_t node; /* valid in noded_from .. noded_to */
 };
 
-/* The thread's last walk. Most calls come from nearly the same stack as the one before: as soon as a walk meets a frame
-   of the last one, and the return addresses outward from there are still in their places, the rest is known. Looking
-   at a return address costs a load, a step by rule 5 to 10 ns. */
+/* The thread's last walk. Most calls come from nearly the same stack as the one before: where a walk meets a
+   frame of the last one, and the return addresses outward from there are unchanged, the rest is known. To compare a
+   return address costs a load, a step by rule 5 to 10 ns. */
 struct stack_memo {
   uint32_t generation; /* of the area */
   uint32_t count;      /* frames, outermost first */
-  uint32_t origin;     /* how many frames, once remembered, lie outward from frames[0] */
-  bool complete;       /* the outermost of all these is the thread's, not just the last that was walked */
+  uint32_t origin;     /* frames that were dropped, outward from frames[0] */
+  bool complete;       /* the outermost of all these is the thread's first frame */
   uint32_t noded_from, noded_to;
   uint32_t next_bounds;
   struct stack_bounds bounds[BOUNDS_KEPT];
@@ -83,8 +84,8 @@ static void grow_index(struct stack_area *area, uint32_t log, uint32_t used) {
   atomic_store_explicit(&area->index_log, log + 1, memory_order_release);
 }
 
-/* A signal handler never comes here while its thread does, so who holds the lock is running; but one that left by
-   longjmp may have taken it along, so nobody waits for ever. */
+/* A signal handler never comes here while its thread is here, so the thread that holds the lock is running. But a
+   handler that left by longjmp may never unlock, so the wait is limited. */
 static bool lock_nodes(struct stack_area *area) {
   enum { PAUSES = 100, YIELDS = 100000 };
   for (int i = 0; i < YIELDS; i++) {
@@ -93,7 +94,7 @@ static bool lock_nodes(struct stack_area *area) {
         return true;
       os_spin_pause();
     }
-    if (process_sandboxed())
+    if (host_sandboxed())
       os_spin_pause();
     else
       syscall(SYS_sched_yield);
@@ -111,6 +112,7 @@ static uint32_t make_node(struct stack_area *area, uint64_t instruction, uint32_
     log++;
   }
   uint32_t node = find_node(area, log, instruction, parent, &place);
+  HT_ASSERT(parent <= used && used <= STACK_NODES_MAX && (!node || parent < node));
   if (!node && used < STACK_NODES_MAX) {
     area->nodes[used] = (struct stack_node){instruction, parent, 0};
     node = used + 1;
@@ -137,8 +139,8 @@ static uint32_t node_of(struct stack_area *area, struct stack_memo *memo, uint64
 
 /* --- bounds --- */
 
-/* The bounds of the stack that sp is on. The kernel is asked once per stack of a thread, and again as the main thread's
-   grows. Where it does not answer, the rest of the OS page is all that is sure to be there. */
+/* The bounds of the stack that sp is on. /proc/self/maps is read once per stack of a thread, and again as the main
+   thread's grows. Where it cannot be read, only the rest of the OS page is sure to be mapped. */
 static struct stack_bounds bounds_of(struct stack_memo *memo, uintptr_t sp) {
   for (int i = 0; i < BOUNDS_KEPT; i++)
     if (sp - memo->bounds[i].low < memo->bounds[i].high - memo->bounds[i].low)
@@ -151,7 +153,7 @@ static struct stack_bounds bounds_of(struct stack_memo *memo, uintptr_t sp) {
       return (struct stack_bounds){sp, (sp | 4095) + 1};
     if (own - bounds.low < bounds.high - bounds.low)
       bounds.high = own;
-    else if (sp > bounds.high) /* the mapping was another's and has gone */
+    else if (sp > bounds.high) /* what was read is another mapping, unmapped since */
       return (struct stack_bounds){sp, (sp | 4095) + 1};
   }
   memo->bounds[memo->next_bounds++ % BOUNDS_KEPT] = bounds;
@@ -160,16 +162,16 @@ static struct stack_bounds bounds_of(struct stack_memo *memo, uintptr_t sp) {
 
 /* --- walking --- */
 
-/* Where the stack is cut that has so many frames: at a multiple of the depth, counted from the outermost frame. So the
-   innermost depth frames are there, fewer than twice as many in all, and a stack that grows and shrinks keeps its
-   nodes. Cut exactly, each level of a recursion would be a tree of its own. */
+/* Where a stack of so many frames is cut: at a multiple of the depth, counted from the outermost frame. So the
+   innermost depth frames are kept, fewer than twice as many in all, and a stack that grows and shrinks keeps its nodes.
+   If it were cut at exactly depth frames, each level of a recursion would be a tree of its own. */
 static uint32_t cut_of(uint32_t frames) {
   uint32_t depth = stack_settings.depth;
   return frames < depth ? 0 : (frames - depth) / depth * depth;
 }
 
-/* The first frame outward from last - 1 to first of the last walk whose return address is no longer where it was, plus
-   1; or first. That of the frame at last - 1 has been compared already. */
+/* Of the last walk's frames from last - 1 outward to first, the index plus 1 of the first whose return address has
+   changed; first where none has. That of the frame at last - 1 has been compared already. */
 static uint32_t last_change(const struct stack_memo *memo, uint32_t first, uint32_t last, uintptr_t high) {
   if (memo->frames[first].frame.sp > high)
     return last;
@@ -186,7 +188,7 @@ static bool is_same(const struct frame *a, const struct frame *b) {
 struct walked {
   uint32_t known;      /* of memo->frames, the outermost, still hold */
   uint32_t fresh;      /* then come these of memo->fresh, innermost first */
-  bool to_the_end;     /* the outermost is the thread's; only told where known is 0 */
+  bool to_the_end;     /* the outermost is the thread's first frame; set only where known is 0 */
   bool through_signal; /* across an interruption: not to be remembered */
 };
 
@@ -220,8 +222,8 @@ static struct walked walk(struct stack_memo *memo, struct frame frame) {
   return walked;
 }
 
-/* Makes the walk the one to remember: the known frames and the fresh ones on top of them. memo->count stays 0 until all
-   is done: a handler that leaves by longjmp then leaves an empty memo. */
+/* Remembers the walk: the known frames and, inward from them, the fresh ones. memo->count stays 0 until that is done,
+   so that a handler that leaves by longjmp leaves an empty memo. */
 static uint32_t remember(struct stack_memo *memo, const struct walked *walked) {
   uint32_t known = walked->known;
   memo->count = 0;
@@ -230,13 +232,14 @@ static uint32_t remember(struct stack_memo *memo, const struct walked *walked) {
     memo->origin = 0;
     memo->complete = walked->to_the_end;
   }
-  if (known + walked->fresh > MEMO_FRAMES) { /* the outermost go */
+  if (known + walked->fresh > MEMO_FRAMES) { /* the outermost frames are dropped */
     uint32_t drop = known < MEMO_FRAMES / 2 ? known : MEMO_FRAMES / 2;
     memmove(memo->frames, memo->frames + drop, (known - drop) * sizeof *memo->frames);
     known -= drop;
     memo->origin += drop;
     memo->noded_from = memo->noded_to = 0;
   }
+  HT_ASSERT(known + walked->fresh <= MEMO_FRAMES);
   if (memo->noded_to > known)
     memo->noded_to = known;
   for (uint32_t i = 0; i < walked->fresh; i++)
@@ -284,8 +287,8 @@ static uint32_t take_from(struct stack_area *area, struct stack_memo *memo, stru
   return node;
 }
 
-/* The program's frame that goes on at that return address, found from ours by their rules: the hooks end in jumps where
-   they can, so there is no telling which of them have frames, and what they leave in registers. */
+/* The program's frame that contains that return address, found by walking outward from our frames by their rules. As
+   the hooks end in jumps where they can, it is not known which of them have frames and what they leave in registers. */
 static bool find_caller(struct frame *frame, uintptr_t caller, uintptr_t high) {
   enum { OWN_FRAMES = 6 };
   for (int i = 0; i < OWN_FRAMES; i++) {

@@ -1,10 +1,10 @@
-/* Call stacks: which node of the tree is the stack of a call (stack_area.h), found in the host, at the call.
+/* Call stacks: finds, in the host and at the call, the node of the tree (stack_area.h) that is the call's stack.
 
-   Job: walking, remembering the thread's last walk, making nodes. Not its job: records (tape.h), what the addresses
-   mean (modules.h, in the recorder). Invariants: reads no memory but the stack on which it is called, within the bounds
-   of its mapping, so a wrong rule or frame pointer gives a wrong or short stack and never a fault; takes no lock of the
-   host's, allocates only its own pages, keeps errno. Not for a handler that interrupted a call of its own thread: the
-   caller sees to that. */
+   Job: walking, remembering the thread's last walk, making nodes. Not its job: records, and what the addresses mean
+   (modules.h, in the recorder). Invariants: reads no memory but the stack on which it is called, within the bounds of
+   its mapping, so that a wrong rule or frame pointer gives a wrong or short stack and never a fault; takes no lock of
+   the host's, allocates only its own pages, keeps errno. Precondition: the thread's call did not interrupt another call
+   of stack_take, as a signal handler's may. */
 #ifndef CAPTURE_HOST_STACKS_STACK_H
 #define CAPTURE_HOST_STACKS_STACK_H
 
@@ -16,7 +16,7 @@
 /* Of one thread at a time; mapped on first use, wiped in a fork child. */
 struct stack_memo;
 
-/* The process's tree, from when it attached. NULL: no stacks are wanted. */
+/* Set when the process attaches. area NULL: no stacks are wanted. */
 struct stack_settings {
   struct stack_area *area;
   uint32_t depth;  /* frames, at most STACK_DEPTH_MAX */
@@ -24,16 +24,16 @@ struct stack_settings {
 };
 extern struct stack_settings stack_settings;
 
-/* The node of the stack whose innermost frame goes on at that return address: one of the last few calls before this
-   one. hook: __builtin_frame_address(0) of the function that was called from there, if it is known; NULL, or another's:
-   that frame is looked for. 0: the stack can't be had; that is counted in the area. */
+/* The node of the stack whose innermost frame is the one that caller, a return address, lies in; that frame is among
+   the last few. hook: __builtin_frame_address(0) of the function that returns there; where it is NULL, or another
+   function's, the frame is searched for. 0: the stack could not be taken, which is counted in the area. */
 uint32_t stack_take(struct stack_memo **memo, const void *caller, const void *hook);
 
-/* Another thread takes the memo over: what it remembers of stacks no longer holds. */
+/* Called when another thread takes the memo over: forgets the walks of the thread before. */
 void stack_memo_reset(struct stack_memo *memo);
 
-/* Waits until the collector has told of the stacks in the rings, so while the modules are mapped that they lie in; not
-   for ever, and not where the recording may not wait. Keeps errno. */
-void stack_wait_until_told(void);
+/* Waits until the collector has read the stacks in the rings, so that it sees the modules in which they lie while these
+   are mapped. At most 0.1 s, and not at all where the recording may not wait. Keeps errno. */
+void stack_wait_for_collector(void);
 
 #endif

@@ -1,29 +1,30 @@
-/* Libraries that the program closes: code at their addresses may become another's. */
-#include "capture/host/order.h"
+/* dlclose: after it, the addresses of the closed library may be given to another one. */
+#include "capture/host/process/host_state.h"
+#include "capture/host/process/process.h"
 #include "capture/host/stacks/stack.h"
-#include "capture/host/tape.h"
+#include "core/base/os.h"
 
 #include <dlfcn.h>
 #include <errno.h>
 
-void stack_wait_until_told(void) {
+void stack_wait_for_collector(void) {
   enum { TRIES = 5, WAIT_NS = 20000000 };
   struct stack_area *area = stack_settings.area;
   int error = errno;
-  if (!area || order.flags & ATTACH_DROP || process_is_off())
+  if (!area || host_state.flags & ATTACH_DROP || process_is_off())
     return;
-  uint32_t asked = atomic_fetch_add(&area->asked, 1) + 1;
-  for (int i = 0; i < TRIES && !process_collector_died(); i++) {
+  uint32_t requested = atomic_fetch_add(&area->requested, 1) + 1;
+  for (int i = 0; i < TRIES && !host_collector_died(); i++) {
     uint32_t answered = atomic_load(&area->answered);
-    if ((int32_t)(answered - asked) >= 0)
+    if ((int32_t)(answered - requested) >= 0)
       break;
-    tape_wake_collector();
+    host_wake_collector();
     os_futex_wait((const uint32_t *)&area->answered, answered, WAIT_NS, true);
   }
   errno = error;
 }
 
-/* Rules for code that may have gone are worked out anew: their tags are made not to fit. */
+/* Unwind rules of code that may be unmapped are to be computed anew, so their tags are made invalid. */
 static void forget_rules(struct stack_area *area) {
   for (uint32_t i = 0; i < STACK_RULES; i++)
     if (atomic_load_explicit(&area->rules[i].instruction, memory_order_relaxed))
@@ -40,7 +41,7 @@ __attribute__((visibility("default"))) int dlclose(void *handle) {
     } symbol = {.data = dlsym(RTLD_NEXT, "dlclose")};
     real_dlclose = symbol.code;
   }
-  stack_wait_until_told();
+  stack_wait_for_collector();
   int result = real_dlclose(handle);
   if (stack_settings.area)
     forget_rules(stack_settings.area);

@@ -158,7 +158,7 @@ static bool read_cie(const uint8_t *entry, struct cie *cie) {
   return body.at <= body.end;
 }
 
-/* What the program has said so far of the registers that matter. */
+/* The registers that matter, as the call frame program has described them so far. */
 struct row {
   uint64_t cfa_register;
   int64_t cfa_offset;
@@ -399,7 +399,7 @@ struct unwind_rule unwind_rule_find(uintptr_t pc) {
     body.at += length;
   }
   struct machine machine = {.cie = &cie, .location = 0};
-  machine.row.ra_moved = true; /* until the program says where it is */
+  machine.row.ra_moved = true; /* until the program describes where it is */
   if (!run(&machine, cie.program, UINTPTR_MAX))
     return none;
   machine.initial = machine.row;

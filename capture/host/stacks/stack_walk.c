@@ -1,6 +1,6 @@
 #include "capture/host/stacks/stack_walk.h"
 
-#include "capture/host/attach.h"
+#include "capture/host/process/host_state.h"
 #include "capture/host/stacks/stack_rules.h"
 
 #include <fcntl.h>
@@ -95,7 +95,7 @@ enum walk stack_step(struct stack_area *area, enum stack_unwind unwind, struct f
     return WALK_END;
   case RULE_SIGNAL:
     return step_by_signal(frame, high);
-  case RULE_NONE: /* code that was made at run time, mostly, and that often keeps frame pointers */
+  case RULE_NONE: /* mostly code that was made at run time, which often keeps frame pointers */
     return unwind == UNWIND_AUTO ? step_by_frame_pointer(frame, high) : WALK_END;
   default:
     return step_by_rule(rule, frame, high);
@@ -135,7 +135,7 @@ static int next_number(struct maps *maps, uintptr_t *number) {
 }
 
 bool stack_find_bounds(uintptr_t sp, struct stack_bounds *bounds) {
-  if (process_sandboxed())
+  if (host_sandboxed())
     return false;
   struct maps maps = {.fd = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC)};
   bool found = false;

@@ -1,5 +1,5 @@
-/* One step of a stack walk: from a frame to its caller's, by unwind rules, frame pointers, or the one where the other
-   fails.
+/* One step of a stack walk: from a frame to its caller's, by unwind rules, by frame pointers, or by frame pointers
+   where there is no rule.
 
    Invariants: reads only below the bound that it is given. Rules are kept in a table that all threads of the process
    share without locks. */
@@ -26,7 +26,7 @@ struct stack_bounds {
 enum walk stack_step(struct stack_area *area, enum stack_unwind unwind, struct frame *frame, bool exact,
                      uintptr_t high);
 
-/* The mapping in which sp lies, asked of the kernel; false: it can't be had. Costs 10 to 100 us. */
+/* The mapping in which sp is, from /proc/self/maps; false: it cannot be read. Costs 10 to 100 us. */
 bool stack_find_bounds(uintptr_t sp, struct stack_bounds *bounds);
 
 #endif

@@ -1,6 +1,7 @@
 #include "capture/recorder/process/modules.h"
 
 #include "core/base/os.h"
+#include "core/base/vector.h"
 
 #include <elf.h>
 #include <fcntl.h>
@@ -65,7 +66,7 @@ bool modules_read_elf(int fd, char *id, uint64_t *first_address) {
   return found;
 }
 
-/* The file as the process sees it, else as we do. */
+/* Opens the file that the process sees under that path, else the one that the recorder sees. */
 static int open_file(int pid, const char *path) {
   char inside[4096 + 64];
   snprintf(inside, sizeof inside, "/proc/%d/root%s", pid, path);
@@ -73,10 +74,10 @@ static int open_file(int pid, const char *path) {
   return fd >= 0 ? fd : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 }
 
-static void free_texts(struct trace_module *told) {
-  free((char *)told->name);
-  free((char *)told->path);
-  free((char *)told->build_id);
+static void free_texts(struct trace_module *record) {
+  free((char *)record->name);
+  free((char *)record->path);
+  free((char *)record->build_id);
 }
 
 /* One line of maps. */
@@ -108,16 +109,10 @@ static bool read_mapping(FILE *maps, struct mapping *mapping) {
 }
 
 static struct module *add(struct modules *modules) {
-  if (modules->count == modules->room) {
-    size_t room = modules->room ? 2 * modules->room : 64;
-    struct module *list = realloc(modules->list, room * sizeof *list);
-    if (!list)
-      return NULL;
-    modules->list = list;
-    modules->room = room;
-  }
-  modules->list[modules->count] = (struct module){0};
-  return &modules->list[modules->count++];
+  struct module *module = vector_add(modules);
+  if (module)
+    *module = (struct module){0};
+  return module;
 }
 
 /* Mappings of one file that follow one another, the first of them from its start, are one module; those without code
@@ -136,13 +131,13 @@ static bool read_modules(struct modules *found, int pid) {
     bool goes_on = last && !vdso && mapping.inode && last->inode == mapping.inode && last->device == mapping.device &&
                    mapping.offset > 0;
     if (goes_on) {
-      last->told.end = mapping.end;
+      last->record.end = mapping.end;
       runs |= mapping.runs;
       continue;
     }
-    if (last && !runs && last == &found->list[found->count - 1])
-      free_texts(&found->list[--found->count].told);
-    if (mapping.inode == 0 && !vdso) /* memory between two parts of a module does not end it */
+    if (last && !runs && last == &found->at[found->count - 1])
+      free_texts(&found->at[--found->count].record);
+    if (mapping.inode == 0 && !vdso) /* anonymous memory between two parts of a module does not end it */
       continue;
     last = add(found);
     if (!last)
@@ -150,52 +145,52 @@ static bool read_modules(struct modules *found, int pid) {
     runs = mapping.runs;
     last->device = mapping.device;
     last->inode = mapping.inode;
-    last->told = (struct trace_module){.path = strdup(mapping.path),
-                                       .start = mapping.start,
-                                       .end = mapping.end,
-                                       .bias = mapping.start - mapping.offset};
+    last->record = (struct trace_module){.path = strdup(mapping.path),
+                                         .start = mapping.start,
+                                         .end = mapping.end,
+                                         .bias = mapping.start - mapping.offset};
     if (vdso)
       last = NULL;
   }
-  if (last && !runs && last == &found->list[found->count - 1])
-    free_texts(&found->list[--found->count].told);
+  if (last && !runs && last == &found->at[found->count - 1])
+    free_texts(&found->at[--found->count].record);
   fclose(maps);
   return true;
 }
 
 static bool is_same(const struct module *a, const struct module *b) {
-  return a->told.start == b->told.start && a->device == b->device && a->inode == b->inode;
+  return a->record.start == b->record.start && a->device == b->device && a->inode == b->inode;
 }
 
 /* Base name, build id and bias of a module that is new. */
 static void describe(struct module *module, int pid) {
   char id[2 * TRACE_MAX_BUILD_ID_BYTES + 1] = "";
-  const char *slash = strrchr(module->told.path ? module->told.path : "", '/');
-  module->told.name = strdup(slash ? slash + 1 : module->told.path ? module->told.path : "");
-  int fd = slash ? open_file(pid, module->told.path) : -1;
+  const char *slash = strrchr(module->record.path ? module->record.path : "", '/');
+  module->record.name = strdup(slash ? slash + 1 : module->record.path ? module->record.path : "");
+  int fd = slash ? open_file(pid, module->record.path) : -1;
   if (fd < 0)
     return;
   uint64_t first_address;
   if (modules_read_elf(fd, id, &first_address))
-    module->told.build_id = strdup(id);
-  module->told.bias -= first_address;
+    module->record.build_id = strdup(id);
+  module->record.bias -= first_address;
   close(fd);
 }
 
 static int by_start(const void *left, const void *right) {
   const struct module *a = left, *b = right;
-  return a->told.start < b->told.start ? -1 : a->told.start > b->told.start;
+  return a->record.start < b->record.start ? -1 : a->record.start > b->record.start;
 }
 
-/* The modules that have gone and nothing of what is found has their place: kept, so that what comes there later is
-   known to replace them. */
+/* Keeps the modules that are no longer mapped and whose addresses no other has, so that one that is mapped there later
+   is known to replace them. */
 static void keep_gone(struct modules *found, struct modules *before) {
   size_t count = found->count, now = 0;
   for (size_t old = 0; old < before->count; old++) {
-    struct module *module = &before->list[old];
-    while (now < count && found->list[now].told.end <= module->told.start)
+    struct module *module = &before->at[old];
+    while (now < count && found->at[now].record.end <= module->record.start)
       now++;
-    if (now < count && found->list[now].told.start < module->told.end)
+    if (now < count && found->at[now].record.start < module->record.end)
       continue;
     struct module *kept = add(found);
     if (!kept)
@@ -203,9 +198,9 @@ static void keep_gone(struct modules *found, struct modules *before) {
     *kept = *module;
     kept->gone = true;
     kept->is_new = false;
-    module->told = (struct trace_module){0};
+    module->record = (struct trace_module){0};
   }
-  qsort(found->list, found->count, sizeof *found->list, by_start);
+  qsort(found->at, found->count, sizeof *found->at, by_start);
 }
 
 enum modules_change modules_look(struct modules *modules, int pid) {
@@ -216,19 +211,19 @@ enum modules_change modules_look(struct modules *modules, int pid) {
     return MODULES_SAME;
   }
   for (size_t i = 0, old = 0; i < found.count; i++) {
-    struct module *now = &found.list[i];
-    while (old < modules->count && modules->list[old].told.end <= now->told.start)
+    struct module *now = &found.at[i];
+    while (old < modules->count && modules->at[old].record.end <= now->record.start)
       old++;
-    if (old < modules->count && is_same(&modules->list[old], now)) {
-      uint64_t end = now->told.end;
-      free_texts(&now->told);
-      *now = modules->list[old];
-      now->told.end = end;
+    if (old < modules->count && is_same(&modules->at[old], now)) {
+      uint64_t end = now->record.end;
+      free_texts(&now->record);
+      *now = modules->at[old];
+      now->record.end = end;
       now->is_new = now->gone = false;
-      modules->list[old].told = (struct trace_module){.start = now->told.start, .end = now->told.end};
+      modules->at[old].record = (struct trace_module){.start = now->record.start, .end = now->record.end};
       continue;
     }
-    bool replaces = old < modules->count && modules->list[old].told.start < now->told.end;
+    bool replaces = old < modules->count && modules->at[old].record.start < now->record.end;
     describe(now, pid);
     now->is_new = true;
     if (replaces)
@@ -242,30 +237,30 @@ enum modules_change modules_look(struct modules *modules, int pid) {
   return change;
 }
 
-void modules_tell_new(const struct modules *modules, void (*tell)(void *context, const struct trace_module *module),
-                      void *context) {
+void modules_visit_new(const struct modules *modules, void (*visit)(void *context, const struct trace_module *module),
+                       void *context) {
   for (size_t i = 0; i < modules->count; i++)
-    if (modules->list[i].is_new)
-      tell(context, &modules->list[i].told);
+    if (modules->at[i].is_new)
+      visit(context, &modules->at[i].record);
 }
 
 bool modules_have(const struct modules *modules, uint64_t address) {
   size_t low = 0, high = modules->count;
   while (low < high) {
     size_t middle = low + (high - low) / 2;
-    if (address < modules->list[middle].told.start)
+    if (address < modules->at[middle].record.start)
       high = middle;
-    else if (address >= modules->list[middle].told.end)
+    else if (address >= modules->at[middle].record.end)
       low = middle + 1;
     else
-      return !modules->list[middle].gone;
+      return !modules->at[middle].gone;
   }
   return false;
 }
 
 void modules_free(struct modules *modules) {
   for (size_t i = 0; i < modules->count; i++)
-    free_texts(&modules->list[i].told);
-  free(modules->list);
+    free_texts(&modules->at[i].record);
+  free(modules->at);
   *modules = (struct modules){0};
 }

@@ -1,6 +1,6 @@
 /* Which executables and libraries a process has mapped, and where: what the addresses of its call stacks mean.
 
-   Job: read /proc/PID/maps, take build ids from the files, tell the trace of what is new. Not its job: when to look
+   Job: read /proc/PID/maps, read build ids from the files, find what is new. Not its job: when to look
    (stack_nodes.h). In the recorder; allocates with malloc; one thread. */
 #ifndef CAPTURE_RECORDER_PROCESS_MODULES_H
 #define CAPTURE_RECORDER_PROCESS_MODULES_H
@@ -12,23 +12,23 @@
 
 struct modules {
   struct module {
-    struct trace_module told; /* texts are owned */
+    struct trace_module record; /* texts are owned */
     uint64_t device, inode;
     bool is_new; /* by the last look */
     bool gone;   /* no longer mapped, and nothing in its place yet */
-  } * list;      /* by address */
+  } * at;        /* by address; vector.h */
   size_t count, room;
 };
 
 enum modules_change { MODULES_SAME, MODULES_MORE, MODULES_REPLACED };
 
-/* Looks what is mapped now. MORE: there are new ones; REPLACED: one of them has the addresses of another, which has
-   gone, now or earlier. SAME also where nothing can be read. */
+/* Reads what is mapped now. MORE: there are new modules; REPLACED: one of them has addresses of another, which was
+   unmapped since. SAME also where nothing can be read. */
 enum modules_change modules_look(struct modules *modules, int pid);
 
-/* Calls tell for each module that the last look found new. */
-void modules_tell_new(const struct modules *modules, void (*tell)(void *context, const struct trace_module *module),
-                      void *context);
+/* Calls visit for each module that the last look found new. */
+void modules_visit_new(const struct modules *modules, void (*visit)(void *context, const struct trace_module *module),
+                       void *context);
 
 /* Does address lie in a module that was mapped at the last look? */
 bool modules_have(const struct modules *modules, uint64_t address);

@@ -38,7 +38,7 @@ static void look_at_zombie(struct process_end *end, int stat_fd) {
       .minor_faults = minor, .major_faults = major, .user_ns = user * tick_ns, .system_ns = system * tick_ns};
   end->reaped_children = child_minor || child_major;
   const char *last = strrchr(after, ' ');
-  /* Zero is also what those are told who may not know. */
+  /* Zero is also what a reader gets who may not know it. */
   end->status_known = last && sscanf(last, "%d", &end->status) == 1 && end->status != 0;
 }
 

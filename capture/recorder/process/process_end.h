@@ -1,4 +1,4 @@
-/* How a process ended and what it used in all, as far as the kernel still tells once it is dead.
+/* How a process ended and what it used in all, as far as the kernel still has it afterwards.
 
    Not its job: reaping. Invariants: reads only; never waits. */
 #ifndef CAPTURE_RECORDER_PROCESS_PROCESS_END_H
@@ -12,12 +12,12 @@ struct process_end {
   bool status_known;
   int status; /* as wait(2) gives it */
   bool usage_known;
-  struct trace_final usage; /* without the peak, which only the one who reaps it is told */
-  bool reaped_children;     /* what wait4 then tells of the peak may be one of theirs */
+  struct trace_final usage; /* without the peak, which only the process that reaps it receives */
+  bool reaped_children;     /* the peak that wait4 gives may then be one of theirs */
 };
 
 /* Looks at a process that has ended: a zombie through stat_fd (its /proc stat, opened while it lived), one that its
-   parent has reaped through pid_fd, which since Linux 6.15 tells the status. Either may be -1. */
+   parent has reaped through pid_fd, which gives the status since Linux 6.15. Either may be -1. */
 struct process_end process_end_look(int pid_fd, int stat_fd);
 
 #endif

@@ -69,7 +69,7 @@ bool sampler_is_due(const struct sampler *sampler, uint64_t now_ns) {
   return now_ns >= sampler->next_ns;
 }
 
-/* Short programs have their peak within milliseconds; long ones are looked at in all their length. */
+/* Short programs have their peak within milliseconds; long ones are to be sampled over all their length. */
 void sampler_plan(struct sampler *sampler, uint64_t now_ns, uint64_t base_ns, uint32_t processes) {
   bool young = now_ns - sampler->opened_ns < 1000000000u;
   uint64_t interval_ns = young ? base_ns / 10 : base_ns;

@@ -1,4 +1,4 @@
-/* The memory of another process, as the kernel tells it: one row of a SAMPLES block at a time.
+/* The memory of another process as /proc shows it: one row of a SAMPLES block at a time.
 
    Not its job: the stamp. Invariants: reads two files of /proc and nothing else; never blocks the process. */
 #ifndef CAPTURE_RECORDER_PROCESS_SAMPLE_H
@@ -12,7 +12,7 @@
 struct sampler {
   uint64_t opened_ns, next_ns;
   uint64_t cost_ns;       /* processor time of one look, averaged */
-  int status_fd, stat_fd; /* -1: can't be had */
+  int status_fd, stat_fd; /* -1: cannot be read */
   bool begun, sandboxed;  /* sandboxed: the main thread's seccomp state is not that of the first sample */
   unsigned long seccomp_mode, seccomp_filters;
 };
@@ -20,11 +20,12 @@ struct sampler {
 void sampler_open(struct sampler *sampler, int pid);
 void sampler_close(struct sampler *sampler);
 
-/* Is it time for the next look? base_ns: how often by default; a tenth of it in the first second. */
+/* Is it time for the next sample? And: when is it, after one. base_ns: the period by default; a tenth of it in the
+   process's first second. */
 bool sampler_is_due(const struct sampler *sampler, uint64_t now_ns);
 void sampler_plan(struct sampler *sampler, uint64_t now_ns, uint64_t base_ns, uint32_t processes);
 
-/* Fills all but the stamp; quantities that can't be had are TRACE_SAMPLE_MISSING. False: the process is gone. */
+/* Fills all but the stamp; quantities that cannot be read are TRACE_SAMPLE_MISSING. False: the process is gone. */
 bool sampler_read(struct sampler *sampler, struct trace_sample *sample);
 
 #endif

@@ -1,5 +1,6 @@
 #include "capture/recorder/process/stack_nodes.h"
 
+#include "core/base/assert.h"
 #include "core/base/os.h"
 
 #include <errno.h>
@@ -9,11 +10,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Code outside all modules makes us look again, less and less often where that is in vain: it may be made at run time.
- */
+/* Code outside all modules is a reason to look again; less and less often where nothing is found, as it may be made at
+   run time. */
 enum { LOOK_AGAIN_NS = 5000000, IN_VAIN_MAX = 100 };
 
-static void tell(void *writer, const struct trace_module *module) {
+static void write_module(void *writer, const struct trace_module *module) {
   trace_writer_module(writer, module);
 }
 
@@ -22,10 +23,11 @@ static void look(struct stack_nodes *nodes, struct trace_writer *writer) {
   enum modules_change change = modules_look(&nodes->modules, nodes->pid);
   if (change == MODULES_REPLACED) {
     trace_writer_forget_stacks(writer);
-    memset(nodes->node_of, 0, nodes->room * sizeof *nodes->node_of);
+    if (nodes->node_of.at)
+      memset(nodes->node_of.at, 0, nodes->node_of.room * sizeof *nodes->node_of.at);
   }
   if (change != MODULES_SAME)
-    modules_tell_new(&nodes->modules, tell, writer);
+    modules_visit_new(&nodes->modules, write_module, writer);
 }
 
 int stack_nodes_open(struct stack_nodes *nodes, int pid, struct trace_writer *writer) {
@@ -54,20 +56,7 @@ int stack_nodes_open(struct stack_nodes *nodes, int pid, struct trace_writer *wr
   return fd;
 }
 
-static bool grow(struct stack_nodes *nodes, uint32_t node) {
-  uint32_t room = nodes->room ? nodes->room : 4096;
-  while (room < node)
-    room *= 2;
-  uint32_t *node_of = realloc(nodes->node_of, room * sizeof *node_of);
-  if (!node_of)
-    return false;
-  memset(node_of + nodes->room, 0, (room - nodes->room) * sizeof *node_of);
-  nodes->node_of = node_of;
-  nodes->room = room;
-  return true;
-}
-
-/* Looks at the modules where the node's code is in none of them, or one may be another now. */
+/* Reads the modules again where the node's code is in none of them, or one may have been replaced. */
 static void look_if_needed(struct stack_nodes *nodes, struct trace_writer *writer, uint64_t instruction) {
   bool changed = nodes->generation != atomic_load_explicit(&nodes->area->generation, memory_order_relaxed);
   bool unknown = instruction && !modules_have(&nodes->modules, instruction);
@@ -80,10 +69,10 @@ static void look_if_needed(struct stack_nodes *nodes, struct trace_writer *write
   nodes->quiet_until_ns = nodes->in_vain ? os_monotonic_ns() + (uint64_t)nodes->in_vain * LOOK_AGAIN_NS : 0;
 }
 
-/* The nodes from an ancestor that has been told down to this one, told in that order. */
-static uint32_t tell_nodes(struct stack_nodes *nodes, struct trace_writer *writer, uint32_t node) {
-  uint32_t path[2 * STACK_DEPTH_MAX + 2], count = 0, told = 0;
-  for (uint32_t at = node; at && !(told = nodes->node_of[at - 1]);) {
+/* Writes the nodes from an ancestor that the trace has down to this one, in that order. */
+static uint32_t write_nodes(struct stack_nodes *nodes, struct trace_writer *writer, uint32_t node) {
+  uint32_t path[2 * STACK_DEPTH_MAX + 2], count = 0, written = 0;
+  for (uint32_t at = node; at && !(written = nodes->node_of.at[at - 1]);) {
     /* Read once: the host may change it. */
     uint32_t parent = *(const volatile uint32_t *)&nodes->area->nodes[at - 1].parent;
     if (count == sizeof path / sizeof *path || parent >= at)
@@ -94,12 +83,12 @@ static uint32_t tell_nodes(struct stack_nodes *nodes, struct trace_writer *write
   }
   while (count > 0) {
     uint32_t at = path[--count];
-    told = trace_writer_stack_node(writer, told, nodes->area->nodes[at - 1].instruction);
-    nodes->node_of[at - 1] = told;
-    if (!told)
+    written = trace_writer_stack_node(writer, written, nodes->area->nodes[at - 1].instruction);
+    nodes->node_of.at[at - 1] = written;
+    if (!written)
       return 0;
   }
-  return told;
+  return written;
 }
 
 uint32_t stack_nodes_take(struct stack_nodes *nodes, struct trace_writer *writer, uint32_t node) {
@@ -108,20 +97,21 @@ uint32_t stack_nodes_take(struct stack_nodes *nodes, struct trace_writer *writer
     return 0;
   if (nodes->generation != atomic_load_explicit(&nodes->area->generation, memory_order_relaxed))
     look(nodes, writer);
-  if (node > nodes->room && !grow(nodes, node))
+  if (!vector_reach(&nodes->node_of, node - 1))
     return 0;
-  uint32_t told = nodes->node_of[node - 1];
-  return told ? told : tell_nodes(nodes, writer, node);
+  HT_ASSERT(node <= nodes->node_of.room);
+  uint32_t written = nodes->node_of.at[node - 1];
+  return written ? written : write_nodes(nodes, writer, node);
 }
 
-uint32_t stack_nodes_asked(const struct stack_nodes *nodes) {
-  return nodes->area ? atomic_load(&nodes->area->asked) : 0;
+uint32_t stack_nodes_requested(const struct stack_nodes *nodes) {
+  return nodes->area ? atomic_load(&nodes->area->requested) : 0;
 }
 
-void stack_nodes_answer(struct stack_nodes *nodes, uint32_t asked) {
-  if (!nodes->area || atomic_load(&nodes->area->answered) == asked)
+void stack_nodes_answer(struct stack_nodes *nodes, uint32_t requested) {
+  if (!nodes->area || atomic_load(&nodes->area->answered) == requested)
     return;
-  atomic_store(&nodes->area->answered, asked);
+  atomic_store(&nodes->area->answered, requested);
   os_futex_wake((const uint32_t *)&nodes->area->answered, INT32_MAX, true);
 }
 
@@ -132,7 +122,7 @@ uint32_t stack_nodes_lost(const struct stack_nodes *nodes) {
 void stack_nodes_close(struct stack_nodes *nodes) {
   if (nodes->area)
     munmap(nodes->area, sizeof *nodes->area);
-  free(nodes->node_of);
+  free(nodes->node_of.at);
   modules_free(&nodes->modules);
   *nodes = (struct stack_nodes){0};
 }

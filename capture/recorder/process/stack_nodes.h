@@ -1,37 +1,37 @@
 /* One recorded process's tree of call stacks on its way into the trace: the collector's side of stack_area.h.
 
    Job: the area's memory, nodes of the host to nodes of the trace, and the modules that they lie in. Invariants: what
-   the host wrote is checked; a node is told once, and again when a library has taken the place of another. In the
+   the host wrote is checked; a node is written once, and again when a library has taken the place of another. In the
    recorder; allocates with malloc; one thread. */
 #ifndef CAPTURE_RECORDER_PROCESS_STACK_NODES_H
 #define CAPTURE_RECORDER_PROCESS_STACK_NODES_H
 
 #include "capture/recorder/process/modules.h"
 #include "capture/wire/stack_area.h"
+#include "core/base/vector.h"
 #include "core/trace/write/trace_write.h"
 
 struct stack_nodes {
   int pid;
-  struct stack_area *area; /* NULL: the process has none */
-  uint32_t *node_of;       /* by node of the host: that of the trace, 0: not told yet */
-  uint32_t room;
+  struct stack_area *area;  /* NULL: the process has none */
+  VECTOR(uint32_t) node_of; /* by node of the host: that of the trace, 0: not written yet; only its room counts */
   uint32_t generation;
   uint64_t quiet_until_ns; /* code in no module does not make us look before that */
-  uint32_t in_vain;        /* such looks in a row that found nothing */
+  uint32_t in_vain;        /* such looks, one after the other, that found nothing */
   struct modules modules;
 };
 
 /* Makes the area and returns its descriptor, which the caller passes on and closes; -1 with errno set. */
 int stack_nodes_open(struct stack_nodes *nodes, int pid, struct trace_writer *writer);
 
-/* The trace's node for one of the host; 0: not known, or nonsense. */
+/* The trace's node for one of the host; 0: not known, or not a node. */
 uint32_t stack_nodes_take(struct stack_nodes *nodes, struct trace_writer *writer, uint32_t node);
 
-/* What the host has asked for, to be read before its rings are drained, and the answer afterwards. */
-uint32_t stack_nodes_asked(const struct stack_nodes *nodes);
-void stack_nodes_answer(struct stack_nodes *nodes, uint32_t asked);
+/* The number of the host's latest request, to be read before its rings are drained; and the answer to it afterwards. */
+uint32_t stack_nodes_requested(const struct stack_nodes *nodes);
+void stack_nodes_answer(struct stack_nodes *nodes, uint32_t requested);
 
-/* Stacks that the host could not take or found no room for. */
+/* Stacks that the host could not walk, or for which there was no room. */
 uint32_t stack_nodes_lost(const struct stack_nodes *nodes);
 
 void stack_nodes_close(struct stack_nodes *nodes);

@@ -1,7 +1,7 @@
 /* Names of a process's threads, for recordings that are to describe it.
 
-   A thread is given its name by itself or another, mostly soon after its start, and may change it: it is asked for at
-   the thread's first event and then ever less often; a name that is new is told. In the recorder. */
+   A thread's name is set by itself or another thread, mostly soon after its start, and may change: it is read at the
+   thread's first event and then less and less often; a new name goes into the trace. In the recorder. */
 #ifndef CAPTURE_RECORDER_PROCESS_THREAD_NAMES_H
 #define CAPTURE_RECORDER_PROCESS_THREAD_NAMES_H
 
@@ -14,8 +14,8 @@ struct thread_name {
   uint64_t wait_ns;
 };
 
-/* Asks for the name if it is time to, and tells it if it is new. tid: the kernel's, of process pid. Returns 0, or -1:
-   the trace can't be written. */
+/* Reads the name if it is time to, and writes it to the trace if it is new. tid: the kernel's, of process pid. Returns
+   0, or -1: the trace can't be written. */
 int thread_name_look(struct thread_name *name, int pid, uint32_t tid, uint32_t thread, struct trace_writer *writer,
                      uint64_t now_ns);
 

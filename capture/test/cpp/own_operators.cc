@@ -4,10 +4,10 @@
 #include <new>
 
 __attribute__((visibility("default"))) void *operator new(std::size_t size) {
-  char *block = static_cast<char *>(std::malloc(size + 16));
-  if (!block)
+  char *object = static_cast<char *>(std::malloc(size + 16));
+  if (!object)
     throw std::bad_alloc();
-  return block + 16;
+  return object + 16;
 }
 
 __attribute__((visibility("default"))) void operator delete(void *object) noexcept {

@@ -1,6 +1,6 @@
 /* "slow": makes 200 pairs of malloc and free; prints of each the request, the counter's advance around malloc, within
-   slow.c's malloc, and around free. Else: asks for blocks of many sizes by all calls that acquire, and prints what each
-   may use: request, usable size. */
+   slow.c's malloc, and around free. Else: acquires objects of many sizes by all calls that do, and prints what each may
+   use: request, usable size. */
 #include "core/base/os.h"
 
 #include <inttypes.h>

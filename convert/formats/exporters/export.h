@@ -1,8 +1,8 @@
-/* Exporters: a trace's calls in the form that another replayer reads. Each is one file whose header comment says what
+/* Exporters: a trace's calls in the form that another replayer reads. Each is one file whose header comment tells what
    the format can't tell; exporting.h has what they share.
 
    They write the history that `check` proves: steps in their legal order, releases of objects never seen left out, a
-   free put in where one was not seen. What is lost is counted and said. Memory is O(live objects + threads). Not
+   free put in where one was not seen. What is lost is counted and reported. Memory is O(live objects + threads). Not
    thread-safe. */
 #ifndef CONVERT_FORMATS_EXPORTERS_EXPORT_H
 #define CONVERT_FORMATS_EXPORTERS_EXPORT_H

@@ -15,7 +15,7 @@ struct rep {
   bool counting;
   uint64_t requests, ids;
   /* Numbers of objects given by exporting.c change with each realloc; .rep's don't. Chained by the last one's number in
-     a table of those alive. */
+     a table of the live ones. */
   struct address_map numbers; /* number + 1 as address, slot: the .rep id */
 };
 

@@ -8,6 +8,8 @@
 #include "convert/formats/exporters/exporting.h"
 
 #include "core/base/os.h"
+#include "core/base/temporary_file.h"
+#include "core/base/vector.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -20,30 +22,25 @@ enum { CHUNK_BYTES = 2048, HEADER_NUMBER_BYTES = 6 };
 struct wl_thread {
   uint8_t bytes[CHUNK_BYTES];
   uint32_t used;
-  uint32_t *chunks; /* numbers in the temporary file */
-  uint32_t chunk_count;
+  VECTOR(uint32_t) chunks; /* numbers in the temporary file */
 };
 
 struct wl {
   struct wl_thread **threads;
   uint32_t thread_count;
-  FILE *spool;
+  struct temporary_file spool;
   uint32_t chunks;
   uint64_t pointers, syncs;
   bool failed; /* no memory, or no room for the temporary file */
 };
 
 static void flush_chunk(struct wl *wl, struct wl_thread *thread) {
-  uint32_t *chunks = thread->chunks;
-  if ((thread->chunk_count & (thread->chunk_count - 1)) == 0)
-    chunks = realloc(thread->chunks, (thread->chunk_count ? 2 * (size_t)thread->chunk_count : 1) * sizeof *chunks);
-  if (!chunks ||
-      os_pwrite_all(fileno(wl->spool), thread->bytes, CHUNK_BYTES, (uint64_t)wl->chunks * CHUNK_BYTES) != 0) {
+  uint32_t *chunk = vector_add(&thread->chunks);
+  if (!chunk || os_pwrite_all(wl->spool.fd, thread->bytes, CHUNK_BYTES, (uint64_t)wl->chunks * CHUNK_BYTES) != 0) {
     wl->failed = true;
     return;
   }
-  thread->chunks = chunks;
-  thread->chunks[thread->chunk_count++] = wl->chunks++;
+  *chunk = wl->chunks++;
   thread->used = 0;
 }
 
@@ -121,7 +118,7 @@ static void put_header_number(FILE *out, uint8_t code, uint64_t value) {
 }
 
 static uint64_t stream_bytes(const struct wl_thread *thread) {
-  return (uint64_t)thread->chunk_count * CHUNK_BYTES + thread->used + 1;
+  return (uint64_t)thread->chunks.count * CHUNK_BYTES + thread->used + 1;
 }
 
 static int write_file(struct export *export, const struct wl *wl) {
@@ -142,8 +139,8 @@ static int write_file(struct export *export, const struct wl *wl) {
   for (uint32_t i = 0; i < wl->thread_count; i++) {
     const struct wl_thread *thread = wl->threads[i];
     uint8_t bytes[CHUNK_BYTES];
-    for (uint32_t k = 0; thread && k < thread->chunk_count; k++) {
-      if (os_pread_all(fileno(wl->spool), bytes, CHUNK_BYTES, (uint64_t)thread->chunks[k] * CHUNK_BYTES) != 0)
+    for (uint32_t k = 0; thread && k < thread->chunks.count; k++) {
+      if (os_pread_all(wl->spool.fd, bytes, CHUNK_BYTES, (uint64_t)thread->chunks.at[k] * CHUNK_BYTES) != 0)
         return trace_error_errno(export->error, export->out_name, "can't read the temporary file");
       fwrite(bytes, 1, CHUNK_BYTES, out);
     }
@@ -157,25 +154,24 @@ static int write_file(struct export *export, const struct wl *wl) {
 
 static int run(struct export *export) {
   struct witness witness;
-  struct wl wl = {.thread_count = trace_reader_summary(export->reader)->threads, .spool = tmpfile()};
+  struct wl wl = {.thread_count = trace_reader_summary(export->reader)->threads, .spool = {.fd = -1}};
   wl.threads = calloc(wl.thread_count + 1, sizeof *wl.threads);
   export->take = take;
   export->context = &wl;
   int result = -1;
-  if (!wl.spool || !wl.threads)
-    trace_error_errno(export->error, export->out_name, "can't make a temporary file");
-  else
+  if (!wl.threads)
+    trace_error_set(export->error, export->out_name, "out of memory");
+  else if (temporary_file_open(&wl.spool, export->error) == 0)
     result = export_calls(export, &witness);
   if (result == 0)
     result = write_file(export, &wl);
   for (uint32_t i = 0; wl.threads && i < wl.thread_count; i++) {
     if (wl.threads[i])
-      free(wl.threads[i]->chunks);
+      free(wl.threads[i]->chunks.at);
     free(wl.threads[i]);
   }
   free(wl.threads);
-  if (wl.spool)
-    fclose(wl.spool);
+  temporary_file_close(&wl.spool);
   return result;
 }
 

@@ -1,6 +1,7 @@
 #include "convert/formats/exporters/exporting.h"
 
 #include "convert/history/trace_info.h"
+#include "core/base/vector.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -15,8 +16,7 @@ struct object {
 
 struct run {
   struct export *export;
-  struct object *objects; /* by slot */
-  uint32_t room;
+  VECTOR(struct object) objects; /* by slot */
   uint64_t numbers, os_page_bytes;
   uint32_t *moving; /* by thread: slot of the object between the steps of a realloc; SLOTS_NONE: none */
   uint32_t moving_count, threads;
@@ -39,15 +39,7 @@ static uint64_t order_ns(struct run *run, uint32_t thread, uint64_t stamp) {
 }
 
 static struct object *object_of(struct run *run, const struct slots *slots, uint32_t slot) {
-  if (slots->room > run->room) {
-    struct object *objects = realloc(run->objects, slots->room * sizeof *objects);
-    if (!objects)
-      return NULL;
-    memset(objects + run->room, 0, (slots->room - run->room) * sizeof *objects);
-    run->objects = objects;
-    run->room = slots->room;
-  }
-  return &run->objects[slot];
+  return vector_reach(&run->objects, slots->room - 1) ? &run->objects.at[slot] : NULL;
 }
 
 static enum export_kind kind_of(uint8_t call) {
@@ -89,11 +81,11 @@ static int write_free(struct run *run, const struct object *object, uint32_t thr
 /* The release of the realloc that the thread is in is written now, as a free. */
 static int split(struct run *run, uint32_t thread) {
   uint32_t slot = run->moving[thread];
-  if (slot == SLOTS_NONE || run->objects[slot].split)
+  if (slot == SLOTS_NONE || run->objects.at[slot].split)
     return 0;
-  run->objects[slot].split = true;
+  run->objects.at[slot].split = true;
   run->export->lost.split_reallocs++;
-  return write_free(run, &run->objects[slot], thread, run->objects[slot].release_ns);
+  return write_free(run, &run->objects.at[slot], thread, run->objects.at[slot].release_ns);
 }
 
 /* An address is handed out. Where a realloc under way had it, and the format has one line for a realloc, which comes
@@ -101,7 +93,7 @@ static int split(struct run *run, uint32_t thread) {
 static int split_overtaken(struct run *run, uint64_t address) {
   for (uint32_t thread = 0; thread < run->threads; thread++) {
     uint32_t slot = run->moving[thread];
-    if (slot != SLOTS_NONE && run->objects[slot].address == address && split(run, thread) != 0)
+    if (slot != SLOTS_NONE && run->objects.at[slot].address == address && split(run, thread) != 0)
       return -1;
   }
   return 0;
@@ -124,7 +116,7 @@ static int take_op(void *context, const struct history_op *op, const struct hist
   struct object *object = object_of(run, slots, op->slot);
   if (!object)
     return trace_error_set(run->export->error, trace_reader_path(run->export->reader), "out of memory");
-  if (op->kind == HISTORY_DEATH) {
+  if (op->kind == HISTORY_RELEASE) {
     int result = write_free(run, object, op->thread, call.release_ns);
     *object = (struct object){0};
     return result;
@@ -164,7 +156,7 @@ static int take_left_out(void *context, const struct merge_step *step, uint32_t 
 
 static int move_begins(void *context, const struct merge_step *step, uint32_t slot) {
   struct run *run = context;
-  run->objects[slot].release_ns = order_ns(run, step->thread, step->stamp);
+  run->objects.at[slot].release_ns = order_ns(run, step->thread, step->stamp);
   run->moving[step->thread] = slot;
   run->moving_count++;
   return 0;
@@ -190,7 +182,7 @@ int export_calls(struct export *export, struct witness *witness) {
   memset(run.moving, 0xff, (run.threads + 1) * sizeof *run.moving); /* SLOTS_NONE */
   int result = history_run(export->reader, export->history, &consumer, witness, export->error);
   free(run.moving);
-  free(run.objects);
+  free(run.objects.at);
   return result;
 }
 

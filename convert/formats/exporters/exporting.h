@@ -30,7 +30,8 @@ struct export {
   int (*take)(struct export * export, const struct export_call *call);
   void (*thread_end)(struct export * export, uint32_t thread);
   void *context;
-  bool one_line_reallocs; /* a realloc's two steps can't be told apart: one that is overtaken becomes free and malloc */
+  bool one_line_reallocs; /* a realloc's two steps can't be distinguished: one that is overtaken becomes free and malloc
+                           */
   bool tells_failures;    /* failed calls that take no object are handed on, with acquired = 0 */
   struct export_lost {
     uint64_t usable_sizes, failures, split_reallocs, null_frees;

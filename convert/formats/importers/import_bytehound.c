@@ -7,9 +7,9 @@
 
      e.g. 1 0 5000 24, then 2 0 5010 0 becomes malloc(24) = 0x10, free(0x10) at 0 and 10 microseconds
 
-   in the order of time, which is in microseconds. A slot is an object's number, used again after its death; its address
-   here is 16 (slot + 1), which tells objects apart and nothing else ("addresses" in `lacks`). With a filter the export
-   holds fewer operations than it promises. */
+   in the order of time, which is in microseconds. A slot is an object's number, used again after its release; its
+   address here is 16 (slot + 1), which tells objects apart and nothing else ("addresses" in `lacks`). With a filter the
+   export holds fewer operations than it promises. */
 #include "convert/formats/reading/importing.h"
 
 #include <inttypes.h>
@@ -35,7 +35,7 @@ static bool recognises(const struct import_sample *start) {
 static int take_operation(struct import *import, const struct operation *operation, uint64_t slots, uint64_t offset,
                           uint64_t first_us) {
   if (operation->slot >= slots)
-    return trace_error_at(import->error, import->path, offset, "slot %" PRIu64 ", the header promises %" PRIu64,
+    return trace_error_at(import->error, import->path, offset, "slot %" PRIu64 ", the header claims %" PRIu64,
                           operation->slot, slots);
   uint64_t address = 16 * (operation->slot + 1);
   uint64_t since_us = operation->time_us > first_us ? operation->time_us - first_us : 0;
@@ -73,7 +73,7 @@ static int take_operations(struct import *import, struct byte_source *source) {
       have -= HEADER_BYTES;
       offset = HEADER_BYTES;
       if (header[0] > MAX_SLOTS)
-        return trace_error_at(import->error, import->path, 0, "promises %" PRIu64 " slots", header[0]);
+        return trace_error_at(import->error, import->path, 0, "claims %" PRIu64 " slots", header[0]);
     }
     for (; offset && have >= sizeof *operations; have -= sizeof *operations, at += sizeof *operations) {
       struct operation operation;
@@ -91,7 +91,7 @@ static int take_operations(struct import *import, struct byte_source *source) {
   if (got == 0 && (have || !offset))
     return trace_error_at(import->error, import->path, offset, "cut off: %zu bytes are left over", have);
   if (got == 0 && taken < header[1])
-    import_say(import, "%" PRIu64 " of %" PRIu64 " operations: the export was filtered, or cut off", taken, header[1]);
+    import_note(import, "%" PRIu64 " of %" PRIu64 " operations: the export was filtered, or cut off", taken, header[1]);
   return got < 0 ? -1 : 0;
 }
 

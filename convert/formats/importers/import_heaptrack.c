@@ -15,16 +15,18 @@
      A, S ...                         attached to a running process; suppressions of leaks: left out
 
    becomes malloc(942) and free(...) of one thread at those times, with the tree as STACKS and the modules as MODULES. A
-   realloc stands there as `-` and `+`, logged after the call, and can't be told from a free and a malloc, so it becomes
-   these; where the old address was handed out again before that, the release is put in its place (late_release.h).
-   calloc and the aligned calls look like malloc. heaptrack 1.4 does not see memalign and pvalloc, nor
+   realloc stands there as `-` and `+`, logged after the call, and can't be distinguished from a free and a malloc, so
+   it becomes these; where the old address was handed out again before that, the release is put in its place
+   (late_release.h). calloc and the aligned calls look like malloc. heaptrack 1.4 does not see memalign and pvalloc, nor
    that realloc(p, 0) frees, nor failed calls and free(NULL): hence "calls" and "start" in `lacks`. */
 #include "convert/formats/reading/late_release.h"
+
+#include "core/base/vector.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* A module as it was told last. */
+/* A module as the file listed it last. */
 struct module {
   char *path;
   uint64_t end;
@@ -36,12 +38,10 @@ struct heaptrack_import {
   uint64_t version; /* of the file; 0: not read yet */
   uint64_t now;     /* stamp: ns + 1 */
   uint64_t os_page_bytes;
-  char program[4096]; /* path */
-  uint32_t *nodes;    /* of the trace, by the file's number */
-  uint64_t node_count, node_room;
+  char program[4096];           /* path */
+  VECTOR(uint32_t) nodes;       /* of the trace, by the file's number - 1 */
   struct address_map module_at; /* start address to its place in modules */
-  struct module *modules;
-  uint32_t module_count, module_room;
+  VECTOR(struct module) modules;
   bool held; /* a `-` waits for what comes next: a realloc's is followed by its `+` */
   struct trace_event held_event;
 };
@@ -99,11 +99,11 @@ static int take_version(struct heaptrack_import *heaptrack, const char *line) {
 
 /* A name up to the next space; from version 3 with its length before it. */
 static bool scan_name(const struct heaptrack_import *heaptrack, const char **at, const char **name, size_t *length) {
-  uint64_t told;
+  uint64_t length_read;
   if (heaptrack->version >= 3) {
-    if (!scan_bare_hex(at, &told) || !scan_word(at, " ") || strnlen(*at, told) < told)
+    if (!scan_bare_hex(at, &length_read) || !scan_word(at, " ") || strnlen(*at, length_read) < length_read)
       return false;
-    *length = (size_t)told;
+    *length = (size_t)length_read;
   } else {
     *length = strcspn(*at, " ");
   }
@@ -119,27 +119,21 @@ static void keep_program(struct heaptrack_import *heaptrack, const char *path, s
   }
 }
 
-/* All modules are told again whenever one comes or goes; the trace gets each once. */
+/* All modules are listed again whenever one comes or goes; the trace gets each once. */
 static int keep_module(struct heaptrack_import *heaptrack, struct trace_module *module) {
   struct import *import = heaptrack->import;
   struct address_entry *entry = address_map_find(&heaptrack->module_at, module->start);
-  struct module *known = entry->address ? &heaptrack->modules[entry->slot] : NULL;
+  struct module *known = entry->address ? &heaptrack->modules.at[entry->slot] : NULL;
   if (known && known->end == module->end && strcmp(known->path, module->path) == 0)
     return 0;
   if (!known) {
-    if (heaptrack->module_count == heaptrack->module_room) {
-      uint32_t room = heaptrack->module_room ? 2 * heaptrack->module_room : 64;
-      struct module *modules = realloc(heaptrack->modules, room * sizeof *modules);
-      if (!modules)
-        return import_no_memory(import);
-      heaptrack->modules = modules;
-      heaptrack->module_room = room;
-    }
-    known = &heaptrack->modules[heaptrack->module_count];
-    *known = (struct module){NULL, 0};
-    if (!address_map_add(&heaptrack->module_at, entry, module->start, heaptrack->module_count, false))
+    known = vector_add(&heaptrack->modules);
+    if (!known)
       return import_no_memory(import);
-    heaptrack->module_count++;
+    *known = (struct module){NULL, 0};
+    uint32_t index = (uint32_t)(heaptrack->modules.count - 1);
+    if (!address_map_add(&heaptrack->module_at, entry, module->start, index, false))
+      return import_no_memory(import);
   }
   char *path = strdup(module->path);
   if (!path)
@@ -159,7 +153,7 @@ static int take_module(struct heaptrack_import *heaptrack, const char *line) {
   if (!scan_name(heaptrack, &at, &name, &length) || length >= sizeof path)
     return import_bad_line(heaptrack->import, "heaptrack's modules", line);
   if (length == 1 && *name == '-' && *at == '\0')
-    return 0; /* those that are still there are told again */
+    return 0; /* those that are still there are listed again */
   if (!scan_word(&at, " ") || !scan_bare_hex(&at, &module.bias))
     return import_bad_line(heaptrack->import, "heaptrack's modules", line);
   while (*at) {
@@ -176,26 +170,24 @@ static int take_module(struct heaptrack_import *heaptrack, const char *line) {
   return module.start && module.start < module.end ? keep_module(heaptrack, &module) : 0;
 }
 
+/* The trace's number of the file's stack; 0: none. */
+static uint32_t node_of(const struct heaptrack_import *heaptrack, uint64_t stack) {
+  return stack ? heaptrack->nodes.at[stack - 1] : 0;
+}
+
 static int take_node(struct heaptrack_import *heaptrack, const char *line) {
   struct import *import = heaptrack->import;
   uint64_t instruction, parent;
   const char *at = line + 2;
   if (!scan_bare_hex(&at, &instruction) || !scan_word(&at, " ") || !scan_bare_hex(&at, &parent) || *at)
     return import_bad_line(import, "heaptrack's stacks", line);
-  if (parent > heaptrack->node_count)
+  if (parent > heaptrack->nodes.count)
     return line_reader_error(import->lines, "stack %" PRIx64 " is called by %" PRIx64 ", which is not there yet",
-                             heaptrack->node_count + 1, parent);
-  if (heaptrack->node_count + 1 >= heaptrack->node_room) {
-    uint64_t room = heaptrack->node_room ? 2 * heaptrack->node_room : 1024;
-    uint32_t *nodes = realloc(heaptrack->nodes, room * sizeof *nodes);
-    if (!nodes)
-      return import_no_memory(import);
-    nodes[0] = 0;
-    heaptrack->nodes = nodes;
-    heaptrack->node_room = room;
-  }
-  uint32_t node = trace_writer_stack_node(import->writer, heaptrack->nodes[parent], instruction);
-  heaptrack->nodes[++heaptrack->node_count] = node;
+                             heaptrack->nodes.count + 1, parent);
+  uint32_t *node = vector_add(&heaptrack->nodes);
+  if (!node)
+    return import_no_memory(import);
+  *node = trace_writer_stack_node(import->writer, node_of(heaptrack, parent), instruction);
   return 0;
 }
 
@@ -209,12 +201,12 @@ static int take_acquire(struct heaptrack_import *heaptrack, const char *line) {
   if (!scan_word(&at, " ") || !scan_bare_hex(&at, &stack) || !scan_word(&at, " ") || !scan_bare_hex(&at, &address) ||
       *at || !address)
     return import_bad_line(heaptrack->import, "heaptrack data", line);
-  if (stack > heaptrack->node_count)
+  if (stack > heaptrack->nodes.count)
     return line_reader_error(heaptrack->import->lines, "stack %" PRIx64 " is not there yet", stack);
   if (hand_on_held(heaptrack, true) != 0)
     return -1;
   struct trace_event event = event_of_acquire(CALL_malloc, address, size_bytes, 0);
-  event.stack = stack ? heaptrack->nodes[stack] : 0;
+  event.stack = node_of(heaptrack, stack);
   return late_releases_event(heaptrack->late, heaptrack->now, &event, false);
 }
 
@@ -315,9 +307,9 @@ static int finish(struct heaptrack_import *heaptrack) {
 }
 
 static void release_modules(struct heaptrack_import *heaptrack) {
-  for (uint32_t i = 0; i < heaptrack->module_count; i++)
-    free(heaptrack->modules[i].path);
-  free(heaptrack->modules);
+  for (uint32_t i = 0; i < heaptrack->modules.count; i++)
+    free(heaptrack->modules.at[i].path);
+  free(heaptrack->modules.at);
   address_map_free(&heaptrack->module_at);
 }
 
@@ -331,7 +323,7 @@ static int run(struct import *import) {
     result = finish(&heaptrack);
   late_releases_free(heaptrack.late);
   release_modules(&heaptrack);
-  free(heaptrack.nodes);
+  free(heaptrack.nodes.at);
   return result;
 }
 

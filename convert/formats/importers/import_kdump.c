@@ -8,17 +8,17 @@
        1234 prog     USER  RTLD: ...                              left out, like all other records of the user
        1234 prog     CALL  write(0x1,0x800a07000,0x6)             left out, like the other records of one line
 
-   calloc and the aligned calls look like malloc. malloc(0), realloc(p, 0) and free are all told as free of the pointer
-   passed in: realloc's is right, malloc(0) becomes free(NULL), and its object is freed unseen later. A realloc is
-   logged after the call. Where threads are told, the history puts an inversion right; where not, late_release.h does.
-   The times are in microseconds; the file's order is kept. */
+   calloc and the aligned calls look like malloc. malloc(0), realloc(p, 0) and free all look like free of the pointer
+   passed in: realloc's is right, malloc(0) becomes free(NULL), and the free of its object is of one never acquired
+   later. A realloc is logged after the call. Where threads are known, the history puts an inversion right; where not,
+   late_release.h does. The times are in microseconds; the file's order is kept. */
 #include "convert/formats/reading/late_release.h"
 
 #include <inttypes.h>
 
 struct kdump_import {
   struct import *import;
-  struct late_releases *late; /* used where threads are not told */
+  struct late_releases *late; /* used where threads are not known */
   bool threads, times;
   uint64_t first_us;
   uint64_t now;
@@ -111,14 +111,14 @@ static int begin(struct kdump_import *kdump, const struct kdump_line *line) {
   kdump->threads = line->has_thread;
   kdump->times = line->has_time;
   kdump->first_us = line->time_us;
-  const struct import_facts facts = {
-      .clock = kdump->times ? "nanoseconds" : "counter",
-      .order = kdump->threads ? "logged" : "file",
-      .source = "kdump of jemalloc utrace",
-      .pid = line->pid,
-      .lacks = lacks[kdump->threads][kdump->times],
-      .note = "calloc and aligned calls are mallocs here; malloc(0) is a free(NULL), its object is freed unseen.",
-      .origin_stamp = kdump->times};
+  const struct import_facts facts = {.clock = kdump->times ? "nanoseconds" : "counter",
+                                     .order = kdump->threads ? "logged" : "file",
+                                     .source = "kdump of jemalloc utrace",
+                                     .pid = line->pid,
+                                     .lacks = lacks[kdump->threads][kdump->times],
+                                     .note = "calloc and aligned calls are mallocs here; malloc(0) is a free(NULL), "
+                                             "the free of its object is of one never acquired.",
+                                     .origin_stamp = kdump->times};
   return import_begin(kdump->import, &facts);
 }
 
@@ -148,7 +148,7 @@ static int take_line(void *context, const char *text) {
   if (!import->writer && begin(kdump, &line) != 0)
     return -1;
   if (line.has_thread != kdump->threads || line.has_time != kdump->times)
-    return line_reader_error(import->lines, "thread or time told otherwise than in the lines before");
+    return line_reader_error(import->lines, "thread or time in another form than in the lines before");
   int found = scan_record(line.record, &event);
   if (found <= 0)
     return found < 0 ? import_bad_line(import, "jemalloc's utrace", text) : 0;

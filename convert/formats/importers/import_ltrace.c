@@ -13,9 +13,11 @@
    Without -f there is no thread before each line. A release is stamped where its call begins, an acquire where it ends,
    with the line's number. A call inside another one of the family (reallocarray calls calloc) is left out. ltrace does
    not tell the pointer that posix_memalign hands out: such a call becomes a gap of the trace. By default it sees the
-   calls of the program itself, not those of its libraries, so objects may be born or die unseen: hence "calls" and
-   "start" in `lacks`. */
+   calls of the program itself, not those of its libraries, so objects may be acquired or released unseen: hence "calls"
+   and "start" in `lacks`. */
 #include "convert/formats/reading/importing.h"
+
+#include "core/base/vector.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -23,7 +25,7 @@
 /* A thread's call that has begun. */
 struct open_call {
   uint64_t id;     /* ltrace's, of the thread */
-  uint64_t unseen; /* calls whose address is not told */
+  uint64_t unseen; /* calls whose address ltrace does not give */
   bool any;
   bool addressless; /* posix_memalign */
   unsigned nested;  /* calls inside it that have not ended */
@@ -34,8 +36,7 @@ struct open_call {
 struct ltrace_import {
   struct import *import;
   struct thread_numbers callers; /* apart from the trace's numbers, which come with a thread's first whole call */
-  struct open_call *open;        /* by number in callers */
-  uint32_t open_room;
+  VECTOR(struct open_call) open; /* by number in callers */
   uint64_t nested, doubts;
 };
 
@@ -127,8 +128,8 @@ static int begin(struct ltrace_import *ltrace, bool threads) {
       .order = "logged",
       .source = "ltrace",
       .lacks = threads ? "start calls times usable_size" : "start calls times threads usable_size",
-      .note = "Calls of the program itself; those that its libraries make are not in the recording unless asked for. "
-              "posix_memalign does not tell the address: its calls are gaps."};
+      .note = "Calls of the program itself; those that its libraries make are not in the recording unless requested. "
+              "posix_memalign does not give the address: its calls are gaps."};
   return import_begin(ltrace->import, &facts);
 }
 
@@ -136,17 +137,10 @@ static struct open_call *open_call_of(struct ltrace_import *ltrace, uint64_t id)
   uint32_t number;
   if (!thread_number(&ltrace->callers, id, &number))
     return NULL;
-  if (number >= ltrace->open_room) {
-    uint32_t room = number < 16 ? 16 : 2 * number;
-    struct open_call *open = realloc(ltrace->open, room * sizeof *open);
-    if (!open)
-      return NULL;
-    memset(open + ltrace->open_room, 0, (room - ltrace->open_room) * sizeof *open);
-    ltrace->open = open;
-    ltrace->open_room = room;
-  }
-  ltrace->open[number].id = id;
-  return &ltrace->open[number];
+  struct open_call *open = vector_reach(&ltrace->open, number);
+  if (open)
+    open->id = id;
+  return open;
 }
 
 /* "= RESULT" at the line's end. */
@@ -257,28 +251,28 @@ static int take_line(void *context, const char *line) {
   return resumed ? take_resumed(ltrace, open, line, at) : take_begin(ltrace, open, line, at, name);
 }
 
-/* The calls whose address is not told become gaps at their thread's end, and what never ended is counted. */
+/* The calls whose address ltrace does not give become gaps at their thread's end, and what never ended is counted. */
 static int finish(struct ltrace_import *ltrace) {
   struct import *import = ltrace->import;
   uint64_t never_ended = 0, unseen = 0;
   uint32_t thread;
   for (uint32_t i = 0; i < ltrace->callers.count; i++) {
-    struct open_call *call = &ltrace->open[i];
+    struct open_call *call = &ltrace->open.at[i];
     never_ended += call->any;
     unseen += call->unseen;
     if (call->unseen &&
         (import_thread(import, call->id, &thread) != 0 ||
-         trace_writer_gap(import->writer, thread, call->unseen, "posix_memalign: ltrace does not tell the address")))
+         trace_writer_gap(import->writer, thread, call->unseen, "posix_memalign: ltrace does not give the address")))
       return -1;
   }
   if (ltrace->doubts)
-    import_say(import, "ltrace met %" PRIu64 " unexpected breakpoints: it may have missed calls", ltrace->doubts);
+    import_note(import, "ltrace met %" PRIu64 " unexpected breakpoints: it may have missed calls", ltrace->doubts);
   if (ltrace->nested)
-    import_say(import, "%" PRIu64 " calls inside other calls left out", ltrace->nested);
+    import_note(import, "%" PRIu64 " calls inside other calls left out", ltrace->nested);
   if (unseen)
-    import_say(import, "%" PRIu64 " posix_memalign calls, whose address ltrace does not tell, became gaps", unseen);
+    import_note(import, "%" PRIu64 " posix_memalign calls, whose address ltrace does not give, became gaps", unseen);
   if (never_ended)
-    import_say(import, "%" PRIu64 " calls that never ended left out", never_ended);
+    import_note(import, "%" PRIu64 " calls that never ended left out", never_ended);
   return 0;
 }
 
@@ -293,7 +287,7 @@ static int run(struct import *import) {
     result = finish(&ltrace);
   if (ltrace.callers.map.entries)
     address_map_free(&ltrace.callers.map);
-  free(ltrace.open);
+  free(ltrace.open.at);
   return result;
 }
 

@@ -220,7 +220,7 @@ static int take_line(void *context, const char *line) {
   return import_event(import, vtid, &event);
 }
 
-/* Reads what babeltrace2 said on its standard error. */
+/* Reads what babeltrace2 wrote to its standard error. */
 static void take_complaints(struct lttng_import *lttng, FILE *complaints, char *first, size_t room) {
   char line[256];
   first[0] = '\0';
@@ -287,7 +287,7 @@ static int take_directory(struct lttng_import *lttng) {
     take_complaints(lttng, complaints, complaint, sizeof complaint);
     if (result == 0 && status != 0)
       result = trace_error_set(import->error, import->path, "babeltrace2 failed: %s",
-                               complaint[0] ? complaint : "it did not say why");
+                               complaint[0] ? complaint : "it gave no reason");
   }
   fclose(complaints);
   return result;
@@ -298,18 +298,19 @@ static int finish(struct lttng_import *lttng) {
   uint32_t thread;
   if (lttng->discarded && !import->options->allow_gaps)
     return trace_error_set(import->error, import->path,
-                           "its tracer discarded %" PRIu64 " events or more: objects would be freed unseen. "
+                           "its tracer discarded %" PRIu64
+                           " events or more: frees of objects never acquired would follow. "
                            "--allow-gaps takes it all the same",
                            lttng->discarded);
   if (!import->writer)
     return trace_error_set(import->error, import->path, "has no " PROVIDER "* event%s",
                            import->options->has_process ? " of that process" : "");
   if (lttng->other_events)
-    import_say(import, "%" PRIu64 " events of other providers left out", lttng->other_events);
+    import_note(import, "%" PRIu64 " events of other providers left out", lttng->other_events);
   if (!lttng->discarded)
     return 0;
-  import_say(import, "%" PRIu64 " events were discarded by the tracer", lttng->discarded);
-  /* Which thread's they were is not told. The first event's thread has number 0. */
+  import_note(import, "%" PRIu64 " events were discarded by the tracer", lttng->discarded);
+  /* Which thread's they were is not known. The first event's thread has number 0. */
   thread = 0;
   return trace_writer_gap(import->writer, thread, lttng->discarded, "discarded by LTTng's tracer, of whatever thread");
 }

@@ -7,11 +7,11 @@
      ALLOCATION address=0x55aea0a66380 size=1340 allocator=malloc native_frame_id=13     malloc(1340)
      ALLOCATION address=0x55aea082f440 size=0 allocator=free native_frame_id=0           free(...)
      ALLOCATION address=0x55aea082f440 size=1024 allocator=realloc native_frame_id=32    realloc(NULL, 1024): its old
-                                                         pointer is told as the free before it, and can't be told from
+                                                         pointer is the free before it, and can't be distinguished from
    one ALLOCATION address=0x7f... size=262144 allocator=mmap ...     left out, like munmap and Python's own allocators
      FRAME_PUSH ..., SEGMENT ..., TRAILER ...                      left out
 
-   calloc's size is the product, so it becomes calloc(1, size); alignments are not told and become 16. A realloc is
+   calloc's size is the product, so it becomes calloc(1, size); alignments are missing and become 16. A realloc is
    logged after the call: the history puts an inversion right ("order": "logged"). */
 #include "convert/formats/reading/importing.h"
 
@@ -169,9 +169,9 @@ static int run(struct import *import) {
   if (!import->writer)
     return trace_error_set(import->error, import->path, "not memray text: it is empty");
   if (memray.python_objects)
-    import_say(import, "%" PRIu64 " calls of Python's own allocators left out", memray.python_objects);
+    import_note(import, "%" PRIu64 " calls of Python's own allocators left out", memray.python_objects);
   if (memray.mappings)
-    import_say(import, "%" PRIu64 " mmap and munmap calls left out", memray.mappings);
+    import_note(import, "%" PRIu64 " mmap and munmap calls left out", memray.mappings);
   return 0;
 }
 

@@ -53,8 +53,8 @@ static int take_header(struct rep_import *rep, const char *line) {
   if (++rep->header_lines < HEADER_LINES)
     return 0;
   if (rep->header[1] > MAX_REP_IDS)
-    return line_reader_error(rep->import->lines, "the header promises %" PRIu64 " ids, at most %d can be",
-                             rep->header[1], MAX_REP_IDS);
+    return line_reader_error(rep->import->lines, "the header claims %" PRIu64 " ids, at most %d can be", rep->header[1],
+                             MAX_REP_IDS);
   return import_begin(rep->import, &facts);
 }
 
@@ -67,10 +67,10 @@ static int take_request(struct rep_import *rep, const char *line) {
                  (sized && (!scan_word(&at, " ") || !scan_decimal(&at, &size_bytes))) || *at)))
     return import_bad_line(rep->import, ".rep", line);
   if (!null && id >= rep->header[1])
-    return line_reader_error(rep->import->lines, "id %" PRIu64 ", the header promises %" PRIu64 " ids", id,
+    return line_reader_error(rep->import->lines, "id %" PRIu64 ", the header claims %" PRIu64 " ids", id,
                              rep->header[1]);
   if (++rep->requests > rep->header[2])
-    return line_reader_error(rep->import->lines, "more than the %" PRIu64 " requests that the header promises",
+    return line_reader_error(rep->import->lines, "more than the %" PRIu64 " requests that the header claims",
                              rep->header[2]);
   uint64_t address = null ? 0 : 16 * (id + 1);
   struct trace_event event = line[0] == 'f' ? event_of_release(CALL_free, address)

@@ -6,7 +6,7 @@
      20 0 posix_memalign(64, 100) = 0x3000        alignment, size
      30+5 1 realloc(0x2000, 4096) = 0x4000        released at 30, handed out at 35
      - 1 malloc_usable_size(0x4000)               no stamp of its own: inherits the thread's last one
-     50 1 realloc(0x4000, 1099511627776) = NULL   failed: 0x4000 lives on
+     50 1 realloc(0x4000, 1099511627776) = NULL   failed: 0x4000 stays live
      60 0 free(0x3000) touched=1                  1 OS page of it was resident
      70 0 free(NULL)
      80 0 malloc(20) = 0x5000 latency=35 usable=24 stack=7    the real call took 35 ns, 24 bytes are usable

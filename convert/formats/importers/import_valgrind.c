@@ -3,18 +3,18 @@
      ==28947== Memcheck, a memory error detector            left out, like all lines that do not begin with --PID--
      --28947-- malloc(942) = 0x4A42040                      malloc(942) = 0x4a42040
      --28947-- calloc(3,65) = 0x4A436B0                     calloc(3, 65)
-     --28947-- memalign(al 64, size 47) = 0x4A42480         memalign(64, 47): aligned_alloc and the like are told so too
+     --28947-- memalign(al 64, size 47) = 0x4A42480         memalign(64, 47): aligned_alloc and the like look so too
      --28947-- realloc(0x0,2907)malloc(2907) = 0x4A437C0    realloc(NULL, 2907)
      --28947-- realloc(0x4A42C00,3777) = 0x4A47E70
      --28947-- realloc(0x4A42080,0)free(0x4A42080)          realloc(..., 0), which frees; its result is on the
      --28947--  = 0                                         next line
      --28947-- _Znwm(24) = 0x4A47E70                        operator new(24)
      --28947-- _ZnwmSt11align_val_t(size 128, al 64) = ...  operator new(128, align 64)
-     --28947-- _ZdlPvm(0x4D70100)                           operator delete: its size and alignment are not told
+     --28947-- _ZdlPvm(0x4D70100)                           operator delete: its size and alignment are missing
      --28947-- malloc_usable_size(0x4A47E70) = 24
      --28947-- free(0x4A42520)
 
-   valgrind runs one thread at a time, so the file's order is the calls'; it does not say which thread. At the end
+   valgrind runs one thread at a time, so the file's order is the calls'; it does not give the thread. At the end
    valgrind itself frees what the C library holds, unless --run-libc-freeres=no is given. */
 #include "convert/formats/reading/importing.h"
 
@@ -116,7 +116,7 @@ static bool scan_arguments(const char **at, struct trace_event *event) {
   return good && scan_word(at, ")");
 }
 
-/* What valgrind says between a call and its result: the malloc or free that a realloc is, or a complaint. */
+/* What valgrind writes between a call and its result: the malloc or free that a realloc is, or a complaint. */
 static bool scan_result(const char *at, uint64_t *result) {
   const char *found = NULL;
   for (const char *next = strstr(at, " = "); next; next = strstr(next + 1, " = "))
@@ -192,7 +192,7 @@ static int run(struct import *import) {
   if (!import->writer)
     return trace_error_set(import->error, import->path, "has no line of valgrind --trace-malloc=yes");
   if (valgrind.unfinished)
-    import_say(import, "the last call has no result: left out");
+    import_note(import, "the last call has no result: left out");
   return 0;
 }
 

@@ -9,8 +9,8 @@
 
    P numbers addresses from 1; 0 is NULL, or a failed call. e.g. the stream 02 01 18, 05 01, 01 becomes malloc(24) =
    0x10, free(0x10): the address of pointer P is 16 P, which tells objects apart and nothing else ("addresses" in
-   `lacks`). The file orders its threads only by the syncs. Here they take turns, 16 calls each, and wait as told: a
-   legal order, but not the recorded one, which the format has lost ("order" in `lacks`). */
+   `lacks`). The file orders its threads only by the syncs. Here they take turns, 16 calls each, and wait as the file
+   has it: a legal order, but not the recorded one, which the format has lost ("order" in `lacks`). */
 #include "convert/formats/reading/importing.h"
 
 #include <fcntl.h>
@@ -95,16 +95,16 @@ static int take_header(struct wl_import *wl) {
   if (!scan_field(wl->bytes, wl->count, &at, WL_NPTRS, &wl->pointers) ||
       !scan_field(wl->bytes, wl->count, &at, WL_NSYNCS, &wl->syncs) ||
       !scan_field(wl->bytes, wl->count, &at, WL_NTHREADS, &wl->threads))
-    return bad(wl, at, "not a .wl workload: its header must tell pointers, syncs and threads");
+    return bad(wl, at, "not a .wl workload: its header must give the numbers of pointers, syncs and threads");
   if (wl->pointers > MAX_POINTERS || wl->threads > UINT32_MAX || wl->threads > wl->count / 3)
-    return bad(wl, at, "the header promises more than the file can hold");
+    return bad(wl, at, "the header claims more than the file can hold");
   wl->at = calloc(wl->threads + 1, sizeof *wl->at);
   wl->runnable = calloc(wl->threads + 1, sizeof *wl->runnable);
   if (!wl->at || !wl->runnable)
     return import_no_memory(wl->import);
   for (uint64_t i = 0; i < wl->threads; i++) {
     if (!scan_field(wl->bytes, wl->count, &at, WL_START_THREAD, &wl->at[i]))
-      return bad(wl, at, "the header promises more threads than it tells");
+      return bad(wl, at, "the header claims more threads than it lists");
     if (wl->at[i] >= wl->count)
       return bad(wl, at, "a thread's stream begins behind the file's end");
     wl->runnable[wl->run_count++] = (uint32_t)i;
@@ -158,7 +158,7 @@ static int take_call(struct wl_import *wl, uint32_t thread, unsigned code, uint6
   if (!good)
     return bad(wl, offset, "a call that is cut off, or a number of more than 64 bits");
   if (pointer > wl->pointers || (code == WL_REALLOC && second > wl->pointers))
-    return bad(wl, offset, "a pointer's number above what the header promises");
+    return bad(wl, offset, "a pointer's number above what the header claims");
   struct trace_event event;
   if (code == WL_FREE)
     event = event_of_release(CALL_free, 16 * pointer);
@@ -186,7 +186,7 @@ static int take_turn(struct wl_import *wl, uint32_t thread) {
     case WL_SYNC_W:
     case WL_SYNC_R:
       if (!scan_number(wl->bytes, wl->count, at, &sync) || sync > wl->syncs)
-        return bad(wl, offset, "a sync's number above what the header promises, or cut off");
+        return bad(wl, offset, "a sync's number above what the header claims, or cut off");
       result = code == WL_SYNC_W ? let_go(wl, sync) : wait_for(wl, thread, sync, offset);
       if (result != 0)
         return result < 0 ? -1 : 0;

@@ -1,7 +1,7 @@
 /* The bytes of a foreign recording: of a file, of standard input, of the one file in a zip archive, or of what gzip or
-   zstd packed, told by its first bytes; or of an open descriptor (a child's output).
+   zstd packed, recognised by its first bytes; or of an open descriptor (a child's output).
 
-   Invariants: memory is bounded whatever the input says of itself (a zstd frame may want a window of 128 MiB at most);
+   Invariants: memory is bounded whatever the input claims (a zstd frame may want a window of 128 MiB at most);
    packed data that is cut off or damaged is an error, never a shorter file. Not thread-safe. */
 #ifndef CONVERT_FORMATS_READING_BYTE_SOURCE_H
 #define CONVERT_FORMATS_READING_BYTE_SOURCE_H

@@ -16,7 +16,7 @@
 struct import; /* importing.h */
 
 struct import_options {
-  bool allow_gaps; /* take a recording that says that events are missing: each loss becomes a GAP of the trace */
+  bool allow_gaps; /* take a recording that reports missing events: each loss becomes a GAP of the trace */
   bool has_process;
   uint64_t process; /* of a recording of several processes: the one wanted, by its pid */
 };
@@ -29,8 +29,8 @@ struct import_sample {
 };
 
 struct import_format {
-  bool (*recognises_line)(const char *line);                   /* NULL: not told by its lines */
-  bool (*recognises_bytes)(const struct import_sample *start); /* NULL: not told by its bytes */
+  bool (*recognises_line)(const char *line);                   /* NULL: not recognised by lines */
+  bool (*recognises_bytes)(const struct import_sample *start); /* NULL: not recognised by bytes */
   int (*run)(struct import *import);
 };
 

@@ -59,7 +59,7 @@ int import_lines(struct import *import, int (*take)(void *context, const char *l
   return got == 0 ? 0 : -1;
 }
 
-void import_say(struct import *import, const char *format, ...) {
+void import_note(struct import *import, const char *format, ...) {
   char *text = import->report->text;
   size_t used = strlen(text), room = sizeof import->report->text - used;
   if (used)

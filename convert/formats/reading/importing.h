@@ -28,14 +28,14 @@ struct import {
   uint64_t last_stamp;
 };
 
-/* What INFO says. The strings are plain ASCII. */
+/* What goes into INFO. The strings are plain ASCII. */
 struct import_facts {
   const char *clock; /* "ordinal", "counter" or "nanoseconds": FORMAT.md section 5 */
   const char *order; /* "file", "every", "logged" or "text" */
   const char *source;
   const char *program; /* NULL: not known */
   const char *lacks;   /* words with spaces between */
-  const char *note;    /* NULL: no more to say */
+  const char *note;    /* NULL: none */
   uint64_t origin_stamp;
   uint64_t os_page_bytes; /* 0: not known */
   uint64_t pid;           /* 0: not known */
@@ -49,7 +49,7 @@ int import_begin(struct import *import, const struct import_facts *facts);
 int import_lines(struct import *import, int (*take)(void *context, const char *line), void *context);
 
 /* Adds a sentence to the report. */
-__attribute__((format(printf, 2, 3))) void import_say(struct import *import, const char *format, ...);
+__attribute__((format(printf, 2, 3))) void import_note(struct import *import, const char *format, ...);
 
 /* Is a line of this process to be taken? 1: yes, and import->pid is it; 0: --process wants another; -1 with error: it
    is not that of the lines before. */

@@ -112,8 +112,8 @@ int late_releases_finish(struct late_releases *late) {
     if (hand_on(late) != 0)
       return -1;
   if (late->moved)
-    import_say(late->import,
-               "%" PRIu64 " releases were logged after their address had been handed out again: moved before that",
-               late->moved);
+    import_note(late->import,
+                "%" PRIu64 " releases were logged after their address had been handed out again: moved before that",
+                late->moved);
   return 0;
 }

@@ -200,41 +200,10 @@ static int walk_blocks(struct trace_reader *reader, struct trace_error *error) {
   return order_places(reader, error);
 }
 
-/* Standard input has no place to go back to; it is copied to an unlinked file first. */
-static int spool_standard_input(struct trace_error *error) {
-  FILE *spool = tmpfile();
-  int fd = spool ? dup(fileno(spool)) : -1;
-  if (spool)
-    fclose(spool);
-  if (fd < 0)
-    return trace_error_errno(error, "-", "can't make a temporary file");
-  char bytes[1 << 16];
-  uint64_t offset = 0;
-  for (;;) {
-    ssize_t got = read(STDIN_FILENO, bytes, sizeof bytes);
-    if (got < 0 && errno == EINTR)
-      continue;
-    if (got == 0)
-      return fd;
-    if (got < 0 || os_pwrite_all(fd, bytes, (size_t)got, offset) != 0) {
-      trace_error_errno(error, "-", got < 0 ? "can't read" : "can't write a temporary copy");
-      close(fd);
-      return -1;
-    }
-    offset += (uint64_t)got;
-  }
-}
-
 static int open_input(struct trace_reader *reader, struct trace_error *error) {
   const char *path = reader->path;
   struct stat status;
-  if (strcmp(path, "-") == 0) {
-    reader->source.fd = spool_standard_input(error);
-    if (reader->source.fd < 0)
-      return -1;
-  } else {
-    reader->source.fd = open(path, O_RDONLY | O_CLOEXEC);
-  }
+  reader->source.fd = open(path, O_RDONLY | O_CLOEXEC);
   if (reader->source.fd < 0 || fstat(reader->source.fd, &status) != 0)
     return trace_error_errno(error, path, "can't open");
   if (!S_ISREG(status.st_mode))

@@ -17,8 +17,7 @@
 struct trace_reader;
 struct trace_cursor;
 
-/* Opens and walks the block headers. path "-" reads standard input (spooled to an unlinked file). Returns 0, or -1 with
- * error. */
+/* Opens a regular file and walks the block headers. Returns 0, or -1 with error. */
 int trace_reader_open(struct trace_reader **out, const char *path, struct trace_error *error);
 void trace_reader_close(struct trace_reader *reader);
 const struct trace_summary *trace_reader_summary(const struct trace_reader *reader);
@@ -44,7 +43,7 @@ int trace_cursor_next(struct trace_cursor *cursor, struct trace_event *event);
 int trace_reader_samples(struct trace_reader *reader, int (*visit)(void *context, const struct trace_sample *sample),
                          void *context, struct trace_error *error);
 
-/* Calls visit for each row of the TOUCHED blocks: an object alive at the end and its resident OS pages. A non-zero
+/* Calls visit for each row of the TOUCHED blocks: an object live at the end and its resident OS pages. A non-zero
    return of visit stops. Returns 0, visit's value, or -1 with error. */
 int trace_reader_touched(struct trace_reader *reader, int (*visit)(void *context, uint64_t address, uint32_t os_pages),
                          void *context, struct trace_error *error);

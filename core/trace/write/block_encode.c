@@ -1,5 +1,6 @@
 #include "core/trace/write/block_encode.h"
 
+#include "core/base/assert.h"
 #include "core/base/leb.h"
 
 #include <stdlib.h>
@@ -10,8 +11,8 @@ struct acquire {
   uint32_t class; /* PREDICTOR_CLASSES: none */
 };
 
-/* Where an address was acquired last in this block. Entries of earlier blocks are told by their epoch, so that nothing
-   has to be cleared between blocks. */
+/* Where an address was acquired last in this block. Entries of earlier blocks are recognised by their epoch, so that
+   nothing has to be cleared between blocks. */
 struct place {
   uint64_t address;
   uint32_t acquire, epoch;
@@ -98,6 +99,7 @@ static uint8_t *column_begin(struct encoded_block *block, int column, size_t wor
 
 static void column_end(struct encoded_block *block, int column, const uint8_t *end) {
   block->columns[column].used = (size_t)(end - block->columns[column].bytes);
+  HT_ASSERT(block->columns[column].used <= block->columns[column].room);
 }
 
 /* The event's entry in an optional column; false: it has none there. */
@@ -177,7 +179,8 @@ static void cursors_end(struct encoded_block *block, const struct cursors *to, u
   block->columns[COLUMN_ACQUIRE_HIT].used = (acquired + 7) / 8;
 }
 
-/* Codes the address passed in; where it is found in this block and dies, its acquire goes on its class's stack. */
+/* Codes the address passed in; where it is found in this block and is released, its acquire goes on its class's stack.
+ */
 static void encode_release(struct block_encoder *encoder, struct cursors *to, const struct trace_event *event,
                            uint64_t *previous) {
   const struct place *place = place_find(encoder, event->released);

@@ -51,9 +51,9 @@ static int open_output(struct trace_writer *writer, const struct trace_writer_op
 void trace_writer_free(struct trace_writer *writer) {
   if (writer->fd >= 0)
     close(writer->fd);
-  for (uint32_t i = 0; i < writer->thread_count; i++)
-    free(writer->threads[i].events);
-  free(writer->threads);
+  for (uint32_t i = 0; i < writer->threads.count; i++)
+    free(writer->threads.at[i].events);
+  free(writer->threads.at);
   block_encoder_free(writer->encoder);
   archive_encoder_free(writer->archive);
   ZSTD_freeCCtx(writer->zstd);
@@ -92,21 +92,16 @@ int trace_writer_open(struct trace_writer **out, const char *path, const char *i
 }
 
 static struct thread_state *thread_of(struct trace_writer *writer, uint32_t thread) {
-  if (thread >= TRACE_MAX_THREADS || thread > writer->thread_count)
+  if (thread >= TRACE_MAX_THREADS || thread > writer->threads.count)
     return NULL;
-  if (thread == writer->thread_count) {
-    if (writer->thread_count == writer->thread_room) {
-      uint32_t room = writer->thread_room ? 2 * writer->thread_room : 16;
-      struct thread_state *threads = realloc(writer->threads, room * sizeof *threads);
-      if (!threads)
-        return NULL;
-      writer->threads = threads;
-      writer->thread_room = room;
-    }
-    writer->threads[writer->thread_count++] = (struct thread_state){0};
-    writer->totals.threads = writer->thread_count;
+  if (thread == writer->threads.count) {
+    struct thread_state *added = vector_add(&writer->threads);
+    if (!added)
+      return NULL;
+    *added = (struct thread_state){0};
+    writer->totals.threads = (uint32_t)writer->threads.count;
   }
-  return &writer->threads[thread];
+  return &writer->threads.at[thread];
 }
 
 /* The thread's first count events are given up. */
@@ -118,7 +113,7 @@ static void lose(struct trace_writer *writer, const struct thread_state *state, 
 }
 
 static int flush_thread(struct trace_writer *writer, uint32_t thread) {
-  struct thread_state *state = &writer->threads[thread];
+  struct thread_state *state = &writer->threads.at[thread];
   if (state->count == 0)
     return 0;
   flush_annotations(writer); /* the stacks that these events name go before them */
@@ -177,7 +172,7 @@ static int grow_events(struct trace_writer *writer, struct thread_state *state) 
 }
 
 int trace_writer_event(struct trace_writer *writer, uint32_t thread, const struct trace_event *event) {
-  struct thread_state *state = thread < writer->thread_count ? &writer->threads[thread] : thread_of(writer, thread);
+  struct thread_state *state = thread < writer->threads.count ? &writer->threads.at[thread] : thread_of(writer, thread);
   if (!state || writer->saved_errno)
     return writer_fail(writer, ENOMEM);
   if (state->count >= writer->block_limit && flush_thread(writer, thread) != 0)
@@ -194,10 +189,10 @@ int trace_writer_event(struct trace_writer *writer, uint32_t thread, const struc
 }
 
 int trace_writer_flush_thread(struct trace_writer *writer, uint32_t thread) {
-  if (thread >= writer->thread_count)
+  if (thread >= writer->threads.count)
     return 0;
   int result = flush_thread(writer, thread);
-  struct thread_state *state = &writer->threads[thread];
+  struct thread_state *state = &writer->threads.at[thread];
   writer->pending_threads -= state->room > 0;
   set_block_limit(writer);
   free(state->events);
@@ -290,7 +285,7 @@ static int write_footer(struct trace_writer *writer, const char *end, double clo
 }
 
 int trace_writer_flush(struct trace_writer *writer) {
-  for (uint32_t thread = 0; thread < writer->thread_count; thread++)
+  for (uint32_t thread = 0; thread < writer->threads.count; thread++)
     if (trace_writer_flush_thread(writer, thread) != 0)
       return -1;
   flush_annotations(writer);
@@ -301,13 +296,13 @@ int trace_writer_flush(struct trace_writer *writer) {
    what was reserved. The events that are missing may be of any thread; a gap of its own for each might not fit. */
 static void write_last_words(struct trace_writer *writer, double clock_hz) {
   int error = writer->saved_errno;
-  for (uint32_t thread = 0; thread < writer->thread_count; thread++)
-    lose(writer, &writer->threads[thread], writer->threads[thread].count);
+  for (uint32_t thread = 0; thread < writer->threads.count; thread++)
+    lose(writer, &writer->threads.at[thread], writer->threads.at[thread].count);
   char why[128];
   snprintf(why, sizeof why, "events of all threads can't be written: %s", strerror(error));
   writer->saved_errno = 0;
-  for (uint32_t thread = 0; thread < writer->thread_count; thread++)
-    writer->threads[thread].count = 0;
+  for (uint32_t thread = 0; thread < writer->threads.count; thread++)
+    writer->threads.at[thread].count = 0;
   if (writer->index.used > RESERVE_BYTES / 2) /* readers do without */
     writer->index.used = 0;
   if (ftruncate(writer->fd, (off_t)writer->offset) == 0 && trace_writer_gap(writer, 0, writer->totals.lost, why) == 0)
@@ -316,7 +311,7 @@ static void write_last_words(struct trace_writer *writer, double clock_hz) {
 }
 
 int trace_writer_finish(struct trace_writer *writer, const char *end, double clock_hz, struct trace_error *error) {
-  for (uint32_t thread = 0; thread < writer->thread_count; thread++)
+  for (uint32_t thread = 0; thread < writer->threads.count; thread++)
     flush_thread(writer, thread);
   flush_samples(writer);
   flush_touched(writer);

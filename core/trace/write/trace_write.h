@@ -49,7 +49,7 @@ int trace_writer_gap(struct trace_writer *writer, uint32_t thread, uint64_t drop
 /* Adds a sample; they are gathered into SAMPLES blocks of up to 4,096. */
 int trace_writer_sample(struct trace_writer *writer, const struct trace_sample *sample);
 
-/* Notes that the object at address was alive at the end, with so many of its OS pages resident. */
+/* Notes that the object at address was live at the end, with so many of its OS pages resident. */
 int trace_writer_touched(struct trace_writer *writer, uint64_t address, uint32_t os_pages);
 
 /* The number of the stack's node: the frame at instruction, called by the frame of node parent (0: the outermost,
@@ -69,7 +69,7 @@ int trace_writer_thread_name(struct trace_writer *writer, uint32_t thread, const
 /* What has been taken so far. in_flight, nested, final and exit_status are the caller's to fill in before closing. */
 struct trace_totals *trace_writer_totals(struct trace_writer *writer);
 
-/* Flushes all, writes footer and trailer, closes, frees. end: FORMAT.md section 7; clock_hz: 0 = as INFO says. Returns
+/* Flushes all, writes footer and trailer, closes, frees. end: FORMAT.md section 7; clock_hz: 0: as in INFO. Returns
    0, or -1 with error filled in (also for an error met earlier). The writer is gone either way. */
 int trace_writer_close(struct trace_writer *writer, const char *end, double clock_hz, struct trace_error *error);
 

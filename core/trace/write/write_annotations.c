@@ -96,7 +96,7 @@ int trace_writer_module(struct trace_writer *writer, const struct trace_module *
 }
 
 int trace_writer_mark(struct trace_writer *writer, const struct trace_mark *mark) {
-  const struct thread_state *state = mark->thread < writer->thread_count ? &writer->threads[mark->thread] : NULL;
+  const struct thread_state *state = mark->thread < writer->threads.count ? &writer->threads.at[mark->thread] : NULL;
   json_t *row = json_object();
   set_number(row, "stamp", mark->stamp);
   set_number(row, "thread", mark->thread);

@@ -5,6 +5,7 @@
 #define CORE_TRACE_WRITE_WRITER_H
 
 #include "core/base/buffer.h"
+#include "core/base/vector.h"
 #include "core/trace/layout.h"
 #include "core/trace/summary.h"
 #include "core/trace/write/archive_encode.h"
@@ -34,11 +35,10 @@ struct trace_writer {
   int saved_errno; /* of the first failed write; 0: all is well */
   bool last_words; /* what is written now may use the reserve */
   uint32_t block_events, block_limit;
-  uint32_t thread_count, thread_room;
-  struct thread_state *threads;
+  VECTOR(struct thread_state) threads;
   uint32_t pending_threads; /* that hold memory */
   struct block_encoder *encoder;
-  struct archive_encoder *archive; /* NULL: not asked for */
+  struct archive_encoder *archive; /* NULL: not requested */
   ZSTD_CCtx *zstd;
   struct buffer compressed, index;
   struct trace_sample samples[SAMPLES_PER_BLOCK];

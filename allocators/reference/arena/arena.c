@@ -1,0 +1,15 @@
+#include "allocators/reference/arena/arena.h"
+
+#include "allocators/reference/base/fault.h"
+
+struct arena main_arena = {.by_break = false};
+
+struct arena *arena_of(struct chunk *chunk, size_t head) {
+  if (LIKELY(!(head & CHUNK_OTHER_ARENA)))
+    return &main_arena;
+  struct heap *heap = (struct heap *)((uintptr_t)chunk & ~(uintptr_t)(HEAP_BYTES - 1));
+  struct arena *arena = heap->arena;
+  if (UNLIKELY(!arena || arena->chunk_flag != CHUNK_OTHER_ARENA))
+    fault("free", "invalid pointer: its heap has no arena", chunk_object(chunk));
+  return arena;
+}

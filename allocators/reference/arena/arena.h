@@ -1,0 +1,58 @@
+/* An arena: heaps, the lists of what is free in them, and a lock. Threads share arenas; a chunk returns to its own.
+
+   The main arena grows by the break. Each other one has heaps of HEAP_BYTES at multiples of HEAP_BYTES, so that a
+   chunk's heap, and by it its arena, is found by a mask. Arenas live for ever: they are few, and are used again. */
+#ifndef ALLOCATORS_REFERENCE_ARENA_ARENA_H
+#define ALLOCATORS_REFERENCE_ARENA_ARENA_H
+
+#include "allocators/reference/arena/bins.h"
+#include "allocators/reference/base/lock.h"
+
+enum { HEAP_BYTES = 64 << 20 };
+
+/* Stands at the start of each heap: of 64 MiB, or what the main arena got from the break or from mmap. */
+struct heap {
+  struct arena *arena;
+  struct heap *prev;     /* the one that was full before this one */
+  size_t bytes;          /* from here on, readable and writable */
+  size_t reserved_bytes; /* address space; 0: of the main arena */
+};
+
+struct arena {
+  _Alignas(64) struct lock lock;
+  bool by_break; /* the newest heap of the main arena ends at the break */
+  /* Lock-free: pushed to by any thread, popped from under the lock only, so that no link can be reused meanwhile. */
+  _Atomic bool have_fast;
+  struct cached *_Atomic fast[FAST_BINS];
+  struct chunk *top; /* the end of the newest heap, in no list; NULL: no heap yet */
+  struct chunk *last_remainder;
+  uintptr_t fresh; /* from here to the end of the newest heap, nothing has been written: it is zero */
+  struct heap *heap;
+  size_t chunk_flag;           /* CHUNK_OTHER_ARENA or 0, in the heads of its chunks */
+  _Atomic size_t system_bytes; /* changed under the lock */
+  size_t system_bytes_max;
+  unsigned number;
+  _Atomic unsigned threads; /* attached */
+  struct arena *_Atomic next;
+  struct bins bins;
+};
+
+extern struct arena main_arena;
+
+static inline size_t arena_system_bytes(const struct arena *arena) {
+  return atomic_load_explicit(&arena->system_bytes, memory_order_relaxed);
+}
+
+static inline void arena_unlock(struct arena *arena) {
+  lock_drop(&arena->lock);
+}
+
+/* The next one, in an order that never changes; the first is main_arena. */
+static inline struct arena *arena_next(struct arena *arena) {
+  return atomic_load_explicit(&arena->next, memory_order_acquire);
+}
+
+/* Whose chunk this is; not for mapped ones. Ends the process if the heap has no arena. */
+struct arena *arena_of(struct chunk *chunk, size_t head);
+
+#endif

@@ -1,0 +1,347 @@
+#include "allocators/reference/arena/heap.h"
+
+#include "allocators/reference/base/counters.h"
+#include "core/base/assert.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum {
+  FENCE_BYTES = 32,              /* at the end of a heap that is no longer the newest */
+  FALLBACK_HEAP_BYTES = 1 << 20, /* of the main arena, where the break can't move */
+  HUGE_PAGE_BYTES = 2 << 20,
+  GROWTH_SHARE = 16,
+  GROWTH_BYTES_MAX = 4 << 20,
+  ARENA_OFFSET = 64, /* of an arena in its first heap */
+};
+
+size_t heap_os_page_bytes = 4096;
+
+/* Where the next heap of 64 MiB is tried: behind the last one, as reserving twice as much to find an aligned place
+   costs three calls. */
+static _Atomic uintptr_t heap_hint;
+
+static size_t growth_unit(void) {
+  return tunables.thp ? HUGE_PAGE_BYTES : heap_os_page_bytes;
+}
+
+static void advise_huge(void *memory, size_t bytes) {
+  if (!tunables.thp)
+    return;
+  COUNT(madvises);
+  uintptr_t start = round_up((uintptr_t)memory, heap_os_page_bytes), end = (uintptr_t)memory + bytes;
+  if (end > start)
+    madvise((void *)start, end - start, MADV_HUGEPAGE);
+}
+
+struct chunk *heap_first_chunk(struct heap *heap) {
+  size_t header = sizeof *heap;
+  if ((char *)heap->arena == (char *)heap + ARENA_OFFSET)
+    header = ARENA_OFFSET + sizeof *heap->arena;
+  return chunk_at(heap, (ptrdiff_t)round_up(header, CHUNK_ALIGNMENT));
+}
+
+static void account(struct arena *arena, size_t bytes) {
+  size_t sum = arena_system_bytes(arena) + bytes;
+  atomic_store_explicit(&arena->system_bytes, sum, memory_order_relaxed);
+  if (sum > arena->system_bytes_max)
+    arena->system_bytes_max = sum;
+}
+
+/* The top spans from here to the end of the newest heap. */
+static void set_top(struct arena *arena, struct chunk *top) {
+  HT_ASSERT(is_aligned(top) && (uintptr_t)top < (uintptr_t)arena->heap + arena->heap->bytes);
+  arena->top = top;
+  chunk_set_head(top, ((uintptr_t)arena->heap + arena->heap->bytes - (uintptr_t)top) | CHUNK_PREV_USED);
+  uintptr_t written = (uintptr_t)top + CHUNK_OBJECT_OFFSET;
+  if (arena->fresh < written)
+    arena->fresh = written;
+}
+
+/* The top becomes a free chunk with a fence behind it: two heads marked used, so that nothing coalesces or looks beyond
+   the end. */
+static void retire_top(struct arena *arena) {
+  struct chunk *top = arena->top;
+  if (!top)
+    return;
+  size_t bytes = chunk_bytes(top);
+  size_t rest = bytes - FENCE_BYTES < CHUNK_MIN_BYTES ? 0 : bytes - FENCE_BYTES;
+  struct chunk *end = chunk_at(top, (ptrdiff_t)(bytes - CHUNK_ALIGNMENT)), *fence = chunk_at(top, (ptrdiff_t)rest);
+  chunk_set_head(chunk_at(end, -CHUNK_ALIGNMENT), 0); /* marks a fence that starts before */
+  chunk_set_head(end, CHUNK_ALIGNMENT | CHUNK_PREV_USED);
+  chunk_set_head(fence, (bytes - CHUNK_ALIGNMENT - rest) | CHUNK_PREV_USED);
+  arena->top = NULL;
+  if (rest == 0)
+    return;
+  chunk_set_free(top, rest, CHUNK_PREV_USED | arena->chunk_flag);
+  bins_add_unsorted(&arena->bins, top);
+}
+
+static void start_heap(struct arena *arena, struct heap *heap, size_t bytes, size_t reserved_bytes) {
+  heap->arena = arena;
+  heap->prev = arena->heap;
+  heap->bytes = bytes;
+  heap->reserved_bytes = reserved_bytes;
+  arena->heap = heap;
+  arena->fresh = 0;
+  set_top(arena, heap_first_chunk(heap));
+}
+
+static void extend(struct arena *arena, size_t bytes) {
+  arena->heap->bytes += bytes;
+  account(arena, bytes);
+  set_top(arena, arena->top);
+}
+
+static char *move_break(size_t bytes) {
+  void *before = sbrk((intptr_t)bytes);
+  if (before == (void *)-1)
+    return NULL;
+  COUNT(brks);
+  return before;
+}
+
+/* The break is not where it was left (or this is the first time): a new heap there. */
+static bool start_at_break(struct arena *arena, char *at, size_t got, size_t need) {
+  char *start = (char *)round_up((uintptr_t)at, 64);
+  char *end = start + sizeof(struct heap) + need;
+  end = (char *)round_up((uintptr_t)(end > at + got ? end : at + got), growth_unit());
+  if (end > at + got && move_break((size_t)(end - at) - got) != at + got)
+    return false;
+  retire_top(arena);
+  account(arena, (size_t)(end - start));
+  advise_huge(start, (size_t)(end - start));
+  start_heap(arena, (struct heap *)start, (size_t)(end - start), 0);
+  arena->by_break = true;
+  return true;
+}
+
+static bool grow_by_break(struct arena *arena, size_t need) {
+  size_t have = arena->top && arena->by_break ? chunk_bytes(arena->top) : 0;
+  char *end = have ? (char *)arena->heap + arena->heap->bytes : NULL;
+  if (need > PTRDIFF_MAX - growth_unit())
+    return false;
+  /* To a boundary of the unit, wherever the break is now. */
+  size_t bytes = need > have ? need - have : 0;
+  bytes = end ? round_up((uintptr_t)end + bytes, growth_unit()) - (uintptr_t)end : round_up(bytes, growth_unit());
+  char *at = move_break(bytes);
+  if (!at)
+    return false;
+  if (at != end)
+    return start_at_break(arena, at, bytes, need);
+  advise_huge(at, bytes);
+  extend(arena, bytes);
+  return true;
+}
+
+static void *map(size_t bytes, int protection) {
+  COUNT(mmaps);
+  void *memory = mmap(NULL, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return memory == MAP_FAILED ? NULL : memory;
+}
+
+static void unmap(void *memory, size_t bytes) {
+  if (bytes == 0)
+    return;
+  COUNT(munmaps);
+  munmap(memory, bytes);
+}
+
+/* Bytes to ask for beyond the need: top_pad, but a sixteenth of a large heap, as a growing one would ask all the time.
+   Address space only: nothing of it is touched. Not where the tunables were set. */
+static size_t growth_pad(const struct arena *arena) {
+  size_t share = tunables.dynamic_thresholds ? arena_system_bytes(arena) / GROWTH_SHARE : 0;
+  if (share > GROWTH_BYTES_MAX)
+    share = GROWTH_BYTES_MAX;
+  return share > tunables.top_pad ? share : tunables.top_pad;
+}
+
+static bool grow_main(struct arena *arena, size_t bytes) {
+  size_t need = bytes + growth_pad(arena) + CHUNK_MIN_BYTES + FENCE_BYTES;
+  if (grow_by_break(arena, need))
+    return true;
+  size_t total = round_up(sizeof(struct heap) + need, growth_unit());
+  if (total < FALLBACK_HEAP_BYTES)
+    total = FALLBACK_HEAP_BYTES;
+  struct heap *heap = map(total, PROT_READ | PROT_WRITE);
+  if (!heap)
+    return false;
+  retire_top(arena);
+  account(arena, total);
+  advise_huge(heap, total);
+  start_heap(arena, heap, total, 0);
+  arena->by_break = false;
+  return true;
+}
+
+/* HEAP_BYTES of address space at a multiple of HEAP_BYTES, not accessible. */
+static struct heap *reserve_heap(void) {
+  uintptr_t hint = atomic_load_explicit(&heap_hint, memory_order_relaxed);
+  char *memory = NULL;
+  if (hint) {
+    COUNT(mmaps);
+    memory = mmap((void *)hint, HEAP_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED)
+      return NULL;
+    if ((uintptr_t)memory % HEAP_BYTES != 0) {
+      unmap(memory, HEAP_BYTES);
+      memory = NULL;
+    }
+  }
+  if (!memory) {
+    char *twice = map((size_t)2 * HEAP_BYTES, PROT_NONE);
+    if (!twice)
+      return NULL;
+    memory = (char *)round_up((uintptr_t)twice, HEAP_BYTES);
+    unmap(twice, (size_t)(memory - twice));
+    unmap(memory + HEAP_BYTES, HEAP_BYTES - (size_t)(memory - twice));
+  }
+  /* Mappings are placed downwards on Linux. */
+  atomic_store_explicit(&heap_hint, (uintptr_t)memory - HEAP_BYTES, memory_order_relaxed);
+  return (struct heap *)memory;
+}
+
+static bool make_accessible(struct heap *heap, size_t from, size_t to) {
+  COUNT(mprotects);
+  if (mprotect((char *)heap + from, to - from, PROT_READ | PROT_WRITE) != 0)
+    return false;
+  advise_huge((char *)heap + from, to - from);
+  return true;
+}
+
+/* Bytes of a heap to make accessible: what is needed and pad, or what is needed if that is all that fits. 0: too
+   much for a heap. */
+static size_t heap_extent(size_t need, size_t pad) {
+  if (need > HEAP_BYTES)
+    return 0;
+  size_t padded = round_up(need + pad, growth_unit());
+  return padded <= HEAP_BYTES ? padded : round_up(need, heap_os_page_bytes);
+}
+
+static bool grow_other(struct arena *arena, size_t bytes) {
+  struct heap *heap = arena->heap;
+  size_t need = bytes + CHUNK_MIN_BYTES + FENCE_BYTES;
+  size_t extent = heap_extent((uintptr_t)arena->top - (uintptr_t)heap + need, growth_pad(arena));
+  if (extent > heap->bytes) {
+    if (!make_accessible(heap, heap->bytes, extent))
+      return false;
+    extend(arena, extent - heap->bytes);
+    return true;
+  }
+  extent = heap_extent(sizeof *heap + CHUNK_ALIGNMENT + need, tunables.top_pad);
+  if (extent == 0)
+    return false;
+  heap = reserve_heap();
+  if (!heap)
+    return false;
+  if (!make_accessible(heap, 0, extent)) {
+    unmap(heap, HEAP_BYTES);
+    return false;
+  }
+  retire_top(arena);
+  account(arena, extent);
+  start_heap(arena, heap, extent, HEAP_BYTES);
+  return true;
+}
+
+bool heap_grow(struct arena *arena, size_t bytes) {
+  if (bytes > PTRDIFF_MAX / 2)
+    return false;
+  return arena == &main_arena ? grow_main(arena, bytes) : grow_other(arena, bytes);
+}
+
+struct arena *heap_new_arena(unsigned number) {
+  struct heap *heap = reserve_heap();
+  if (!heap)
+    return NULL;
+  size_t extent = heap_extent(ARENA_OFFSET + sizeof(struct arena) + CHUNK_MIN_BYTES + FENCE_BYTES, tunables.top_pad);
+  if (!make_accessible(heap, 0, extent)) {
+    unmap(heap, HEAP_BYTES);
+    return NULL;
+  }
+  struct arena *arena = (struct arena *)((char *)heap + ARENA_OFFSET);
+  bins_setup(&arena->bins);
+  arena->chunk_flag = CHUNK_OTHER_ARENA;
+  arena->number = number;
+  account(arena, extent);
+  start_heap(arena, heap, extent, HEAP_BYTES);
+  return arena;
+}
+
+static bool trim_main(struct arena *arena, uintptr_t from) {
+  struct heap *heap = arena->heap;
+  char *end = (char *)heap + heap->bytes;
+  if (!arena->by_break || sbrk(0) != end)
+    return false;
+  size_t extra = (size_t)(end - (char *)from) & ~(growth_unit() - 1);
+  if (extra == 0 || !move_break(-extra))
+    return false;
+  heap->bytes -= extra;
+  account(arena, -extra);
+  if (arena->fresh > from)
+    arena->fresh = (uintptr_t)heap + heap->bytes;
+  set_top(arena, arena->top);
+  return true;
+}
+
+/* The address space stays; its OS pages go. What was never written has none. */
+static bool trim_other(struct arena *arena, uintptr_t from) {
+  uintptr_t dirty_end = round_up(arena->fresh, heap_os_page_bytes);
+  if (dirty_end <= from)
+    return false;
+  COUNT(madvises);
+  if (madvise((void *)from, dirty_end - from, MADV_DONTNEED) != 0)
+    return false;
+  arena->fresh = from;
+  return true;
+}
+
+bool heap_trim(struct arena *arena, size_t keep_bytes) {
+  if (!arena->top || keep_bytes > PTRDIFF_MAX)
+    return false;
+  size_t keep = keep_bytes + CHUNK_MIN_BYTES + FENCE_BYTES;
+  if (chunk_bytes(arena->top) <= keep)
+    return false;
+  uintptr_t from = round_up((uintptr_t)arena->top + keep, heap_os_page_bytes);
+  return arena == &main_arena ? trim_main(arena, from) : trim_other(arena, from);
+}
+
+bool heap_purge(struct chunk *chunk) {
+  uintptr_t from = round_up((uintptr_t)(chunk + 1), heap_os_page_bytes);
+  uintptr_t to = (uintptr_t)chunk_next(chunk) & ~(heap_os_page_bytes - 1);
+  if (to <= from)
+    return false;
+  COUNT(madvises);
+  return madvise((void *)from, to - from, MADV_DONTNEED) == 0;
+}
+
+void heap_drop_empty(struct arena *arena) {
+  for (;;) {
+    struct heap *heap = arena->heap;
+    if (!heap || heap->reserved_bytes == 0 || !heap->prev || arena->top != heap_first_chunk(heap))
+      return;
+    /* The previous heap's end becomes the top again: its fence, and the free chunk before it if there is one. */
+    struct heap *prev = heap->prev;
+    struct chunk *end = chunk_at(prev, (ptrdiff_t)(prev->bytes - CHUNK_ALIGNMENT));
+    struct chunk *fence = chunk_at(end, -CHUNK_ALIGNMENT);
+    if (chunk_bytes(fence) != CHUNK_ALIGNMENT)
+      fence = chunk_at(end, -2 * CHUNK_ALIGNMENT);
+    size_t room = (uintptr_t)prev + prev->bytes - (uintptr_t)fence;
+    if (!chunk_prev_used(fence))
+      room += fence->prev_bytes;
+    if (room + prev->reserved_bytes - prev->bytes < tunables.top_pad + heap_os_page_bytes)
+      return; /* it would be needed again at once */
+    struct chunk *top = fence;
+    if (!chunk_prev_used(fence)) {
+      top = chunk_at(fence, -(ptrdiff_t)fence->prev_bytes);
+      bins_unlink(&arena->bins, top);
+    }
+    if (arena->last_remainder == top)
+      arena->last_remainder = NULL;
+    arena->heap = prev;
+    account(arena, -heap->bytes);
+    arena->fresh = (uintptr_t)prev + prev->bytes;
+    set_top(arena, top);
+    unmap(heap, heap->reserved_bytes);
+  }
+}

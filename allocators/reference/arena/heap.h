@@ -1,0 +1,28 @@
+/* Where arenas get memory and give it back: the break, heaps of 64 MiB, mappings. All need the arena's lock. */
+#ifndef ALLOCATORS_REFERENCE_ARENA_HEAP_H
+#define ALLOCATORS_REFERENCE_ARENA_HEAP_H
+
+#include "allocators/reference/arena/arena.h"
+
+/* Makes the top chunk at least bytes + CHUNK_MIN_BYTES large. False: no memory, errno undefined. */
+bool heap_grow(struct arena *arena, size_t bytes);
+
+/* Makes a new arena in a heap of its own; NULL: no memory. */
+struct arena *heap_new_arena(unsigned number);
+
+/* Gives back what the top has beyond keep_bytes, in whole OS pages. Returns whether it was anything. */
+bool heap_trim(struct arena *arena, size_t keep_bytes);
+
+/* Gives OS pages inside a free chunk back to the system; the chunk stays. Returns whether there were any. */
+bool heap_purge(struct chunk *chunk);
+
+/* Unmaps newest heaps in which nothing is used. */
+void heap_drop_empty(struct arena *arena);
+
+/* First chunk of a heap, and the end of its chunks (fence or end of the top). */
+struct chunk *heap_first_chunk(struct heap *heap);
+
+/* Bytes of an OS page. */
+extern size_t heap_os_page_bytes;
+
+#endif

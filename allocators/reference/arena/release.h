@@ -1,0 +1,27 @@
+/* Gives a chunk back to its arena: merged with its free neighbours, then into a bin or the top; and gives memory back
+   to the system where that is due. All need the arena's lock. */
+#ifndef ALLOCATORS_REFERENCE_ARENA_RELEASE_H
+#define ALLOCATORS_REFERENCE_ARENA_RELEASE_H
+
+#include "allocators/reference/arena/arena.h"
+
+/* Coalesces and bins a used chunk that is in no list; returns the size of the free chunk or top that it is part
+   of now. */
+size_t arena_release(struct arena *arena, struct chunk *chunk);
+
+/* Gives memory back if the top has become too large. Keeps errno. */
+void arena_trim(struct arena *arena, size_t merged_bytes);
+
+/* A free chunk this large is worth emptying the fast bins and looking at the top. */
+enum { LARGE_FREE_BYTES = 65536 };
+
+/* Gives memory back if that is due after a release that returned merged_bytes. Keeps errno. */
+static inline void arena_trim_if_large(struct arena *arena, size_t merged_bytes) {
+  if (UNLIKELY(merged_bytes >= LARGE_FREE_BYTES))
+    arena_trim(arena, merged_bytes);
+}
+
+/* Empties the fast bins. */
+void arena_consolidate(struct arena *arena);
+
+#endif

@@ -1,0 +1,146 @@
+/* A chunk: the unit that heaps are divided into, with a boundary tag at its head (Knuth; Lea).
+
+       chunk ->  | prev_bytes   size of the chunk before, only while that one is free; else its last 8 bytes of object
+                 | head         own size in bytes, a multiple of 16, and flags in the low four bits
+      object ->  | the program's bytes, or while free: links of a list
+                 | ...
+   next chunk -> | prev_bytes   the last 8 bytes of the object while this chunk is used
+
+   So an object costs 8 bytes beyond its own, at least 32 in all, and both neighbours of a chunk are found in one step.
+   Whether a chunk is free stands in its successor's head (CHUNK_PREV_USED). Chunks in a tcache or a fast bin count as
+   used: nobody coalesces them.
+
+   Heads are read by free() without a lock while the flag of a neighbour may change under one: all accesses are relaxed
+   atomics, which cost nothing, and all changes of a chunk that is in a heap happen under its arena's lock or by the
+   thread that the chunk belongs to. */
+#ifndef ALLOCATORS_REFERENCE_BASE_CHUNK_H
+#define ALLOCATORS_REFERENCE_BASE_CHUNK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define LIKELY(condition) __builtin_expect(!!(condition), 1)
+#define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
+
+enum {
+  CHUNK_ALIGNMENT = 16,
+  CHUNK_OVERHEAD = 8, /* bytes of a chunk that the program can't use */
+  CHUNK_MIN_BYTES = 32,
+  CHUNK_OBJECT_OFFSET = 16,
+  FAST_MAX_BYTES = 128, /* largest chunk of a fast bin */
+  FAST_BINS = (FAST_MAX_BYTES - CHUNK_MIN_BYTES) / CHUNK_ALIGNMENT + 1,
+};
+
+enum {
+  CHUNK_PREV_USED = 1,   /* the chunk before is not free: its prev_bytes is the program's */
+  CHUNK_MAPPED = 2,      /* a mapping of its own (mapped.h); prev_bytes is its distance from the mapping's start */
+  CHUNK_OTHER_ARENA = 4, /* not the main arena's: its heap starts at a multiple of HEAP_BYTES */
+  CHUNK_MARK = 8,        /* set by a heap walk for its own duration, clear otherwise */
+  CHUNK_FLAGS = 15,
+};
+
+/* Links of a list of free chunks; the list's sentinel is one too. */
+struct links {
+  struct links *next, *prev;
+};
+
+struct chunk {
+  size_t prev_bytes;
+  size_t head;
+  struct links links;
+  /* Large bins only: the neighbouring sizes of the bin, in a ring, through the first chunk of each size. NULL in the
+     other chunks of that size, and in the unsorted bin. */
+  struct chunk *next_size, *prev_size;
+};
+
+/* What a free object holds in a tcache or a fast bin. */
+struct cached {
+  uintptr_t next; /* hidden: see cached_hide */
+  uintptr_t key;  /* which kind of list it is in: tells a double free, and the heap walk */
+};
+
+/* Rounds up to a multiple of a power of two. */
+static inline size_t round_up(size_t value, size_t power) {
+  return (value + power - 1) & ~(power - 1);
+}
+
+/* Size of the chunk for an object of that many bytes, at most PTRDIFF_MAX. */
+static inline size_t chunk_bytes_for(size_t object_bytes) {
+  size_t bytes = (object_bytes + CHUNK_OVERHEAD + CHUNK_ALIGNMENT - 1) & ~(size_t)(CHUNK_ALIGNMENT - 1);
+  return bytes < CHUNK_MIN_BYTES ? CHUNK_MIN_BYTES : bytes;
+}
+
+static inline struct chunk *chunk_at(const void *base, ptrdiff_t offset) {
+  return (struct chunk *)((uintptr_t)base + (uintptr_t)offset);
+}
+
+static inline struct chunk *chunk_of(const void *object) {
+  return chunk_at(object, -CHUNK_OBJECT_OFFSET);
+}
+
+static inline void *chunk_object(struct chunk *chunk) {
+  return (char *)chunk + CHUNK_OBJECT_OFFSET;
+}
+
+static inline struct chunk *chunk_of_links(struct links *links) {
+  return chunk_at(links, -(ptrdiff_t)offsetof(struct chunk, links));
+}
+
+static inline size_t chunk_head(const struct chunk *chunk) {
+  return __atomic_load_n(&chunk->head, __ATOMIC_RELAXED);
+}
+
+static inline void chunk_set_head(struct chunk *chunk, size_t head) {
+  __atomic_store_n(&chunk->head, head, __ATOMIC_RELAXED);
+}
+
+static inline size_t head_bytes(size_t head) {
+  return head & ~(size_t)CHUNK_FLAGS;
+}
+
+static inline size_t chunk_bytes(const struct chunk *chunk) {
+  return head_bytes(chunk_head(chunk));
+}
+
+/* Bytes that the program may use. */
+static inline size_t chunk_usable_bytes(const struct chunk *chunk) {
+  size_t head = chunk_head(chunk);
+  return head_bytes(head) - (head & CHUNK_MAPPED ? CHUNK_OBJECT_OFFSET : CHUNK_OVERHEAD);
+}
+
+static inline struct chunk *chunk_next(const struct chunk *chunk) {
+  return chunk_at(chunk, (ptrdiff_t)chunk_bytes(chunk));
+}
+
+static inline bool chunk_prev_used(const struct chunk *chunk) {
+  return chunk_head(chunk) & CHUNK_PREV_USED;
+}
+
+static inline void chunk_set_prev_used(struct chunk *chunk) {
+  chunk_set_head(chunk, chunk_head(chunk) | CHUNK_PREV_USED);
+}
+
+/* Makes [chunk, chunk + bytes) free in the eyes of its successor. */
+static inline void chunk_set_free(struct chunk *chunk, size_t bytes, size_t flags) {
+  struct chunk *next = chunk_at(chunk, (ptrdiff_t)bytes);
+  chunk_set_head(chunk, bytes | flags);
+  next->prev_bytes = bytes;
+  chunk_set_head(next, chunk_head(next) & ~(size_t)CHUNK_PREV_USED);
+}
+
+/* Safe-linking: a link is stored exclusive-or the place where it stands, without the 12 bits that are the same in every
+   process. Who overwrites it without knowing the address makes a pointer that is misaligned 15 times out of 16. */
+static inline uintptr_t cached_hide(const struct cached *place, const struct cached *next) {
+  return (uintptr_t)place >> 12 ^ (uintptr_t)next;
+}
+
+static inline struct cached *cached_next(const struct cached *place) {
+  return (struct cached *)((uintptr_t)place >> 12 ^ place->next);
+}
+
+static inline bool is_aligned(const void *object) {
+  return ((uintptr_t)object & (CHUNK_ALIGNMENT - 1)) == 0;
+}
+
+#endif

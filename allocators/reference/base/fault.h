@@ -1,0 +1,13 @@
+/* How the allocator stops a program whose heap is corrupt: one line on stderr, then abort().
+
+   Takes no lock and allocates nothing, so it may be called with any lock held. */
+#ifndef ALLOCATORS_REFERENCE_BASE_FAULT_H
+#define ALLOCATORS_REFERENCE_BASE_FAULT_H
+
+/* Prints "reference: WHERE: WHAT (ADDRESS)". */
+__attribute__((noreturn, cold)) void fault(const char *where, const char *what, const void *address);
+
+/* Prints "reference: TEXT: WORD" and returns: for settings that are ignored. word ends at a NUL or ':'. */
+void complain(const char *text, const char *word);
+
+#endif

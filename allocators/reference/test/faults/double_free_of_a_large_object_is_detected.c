@@ -1,0 +1,15 @@
+/* Its chunk is in the unsorted bin, and the next one says so. */
+#include "allocators/reference/test/faults/expect_fault.h"
+
+#include <string.h>
+
+static void corrupt(void) {
+  void *object = object_before_another(5000);
+  reference_free(object);
+  reference_free(object);
+}
+
+int main(int argument_count, char **arguments) {
+  (void)argument_count;
+  return expect_fault(arguments, "", corrupt, "double free: the chunk is free");
+}

@@ -1,0 +1,15 @@
+/* Zeros over the head of a chunk. */
+#include "allocators/reference/test/faults/expect_fault.h"
+
+#include <string.h>
+
+static void corrupt(void) {
+  char *object = reference_malloc(24);
+  memset(object - 8, 0, 8);
+  reference_free(object);
+}
+
+int main(int argument_count, char **arguments) {
+  (void)argument_count;
+  return expect_fault(arguments, "", corrupt, "overwritten size");
+}

@@ -1,0 +1,15 @@
+/* Its chunk is in the unsorted bin. */
+#include "allocators/reference/test/faults/expect_fault.h"
+
+#include <string.h>
+
+static void corrupt(void) {
+  char *object = object_before_another(5000);
+  reference_free(object);
+  reference_realloc(object, 9000);
+}
+
+int main(int argument_count, char **arguments) {
+  (void)argument_count;
+  return expect_fault(arguments, "", corrupt, "or the object is free");
+}

@@ -1,0 +1,70 @@
+/* What the fast path needs of the recording, as globals, and questions that any part of the library may put to it.
+
+   Not its job: how this comes about (attach.h), threads and records (producer.h). Invariants: valid once the process
+   has attached; all zero before. A fork child finds its parent's values here until it attaches, but uses only
+   host_sandboxed, as its producers are wiped. Async-signal-safe; keeps errno. */
+#ifndef CAPTURE_HOST_PROCESS_HOST_STATE_H
+#define CAPTURE_HOST_PROCESS_HOST_STATE_H
+
+#include "capture/wire/ring.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* 4096 sets: their counts are what each free looks at, and 4 KiB of them stay in the first-level cache. */
+enum { TAG_ENTRIES = 1 << 18, LARGE_SETS = 4096, LARGE_WAYS = 4 };
+
+/* What all threads of the process look addresses up in; shared memory, as the host's RssAnon is to stay its own. One
+   object, so that the second look-up of a release needs no further pointer. */
+struct tables {
+  _Atomic uint16_t tag[TAG_ENTRIES];     /* ownership.h */
+  _Atomic uint8_t large_use[LARGE_SETS]; /* large.h: entries of the set that are in use */
+  struct large_entry {
+    _Atomic uintptr_t address; /* 0: free */
+    _Atomic uint64_t bytes;    /* request */
+  } large[LARGE_SETS][LARGE_WAYS];
+};
+
+/* What a thread is doing, as its producer knows. */
+enum producer_state {
+  PRODUCER_WIPED = 0, /* a fork child's view of its parent's producer */
+  PRODUCER_IDLE,
+  PRODUCER_CALLING, /* inside a real function */
+  PRODUCER_NEW,     /* inside a real operator new, which may call malloc for itself, or a new-handler of the program */
+  PRODUCER_DELETE,  /* inside a real operator delete, which may call free for itself */
+  PRODUCER_RECORDING, /* cursor is being moved */
+  PRODUCER_OFF,       /* excluded */
+  PRODUCER_OPTIONAL,  /* IDLE where optional columns are recorded: each call then takes the slow way in */
+};
+
+struct host_state {
+  struct tables *tables;
+  struct control *control;
+  uint32_t flags;              /* enum attach_flags */
+  const struct region *region; /* the first */
+  uint64_t touch_min_bytes;
+  uint64_t os_page_bytes;
+  uint32_t idle;       /* enum producer_state of a thread in no call: OPTIONAL where columns are wanted, else IDLE */
+  uint32_t clock_cost; /* what two readings of the clock take, in its units; each latency is less by that */
+};
+extern struct host_state host_state;
+
+/* Bits of enum pause_reason. Cheap. Precondition: the process has attached. */
+static inline uint32_t host_paused(void) {
+  return atomic_load_explicit(&host_state.region->paused, memory_order_relaxed);
+}
+
+/* Has the process put itself under a filter of system calls? Then this library makes none: each might be the one that
+   kills it. Inherited by fork children, which look here before they attach. Cheap. */
+static inline bool host_sandboxed(void) {
+  const struct region *region = host_state.region;
+  return region && atomic_load_explicit(&region->sandboxed, memory_order_relaxed);
+}
+
+/* Has the collector died? Cheap. Precondition: the process has attached. */
+bool host_collector_died(void);
+
+/* Ends the collector's sleep, if it sleeps. Precondition: the process has attached. */
+void host_wake_collector(void);
+
+#endif

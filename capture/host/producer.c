@@ -1,0 +1,602 @@
+#include "capture/host/producer.h"
+
+#include "capture/host/attach.h"
+#include "capture/host/operators.h"
+#include "capture/host/process/signals.h"
+#include "capture/host/real.h"
+#include "capture/host/stacks/stack.h"
+#include "capture/wire/heaptape.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+__thread struct producer *producer_mine __attribute__((tls_model("initial-exec")));
+
+/* What a thread needs beside its producer, as it may have none. */
+static __thread struct {
+  bool beginning;
+  uint32_t excluded;
+  struct producer *
+      parked; /* its producer during a pause, when producer_mine is NULL, so that the fast path need not test for one */
+  uint32_t refused; /* events lost since the thread could get no producer; 0: it has not been refused one */
+} mine __attribute__((tls_model("initial-exec")));
+
+enum {
+  RECORD_BYTES = 16,
+  LAP_FIRST_BYTES = 16 << 10, /* memory of an idle thread */
+  LAP_BUSY_TICKS = 8,         /* a lap completed in fewer makes the next one longer */
+  RESERVE_BYTES = PRODUCER_RESERVE * RECORD_BYTES,
+  WAIT_NS = 20000000,
+};
+
+static uint32_t position(const struct producer *producer) {
+  return (uint32_t)((char *)producer->cursor - producer->memory);
+}
+
+static void publish(struct producer *producer) {
+  HT_ASSERT(producer_fits(producer, producer->cursor));
+  atomic_store_explicit(&producer->ring->head, (uint32_t)(uintptr_t)producer->cursor, memory_order_release);
+}
+
+static void put_control(struct producer *producer, uint64_t op, uint64_t word) {
+  producer->cursor[0] = op;
+  producer->cursor[1] = word;
+  producer->cursor += 2;
+  publish(producer);
+}
+
+static struct process *stop_if_requested(struct producer *producer) {
+  struct process *process = attach_process();
+  if (process && atomic_load_explicit(&process->region[0].memory->stop, memory_order_relaxed))
+    process_stop(process, NULL);
+  else if (process && host_collector_died())
+    process_stop(process, "the collector has ended; recording stops, the program goes on");
+  if (!process_is_off())
+    return process;
+  producer->limit = NULL;
+  if (producer == producer_mine) /* so that the next calls find out by that alone that nothing is recorded */
+    producer_mine = NULL;
+  return NULL;
+}
+
+/* Counts a call made in a pause. A plain store, as the ring has one writer. */
+static inline void count_skipped(struct producer *producer) {
+  producer->skipped++;
+  uint64_t all = atomic_load_explicit(&producer->ring->skipped, memory_order_relaxed) + 1;
+  atomic_store_explicit(&producer->ring->skipped, all, memory_order_relaxed);
+}
+
+/* Called when the tick has advanced, as it is after a change of the pauses. A resize that has begun must end first. */
+static bool park_if_paused(struct producer *producer) {
+  if (!host_paused() || producer->open || producer != producer_mine)
+    return false;
+  if (!(host_paused() & PAUSED_FROM_START))
+    count_skipped(producer);
+  mine.parked = producer;
+  producer_mine = NULL;
+  return true;
+}
+
+static void begin_lap(struct producer *producer) {
+  producer->lap_tick = ownership_tick();
+  producer->passed_bytes += position(producer);
+}
+
+/* Moves limit on, into the next lap if need be. False: the ring is full. use_reserve: the reserve may be used then. */
+static bool find_room(struct producer *producer, bool use_reserve) {
+  for (;;) {
+    uint32_t at = position(producer);
+    uint32_t tail = atomic_load_explicit(&producer->ring->tail, memory_order_acquire);
+    HT_ASSERT(tail % RECORD_BYTES == 0 && tail < RING_BYTES && at < producer->lap);
+    bool ahead = tail > at; /* the collector is still in the lap before */
+    uint32_t end = ahead ? tail - RECORD_BYTES : producer->lap - RECORD_BYTES;
+    uint32_t room = end > RESERVE_BYTES ? end - RESERVE_BYTES : 0;
+    uint32_t pending = ahead ? producer->lap - tail + at : at - tail;
+    if (pending >= producer->lap / 4)
+      host_wake_collector();
+    if (at < room) {
+      /* The thread comes here again after half a lap, so that it wakes the collector in time. */
+      uint32_t milestone = at + producer->lap / 2;
+      producer->limit = (uint64_t *)(producer->memory + (milestone < room ? milestone : room));
+      HT_ASSERT(producer->cursor < producer->limit && producer_fits(producer, producer->limit));
+      return true;
+    }
+    if (!ahead) {
+      bool busy = ownership_tick() - producer->lap_tick < LAP_BUSY_TICKS;
+      bool can_turn = tail > 2 * RESERVE_BYTES;
+      if (producer->lap < RING_BYTES && (busy || !can_turn)) {
+        producer->lap *= 2;
+        producer->lap_tick = ownership_tick();
+        continue;
+      }
+      if (can_turn) {
+        producer->cursor[0] = RECORD_WRAP;
+        producer->cursor[1] = 0;
+        begin_lap(producer);
+        producer->cursor = (uint64_t *)producer->memory;
+        publish(producer);
+        continue;
+      }
+    }
+    producer->limit = NULL;
+    return use_reserve && at + 5 * RECORD_BYTES <= end;
+  }
+}
+
+/* Signals are blocked meanwhile, as there is only the small side buffer for a handler's events; they are delivered
+   between two waits. */
+static void wait_for_collector(struct producer *producer) {
+  enum { SPINS = 4096 };
+  struct ring *ring = producer->ring;
+  uint64_t mask;
+  uint32_t seen = atomic_load(&ring->drained), tail = atomic_load(&ring->tail);
+  if (host_sandboxed()) {
+    for (int i = 0; i < SPINS && tail == atomic_load(&ring->tail); i++)
+      os_spin_pause();
+    return;
+  }
+  signals_block(&mask);
+  atomic_store(&ring->waiting, 1);
+  if (tail == atomic_load(&ring->tail)) {
+    host_wake_collector();
+    os_futex_wait((const uint32_t *)&ring->drained, seen, WAIT_NS, true);
+  }
+  signals_restore(&mask);
+}
+
+static void count_dropped(struct producer *producer, uint64_t events) {
+  producer->dropped += events;
+  atomic_fetch_add_explicit(&producer->ring->dropped, events, memory_order_relaxed);
+}
+
+static void put_missing(struct producer *producer) {
+  if (producer->dropped)
+    put_control(producer, RECORD_DROPPED | (uint64_t)MISSING_RING_FULL << 8, producer->dropped);
+  if (producer->skipped)
+    put_control(producer, RECORD_DROPPED | (uint64_t)MISSING_PAUSED << 8, producer->skipped);
+  producer->dropped = producer->skipped = 0;
+}
+
+/* Makes room for one call; waits for it unless the recording drops events instead. False: there is none, or the
+   recording has ended. */
+static bool reserve(struct producer *producer) {
+  bool drop = host_state.flags & ATTACH_DROP;
+  while (!find_room(producer, drop && producer->open)) {
+    if (!stop_if_requested(producer))
+      return false;
+    if (drop) {
+      count_dropped(producer, 1);
+      return false;
+    }
+    wait_for_collector(producer);
+  }
+  put_missing(producer);
+  return stop_if_requested(producer) != NULL;
+}
+
+static void begin_window(struct producer *producer) {
+  producer->window_bytes = producer->passed_bytes + position(producer);
+  producer->window_slow = producer->window_sampled = producer->window_foreign = 0;
+}
+
+/* Are so many events at least half of the window's? With 5/4 records per event, twice the events would fill 5/2 records
+   for each. */
+static bool is_half(const struct producer *producer, uint64_t events) {
+  return producer->passed_bytes + position(producer) - producer->window_bytes <= events * RECORD_BYTES * 5 / 2;
+}
+
+/* Chooses how the thread stamps. Stamping each event is cheaper than exchanging tags where at least half of all events
+   find a tag entry that another thread touched last, and dearer where less than a third do. The sampled tag entries
+   give that share under either way of stamping. (Before there were sampled entries, a thread that stamped each event
+   had to try tags from time to time, for longer and longer; these trials cost xmalloc a tenth.) Where a program's
+   objects lie in too few tag entries for a sample, all slow events are counted instead, and tags are tried now and
+   then. */
+static void choose_stamping(struct producer *producer, bool sampled, uint16_t before) {
+  enum { ENOUGH = 64, TOO_LONG = 16384 };
+  bool each = producer->own == TAG_NONE;
+  producer->window_slow++;
+  if (sampled) {
+    producer->window_sampled++;
+    producer->window_foreign += before != 0 && (before & ~TAG_SHARED) != producer->tag;
+  }
+  if (each && producer->window_sampled >= ENOUGH) {
+    if (producer->window_foreign < ENOUGH / 3)
+      producer->own = producer->tag;
+  } else if (!each && producer->window_foreign >= ENOUGH / 2) {
+    if (is_half(producer, ENOUGH / 2 * TAG_SAMPLED))
+      producer->own = TAG_NONE;
+  } else if (producer->window_slow >= (each ? 16 * TOO_LONG : TOO_LONG)) {
+    if (each)
+      producer->own = producer->tag;
+    else if (producer->window_sampled < ENOUGH && is_half(producer, TOO_LONG))
+      producer->own = TAG_NONE;
+  } else {
+    return;
+  }
+  begin_window(producer);
+}
+
+static uint64_t stamp_of(struct producer *producer, const void *address) {
+  bool every = host_state.flags & ATTACH_STAMP_EVERY;
+  uint32_t tick = ownership_tick();
+  bool fresh = tick == producer->tick;
+  if (!address) {
+    if (fresh && !every)
+      return 0;
+    producer->tick = tick;
+    return ownership_stamp();
+  }
+  if (producer->own == TAG_NONE) {
+    producer->tick = tick;
+    uint16_t before;
+    uint64_t stamp = ownership_stamp_and_mark(address, producer->tag == TAG_NONE ? 0 : producer->tag, &before);
+    if (!every && producer->tag != TAG_NONE)
+      choose_stamping(producer, ownership_is_sampled(address), before);
+    return stamp;
+  }
+  uint16_t tag = atomic_load_explicit(ownership_tag(address), memory_order_relaxed);
+  if (tag == producer->own && fresh)
+    return 0;
+  producer->tick = tick;
+  uint64_t stamp = ownership_take(address, producer->own);
+  if (tag != producer->own && tag != 0)
+    choose_stamping(producer, ownership_is_sampled(address), tag);
+  return stamp;
+}
+
+/* Moves the side buffer's records into the ring. Precondition: state RECORDING. Signals are blocked where that can be
+   done, as a handler would add records; where it comes all the same, they are moved in another round. */
+static void move_side(struct producer *producer) {
+  uint64_t mask;
+  signals_block(&mask);
+  uint32_t count = atomic_load(&producer->side_count), moved = 0;
+  HT_ASSERT(producer->state == PRODUCER_RECORDING);
+  uint64_t lost = 0;
+  do {
+    HT_ASSERT(moved <= count && count <= PRODUCER_SIDE_RECORDS);
+    for (; moved < count; moved++) {
+      if (producer->cursor >= producer->limit && !reserve(producer))
+        break;
+      producer->cursor[0] = producer->side[moved][0];
+      producer->cursor[1] = producer->side[moved][1];
+      producer->cursor += 2;
+    }
+    publish(producer);
+    for (; moved < count; moved++) {
+      uint8_t op = (uint8_t)producer->side[moved][0];
+      lost += (op & CALL_ID_MASK) < RECORD_TEXT;
+    }
+  } while (!atomic_compare_exchange_strong(&producer->side_count, &count, 0));
+  lost += atomic_exchange(&producer->side_lost, 0);
+  if (lost && !process_is_off())
+    count_dropped(producer, lost);
+  signals_restore(&mask);
+}
+
+void producer_flush_side(struct producer *producer) {
+  int error = errno;
+  uint32_t was = producer->state;
+  producer->state = PRODUCER_RECORDING;
+  atomic_signal_fence(memory_order_seq_cst);
+  if (producer->ring)
+    move_side(producer);
+  producer->state = was;
+  errno = error;
+}
+
+bool producer_step_slow(struct producer *producer, const void *address, uint64_t *stamp) {
+  if (!producer->ring || park_if_paused(producer))
+    return false;
+  int error = errno;
+  bool room = producer->cursor < producer->limit || reserve(producer);
+  if (room) {
+    *stamp = stamp_of(producer, address);
+    while (room && atomic_load(&producer->side_count)) {
+      /* A handler came in between: its records go first, and ours needs a stamp above theirs. */
+      move_side(producer);
+      room = producer->cursor < producer->limit || reserve(producer);
+      if (*stamp)
+        *stamp = ownership_stamp();
+    }
+  }
+  errno = error;
+  return room;
+}
+
+/* A handler that comes in between lowers the limit, so that the step that follows finds its records. */
+void producer_note(struct producer_entry in, uint8_t op, const void *address, uint64_t word) {
+  struct producer *producer = in.producer;
+  if (in.was == PRODUCER_RECORDING || !producer->ring)
+    return;
+  int error = errno;
+  producer->state = PRODUCER_RECORDING;
+  atomic_signal_fence(memory_order_seq_cst);
+  bool wait = !(host_state.flags & ATTACH_DROP);
+  bool room = producer->cursor < producer->limit || (wait && reserve(producer));
+  while (room && atomic_load(&producer->side_count)) {
+    move_side(producer);
+    room = producer->cursor < producer->limit || (wait && reserve(producer));
+  }
+  if (room) {
+    producer->cursor[0] = op | (uint64_t)(uintptr_t)address << 8;
+    producer->cursor[1] = word;
+    producer->cursor += 2;
+    publish(producer);
+  }
+  errno = error;
+}
+
+void producer_side_event(struct producer *producer, uint8_t op, const void *address, uint64_t word, bool stamped,
+                         const uint64_t *param) {
+  uint16_t before;
+  uint64_t stamp = ownership_stamp_and_mark(address, 0, &before);
+  uint32_t need = 1 + (param != NULL) + !stamped;
+  uint32_t at = atomic_load(&producer->side_count);
+  do {
+    if (at + need > PRODUCER_SIDE_RECORDS) {
+      atomic_fetch_add(&producer->side_lost, 1);
+      return;
+    }
+  } while (!atomic_compare_exchange_weak(&producer->side_count, &at, at + need));
+  uint64_t(*to)[2] = &producer->side[at];
+  if (param) {
+    (*to)[0] = RECORD_PARAM;
+    (*to++)[1] = *param;
+  }
+  if (!stamped) {
+    (*to)[0] = RECORD_STAMP;
+    (*to++)[1] = stamp;
+  }
+  (*to)[0] = op | (uint64_t)(uintptr_t)address << 8;
+  (*to)[1] = stamped ? stamp : word;
+  producer->limit = NULL; /* so that the interrupted call finds the records */
+}
+
+static bool owner_is_dead(const struct process *process, struct producer *producer, int me) {
+  if (host_sandboxed())
+    return false;
+  int owner = atomic_load_explicit(&producer->owner, memory_order_acquire);
+  return owner == me || (syscall(SYS_tgkill, process->pid, owner, 0) != 0 && errno == ESRCH);
+}
+
+/* The producer of a thread that has ended, among the next so many. */
+static struct producer *find_dead(struct process *process, uint32_t looks, int me) {
+  for (uint32_t i = 0; i < looks && i < process->producers; i++) {
+    process->probe = (process->probe + 1) % process->producers;
+    struct producer *producer = process->producer[process->probe];
+    if (owner_is_dead(process, producer, me))
+      return producer;
+  }
+  return NULL;
+}
+
+static struct producer *new_producer(struct process *process) {
+  enum { POOL_BYTES = 64 << 10 };
+  if (process->producers == PRODUCERS_MAX || (process->rings_left == 0 && !attach_region(process)))
+    return NULL;
+  if (process->pool_bytes < PRODUCER_BYTES) {
+    if (host_sandboxed())
+      return NULL;
+    process->pool = process_map_wiped(POOL_BYTES);
+    process->pool_bytes = process->pool ? POOL_BYTES : 0;
+    if (!process->pool)
+      return NULL;
+  }
+  struct producer *producer = (struct producer *)process->pool;
+  process->pool += PRODUCER_BYTES;
+  process->pool_bytes -= PRODUCER_BYTES;
+
+  uint32_t last = process->regions - 1, rings = process->region[last].rings, at = rings - process->rings_left--;
+  struct region *region = process->region[last].memory;
+  producer->ring = &region->rings[at];
+  producer->memory = (char *)region + region_header_bytes(rings) + (uint64_t)at * RING_BYTES;
+  producer->cursor = producer->limit = (uint64_t *)producer->memory;
+  producer->lap = LAP_FIRST_BYTES;
+  producer->index = process->producers;
+  producer->own = producer->tag = producer->index < TAG_LAST ? (uint16_t)(producer->index + 1) : TAG_NONE;
+  HT_ASSERT(at < rings && producer->tag != 0 && producer->tag <= TAG_NONE);
+  producer->ring->base = (uint32_t)(uintptr_t)producer->memory;
+  publish(producer);
+  atomic_store_explicit(&region->used, at + 1, memory_order_release);
+  process->producer[process->producers++] = producer;
+  return producer;
+}
+
+static void reset(struct producer *producer) {
+  producer->open = 0;
+  producer->tick = ownership_tick() - 1; /* so that the first step has a stamp */
+  /* A thread that takes over a producer keeps its way of stamping, as threads that follow one another behave alike. */
+  if (host_state.flags & ATTACH_STAMP_EVERY)
+    producer->own = TAG_NONE;
+  begin_lap(producer);
+  begin_window(producer);
+}
+
+static struct producer *take_producer(struct process *process) {
+  int me = host_sandboxed() ? PRODUCER_OWNER_UNKNOWN : os_thread_id();
+  bool reused = true;
+  process_lock(process);
+  struct producer *producer = find_dead(process, 4, me);
+  if (!producer && process->rings_left == 0)
+    producer = find_dead(process, process->producers, me);
+  if (!producer) {
+    reused = false;
+    producer = new_producer(process);
+  }
+  if (producer)
+    atomic_store_explicit(&producer->owner, me, memory_order_release);
+  if (producer)
+    atomic_store_explicit(&producer->ring->owner, (uint32_t)me, memory_order_relaxed);
+  process_unlock(process);
+  if (!producer) {
+    atomic_fetch_add(&process->region[0].memory->orphan, 1);
+    return NULL;
+  }
+  reset(producer);
+  if (reused) {
+    stack_memo_reset(producer->memo);
+    producer->state = PRODUCER_RECORDING;
+    if (atomic_load(&producer->side_count))
+      move_side(producer);
+    while (!find_room(producer, true) && stop_if_requested(producer))
+      wait_for_collector(producer);
+    put_missing(producer);
+    put_control(producer, RECORD_THREAD, 0);
+  }
+  producer->state = host_state.idle;
+  return producer;
+}
+
+/* Gives the thread a producer, at its first event or at a fork child's first. NULL: it can have none. */
+static struct producer *begin_thread(void) {
+  enum { REFUSED_RETRY = 4096 };
+  if (mine.beginning || mine.excluded || process_is_off())
+    return NULL;
+  if (mine.refused && mine.refused++ % REFUSED_RETRY) {
+    struct process *process = attach_process();
+    if (process)
+      atomic_fetch_add(&process->region[0].memory->orphan, 1);
+    return NULL;
+  }
+  int error = errno;
+  uint64_t mask;
+  mine.beginning = true;
+  signals_block(&mask);
+  struct process *process = attach_process();
+  producer_mine = process ? take_producer(process) : NULL;
+  mine.refused = process && !producer_mine;
+  mine.beginning = false;
+  signals_restore(&mask);
+  errno = error;
+  return producer_mine;
+}
+
+/* Did a handler leave by longjmp the call that holds the producer? Then this call's frame is at about the depth of that
+   call's, or above. A handler's frame is below it by more than the frame that the kernel makes, or on a stack of its
+   own; a new-handler, and what an operator calls to throw, is below it by any distance. */
+static bool is_abandoned(const struct producer *producer, uintptr_t frame) {
+  enum { SIGNAL_FRAME_BYTES = 512 }; /* at least; the saved registers alone are more */
+  if (frame + (producer->state == PRODUCER_NEW || producer->state == PRODUCER_DELETE ? 1 : SIGNAL_FRAME_BYTES) <=
+      producer->frame)
+    return false;
+  if (host_sandboxed()) /* a record in the side buffer is better than a system call that may kill */
+    return false;
+  int error = errno;
+  stack_t stack;
+  bool apart = sigaltstack(NULL, &stack) != 0 || (stack.ss_flags & SS_ONSTACK);
+  errno = error;
+  return !apart;
+}
+
+/* The thread's producer again, after the pause for which it was parked. NULL: it has none; where mine.parked is still
+   set, the call is not to be recorded. */
+static struct producer *unpark(void) {
+  struct producer *producer = mine.parked;
+  if (!producer)
+    return NULL;
+  if (producer->state == PRODUCER_WIPED) { /* a fork child */
+    mine.parked = NULL;
+    return NULL;
+  }
+  if (mine.excluded)
+    return NULL;
+  mine.parked = NULL;
+  producer_mine = producer;
+  producer->tick = ownership_tick() - 1;
+  producer->limit = NULL; /* so that the next step finds room, and writes first what was skipped */
+  return producer;
+}
+
+/* Is the call a part of the one that holds the producer? An operator new may take memory from malloc but releases none:
+   a free from its code is the end of an exception. For a delete it is the other way round. */
+static bool is_part(struct producer *producer, uint32_t what, const void *caller) {
+  uint32_t state = producer->state;
+  if (state == PRODUCER_NEW || state == PRODUCER_DELETE) {
+    bool releases = what & PRODUCER_RELEASES;
+    return operators_are_at(caller, releases == (state == PRODUCER_DELETE));
+  }
+  if (!real_is_allocator_code(caller))
+    return false;
+  atomic_fetch_add_explicit(&producer->ring->nested, 1, memory_order_relaxed);
+  return true;
+}
+
+static __attribute__((noinline)) struct producer_entry enter_rest(uint32_t what, const void *caller, uintptr_t frame,
+                                                                  const void *own_frame) {
+  struct producer *producer = producer_mine ? producer_mine : unpark();
+  if (!producer && !mine.parked)
+    producer = begin_thread();
+  else if (producer && producer->state == PRODUCER_WIPED)
+    producer = begin_thread();
+  else if (!producer)
+    return (struct producer_entry){NULL, 0};
+  else if (producer->state == PRODUCER_OFF)
+    producer = NULL;
+  if (!producer)
+    return (struct producer_entry){NULL, 0};
+  if (producer->state != host_state.idle) {
+    if (is_part(producer, what, caller))
+      return (struct producer_entry){NULL, 0};
+    if (!is_abandoned(producer, frame)) {
+      struct producer_entry in = {producer, producer->state};
+      if (in.was == PRODUCER_CALLING)
+        producer->state = what & PRODUCER_STATES;
+      return in;
+    }
+  }
+  producer->frame = frame;
+  producer->state = what & PRODUCER_STATES;
+  if (host_state.idle == PRODUCER_OPTIONAL && stack_settings.area) {
+    atomic_signal_fence(memory_order_seq_cst);
+    producer->stack =
+        what & (PRODUCER_RELEASES | PRODUCER_TOUCHES) ? 0 : stack_take(&producer->memo, caller, own_frame);
+  }
+  return (struct producer_entry){producer, host_state.idle};
+}
+
+/* The cases where nothing is recorded at present come first, so that they cost the program little. */
+struct producer_entry producer_enter_slow(uint32_t what, const void *caller, uintptr_t frame, const void *own_frame) {
+  struct producer *parked = mine.parked;
+  if (!producer_mine) {
+    if (parked && parked->state != PRODUCER_WIPED && host_paused()) {
+      if (!(host_paused() & PAUSED_FROM_START) && !mine.excluded && !operators_are_at(caller, true))
+        count_skipped(parked);
+      return (struct producer_entry){NULL, 0};
+    }
+    if (process_is_off())
+      return (struct producer_entry){NULL, 0};
+  }
+  return enter_rest(what, caller, frame, own_frame);
+}
+
+struct producer *producer_of_thread(void) {
+  struct producer *producer = producer_mine ? producer_mine : mine.parked;
+  if (!producer || producer->state == PRODUCER_WIPED)
+    producer = begin_thread();
+  return process_is_off() ? NULL : producer;
+}
+
+bool producer_put_control(struct producer *producer, uint64_t head, uint64_t word) {
+  HT_ASSERT(producer->state == PRODUCER_RECORDING);
+  while (producer->cursor >= producer->limit && !find_room(producer, false)) {
+    if (!stop_if_requested(producer) || host_state.flags & ATTACH_DROP)
+      return false;
+    wait_for_collector(producer);
+  }
+  put_control(producer, head, word);
+  return true;
+}
+
+void heaptape_lib_exclude(void) {
+  mine.excluded++;
+  if (producer_mine && producer_mine->state == host_state.idle)
+    producer_mine->state = PRODUCER_OFF;
+}
+
+void heaptape_lib_include(void) {
+  if (mine.excluded && --mine.excluded == 0 && producer_mine && producer_mine->state == PRODUCER_OFF)
+    producer_mine->state = host_state.idle;
+}

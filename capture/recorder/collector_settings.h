@@ -1,0 +1,41 @@
+/* What is to be recorded and how, and the functions by which the collector reports: filled in from the command line,
+   read by all parts of the recorder.
+
+   Layout only. Invariant: nobody changes the settings while the collector serves. */
+#ifndef CAPTURE_RECORDER_COLLECTOR_SETTINGS_H
+#define CAPTURE_RECORDER_COLLECTOR_SETTINGS_H
+
+#include "capture/recorder/process/recorded_process.h"
+
+#include <stdbool.h>
+
+/* One image of a process, whose trace has been closed. */
+struct process_summary {
+  int pid, parent_pid;
+  uint32_t number; /* in the sequence in which they began, from 0 */
+  const char *name, *path;
+  const char *end; /* as in the trace's footer */
+  const struct process_totals *totals;
+};
+
+struct collector_settings {
+  const char *output;        /* -o, or NULL: NAME.PID.tape in the current directory */
+  const char *name;          /* program's base name, for that */
+  uint32_t flags;            /* enum attach_flags */
+  uint32_t stack_depth;      /* frames, where flags has ATTACH_STACKS */
+  uint32_t stack_unwind;     /* enum stack_unwind */
+  uint64_t touch_min_bytes;  /* resident OS pages of objects are recorded from this request on; UINT64_MAX: never */
+  uint64_t duration_ns;      /* from the start to the end of recording; 0: until the program ends */
+  uint64_t max_bytes;        /* recording ends before all traces together are larger; 0: no limit */
+  uint64_t sample_ns;        /* from one sample of memory to the next; 0: the default */
+  bool start_paused;         /* nothing is recorded until the operator starts it (control.h) */
+  bool follow;               /* record the processes that the first one starts */
+  const char *describe_json; /* object for INFO's "describe", or NULL */
+  int first_pid;
+  /* A trace is complete (error empty) or was given up (error has the reason). */
+  void (*report)(const struct process_summary *process, const struct trace_error *error);
+  /* A process could not be recorded. */
+  void (*complain)(const struct trace_error *error);
+};
+
+#endif

@@ -1,0 +1,63 @@
+#include "capture/recorder/collector_state.h"
+
+#include "core/base/assert.h"
+#include "core/base/os.h"
+
+#include <stdio.h>
+#include <string.h>
+
+bool collector_counts(const struct collector *collector) {
+  return collector->settings->flags & ATTACH_COUNTER;
+}
+
+double collector_clock_hz(const struct collector *collector) {
+  if (collector_counts(collector))
+    return 0;
+  uint64_t ns = os_monotonic_ns() - collector->origin_ns, cycles = os_cycles() - collector->origin_cycles;
+  return ns == 0 ? 0 : (double)cycles * 1e9 / (double)ns;
+}
+
+uint64_t collector_stamp(const struct collector *collector) {
+  return collector_counts(collector) ? atomic_load(&collector->control->counter) : os_cycles();
+}
+
+struct recorded_process *collector_find(const struct collector *collector, int64_t pid) {
+  for (uint32_t i = 0; i < collector->processes.count; i++)
+    if (collector->processes.at[i]->pid == pid)
+      return collector->processes.at[i];
+  return NULL;
+}
+
+void collector_end_process(struct collector *collector, struct recorded_process *process, const char *end,
+                           const struct process_end *how) {
+  HT_ASSERT(collector_find(collector, process->pid) == process);
+  for (uint32_t i = 0; i < collector->processes.count; i++)
+    if (collector->processes.at[i] == process)
+      collector->processes.at[i] = collector->processes.at[--collector->processes.count];
+  char path[4096], name[sizeof process->name];
+  snprintf(path, sizeof path, "%s", process->path);
+  memcpy(name, process->name, sizeof name);
+  struct process_totals totals;
+  struct trace_error error = {""};
+  struct process_summary summary = {process->pid, process->parent_pid, process->number, name, path, end, &totals};
+  recorded_process_close(process, end, how, collector_clock_hz(collector), &totals, &error);
+  collector->closed_bytes += totals.totals.file_bytes;
+  collector->settings->report(&summary, &error);
+}
+
+void collector_advance_tick(struct collector *collector) {
+  atomic_fetch_add(&collector->control->tick, 1);
+}
+
+/* Each thread is drained at another time, and a later one may show what follows from things that an earlier one does
+   not yet show: so all are cut at one stamp, and the pass that closes them has begun after it. */
+void collector_end_recording(struct collector *collector, const char *why) {
+  collector->ended = true;
+  uint64_t stamp = collector_stamp(collector);
+  for (uint32_t i = 0; i < collector->processes.count; i++) {
+    recorded_process_stop(collector->processes.at[i]);
+    recorded_process_cut(collector->processes.at[i], stamp, why);
+  }
+  while (collector->processes.count > 0)
+    collector_end_process(collector, collector->processes.at[0], "stopped", NULL);
+}

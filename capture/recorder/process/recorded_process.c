@@ -1,0 +1,512 @@
+#include "capture/recorder/process/recorded_process.h"
+
+#include "core/base/assert.h"
+#include "core/base/os.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct recorded_process *recorded_process_open(int pid, int pid_fd, const char *path, const char *info_json,
+                                               uint64_t origin_stamp, struct trace_error *error) {
+  struct recorded_process *process = calloc(1, sizeof *process);
+  char *own_path = strdup(path);
+  if (!process || !own_path) {
+    free(process);
+    free(own_path);
+    trace_error_set(error, path, "out of memory");
+    return NULL;
+  }
+  if (trace_writer_open(&process->writer, path, info_json, NULL, error) != 0) {
+    free(own_path);
+    free(process);
+    return NULL;
+  }
+  process->pid = pid;
+  process->pid_fd = pid_fd;
+  process->path = own_path;
+  process->origin_ns = os_monotonic_ns();
+  process->origin_stamp = origin_stamp;
+  sampler_open(&process->sampler, pid);
+  recorded_process_sample(process, origin_stamp);
+  return process;
+}
+
+int recorded_process_add_region(struct recorded_process *process, uint32_t rings) {
+  if (process->regions == REGIONS_MAX) {
+    errno = ENOMEM;
+    return -1;
+  }
+  size_t bytes = region_bytes(rings);
+  int fd = memfd_create("heaptape", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (fd < 0)
+    return -1;
+  /* Sealed: a host that made it shorter would kill the collector with SIGBUS. */
+  if (ftruncate(fd, (off_t)bytes) != 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+    close(fd);
+    return -1;
+  }
+  void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+  if (memory == MAP_FAILED) {
+    close(fd);
+    return -1;
+  }
+  if (process->regions == 0)
+    atomic_store(&((struct region *)memory)->paused, process->paused);
+  process->region[process->regions].memory = memory;
+  process->region[process->regions].rings = rings;
+  process->region[process->regions++].seen = 0;
+  return fd;
+}
+
+void recorded_process_stop(struct recorded_process *process) {
+  for (uint32_t i = 0; i < process->regions; i++)
+    atomic_store(&process->region[i].memory->stop, 1);
+}
+
+void recorded_process_pause(struct recorded_process *process, uint32_t reasons, bool on) {
+  process->paused = on ? process->paused | reasons : process->paused & ~reasons;
+  if (!process->regions)
+    return;
+  if (on)
+    atomic_fetch_or(&process->region[0].memory->paused, reasons);
+  else
+    atomic_fetch_and(&process->region[0].memory->paused, ~reasons);
+}
+
+uint32_t recorded_process_paused(const struct recorded_process *process) {
+  return process->regions ? atomic_load(&process->region[0].memory->paused) : process->paused;
+}
+
+int recorded_process_add_stacks(struct recorded_process *process) {
+  if (process->given_up) {
+    errno = EBADF;
+    return -1;
+  }
+  return stack_nodes_open(&process->stacks, process->pid, process->writer);
+}
+
+/* Is the trace still being written? */
+static bool writes(const struct recorded_process *process) {
+  return !process->given_up;
+}
+
+static void give_up(struct recorded_process *process, const char *why) {
+  if (!writes(process))
+    return;
+  process->given_up = why;
+  recorded_process_stop(process);
+}
+
+static void look_at_name(struct recorded_process *process, struct ring_reader *reader) {
+  if (process->names && reader->thread >= 0 && writes(process) &&
+      thread_name_look(&reader->name, process->pid, atomic_load(&reader->ring->owner), (uint32_t)reader->thread,
+                       process->writer, os_monotonic_ns()) != 0)
+    give_up(process, "cannot be written");
+}
+
+static uint32_t thread_of(struct recorded_process *process, struct ring_reader *reader) {
+  if (reader->thread < 0) {
+    reader->thread = process->threads++;
+    if (reader->ring)
+      look_at_name(process, reader);
+  }
+  return (uint32_t)reader->thread;
+}
+
+static void put_event(struct recorded_process *process, struct ring_reader *reader, const struct trace_event *event) {
+  if (writes(process) && trace_writer_event(process->writer, thread_of(process, reader), event) == 0)
+    return;
+  trace_writer_totals(process->writer)->lost++;
+  give_up(process, "cannot be written");
+}
+
+/* Writes the event that was held back for its latency, if there is one. */
+static void put_held(struct recorded_process *process, struct ring_reader *reader) {
+  if (reader->holds)
+    put_event(process, reader, &reader->held);
+  reader->holds = false;
+}
+
+static void write_gap(struct recorded_process *process, struct ring_reader *reader, uint64_t dropped, const char *why) {
+  put_held(process, reader);
+  if (!writes(process))
+    trace_writer_totals(process->writer)->lost += dropped;
+  else if (trace_writer_gap(process->writer, thread_of(process, reader), dropped, why) != 0)
+    give_up(process, "cannot be written");
+}
+
+static void write_missing(struct recorded_process *process, struct ring_reader *reader, enum missing why,
+                          uint64_t dropped) {
+  if (why == MISSING_PAUSED) {
+    reader->skipped_reported += dropped;
+    process->skipped += dropped;
+  } else {
+    reader->dropped_reported += dropped;
+  }
+  write_gap(process, reader, dropped, why == MISSING_PAUSED ? "paused" : "ring full");
+}
+
+void recorded_process_cut(struct recorded_process *process, uint64_t stamp, const char *why) {
+  process->cut_stamp = stamp;
+  process->cut_why = why;
+}
+
+/* The ring's owner has ended: another thread has taken the ring over, or the process or its recording has ended. */
+static void thread_ends(struct recorded_process *process, struct ring_reader *reader) {
+  put_held(process, reader);
+  if (reader->thread >= 0 && writes(process))
+    trace_writer_flush_thread(process->writer, (uint32_t)reader->thread);
+  process->in_flight += reader->begins;
+  reader->begins = 0;
+  reader->thread = -1;
+  reader->name = (struct thread_name){0};
+  reader->stamp = reader->param = reader->touched_address = 0;
+}
+
+/* Word 1 of TOUCHED and LIVE, limited to what the trace can hold: the host may write anything there. */
+static uint32_t os_pages_in(uint64_t word) {
+  return word < UINT32_MAX ? (uint32_t)word : UINT32_MAX - 1;
+}
+
+/* Of the object at address, whose release is the record just read: OS pages plus 1, or 0. The address is compared, as a
+   drop may have taken the event to which a TOUCHED record belonged. */
+static uint32_t take_touched(struct ring_reader *reader, uint64_t address) {
+  uint32_t touched = address && address == reader->touched_address ? reader->touched_os_pages + 1 : 0;
+  reader->touched_address = 0;
+  return touched;
+}
+
+static void take_begin(struct ring_reader *reader, uint64_t address, uint64_t stamp) {
+  if (reader->begins == BEGINS_MAX) /* handlers left by longjmp: the oldest resize can no longer end */
+    memmove(reader->begun, reader->begun + 1, --reader->begins * sizeof *reader->begun);
+  reader->begun[reader->begins].address = address;
+  reader->begun[reader->begins].touched_os_pages = take_touched(reader, address);
+  reader->begun[reader->begins++].stamp = stamp;
+}
+
+static void take_columns(struct recorded_process *process, struct ring_reader *reader, struct trace_event *event) {
+  if (event->call & CALL_NULL_OUT)
+    reader->columns.slack = 0;
+  event->latency = reader->columns.latency;
+  event->slack_bytes = reader->columns.slack;
+  if (reader->columns.stack && writes(process))
+    event->stack = stack_nodes_take(&process->stacks, process->writer, reader->columns.stack);
+  reader->columns = (struct record_columns){0};
+}
+
+/* A latency belongs to the release before it, if that is the one that is held. */
+static void take_latency(struct recorded_process *process, struct ring_reader *reader, uint64_t address,
+                         uint64_t latency) {
+  if (reader->holds && reader->held.released == address)
+    reader->held.latency = latency;
+  put_held(process, reader);
+}
+
+static void take_event(struct recorded_process *process, struct ring_reader *reader, uint8_t op, uint64_t address,
+                       uint64_t word) {
+  const struct call_info *info = &call_table[op & CALL_ID_MASK];
+  if (!info->name) {
+    process->broken++;
+    return;
+  }
+  struct trace_event event = {.call = op, .param = reader->param};
+  uint64_t stamp = info->has_size ? reader->stamp : word;
+  if (reader->thread < 0 && !stamp && !reader->begins)
+    stamp = process->origin_stamp; /* only a host that overwrote its ring has a first step without a stamp */
+  reader->param = reader->stamp = 0;
+  event.size_bytes = info->has_size ? word : 0;
+  put_held(process, reader);
+  if (!info->acquires) {
+    event.released = address;
+    event.touched_os_pages = take_touched(reader, address);
+    if (address)
+      event.release_stamp = stamp;
+    else
+      event.acquire_stamp = stamp;
+  } else {
+    reader->touched_address = 0;
+    event.acquired = address;
+    event.acquire_stamp = stamp;
+    if (info->released == RELEASES && !(op & CALL_NULL_IN)) {
+      if (reader->begins == 0) {
+        process->broken++;
+        return;
+      }
+      event.released = reader->begun[--reader->begins].address;
+      event.release_stamp = reader->begun[reader->begins].stamp;
+      if (trace_event_releases(&event))
+        event.touched_os_pages = reader->begun[reader->begins].touched_os_pages;
+    }
+  }
+  if (info->acquires) {
+    take_columns(process, reader, &event);
+    put_event(process, reader, &event);
+  } else if (process->latency) {
+    reader->held = event;
+    reader->holds = true;
+  } else {
+    put_event(process, reader, &event);
+  }
+}
+
+/* A record of at most 15 bytes of text. Where they are too many for one mark, the first ones were of a mark that was
+   lost, and are forgotten. */
+static void take_text(struct ring_reader *reader, uint64_t head, uint64_t word) {
+  if (reader->text_bytes + 15 > sizeof reader->text)
+    reader->text_bytes = 0;
+  memcpy(reader->text + reader->text_bytes, (const char *)&head + 1, 7);
+  memcpy(reader->text + reader->text_bytes + 7, &word, 8);
+  reader->text_bytes += 15;
+}
+
+/* The stamp in the record itself; 0: it has none. */
+static uint64_t stamp_in(uint8_t op, uint64_t word) {
+  const struct call_info *info = &call_table[op & CALL_ID_MASK];
+  if (op == RECORD_STAMP || op == RECORD_BEGIN || op == RECORD_MARK)
+    return word;
+  return info->name && !info->has_size ? word : 0;
+}
+
+/* length: of the text, which the last records hold. */
+static void take_mark(struct recorded_process *process, struct ring_reader *reader, uint64_t length, uint64_t stamp) {
+  uint64_t bytes = (length / 15 + 1) * 15;
+  if (length > 255 || bytes > reader->text_bytes) {
+    process->broken++;
+  } else {
+    char *text = reader->text + reader->text_bytes - bytes;
+    text[length] = '\0';
+    struct trace_mark mark = {.stamp = stamp, .events = TRACE_MARK_HERE, .text = text};
+    if (reader->thread < 0) /* so that the thread has a block before the mark names it */
+      write_gap(process, reader, 0, "a mark before the first event");
+    mark.thread = thread_of(process, reader);
+    put_held(process, reader);
+    if (writes(process) && trace_writer_mark(process->writer, &mark) != 0)
+      give_up(process, "cannot be written");
+  }
+  reader->text_bytes = 0;
+}
+
+static void take_record(struct recorded_process *process, struct ring_reader *reader, uint64_t head, uint64_t word) {
+  uint8_t op = (uint8_t)head;
+  if (process->cut_stamp && (reader->cut || stamp_in(op, word) > process->cut_stamp)) {
+    reader->cut = true;
+    return;
+  }
+  HT_ASSERT(reader->begins <= BEGINS_MAX && reader->text_bytes <= sizeof reader->text);
+  switch (op) {
+  case RECORD_TEXT:
+    take_text(reader, head, word);
+    break;
+  case RECORD_MARK:
+    take_mark(process, reader, head >> 8, word);
+    break;
+  case RECORD_COLUMNS:
+    reader->columns = record_columns_get(head, word);
+    break;
+  case RECORD_LATENCY:
+    take_latency(process, reader, head >> 8, word);
+    break;
+  case RECORD_PARAM:
+    reader->param = word;
+    break;
+  case RECORD_STAMP:
+    reader->stamp = word;
+    break;
+  case RECORD_BEGIN:
+    take_begin(reader, head >> 8, word);
+    break;
+  case RECORD_TOUCHED:
+    reader->touched_address = head >> 8;
+    reader->touched_os_pages = os_pages_in(word);
+    break;
+  case RECORD_LIVE:
+    if (writes(process) && trace_writer_touched(process->writer, head >> 8, os_pages_in(word)))
+      give_up(process, "cannot be written");
+    break;
+  case RECORD_THREAD:
+    thread_ends(process, reader);
+    break;
+  case RECORD_DROPPED:
+    write_missing(process, reader, head >> 8 == MISSING_PAUSED ? MISSING_PAUSED : MISSING_RING_FULL, word);
+    break;
+  default:
+    take_event(process, reader, op, head >> 8, word);
+  }
+}
+
+static uint64_t drain_ring(struct recorded_process *process, struct ring_reader *reader) {
+  struct ring *ring = reader->ring;
+  uint32_t head = atomic_load_explicit(&ring->head, memory_order_acquire) - ring->base;
+  if (head == reader->tail)
+    return 0;
+  if (head >= RING_BYTES || head % 16 != 0) {
+    process->broken++;
+    return 0;
+  }
+  HT_ASSERT(reader->tail % 16 == 0 && reader->tail < RING_BYTES);
+  uint64_t records = 0;
+  uint32_t at = reader->tail;
+  bool turned = false;
+  while (at != head) {
+    uint64_t record[2];
+    memcpy(record, reader->memory + at, sizeof record);
+    at += 16;
+    if ((uint8_t)record[0] == RECORD_WRAP || at >= RING_BYTES) {
+      if (turned) { /* a second WRAP before the head: the host has overwritten its ring */
+        process->broken++;
+        at = head;
+        break;
+      }
+      turned = true;
+      at = 0;
+      continue;
+    }
+    take_record(process, reader, record[0], record[1]);
+    records++;
+  }
+  HT_ASSERT(at == head);
+  reader->tail = at;
+  atomic_store(&ring->tail, at);
+  if (atomic_load(&ring->waiting)) {
+    atomic_store(&ring->waiting, 0);
+    atomic_fetch_add(&ring->drained, 1);
+    os_futex_wake((const uint32_t *)&ring->drained, 1, true);
+  }
+  return records;
+}
+
+/* Takes up the rings that the host has begun to use. */
+static void look_for_rings(struct recorded_process *process) {
+  for (uint32_t r = 0; r < process->regions; r++) {
+    struct region *region = process->region[r].memory;
+    uint32_t rings = process->region[r].rings;
+    uint32_t used = atomic_load_explicit(&region->used, memory_order_acquire);
+    for (; process->region[r].seen < used && process->region[r].seen < rings; process->region[r].seen++) {
+      struct ring_reader *reader = vector_add(&process->readers);
+      if (!reader) {
+        give_up(process, "out of memory");
+        return;
+      }
+      uint32_t at = process->region[r].seen;
+      *reader =
+          (struct ring_reader){.ring = &region->rings[at],
+                               .memory = (const char *)region + region_header_bytes(rings) + (uint64_t)at * RING_BYTES,
+                               .thread = -1};
+    }
+  }
+}
+
+uint64_t recorded_process_drain(struct recorded_process *process, void (*between)(void *context), void *context) {
+  uint64_t records = 0;
+  uint32_t requested = stack_nodes_requested(&process->stacks);
+  look_for_rings(process);
+  for (uint32_t i = 0; i < process->readers.count; i++) {
+    uint64_t got = drain_ring(process, &process->readers.at[i]);
+    records += got;
+    if (got && between)
+      between(context);
+  }
+  stack_nodes_answer(&process->stacks, requested);
+  return records;
+}
+
+void recorded_process_flush(struct recorded_process *process) {
+  if (writes(process) && trace_writer_flush(process->writer) != 0)
+    give_up(process, "cannot be written");
+}
+
+uint64_t recorded_process_file_bytes(const struct recorded_process *process) {
+  enum { FOOTER_BYTES = 16 << 10, EVENT_BYTES = 3 };
+  const struct trace_totals *running = trace_writer_totals(process->writer);
+  return running->file_bytes + running->pending * EVENT_BYTES + FOOTER_BYTES;
+}
+
+void recorded_process_sample(struct recorded_process *process, uint64_t stamp) {
+  struct trace_sample sample;
+  if (!writes(process) || !sampler_read(&process->sampler, &sample))
+    return;
+  if (process->sampler.sandboxed && process->regions)
+    atomic_store(&process->region[0].memory->sandboxed, 1);
+  for (uint32_t i = 0; process->names && i < process->readers.count; i++)
+    look_at_name(process, &process->readers.at[i]);
+  sample.stamp = stamp;
+  if (trace_writer_sample(process->writer, &sample) != 0)
+    give_up(process, "cannot be written");
+}
+
+/* Writes what only the rings' counters know: drops that no DROPPED record reported, and events of threads without a
+   ring. Returns how many calls were nested. */
+static uint64_t settle(struct recorded_process *process) {
+  uint64_t nested = 0, orphan = 0;
+  for (uint32_t i = 0; i < process->readers.count; i++) {
+    struct ring_reader *reader = &process->readers.at[i];
+    nested += atomic_load(&reader->ring->nested);
+    uint64_t dropped = atomic_load(&reader->ring->dropped);
+    if (dropped > reader->dropped_reported && !process->cut_stamp)
+      write_missing(process, reader, MISSING_RING_FULL, dropped - reader->dropped_reported);
+    uint64_t skipped = atomic_load(&reader->ring->skipped);
+    if (skipped > reader->skipped_reported && !process->cut_stamp)
+      write_missing(process, reader, MISSING_PAUSED, skipped - reader->skipped_reported);
+    uint64_t marks = atomic_load(&reader->ring->marks_lost);
+    if (marks)
+      write_gap(process, reader, 0, "marks were lost: ring full");
+    thread_ends(process, reader);
+  }
+  for (uint32_t r = 0; r < process->regions; r++)
+    orphan += atomic_load(&process->region[r].memory->orphan);
+  if (process->cut_why) {
+    struct ring_reader first = {.thread = process->threads ? 0 : -1};
+    write_gap(process, &first, 0, process->cut_why);
+  }
+  if (orphan) {
+    struct ring_reader nobody = {.thread = -1};
+    write_gap(process, &nobody, orphan, "no ring for the thread, or a fork child in a sandbox");
+  }
+  return nested;
+}
+
+int recorded_process_close(struct recorded_process *process, const char *end, const struct process_end *how,
+                           double clock_hz, struct process_totals *totals, struct trace_error *error) {
+  while (recorded_process_drain(process, NULL, NULL) > 0)
+    ;
+  uint64_t nested = settle(process);
+  memset(totals, 0, sizeof *totals);
+  struct trace_totals *running = trace_writer_totals(process->writer);
+  running->nested = nested;
+  running->in_flight = process->in_flight;
+  if (how) {
+    running->exit_status = how->status_known ? how->status : -1;
+    running->final_known = how->usage_known;
+    running->final = how->usage;
+  }
+  int result = trace_writer_finish(process->writer, end, clock_hz, error);
+  totals->totals = *running;
+  trace_writer_free(process->writer);
+  if (result == 0 && process->given_up)
+    result = trace_error_set(error, process->path, "%s", process->given_up);
+  struct stat status;
+  if (stat(process->path, &status) == 0)
+    totals->totals.file_bytes = (uint64_t)status.st_size;
+  else if (result == 0)
+    result = trace_error_errno(error, process->path, "the trace was removed while it was being written");
+  totals->broken = process->broken;
+  totals->stacks_lost = stack_nodes_lost(&process->stacks);
+  stack_nodes_close(&process->stacks);
+  totals->skipped = process->skipped;
+  totals->cut_why = process->cut_why;
+  totals->seconds = (double)(os_monotonic_ns() - process->origin_ns) / 1e9;
+  for (uint32_t r = 0; r < process->regions; r++)
+    munmap(process->region[r].memory, region_bytes(process->region[r].rings));
+  sampler_close(&process->sampler);
+  if (process->pid_fd >= 0)
+    close(process->pid_fd);
+  free(process->readers.at);
+  free(process->path);
+  free(process);
+  return result;
+}

@@ -1,0 +1,124 @@
+/* One recorded process: its regions, its trace, and how records become events.
+
+   Not its job: sockets and waiting (collector.h), choosing file names. Invariants: everything read from a region is
+   checked before it is used, as the host may have overwritten it; once a trace cannot be written any more its records
+   are only counted, and the host runs on. One thread. Allocates with malloc. */
+#ifndef CAPTURE_RECORDER_PROCESS_RECORDED_PROCESS_H
+#define CAPTURE_RECORDER_PROCESS_RECORDED_PROCESS_H
+
+#include "capture/recorder/process/process_end.h"
+#include "capture/recorder/process/sample.h"
+#include "capture/recorder/process/stack_nodes.h"
+#include "capture/recorder/process/thread_names.h"
+#include "capture/wire/ring.h"
+#include "core/base/vector.h"
+#include "core/trace/write/trace_write.h"
+
+enum { BEGINS_MAX = 8, TRACE_MARK_ROOM = 18 * 15 };
+
+/* A ring, and what has been read of the call that is being read from it. */
+struct ring_reader {
+  struct ring *ring;
+  const char *memory;
+  uint32_t tail;
+  int64_t thread; /* -1: no event of the present owner yet */
+  uint64_t param, stamp;
+  uint64_t touched_address; /* that the last TOUCHED record names; 0: none */
+  uint32_t touched_os_pages;
+  struct {
+    uint64_t address, stamp;
+    uint32_t touched_os_pages; /* plus 1; 0: not known */
+  } begun[BEGINS_MAX];         /* resizes; deeper than 1 only where a signal handler interrupted one */
+  uint32_t begins;
+  struct record_columns columns; /* of the event to come; all 0: there are none */
+  struct trace_event held;       /* a release whose latency may follow */
+  bool holds;
+  struct thread_name name;
+  uint64_t dropped_reported, skipped_reported; /* by DROPPED records; the ring's counters give the rest */
+  char text[TRACE_MARK_ROOM];                  /* of the mark being read */
+  uint32_t text_bytes;
+  bool cut; /* the recording ended before the record just read was written */
+};
+
+struct recorded_process {
+  int pid, pid_fd;
+  char *path;
+  struct trace_writer *writer;
+  const char *given_up; /* why nothing more is written; NULL: the trace is being written */
+  struct sampler sampler;
+  bool forked; /* not a fresh image */
+  int parent_pid;
+  uint32_t number; /* in the sequence in which they began */
+  char name[64];
+  struct {
+    struct region *memory;
+    uint32_t rings, seen;
+  } region[REGIONS_MAX];
+  uint32_t regions;
+  VECTOR(struct ring_reader) readers;
+  struct stack_nodes stacks;
+  bool latency; /* releases are held until their latency comes */
+  bool names;   /* names of threads are recorded */
+  uint32_t threads;
+  uint64_t in_flight;
+  uint64_t skipped;   /* calls made in pauses */
+  uint64_t broken;    /* records that cannot be right */
+  uint64_t cut_stamp; /* later records are left out; 0: none are */
+  const char *cut_why;
+  uint32_t paused; /* enum pause_reason, for the first region when it is added */
+  uint64_t origin_ns;
+  uint64_t origin_stamp;
+};
+
+struct process_totals {
+  struct trace_totals totals; /* of which dropped includes skipped */
+  uint64_t skipped;           /* calls made in pauses */
+  uint64_t broken;
+  uint64_t stacks_lost; /* that the process could not take */
+  double seconds;
+  const char *cut_why; /* why the recording ended before the process; NULL: it did not */
+};
+
+/* Opens the trace. info_json: core/trace/FORMAT.md section 5. Takes pid_fd. Returns NULL with error filled in. */
+struct recorded_process *recorded_process_open(int pid, int pid_fd, const char *path, const char *info_json,
+                                               uint64_t origin_stamp, struct trace_error *error);
+
+/* Makes a region and returns its descriptor, which the caller passes on and closes; -1 with errno set. */
+int recorded_process_add_region(struct recorded_process *process, uint32_t rings);
+
+/* Makes the area of the process's call stacks, likewise. */
+int recorded_process_add_stacks(struct recorded_process *process);
+
+/* Reads what the rings hold and wakes the threads that wait for room. between is called after each ring, so that the
+   tick goes on. Returns how many records there were. */
+uint64_t recorded_process_drain(struct recorded_process *process, void (*between)(void *context), void *context);
+
+/* Requests the process to record no more; each of its threads stops within half a lap of its ring. */
+void recorded_process_stop(struct recorded_process *process);
+
+/* Ends the trace at the stamp: each thread's records count up to its first one with a later stamp. What a pass drains
+   that begins after that time is then a legal history. why goes into the trace, as a gap of unknown
+   count; kept by reference. */
+void recorded_process_cut(struct recorded_process *process, uint64_t stamp, const char *why);
+
+/* Sets or clears bits of enum pause_reason; the caller then advances the tick. */
+void recorded_process_pause(struct recorded_process *process, uint32_t reasons, bool on);
+
+/* enum pause_reason, those of the program included. */
+uint32_t recorded_process_paused(const struct recorded_process *process);
+
+/* Writes out all that was drained, so that the file can be read up to here. */
+void recorded_process_flush(struct recorded_process *process);
+
+/* The size in bytes that the file would have if it were closed now, at most. */
+uint64_t recorded_process_file_bytes(const struct recorded_process *process);
+
+void recorded_process_sample(struct recorded_process *process, uint64_t stamp);
+
+/* Drains a last time (the process has ended, or its image has), closes the trace and frees. end and clock_hz as for
+   trace_writer_close; how: NULL where the process goes on. Returns 0, or -1 with error filled in, also for an error met
+   earlier; totals is filled in either way. */
+int recorded_process_close(struct recorded_process *process, const char *end, const struct process_end *how,
+                           double clock_hz, struct process_totals *totals, struct trace_error *error);
+
+#endif

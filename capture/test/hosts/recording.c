@@ -1,0 +1,215 @@
+#include "capture/test/hosts/recording.h"
+
+#include "core/trace/read/trace_read.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <jansson.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char directory[] = "/tmp/heaptape-test-XXXXXX";
+static int owner;
+
+static void remove_directory(void) {
+  if (getpid() != owner || chdir(directory) != 0)
+    return;
+  DIR *entries = opendir(".");
+  for (struct dirent *entry; entries && (entry = readdir(entries));)
+    unlink(entry->d_name);
+  if (entries)
+    closedir(entries);
+  rmdir(directory);
+}
+
+void recording_directory(void) {
+  owner = getpid();
+  CHECK(mkdtemp(directory) && chdir(directory) == 0, "%s", directory);
+  atexit(remove_directory);
+}
+
+/* The test is OUT/test/capture/NAME. */
+const char *built_file(const char *name) {
+  static char path[PATH_MAX];
+  ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
+  CHECK(length > 0, "/proc/self/exe");
+  path[length] = '\0';
+  for (int up = 0; up < 4; up++)
+    *strrchr(path, '/') = '\0';
+  strcat(path, "/");
+  strcat(path, name);
+  return path;
+}
+
+int record_program(const char *const *options, const char *const *program) {
+  enum { ARGUMENTS_MAX = 40 };
+  const char *arguments[ARGUMENTS_MAX + 1] = {built_file("libexec/heaptape-record")};
+  int count = 1;
+  for (; options && *options && count < ARGUMENTS_MAX; options++)
+    arguments[count++] = *options;
+  arguments[count++] = "--";
+  for (; *program && count < ARGUMENTS_MAX; program++)
+    arguments[count++] = *program;
+  int pid = fork();
+  CHECK(pid >= 0, "fork");
+  if (pid == 0) {
+    execv(arguments[0], (char *const *)arguments);
+    _exit(125);
+  }
+  int status;
+  while (waitpid(pid, &status, 0) < 0)
+    CHECK(errno == EINTR, "waitpid");
+  return status;
+}
+
+int record_self(const char *const *options) {
+  char self[PATH_MAX];
+  ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+  self[length > 0 ? length : 0] = '\0';
+  return record_program(options, (const char *const[]){self, "host", NULL});
+}
+
+static long footer_number(const json_t *footer, const char *key) {
+  const json_t *value = json_object_get(footer, key);
+  return value ? (long)json_integer_value(value) : -1;
+}
+
+struct recorded read_trace(const char *path,
+                           void (*visit)(void *context, uint32_t thread, const struct trace_event *event),
+                           void *context) {
+  struct recorded recorded = {.nested = -1};
+  struct trace_error error = {""};
+  struct trace_reader *reader;
+  CHECK(trace_reader_open(&reader, path, &error) == 0, "%s", error.text);
+  const struct trace_summary *summary = trace_reader_summary(reader);
+  for (uint32_t thread = 0; thread < summary->threads; thread++) {
+    struct trace_cursor *cursor;
+    struct trace_event event;
+    CHECK(trace_cursor_open(&cursor, reader, thread, &error) == 0, "%s", error.text);
+    int got;
+    while ((got = trace_cursor_next(cursor, &event)) == 1) {
+      int id = event.call & CALL_ID_MASK;
+      recorded.events++;
+      recorded.calls[id]++;
+      recorded.failed[id] += (event.call & CALL_NULL_OUT) != 0;
+      recorded.null_in[id] += (event.call & CALL_NULL_IN) != 0;
+      if (visit)
+        visit(context, thread, &event);
+    }
+    CHECK(got == 0, "%s", error.text);
+    trace_cursor_close(cursor);
+  }
+  recorded.dropped = summary->dropped;
+  recorded.threads = summary->threads;
+  recorded.truncated = summary->truncated;
+  json_t *footer = json_loads(summary->footer_json, 0, NULL);
+  recorded.nested = footer_number(footer, "nested");
+  recorded.in_flight = footer_number(footer, "in_flight");
+  const char *end = json_string_value(json_object_get(footer, "end"));
+  snprintf(recorded.end, sizeof recorded.end, "%s", end ? end : "");
+  json_decref(footer);
+  trace_reader_close(reader);
+  return recorded;
+}
+
+/* Runs arguments with its outputs in files. */
+static int run_to_files(const char *const *arguments, const char *out, const char *err) {
+  int pid = fork();
+  CHECK(pid >= 0, "fork");
+  if (pid == 0) {
+    if (freopen(out, "w", stdout) && freopen(err, "w", stderr))
+      execv(arguments[0], (char *const *)arguments);
+    _exit(125);
+  }
+  int status;
+  while (waitpid(pid, &status, 0) < 0)
+    CHECK(errno == EINTR, "waitpid");
+  return status;
+}
+
+/* The file's lines that are not the recorder's; to be freed. */
+static char *read_lines(const char *path) {
+  FILE *file = fopen(path, "r");
+  CHECK(file, "%s", path);
+  char *text = NULL, line[4096];
+  size_t bytes;
+  FILE *memory = open_memstream(&text, &bytes);
+  while (memory && fgets(line, sizeof line, file))
+    if (strncmp(line, "heaptape", 8) != 0 && !(strncmp(line, "  ", 2) == 0 && strstr(line, " events")))
+      fputs(line, memory);
+  fclose(file);
+  CHECK(memory && fclose(memory) == 0, "out of memory");
+  return text;
+}
+
+static void same_text(const char *bare, const char *recorded) {
+  char *one = read_lines(bare), *other = read_lines(recorded);
+  CHECK(strcmp(one, other) == 0, "bare: %s\nrecorded: %s", one, other);
+  free(one);
+  free(other);
+}
+
+static void print_file(const char *path) {
+  char *text = read_lines(path);
+  fputs(text, stdout);
+  free(text);
+}
+
+struct recorded same_as_bare(const char *const *options, int *status) {
+  enum { OPTIONS_MAX = 20, SKIPPED = 77 };
+  char self[PATH_MAX], paths[64][256];
+  ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+  self[length > 0 ? length : 0] = '\0';
+  int bare = run_to_files((const char *const[]){self, "host", NULL}, "bare.out", "bare.err");
+  if (WIFEXITED(bare) && WEXITSTATUS(bare) == SKIPPED) {
+    print_file("bare.out");
+    exit(SKIPPED);
+  }
+  const char *arguments[OPTIONS_MAX + 8] = {built_file("libexec/heaptape-record"), "-o", "t.tape"};
+  int count = 3;
+  for (; options && *options && count < OPTIONS_MAX; options++)
+    arguments[count++] = *options;
+  arguments[count++] = "--";
+  arguments[count++] = self;
+  arguments[count++] = "host";
+  int recorded = run_to_files(arguments, "recorded.out", "recorded.err");
+  int expected = WIFSIGNALED(bare) ? (128 + WTERMSIG(bare)) << 8 : bare;
+  if (recorded != expected)
+    print_file("recorded.err");
+  CHECK(recorded == expected, "wait status %#x recorded, %#x bare", recorded, bare);
+  same_text("bare.out", "recorded.out");
+  same_text("bare.err", "recorded.err");
+  char convert[PATH_MAX];
+  snprintf(convert, sizeof convert, "%s", built_file("libexec/heaptape-convert"));
+  for (int i = list_traces(paths, 64); i-- > 0;) {
+    const char *const check[] = {convert, "check", paths[i], NULL};
+    bool legal = run_to_files(check, "check.out", "check.err") == 0;
+    if (!legal)
+      print_file("check.out");
+    CHECK(legal, "%s is no legal history", paths[i]);
+  }
+  if (status)
+    *status = bare;
+  return read_trace("t.tape", NULL, NULL);
+}
+
+static int is_trace(const struct dirent *entry) {
+  size_t length = strlen(entry->d_name);
+  return length > 5 && strcmp(entry->d_name + length - 5, ".tape") == 0;
+}
+
+int list_traces(char paths[][256], int max) {
+  struct dirent **entries;
+  int found = scandir(".", &entries, is_trace, alphasort), count = 0;
+  for (int i = 0; i < found; i++) {
+    if (count < max)
+      snprintf(paths[count++], 256, "%s", entries[i]->d_name);
+    free(entries[i]);
+  }
+  if (found >= 0)
+    free(entries);
+  return count;
+}

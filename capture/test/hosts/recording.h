@@ -1,0 +1,62 @@
+/* For the tests of this folder: runs a program under the recorder that was built beside the test, and reads what it
+   wrote.
+
+   Every test is driver and host in one: without arguments it drives, with "host" it is the program that is recorded. */
+#ifndef CAPTURE_TEST_HOSTS_RECORDING_H
+#define CAPTURE_TEST_HOSTS_RECORDING_H
+
+#include "core/trace/event.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define CHECK(condition, ...)                                                                                          \
+  do {                                                                                                                 \
+    if (!(condition)) {                                                                                                \
+      fprintf(stderr, "%s:%d: not so: %s: ", __FILE__, __LINE__, #condition);                                          \
+      fprintf(stderr, __VA_ARGS__);                                                                                    \
+      fprintf(stderr, "\n");                                                                                           \
+      exit(1);                                                                                                         \
+    }                                                                                                                  \
+  } while (0)
+
+struct recorded {
+  uint64_t events, dropped, calls[CALL_LIMIT], failed[CALL_LIMIT], null_in[CALL_LIMIT];
+  uint32_t threads;
+  int truncated;
+  long nested, in_flight; /* of the footer, -1: none */
+  char end[16];
+};
+
+/* An empty directory of its own, made the current one; removed at exit. */
+void recording_directory(void);
+
+/* Runs heaptape-record OPTIONS... -- SELF host; options ends with NULL and may be NULL. Returns its wait status. The
+   second form runs another program (found as execvp would) instead of SELF host. */
+int record_self(const char *const *options);
+int record_program(const char *const *options, const char *const *program);
+
+/* Runs SELF host bare and recorded (with -o t.tape): exit status, standard output and standard error, but for our own
+   lines, must be the same, and every trace whole and a legal history. A host that exits with 77 skips the test, with
+   its output as the reason. Gives t.tape's summary; status (may be NULL) the host's wait status. */
+struct recorded same_as_bare(const char *const *options, int *status);
+
+/* Path of a file that was built along: "lib/test/libbump.so". Static memory. */
+const char *built_file(const char *name);
+
+/* Reads a whole trace; visit (may be NULL) sees each event, thread by thread. Fails the test if the trace can't be
+ * read. */
+struct recorded read_trace(const char *path,
+                           void (*visit)(void *context, uint32_t thread, const struct trace_event *event),
+                           void *context);
+
+/* Paths of the traces in the current directory, in name order; returns how many. */
+int list_traces(char paths[][256], int max);
+
+/* Calls that the compiler can't leave out. */
+static inline void *keep(void *object) {
+  __asm__ volatile("" : "+r"(object)::"memory");
+  return object;
+}
+
+#endif

@@ -1,0 +1,55 @@
+"""What runs inside a recorded program needs of other libraries only what a list allows (tools/host_symbols.py)."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.support import OUT, REPOSITORY
+
+CHECK = REPOSITORY / "tools" / "host_symbols.py"
+
+
+def build(folder: Path, source: str) -> Path:
+    """A shared library of that source; -fno-builtin, so that each call stays the one that is written."""
+    library = folder / "libplanted.so"
+    code = folder / "planted.c"
+    code.write_text(source)
+    subprocess.run(["gcc", "-shared", "-fPIC", "-fno-builtin", "-o", library, code], check=True)
+    return library
+
+
+def check(library: Path, *more: Path) -> tuple[int, str]:
+    done = subprocess.run([sys.executable, CHECK, library, *more], capture_output=True, text=True)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_the_library_needs_only_symbols_of_the_list() -> None:
+    assert check(OUT / "lib" / "libheaptape.so") == (
+        0,
+        f"host_symbols: {OUT / 'lib' / 'libheaptape.so'} needs nothing that allowed_symbols.txt does not allow\n",
+    )
+
+
+def test_a_planted_call_of_printf_is_found(tmp_path: Path) -> None:
+    library = build(tmp_path, '#include <stdio.h>\nvoid planted(void) { printf("%d\\n", 1); }\n')
+    status, printed = check(library)
+    assert status == 1
+    assert f"{library}: printf is not in the list" in printed
+
+
+def test_a_listed_symbol_that_is_no_longer_needed_is_found(tmp_path: Path) -> None:
+    library = build(tmp_path, "#include <string.h>\nunsigned long planted(const char *text) { return strlen(text); }\n")
+    listed = tmp_path / "list.txt"
+    start_files = "_ITM_deregisterTMCloneTable ?\n_ITM_registerTMCloneTable ?\n__cxa_finalize ?\n__gmon_start__ ?\n"
+    listed.write_text("# Strings.\nstrlen\n" + start_files)
+    assert check(library, listed)[0] == 0
+    listed.write_text("# Strings.\nstrlen\nstrchr\nmemset ?\n" + start_files)
+    assert check(library, listed) == (1, f"{library}: strchr is in the list and no longer needed\n")
+
+
+def test_a_damaged_list_is_refused_with_its_line(tmp_path: Path) -> None:
+    listed = tmp_path / "list.txt"
+    listed.write_text("strlen\nstrchr strcmp\n")
+    status, printed = check(OUT / "lib" / "libheaptape.so", listed)
+    assert status == 1
+    assert f"{listed}:2: not one name" in printed

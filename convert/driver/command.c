@@ -1,0 +1,77 @@
+#include "convert/driver/command.h"
+
+#include "convert/compile/compile.h"
+#include "core/base/output_file.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+int usage_error(const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  fprintf(stderr, "heaptape-convert: ");
+  vfprintf(stderr, format, arguments);
+  fprintf(stderr, " (heaptape-convert --help)\n");
+  va_end(arguments);
+  return EXIT_USAGE;
+}
+
+int failed(const struct trace_error *error) {
+  fprintf(stderr, "heaptape-convert: %s\n", error->text[0] ? error->text : "failed");
+  return EXIT_FAILED;
+}
+
+int finish_output(int status) {
+  if (fflush(stdout) == 0 && !ferror(stdout))
+    return status;
+  fprintf(stderr, "heaptape-convert: standard output: can't write: %s\n", strerror(errno));
+  return EXIT_FAILED;
+}
+
+void print_import_report(const char *in, const struct import_report *report) {
+  if (report->text[0])
+    fprintf(stderr, "heaptape-convert: %s: %s\n", in, report->text);
+}
+
+int open_input(struct trace_reader **reader, const char *in, const struct format *format, const struct options *options,
+               struct trace_error *error) {
+  struct import_report report = {""};
+  int result = input_open(reader, in, format, &options->import, &report, error);
+  if (result == 0)
+    print_import_report(in, &report);
+  return result;
+}
+
+static void show_progress(void *context, uint64_t events) {
+  progress_show(context, events);
+}
+
+struct history_options history_options_of(const struct options *options, struct progress *progress, const char *label,
+                                          const struct trace_reader *reader) {
+  progress_begin(progress, label, trace_reader_summary(reader)->events);
+  return (struct history_options){.horizon_ns = options->horizon_ns,
+                                  .check_ranges = options->ranges,
+                                  .progress = show_progress,
+                                  .progress_context = progress};
+}
+
+int print_json(json_t *object) {
+  json_dumpf(object, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
+  printf("\n");
+  json_decref(object);
+  return finish_output(EXIT_DONE);
+}
+
+int compile_to(struct trace_reader *reader, const char *out, const struct options *options, struct witness *witness,
+               struct trace_error *error) {
+  struct output_file file;
+  struct progress progress;
+  if (output_file_begin(&file, out, error) != 0)
+    return -1;
+  struct history_options history = history_options_of(options, &progress, "compile", reader);
+  int result = compile_trace(reader, file.temporary, &history, witness, error);
+  progress_end(&progress);
+  return output_file_end(&file, result, error);
+}

@@ -1,0 +1,54 @@
+/* The commands of heaptape-convert: a table of entries, one per file, and what their files share.
+
+   Only the files of this folder print diagnostics, and only main exits. A command returns the exit status: 0 done, 1
+   failed, 2 wrong usage. */
+#ifndef CONVERT_DRIVER_COMMAND_H
+#define CONVERT_DRIVER_COMMAND_H
+
+#include "convert/driver/inputs.h"
+#include "convert/driver/options.h"
+#include "convert/history/history.h"
+#include "core/base/progress.h"
+
+#include <jansson.h>
+
+enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
+
+struct command {
+  const char *name;
+  const char *help; /* synopsis, what it does, its options: `heaptape COMMAND --help` */
+  int (*run)(const struct options *options);
+};
+
+/* command_NAME.c has it. */
+extern const struct command command_compile, command_check, command_info, command_profile, command_dump,
+    command_convert;
+
+/* Prints what is wrong with the command line; gives EXIT_USAGE. */
+__attribute__((format(printf, 1, 2))) int usage_error(const char *format, ...);
+
+/* Prints the error; gives EXIT_FAILED. */
+int failed(const struct trace_error *error);
+
+/* Output that got lost (a full disk, a closed pipe) is a failure: gives status, or EXIT_FAILED with a message. */
+int finish_output(int status);
+
+/* Prints the object and takes its reference; gives the exit status. */
+int print_json(json_t *object);
+
+/* What an import left out or guessed, if anything, on stderr. */
+void print_import_report(const char *in, const struct import_report *report);
+
+/* input_open, with the report of an import on stderr. */
+int open_input(struct trace_reader **reader, const char *in, const struct format *format, const struct options *options,
+               struct trace_error *error);
+
+/* What the user wants of a history, with progress under that label; progress_end when it is over. */
+struct history_options history_options_of(const struct options *options, struct progress *progress, const char *label,
+                                          const struct trace_reader *reader);
+
+/* Compiles into a file that appears whole or not at all. Returns 0, or -1 with error. */
+int compile_to(struct trace_reader *reader, const char *out, const struct options *options, struct witness *witness,
+               struct trace_error *error);
+
+#endif

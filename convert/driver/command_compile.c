@@ -1,0 +1,59 @@
+#include "convert/driver/command.h"
+
+#include "core/workload/witness.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* IN.tape becomes IN.work, other names get .work appended. To be freed. */
+static char *default_workload_path(const char *in) {
+  size_t length = strlen(in);
+  char *path = malloc(length + 6);
+  if (!path)
+    return NULL;
+  strcpy(path, in);
+  if (length > 5 && strcmp(in + length - 5, ".tape") == 0)
+    path[length - 5] = '\0';
+  return strcat(path, ".work");
+}
+
+static int run(const struct options *options) {
+  struct trace_error error = {""};
+  struct trace_reader *reader = NULL;
+  struct witness witness;
+  if (!options->out && strcmp(options->in, "-") == 0)
+    return usage_error("compile - needs -o OUT.work");
+  if (options->out && strcmp(options->out, "-") == 0)
+    return usage_error("a work file can't be written to a stream");
+  const struct format *format = input_format(options->in, options->from, &error);
+  if (!format || open_input(&reader, options->in, format, options, &error) != 0)
+    return failed(&error);
+  char *out = options->out ? strdup(options->out) : default_workload_path(options->in);
+  int result = out ? compile_to(reader, out, options, &witness, &error) : -1;
+  trace_reader_close(reader);
+  int status = EXIT_DONE;
+  if (result != 0) {
+    status = failed(&error);
+  } else {
+    if (!witness_ok(&witness))
+      fprintf(stderr, "heaptape-convert: %s: not a legal history: see 'heaptape check'\n", options->in);
+    if (options->json)
+      status = print_json(json_pack("{ss so}", "out", out, "witness", witness_json(&witness)));
+    else
+      fprintf(stderr, "%s: %" PRIu64 " ops of %" PRIu32 " threads, peak %" PRIu64 " live bytes\n", out, witness.ops,
+              witness.threads, witness.peak_live_bytes);
+  }
+  free(out);
+  return status;
+}
+
+const struct command command_compile = {.name = "compile",
+                                        .help = "usage: heaptape compile IN [-o OUT.work] [--json] [--horizon NS]\n"
+                                                "\n"
+                                                "Orders the events, proves the history legal, and writes the program "
+                                                "that the replay engine runs. `heaptape replay` does\n"
+                                                "this by itself when it is given a trace.\n"
+                                                "--horizon is that of 'heaptape check'.\n",
+                                        .run = run};

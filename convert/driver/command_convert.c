@@ -1,0 +1,198 @@
+#include "convert/driver/command.h"
+
+#include "convert/history/merge.h"
+#include "convert/inspect/dump.h"
+#include "convert/rewrite/rewrite.h"
+#include "core/base/output_file.h"
+#include "core/base/temporary_file.h"
+#include "core/workload/witness.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int list_formats(void) {
+  for (const struct format *format = formats; format->name; format++) {
+    bool reads = format->import || !strcmp(format->name, "tape"), writes = format->suffix != NULL;
+    printf("%-14s %-11s %s\n", format->name,
+           reads && writes ? "read, write"
+           : reads         ? "read"
+                           : "write",
+           format->description);
+  }
+  return finish_output(EXIT_DONE);
+}
+
+static int write_format(struct trace_reader *reader, const struct format *to, FILE *stream, const char *out,
+                        const struct options *options, struct trace_error *error) {
+  struct progress progress;
+  struct export_report report = {""};
+  if (!to->export)
+    return dump_trace(reader, (enum dump_format)dump_format_by_name(to->name), DUMP_NO_STACKS, MERGE_ALL_THREADS,
+                      stream, out, error);
+  struct history_options history = history_options_of(options, &progress, "convert", reader);
+  int result = export_trace(to->export, reader, stream, out, &history, &report, error);
+  progress_end(&progress);
+  if (result == 0 && report.text[0])
+    fprintf(stderr, "heaptape-convert: %s: %s\n", out, report.text);
+  return result;
+}
+
+/* Writes to a file that appears whole, or to standard output. */
+static int write_to(struct trace_reader *reader, const struct format *to, const struct options *options,
+                    struct trace_error *error) {
+  const char *out = options->out;
+  if (strcmp(out, "-") == 0)
+    return write_format(reader, to, stdout, "standard output", options, error);
+  struct output_file file;
+  if (output_file_begin(&file, out, error) != 0)
+    return -1;
+  FILE *stream = fopen(file.temporary, "we");
+  int result =
+      stream ? write_format(reader, to, stream, out, options, error) : trace_error_errno(error, out, "can't create");
+  if (stream && fclose(stream) != 0)
+    result = trace_error_errno(error, out, "can't write");
+  return output_file_end(&file, result, error);
+}
+
+static int import_to(const struct format *from, const struct options *options, struct trace_error *error) {
+  struct output_file file;
+  struct import_report report = {""};
+  if (output_file_begin(&file, options->out, error) != 0)
+    return -1;
+  int result = import_file(from->import, options->in, &options->import, file.temporary, &report, error);
+  if (result == 0)
+    print_import_report(options->in, &report);
+  return output_file_end(&file, result, error);
+}
+
+static bool rewrites(const struct options *options) {
+  return options->merge || options->slices || options->anonymise || options->archive;
+}
+
+/* Merges, slices and so on into the file at path. Closes the readers. */
+static int rewrite_to(struct trace_reader **readers, uint32_t count, const char *path, const struct options *options,
+                      bool archive, struct trace_error *error) {
+  struct progress progress;
+  struct rewrite rewrite = {.slice = options->slice,
+                            .slices = options->slices,
+                            .merge = options->merge,
+                            .anonymise = options->anonymise,
+                            .options = {.archive = archive},
+                            .history = history_options_of(options, &progress, "convert", readers[0])};
+  int result = rewrite_trace(&rewrite, readers, count, path, error);
+  progress_end(&progress);
+  return result;
+}
+
+static int open_inputs(struct trace_reader **readers, const struct options *options, struct trace_error *error) {
+  for (uint32_t i = 0; i < options->input_count; i++) {
+    const struct format *format = input_format(options->inputs[i], options->from, error);
+    if (!format || open_input(&readers[i], options->inputs[i], format, options, error) != 0) {
+      while (i > 0)
+        trace_reader_close(readers[--i]);
+      return -1;
+    }
+  }
+  return 0;
+}
+
+/* The input as one trace: rewritten if that is wanted, through a temporary one. */
+static int open_rewritten(struct trace_reader **reader, const struct options *options, struct trace_error *error) {
+  struct trace_reader **readers = calloc(options->input_count, sizeof *readers);
+  struct temporary_file temporary = {.fd = -1};
+  int result = readers ? open_inputs(readers, options, error) : trace_error_set(error, options->in, "out of memory");
+  if (result == 0 && !rewrites(options)) {
+    *reader = readers[0];
+  } else if (result == 0) {
+    result = temporary_file_open(&temporary, error);
+    if (result == 0)
+      result = rewrite_to(readers, options->input_count, temporary.path, options, false, error);
+    if (result == 0)
+      result = trace_reader_open(reader, temporary.path, error);
+  }
+  temporary_file_close(&temporary);
+  free(readers);
+  return result;
+}
+
+static int convert_to_tape(const struct format *from, const struct options *options, struct trace_error *error) {
+  if (from->import && !rewrites(options))
+    return import_to(from, options, error);
+  struct output_file file;
+  struct trace_reader **readers = calloc(options->input_count, sizeof *readers);
+  int result = readers ? open_inputs(readers, options, error) : trace_error_set(error, options->in, "out of memory");
+  if (result == 0)
+    result = output_file_begin(&file, options->out, error);
+  if (result == 0)
+    result = output_file_end(
+        &file, rewrite_to(readers, options->input_count, file.temporary, options, options->archive, error), error);
+  free(readers);
+  return result;
+}
+
+static int convert_trace(const struct format *from, const struct format *to, const struct options *options) {
+  struct trace_error error = {""};
+  struct trace_reader *reader = NULL;
+  struct witness witness;
+  int result;
+  if (strcmp(to->name, "tape") == 0) {
+    result = convert_to_tape(from, options, &error);
+    return result == 0 ? EXIT_DONE : failed(&error);
+  }
+  if (open_rewritten(&reader, options, &error) != 0)
+    return failed(&error);
+  if (strcmp(to->name, "work") == 0)
+    result = compile_to(reader, options->out, options, &witness, &error);
+  else
+    result = write_to(reader, to, options, &error);
+  trace_reader_close(reader);
+  return result == 0 ? EXIT_DONE : failed(&error);
+}
+
+static int run(const struct options *options) {
+  struct trace_error error = {""};
+  if (options->list)
+    return list_formats();
+  if (!options->out)
+    return usage_error("convert needs IN and OUT");
+  if (options->from && !format_by_name(options->from))
+    return usage_error("unknown format '%s': convert --list shows those known", options->from);
+  const struct format *to = options->to ? format_by_name(options->to) : format_by_suffix(options->out);
+  if (options->to && !to)
+    return usage_error("unknown format '%s': convert --list shows those known", options->to);
+  if (!to && strcmp(options->out, "-") == 0)
+    to = format_by_name("text");
+  if (!to)
+    return usage_error("can't tell the format from the name %s: give it with --to", options->out);
+  if (!to->suffix)
+    return usage_error("format '%s' can only be read", to->name);
+  if (strcmp(options->out, "-") == 0 && dump_format_by_name(to->name) < 0 && !to->export)
+    return usage_error("a %s file can't be written to a stream", to->name);
+  if (options->archive && strcmp(to->name, "tape") != 0)
+    return usage_error("--archive is a form of the tape format, not of %s", to->name);
+  const struct format *from = input_format(options->in, options->from, &error);
+  return from ? convert_trace(from, to, options) : failed(&error);
+}
+
+const struct command command_convert = {
+    .name = "convert",
+    .help =
+        "usage: heaptape convert [--from FMT] [--allow-gaps] [--process PID] [--slice SPEC]... [--anonymise]\n"
+        "                        [--archive] IN [--to FMT] OUT\n"
+        "       heaptape convert --merge [--slice SPEC]... [--anonymise] [--archive] IN... OUT\n"
+        "       heaptape convert --list\n"
+        "\n"
+        "Formats are detected or named; --list prints those known.\n"
+        "\n"
+        "  --slice SPEC   a piece that is a legal history of its own: time=1.5s..3s, progress=10%..20%, "
+        "progress=1000..5000\n"
+        "                 (events), mark=FROM..TO, thread=0,3..5, size=1k..64k. Either side may be left out; "
+        "several specs are\n"
+        "                 the intersection. Objects that are live where the piece begins are acquired in a prologue.\n"
+        "  --merge        traces of several processes as one, as its threads\n"
+        "  --anonymise    what a replay needs and no more: no addresses, times, names, stacks, marks\n"
+        "  --archive      the smallest form; everything that reads a trace reads it\n"
+        "  --allow-gaps   take a recording that says that events were lost; each loss becomes a gap of the trace\n"
+        "  --process PID  of a recording of several processes, this one\n",
+    .run = run};

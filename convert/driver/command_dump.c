@@ -1,0 +1,66 @@
+#include "convert/driver/command.h"
+
+#include "convert/history/merge.h"
+#include "convert/inspect/dump.h"
+#include "convert/inspect/dump_stacks.h"
+#include "convert/inspect/dump_workload.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static int dump_workload_file(const struct options *options, enum dump_format format) {
+  struct trace_error error = {""};
+  struct workload workload;
+  if (workload_open(&workload, input_path(options->in), &error) != 0)
+    return failed(&error);
+  int result = -1;
+  if (options->has_thread && options->thread >= workload.header.threads)
+    trace_error_set(&error, options->in, "has %" PRIu32 " threads only", workload.header.threads);
+  else
+    result = dump_workload(&workload, format, options->has_thread ? (uint32_t)options->thread : MERGE_ALL_THREADS,
+                           stdout, "standard output", &error);
+  workload_close(&workload);
+  return result == 0 ? EXIT_DONE : failed(&error);
+}
+
+static int run(const struct options *options) {
+  struct trace_error error = {""};
+  struct trace_reader *reader = NULL;
+  int dump_format = dump_format_by_name(options->format ? options->format : "text");
+  if (dump_format < 0)
+    return usage_error("dump knows the formats text, csv and jsonl, not '%s'", options->format);
+  const struct format *format = input_format(options->in, options->from, &error);
+  if (format && strcmp(format->name, "work") == 0)
+    return dump_workload_file(options, (enum dump_format)dump_format);
+  if (!format || open_input(&reader, options->in, format, options, &error) != 0)
+    return failed(&error);
+  int result = -1;
+  if (options->nodes)
+    result = dump_stack_nodes(reader, options->stacks == DUMP_STACKS_FETCHED, stdout, "standard output", &error);
+  else if (options->has_thread && options->thread >= trace_reader_summary(reader)->threads)
+    trace_error_set(&error, options->in, "has threads 0 to %" PRIu32 " only",
+                    trace_reader_summary(reader)->threads - 1);
+  else
+    result = dump_trace(reader, (enum dump_format)dump_format, options->stacks,
+                        options->has_thread ? (uint32_t)options->thread : MERGE_ALL_THREADS, stdout, "standard output",
+                        &error);
+  trace_reader_close(reader);
+  return result == 0 ? EXIT_DONE : failed(&error);
+}
+
+const struct command command_dump = {
+    .name = "dump",
+    .help = "usage: heaptape dump F [--format text|csv|jsonl] [--thread N] [--stacks [--debuginfod]]\n"
+            "       heaptape dump F --stacks --nodes [--debuginfod]\n"
+            "\n"
+            "One event per line, in merged order. --stacks: the call stacks too, each where it first occurs, as "
+            "function, file and\n"
+            "line; where the files of the recording are not here, or have changed, as module and offset. --debuginfod: "
+            "debug\n"
+            "information that is not here may be fetched, as DEBUGINFOD_URLS says.\n"
+            "\n"
+            "--nodes: no events, but the tree that the stacks form, one JSON object per node, parents first:\n"
+            "{\"node\": 7, \"parent\": 3, \"frames\": [...]}; a frame has function, file, line, module and offset as "
+            "far as they are known.\n",
+    .run = run};

@@ -1,0 +1,144 @@
+#include "convert/driver/options.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+__attribute__((format(printf, 2, 3))) static int wrong(struct options_error *error, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(error->text, sizeof error->text, format, arguments);
+  va_end(arguments);
+  return -1;
+}
+
+static bool parse_number(const char *text, double *number) {
+  char *end;
+  errno = 0;
+  *number = strtod(text, &end);
+  return end != text && *end == '\0' && errno == 0 && *number >= 0 && *number < 0x1p63;
+}
+
+static bool parse_integer(const char *text, uint64_t *integer) {
+  double number;
+  if (!parse_number(text, &number) || number != (double)(uint64_t)number)
+    return false;
+  *integer = (uint64_t)number;
+  return true;
+}
+
+static int parse_flags(struct options *options, int argc, char **argv, struct options_error *error) {
+  static const struct option long_options[] = {
+      {"output", required_argument, NULL, 'o'},  {"json", no_argument, NULL, 'j'},
+      {"ranges", no_argument, NULL, 'r'},        {"list", no_argument, NULL, 'l'},
+      {"thread", required_argument, NULL, 't'},  {"horizon", required_argument, NULL, 'z'},
+      {"from", required_argument, NULL, 'f'},    {"to", required_argument, NULL, 'T'},
+      {"format", required_argument, NULL, 'F'},  {"allow-gaps", no_argument, NULL, 'g'},
+      {"process", required_argument, NULL, 'p'}, {"slice", required_argument, NULL, 's'},
+      {"stacks", no_argument, NULL, 'k'},        {"debuginfod", no_argument, NULL, 'D'},
+      {"nodes", no_argument, NULL, 'n'},         {"merge", no_argument, NULL, 'M'},
+      {"anonymise", no_argument, NULL, 'A'},     {"archive", no_argument, NULL, 'C'},
+      {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0}};
+  const char *problem;
+  int option;
+  opterr = 0;
+  while ((option = getopt_long(argc, argv, "o:h", long_options, NULL)) != -1) {
+    switch (option) {
+    case 'o':
+      options->out = optarg;
+      break;
+    case 'j':
+      options->json = true;
+      break;
+    case 'r':
+      options->ranges = true;
+      break;
+    case 'l':
+      options->list = true;
+      break;
+    case 'f':
+      options->from = optarg;
+      break;
+    case 'T':
+      options->to = optarg;
+      break;
+    case 'F':
+      options->format = optarg;
+      break;
+    case 't':
+      if (!parse_integer(optarg, &options->thread))
+        return wrong(error, "--thread wants a thread number, not '%s'", optarg);
+      options->has_thread = true;
+      break;
+    case 's':
+      if ((problem = slice_spec_parse(&options->slice, optarg)))
+        return wrong(error, "--slice %s: %s", optarg, problem);
+      if (!options->slices)
+        options->slices = json_array();
+      json_array_append_new(options->slices, json_string(optarg));
+      break;
+    case 'k':
+      options->stacks = options->stacks ? options->stacks : DUMP_STACKS;
+      break;
+    case 'D':
+      options->stacks = DUMP_STACKS_FETCHED;
+      break;
+    case 'n':
+      options->nodes = true;
+      break;
+    case 'M':
+      options->merge = true;
+      break;
+    case 'A':
+      options->anonymise = true;
+      break;
+    case 'C':
+      options->archive = true;
+      break;
+    case 'z':
+      if (!parse_number(optarg, &options->horizon_ns))
+        return wrong(error, "--horizon wants a number of nanoseconds, not '%s'", optarg);
+      break;
+    case 'g':
+      options->import.allow_gaps = true;
+      break;
+    case 'p':
+      if (!parse_integer(optarg, &options->import.process))
+        return wrong(error, "--process wants a process id, not '%s'", optarg);
+      options->import.has_process = true;
+      break;
+    case 'h':
+      options->help = true;
+      return 0;
+    default:
+      return wrong(error, "unknown option, or one that lacks its value: %s", argv[optind - 1]);
+    }
+  }
+  return 0;
+}
+
+int options_parse(struct options *options, int argc, char **argv, struct options_error *error) {
+  *options = (struct options){.horizon_ns = -1, .slice = slice_everything()};
+  if (parse_flags(options, argc, argv, error) != 0)
+    return -1;
+  int arguments = argc - optind;
+  if (options->help)
+    return 0;
+  if (arguments == 0)
+    return wrong(error, "no command");
+  options->command = argv[optind];
+  bool converts = strcmp(options->command, "convert") == 0;
+  if (!options->merge && arguments > (converts ? 3 : 2))
+    return wrong(error, "too many arguments: %s", argv[optind + arguments - 1]);
+  if (arguments < 2 && !(converts && options->list))
+    return wrong(error, "%s: no file given", options->command);
+  options->in = arguments >= 2 ? argv[optind + 1] : NULL;
+  if (arguments >= 3)
+    options->out = argv[optind + arguments - 1];
+  options->inputs = &argv[optind + 1];
+  options->input_count = arguments >= 3 ? (uint32_t)arguments - 2 : 1;
+  return 0;
+}

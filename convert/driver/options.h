@@ -1,0 +1,34 @@
+/* The command line of heaptape-convert, taken apart. */
+#ifndef CONVERT_DRIVER_OPTIONS_H
+#define CONVERT_DRIVER_OPTIONS_H
+
+#include "convert/formats/reading/import.h"
+#include "convert/inspect/dump.h"
+#include "convert/rewrite/slice_spec.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Texts are the command line's own. */
+struct options {
+  const char *command, *in, *out, *from, *to, *format;
+  char **inputs; /* of convert: all but the last argument */
+  uint32_t input_count;
+  enum dump_stacks stacks;
+  bool help, json, ranges, list, has_thread, nodes, merge, anonymise, archive;
+  struct slice_spec slice;
+  json_t *slices; /* as given; NULL: none */
+  uint64_t thread;
+  double horizon_ns;
+  struct import_options import;
+};
+
+struct options_error {
+  char text[256];
+};
+
+/* Fills in options. Returns 0, or -1 with what is wrong in error. */
+int options_parse(struct options *options, int argc, char **argv, struct options_error *error);
+
+#endif

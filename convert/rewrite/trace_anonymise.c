@@ -1,0 +1,187 @@
+#include "convert/rewrite/trace_anonymise.h"
+
+#include "convert/history/recorded_samples.h"
+#include "convert/history/trace_info.h"
+#include "core/base/vector.h"
+#include "core/trace/layout.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Each thread gets its addresses from regions of its own of 2^REGION_BITS bytes, so that what two threads are given
+   never overlaps. 2^24 of them fill the address space: one per thread that a trace can have. */
+enum { REGION_BITS = 40 };
+
+struct anonymise_thread {
+  uint64_t next_address, region_end;
+};
+
+struct anonymiser {
+  struct trace_out *out;
+  struct anonymise_thread *threads;
+  VECTOR(uint64_t) addresses; /* of the object in each slot */
+  uint64_t regions, ordinal;
+  uint32_t last_thread; /* whose run of events it is */
+  struct recorded_samples samples;
+  const char *path;
+  struct trace_error *error;
+};
+
+/* The address that the reader's predictor expects (FORMAT.md section 4: the previous miss, plus 16 x its class), so
+   that addresses cost nothing. */
+static uint64_t new_address(struct anonymiser *anonymiser, uint32_t thread, uint64_t request_bytes) {
+  struct anonymise_thread *state = &anonymiser->threads[thread];
+  uint64_t region_bytes = 1ull << REGION_BITS, bytes = 16 * predictor_class(request_bytes);
+  if (request_bytes >= region_bytes)
+    bytes = region_bytes; /* of what nothing can touch anyway the bytes may overlap, but not the addresses */
+  if (state->region_end - state->next_address < bytes) {
+    /* Past 2^24 regions it begins again: those objects are long dead. */
+    state->next_address = (anonymiser->regions++ % ((1 << 24) - 1) + 1) << REGION_BITS;
+    state->region_end = state->next_address + region_bytes;
+  }
+  uint64_t address = state->next_address;
+  state->next_address += bytes;
+  return address;
+}
+
+/* Samples taken up to that time come before the next event: they get the stamp with which that event begins a run. */
+static void place_samples(struct anonymiser *anonymiser, uint64_t stamp, bool all) {
+  struct recorded_samples *samples = &anonymiser->samples;
+  bool any = false;
+  while (samples->placed < samples->count && (all || samples->rows[samples->placed].stamp <= stamp)) {
+    if (!any)
+      anonymiser->ordinal++;
+    any = true;
+    samples->rows[samples->placed++].stamp = anonymiser->ordinal;
+  }
+  if (any)
+    anonymiser->last_thread = UINT32_MAX; /* a new run */
+}
+
+static int emit(struct anonymiser *anonymiser, uint32_t thread, uint64_t stamp, struct trace_event *event) {
+  place_samples(anonymiser, stamp, false);
+  if (anonymiser->last_thread != thread) {
+    anonymiser->last_thread = thread;
+    anonymiser->ordinal++;
+  }
+  event->release_stamp = event->acquire_stamp = anonymiser->ordinal;
+  return trace_out_event(anonymiser->out, thread, event);
+}
+
+static int take_op(void *context, const struct history_op *op, const struct history_state *before,
+                   struct slots *slots) {
+  (void)before;
+  struct anonymiser *anonymiser = context;
+  struct trace_event event = {
+      .call = op->call, .size_bytes = op->size_bytes, .param = op->param, .touched_os_pages = op->touched_os_pages};
+  if (!vector_reserve(&anonymiser->addresses, slots->room))
+    return trace_error_set(anonymiser->error, anonymiser->path, "out of memory");
+  if (op->kind != HISTORY_NOTHING && op->kind != HISTORY_ACQUIRE)
+    event.released = anonymiser->addresses.at[op->slot];
+  if (op->kind == HISTORY_ACQUIRE || op->kind == HISTORY_MOVE)
+    event.acquired = anonymiser->addresses.at[op->slot] = new_address(anonymiser, op->thread, op->request_bytes);
+  return emit(anonymiser, op->thread, op->stamp, &event);
+}
+
+/* Failed calls are no ops, but calls that the program made: they stay. */
+static int take_left_out(void *context, const struct merge_step *step, uint32_t slot) {
+  struct anonymiser *anonymiser = context;
+  if ((step->traits & EVENT_TAKES) && slot == SLOTS_NONE)
+    return 0;
+  struct trace_event event = {
+      .call = step->event->call, .size_bytes = step->event->size_bytes, .param = step->event->param};
+  if (slot != SLOTS_NONE)
+    event.released = anonymiser->addresses.at[slot];
+  return emit(anonymiser, step->thread, step->stamp, &event);
+}
+
+static void end_thread(void *context, uint32_t thread) {
+  struct anonymiser *anonymiser = context;
+  trace_out_end_thread(anonymiser->out, thread);
+}
+
+static void touched_at_end(void *context, uint32_t slot, uint32_t os_pages) {
+  struct anonymiser *anonymiser = context;
+  trace_writer_touched(trace_out_writer(anonymiser->out), anonymiser->addresses.at[slot], os_pages);
+}
+
+static void write_samples(struct anonymiser *anonymiser) {
+  place_samples(anonymiser, 0, true);
+  for (uint32_t i = 0; i < anonymiser->samples.count; i++) {
+    const struct recorded_sample *row = &anonymiser->samples.rows[i];
+    struct trace_sample sample;
+    memset(&sample, 0xff, sizeof sample); /* TRACE_SAMPLE_MISSING */
+    sample.stamp = row->stamp;
+    sample.rss_anon_bytes = row->rss_anon_bytes;
+    sample.vm_size_bytes = row->vm_size_bytes;
+    trace_writer_sample(trace_out_writer(anonymiser->out), &sample);
+  }
+}
+
+/* What is kept of the source's INFO: how big its OS pages are, whose memory the samples are of, and what it lacks. */
+static json_t *anonymous_info(const struct trace_summary *summary) {
+  static const char *const kept[] = {"alignment", "failures", "operators", "threads", "usable_size"};
+  struct trace_info source;
+  trace_info_read(&source, summary->info_json);
+  json_t *lacks = json_pack("[s]", "times"), *item;
+  size_t i;
+  json_array_foreach(source.lacks, i, item) {
+    for (size_t k = 0; k < sizeof kept / sizeof *kept; k++)
+      if (json_is_string(item) && strcmp(json_string_value(item), kept[k]) == 0)
+        json_array_append(lacks, item);
+  }
+  json_t *info = json_pack("{s{sssisi} ss ss sI so sb}", "clock", "kind", "ordinal", "hz", 0, "origin_stamp", 1,
+                           "order", "file", "source", "heaptape, anonymised", "os_page_bytes",
+                           (json_int_t)source.os_page_bytes, "lacks", lacks, "anonymised", 1);
+  if (source.allocator[0])
+    json_object_set_new(info, "allocator", json_string(source.allocator));
+  trace_info_free(&source);
+  return info;
+}
+
+static int anonymise(struct anonymiser *anonymiser, struct trace_reader *reader, const struct history_options *history,
+                     struct trace_error *error) {
+  const struct history_consumer consumer = {.context = anonymiser,
+                                            .op = take_op,
+                                            .thread_end = end_thread,
+                                            .touched_at_end = touched_at_end,
+                                            .left_out = take_left_out};
+  struct witness witness;
+  struct trace_error written = {""};
+  const struct trace_summary *source = trace_reader_summary(reader);
+  struct trace_error wrong = {""};
+  anonymiser->error = &wrong;
+  anonymiser->threads = calloc(source->threads + 1, sizeof *anonymiser->threads);
+  int result = anonymiser->threads ? recorded_samples_load(&anonymiser->samples, reader, &wrong)
+                                   : trace_error_set(&wrong, anonymiser->path, "out of memory");
+  if (result == 0)
+    result = history_run(reader, history, &consumer, &witness, &wrong);
+  if (result == 0)
+    write_samples(anonymiser);
+  /* Not the source's footer: its clock and its calls in flight do not hold for this trace. */
+  struct trace_summary footer = *source;
+  footer.footer_json = "{\"end\": \"exit\"}";
+  /* A full disk shows as a refused op; the writer knows the reason. */
+  result = trace_out_close(anonymiser->out, &footer, result != 0, &written);
+  if (result != 0)
+    *error = written.text[0] ? written : wrong;
+  return result;
+}
+
+int trace_anonymise(struct trace_reader *reader, const char *path, const struct trace_options *options,
+                    const struct history_options *history, struct trace_error *error) {
+  struct anonymiser *anonymiser = calloc(1, sizeof *anonymiser);
+  if (!anonymiser)
+    return trace_error_set(error, path, "out of memory");
+  anonymiser->path = path;
+  anonymiser->last_thread = UINT32_MAX;
+  json_t *info = anonymous_info(trace_reader_summary(reader));
+  int result = trace_out_open(&anonymiser->out, path, info, options, trace_reader_summary(reader)->threads, error);
+  json_decref(info);
+  if (result == 0)
+    result = anonymise(anonymiser, reader, history, error);
+  free(anonymiser->threads);
+  free(anonymiser->addresses.at);
+  free(anonymiser);
+  return result;
+}

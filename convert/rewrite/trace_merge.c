@@ -1,0 +1,255 @@
+#include "convert/rewrite/trace_merge.h"
+
+#include "convert/history/trace_info.h"
+#include "convert/rewrite/trace_copy.h"
+#include "core/base/vector.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ADDRESS_BITS = 48 };
+
+/* Clocks of day that agree with the counters so far are those of one boot: they are read a moment apart, and NTP moves
+   them. */
+#define SAME_CLOCK_SECONDS 1.0
+
+struct merge_clock {
+  double hz, unix_ns; /* unix_ns 0: not known */
+  uint64_t origin;
+  bool counts_cycles;
+  /* new stamp = to + (stamp - from) x scale */
+  uint64_t from, to;
+  double scale;
+};
+
+static struct merge_clock clock_of(const struct trace_reader *reader) {
+  const struct trace_summary *summary = trace_reader_summary(reader);
+  struct trace_info info;
+  trace_info_read(&info, summary->info_json);
+  const json_t *clock = json_object_get(info.json, "clock");
+  struct merge_clock found = {.hz = summary->clock_hz,
+                              .unix_ns = json_number_value(json_object_get(clock, "origin_unix_ns")),
+                              .origin = summary->clock_origin_stamp,
+                              .counts_cycles = strcmp(info.clock_kind, "tsc") == 0};
+  trace_info_free(&info);
+  return found;
+}
+
+static void align(struct merge_clock *clock, const struct merge_clock *first) {
+  double apart_ns = clock->unix_ns && first->unix_ns ? clock->unix_ns - first->unix_ns : 0;
+  double counted_ns = ((double)clock->origin - (double)first->origin) / first->hz * 1e9;
+  bool same_counter = clock->counts_cycles && first->counts_cycles && clock->unix_ns && first->unix_ns &&
+                      fabs(clock->hz / first->hz - 1) < 1e-3 && fabs(apart_ns - counted_ns) < SAME_CLOCK_SECONDS * 1e9;
+  clock->from = clock->origin;
+  clock->unix_ns = first->unix_ns + apart_ns;
+  clock->scale = same_counter || clock->hz == first->hz ? 1 : first->hz / clock->hz;
+  clock->to = same_counter ? clock->origin : first->origin + (uint64_t)(int64_t)(apart_ns * first->hz / 1e9);
+}
+
+/* Time 0 is the earliest origin, and no stamp is below 1. */
+static void shift_origins(struct merge_clock *clocks, uint32_t count, json_t *info) {
+  const struct merge_clock *earliest = &clocks[0];
+  for (uint32_t i = 1; i < count; i++)
+    if ((int64_t)clocks[i].to < (int64_t)earliest->to)
+      earliest = &clocks[i];
+  uint64_t shift = (int64_t)earliest->to < 1 ? 1 - earliest->to : 0;
+  for (uint32_t i = 0; i < count; i++)
+    clocks[i].to += shift;
+  json_t *clock = json_object_get(info, "clock");
+  json_object_set_new(clock, "origin_stamp", json_integer((json_int_t)earliest->to));
+  if (earliest->unix_ns > 0)
+    json_object_set_new(clock, "origin_unix_ns", json_integer((json_int_t)earliest->unix_ns));
+}
+
+static uint64_t align_stamp(void *context, uint64_t stamp) {
+  const struct merge_clock *clock = context;
+  if (clock->scale == 1)
+    return clock->to + (stamp - clock->from);
+  return clock->to + (uint64_t)(int64_t)((double)(int64_t)(stamp - clock->from) * clock->scale);
+}
+
+/* Traces without times, or with more address bits than a process has, can't be merged. */
+static int check_sources(struct trace_reader *const *readers, uint32_t count, struct trace_error *error) {
+  uint64_t threads = 0;
+  for (uint32_t i = 0; i < count; i++) {
+    const struct trace_summary *summary = trace_reader_summary(readers[i]);
+    threads += summary->threads;
+    if (summary->clock_hz <= 0)
+      return trace_error_set(error, trace_reader_path(readers[i]),
+                             "has no times: its events can't be put between those of others");
+    if (threads > 1 << 24)
+      return trace_error_set(error, trace_reader_path(readers[i]), "too many threads for one trace");
+  }
+  return 0;
+}
+
+/* All samples, as the changes that they are: each process's memory counts until its next sample. */
+struct sample_change {
+  struct trace_sample sample; /* stamps on the first trace's clock */
+  uint32_t source;
+};
+
+struct sample_list {
+  VECTOR(struct sample_change) changes;
+  struct merge_clock *clock;
+  uint32_t source;
+};
+
+static int append_sample(struct sample_list *list, const struct trace_sample *sample) {
+  struct sample_change *change = vector_add(&list->changes);
+  if (!change)
+    return 1;
+  *change = (struct sample_change){*sample, list->source};
+  return 0;
+}
+
+static int take_sample(void *context, const struct trace_sample *sample) {
+  struct sample_list *list = context;
+  struct trace_sample aligned = *sample;
+  aligned.stamp = align_stamp(list->clock, sample->stamp);
+  return append_sample(list, &aligned);
+}
+
+static int by_stamp(const void *left, const void *right) {
+  const struct sample_change *a = left, *b = right;
+  if (a->sample.stamp != b->sample.stamp)
+    return a->sample.stamp < b->sample.stamp ? -1 : 1;
+  return a->source < b->source ? -1 : a->source > b->source;
+}
+
+enum { QUANTITIES = sizeof(struct trace_sample) / sizeof(uint64_t) };
+
+/* An ended process has no memory; what it had used, and its highest mark, stay. */
+static struct trace_sample ended_sample(const struct trace_sample *last, uint64_t stamp) {
+  struct trace_sample sample = *last;
+  sample.stamp = stamp;
+  sample.rss_anon_bytes = sample.rss_file_bytes = sample.rss_shmem_bytes = sample.vm_size_bytes = 0;
+  return sample;
+}
+
+/* Adds a process's new sample to the sums in place of its last one. A quantity that one process lacks is missing. */
+static void add_up(uint64_t *sum, const struct sample_change *change, struct trace_sample *last) {
+  uint64_t now[QUANTITIES], before[QUANTITIES];
+  memcpy(now, &change->sample, sizeof now);
+  memcpy(before, last, sizeof before);
+  for (int i = 1; i < QUANTITIES; i++)
+    sum[i] = now[i] == TRACE_SAMPLE_MISSING || sum[i] == TRACE_SAMPLE_MISSING ? TRACE_SAMPLE_MISSING
+                                                                              : sum[i] + now[i] - before[i];
+  sum[0] = change->sample.stamp;
+  *last = change->sample;
+}
+
+static int write_samples(struct sample_list *list, uint32_t sources, struct trace_writer *writer) {
+  struct trace_sample *last = calloc(sources, sizeof *last);
+  uint64_t sum[QUANTITIES] = {0};
+  int result = last ? 0 : 1;
+  qsort(list->changes.at, list->changes.count, sizeof *list->changes.at, by_stamp);
+  for (size_t i = 0; i < list->changes.count && result == 0; i++) {
+    struct trace_sample sample;
+    add_up(sum, &list->changes.at[i], &last[list->changes.at[i].source]);
+    memcpy(&sample, sum, sizeof sample);
+    result = trace_writer_sample(writer, &sample);
+  }
+  free(last);
+  return result;
+}
+
+static int merge_samples(struct trace_reader *const *readers, struct merge_clock *clocks, uint32_t count,
+                         struct trace_writer *writer, struct trace_error *error) {
+  struct sample_list list = {0};
+  int result = 0;
+  for (uint32_t i = 0; i < count && result == 0; i++) {
+    size_t before = list.changes.count;
+    list.clock = &clocks[i];
+    list.source = i;
+    result = trace_reader_samples(readers[i], take_sample, &list, error);
+    if (result == 0 && list.changes.count > before) {
+      uint64_t end = align_stamp(&clocks[i], trace_reader_summary(readers[i])->last_stamp);
+      const struct trace_sample *last = &list.changes.at[list.changes.count - 1].sample;
+      struct trace_sample gone = ended_sample(last, (end > last->stamp ? end : last->stamp) + 1);
+      result = append_sample(&list, &gone);
+    }
+  }
+  if (result == 0)
+    result = write_samples(&list, count, writer);
+  free(list.changes.at);
+  return result > 0 ? trace_error_set(error, trace_reader_path(readers[0]), "out of memory") : result;
+}
+
+/* INFO of the new trace: the first one's values, what any of them lacks, and which processes they were. */
+static json_t *merged_info(struct trace_reader *const *readers, uint32_t count) {
+  json_t *info = trace_out_source_info(trace_reader_summary(readers[0]));
+  json_t *merged = json_array(), *lacks = json_object(), *names = json_array(), *item;
+  const char *name;
+  size_t k;
+  for (uint32_t i = 0; i < count; i++) {
+    const struct trace_summary *summary = trace_reader_summary(readers[i]);
+    json_t *source = trace_out_source_info(summary), *about = json_object();
+    static const char *const copied[] = {"program", "pid", "parent_pid", "allocator", "order"};
+    for (size_t key = 0; key < sizeof copied / sizeof *copied; key++)
+      if (json_object_get(source, copied[key]))
+        json_object_set(about, copied[key], json_object_get(source, copied[key]));
+    json_object_set_new(about, "threads", json_integer(summary->threads));
+    json_array_append_new(merged, about);
+    json_array_foreach(json_object_get(source, "lacks"), k, item) {
+      if (json_is_string(item))
+        json_object_set_new(lacks, json_string_value(item), json_true());
+    }
+    if (summary->truncated)
+      json_object_set_new(info, "truncated_source", json_true());
+    json_decref(source);
+  }
+  json_object_foreach(lacks, name, item) json_array_append_new(names, json_string(name));
+  json_decref(lacks);
+  json_object_set_new(info, "lacks", names);
+  json_object_set_new(info, "merged", merged);
+  json_object_del(info, "pid");
+  json_object_del(info, "parent_pid");
+  return info;
+}
+
+static int merge_into(struct trace_out *out, struct trace_reader *const *readers, struct merge_clock *clocks,
+                      uint32_t count, void (*progress)(void *, uint64_t), void *progress_context,
+                      struct trace_error *error) {
+  uint32_t threads = 0;
+  for (uint32_t i = 0; i < count; i++) {
+    struct trace_change change = {.stamp = align_stamp,
+                                  .context = &clocks[i],
+                                  .address_offset = (uint64_t)i << ADDRESS_BITS,
+                                  .address_limit = 1ull << ADDRESS_BITS,
+                                  .thread_offset = threads};
+    if (trace_copy_into(out, readers[i], &change, progress, progress_context, error) != 0)
+      return -1;
+    threads += trace_reader_summary(readers[i])->threads;
+  }
+  return merge_samples(readers, clocks, count, trace_out_writer(out), error);
+}
+
+int trace_merge(struct trace_reader *const *readers, uint32_t count, const char *path,
+                const struct trace_options *options, void (*progress)(void *context, uint64_t events),
+                void *progress_context, struct trace_error *error) {
+  uint32_t threads = 0;
+  struct trace_out *out;
+  struct merge_clock *clocks = calloc(count, sizeof *clocks);
+  if (!clocks)
+    return trace_error_set(error, path, "out of memory");
+  int result = check_sources(readers, count, error);
+  for (uint32_t i = 0; i < count && result == 0; i++) {
+    clocks[i] = clock_of(readers[i]);
+    align(&clocks[i], &clocks[0]);
+    threads += trace_reader_summary(readers[i])->threads;
+  }
+  if (result == 0) {
+    json_t *info = merged_info(readers, count);
+    shift_origins(clocks, count, info);
+    result = trace_out_open(&out, path, info, options, threads, error);
+    json_decref(info);
+  }
+  if (result == 0) {
+    result = merge_into(out, readers, clocks, count, progress, progress_context, error);
+    result = trace_out_close(out, trace_reader_summary(readers[0]), result != 0, error);
+  }
+  free(clocks);
+  return result;
+}

@@ -1,0 +1,421 @@
+#include "convert/rewrite/trace_slice.h"
+
+#include "convert/rewrite/trace_annotations.h"
+#include "core/base/vector.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The object in a slot. */
+struct slice_object {
+  uint64_t address, size_bytes, param;
+  uint64_t acquired; /* ordinal; 0: the slot is empty */
+  uint64_t release_stamp;
+  uint32_t thread;
+  uint8_t call;
+  bool chosen;
+  bool moving; /* between the two steps of a realloc */
+  bool cut;    /* it was, when the window began */
+};
+
+struct slice_mark {
+  uint64_t stamp;
+  uint32_t thread;
+  char text[TRACE_MARK_MAX_BYTES + 1];
+};
+
+struct slicer {
+  struct trace_out *out;
+  const struct slice_spec *spec;
+  struct witness witness; /* of the whole trace, as far as it was read */
+  uint64_t from_stamp, to_stamp, from_event, to_event;
+  VECTOR(struct slice_object) objects; /* by slot */
+  uint32_t *moving;                    /* by thread: the slot of the object that it is moving; SLOTS_NONE: none */
+  uint64_t acquires;
+  uint64_t floor, last_stamp; /* of the window: its first event's stamp; the last one written */
+  uint32_t last_thread;
+  bool begun, ended;
+  struct trace_stacks stacks;
+  VECTOR(struct slice_mark) marks; /* by stamp */
+  size_t marks_placed;
+  const char *path;
+  struct trace_error *error;
+};
+
+/* The stamp with which the step, placed after all that are written, is written: its own, unless the order was repaired,
+   or left open by equal stamps of two threads. Then it is raised, so that the slice's order needs no repair. */
+static uint64_t order_stamp(struct slicer *slicer, uint32_t thread, uint64_t stamp) {
+  uint64_t least = slicer->last_stamp + (thread != slicer->last_thread);
+  slicer->last_stamp = stamp < least ? least : stamp;
+  slicer->last_thread = thread;
+  return slicer->last_stamp;
+}
+
+/* Writes an event of the window whose only step this is, or its last one; its stamps are in order. */
+static int emit_ordered(struct slicer *slicer, uint32_t thread, const struct trace_event *event) {
+  struct trace_event copy = *event;
+  copy.stack = trace_stacks_node(&slicer->stacks, event->stack);
+  return trace_out_event(slicer->out, thread, &copy);
+}
+
+static int emit(struct slicer *slicer, uint32_t thread, const struct trace_event *event) {
+  struct trace_event copy = *event;
+  copy.release_stamp = copy.acquire_stamp = order_stamp(slicer, thread, trace_event_first_stamp(event));
+  return emit_ordered(slicer, thread, &copy);
+}
+
+static int emit_move(struct slicer *slicer, uint32_t thread, const struct trace_event *event, uint64_t release_stamp) {
+  struct trace_event copy = *event;
+  copy.release_stamp = release_stamp;
+  copy.acquire_stamp = order_stamp(slicer, thread, event->acquire_stamp);
+  return emit_ordered(slicer, thread, &copy);
+}
+
+/* Writes the marks of the window up to that stamp: each stands after the same events of its thread as it did. A mark of
+   a thread that has no event before it in the slice has no thread to stand in, and stays out. */
+static int place_marks(struct slicer *slicer, uint64_t stamp) {
+  for (; slicer->marks_placed < slicer->marks.count && slicer->marks.at[slicer->marks_placed].stamp <= stamp;
+       slicer->marks_placed++) {
+    const struct slice_mark *mark = &slicer->marks.at[slicer->marks_placed];
+    struct trace_mark copy = {mark->stamp, TRACE_MARK_HERE, trace_out_thread(slicer->out, mark->thread), mark->text};
+    if (slicer->begun && mark->stamp >= slicer->from_stamp && copy.thread != UINT32_MAX &&
+        trace_writer_mark(trace_out_writer(slicer->out), &copy) != 0)
+      return -1;
+  }
+  return 0;
+}
+
+static int by_acquire(const void *left, const void *right) {
+  const struct slice_object *const *a = left, *const *b = right;
+  return (*a)->acquired < (*b)->acquired ? -1 : (*a)->acquired > (*b)->acquired;
+}
+
+static int emit_prologue(struct slicer *slicer, const struct slice_object *const *live, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    const struct slice_object *object = live[i];
+    struct trace_event event = {.call = object->call,
+                                .acquired = object->address,
+                                .size_bytes = object->size_bytes,
+                                .param = object->param,
+                                .acquire_stamp = slicer->floor - 1};
+    if (trace_out_event(slicer->out, object->thread, &event) != 0)
+      return -1;
+  }
+  return 0;
+}
+
+/* The window begins with a step of that stamp. */
+static int begin(struct slicer *slicer, uint64_t stamp) {
+  size_t count = 0;
+  const struct slice_object **live = malloc((slicer->objects.room + 1) * sizeof *live);
+  if (!live)
+    return trace_error_set(slicer->error, slicer->path, "out of memory");
+  slicer->begun = true;
+  slicer->floor = stamp ? stamp : 1;
+  slicer->last_stamp = slicer->floor - 1;
+  slicer->last_thread = UINT32_MAX; /* so that the first step comes after the prologue, whose stamps are that one */
+  for (uint32_t slot = 0; slot < slicer->objects.room; slot++) {
+    struct slice_object *object = &slicer->objects.at[slot];
+    if (object->acquired && object->moving)
+      object->cut = true;
+    else if (object->acquired && object->chosen)
+      live[count++] = object;
+  }
+  qsort(live, count, sizeof *live, by_acquire);
+  int result = emit_prologue(slicer, live, count);
+  free(live);
+  return result;
+}
+
+/* The realloc that the thread is in, if it has let go of a chosen object in the window, becomes a free; what it
+   acquires later, if that is in the window too, a realloc of NULL. */
+static int cut_move(struct slicer *slicer, uint32_t thread) {
+  uint32_t slot = slicer->moving[thread];
+  struct slice_object *object = slot == SLOTS_NONE ? NULL : &slicer->objects.at[slot];
+  if (!object || object->cut || !object->chosen)
+    return 0;
+  object->cut = true;
+  struct trace_event event = {.call = CALL_free,
+                              .released = object->address,
+                              .release_stamp = object->release_stamp,
+                              .acquire_stamp = object->release_stamp};
+  return emit_ordered(slicer, thread, &event);
+}
+
+static int end(struct slicer *slicer) {
+  slicer->ended = true;
+  for (uint32_t thread = 0; thread < slicer->witness.threads; thread++)
+    if (cut_move(slicer, thread) != 0)
+      return -1;
+  return 0;
+}
+
+/* 1: a step of that stamp is in the window; 0: not yet; -1: stop, the window has ended or something failed. */
+static int window(struct slicer *slicer, uint64_t stamp) {
+  uint64_t event = slicer->witness.events;
+  bool inside = stamp < slicer->to_stamp && event < slicer->to_event;
+  if (slicer->begun && place_marks(slicer, inside ? stamp : slicer->last_stamp) != 0)
+    return -1;
+  if (!slicer->begun) {
+    if (stamp < slicer->from_stamp || event < slicer->from_event)
+      return 0;
+    if (begin(slicer, stamp) != 0)
+      return -1;
+  }
+  if (inside)
+    return 1;
+  end(slicer);
+  return -1;
+}
+
+static struct slice_object *object_of(struct slicer *slicer, const struct slots *slots, uint32_t slot) {
+  return vector_reach(&slicer->objects, slots->room - 1) ? &slicer->objects.at[slot] : NULL;
+}
+
+static bool is_chosen_size(const struct slicer *slicer, uint64_t size_bytes) {
+  return size_bytes >= slicer->spec->from_size && size_bytes <= slicer->spec->to_size;
+}
+
+static void note_acquire(struct slicer *slicer, struct slice_object *object, const struct history_op *op) {
+  bool resizes = call_table[op->call & CALL_ID_MASK].released != NOTHING;
+  *object = (struct slice_object){.address = op->event->acquired,
+                                  .size_bytes = resizes ? op->request_bytes : op->size_bytes,
+                                  .param = resizes ? 0 : op->param,
+                                  .acquired = ++slicer->acquires,
+                                  .thread = op->thread,
+                                  .call = resizes ? CALL_malloc : op->call & CALL_ID_MASK,
+                                  .chosen = is_chosen_size(slicer, op->request_bytes) &&
+                                            slice_spec_has_thread(slicer->spec, op->thread)};
+}
+
+/* The new home of an object that realloc has moved; in a prologue it is a malloc of its present size. */
+static void note_move(struct slicer *slicer, struct slice_object *object, const struct history_op *op) {
+  slicer->moving[op->thread] = SLOTS_NONE;
+  object->address = op->event->acquired;
+  object->size_bytes = op->request_bytes;
+  object->param = 0;
+  object->call = CALL_malloc;
+  object->moving = object->cut = false;
+}
+
+static int emit_acquire_only(struct slicer *slicer, const struct history_op *op) {
+  struct trace_event event = *op->event;
+  event.call |= CALL_NULL_IN;
+  event.released = 0;
+  event.touched_os_pages = 0;
+  return emit(slicer, op->thread, &event);
+}
+
+/* A free that was not seen. It can't stand between the two steps of a realloc of its thread. */
+static int emit_implied_free(struct slicer *slicer, const struct history_op *op, const struct slice_object *object) {
+  if (cut_move(slicer, op->thread) != 0)
+    return -1;
+  const struct trace_event event = {
+      .call = CALL_free, .released = object->address, .release_stamp = op->stamp, .acquire_stamp = op->stamp};
+  return emit(slicer, op->thread, &event);
+}
+
+static int take_op(void *context, const struct history_op *op, const struct history_state *before,
+                   struct slots *slots) {
+  (void)before;
+  struct slicer *slicer = context;
+  int inside = window(slicer, op->stamp);
+  if (inside < 0)
+    return -1;
+  if (op->kind == HISTORY_NOTHING)
+    return inside && !slicer->spec->by_size && slice_spec_has_thread(slicer->spec, op->thread)
+               ? emit(slicer, op->thread, op->event)
+               : 0;
+  struct slice_object *object = object_of(slicer, slots, op->slot);
+  if (!object)
+    return trace_error_set(slicer->error, slicer->path, "out of memory");
+  bool cut = object->cut && op->kind == HISTORY_MOVE;
+  if (op->kind == HISTORY_ACQUIRE)
+    note_acquire(slicer, object, op);
+  int result = 0;
+  if (inside && object->chosen) {
+    if (!op->event)
+      result = emit_implied_free(slicer, op, object);
+    else if (cut || (op->kind == HISTORY_ACQUIRE && (op->call & CALL_NULL_IN)))
+      result = emit_acquire_only(slicer, op);
+    else if (op->kind == HISTORY_MOVE)
+      result = emit_move(slicer, op->thread, op->event, object->release_stamp);
+    else
+      result = emit(slicer, op->thread, op->event);
+  }
+  if (op->kind == HISTORY_MOVE)
+    note_move(slicer, object, op);
+  else if (op->kind == HISTORY_RELEASE)
+    *object = (struct slice_object){0};
+  return result;
+}
+
+static int move_begins(void *context, const struct merge_step *step, uint32_t slot) {
+  struct slicer *slicer = context;
+  int inside = window(slicer, step->stamp);
+  if (inside < 0)
+    return -1;
+  struct slice_object *object = &slicer->objects.at[slot];
+  object->moving = true;
+  object->thread = step->thread;
+  slicer->moving[step->thread] = slot;
+  if (inside && object->chosen)
+    object->release_stamp = order_stamp(slicer, step->thread, step->stamp);
+  return 0;
+}
+
+static int take_left_out(void *context, const struct merge_step *step, uint32_t slot) {
+  struct slicer *slicer = context;
+  int inside = window(slicer, step->stamp);
+  if (inside <= 0)
+    return inside;
+  if (step->traits & EVENT_TAKES) /* a failed realloc, or an object never seen */
+    return slot != SLOTS_NONE && slicer->objects.at[slot].chosen ? emit(slicer, step->thread, step->event) : 0;
+  bool chosen = is_chosen_size(slicer, trace_event_request_bytes(step->event)) &&
+                slice_spec_has_thread(slicer->spec, step->thread);
+  return chosen ? emit(slicer, step->thread, step->event) : 0;
+}
+
+static void end_thread(void *context, uint32_t thread) {
+  struct slicer *slicer = context;
+  trace_out_end_thread(slicer->out, thread);
+}
+
+static void touched_at_end(void *context, uint32_t slot, uint32_t os_pages) {
+  struct slicer *slicer = context;
+  const struct slice_object *object = &slicer->objects.at[slot];
+  if (object->chosen && slicer->begun)
+    trace_writer_touched(trace_out_writer(slicer->out), object->address, os_pages);
+}
+
+static int take_sample(void *context, const struct trace_sample *sample) {
+  struct slicer *slicer = context;
+  bool inside = slicer->begun && sample->stamp >= slicer->floor && sample->stamp < slicer->to_stamp &&
+                (!slicer->ended || sample->stamp <= slicer->last_stamp);
+  return inside ? trace_writer_sample(trace_out_writer(slicer->out), sample) : 0;
+}
+
+static uint64_t stamp_of_ns(const struct trace_summary *summary, double ns) {
+  double stamp = (double)summary->clock_origin_stamp + ns * summary->clock_hz / 1e9;
+  return stamp >= 0x1p63 ? UINT64_MAX : (uint64_t)ceil(stamp);
+}
+
+static int take_mark(void *context, const struct trace_mark *mark) {
+  struct slicer *slicer = context;
+  struct slice_mark *copy = vector_add(&slicer->marks);
+  if (!copy)
+    return 1;
+  *copy = (struct slice_mark){.stamp = mark->stamp, .thread = mark->thread};
+  strncpy(copy->text, mark->text, TRACE_MARK_MAX_BYTES);
+  return 0;
+}
+
+/* The window between two marks. */
+static int find_marks(struct slicer *slicer) {
+  const struct slice_spec *spec = slicer->spec;
+  size_t i = 0;
+  if (spec->from_mark) {
+    while (i < slicer->marks.count && (strlen(slicer->marks.at[i].text) != spec->from_mark_bytes ||
+                                       memcmp(slicer->marks.at[i].text, spec->from_mark, spec->from_mark_bytes) != 0))
+      i++;
+    if (i == slicer->marks.count)
+      return trace_error_set(slicer->error, slicer->path, "has no mark '%.*s'", (int)spec->from_mark_bytes,
+                             spec->from_mark);
+    if (slicer->marks.at[i].stamp > slicer->from_stamp)
+      slicer->from_stamp = slicer->marks.at[i].stamp;
+    i++;
+  }
+  if (!spec->to_mark)
+    return 0;
+  while (i < slicer->marks.count && strcmp(slicer->marks.at[i].text, spec->to_mark) != 0)
+    i++;
+  if (i == slicer->marks.count)
+    return trace_error_set(slicer->error, slicer->path, "has no mark '%s'%s", spec->to_mark,
+                           spec->from_mark ? " after the first" : "");
+  if (slicer->marks.at[i].stamp < slicer->to_stamp)
+    slicer->to_stamp = slicer->marks.at[i].stamp;
+  return 0;
+}
+
+/* Turns what the user wants into stamps and event numbers. */
+static int find_window(struct slicer *slicer, struct trace_reader *reader) {
+  const struct trace_summary *summary = trace_reader_summary(reader);
+  const struct slice_spec *spec = slicer->spec;
+  slicer->to_stamp = UINT64_MAX;
+  if (spec->by_time) {
+    if (summary->clock_hz <= 0)
+      return trace_error_set(slicer->error, slicer->path, "has no times to slice by: use progress=");
+    slicer->from_stamp = stamp_of_ns(summary, spec->from_ns);
+    slicer->to_stamp = stamp_of_ns(summary, spec->to_ns);
+  }
+  double events = (double)summary->events;
+  uint64_t from = (uint64_t)ceil(events * spec->from_percent / 100);
+  slicer->from_event = from > spec->from_event ? from : spec->from_event;
+  slicer->to_event = spec->to_event;
+  if (spec->to_percent < 100 && (uint64_t)ceil(events * spec->to_percent / 100) < slicer->to_event)
+    slicer->to_event = (uint64_t)ceil(events * spec->to_percent / 100);
+  if (trace_reader_marks(reader, take_mark, slicer, slicer->error) != 0)
+    return trace_error_set(slicer->error, slicer->path, "its marks can't be read: out of memory");
+  return spec->by_mark ? find_marks(slicer) : 0;
+}
+
+static json_t *slice_info(const struct trace_summary *summary, const json_t *texts) {
+  json_t *info = trace_out_source_info(summary);
+  json_object_set_new(info, "slice",
+                      json_pack("{sO sI sI sb sI}", "of", texts, "events", (json_int_t)summary->events, "threads",
+                                (json_int_t)summary->threads, "truncated", summary->truncated, "dropped",
+                                (json_int_t)summary->dropped));
+  return info;
+}
+
+static int slice(struct slicer *slicer, struct trace_reader *reader, const struct history_options *history,
+                 struct trace_error *error) {
+  const struct history_consumer consumer = {.context = slicer,
+                                            .op = take_op,
+                                            .thread_end = end_thread,
+                                            .touched_at_end = touched_at_end,
+                                            .left_out = take_left_out,
+                                            .move_begins = move_begins};
+  struct trace_error wrong = {""}, written = {""};
+  int result = trace_copy_stacks(&slicer->stacks, reader, slicer->out, 0, slicer->error);
+  if (result == 0)
+    result = history_run(reader, history, &consumer, &slicer->witness, &wrong);
+  if (result != 0 && slicer->ended && !slicer->error->text[0])
+    result = 0; /* the run was stopped where the window ends */
+  if (result == 0 && !slicer->ended)
+    result = place_marks(slicer, UINT64_MAX);
+  if (result == 0)
+    result = trace_reader_samples(reader, take_sample, slicer, slicer->error);
+  if (result == 0)
+    result = trace_copy_thread_names(reader, slicer->out, 0, slicer->error);
+  result = trace_out_close(slicer->out, trace_reader_summary(reader), result != 0, &written);
+  if (result != 0)
+    *error = slicer->error->text[0] ? *slicer->error : written.text[0] ? written : wrong;
+  return result;
+}
+
+int trace_slice(struct trace_reader *reader, const char *path, const struct slice_spec *spec, const json_t *texts,
+                const struct trace_options *options, const struct history_options *history, struct trace_error *error) {
+  struct trace_error own = {""};
+  struct slicer slicer = {.spec = spec, .path = trace_reader_path(reader), .error = &own};
+  uint32_t threads = trace_reader_summary(reader)->threads;
+  int result = find_window(&slicer, reader);
+  if (result == 0 && !(slicer.moving = malloc((threads + 1) * sizeof *slicer.moving)))
+    result = trace_error_set(&own, slicer.path, "out of memory");
+  if (result == 0) {
+    memset(slicer.moving, 0xff, threads * sizeof *slicer.moving); /* SLOTS_NONE */
+    json_t *info = slice_info(trace_reader_summary(reader), texts);
+    result = trace_out_open(&slicer.out, path, info, options, threads, &own);
+    json_decref(info);
+  }
+  if (result == 0)
+    result = slice(&slicer, reader, history, error);
+  else
+    *error = own;
+  free(slicer.objects.at);
+  free(slicer.moving);
+  free(slicer.marks.at);
+  trace_stacks_free(&slicer.stacks);
+  return result;
+}

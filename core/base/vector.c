@@ -1,0 +1,29 @@
+#include "core/base/vector.h"
+
+#include "core/base/assert.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Of a first allocation: smaller ones would only be doubled soon. */
+enum { FIRST_BYTES = 256 };
+
+void *vector_enlarge(void *elements, size_t *room, size_t needed, size_t element_bytes) {
+  HT_ASSERT(needed > *room && (elements != NULL) == (*room > 0));
+  size_t wanted = *room > 0 ? *room : FIRST_BYTES / element_bytes;
+  wanted = *room > 0 && wanted <= SIZE_MAX / 2 ? 2 * wanted : wanted;
+  wanted = wanted < needed ? needed : wanted;
+  void *larger = reallocarray(elements, wanted, element_bytes);
+  if (larger)
+    *room = wanted;
+  return larger;
+}
+
+void *vector_grow_zeroed(void *elements, size_t *room, size_t needed, size_t element_bytes) {
+  size_t before = *room;
+  char *larger = vector_grow(elements, room, needed, element_bytes);
+  if (larger && *room > before)
+    memset(larger + before * element_bytes, 0, (*room - before) * element_bytes);
+  return larger;
+}

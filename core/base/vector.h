@@ -1,0 +1,57 @@
+/* Arrays that grow, of any element type.
+
+   Growth at least doubles, with malloc, and checks for overflow. Where there is no memory the array stays as it is, and
+   the caller reports it. Elements move when an array grows, so a pointer to one is good until the next is added.
+   Invariant: count <= room. Not its job: bytes to be written, with one check at the end (buffer.h). Not thread-safe. */
+#ifndef CORE_BASE_VECTOR_H
+#define CORE_BASE_VECTOR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Of a zeroed one, at is NULL. To be freed with free(vector.at). */
+#define VECTOR(type)                                                                                                   \
+  struct {                                                                                                             \
+    type *at;                                                                                                          \
+    size_t count, room;                                                                                                \
+  }
+
+/* Makes room for `needed` elements, at least 1; false: no memory. */
+#define vector_reserve(vector, needed)                                                                                 \
+  ({                                                                                                                   \
+    void *elements = vector_grow((vector)->at, &(vector)->room, (needed), sizeof *(vector)->at);                       \
+    if (elements)                                                                                                      \
+      (vector)->at = elements;                                                                                         \
+    elements != NULL;                                                                                                  \
+  })
+
+/* Adds an element, uninitialised, and gives its address; NULL: no memory. */
+#define vector_add(vector)                                                                                             \
+  ({                                                                                                                   \
+    __typeof__((vector)->at) added_element = NULL;                                                                     \
+    if (vector_reserve((vector), (vector)->count + 1))                                                                 \
+      added_element = &(vector)->at[(vector)->count++];                                                                \
+    added_element;                                                                                                     \
+  })
+
+/* For arrays that are indexed by a number of somebody else's and don't count: makes at[index] valid, where the elements
+   that are new are zero, and gives its address; NULL: no memory. */
+#define vector_reach(vector, index)                                                                                    \
+  ({                                                                                                                   \
+    size_t wanted = (index);                                                                                           \
+    void *reached = vector_grow_zeroed((vector)->at, &(vector)->room, wanted + 1, sizeof *(vector)->at);               \
+    if (reached)                                                                                                       \
+      (vector)->at = reached;                                                                                          \
+    reached ? &(vector)->at[wanted] : NULL;                                                                            \
+  })
+
+/* What the macros are made of. Each gives where the elements are now, with *room at least `needed`; NULL: no memory,
+   and both are as they were. */
+void *vector_enlarge(void *elements, size_t *room, size_t needed, size_t element_bytes);
+void *vector_grow_zeroed(void *elements, size_t *room, size_t needed, size_t element_bytes);
+
+static inline void *vector_grow(void *elements, size_t *room, size_t needed, size_t element_bytes) {
+  return needed <= *room ? elements : vector_enlarge(elements, room, needed, element_bytes);
+}
+
+#endif

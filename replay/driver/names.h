@@ -1,0 +1,11 @@
+/* Names of passes, orders and touch policies, as options and results have them. */
+#ifndef REPLAY_DRIVER_NAMES_H
+#define REPLAY_DRIVER_NAMES_H
+
+#include "replay/state/result.h"
+
+const char *pass_name(enum replay_pass pass);
+const char *order_name(enum replay_order order);
+const char *touch_name(enum touch_policy touch);
+
+#endif

@@ -1,0 +1,29 @@
+/* The command line of heaptape-replay. Not its job: acting on it (replay_main.c). Prints nothing itself; getopt_long
+   names unknown options on stderr. */
+#ifndef REPLAY_DRIVER_OPTIONS_H
+#define REPLAY_DRIVER_OPTIONS_H
+
+#include "replay/driver/run.h"
+
+enum { ARGUMENTS_LIMIT = 64 }; /* --preload and --env each */
+
+struct options {
+  struct run_request request; /* points into the options and the command line */
+  char *preloads[ARGUMENTS_LIMIT + 1], *settings[ARGUMENTS_LIMIT + 1];
+  unsigned preload_count, setting_count;
+  bool have_pass, have_order, baseline, have_baseline, have_vm_baseline;
+  struct baseline given;
+  double engine_cycles_per_op; /* < 0: to be measured */
+  const char *output;          /* NULL: standard output */
+  char wrong[256];             /* what is wrong with the command line */
+};
+
+enum options_verdict { OPTIONS_RUN, OPTIONS_HELP, OPTIONS_WRONG };
+
+extern const char options_usage[];
+
+/* Fills in options, which must stay where they are as long as their request is used. OPTIONS_WRONG: `wrong` says why.
+ */
+enum options_verdict options_parse(int count, char **arguments, struct options *options);
+
+#endif

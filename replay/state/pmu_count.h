@@ -1,0 +1,28 @@
+/* The processor's counters that a bare pass reads (replay/passes/pmu.h): plain types, which the shared result is made
+ * of.
+ */
+#ifndef REPLAY_STATE_PMU_COUNT_H
+#define REPLAY_STATE_PMU_COUNT_H
+
+#include <stdint.h>
+
+enum pmu_event {
+  PMU_TASK_CLOCK, /* ns */
+  PMU_INSTRUCTIONS,
+  PMU_CYCLES,
+  PMU_CACHE_REFERENCES,
+  PMU_CACHE_MISSES,
+  PMU_L1D_MISSES,
+  PMU_DTLB_MISSES,
+  PMU_BRANCHES,
+  PMU_BRANCH_MISSES,
+  PMU_EVENTS
+};
+
+struct pmu_count {
+  int error;    /* errno of opening or reading it; 0: it counted */
+  double share; /* of the time, 1 if it had a counter to itself */
+  uint64_t value;
+};
+
+#endif
