@@ -195,7 +195,7 @@ BAD_BYTES = [
     ("wl", wl(1, 0, [op(99) + op(1)]), "an unknown code"),
     ("wl", op(8, 1) + op(9, 0) + op(10, 1 << 40) + op(1), "claims more than the file can hold"),
     ("wl", op(8, 1) + op(9, 0) + op(10, 1) + op(11, 999) + op(1), "begins behind the file's end"),
-    ("wl", op(8, 1) + op(9, 0) + op(10, 1) + op(1) + bytes(9), "more threads than it tells"),
+    ("wl", op(8, 1) + op(9, 0) + op(10, 1) + op(1) + bytes(9), "more threads than it lists"),
     ("wl", b"\x08" + b"\xff" * 12, "not a .wl workload"),
 ]
 
