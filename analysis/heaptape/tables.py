@@ -27,7 +27,7 @@ MISSING = "–"
 MIB = 1 << 20
 WIDE_INTERVAL = 0.1  # of the figure
 FILE_WIDTH = 110
-INSTRUCTIONS_NOTE = "The allocator's own, counted by callgrind: no PMU is needed, and nothing is noise."
+INSTRUCTIONS_NOTE = "The allocator's own, counted under Valgrind: no PMU is needed, and nothing is noise."
 HELD_NOTE = (
     "all freed: RSS when every object was freed; purged: and when the allocator was asked to give back what it holds."
 )

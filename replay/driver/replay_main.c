@@ -32,7 +32,7 @@ static const char USAGE[] =
     "                       [--order recorded|causal|window[=N]|paced[=SPEED]|random=SEED]\n"
     "                       [--touch recorded[=N]|lines[=N]|first|pages|all|none] [--preload LIB]... [--env "
     "NAME=VALUE]... [--null] [--as-malloc] [--threads-to-cores]\n"
-    "                       [--clock recorded|real] [--disturb LINES]\n"
+    "                       [--clock recorded|real] [--disturb LINES] [--counter heaptape|callgrind]\n"
     "                       [--baseline-rss-anon-bytes N] [--baseline-vm-size-bytes N] [--engine-cycles-per-op X]\n"
     "                       [--aslr] [--op-limit N] [--progress-fd FD] [-o RUN.json] F.work\n"
     "       heaptape-replay --baseline F.work\n";
@@ -104,6 +104,16 @@ static bool parse_order(const char *text, struct options *options) {
   return false;
 }
 
+static bool parse_counter(const char *text, struct options *options) {
+  for (int by = COUNTED_BY_HEAPTAPE; by <= COUNTED_BY_CALLGRIND; by++) {
+    if (strcmp(text, counted_by_name(by)) == 0) {
+      options->request.counted_by = by;
+      return true;
+    }
+  }
+  return false;
+}
+
 /* recorded=N and lines=N set how many bytes of an object of unknown truth are written. */
 static bool parse_touch(const char *text, struct options *options) {
   size_t name = strcspn(text, "=");
@@ -142,6 +152,7 @@ enum option_code {
   OPTION_TO_CORES,
   OPTION_CLOCK,
   OPTION_DISTURB,
+  OPTION_COUNTER,
   OPTION_HELP,
 };
 
@@ -173,6 +184,8 @@ static bool take_option(int code, struct options *options) {
     return options->request.real_clock || strcmp(optarg, "recorded") == 0;
   case OPTION_DISTURB:
     return parse_number(optarg, &options->request.disturb_lines) && options->request.disturb_lines <= 1 << 20;
+  case OPTION_COUNTER:
+    return parse_counter(optarg, options);
   case OPTION_OP_LIMIT:
     return parse_number(optarg, &options->request.op_limit) && options->request.op_limit > 0;
   case OPTION_BASELINE:
@@ -216,6 +229,7 @@ static int parse(int count, char **arguments, struct options *options) {
       {"threads-to-cores", no_argument, NULL, OPTION_TO_CORES},
       {"clock", required_argument, NULL, OPTION_CLOCK},
       {"disturb", required_argument, NULL, OPTION_DISTURB},
+      {"counter", required_argument, NULL, OPTION_COUNTER},
       {"progress-fd", required_argument, NULL, OPTION_PROGRESS},
       {"help", no_argument, NULL, OPTION_HELP},
       {0},
