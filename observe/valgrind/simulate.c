@@ -4,6 +4,7 @@
 #include "observe/valgrind/allocator.h"
 #include "observe/valgrind/cache.h"
 #include "observe/valgrind/simulate_events.h"
+#include "observe/valgrind/tlb.h"
 
 #include <pub_tool_aspacemgr.h>
 #include <pub_tool_libcassert.h>
@@ -27,6 +28,7 @@ static struct level caches[LEVEL_LIMIT] = {{.capacity = 32768, .ways = 8},
                                            {.capacity = 33554432, .ways = 16}};
 static struct level tlbs[LEVEL_LIMIT] = {{.capacity = 64, .ways = 64}, {.capacity = 1536, .ways = 12}};
 static struct level instruction_cache = {.capacity = 32768, .ways = 8};
+static struct tlb first_tlb; /* of tlbs[0], in place of its cache */
 static UInt cache_count = 4, tlb_count = 2;
 
 static ULong accesses[SIDES], syscalls[SIDES];
@@ -71,23 +73,36 @@ Bool simulate_set_tlbs(const HChar *text) {
   return tlb_count > 0;
 }
 
-/* blocks: of 1 << block_shift bytes. */
-static void make_cache(struct level *level, ULong blocks, UInt block_shift) {
-  UWord bytes = blocks * sizeof *level->cache.blocks;
-  level->cache = (struct cache){blocks / level->ways - 1, level->ways, block_shift,
-                                VG_(am_shadow_alloc)((bytes + 4095) & ~(UWord)4095)};
-  if (!level->cache.blocks) {
-    VG_(umsg)("heaptape: no memory for a cache of %llu blocks\n", blocks);
+/* Words in zeroed memory, as many as asked for. */
+static UWord *make_words(ULong words) {
+  UWord *memory = VG_(am_shadow_alloc)((words * sizeof(UWord) + 4095) & ~(UWord)4095);
+  if (!memory) {
+    VG_(umsg)("heaptape: no memory for a cache of %llu blocks\n", words);
     VG_(exit)(1);
   }
+  return memory;
+}
+
+/* blocks: of 1 << block_shift bytes. */
+static void make_cache(struct level *level, ULong blocks, UInt block_shift) {
+  level->cache = (struct cache){blocks / level->ways - 1, level->ways, block_shift, make_words(blocks)};
   for (ULong block = 0; block < blocks; block++)
     level->cache.blocks[block] = CACHE_EMPTY;
+}
+
+static void make_first_tlb(const struct level *level) {
+  first_tlb = (struct tlb){.set_mask = level->capacity / level->ways - 1, .ways = level->ways};
+  first_tlb.pages = make_words(level->capacity);
+  first_tlb.used = (ULong *)make_words(level->capacity);
+  for (ULong entry = 0; entry < level->capacity; entry++)
+    first_tlb.pages[entry] = CACHE_EMPTY;
 }
 
 void simulate_begin(void) {
   for (UInt index = 0; index < cache_count; index++)
     make_cache(&caches[index], caches[index].capacity >> LINE_SHIFT, LINE_SHIFT);
-  for (UInt index = 0; index < tlb_count; index++)
+  make_first_tlb(&tlbs[0]);
+  for (UInt index = 1; index < tlb_count; index++)
     make_cache(&tlbs[index], tlbs[index].capacity, OS_PAGE_SHIFT);
   make_cache(&instruction_cache, instruction_cache.capacity >> LINE_SHIFT, LINE_SHIFT);
 }
@@ -112,7 +127,7 @@ void simulate_reset(void) {
 /* Not in line: most accesses are to the OS page of the one before. */
 static __attribute__((noinline)) void translate_page(UWord page, UInt side) {
   last_page = page;
-  if (!cache_misses_block(&tlbs[0].cache, page))
+  if (!tlb_misses_page(&first_tlb, page))
     return;
   tlbs[0].misses[side]++;
   for (UInt index = 1; index < tlb_count; index++)
