@@ -32,3 +32,7 @@ $(VALGRIND_TOOL): $(VALGRIND_OBJECTS) $(VALGRIND_LIBRARIES)/libcoregrind-amd64-l
 	  $(VALGRIND_OBJECTS) $(addprefix $(VALGRIND_LIBRARIES)/,libcoregrind-amd64-linux.a libvex-amd64-linux.a) -lgcc \
 	  $(VALGRIND_LIBRARIES)/libgcc-sup-amd64-linux.a
 endif
+
+# What the tests run under the tool.
+$(foreach name,simulated_vectors simulated_threads simulated_forks simulated_calls unknown_instruction,\
+  $(call c_test_program,$(name),observe/valgrind/test/$(name).c,,-lpthread))
