@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -61,7 +62,8 @@ __attribute__((noreturn)) static void become_valgrind(const struct simulation *s
   _exit(126);
 }
 
-/* Valgrind's own lines begin with "valgrind: ", after "==PID== " where they are about a running program. */
+/* Valgrind's own lines begin with "valgrind: " or "Valgrind: ", after "==PID== " where they are about a running
+ * program. */
 static bool find_complaint(const char *path, char *line, size_t bytes) {
   FILE *file = fopen(path, "r");
   bool found = false;
@@ -72,7 +74,7 @@ static bool find_complaint(const char *path, char *line, size_t bytes) {
         ;
       text += strspn(text, "= ");
     }
-    found = strncmp(text, "valgrind: ", 10) == 0;
+    found = strncasecmp(text, "valgrind: ", 10) == 0;
     if (found)
       memmove(line, text + 10, strlen(text + 10) + 1);
   }

@@ -14,8 +14,9 @@ VALGRIND_NEEDS := $(VALGRIND_INCLUDE)/pub_tool_tooliface.h $(VALGRIND_LIBRARIES)
 ifeq ($(words $(wildcard $(VALGRIND_NEEDS))),$(words $(VALGRIND_NEEDS)))
 ALL += $(VALGRIND_TOOL)
 VALGRIND_OBJECTS := $(patsubst %.c,$(OUT)/valgrind/%.o,$(wildcard observe/valgrind/*.c))
-# As Valgrind compiles its own tools: no C library, so nothing that needs one. The client's flags (sanitizers) are not for it.
-VALGRIND_CFLAGS := -std=gnu11 -O2 -g -Wall -Wextra $(filter -Werror,$(CFLAGS)) -I. -isystem $(VALGRIND_INCLUDE) \
+# As Valgrind compiles its own tools: no C library, so nothing that needs one. Valgrind reads the debug information of
+# its own tools, and 3.19 stumbles over clang's DWARF 5. The client's flags (sanitizers) are not for it.
+VALGRIND_CFLAGS := -std=gnu11 -O2 -gdwarf-4 -Wall -Wextra $(filter -Werror,$(CFLAGS)) -I. -isystem $(VALGRIND_INCLUDE) \
   -DVGA_amd64=1 -DVGO_linux=1 -DVGP_amd64_linux=1 -DVGPV_amd64_linux_vanilla=1 \
   -m64 -fno-stack-protector -fno-builtin -fno-strict-aliasing -fno-pie
 $(OUT)/valgrind/%.o: %.c
@@ -28,7 +29,7 @@ $(VALGRIND_TOOL): $(VALGRIND_OBJECTS) $(VALGRIND_LIBRARIES)/libcoregrind-amd64-l
 	@mkdir -p $(@D)
 	ln -sf $(VALGRIND_LINKED) $(@D)/
 	sed -n 's/^#define PACKAGE_VERSION "\(.*\)"/\1/p' $(VALGRIND_INCLUDE)/config.h >$(@D)/built-for
-	$(CC) -static -no-pie -nodefaultlibs -nostartfiles -u _start -Wl,--build-id=none -Wl,-Ttext-segment=0x58000000 -m64 -o $@ \
+	$(CC) -static -nodefaultlibs -nostartfiles -u _start -Wl,--build-id=none -Wl,-Ttext-segment=0x58000000 -m64 -o $@ \
 	  $(VALGRIND_OBJECTS) $(addprefix $(VALGRIND_LIBRARIES)/,libcoregrind-amd64-linux.a libvex-amd64-linux.a) -lgcc \
 	  $(VALGRIND_LIBRARIES)/libgcc-sup-amd64-linux.a
 endif

@@ -10,5 +10,5 @@ int main(void) {
       sum += j;
     free(object);
   }
-  return 0;
+  return sum < 0;
 }

@@ -50,9 +50,13 @@ def ours(tmp_path, program, mode, *options):
 def cachegrind(tmp_path, program, first, outer):
     """Without --vex-guest-chase=no, Valgrind counts instructions that it translated on speculation."""
     path = tmp_path / "cachegrind.out"
-    sizes = [f"--{name}={bytes_},{ways},64" for name, (bytes_, ways) in (("D1", first), ("I1", (32768, 8)), ("LL", outer))]
+    sizes = [
+        f"--{name}={bytes_},{ways},64" for name, (bytes_, ways) in (("D1", first), ("I1", (32768, 8)), ("LL", outer))
+    ]
     valgrind("cachegrind", program, *sizes, "--vex-guest-chase=no", f"--cachegrind-out-file={path}")
-    lines = dict(line.split(": ", 1) for line in path.read_text().splitlines() if line.startswith(("events", "summary")))
+    lines = dict(
+        line.split(": ", 1) for line in path.read_text().splitlines() if line.startswith(("events", "summary"))
+    )
     event = dict(zip(lines["events"].split(), map(int, lines["summary"].split())))
     return {
         "instructions": event["Ir"],
