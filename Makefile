@@ -183,6 +183,7 @@ golden: everything ## refresh every golden file
 install: all install-python ## install under PREFIX (default /usr/local)
 	install -d $(DESTDIR)$(PREFIX)/libexec/heaptape/workloads $(DESTDIR)$(PREFIX)/lib/heaptape $(DESTDIR)$(PREFIX)/include
 	install -m 755 $(OUT)/libexec/heaptape-* $(DESTDIR)$(PREFIX)/libexec/heaptape/
+	[ ! -d $(OUT)/libexec/valgrind ] || cp -RP $(OUT)/libexec/valgrind $(DESTDIR)$(PREFIX)/libexec/heaptape/
 	install -m 755 $(OUT)/workloads/* $(DESTDIR)$(PREFIX)/libexec/heaptape/workloads/
 	install -m 755 $(OUT)/lib/libheaptape.so $(OUT)/lib/libreference.so $(DESTDIR)$(PREFIX)/lib/heaptape/
 	install -m 644 capture/wire/heaptape.h $(DESTDIR)$(PREFIX)/include/

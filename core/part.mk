@@ -1,7 +1,7 @@
 # What everything stands on. Depends on nothing above it.
 CORE_LIBS := -lzstd -lz -ljansson
 
-$(call c_components,core/base core/trace core/trace/write core/trace/read core/sharing core/workload)
+$(call c_components,core/base core/trace core/trace/write core/trace/read core/sharing core/workload core/valgrind)
 
 # $(TRACE): reads and writes traces. $(WORKLOAD): reads and writes workloads.
 TRACE    := core/trace/write core/trace/read core/trace core/base

@@ -1,6 +1,8 @@
-/* heaptape-observe: runs a command and reports the memory and processor time that each of its programs took. */
+/* heaptape-observe: runs a command and reports the memory and processor time that each of its programs took, or what it
+   costs under a simulation. */
 #include "core/base/os.h"
 #include "observe/observe.h"
+#include "observe/simulate.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -21,10 +23,13 @@ enum { EXIT_FAILED = 1, EXIT_USAGE = 2, INTERVAL_US = 2000, TIME_INTERVAL_US = 5
 static const uint64_t REST_NS = 3000000000u;
 
 static const char USAGE[] =
-    "usage: heaptape-observe [--time-only] [--interval-us N] [-o OUT.json] -- CMD [ARGUMENT...]\n";
+    "usage: heaptape-observe [--time-only] [--interval-us N] [-o OUT.json] -- CMD [ARGUMENT...]\n"
+    "       heaptape-observe --simulate [--caches BYTES:WAYS,...] [--instruction-cache BYTES:WAYS]\n"
+    "                        [--tlbs ENTRIES:WAYS,...] [-o OUT.json] -- CMD [ARGUMENT...]\n";
 
 struct options {
-  bool time_only;
+  bool time_only, simulate;
+  struct simulation simulation;
   uint64_t interval_us;
   const char *output;
   char **command;
@@ -34,6 +39,10 @@ static bool parse(int count, char **arguments, struct options *options) {
   static const struct option names[] = {{"time-only", no_argument, NULL, 't'},
                                         {"interval-us", required_argument, NULL, 'i'},
                                         {"output", required_argument, NULL, 'o'},
+                                        {"simulate", no_argument, NULL, 's'},
+                                        {"caches", required_argument, NULL, 'c'},
+                                        {"tlbs", required_argument, NULL, 'l'},
+                                        {"instruction-cache", required_argument, NULL, 'I'},
                                         {NULL, 0, NULL, 0}};
   int option;
   while ((option = getopt_long(count, arguments, "+o:", names, NULL)) != -1) {
@@ -44,13 +53,24 @@ static bool parse(int count, char **arguments, struct options *options) {
       options->interval_us = strtoull(optarg, &end, 10);
     else if (option == 'o')
       options->output = optarg;
+    else if (option == 's')
+      options->simulate = true;
+    else if (option == 'c')
+      options->simulation.caches = optarg;
+    else if (option == 'l')
+      options->simulation.tlbs = optarg;
+    else if (option == 'I')
+      options->simulation.instruction_cache = optarg;
     else
       return false;
     if (*end != '\0' || (option == 'i' && (options->interval_us == 0 || options->interval_us > 10000000)))
       return false;
   }
-  options->command = arguments + optind;
-  return optind < count;
+  options->command = options->simulation.command = arguments + optind;
+  options->simulation.output = options->output;
+  bool of_simulation = options->simulation.caches || options->simulation.tlbs || options->simulation.instruction_cache;
+  bool of_observation = options->time_only || options->interval_us;
+  return optind < count && !(options->simulate ? of_observation : of_simulation);
 }
 
 static void add(json_t *object, const char *key, uint64_t value) {
@@ -150,6 +170,8 @@ int main(int count, char **arguments) {
     fputs(USAGE, stderr);
     return EXIT_USAGE;
   }
+  if (options.simulate)
+    return simulate(&options.simulation);
   if (!options.interval_us)
     options.interval_us = options.time_only ? TIME_INTERVAL_US : INTERVAL_US;
   static struct observation all;

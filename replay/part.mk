@@ -1,7 +1,7 @@
 # The engine's components, and those of the process that starts it.
 ENGINE_COMPONENTS := replay/engine replay/passes replay/memory replay/order replay/state
 REPLAY_COMPONENTS := replay/driver $(ENGINE_COMPONENTS)
-REPLAY_BELOW := core/workload core/sharing core/trace core/base
+REPLAY_BELOW := core/workload core/sharing core/valgrind core/trace core/base
 REPLAY_LIBS  := -ljansson -lz -lpthread -lm
 $(call c_components,$(REPLAY_COMPONENTS))
 $(call c_program,replay,replay/driver/replay_main.c,$(REPLAY_COMPONENTS) $(REPLAY_BELOW),$(REPLAY_LIBS))

@@ -19,7 +19,7 @@ const char options_usage[] =
     "                       [--order recorded|causal|window[=N]|paced[=SPEED]|random=SEED]\n"
     "                       [--touch recorded[=N]|lines[=N]|first|pages|all|none] [--preload LIB]... [--env "
     "NAME=VALUE]... [--null] [--as-malloc] [--threads-to-cores]\n"
-    "                       [--clock recorded|real] [--disturb LINES]\n"
+    "                       [--clock recorded|real] [--disturb LINES] [--counter heaptape|callgrind]\n"
     "                       [--baseline-rss-anon-bytes N] [--baseline-vm-size-bytes N] [--engine-cycles-per-op X]\n"
     "                       [--aslr] [--op-limit N] [--progress-fd FD] [-o RUN.json] F.work\n"
     "       heaptape-replay --baseline F.work\n";
@@ -36,6 +36,16 @@ static bool parse_pass(const char *text, struct options *options) {
     if (strcmp(text, pass_name(pass)) == 0) {
       options->request.pass = pass;
       return options->have_pass = true;
+    }
+  }
+  return false;
+}
+
+static bool parse_counter(const char *text, struct options *options) {
+  for (int by = COUNTED_BY_HEAPTAPE; by <= COUNTED_BY_CALLGRIND; by++) {
+    if (strcmp(text, counted_by_name(by)) == 0) {
+      options->request.counted_by = by;
+      return true;
     }
   }
   return false;
@@ -109,6 +119,7 @@ enum option_code {
   OPTION_TO_CORES,
   OPTION_CLOCK,
   OPTION_DISTURB,
+  OPTION_COUNTER,
   OPTION_HELP,
 };
 
@@ -140,6 +151,8 @@ static bool take_option(int code, struct options *options) {
     return options->request.real_clock || strcmp(optarg, "recorded") == 0;
   case OPTION_DISTURB:
     return parse_number(optarg, &options->request.disturb_lines) && options->request.disturb_lines <= 1 << 20;
+  case OPTION_COUNTER:
+    return parse_counter(optarg, options);
   case OPTION_OP_LIMIT:
     return parse_number(optarg, &options->request.op_limit) && options->request.op_limit > 0;
   case OPTION_BASELINE:
@@ -205,6 +218,7 @@ enum options_verdict options_parse(int count, char **arguments, struct options *
       {"threads-to-cores", no_argument, NULL, OPTION_TO_CORES},
       {"clock", required_argument, NULL, OPTION_CLOCK},
       {"disturb", required_argument, NULL, OPTION_DISTURB},
+      {"counter", required_argument, NULL, OPTION_COUNTER},
       {"progress-fd", required_argument, NULL, OPTION_PROGRESS},
       {"help", no_argument, NULL, OPTION_HELP},
       {0},

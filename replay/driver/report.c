@@ -16,7 +16,7 @@ double report_stream_cycles(const struct run *run) {
   return (double)run->result->cpu_ns * run->cycles_hz / 1e9;
 }
 
-/* Of the allocator alone, as callgrind counted them; the count is the engine's. */
+/* Of the allocator alone, as Valgrind counted them; the count is the engine's. */
 static void add_instructions(json_t *into, const struct run *run) {
   json_t *calls = json_object();
   uint64_t total = 0;
@@ -32,7 +32,7 @@ static void add_instructions(json_t *into, const struct run *run) {
   }
   json_object_set_new(into, "calls", calls);
   json_object_set_new(into, "instructions_total", json_unsigned(total));
-  json_object_set_new(into, "instructions_counted_by", json_string("callgrind"));
+  json_object_set_new(into, "instructions_counted_by", json_string(counted_by_name(run->counted_by)));
 }
 
 /* The key is older than the word. */

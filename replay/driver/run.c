@@ -1,7 +1,7 @@
 #include "replay/driver/run.h"
 
 #include "core/base/os.h"
-#include "replay/driver/callgrind.h"
+#include "replay/driver/instruction_counter.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -87,10 +87,13 @@ static bool stop_randomisation(void) {
 
 /* The child, between fork and exec. */
 __attribute__((noreturn)) static void become_engine(struct replay_result *result, const struct run_request *request,
-                                                    const struct callgrind *callgrind, int result_fd, int socket) {
+                                                    const struct instruction_counter *counter, int result_fd,
+                                                    int socket) {
   result->aslr = request->aslr || !stop_randomisation();
   for (char *const *setting = request->settings; setting && *setting; setting++)
     putenv(*setting);
+  if (counter)
+    instruction_counter_set_environment(counter);
   if (set_preloads(request->preloads) != 0 || pad_environment() != 0)
     _exit(126);
   char argument[64];
@@ -100,8 +103,8 @@ __attribute__((noreturn)) static void become_engine(struct replay_result *result
     syscalls_install(socket);
   else
     close(socket);
-  if (request->pass == PASS_INSTRUCTIONS) {
-    callgrind_exec(callgrind, argument);
+  if (counter) {
+    instruction_counter_exec(counter, argument);
     _exit(NO_VALGRIND);
   }
   execv("/proc/self/exe", arguments);
@@ -173,7 +176,7 @@ static int judge_end(struct run *run, const struct run_request *request, int sta
     return trace_error_set(error, request->path, "the allocator was killed by signal %d (SIG%s) %s", WTERMSIG(status),
                            sigabbrev_np(WTERMSIG(status)), place);
   if (request->pass == PASS_INSTRUCTIONS && WEXITSTATUS(status) == NO_VALGRIND)
-    return trace_error_set(error, request->path, "instructions are counted by valgrind, which is not installed here");
+    return trace_error_set(error, request->path, "valgrind, which counts instructions, can't be started");
   if (WEXITSTATUS(status) != 0 || atomic_load(&result->phase) != PHASE_DONE)
     return trace_error_set(error, request->path, "the engine's process exited with status %d %s", WEXITSTATUS(status),
                            place);
@@ -228,7 +231,7 @@ static int check_preloads(const struct run *run, const struct run_request *reque
 }
 
 /* The engine's whole life. */
-static int run_process(struct run *run, const struct run_request *request, const struct callgrind *callgrind,
+static int run_process(struct run *run, const struct run_request *request, const struct instruction_counter *counter,
                        struct trace_error *error) {
   int result_fd = make_result(run, request, error);
   if (result_fd < 0)
@@ -239,7 +242,7 @@ static int run_process(struct run *run, const struct run_request *request, const
   uint64_t begin_ns = os_monotonic_ns(), begin_cycles = os_cycles();
   pid_t child = fork();
   if (child == 0)
-    become_engine(run->result, request, callgrind, result_fd, sockets[1]);
+    become_engine(run->result, request, counter, result_fd, sockets[1]);
   close(sockets[1]);
   close(result_fd);
   if (child < 0) {
@@ -263,13 +266,14 @@ int run_engine(struct run *run, const struct run_request *request, struct trace_
   *run = (struct run){.syscalls.listener = -1};
   if (request->pass != PASS_INSTRUCTIONS)
     return run_process(run, request, NULL, error);
-  struct callgrind callgrind;
-  int status = callgrind_begin(&callgrind, error);
+  struct instruction_counter counter;
+  int status = instruction_counter_begin(&counter, request->counted_by, request->path, error);
   if (status == 0)
-    status = run_process(run, request, &callgrind, error);
+    status = run_process(run, request, &counter, error);
   if (status == 0)
-    status = callgrind_read(&callgrind, run->instructions, error);
-  callgrind_finish(&callgrind);
+    status = instruction_counter_read(&counter, run->instructions, error);
+  run->counted_by = counter.by;
+  instruction_counter_finish(&counter);
   return status;
 }
 

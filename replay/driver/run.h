@@ -8,6 +8,7 @@
 #ifndef REPLAY_DRIVER_RUN_H
 #define REPLAY_DRIVER_RUN_H
 
+#include "replay/driver/instruction_counter.h"
 #include "replay/driver/syscalls.h"
 #include "replay/state/result.h"
 
@@ -19,6 +20,7 @@ struct run_request {
   enum replay_pass pass;
   enum replay_order order;
   enum touch_policy touch;
+  enum counted_by counted_by; /* instructions pass */
   uint64_t touch_bound_bytes; /* touch.h */
   uint64_t window, op_limit, seed, disturb_lines;
   double speed;
@@ -35,6 +37,7 @@ struct run {
   uint64_t result_bytes;
   struct syscalls syscalls;
   uint64_t instructions[CALL_LIMIT]; /* instructions pass */
+  enum counted_by counted_by;        /* the same */
   double cycles_hz;
 };
 

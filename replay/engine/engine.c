@@ -10,6 +10,7 @@
 #include "replay/order/pace.h"
 #include "replay/order/recorded_clock.h"
 #include "replay/passes/disturb.h"
+#include "replay/passes/instructions.h"
 #include "replay/passes/pmu.h"
 #include "replay/passes/sharing.h"
 #include "replay/passes/timing.h"
@@ -107,6 +108,8 @@ static void set_up(void) {
     engine_fail(NULL, "no memory for %u threads: %s", engine.workload.header.threads, strerror(errno));
   if (memory_setup(engine.result, setup->pass == PASS_MEMORY) != 0)
     engine_fail(NULL, "/proc/self/status: %s", strerror(errno));
+  if (setup->pass == PASS_INSTRUCTIONS)
+    instructions_begin();
   if (setup->pass == PASS_VERIFY && verify_setup() != 0)
     engine_fail(NULL, "no memory to verify with: %s", strerror(errno));
   if (setup->pass == PASS_SHARING && sharing_setup(engine.result) != 0)

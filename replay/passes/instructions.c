@@ -1,9 +1,13 @@
 #include "replay/passes/instructions.h"
 
-/* Callgrind distinguishes callers by name: one function for each kind of call. The text in the assembly keeps the
-   compiler from making one of them all, and stands behind the call so that it is no jump. */
+#include "core/valgrind/requests.h"
+
+/* Callgrind distinguishes callers by name, our tool by address: one function for each kind of call, in a section of its
+   own, whose first and last address the linker knows. The text in the assembly keeps the compiler from making one of
+   them all, and stands behind the call so that it is no jump. */
 #define CALL(id, ident, name, acquires, released, size, param)                                                         \
-  static __attribute__((noinline)) void *heaptape_calls_##ident(uint8_t entry, const struct op *op) {                  \
+  static __attribute__((noinline, section("heaptape_code_" #ident))) void *heaptape_calls_##ident(                     \
+      uint8_t entry, const struct op *op) {                                                                            \
     uint64_t cycles;                                                                                                   \
     void *object = call_entry(entry, op, false, &cycles);                                                              \
     __asm__ volatile("# " #ident ::: "memory");                                                                        \
@@ -21,4 +25,25 @@ void *instructions_call(struct worker *worker, uint8_t entry, const struct op *o
   uint8_t id = op->call & CALL_ID_MASK;
   worker->call_counts[id]++;
   return callers[id](entry, op);
+}
+
+#define CALL(id, ident, name, acquires, released, size, param)                                                         \
+  extern const char __start_heaptape_code_##ident[], __stop_heaptape_code_##ident[];
+#include "core/trace/calls.def"
+#undef CALL
+
+void instructions_begin(void) {
+  static const struct {
+    unsigned long kind;
+    const char *first, *end;
+  } callers[] = {
+#define CALL(id, ident, name, acquires, released, size, param)                                                         \
+  {id, __start_heaptape_code_##ident, __stop_heaptape_code_##ident},
+#include "core/trace/calls.def"
+#undef CALL
+  };
+  for (size_t index = 0; index < sizeof callers / sizeof *callers; index++)
+    valgrind_request(VALGRIND_REQUEST_CALLER,
+                     (const unsigned long[]){callers[index].kind, (unsigned long)callers[index].first,
+                                             (unsigned long)callers[index].end});
 }

@@ -1,10 +1,10 @@
-/* The instructions pass, for machines without a PMU: the engine runs under callgrind, which counts the instructions of
-   each call exactly and repeatably, some 50 times slower than life.
+/* The instructions pass, in the engine: it runs under Valgrind, which counts the instructions of each call exactly and
+   repeatably: under our tool (observe/valgrind) where that is there, under callgrind otherwise.
 
-   Job: make each kind of call from a function of its own, so that callgrind's figures can be attributed by caller.
-   Not its job: starting the engine under callgrind and reading what it wrote (replay/driver/callgrind.h), subtracting
+   Job: make each kind of call from a function of its own, so that the figures can be attributed by caller. Not its job:
+   starting the engine under Valgrind and reading what it counted (replay/driver/instruction_counter.h); subtracting
    anything: what a call costs is what is executed below its call instruction, the allocator's alone. Threads take turns
-   under callgrind, so spinning and waiting are not what they are in life. */
+   under Valgrind, so spinning and waiting are not what they are in life. */
 #ifndef REPLAY_PASSES_INSTRUCTIONS_H
 #define REPLAY_PASSES_INSTRUCTIONS_H
 
@@ -13,5 +13,8 @@
 
 /* Makes the call of op, and counts it for its kind. Returns the object, NULL if there is none. */
 void *instructions_call(struct worker *worker, uint8_t entry, const struct op *op);
+
+/* Reports the callers to our tool, if the engine runs under it. Before the first call. */
+void instructions_begin(void);
 
 #endif

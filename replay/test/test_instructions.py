@@ -1,4 +1,4 @@
-"""The instructions pass: callgrind counts what was planted, instruction by instruction."""
+"""The instructions pass: our Valgrind tool and callgrind count what was planted, instruction by instruction."""
 
 import json
 import os
@@ -12,7 +12,11 @@ OUT = Path(os.environ.get("HEAPTAPE_OUT", Path(__file__).resolve().parents[2] / 
 ENGINE = OUT / "libexec/heaptape-replay"
 PLANTED = OUT / "test-programs/libplanted.so"
 
+TOOL = OUT / "libexec/valgrind/heaptape-amd64-linux"
+
 needs_valgrind = pytest.mark.skipif(not shutil.which("valgrind"), reason="valgrind is not installed")
+needs_tool = pytest.mark.skipif(not TOOL.exists(), reason="the Valgrind tool was not built: no headers of Valgrind's")
+both_counters = pytest.mark.parametrize("counter", [pytest.param("heaptape", marks=needs_tool), "callgrind"])
 
 
 def make(path, **shape):
@@ -39,9 +43,11 @@ def single(tmp_path_factory):
 
 
 @needs_valgrind
-def test_planted_instructions_are_counted_exactly(single):
+@both_counters
+def test_planted_instructions_are_counted_exactly(single, counter):
     path, made = single
-    some, more = (count(path, "--preload", PLANTED, LOOPS=loops)["calls"] for loops in (1000, 3000))
+    arguments = ("--counter", counter, "--preload", PLANTED)
+    some, more = (count(path, *arguments, LOOPS=loops)["calls"] for loops in (1000, 3000))
     for name, number in made["calls"].items():
         assert some[name]["count"] == number
         extra = more[name]["instructions_total"] - some[name]["instructions_total"]
@@ -51,19 +57,43 @@ def test_planted_instructions_are_counted_exactly(single):
 
 
 @needs_valgrind
-def test_instructions_of_each_call_are_the_same_twice(single):
+@both_counters
+def test_instructions_of_each_call_are_the_same_twice(single, counter):
     path, _ = single
-    first, second = (count(path) for _ in range(2))
+    first, second = (count(path, "--counter", counter) for _ in range(2))
     assert first["calls"] == second["calls"]
-    assert first["instructions_counted_by"] == "callgrind"
+    assert first["instructions_counted_by"] == counter
     assert first["instructions_total"] == sum(call["instructions_total"] for call in first["calls"].values())
 
 
 @needs_valgrind
-def test_threads_are_counted_too(tmp_path):
+@needs_tool
+def test_the_tool_counts_what_callgrind_counts(single):
+    ours, theirs = (count(single[0], "--counter", counter) for counter in ("heaptape", "callgrind"))
+    assert ours["calls"] == theirs["calls"]
+
+
+@needs_valgrind
+@needs_tool
+def test_the_tool_counts_what_callgrind_counts_of_threads_that_take_turns(tmp_path):
+    path = tmp_path / "threads.work"
+    make(path, ops=5000, threads=5, live_objects=200, remote_percent=30)
+    ours, theirs = (count(path, "--order", "recorded", "--counter", counter) for counter in ("heaptape", "callgrind"))
+    assert ours["calls"] == theirs["calls"]
+
+
+@needs_valgrind
+@needs_tool
+def test_the_tool_counts_where_it_is_there(single):
+    assert count(single[0])["instructions_counted_by"] == "heaptape"
+
+
+@needs_valgrind
+@both_counters
+def test_threads_are_counted_too(tmp_path, counter):
     path = tmp_path / "threads.work"
     made = make(path, ops=5000, threads=5, live_objects=200, remote_percent=30)
-    run = count(path)
+    run = count(path, "--counter", counter)
     assert {name: call["count"] for name, call in run["calls"].items()} == made["calls"]
     assert all(call["instructions_mean"] > 5 for name, call in run["calls"].items() if name != "free")
 
@@ -86,3 +116,29 @@ def test_missing_valgrind_is_one_clear_error(single, tmp_path):
     result = engine(single[0], environment={"PATH": str(tmp_path)})
     assert result.returncode == 1
     assert "valgrind, which is not installed here" in result.stderr
+
+
+def install(folder, built_for):
+    """A copy of the engine, with a tool beside it that was built for that version of Valgrind; None: with no tool."""
+    shutil.copy(ENGINE, folder / "heaptape-replay")
+    if built_for:
+        shutil.copytree(TOOL.parent, folder / "valgrind", symlinks=True)
+        (folder / "valgrind/built-for").write_text(built_for + "\n")
+    return folder / "heaptape-replay"
+
+
+@needs_valgrind
+@needs_tool
+@pytest.mark.parametrize(("built_for", "message"), [(None, "was not built"), ("3.0.0", "was built for version 3.0.0")])
+def test_a_tool_that_is_missing_or_does_not_fit_is_one_clear_error_and_callgrind_stands_in(
+    single, tmp_path, built_for, message
+):
+    program = install(tmp_path, built_for)
+    command = [program, "--pass", "instructions", single[0]]
+    run = subprocess.run([*command, "--counter", "heaptape"], capture_output=True, text=True, timeout=100)
+    assert run.returncode == 1
+    assert len(run.stderr.splitlines()) == 1
+    assert message in run.stderr
+    run = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    assert run.returncode == 0, run.stderr
+    assert json.loads(run.stdout)["instructions_counted_by"] == "callgrind"

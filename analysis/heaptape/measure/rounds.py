@@ -14,7 +14,7 @@ How often which pass:
   not (MEMORY_AGREES) get as many repetitions as time has.
 - bare: twice. It is the check on the sum of timed calls, and no figure of its own.
 - sharing: twice, as it is a matter of layout like memory, in the same order.
-- instructions, verify: once. Callgrind counts, it does not measure; an op is right or wrong.
+- instructions, verify: once. Valgrind counts, it does not measure; an op is right or wrong.
 """
 
 import math

@@ -184,13 +184,14 @@ def _counted_by(file: Results) -> list[tuple[str, object]]:
     """Where instructions and misses come from, or why they are missing."""
     missing = sorted({str(run["counters_missing_because"]) for run in file.runs if run.get("counters_missing_because")})
     there = sorted({name for run in file.runs for name, _ in _items(run.get("counters")) if name != "task_clock_ns"})
-    by_callgrind = any(run.get("instructions_counted_by") == "callgrind" for run in file.runs)
+    counters = sorted({str(run["instructions_counted_by"]) for run in file.runs if run.get("instructions_counted_by")})
     parts = [f"{', '.join(there)}: by the processor, in the bare pass"] if there else []
     parts += [f"{'others' if there else 'none by the processor'}: {reason}" for reason in missing]
-    if by_callgrind:
-        parts.append("instructions per call: by callgrind")
+    if counters:
+        names = {"heaptape": "heaptape's Valgrind tool"}
+        parts.append(f"instructions per call: by {' and '.join(names.get(name, name) for name in counters)}")
     elif missing and "instructions" not in there:
-        parts.append("--passes instructions counts them by callgrind; it was not run")
+        parts.append("--passes instructions counts them under Valgrind; it was not run")
     return [("instructions and misses", "; ".join(parts))] if parts else []
 
 

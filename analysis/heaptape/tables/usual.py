@@ -30,7 +30,7 @@ MIB = 1 << 20
 WIDE_INTERVAL = 0.1  # of the figure
 FILE_WIDTH = 110
 INSTRUCTIONS_NOTE = (
-    "Of the allocator alone, counted by callgrind, which needs no PMU and is not disturbed by other processes."
+    "Of the allocator alone, counted under Valgrind, which needs no PMU and is not disturbed by other processes."
 )
 HELD_NOTE = "all freed: RSS after every object was released; purged: RSS after the allocator's own purge as well."
 ENDLESS = 10_000  # percent: an interval that ends beyond says nothing

@@ -72,7 +72,7 @@ def test_tunables_become_the_allocators_own_environment():
 
 
 def test_the_registry_names_the_reference_allocators_tunables():
-    names = re.findall(r"^TUNABLE\((\w+)", (ROOT / "allocators/reference/tunables.def").read_text(), re.MULTILINE)
+    names = re.findall(r"^TUNABLE\((\w+)", (ROOT / "allocators/reference/base/tunables.def").read_text(), re.MULTILINE)
     registry = tomllib.loads((ROOT / "allocators/allocators.toml").read_text())
     assert registry["reference"]["tunables"]["names"] == names
 

@@ -1,0 +1,42 @@
+/* What a client program asks of our Valgrind tool (observe/valgrind).
+
+   Job: the requests' numbers, and how a program makes one. Not its job: what the tool does with them.
+   Self-contained: needs no header of Valgrind's, so the engine builds where Valgrind is not installed. The tool, a
+   GPL-2 program of its own, includes this file for the numbers.
+   Outside Valgrind a request does nothing and returns 0; it costs some six instructions. Any thread, any time. */
+#ifndef CORE_VALGRIND_REQUESTS_H
+#define CORE_VALGRIND_REQUESTS_H
+
+/* Valgrind reserves the high half of the number for the tool's two letters. */
+#define VALGRIND_REQUEST_BASE (((unsigned long)'H' & 0xff) << 24 | ((unsigned long)'T' & 0xff) << 16)
+
+enum { VALGRIND_KIND_LIMIT = 64 };
+
+enum valgrind_request {
+  /* Arguments kind (below VALGRIND_KIND_LIMIT), first and end: calls made by the code from first up to end are counted
+     as of that kind. What is executed below a call instruction of that code, until control is back in it, is the
+     call's. Returns 1 if the tool took it. Before the code first runs. */
+  VALGRIND_REQUEST_CALLER = 1,
+};
+
+#if defined(__x86_64__) && defined(__linux__)
+/* The instruction sequence that Valgrind takes for a request: rotations that leave the register as it was, and an
+   exchange of a register with itself; the request's block in rax, the answer in rdx. */
+static inline unsigned long valgrind_request(enum valgrind_request request, const unsigned long arguments[3]) {
+  volatile unsigned long block[6] = {
+      VALGRIND_REQUEST_BASE + (unsigned long)request, arguments[0], arguments[1], arguments[2], 0, 0};
+  unsigned long answer = 0;
+  __asm__ volatile("rolq $3, %%rdi\n\trolq $13, %%rdi\n\trolq $61, %%rdi\n\trolq $51, %%rdi\n\txchgq %%rbx, %%rbx"
+                   : "+d"(answer)
+                   : "a"(block)
+                   : "cc", "memory");
+  return answer;
+}
+#else
+static inline unsigned long valgrind_request(enum valgrind_request request, const unsigned long arguments[3]) {
+  (void)request, (void)arguments;
+  return 0;
+}
+#endif
+
+#endif

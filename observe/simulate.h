@@ -1,0 +1,21 @@
+/* Runs a command under our Valgrind tool in mode simulate (observe/valgrind): the counted truth about a program.
+
+   Job: start Valgrind, wait, and judge whether it could run the program. Not its job: the model and the result's keys
+   (observe/valgrind/README.md); finding Valgrind (core/valgrind/launch.h). Takes over the process's signals while the
+   command runs. */
+#ifndef OBSERVE_SIMULATE_H
+#define OBSERVE_SIMULATE_H
+
+struct simulation {
+  const char
+      *output; /* of the command itself; its other processes write to OUTPUT.PID. NULL: to stderr, and theirs is lost */
+  const char *caches, *tlbs;     /* as the options have them; NULL: the tool's own */
+  const char *instruction_cache; /* the same */
+  char **command;
+};
+
+/* Returns the status to exit with: the command's (128 + its signal), 127 or 126 if it can't be started, or 1 after one
+   line on stderr: Valgrind is missing or does not fit, or could not run the program. */
+int simulate(const struct simulation *simulation);
+
+#endif

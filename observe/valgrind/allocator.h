@@ -1,0 +1,32 @@
+/* When does the allocator run, and when the program?
+
+   The allocator runs, in a thread, from the first instruction of a function of the malloc API until that call returns
+   to its caller, whatever is executed meanwhile (memcpy in a realloc, a signal's handler), and likewise from the first
+   instruction of an allocator library that the thread gets into (objects.h): its start-up, its threads' start and end.
+   The return is seen when control is back at the return address with the stack pointer above it. A call that is left by
+   longjmp or an exception ends, for us, at the next call of the API from further up the stack.
+   Invariant: at any moment the thread that runs is on one side. */
+#ifndef OBSERVE_VALGRIND_ALLOCATOR_H
+#define OBSERVE_VALGRIND_ALLOCATOR_H
+
+#include "observe/valgrind/tool.h"
+
+/* 1 while the allocator runs, else 0. */
+extern UWord allocator_runs;
+
+void allocator_begin(void);
+
+/* At the start of the translation of a superblock: what notices that the allocator begins or ends to run. */
+void allocator_instrument(IRSB *into, const struct translation *translation);
+
+/* Of the thread that runs next; and of one whose number may be used again. */
+void allocator_switch_to(ThreadId thread);
+void allocator_thread_ends(ThreadId thread);
+
+/* Instructions that were executed while it ran. */
+ULong allocator_instructions(void);
+
+/* In a fork's child: the count begins anew, with instructions_executed. */
+void allocator_reset(void);
+
+#endif

@@ -1,0 +1,136 @@
+#include "observe/valgrind/count.h"
+
+#include "core/valgrind/requests.h"
+
+#include <pub_tool_libcassert.h>
+#include <pub_tool_libcbase.h>
+#include <pub_tool_mallocfree.h>
+#include <pub_tool_threadstate.h>
+#include <pub_tool_transtab.h>
+
+struct caller {
+  UWord kind;
+  Addr first, end;
+};
+
+/* A call under way. instructions: where the counter stood when the call began, if the thread runs; else how many the
+   call has had. */
+struct call {
+  UWord active; /* 0 or 1; a word, as translated code tests it */
+  UWord kind;
+  ULong instructions;
+};
+
+static struct caller callers[VALGRIND_KIND_LIMIT];
+static UInt caller_count;
+static Addr callers_first = ~0ul, callers_end;
+
+static struct call current, *calls_by_thread;
+static ThreadId current_thread;
+
+static struct { ULong calls, instructions; } kinds[VALGRIND_KIND_LIMIT];
+
+void count_begin(void) {
+  calls_by_thread = VG_(calloc)("count.calls", VG_N_THREADS, sizeof *calls_by_thread);
+}
+
+void count_reset(void) {
+  instructions_executed = 0;
+  current.instructions = 0;
+  VG_(memset)(kinds, 0, sizeof kinds);
+}
+
+Bool count_register_caller(UWord kind, Addr first, Addr end) {
+  if (kind >= VALGRIND_KIND_LIMIT || first >= end || caller_count == VALGRIND_KIND_LIMIT)
+    return False;
+  callers[caller_count++] = (struct caller){kind, first, end};
+  if (first < callers_first)
+    callers_first = first;
+  if (end > callers_end)
+    callers_end = end;
+  VG_(discard_translations_safely)(first, end - first, "heaptape caller");
+  return True;
+}
+
+static const struct caller *find_caller(Addr address) {
+  if (address < callers_first || address >= callers_end)
+    return NULL;
+  for (UInt index = 0; index < caller_count; index++)
+    if (address >= callers[index].first && address < callers[index].end)
+      return &callers[index];
+  return NULL;
+}
+
+void count_switch_to(ThreadId thread) {
+  if (thread == current_thread)
+    return;
+  if (current_thread != VG_INVALID_THREADID) {
+    current.instructions = instructions_executed - current.instructions;
+    calls_by_thread[current_thread] = current;
+  }
+  current = calls_by_thread[thread];
+  current.instructions = instructions_executed - current.instructions;
+  current_thread = thread;
+}
+
+/* A thread's number is used again after its end. */
+void count_thread_ends(ThreadId thread) {
+  if (thread == current_thread)
+    current.active = 0;
+  else
+    calls_by_thread[thread].active = 0;
+}
+
+static VG_REGPARM(1) void call_begins(UWord kind) {
+  current = (struct call){1, kind, instructions_executed};
+}
+
+static VG_REGPARM(1) void call_returned(UWord kind) {
+  current.active = 0;
+  if (current.kind != kind)
+    return;
+  kinds[kind].calls++;
+  kinds[kind].instructions += instructions_executed - current.instructions;
+}
+
+/* Superblocks do not cross calls (main.c), so one that begins in a caller's code but at its first instruction, and
+   finds a call under way, is where that call has returned to. */
+IRSB *count_instrument(IRSB *in, const struct translation *translation) {
+  IRSB *out = deepCopyIRSBExceptStmts(in);
+  const struct caller *caller = find_caller(translation->address);
+  Int index = 0;
+  UInt pending = 0;
+  for (; index < in->stmts_used && in->stmts[index]->tag != Ist_IMark; index++)
+    addStmtToIRSB(out, in->stmts[index]);
+  if (caller && translation->address != caller->first)
+    call_helper(out, "call_returned", call_returned, mkIRExpr_HWord(caller->kind),
+                word_equals(out, &current.active, 1));
+  for (; index < in->stmts_used; index++) {
+    IRStmt *statement = in->stmts[index];
+    if (statement->tag == Ist_IMark)
+      pending++;
+    if (statement->tag == Ist_Exit) {
+      count_instructions(out, pending);
+      pending = 0;
+    }
+    addStmtToIRSB(out, statement);
+  }
+  count_instructions(out, pending);
+  if (caller && in->jumpkind == Ijk_Call)
+    call_helper(out, "call_begins", call_begins, mkIRExpr_HWord(caller->kind), NULL);
+  return out;
+}
+
+void count_write(VgFile *file) {
+  VG_(fprintf)(file, ", \"instructions\": %llu, \"kinds\": [", instructions_executed);
+  const HChar *separator = "";
+  for (UInt kind = 0; kind < VALGRIND_KIND_LIMIT; kind++) {
+    if (kinds[kind].calls == 0)
+      continue;
+    VG_(fprintf)
+    (file, "%s{\"kind\": %u, \"calls\": %llu, \"instructions\": %llu}", separator, kind, kinds[kind].calls,
+     kinds[kind].instructions);
+    separator = ", ";
+  }
+  VG_(fprintf)(file, "]");
+}

@@ -1,0 +1,34 @@
+/* Mode count: instructions of the client, in all and by kind of call.
+
+   Job: count what is executed below the calls that registered code makes (core/valgrind/requests.h), per kind, all
+   threads together. Invariants: counts are exact: a side exit of a superblock adds just what was executed before it. A
+   thread that Valgrind stops in the middle of a call takes its count up again when it goes on; what other threads
+   execute meanwhile is not its. A call that never returns to its caller (longjmp, an exception) is not counted.
+
+   No client request at each call: a request leaves the translated code for Valgrind's scheduler, which costs more than
+   a malloc. The caller's code is marked once, and its translations count by themselves. */
+#ifndef OBSERVE_VALGRIND_COUNT_H
+#define OBSERVE_VALGRIND_COUNT_H
+
+#include "observe/valgrind/output.h"
+#include "observe/valgrind/tool.h"
+
+void count_begin(void);
+IRSB *count_instrument(IRSB *in, const struct translation *translation);
+
+/* Of code from first up to end, not yet executed. Returns False for an impossible kind or range, or one too many. */
+Bool count_register_caller(UWord kind, Addr first, Addr end);
+
+/* Of the thread that runs next. */
+void count_switch_to(ThreadId thread);
+
+/* Its number may be used again. */
+void count_thread_ends(ThreadId thread);
+
+/* In a fork's child: begins anew. */
+void count_reset(void);
+
+/* Keys "instructions" and "kinds". */
+void count_write(VgFile *file);
+
+#endif

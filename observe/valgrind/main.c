@@ -1,0 +1,157 @@
+/* The Valgrind tool `heaptape`: options, and what Valgrind's core calls.
+
+   --mode=count|simulate, --out-file=F.json, --first=PID, --caches=BYTES:WAYS,..., --instruction-cache=BYTES:WAYS,
+   --tlbs=ENTRIES:WAYS,... */
+#include "observe/valgrind/allocator.h"
+#include "observe/valgrind/count.h"
+#include "observe/valgrind/objects.h"
+#include "observe/valgrind/output.h"
+#include "observe/valgrind/simulate.h"
+#include "observe/valgrind/tool.h"
+
+#include "core/valgrind/requests.h"
+
+#include <pub_tool_libcbase.h>
+#include <pub_tool_libcprint.h>
+#include <pub_tool_libcproc.h>
+#include <pub_tool_options.h>
+#include <pub_tool_threadstate.h>
+
+static const HChar *const mode_names[] = {"count", "simulate", NULL};
+enum { MODE_COUNT, MODE_SIMULATE };
+
+static Int mode;
+static const HChar *out_file = "heaptape.json";
+static Int first_process;
+static UInt threads_started = 1;
+
+static void require(Bool good, const HChar *option) {
+  if (!good)
+    VG_(fmsg_bad_option)(option, "wanted: CAPACITY:WAYS,... with a power of two of sets\n");
+}
+
+static Bool take_option(const HChar *option) {
+  const HChar *text;
+  if VG_STRINDEX_CLO (option, "--mode", mode_names, mode) {
+  } else if VG_STR_CLO (option, "--out-file", out_file) {
+  } else if VG_BINT_CLO (option, "--first", first_process, 0, 1 << 30) {
+  } else if VG_STR_CLO (option, "--caches", text) {
+    require(simulate_set_caches(text), option);
+  } else if VG_STR_CLO (option, "--instruction-cache", text) {
+    require(simulate_set_instruction_cache(text), option);
+  } else if VG_STR_CLO (option, "--tlbs", text) {
+    require(simulate_set_tlbs(text), option);
+  } else {
+    return False;
+  }
+  return True;
+}
+
+static void print_usage(void) {
+  VG_(printf)
+  ("    --mode=count|simulate            instructions by kind of call, or caches and TLBs too [count]\n"
+   "    --out-file=F.json                result [heaptape.json]; of other processes F.json.PID\n"
+   "    --first=PID                      the process whose result has the plain name [any]\n"
+   "    --caches=BYTES:WAYS,...          first-level data cache and outer caches\n"
+   "    --instruction-cache=BYTES:WAYS   first-level instruction cache\n"
+   "    --tlbs=ENTRIES:WAYS,...          first-level TLB and those behind it\n");
+}
+
+static void print_debug_usage(void) {}
+
+static void begin(void) {
+  /* So that superblocks begin where functions begin and calls return. Callgrind does the same. */
+  VG_(clo_vex_control).guest_chase = False;
+  if (mode == MODE_COUNT) {
+    count_begin();
+  } else {
+    allocator_begin();
+    simulate_begin();
+  }
+}
+
+static IRSB *instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *layout,
+                        const VexGuestExtents *extents, const VexArchInfo *host, IRType guest_word, IRType host_word) {
+  (void)extents, (void)host, (void)guest_word, (void)host_word;
+  struct translation translation = {layout, closure->readdr};
+  return mode == MODE_COUNT ? count_instrument(in, &translation) : simulate_instrument(in, &translation);
+}
+
+static void finish(Int status) {
+  (void)status; /* Valgrind passes 0, whatever it is */
+  VgFile *file = output_begin(out_file, first_process, mode_names[mode]);
+  if (!file)
+    return;
+  VG_(fprintf)(file, ", \"threads\": %u", threads_started);
+  if (mode == MODE_COUNT)
+    count_write(file);
+  else
+    simulate_write(file);
+  output_end(file);
+}
+
+static void before_client_code(ThreadId thread, ULong blocks) {
+  (void)blocks;
+  if (mode == MODE_COUNT)
+    count_switch_to(thread);
+  else
+    allocator_switch_to(thread);
+}
+
+static void before_thread(ThreadId parent, ThreadId thread) {
+  (void)thread;
+  threads_started += parent != VG_INVALID_THREADID;
+}
+
+static void after_thread(ThreadId thread) {
+  if (mode == MODE_COUNT)
+    count_thread_ends(thread);
+  else
+    allocator_thread_ends(thread);
+}
+
+static void in_fork_child(ThreadId thread) {
+  (void)thread;
+  threads_started = 1;
+  if (mode == MODE_COUNT)
+    count_reset();
+  else
+    simulate_reset();
+}
+
+static Bool take_request(ThreadId thread, UWord *arguments, UWord *answer) {
+  (void)thread;
+  if (arguments[0] != VALGRIND_REQUEST_BASE + VALGRIND_REQUEST_CALLER)
+    return False;
+  *answer = mode == MODE_COUNT && count_register_caller(arguments[1], arguments[2], arguments[3]);
+  return True;
+}
+
+static void before_syscall(ThreadId thread, UInt number, UWord *arguments, UInt count) {
+  (void)thread, (void)number, (void)arguments, (void)count;
+  if (mode == MODE_SIMULATE)
+    simulate_note_syscall();
+}
+
+static void after_syscall(ThreadId thread, UInt number, UWord *arguments, UInt count, SysRes result) {
+  (void)thread, (void)number, (void)arguments, (void)count, (void)result;
+}
+
+static void before_options(void) {
+  VG_(details_name)("heaptape");
+  VG_(details_version)(NULL);
+  VG_(details_description)("counts instructions by kind of call; simulates caches and TLBs");
+  VG_(details_copyright_author)("Copyright (C) 2026, and GNU GPL'd, by the heaptape authors.");
+  VG_(details_bug_reports_to)("heaptape's authors");
+  VG_(basic_tool_funcs)(begin, instrument, finish);
+  VG_(needs_command_line_options)(take_option, print_usage, print_debug_usage);
+  VG_(needs_client_requests)(take_request);
+  VG_(needs_syscall_wrapper)(before_syscall, after_syscall);
+  VG_(track_start_client_code)(before_client_code);
+  VG_(track_pre_thread_ll_create)(before_thread);
+  VG_(track_pre_thread_ll_exit)(after_thread);
+  VG_(track_die_mem_munmap)(objects_forget);
+  VG_(atfork)(NULL, NULL, in_fork_child);
+}
+
+VG_DETERMINE_INTERFACE_VERSION(before_options)

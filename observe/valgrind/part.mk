@@ -1,0 +1,39 @@
+# The Valgrind tool `heaptape`, a program of its own (GPL-2): built where the headers and libraries of Valgrind are, left out
+# where not. out/libexec/valgrind/ is what Valgrind takes for its own folder (VALGRIND_LIB): the tool, links to the
+# installed files that it needs, and links to the tools that tests hold it against, so that all start from paths of one
+# length: the client's stack lies by them.
+VALGRIND_INCLUDE ?= /usr/include/valgrind
+VALGRIND_LIBRARIES ?= /usr/lib/x86_64-linux-gnu/valgrind
+VALGRIND_LIBEXEC ?= /usr/libexec/valgrind
+VALGRIND_TOOL := $(OUT)/libexec/valgrind/heaptape-amd64-linux
+VALGRIND_LINKED := $(wildcard $(VALGRIND_LIBEXEC)/default.supp $(VALGRIND_LIBEXEC)/vgpreload_core-amd64-linux.so \
+  $(addprefix $(VALGRIND_LIBEXEC)/,none-amd64-linux cachegrind-amd64-linux callgrind-amd64-linux))
+VALGRIND_NEEDS := $(VALGRIND_INCLUDE)/pub_tool_tooliface.h $(VALGRIND_LIBRARIES)/libcoregrind-amd64-linux.a \
+  $(VALGRIND_LIBRARIES)/libvex-amd64-linux.a $(VALGRIND_LIBEXEC)/vgpreload_core-amd64-linux.so
+
+ifeq ($(words $(wildcard $(VALGRIND_NEEDS))),$(words $(VALGRIND_NEEDS)))
+ALL += $(VALGRIND_TOOL)
+VALGRIND_OBJECTS := $(patsubst %.c,$(OUT)/valgrind/%.o,$(wildcard observe/valgrind/*.c))
+# As Valgrind compiles its own tools: no C library, so nothing that needs one. Valgrind reads the debug information of
+# its own tools, and 3.19 stumbles over clang's DWARF 5. The client's flags (sanitizers) are not for it.
+VALGRIND_CFLAGS := -std=gnu11 -O2 -gdwarf-4 -Wall -Wextra $(filter -Werror,$(CFLAGS)) -I. -isystem $(VALGRIND_INCLUDE) \
+  -DVGA_amd64=1 -DVGO_linux=1 -DVGP_amd64_linux=1 -DVGPV_amd64_linux_vanilla=1 \
+  -m64 -fno-stack-protector -fno-builtin -fno-strict-aliasing -fno-pie
+$(OUT)/valgrind/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(VALGRIND_CFLAGS) -MMD -MP -c -o $@ $<
+-include $(VALGRIND_OBJECTS:.o=.d)
+
+# At an address of its own, away from where programs are loaded. The version is read again at each use.
+$(VALGRIND_TOOL): $(VALGRIND_OBJECTS) $(VALGRIND_LIBRARIES)/libcoregrind-amd64-linux.a
+	@mkdir -p $(@D)
+	ln -sf $(VALGRIND_LINKED) $(@D)/
+	sed -n 's/^#define PACKAGE_VERSION "\(.*\)"/\1/p' $(VALGRIND_INCLUDE)/config.h >$(@D)/built-for
+	$(CC) -static -nodefaultlibs -nostartfiles -u _start -Wl,--build-id=none -Wl,-Ttext-segment=0x58000000 -m64 -o $@ \
+	  $(VALGRIND_OBJECTS) $(addprefix $(VALGRIND_LIBRARIES)/,libcoregrind-amd64-linux.a libvex-amd64-linux.a) -lgcc \
+	  $(VALGRIND_LIBRARIES)/libgcc-sup-amd64-linux.a
+endif
+
+# What the tests run under the tool.
+$(foreach name,simulated_vectors simulated_threads simulated_forks simulated_calls unknown_instruction,\
+  $(call c_test_program,$(name),observe/valgrind/test/$(name).c,,-lpthread))

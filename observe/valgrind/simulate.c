@@ -1,0 +1,220 @@
+/* What an access does, and what is reported; instrument_simulate.c says which accesses there are. */
+#include "observe/valgrind/simulate.h"
+
+#include "observe/valgrind/allocator.h"
+#include "observe/valgrind/cache.h"
+#include "observe/valgrind/simulate_events.h"
+#include "observe/valgrind/tlb.h"
+
+#include <pub_tool_aspacemgr.h>
+#include <pub_tool_libcassert.h>
+#include <pub_tool_libcbase.h>
+#include <pub_tool_libcproc.h>
+
+enum { OUTER_LIMIT = 8, LEVEL_LIMIT = OUTER_LIMIT + 1, LINE_SHIFT = 6, OS_PAGE_SHIFT = 12, SIDES = 2 };
+
+/* The sizes of a cache or TLB, as given, and what missed in it: by the side that was running (allocator.h). */
+struct level {
+  ULong capacity; /* bytes of a cache, entries of a TLB */
+  UInt ways;
+  struct cache cache;
+  ULong misses[SIDES], instruction_misses[SIDES];
+};
+
+/* [0]: the first level; the others lie behind it. */
+static struct level caches[LEVEL_LIMIT] = {{.capacity = 32768, .ways = 8},
+                                           {.capacity = 262144, .ways = 8},
+                                           {.capacity = 1048576, .ways = 16},
+                                           {.capacity = 33554432, .ways = 16}};
+static struct level tlbs[LEVEL_LIMIT] = {{.capacity = 64, .ways = 64}, {.capacity = 1536, .ways = 12}};
+static struct level instruction_cache = {.capacity = 32768, .ways = 8};
+static struct tlb first_tlb; /* of tlbs[0], in place of its cache */
+static UInt cache_count = 4, tlb_count = 2;
+
+static ULong accesses[SIDES], syscalls[SIDES];
+static UWord last_page = CACHE_EMPTY, last_instruction_line = CACHE_EMPTY;
+
+static Bool is_power_of_two(ULong number) {
+  return number > 0 && (number & (number - 1)) == 0;
+}
+
+/* Reads "NUMBER:WAYS,..." of blocks of 1 << block_shift. Returns the number of levels, 0 if the text is not that. */
+static UInt parse_levels(const HChar *text, struct level *levels, UInt limit, UInt block_shift) {
+  for (UInt count = 0; count < limit; count++) {
+    HChar *end;
+    Long capacity = VG_(strtoll10)(text, &end), ways = 0;
+    if (*end == ':')
+      ways = VG_(strtoll10)(end + 1, &end);
+    ULong blocks = (ULong)capacity >> block_shift;
+    if (capacity <= 0 || capacity > 1ll << 40 || ways <= 0 || ways > 65536 || blocks % (ULong)ways != 0 ||
+        !is_power_of_two(blocks / (ULong)ways) || (ULong)capacity != blocks << block_shift)
+      return 0;
+    levels[count] = (struct level){.capacity = (ULong)capacity, .ways = (UInt)ways};
+    if (*end == '\0')
+      return count + 1;
+    if (*end != ',')
+      return 0;
+    text = end + 1;
+  }
+  return 0;
+}
+
+Bool simulate_set_caches(const HChar *text) {
+  cache_count = parse_levels(text, caches, LEVEL_LIMIT, LINE_SHIFT);
+  return cache_count > 0;
+}
+
+Bool simulate_set_instruction_cache(const HChar *text) {
+  return parse_levels(text, &instruction_cache, 1, LINE_SHIFT) == 1;
+}
+
+Bool simulate_set_tlbs(const HChar *text) {
+  tlb_count = parse_levels(text, tlbs, LEVEL_LIMIT, 0);
+  return tlb_count > 0;
+}
+
+/* Words in zeroed memory, as many as asked for. */
+static UWord *make_words(ULong words) {
+  UWord *memory = VG_(am_shadow_alloc)((words * sizeof(UWord) + 4095) & ~(UWord)4095);
+  if (!memory) {
+    VG_(umsg)("heaptape: no memory for a cache of %llu blocks\n", words);
+    VG_(exit)(1);
+  }
+  return memory;
+}
+
+/* blocks: of 1 << block_shift bytes. */
+static void make_cache(struct level *level, ULong blocks, UInt block_shift) {
+  level->cache = (struct cache){blocks / level->ways - 1, level->ways, block_shift, make_words(blocks)};
+  for (ULong block = 0; block < blocks; block++)
+    level->cache.blocks[block] = CACHE_EMPTY;
+}
+
+static void make_first_tlb(const struct level *level) {
+  first_tlb = (struct tlb){.set_mask = level->capacity / level->ways - 1, .ways = level->ways};
+  first_tlb.pages = make_words(level->capacity);
+  first_tlb.used = (ULong *)make_words(level->capacity);
+  for (ULong entry = 0; entry < level->capacity; entry++)
+    first_tlb.pages[entry] = CACHE_EMPTY;
+}
+
+void simulate_begin(void) {
+  for (UInt index = 0; index < cache_count; index++)
+    make_cache(&caches[index], caches[index].capacity >> LINE_SHIFT, LINE_SHIFT);
+  make_first_tlb(&tlbs[0]);
+  for (UInt index = 1; index < tlb_count; index++)
+    make_cache(&tlbs[index], tlbs[index].capacity, OS_PAGE_SHIFT);
+  make_cache(&instruction_cache, instruction_cache.capacity >> LINE_SHIFT, LINE_SHIFT);
+}
+
+static void forget_misses(struct level *level) {
+  VG_(memset)(level->misses, 0, sizeof level->misses);
+  VG_(memset)(level->instruction_misses, 0, sizeof level->instruction_misses);
+}
+
+void simulate_reset(void) {
+  for (UInt index = 0; index < LEVEL_LIMIT; index++) {
+    forget_misses(&caches[index]);
+    forget_misses(&tlbs[index]);
+  }
+  forget_misses(&instruction_cache);
+  VG_(memset)(accesses, 0, sizeof accesses);
+  VG_(memset)(syscalls, 0, sizeof syscalls);
+  instructions_executed = 0;
+  allocator_reset();
+}
+
+/* Not in line: most accesses are to the OS page of the one before. */
+static __attribute__((noinline)) void translate_page(UWord page, UInt side) {
+  last_page = page;
+  if (!tlb_misses_page(&first_tlb, page))
+    return;
+  tlbs[0].misses[side]++;
+  for (UInt index = 1; index < tlb_count; index++)
+    tlbs[index].misses[side] += cache_misses_block(&tlbs[index].cache, page);
+}
+
+static __attribute__((noinline)) void miss_data(Addr address, UWord bytes, UInt side) {
+  caches[0].misses[side]++;
+  for (UInt index = 1; index < cache_count; index++)
+    caches[index].misses[side] += cache_misses(&caches[index].cache, address, bytes);
+}
+
+VG_REGPARM(2) void simulate_access(Addr address, UWord bytes) {
+  UInt side = (UInt)allocator_runs;
+  accesses[side]++;
+  UWord page = address >> OS_PAGE_SHIFT, end_page = (address + bytes - 1) >> OS_PAGE_SHIFT;
+  if (page != last_page)
+    translate_page(page, side);
+  if (end_page != page)
+    translate_page(end_page, side);
+  if (cache_misses(&caches[0].cache, address, bytes))
+    miss_data(address, bytes, side);
+}
+
+static void miss_instruction(Addr address, UWord bytes) {
+  UInt side = (UInt)allocator_runs;
+  instruction_cache.misses[side]++;
+  for (UInt index = 1; index < cache_count; index++)
+    caches[index].instruction_misses[side] += cache_misses(&caches[index].cache, address, bytes);
+}
+
+/* The line that was fetched last is its set's newest: to fetch it again changes nothing. */
+VG_REGPARM(1) void simulate_fetch_line(UWord line) {
+  if (line == last_instruction_line)
+    return;
+  last_instruction_line = line;
+  if (cache_misses_block(&instruction_cache.cache, line))
+    miss_instruction(line << LINE_SHIFT, 1);
+}
+
+VG_REGPARM(2) void simulate_fetch_across(Addr address, UWord bytes) {
+  last_instruction_line = (address + bytes - 1) >> LINE_SHIFT;
+  if (cache_misses(&instruction_cache.cache, address, bytes))
+    miss_instruction(address, bytes);
+}
+
+void simulate_note_syscall(void) {
+  syscalls[allocator_runs]++;
+}
+
+static ULong of(const ULong counts[SIDES], Int side) {
+  return side < 0 ? counts[0] + counts[1] : counts[side];
+}
+
+/* Of both sides where side is negative. */
+static void write_side(VgFile *file, Int side) {
+  ULong allocators = allocator_instructions();
+  ULong instructions = side < 0 ? instructions_executed : side ? allocators : instructions_executed - allocators;
+  VG_(fprintf)
+  (file, "\"instructions\": %llu, \"data_accesses\": %llu, \"syscalls\": %llu", instructions, of(accesses, side),
+   of(syscalls, side));
+  VG_(fprintf)
+  (file, ", \"instruction_cache\": {\"bytes\": %llu, \"ways\": %u, \"misses\": %llu}, \"caches\": [",
+   instruction_cache.capacity, instruction_cache.ways, of(instruction_cache.misses, side));
+  for (UInt index = 0; index < cache_count; index++) {
+    const struct level *level = &caches[index];
+    VG_(fprintf)
+    (file, "%s{\"bytes\": %llu, \"ways\": %u, \"misses\": %llu", index ? ", " : "", level->capacity, level->ways,
+     of(level->misses, side));
+    if (index)
+      VG_(fprintf)(file, ", \"instruction_misses\": %llu", of(level->instruction_misses, side));
+    VG_(fprintf)(file, "}");
+  }
+  VG_(fprintf)(file, "], \"tlbs\": [");
+  for (UInt index = 0; index < tlb_count; index++)
+    VG_(fprintf)
+  (file, "%s{\"entries\": %llu, \"ways\": %u, \"misses\": %llu}", index ? ", " : "", tlbs[index].capacity,
+   tlbs[index].ways, of(tlbs[index].misses, side));
+  VG_(fprintf)(file, "]");
+}
+
+void simulate_write(VgFile *file) {
+  VG_(fprintf)(file, ", ");
+  write_side(file, -1);
+  VG_(fprintf)(file, ", \"allocator\": {");
+  write_side(file, 1);
+  VG_(fprintf)(file, "}, \"program\": {");
+  write_side(file, 0);
+  VG_(fprintf)(file, "}");
+}

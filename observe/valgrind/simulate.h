@@ -1,0 +1,30 @@
+/* Mode simulate: instructions, data accesses, and the misses of caches and TLBs, of the program and of its allocator.
+
+   Job: the model. A first-level data cache and an instruction cache; behind both, several unified outer caches, each as
+   if it were the only one; a first-level TLB for data, and behind it several others, each as if it were the only one.
+   All replace the least recently used. Not its job: which instructions are the allocator's (allocator.h).
+   Invariants: accesses, first-level and outer misses equal cachegrind's for the same sizes. Where an instruction reads
+   and writes the same bytes, that is one access. An access of more than a line's length (fxsave) is cut to one.
+   Addresses are virtual; nothing of the kernel's is seen. */
+#ifndef OBSERVE_VALGRIND_SIMULATE_H
+#define OBSERVE_VALGRIND_SIMULATE_H
+
+#include "observe/valgrind/output.h"
+#include "observe/valgrind/tool.h"
+
+/* Options --caches=, --instruction-cache= and --tlbs=; each returns False for text that is no such list. */
+Bool simulate_set_caches(const HChar *text);
+Bool simulate_set_instruction_cache(const HChar *text);
+Bool simulate_set_tlbs(const HChar *text);
+
+void simulate_begin(void);
+IRSB *simulate_instrument(IRSB *in, const struct translation *translation);
+void simulate_note_syscall(void);
+
+/* In a fork's child: counts begin anew; the caches stay as they are. */
+void simulate_reset(void);
+
+/* Keys "instructions" to "program". */
+void simulate_write(VgFile *file);
+
+#endif

@@ -1,0 +1,200 @@
+"""Our Valgrind tool counts what cachegrind counts, to the last miss, and tells the allocator from the program."""
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+OUT = Path(os.environ.get("HEAPTAPE_OUT", Path(__file__).resolve().parents[3] / "out"))
+OBSERVE = OUT / "libexec/heaptape-observe"
+LIBRARY = OUT / "libexec/valgrind"
+TOOL = LIBRARY / "heaptape-amd64-linux"
+PROGRAMS = OUT / "test-programs"
+PLANTED = PROGRAMS / "libplanted.so"
+
+pytestmark = [
+    pytest.mark.skipif(not shutil.which("valgrind"), reason="valgrind is not installed"),
+    pytest.mark.skipif(not TOOL.exists(), reason="the Valgrind tool was not built: no headers of Valgrind's"),
+]
+OUTER = [(262144, 8), (1048576, 16), (33554432, 16)]
+NO_SKIP = 77
+
+
+def run(*command, cwd=None, status=0):
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=100, cwd=cwd)
+    if done.returncode == NO_SKIP:
+        pytest.skip("no AVX2 here")
+    assert done.returncode == status, done.stderr
+    return done
+
+
+def valgrind(tool, program, *options):
+    """Each tool from the same folder: the client's environment, and so its stack, are the same."""
+    environment = {**os.environ, "VALGRIND_LIB": str(LIBRARY)}
+    command = ["valgrind", "--quiet", f"--tool={tool}", *options, str(program)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, env=environment)
+    if done.returncode == NO_SKIP:
+        pytest.skip("no AVX2 here")
+    assert done.returncode == 0, done.stderr
+
+
+def ours(tmp_path, program, mode, *options):
+    path = tmp_path / f"{mode}.json"
+    valgrind("heaptape", program, f"--mode={mode}", f"--out-file={path}", *options)
+    return json.loads(path.read_text())
+
+
+def cachegrind(tmp_path, program, first, outer):
+    """Without --vex-guest-chase=no, Valgrind counts instructions that it translated on speculation."""
+    path = tmp_path / "cachegrind.out"
+    sizes = [
+        f"--{name}={bytes_},{ways},64" for name, (bytes_, ways) in (("D1", first), ("I1", (32768, 8)), ("LL", outer))
+    ]
+    valgrind("cachegrind", program, *sizes, "--vex-guest-chase=no", f"--cachegrind-out-file={path}")
+    lines = dict(
+        line.split(": ", 1) for line in path.read_text().splitlines() if line.startswith(("events", "summary"))
+    )
+    event = dict(zip(lines["events"].split(), map(int, lines["summary"].split())))
+    return {
+        "instructions": event["Ir"],
+        "instruction misses": event["I1mr"],
+        "outer instruction misses": event["ILmr"],
+        "accesses": event["Dr"] + event["Dw"],
+        "first misses": event["D1mr"] + event["D1mw"],
+        "outer misses": event["DLmr"] + event["DLmw"],
+    }
+
+
+def as_cachegrind(result, level):
+    return {
+        "instructions": result["instructions"],
+        "instruction misses": result["instruction_cache"]["misses"],
+        "outer instruction misses": result["caches"][level]["instruction_misses"],
+        "accesses": result["data_accesses"],
+        "first misses": result["caches"][0]["misses"],
+        "outer misses": result["caches"][level]["misses"],
+    }
+
+
+@pytest.mark.parametrize("program", ["simulated_vectors", "simulated_calls"])
+def test_one_simulation_equals_cachegrinds_of_each_outer_cache_to_the_last_miss(tmp_path, program):
+    result = ours(tmp_path, PROGRAMS / program, "simulate")
+    for level, outer in enumerate(OUTER, 1):
+        assert as_cachegrind(result, level) == cachegrind(tmp_path, PROGRAMS / program, (32768, 8), outer), outer
+
+
+def test_threads_are_simulated_as_cachegrind_does(tmp_path):
+    """In a first level that holds everything, as threads' instructions interleave differently from run to run."""
+    program = PROGRAMS / "simulated_threads"
+    result = ours(tmp_path, program, "simulate", "--caches=4194304:16,33554432:16")
+    assert result["threads"] == 5
+    assert as_cachegrind(result, 1) == cachegrind(tmp_path, program, (4194304, 16), OUTER[2])
+
+
+def test_both_modes_count_the_same_instructions(tmp_path):
+    results = [ours(tmp_path, PROGRAMS / "simulated_vectors", mode) for mode in ("count", "simulate")]
+    assert results[0]["instructions"] == results[1]["instructions"]
+
+
+def test_a_first_level_tlb_misses_what_the_same_one_behind_it_misses(tmp_path):
+    """They are looked up by different code. One entry in front keeps nothing but repetitions away."""
+    first = ours(tmp_path, PROGRAMS / "simulated_vectors", "simulate", "--tlbs=64:64")["tlbs"][0]
+    behind = ours(tmp_path, PROGRAMS / "simulated_vectors", "simulate", "--tlbs=1:1,64:64")["tlbs"][1]
+    assert first == behind
+    assert first["misses"] > 100
+
+
+def simulate(tmp_path, *command, options=()):
+    path = tmp_path / "result.json"
+    run(OBSERVE, "--simulate", *options, "-o", path, "--", *command)
+    return json.loads(path.read_text())
+
+
+def flat(part):
+    levels = [part["instruction_cache"], *part["caches"], *part["tlbs"]]
+    misses = [level[key] for level in levels for key in ("misses", "instruction_misses") if key in level]
+    return [part["instructions"], part["data_accesses"], part["syscalls"], *misses]
+
+
+def test_allocator_and_program_sum_to_the_whole(tmp_path):
+    result = simulate(tmp_path, PROGRAMS / "simulated_calls")
+    parts = zip(flat(result["allocator"]), flat(result["program"]))
+    assert [sum(part) for part in parts] == flat(result)
+    assert result["allocator"]["instructions"] > 2000 * 10
+    assert result["allocator"]["data_accesses"] > 2000 * 3
+
+
+def test_what_is_planted_in_the_allocator_is_the_allocators(tmp_path):
+    """PLANTED executes 1 to 4 instructions per loop in malloc, and none of it is the program's."""
+
+    def planted(loops):
+        settings = (f"LD_PRELOAD={PLANTED}", f"PLANT_LOOPS={loops}")
+        return simulate(tmp_path, "env", *settings, PROGRAMS / "simulated_calls")
+
+    some, more = planted(1000), planted(3000)
+    assert some["program"] == more["program"]
+    extra = more["allocator"]["instructions"] - some["allocator"]["instructions"]
+    calls, rest = divmod(extra, 2000)
+    assert rest == 0
+    assert calls >= 1000
+
+
+def test_the_whole_of_a_preloaded_allocator_is_the_allocators_its_start_up_too(tmp_path):
+    result = simulate(tmp_path, "env", f"LD_PRELOAD={OUT / 'lib/libreference.so'}", PROGRAMS / "simulated_calls")
+    plain = simulate(tmp_path, PROGRAMS / "simulated_calls")
+    assert result["allocator"]["instructions"] > 2000 * 10
+    assert result["allocator"]["instructions"] != plain["allocator"]["instructions"]
+
+
+def test_each_process_has_a_result_of_its_own(tmp_path):
+    whole = simulate(tmp_path, PROGRAMS / "simulated_forks")
+    others = [json.loads(path.read_text()) for path in tmp_path.glob("result.json.*")]
+    assert sorted(other["name"] for other in others) == ["simulated_forks", "true"]
+    (child,) = (other for other in others if other["name"] == "simulated_forks")
+    assert child["parent"] == whole["pid"]
+    assert whole["allocator"]["instructions"] < 1000 < child["allocator"]["instructions"]
+
+
+def test_sizes_are_options(tmp_path):
+    options = ("--caches", "16384:4,2097152:8", "--tlbs", "32:4", "--instruction-cache", "65536:4")
+    result = simulate(tmp_path, PROGRAMS / "simulated_calls", options=options)
+    assert [(level["bytes"], level["ways"]) for level in result["caches"]] == [(16384, 4), (2097152, 8)]
+    assert [(level["entries"], level["ways"]) for level in result["tlbs"]] == [(32, 4)]
+    assert (result["instruction_cache"]["bytes"], result["instruction_cache"]["ways"]) == (65536, 4)
+
+
+@pytest.mark.parametrize("caches", ["", "32768", "32768:0", "1000:1", "32768:3", "32768:8,", "-1:1", "x:y"])
+def test_impossible_caches_are_refused(tmp_path, caches):
+    result = run(OBSERVE, "--simulate", "--caches", caches, "-o", tmp_path / "r", "--", "/bin/true", status=1)
+    assert "--caches" in result.stderr
+    assert not (tmp_path / "r").exists()
+
+
+def test_the_commands_status_is_passed_on(tmp_path):
+    run(OBSERVE, "--simulate", "-o", tmp_path / "r", "--", "sh", "-c", "exit 3", status=3)
+    run(OBSERVE, "--simulate", "-o", tmp_path / "r", "--", "sh", "-c", "kill -TERM $$", status=128 + 15)
+
+
+def test_a_program_that_valgrind_cannot_run_is_one_clear_line(tmp_path):
+    result = run(OBSERVE, "--simulate", "-o", tmp_path / "r", "--", PROGRAMS / "unknown_instruction", status=1)
+    assert len(result.stderr.splitlines()) == 1
+    assert "Valgrind can't run it: Unrecognised instruction" in result.stderr
+
+
+@pytest.mark.parametrize(("built_for", "message"), [(None, "was not built"), ("3.0.0", "was built for version 3.0.0")])
+def test_a_tool_that_is_missing_or_does_not_fit_is_one_clear_line(tmp_path, built_for, message):
+    shutil.copy(OBSERVE, tmp_path)
+    if built_for:
+        shutil.copytree(LIBRARY, tmp_path / "valgrind", symlinks=True)
+        (tmp_path / "valgrind/built-for").write_text(built_for + "\n")
+    result = run(tmp_path / OBSERVE.name, "--simulate", "-o", tmp_path / "r", "--", "/bin/true", status=1)
+    assert len(result.stderr.splitlines()) == 1
+    assert message in result.stderr
+
+
+def test_options_of_the_simulation_need_it():
+    run(OBSERVE, "--caches", "32768:8", "--", "/bin/true", status=2)
+    run(OBSERVE, "--simulate", "--time-only", "--", "/bin/true", status=2)

@@ -1,0 +1,130 @@
+#include "replay/driver/instruction_counter.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char CALLER_PREFIX[] = "heaptape_calls_";
+
+static int choose(struct instruction_counter *counter, enum counted_by wanted, const char *workload,
+                  struct trace_error *error) {
+  char why[sizeof error->text - 128];
+  counter->by = COUNTED_BY_HEAPTAPE;
+  if (wanted != COUNTED_BY_CALLGRIND && valgrind_find_tool(&counter->valgrind, why, sizeof why) == 0)
+    return 0;
+  if (wanted == COUNTED_BY_HEAPTAPE)
+    return trace_error_set(error, workload, "instructions can't be counted: %s", why);
+  counter->by = COUNTED_BY_CALLGRIND;
+  if (valgrind_find(&counter->valgrind, why, sizeof why) == 0)
+    return 0;
+  return trace_error_set(error, workload, "instructions are counted by valgrind, which is not installed here");
+}
+
+int instruction_counter_begin(struct instruction_counter *counter, enum counted_by wanted, const char *workload,
+                              struct trace_error *error) {
+  *counter = (struct instruction_counter){.directory = ""};
+  if (choose(counter, wanted, workload, error) != 0)
+    return -1;
+  ssize_t bytes = readlink("/proc/self/exe", counter->engine, sizeof counter->engine - 1);
+  if (bytes <= 0)
+    return trace_error_errno(error, "/proc/self/exe", "can't read");
+  strcpy(counter->directory, "/tmp/heaptape-valgrind.XXXXXX");
+  if (!mkdtemp(counter->directory)) {
+    trace_error_errno(error, counter->directory, "can't make the directory");
+    counter->directory[0] = '\0';
+    return -1;
+  }
+  snprintf(counter->output, sizeof counter->output, "%s/out", counter->directory);
+  snprintf(counter->log, sizeof counter->log, "%s/log", counter->directory);
+  return 0;
+}
+
+void instruction_counter_set_environment(const struct instruction_counter *counter) {
+  if (counter->by == COUNTED_BY_HEAPTAPE)
+    setenv("VALGRIND_LIB", counter->valgrind.library, 1);
+}
+
+void instruction_counter_exec(const struct instruction_counter *counter, const char *argument) {
+  char output[128], log[128], collect[64];
+  bool ours = counter->by == COUNTED_BY_HEAPTAPE;
+  snprintf(output, sizeof output, ours ? "--out-file=%s" : "--callgrind-out-file=%s", counter->output);
+  snprintf(log, sizeof log, "--log-file=%s", counter->log);
+  snprintf(collect, sizeof collect, "--toggle-collect=%s*", CALLER_PREFIX);
+  char *engine = (char *)counter->engine, *last = (char *)argument;
+  char *heaptape[] = {"valgrind", "--tool=heaptape", "--mode=count", output, log, engine, last, NULL};
+  /* Plain names and numbers in the output, as its reader is short. */
+  char *callgrind[] = {
+      "valgrind", "--tool=callgrind", output, log, collect, "--compress-strings=no", "--compress-pos=no", engine, last,
+      NULL};
+  execv(counter->valgrind.program, ours ? heaptape : callgrind);
+}
+
+/* The call whose caller's name that is; -1 if it is none. */
+static int call_of_caller(const char *function) {
+  if (strncmp(function, CALLER_PREFIX, sizeof CALLER_PREFIX - 1) != 0)
+    return -1;
+  char ident[64];
+  size_t bytes = strcspn(function + sizeof CALLER_PREFIX - 1, "'\n");
+  snprintf(ident, sizeof ident, "%.*s", (int)bytes, function + sizeof CALLER_PREFIX - 1);
+  return call_by_name(ident);
+}
+
+/* "fn=CALLER" begins a function; "calls=N ..." is followed by "LINE INSTRUCTIONS", those of all below the call. */
+static int read_callgrind(const char *path, uint64_t instructions[CALL_LIMIT], struct trace_error *error) {
+  FILE *file = fopen(path, "r");
+  if (!file)
+    return trace_error_errno(error, path, "callgrind left no output");
+  char line[4096];
+  int call = -1;
+  bool is_below = false, complete = false;
+  while (fgets(line, sizeof line, file)) {
+    uint64_t count;
+    if (strncmp(line, "fn=", 3) == 0)
+      call = call_of_caller(line + 3);
+    else if (is_below && call >= 0 && sscanf(line, "%*s %" SCNu64, &count) == 1)
+      instructions[call] += count;
+    complete |= strncmp(line, "totals:", 7) == 0;
+    is_below = strncmp(line, "calls=", 6) == 0;
+  }
+  fclose(file);
+  return complete ? 0 : trace_error_set(error, path, "callgrind's output is cut short");
+}
+
+/* A kind is the call's id (replay/passes/instructions.c). */
+static int read_ours(const char *path, uint64_t instructions[CALL_LIMIT], struct trace_error *error) {
+  json_error_t what;
+  json_t *result = json_load_file(path, 0, &what);
+  json_t *kinds = json_object_get(result, "kinds"), *entry;
+  size_t index;
+  json_array_foreach(kinds, index, entry) {
+    json_int_t kind = json_integer_value(json_object_get(entry, "kind"));
+    if (kind >= 0 && kind < CALL_LIMIT)
+      instructions[kind] = (uint64_t)json_integer_value(json_object_get(entry, "instructions"));
+  }
+  bool complete = json_is_array(kinds);
+  json_decref(result);
+  return complete ? 0 : trace_error_set(error, path, "the Valgrind tool left no result");
+}
+
+int instruction_counter_read(const struct instruction_counter *counter, uint64_t instructions[CALL_LIMIT],
+                             struct trace_error *error) {
+  memset(instructions, 0, CALL_LIMIT * sizeof *instructions);
+  if (counter->by == COUNTED_BY_HEAPTAPE)
+    return read_ours(counter->output, instructions, error);
+  return read_callgrind(counter->output, instructions, error);
+}
+
+const char *counted_by_name(enum counted_by by) {
+  return by == COUNTED_BY_HEAPTAPE ? "heaptape" : "callgrind";
+}
+
+void instruction_counter_finish(struct instruction_counter *counter) {
+  if (!counter->directory[0])
+    return;
+  unlink(counter->output);
+  unlink(counter->log);
+  rmdir(counter->directory);
+}

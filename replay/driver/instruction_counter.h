@@ -1,0 +1,46 @@
+/* The parent's half of the instructions pass: the engine under Valgrind.
+
+   Job: choose what counts (our tool where it was built and fits the Valgrind that is installed, callgrind otherwise),
+   start the engine under it, and read what it counted. Both count the same instructions; ours takes a fraction of
+   callgrind's time. Not its job: what the engine does (replay/passes/instructions.h). Single-threaded. */
+#ifndef REPLAY_DRIVER_INSTRUCTION_COUNTER_H
+#define REPLAY_DRIVER_INSTRUCTION_COUNTER_H
+
+#include "core/base/error.h"
+#include "core/trace/event.h"
+#include "core/valgrind/launch.h"
+
+#include <stdint.h>
+
+enum counted_by { COUNTED_BY_WHAT_IS_THERE, COUNTED_BY_HEAPTAPE, COUNTED_BY_CALLGRIND };
+
+struct instruction_counter {
+  enum counted_by by; /* one of the latter two */
+  struct valgrind valgrind;
+  char directory[64]; /* temporary; empty: not made */
+  char output[96], log[96];
+  char engine[4096]; /* path of this program */
+};
+
+/* Makes a temporary directory. workload: named in errors. Returns 0, or -1 with error filled in: there is no Valgrind,
+   or not what is wanted. instruction_counter_finish in either case. */
+int instruction_counter_begin(struct instruction_counter *counter, enum counted_by wanted, const char *workload,
+                              struct trace_error *error);
+
+/* In the child: sets the environment that instruction_counter_exec needs. */
+void instruction_counter_set_environment(const struct instruction_counter *counter);
+
+/* In the child: becomes `ENGINE ARGUMENT` under Valgrind. Returns only if that fails. */
+void instruction_counter_exec(const struct instruction_counter *counter, const char *argument);
+
+/* Reads instructions of each kind of call. Returns 0, or -1 with error filled in. */
+int instruction_counter_read(const struct instruction_counter *counter, uint64_t instructions[CALL_LIMIT],
+                             struct trace_error *error);
+
+/* As results name it: "heaptape" or "callgrind". */
+const char *counted_by_name(enum counted_by by);
+
+/* Removes what it made. */
+void instruction_counter_finish(struct instruction_counter *counter);
+
+#endif
