@@ -16,6 +16,9 @@ VENV   := .venv
 
 HT_CFLAGS := -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Wmissing-prototypes -fvisibility=hidden -fno-plt -I. $(OPT) $(CFLAGS)
 
+# As many compilers at a time as there are processors, unless make was given -j.
+BUILD = $(MAKE) --no-print-directory $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(shell nproc))
+
 all: ## compile everything into out/; installs nothing
 
 # $(call c_objects,sources): their object files. $(call c_pic_objects,sources): the same for shared libraries.
@@ -83,7 +86,7 @@ $(OUT)/.checked: tools/check_build
 	@touch $@
 
 all: $(OUT)/.checked
-	@$(MAKE) --no-print-directory everything
+	+@$(BUILD) everything
 everything: $(ALL)
 
 setup: ## install what running needs: Debian packages (root or sudo; else print the one command to run), Python packages in .venv
@@ -92,7 +95,7 @@ setup: ## install what running needs: Debian packages (root or sudo; else print 
 python-environment: $(VENV)/.stamp
 
 demo: setup ## record redis and sqlite3, replay them under six allocators, write out/demo/*.html
-	@$(MAKE) --no-print-directory everything
+	+@$(BUILD) everything
 	tools/demo $(OUT)
 
 programs: everything $(TESTS) $(TEST_EXTRAS)
@@ -104,38 +107,38 @@ setup-test: setup
 TEST_JOBS ?= 2
 RUN_TESTS = HEAPTAPE_OUT=$(abspath $(OUT)) $(VENV)/bin/python -m pytest
 test: setup-test ## build and run all tests but the long ones (tests/README.md)
-	@$(MAKE) --no-print-directory programs
+	+@$(BUILD) programs
 	$(RUN_TESTS) -n $(TEST_JOBS) --dist worksteal -m "not long" $(PYTEST)
 test-all: setup-test ## all tests, with storms, mutants and sanitizers
-	@$(MAKE) --no-print-directory long-programs
+	+@$(BUILD) long-programs
 	$(RUN_TESTS) -n $(TEST_JOBS) --dist worksteal $(PYTEST)
 
 # While one works: what these tests run is built, and no other test's programs. Asks for no packages.
 FILE ?=
 check: ## FILE=some/test_file.py: build what it needs, run it, long tests included
 	@[ -n "$(FILE)" ] || { echo "make check FILE=replay/test/test_engine.py (tests/README.md)" >&2; exit 2; }
-	@$(MAKE) --no-print-directory everything $$(tools/tests-need $(OUT) $(FILE))
+	+@$(BUILD) everything $$(tools/tests-need $(OUT) $(FILE))
 	$(RUN_TESTS) $(FILE)
 
 bench: setup-test ## measure the targets; prints a table with machine and commit
-	@$(MAKE) --no-print-directory programs $(BENCHES)
+	+@$(BUILD) programs $(BENCHES)
 	HEAPTAPE_OUT=$(abspath $(OUT)) $(VENV)/bin/python -m tests.bench
 
 STORMS ?= 100
 stress: setup-test ## record STORMS storms of remote frees with forks and kills, and check each trace
-	@$(MAKE) --no-print-directory programs
+	+@$(BUILD) programs
 	HEAPTAPE_OUT=$(abspath $(OUT)) HEAPTAPE_STORMS=$(STORMS) $(VENV)/bin/python -m pytest -q tests/test_fork_storms.py
 
 SUITES ?= cpython redis sqlite3 libreoffice chromium
 suites: setup-test ## run other programs' test suites bare and recorded, and compare the verdicts (tests/suites.py says what it needs)
-	@$(MAKE) --no-print-directory everything
+	+@$(BUILD) everything
 	HEAPTAPE_OUT=$(abspath $(OUT)) $(VENV)/bin/python -m tests.suites $(SUITES)
 
 # Each fuzzer has its own build under sanitizers; FUZZ_SECONDS bounds each.
 FUZZ_SECONDS ?= 30
 fuzz: setup-test ## fuzz the readers for FUZZ_SECONDS each, under ASan and UBSan
 	@tools/setup @lint
-	@$(MAKE) --no-print-directory CC=clang OUT=$(OUT)/fuzz OPT="-O1 -g" CFLAGS="-fsanitize=fuzzer-no-link,address,undefined" fuzzers
+	+@$(BUILD) CC=clang OUT=$(OUT)/fuzz OPT="-O1 -g" CFLAGS="-fsanitize=fuzzer-no-link,address,undefined" fuzzers
 	@set -e; for fuzzer in $(addprefix $(OUT)/fuzz/,$(FUZZERS)); do \
 	  corpus=$(OUT)/fuzz/corpus/$$(basename $$fuzzer); mkdir -p $$corpus; \
 	  echo "fuzz: $$(basename $$fuzzer)"; \
@@ -146,7 +149,7 @@ fuzzers: $(addprefix $(OUT)/,$(FUZZERS))
 FIDELITY_APPS ?=
 FIDELITY_REPEATS ?= 3
 fidelity: setup-test ## run programs live and replayed on every allocator; write docs/FIDELITY.md (an hour where nothing else runs)
-	@$(MAKE) --no-print-directory everything
+	+@$(BUILD) everything
 	-$(OUT)/bin/heaptape verify-fidelity $(FIDELITY_APPS) -v -n $(FIDELITY_REPEATS) --results docs/fidelity
 	@$(MAKE) --no-print-directory fidelity-document
 fidelity-document: ## write docs/FIDELITY.md and the errors that comparisons carry from docs/fidelity/
@@ -156,8 +159,8 @@ lint: lint-c lint-python ## formatting and warnings: clang-format, ruff, and bot
 lint-c: setup-test
 	@tools/setup @lint
 	clang-format --dry-run -Werror $(shell git ls-files '*.[ch]')
-	@$(MAKE) --no-print-directory CC=clang OUT=$(OUT)/clang CFLAGS=-Werror VENV=$(VENV) programs
-	@$(MAKE) --no-print-directory CC=gcc OUT=$(OUT)/gcc CFLAGS=-Werror VENV=$(VENV) programs
+	+@$(BUILD) CC=clang OUT=$(OUT)/clang CFLAGS=-Werror VENV=$(VENV) lint-programs
+	+@$(BUILD) CC=gcc OUT=$(OUT)/gcc CFLAGS=-Werror VENV=$(VENV) lint-programs
 
 # Assertions everywhere, and undefined behaviour traps. AddressSanitizer only where nothing else defines malloc, as its
 # runtime does: core/ here, the importers and readers in `make fuzz`, the engine in `make sanitize`.
@@ -165,13 +168,15 @@ DEBUG_FLAGS := -DHT_DEBUG -fsanitize=undefined -fsanitize-undefined-trap-on-erro
 ASAN_FLAGS  := -DHT_DEBUG -fsanitize=address,undefined -fno-sanitize-recover=undefined
 asan-programs: $(filter $(OUT)/test/core/%,$(TESTS))
 debug: setup-test ## build with assertions and sanitizers into out/debug and out/asan, and run the C tests of both
-	@$(MAKE) --no-print-directory OUT=$(OUT)/debug OPT="-O1 -g" CFLAGS="$(DEBUG_FLAGS)" programs
-	@$(MAKE) --no-print-directory OUT=$(OUT)/asan OPT="-O1 -g" CFLAGS="$(ASAN_FLAGS)" asan-programs
+	+@$(BUILD) OUT=$(OUT)/debug OPT="-O1 -g" CFLAGS="$(DEBUG_FLAGS)" programs
+	+@$(BUILD) OUT=$(OUT)/asan OPT="-O1 -g" CFLAGS="$(ASAN_FLAGS)" asan-programs
 	HEAPTAPE_OUT=$(abspath $(OUT)/debug) $(VENV)/bin/python -m pytest -q tests/test_c_programs.py
 	for test in $$(find $(OUT)/asan/test -type f -perm -u+x); do echo "$$test"; "$$test" || exit 1; done
 
 compile_commands.json: ## for editors: how each C file is compiled
 	@$(MAKE) --no-print-directory --always-make --dry-run programs | python3 tools/compile_commands.py >$@
+
+lint-programs: programs $(filter $(OUT)/fuzz-corpus/%,$(LONG_TEST_EXTRAS))
 
 layers: $(OUT)/lib/libheaptape.so ## hold includes, imports and symbols to the tables: no arrow that is not in them, no circle of files
 	@python3 tools/layers.py
@@ -194,4 +199,4 @@ clean: ## remove what was built (not .venv)
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 24
 
-.PHONY: all everything setup python-environment setup-test demo programs long-programs test test-all check debug asan-programs compile_commands.json bench stress suites fuzz fuzzers fidelity fidelity-document lint lint-c layers golden install clean help
+.PHONY: lint-programs all everything setup python-environment setup-test demo programs long-programs test test-all check debug asan-programs compile_commands.json bench stress suites fuzz fuzzers fidelity fidelity-document lint lint-c layers golden install clean help

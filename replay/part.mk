@@ -52,6 +52,6 @@ $(eval $(call replay_sanitized,thread,-fsanitize=thread))
 $(eval $(call replay_sanitized,address,-fsanitize=address$(comma)undefined -fno-sanitize-recover=undefined))
 
 sanitize: setup ## run the engine long under ThreadSanitizer, AddressSanitizer and UBSan
-	@$(MAKE) --no-print-directory $(OUT)/test-programs/make_workload $(OUT)/sanitize/thread/heaptape-replay $(OUT)/sanitize/address/heaptape-replay
+	+@$(BUILD) $(OUT)/test-programs/make_workload $(OUT)/sanitize/thread/heaptape-replay $(OUT)/sanitize/address/heaptape-replay
 	HEAPTAPE_OUT=$(abspath $(OUT)) SANITIZE_ROUNDS=5 $(VENV)/bin/python -m pytest -q replay/test/test_sanitizers.py
 .PHONY: sanitize
