@@ -122,18 +122,18 @@ static int open_socket(struct collector *collector) {
   return listen(collector->socket, 4096);
 }
 
-int collector_open(struct collector **out, const struct collector_settings *settings, struct trace_error *error) {
+int collector_open(struct collector **out, const struct collector_settings *settings, struct error *error) {
   struct collector *collector = calloc(1, sizeof *collector);
   *out = collector;
   if (!collector)
-    return trace_error_set(error, "collector", "out of memory");
+    return error_set(error, "collector", "out of memory");
   collector->settings = settings;
   collector->socket = collector->epoll = collector->control_fd = -1;
   collector->origin_ns = os_monotonic_ns();
   collector->origin_cycles = os_cycles();
   if (open_control(collector) != 0 || open_socket(collector) != 0 ||
       (collector->epoll = epoll_create1(EPOLL_CLOEXEC)) < 0)
-    return trace_error_errno(error, "collector", "cannot make socket or shared memory");
+    return error_errno(error, "collector", "cannot make socket or shared memory");
   register_robust_futex(collector);
   watch(collector, collector->socket);
   /* Orphans come to us, so that we know when no unrecorded child is left that might yet make its first call. */
@@ -143,7 +143,7 @@ int collector_open(struct collector **out, const struct collector_settings *sett
   pthread_sigmask(SIG_SETMASK, &all, &old);
   int failed = pthread_create(&collector->waker, NULL, wake_loop, collector);
   pthread_sigmask(SIG_SETMASK, &old, NULL);
-  return failed ? trace_error_set(error, "collector", "cannot make a thread") : 0;
+  return failed ? error_set(error, "collector", "cannot make a thread") : 0;
 }
 
 void collector_close(struct collector *collector) {
@@ -175,10 +175,10 @@ static struct recorded_process *add_process(struct collector *collector, const s
   struct recorded_process *parent = request->forked ? collector_find(collector, request->parent_pid) : NULL;
   uint32_t paused = parent ? parent->paused : collector->paused;
   char *info = describe_info(collector->settings, request, &clock, paused != 0);
-  struct trace_error error = {""};
+  struct error error = {""};
   struct recorded_process *process = NULL;
   if (!info || pid_fd < 0)
-    trace_error_set(&error, path, "process %d cannot be watched: no descriptor for it", pid);
+    error_set(&error, path, "process %d cannot be watched: no descriptor for it", pid);
   else
     process = recorded_process_open(pid, pid_fd, path, info, clock.origin_stamp, &error);
   free(info);
@@ -189,8 +189,7 @@ static struct recorded_process *add_process(struct collector *collector, const s
     return NULL;
   }
   if (request->bypassed && !request->forked) {
-    trace_error_set(&error, path,
-                    "the program, or a library before ours, defines malloc itself: its calls are not recorded");
+    error_set(&error, path, "the program, or a library before ours, defines malloc itself: its calls are not recorded");
     collector->settings->complain(&error);
   }
   process->forked = request->forked;
@@ -297,10 +296,10 @@ static bool serve_connection(struct collector *collector, int connection) {
   if (process)
     fds[0] = recorded_process_add_region(process, first ? REGION_RINGS_FIRST : REGION_RINGS_MORE);
   if (process && fds[0] < 0) {
-    struct trace_error error = {""};
-    trace_error_errno(&error, process->path,
-                      first ? "no shared memory for the process's rings: it is not recorded"
-                            : "no shared memory for more rings: further threads are only counted");
+    struct error error = {""};
+    error_errno(&error, process->path,
+                first ? "no shared memory for the process's rings: it is not recorded"
+                      : "no shared memory for more rings: further threads are only counted");
     collector->settings->complain(&error);
   }
   if (fds[0] >= 0) {

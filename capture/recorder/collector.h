@@ -14,7 +14,7 @@ struct collector;
 
 /* Makes socket and control page. settings is kept by reference; first_pid and output may still be filled in before the
    first collector_serve. Returns 0, or -1 with error. */
-int collector_open(struct collector **out, const struct collector_settings *settings, struct trace_error *error);
+int collector_open(struct collector **out, const struct collector_settings *settings, struct error *error);
 
 /* The value of HEAPTAPE_SOCKET for the recorded processes; lives as long as the collector. */
 const char *collector_address(const struct collector *collector);

@@ -33,9 +33,9 @@ struct collector_settings {
   const char *describe_json; /* object for INFO's "describe", or NULL */
   int first_pid;
   /* A trace is complete (error empty) or was given up (error has the reason). */
-  void (*report)(const struct process_summary *process, const struct trace_error *error);
+  void (*report)(const struct process_summary *process, const struct error *error);
   /* A process could not be recorded. */
-  void (*complain)(const struct trace_error *error);
+  void (*complain)(const struct error *error);
 };
 
 #endif

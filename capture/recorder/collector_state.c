@@ -38,7 +38,7 @@ void collector_end_process(struct collector *collector, struct recorded_process 
   snprintf(path, sizeof path, "%s", process->path);
   memcpy(name, process->name, sizeof name);
   struct process_totals totals;
-  struct trace_error error = {""};
+  struct error error = {""};
   struct process_summary summary = {process->pid, process->parent_pid, process->number, name, path, end, &totals};
   recorded_process_close(process, end, how, collector_clock_hz(collector), &totals, &error);
   collector->closed_bytes += totals.totals.file_bytes;

@@ -19,13 +19,13 @@ enum { OWN_MACHINE = EM_X86_64 };
 enum { OWN_MACHINE = EM_AARCH64 };
 #endif
 
-static int refuse(struct trace_error *error, const char *path, const char *why) {
-  trace_error_set(error, path, "%s", why);
+static int refuse(struct error *error, const char *path, const char *why) {
+  error_set(error, path, "%s", why);
   return 1;
 }
 
 /* As execvp: a name with a slash is a path, others are looked for in PATH. */
-static int find_program(const char *command, char *path, size_t path_bytes, struct trace_error *error) {
+static int find_program(const char *command, char *path, size_t path_bytes, struct error *error) {
   struct stat status;
   int found = 127;
   if (strchr(command, '/')) {
@@ -46,9 +46,9 @@ static int find_program(const char *command, char *path, size_t path_bytes, stru
     }
   }
   if (found == 127)
-    trace_error_set(error, command, "no such program");
+    error_set(error, command, "no such program");
   else if (found == 126)
-    trace_error_set(error, command, "not an executable file");
+    error_set(error, command, "not an executable file");
   return found;
 }
 
@@ -63,7 +63,7 @@ static bool gains_rights(const char *path, const struct stat *status) {
   return getuid() != 0 && getxattr(path, "security.capability", NULL, 0) > 0;
 }
 
-static int check_elf(int fd, const char *path, const struct stat *status, struct trace_error *error) {
+static int check_elf(int fd, const char *path, const struct stat *status, struct error *error) {
   Elf64_Ehdr header;
   if (pread(fd, &header, sizeof header, 0) != sizeof header || header.e_ident[EI_CLASS] != ELFCLASS64 ||
       header.e_machine != OWN_MACHINE)
@@ -92,7 +92,7 @@ static bool read_interpreter(char *line) {
   return *line;
 }
 
-static int check_file(const char *path, int depth, struct trace_error *error) {
+static int check_file(const char *path, int depth, struct error *error) {
   enum { SCRIPTS_MAX = 4 };
   struct stat status;
   char start[PATH_MAX];
@@ -110,7 +110,7 @@ static int check_file(const char *path, int depth, struct trace_error *error) {
     result = check_elf(fd, path, &status, error);
   else if (got > 2 && start[0] == '#' && start[1] == '!' && read_interpreter(start)) {
     if (access(start, X_OK) != 0) {
-      trace_error_set(error, path, "its interpreter %s cannot be run", start);
+      error_set(error, path, "its interpreter %s cannot be run", start);
       result = 126;
     } else if (depth < SCRIPTS_MAX) {
       result = check_file(start, depth + 1, error);
@@ -120,12 +120,12 @@ static int check_file(const char *path, int depth, struct trace_error *error) {
   return result;
 }
 
-int preflight_program(const char *command, char *path, size_t path_bytes, struct trace_error *error) {
+int preflight_program(const char *command, char *path, size_t path_bytes, struct error *error) {
   int found = find_program(command, path, path_bytes, error);
   return found ? found : check_file(path, 0, error);
 }
 
-int preflight_preloadable(const char *path, struct trace_error *error) {
+int preflight_preloadable(const char *path, struct error *error) {
   if (path[strcspn(path, " :")])
     return refuse(error, path, "a path with a space or colon can't stand in LD_PRELOAD");
   if (access(path, R_OK) != 0)
@@ -133,7 +133,7 @@ int preflight_preloadable(const char *path, struct trace_error *error) {
   return 0;
 }
 
-int preflight_library(char *path, size_t path_bytes, struct trace_error *error) {
+int preflight_library(char *path, size_t path_bytes, struct error *error) {
   static const char *const places[] = {"/../lib/libheaptape.so", "/../../lib/heaptape/libheaptape.so"};
   char self[PATH_MAX], joined[PATH_MAX + 64], resolved[PATH_MAX];
   ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);

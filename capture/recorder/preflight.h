@@ -11,12 +11,12 @@
 /* Finds command as execvp would (path is filled in) and checks it: an ELF program of this machine, with a dynamic
    loader, without rights that make the loader ignore LD_PRELOAD; or a script whose interpreter is one. Returns 0; 127
    not found, 126 not executable, 1 cannot be recorded; error has the reason. */
-int preflight_program(const char *command, char *path, size_t path_bytes, struct trace_error *error);
+int preflight_program(const char *command, char *path, size_t path_bytes, struct error *error);
 
 /* Finds libheaptape.so relative to the running program: ../lib or ../../lib/heaptape. Returns 0, or 1 with error. */
-int preflight_library(char *path, size_t path_bytes, struct trace_error *error);
+int preflight_library(char *path, size_t path_bytes, struct error *error);
 
 /* Can path stand in LD_PRELOAD? 0, or 1 with error. */
-int preflight_preloadable(const char *path, struct trace_error *error);
+int preflight_preloadable(const char *path, struct error *error);
 
 #endif

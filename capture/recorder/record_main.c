@@ -45,7 +45,7 @@ static void child_changed(int signal) {
   errno = error;
 }
 
-static void complain(const struct trace_error *error) {
+static void complain(const struct error *error) {
   fprintf(stderr, "heaptape-record: %s\n", error->text);
 }
 
@@ -67,7 +67,7 @@ static void note_written(const struct process_summary *process) {
 }
 
 /* Prints a line for each process as it ends; of many, only the first: the tree at the end has all. */
-static void report(const struct process_summary *process, const struct trace_error *error) {
+static void report(const struct process_summary *process, const struct error *error) {
   enum { LINES = 8 };
   const struct process_totals *totals = process->totals;
   const struct trace_totals *t = &totals->totals;
@@ -100,7 +100,7 @@ static void report(const struct process_summary *process, const struct trace_err
             process->path, (unsigned long long)totals->stacks_lost);
 }
 
-static void fail(const struct trace_error *error, int status) {
+static void fail(const struct error *error, int status) {
   complain(error);
   exit(status);
 }
@@ -133,11 +133,11 @@ static char *describe(char **arguments) {
 
 /* Makes the first output file if it is not there, so that an unwritable one is found before the program runs. *made: it
    was not there. */
-static int try_output(const char *path, bool *made, struct trace_error *error) {
+static int try_output(const char *path, bool *made, struct error *error) {
   *made = access(path, F_OK) != 0;
   int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
   if (fd < 0)
-    return trace_error_errno(error, path, "cannot be written");
+    return error_errno(error, path, "cannot be written");
   close(fd);
   return 0;
 }
@@ -189,13 +189,13 @@ static void set_signals(int toggle_signal) {
 
 /* Finds program, library and preload; exits where one of them is not usable. Each has room for PATH_MAX bytes. */
 static void preflight(struct command *command, char *program, char *library, char *preload) {
-  struct trace_error error = {""};
+  struct error error = {""};
   int status = preflight_program(command->arguments[0], program, PATH_MAX, &error);
   if (status == 0)
     status = preflight_library(library, PATH_MAX, &error);
   if (status == 0 && command->preload) {
     if (!realpath(command->preload, preload))
-      status = -trace_error_errno(&error, command->preload, "no such library");
+      status = -error_errno(&error, command->preload, "no such library");
     else
       status = preflight_preloadable(preload, &error);
     command->preload = preload;
@@ -223,7 +223,7 @@ int main(int argc, char **argv) {
   struct command command = {.settings = {.report = report, .complain = complain}};
   options_parse(&command, argc, argv);
   written.tree = tree_new();
-  struct trace_error error = {""};
+  struct error error = {""};
   char program[PATH_MAX], library[PATH_MAX], preload[PATH_MAX], output[PATH_MAX];
   preflight(&command, program, library, preload);
 
@@ -234,8 +234,7 @@ int main(int argc, char **argv) {
   if (!os_cycles_invariant())
     command.settings.flags |= ATTACH_COUNTER;
   if ((command.settings.flags & ATTACH_COUNTER) && (command.settings.flags & ATTACH_LATENCY)) {
-    trace_error_set(&error, "--latency",
-                    "cannot be measured: the clock is a counter, which gives an order and no time");
+    error_set(&error, "--latency", "cannot be measured: the clock is a counter, which gives an order and no time");
     fail(&error, 1);
   }
   if (collector_open(&serving, &command.settings, &error) != 0)

@@ -22,12 +22,12 @@ struct compiler {
   struct touched_words touched;
   struct compile_info *info;
   const char *path;
-  struct trace_error *error;
+  struct error *error;
 };
 
 static int compiler_fail(struct compiler *compiler, const struct history_op *op, const char *what) {
-  return trace_error_set(compiler->error, compiler->path, "thread %" PRIu32 ": %s: %s", op->thread,
-                         call_table[op->call & CALL_ID_MASK].name, what);
+  return error_set(compiler->error, compiler->path, "thread %" PRIu32 ": %s: %s", op->thread,
+                   call_table[op->call & CALL_ID_MASK].name, what);
 }
 
 /* TOUCHED words: patches that of the object that is released, reserves one for the object that is acquired. */
@@ -105,14 +105,14 @@ static void compile_touched_at_end(void *context, uint32_t slot, uint32_t os_pag
 }
 
 static int compile_history(struct compiler *compiler, struct trace_reader *reader,
-                           const struct history_options *options, struct witness *witness, struct trace_error *error) {
+                           const struct history_options *options, struct witness *witness, struct error *error) {
   uint32_t threads = trace_reader_summary(reader)->threads;
   compiler->threads = calloc(threads + 1, sizeof *compiler->threads);
   compiler->info = compile_info_new(reader, error);
   if (!compiler->info)
     return -1;
   if (!compiler->threads || !touched_words_init(&compiler->touched))
-    return trace_error_set(error, compiler->path, "out of memory");
+    return error_set(error, compiler->path, "out of memory");
   for (uint32_t i = 0; i < threads; i++)
     compiler->threads[i].number = THREAD_NONE;
   const struct history_consumer consumer = {.context = compiler,
@@ -122,7 +122,7 @@ static int compile_history(struct compiler *compiler, struct trace_reader *reade
   return history_run(reader, options, &consumer, witness, error);
 }
 
-static int finish(struct compiler *compiler, const struct witness *witness, struct trace_error *error) {
+static int finish(struct compiler *compiler, const struct witness *witness, struct error *error) {
   struct workload_totals totals = {.slots = compiler->info->slots,
                                    .peak_live_bytes = witness->peak_live_bytes,
                                    .peak_live_os_page_bytes = witness->peak_live_os_page_bytes,
@@ -138,15 +138,15 @@ static int finish(struct compiler *compiler, const struct witness *witness, stru
   else
     workload_writer_abandon(compiler->writer);
   free(json);
-  return result == 0 ? 0 : trace_error_set(error, compiler->path, "out of memory");
+  return result == 0 ? 0 : error_set(error, compiler->path, "out of memory");
 }
 
 int compile_trace(struct trace_reader *reader, const char *path, const struct history_options *options,
-                  struct witness *witness, struct trace_error *error) {
+                  struct witness *witness, struct error *error) {
   struct compiler compiler = {.path = trace_reader_path(reader), .error = error};
   if (workload_writer_open(&compiler.writer, path, error) != 0)
     return -1;
-  struct trace_error history_error = {""};
+  struct error history_error = {""};
   compiler.error = &history_error;
   int result = compile_history(&compiler, reader, options, witness, &history_error);
   if (result == 0) {

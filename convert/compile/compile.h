@@ -12,6 +12,6 @@
 /* Writes the workload to path (created or truncated; on failure what is there is incomplete and for the caller to
    remove). Returns 0, or -1 with error. */
 int compile_trace(struct trace_reader *reader, const char *path, const struct history_options *options,
-                  struct witness *witness, struct trace_error *error);
+                  struct witness *witness, struct error *error);
 
 #endif

@@ -4,10 +4,10 @@
 
 #include <stdlib.h>
 
-struct compile_info *compile_info_new(struct trace_reader *reader, struct trace_error *error) {
+struct compile_info *compile_info_new(struct trace_reader *reader, struct error *error) {
   struct compile_info *info = calloc(1, sizeof *info);
   if (!info) {
-    trace_error_set(error, trace_reader_path(reader), "out of memory");
+    error_set(error, trace_reader_path(reader), "out of memory");
     return NULL;
   }
   const struct trace_summary *summary = trace_reader_summary(reader);

@@ -22,7 +22,7 @@ struct compile_info {
 };
 
 /* Returns NULL with error filled in. */
-struct compile_info *compile_info_new(struct trace_reader *reader, struct trace_error *error);
+struct compile_info *compile_info_new(struct trace_reader *reader, struct error *error);
 void compile_info_free(struct compile_info *info);
 
 /* Recorded time of the op that was passed last, in ns from the beginning of the recording; 0 where times are not known.

@@ -18,7 +18,7 @@ int usage_error(const char *format, ...) {
   return EXIT_USAGE;
 }
 
-int failed(const struct trace_error *error) {
+int failed(const struct error *error) {
   fprintf(stderr, "heaptape-convert: %s\n", error->text[0] ? error->text : "failed");
   return EXIT_FAILED;
 }
@@ -36,7 +36,7 @@ void print_import_report(const char *in, const struct import_report *report) {
 }
 
 int open_input(struct trace_reader **reader, const char *in, const struct format *format, const struct options *options,
-               struct trace_error *error) {
+               struct error *error) {
   struct import_report report = {""};
   int result = input_open(reader, in, format, &options->import, &report, error);
   if (result == 0)
@@ -65,7 +65,7 @@ int print_json(json_t *object) {
 }
 
 int compile_to(struct trace_reader *reader, const char *out, const struct options *options, struct witness *witness,
-               struct trace_error *error) {
+               struct error *error) {
   struct output_file file;
   struct progress progress;
   if (output_file_begin(&file, out, error) != 0)

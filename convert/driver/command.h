@@ -28,7 +28,7 @@ extern const struct command command_compile, command_check, command_info, comman
 __attribute__((format(printf, 1, 2))) int usage_error(const char *format, ...);
 
 /* Prints the error; gives EXIT_FAILED. */
-int failed(const struct trace_error *error);
+int failed(const struct error *error);
 
 /* Output that got lost (a full disk, a closed pipe) is a failure: gives status, or EXIT_FAILED with a message. */
 int finish_output(int status);
@@ -41,7 +41,7 @@ void print_import_report(const char *in, const struct import_report *report);
 
 /* input_open, with the report of an import on stderr. */
 int open_input(struct trace_reader **reader, const char *in, const struct format *format, const struct options *options,
-               struct trace_error *error);
+               struct error *error);
 
 /* What the user wants of a history, with progress under that label; progress_end when it is over. */
 struct history_options history_options_of(const struct options *options, struct progress *progress, const char *label,
@@ -49,6 +49,6 @@ struct history_options history_options_of(const struct options *options, struct 
 
 /* Compiles into a file that appears whole or not at all. Returns 0, or -1 with error. */
 int compile_to(struct trace_reader *reader, const char *out, const struct options *options, struct witness *witness,
-               struct trace_error *error);
+               struct error *error);
 
 #endif

@@ -13,7 +13,7 @@ static int print_witness(const struct witness *witness, bool json) {
   return finish_output(EXIT_DONE);
 }
 
-static int check_workload_file(const struct options *options, struct trace_error *error) {
+static int check_workload_file(const struct options *options, struct error *error) {
   struct workload workload;
   struct workload_proof proof;
   if (workload_open(&workload, input_path(options->in), error) != 0)
@@ -29,7 +29,7 @@ static int check_workload_file(const struct options *options, struct trace_error
 }
 
 static int run(const struct options *options) {
-  struct trace_error error = {""};
+  struct error error = {""};
   struct trace_reader *reader = NULL;
   struct witness witness;
   struct progress progress;

@@ -20,7 +20,7 @@ static char *default_workload_path(const char *in) {
 }
 
 static int run(const struct options *options) {
-  struct trace_error error = {""};
+  struct error error = {""};
   struct trace_reader *reader = NULL;
   struct witness witness;
   if (!options->out && strcmp(options->in, "-") == 0)

@@ -24,7 +24,7 @@ static int list_formats(void) {
 }
 
 static int write_format(struct trace_reader *reader, const struct format *to, FILE *stream, const char *out,
-                        const struct options *options, struct trace_error *error) {
+                        const struct options *options, struct error *error) {
   struct progress progress;
   struct export_report report = {""};
   if (!to->export)
@@ -40,7 +40,7 @@ static int write_format(struct trace_reader *reader, const struct format *to, FI
 
 /* Writes to a file that appears whole, or to standard output. */
 static int write_to(struct trace_reader *reader, const struct format *to, const struct options *options,
-                    struct trace_error *error) {
+                    struct error *error) {
   const char *out = options->out;
   if (strcmp(out, "-") == 0)
     return write_format(reader, to, stdout, "standard output", options, error);
@@ -48,14 +48,13 @@ static int write_to(struct trace_reader *reader, const struct format *to, const 
   if (output_file_begin(&file, out, error) != 0)
     return -1;
   FILE *stream = fopen(file.temporary, "we");
-  int result =
-      stream ? write_format(reader, to, stream, out, options, error) : trace_error_errno(error, out, "can't create");
+  int result = stream ? write_format(reader, to, stream, out, options, error) : error_errno(error, out, "can't create");
   if (stream && fclose(stream) != 0)
-    result = trace_error_errno(error, out, "can't write");
+    result = error_errno(error, out, "can't write");
   return output_file_end(&file, result, error);
 }
 
-static int import_to(const struct format *from, const struct options *options, struct trace_error *error) {
+static int import_to(const struct format *from, const struct options *options, struct error *error) {
   struct output_file file;
   struct import_report report = {""};
   if (output_file_begin(&file, options->out, error) != 0)
@@ -72,7 +71,7 @@ static bool rewrites(const struct options *options) {
 
 /* Merges, slices and so on into the file at path. Closes the readers. */
 static int rewrite_to(struct trace_reader **readers, uint32_t count, const char *path, const struct options *options,
-                      bool archive, struct trace_error *error) {
+                      bool archive, struct error *error) {
   struct progress progress;
   struct rewrite rewrite = {.slice = options->slice,
                             .slices = options->slices,
@@ -85,7 +84,7 @@ static int rewrite_to(struct trace_reader **readers, uint32_t count, const char 
   return result;
 }
 
-static int open_inputs(struct trace_reader **readers, const struct options *options, struct trace_error *error) {
+static int open_inputs(struct trace_reader **readers, const struct options *options, struct error *error) {
   for (uint32_t i = 0; i < options->input_count; i++) {
     const struct format *format = input_format(options->inputs[i], options->from, error);
     if (!format || open_input(&readers[i], options->inputs[i], format, options, error) != 0) {
@@ -98,10 +97,10 @@ static int open_inputs(struct trace_reader **readers, const struct options *opti
 }
 
 /* The input as one trace: rewritten if that is wanted, through a temporary one. */
-static int open_rewritten(struct trace_reader **reader, const struct options *options, struct trace_error *error) {
+static int open_rewritten(struct trace_reader **reader, const struct options *options, struct error *error) {
   struct trace_reader **readers = calloc(options->input_count, sizeof *readers);
   struct temporary_file temporary = {.fd = -1};
-  int result = readers ? open_inputs(readers, options, error) : trace_error_set(error, options->in, "out of memory");
+  int result = readers ? open_inputs(readers, options, error) : error_set(error, options->in, "out of memory");
   if (result == 0 && !rewrites(options)) {
     *reader = readers[0];
   } else if (result == 0) {
@@ -116,12 +115,12 @@ static int open_rewritten(struct trace_reader **reader, const struct options *op
   return result;
 }
 
-static int convert_to_tape(const struct format *from, const struct options *options, struct trace_error *error) {
+static int convert_to_tape(const struct format *from, const struct options *options, struct error *error) {
   if (from->import && !rewrites(options))
     return import_to(from, options, error);
   struct output_file file;
   struct trace_reader **readers = calloc(options->input_count, sizeof *readers);
-  int result = readers ? open_inputs(readers, options, error) : trace_error_set(error, options->in, "out of memory");
+  int result = readers ? open_inputs(readers, options, error) : error_set(error, options->in, "out of memory");
   if (result == 0)
     result = output_file_begin(&file, options->out, error);
   if (result == 0)
@@ -132,7 +131,7 @@ static int convert_to_tape(const struct format *from, const struct options *opti
 }
 
 static int convert_trace(const struct format *from, const struct format *to, const struct options *options) {
-  struct trace_error error = {""};
+  struct error error = {""};
   struct trace_reader *reader = NULL;
   struct witness witness;
   int result;
@@ -151,7 +150,7 @@ static int convert_trace(const struct format *from, const struct format *to, con
 }
 
 static int run(const struct options *options) {
-  struct trace_error error = {""};
+  struct error error = {""};
   if (options->list)
     return list_formats();
   if (!options->out)

@@ -10,13 +10,13 @@
 #include <string.h>
 
 static int dump_workload_file(const struct options *options, enum dump_format format) {
-  struct trace_error error = {""};
+  struct error error = {""};
   struct workload workload;
   if (workload_open(&workload, input_path(options->in), &error) != 0)
     return failed(&error);
   int result = -1;
   if (options->has_thread && options->thread >= workload.header.threads)
-    trace_error_set(&error, options->in, "has %" PRIu32 " threads only", workload.header.threads);
+    error_set(&error, options->in, "has %" PRIu32 " threads only", workload.header.threads);
   else
     result = dump_workload(&workload, format, options->has_thread ? (uint32_t)options->thread : MERGE_ALL_THREADS,
                            stdout, "standard output", &error);
@@ -25,7 +25,7 @@ static int dump_workload_file(const struct options *options, enum dump_format fo
 }
 
 static int run(const struct options *options) {
-  struct trace_error error = {""};
+  struct error error = {""};
   struct trace_reader *reader = NULL;
   int dump_format = dump_format_by_name(options->format ? options->format : "text");
   if (dump_format < 0)
@@ -39,8 +39,7 @@ static int run(const struct options *options) {
   if (options->nodes)
     result = dump_stack_nodes(reader, options->stacks == DUMP_STACKS_FETCHED, stdout, "standard output", &error);
   else if (options->has_thread && options->thread >= trace_reader_summary(reader)->threads)
-    trace_error_set(&error, options->in, "has threads 0 to %" PRIu32 " only",
-                    trace_reader_summary(reader)->threads - 1);
+    error_set(&error, options->in, "has threads 0 to %" PRIu32 " only", trace_reader_summary(reader)->threads - 1);
   else
     result = dump_trace(reader, (enum dump_format)dump_format, options->stacks,
                         options->has_thread ? (uint32_t)options->thread : MERGE_ALL_THREADS, stdout, "standard output",

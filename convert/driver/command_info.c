@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static int print_info(json_t *info, const struct options *options, const struct trace_error *error) {
+static int print_info(json_t *info, const struct options *options, const struct error *error) {
   if (!info)
     return failed(error);
   if (options->json)
@@ -16,7 +16,7 @@ static int print_info(json_t *info, const struct options *options, const struct 
 }
 
 static int run(const struct options *options) {
-  struct trace_error error = {""};
+  struct error error = {""};
   struct trace_reader *reader = NULL;
   struct workload workload;
   struct progress progress;

@@ -3,7 +3,7 @@
 #include "convert/inspect/profile.h"
 
 static int run(const struct options *options) {
-  struct trace_error error = {""};
+  struct error error = {""};
   struct trace_reader *reader = NULL;
   struct progress progress;
   const struct format *format = input_format(options->in, options->from, &error);

@@ -8,7 +8,7 @@ const char *input_path(const char *path) {
   return strcmp(path, "-") == 0 ? "/dev/stdin" : path;
 }
 
-const struct format *input_format(const char *path, const char *from, struct trace_error *error) {
+const struct format *input_format(const char *path, const char *from, struct error *error) {
   const struct format *found = format_detect(path, error);
   if (from && (found || strcmp(from, "tape") != 0)) {
     error->text[0] = '\0';
@@ -18,8 +18,7 @@ const struct format *input_format(const char *path, const char *from, struct tra
 }
 
 static int open_imported(struct trace_reader **reader, const struct format *format, const char *path,
-                         const struct import_options *options, struct import_report *report,
-                         struct trace_error *error) {
+                         const struct import_options *options, struct import_report *report, struct error *error) {
   struct temporary_file temporary;
   if (temporary_file_open(&temporary, error) != 0)
     return -1;
@@ -31,10 +30,10 @@ static int open_imported(struct trace_reader **reader, const struct format *form
 }
 
 int input_open(struct trace_reader **reader, const char *path, const struct format *format,
-               const struct import_options *options, struct import_report *report, struct trace_error *error) {
+               const struct import_options *options, struct import_report *report, struct error *error) {
   if (format->import)
     return open_imported(reader, format, path, options, report, error);
   if (strcmp(format->name, "tape") != 0)
-    return trace_error_set(error, path, "is a %s file, this needs a trace", format->name);
+    return error_set(error, path, "is a %s file, this needs a trace", format->name);
   return trace_reader_open(reader, input_path(path), error);
 }

@@ -61,16 +61,16 @@ const struct format *format_by_suffix(const char *path) {
 }
 
 /* Replaces a standard input that can't be read twice by an unlinked file with its content. */
-static int spool_standard_input(struct trace_error *error) {
+static int spool_standard_input(struct error *error) {
   struct stat status;
   if (fstat(STDIN_FILENO, &status) != 0)
-    return trace_error_errno(error, "-", "can't read");
+    return error_errno(error, "-", "can't read");
   if (S_ISREG(status.st_mode))
-    return lseek(STDIN_FILENO, 0, SEEK_SET) == 0 ? 0 : trace_error_errno(error, "-", "can't read");
+    return lseek(STDIN_FILENO, 0, SEEK_SET) == 0 ? 0 : error_errno(error, "-", "can't read");
   struct temporary_file copy;
   if (temporary_file_copy(&copy, STDIN_FILENO, "-", error) != 0)
     return -1;
-  int result = dup2(copy.fd, STDIN_FILENO) < 0 ? trace_error_errno(error, "-", "can't read") : 0;
+  int result = dup2(copy.fd, STDIN_FILENO) < 0 ? error_errno(error, "-", "can't read") : 0;
   temporary_file_close(&copy);
   lseek(STDIN_FILENO, 0, SEEK_SET);
   return result;
@@ -90,7 +90,7 @@ static const struct format *by_lines(struct line_reader *lines) {
 
 /* By its first bytes, after unpacking. */
 static const struct format *by_bytes(const char *path, uint64_t file_bytes) {
-  struct trace_error ignored = {""};
+  struct error ignored = {""};
   struct byte_source *source;
   unsigned char bytes[4096];
   size_t count = 0;
@@ -107,7 +107,7 @@ static const struct format *by_bytes(const char *path, uint64_t file_bytes) {
   return NULL;
 }
 
-static const struct format *detect_import(const char *path, uint64_t file_bytes, struct trace_error *error) {
+static const struct format *detect_import(const char *path, uint64_t file_bytes, struct error *error) {
   struct line_reader *lines;
   const struct format *format = by_bytes(path, file_bytes);
   if (format)
@@ -118,12 +118,12 @@ static const struct format *detect_import(const char *path, uint64_t file_bytes,
   line_reader_close(lines);
   if (!format) {
     error->text[0] = '\0';
-    trace_error_set(error, path, "not a heaptape trace or workload, nor any format that convert --list shows");
+    error_set(error, path, "not a heaptape trace or workload, nor any format that convert --list shows");
   }
   return format;
 }
 
-const struct format *format_detect(const char *path, struct trace_error *error) {
+const struct format *format_detect(const char *path, struct error *error) {
   bool standard_input = strcmp(path, "-") == 0;
   if (standard_input && spool_standard_input(error) != 0)
     return NULL;
@@ -131,7 +131,7 @@ const struct format *format_detect(const char *path, struct trace_error *error) 
   struct stat status;
   char magic[8] = "";
   if (fd < 0 || fstat(fd, &status) != 0) {
-    trace_error_errno(error, path, "can't open");
+    error_errno(error, path, "can't open");
     return NULL;
   }
   bool regular = S_ISREG(status.st_mode);
@@ -140,7 +140,7 @@ const struct format *format_detect(const char *path, struct trace_error *error) 
   if (S_ISDIR(status.st_mode) && import_lttng_is_trace(path))
     return format_by_name("lttng");
   if (!regular) {
-    trace_error_set(error, path, "not a regular file");
+    error_set(error, path, "not a regular file");
     return NULL;
   }
   if (got == sizeof magic && memcmp(magic, "HEAPTAPE", sizeof magic) == 0)

@@ -24,6 +24,6 @@ const struct format *format_by_suffix(const char *path);
 
 /* What the file at path ("-": standard input, which is spooled to a temporary file first if it is a pipe, and stays
    readable from its beginning) holds. Returns NULL with error if it is none of ours. */
-const struct format *format_detect(const char *path, struct trace_error *error);
+const struct format *format_detect(const char *path, struct error *error);
 
 #endif

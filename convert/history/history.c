@@ -21,7 +21,7 @@ enum { RECENT_BITS = 16 };
 
 struct history {
   struct trace_reader *reader;
-  struct trace_error *error;
+  struct error *error;
   const struct history_options *options;
   const struct history_consumer *consumer;
   struct witness *witness;
@@ -75,8 +75,8 @@ static int hand_on(struct history *history, const struct history_op *op) {
 }
 
 static enum placing fail(struct history *history, const struct merge_step *step, const char *what) {
-  trace_error_set(history->error, trace_reader_path(history->reader), "thread %" PRIu32 ": %s: %s", step->thread,
-                  call_table[step->event->call & CALL_ID_MASK].name, what);
+  error_set(history->error, trace_reader_path(history->reader), "thread %" PRIu32 ": %s: %s", step->thread,
+            call_table[step->event->call & CALL_ID_MASK].name, what);
   return FAILED;
 }
 
@@ -316,7 +316,7 @@ static int run(struct history *history) {
       parking_park(parking, history->merge, &step, history->steps_placed);
       break;
     case FAILED:
-      return trace_error_set(history->error, trace_reader_path(history->reader), "out of memory");
+      return error_set(history->error, trace_reader_path(history->reader), "out of memory");
     }
   }
 }
@@ -357,7 +357,7 @@ static int history_init(struct history *history, const struct trace_info *info) 
   if (!history->limbo || !history->recent || (history->options->check_ranges && !history->ranges) ||
       !address_map_init(&history->map) || !slots_init(&history->slots, threads) ||
       !parking_init(&history->parking, threads))
-    return trace_error_set(history->error, trace_reader_path(history->reader), "out of memory");
+    return error_set(history->error, trace_reader_path(history->reader), "out of memory");
   for (uint32_t i = 0; i < threads; i++)
     history->limbo[i] = SLOTS_NONE;
   history->lookups = (struct merge_lookups){&history->map, &history->slots};
@@ -373,7 +373,7 @@ static int touched_at_end(void *context, uint64_t address, uint32_t os_pages) {
 }
 
 int history_run(struct trace_reader *reader, const struct history_options *options,
-                const struct history_consumer *consumer, struct witness *witness, struct trace_error *error) {
+                const struct history_consumer *consumer, struct witness *witness, struct error *error) {
   const struct trace_summary *summary = trace_reader_summary(reader);
   struct trace_info info;
   trace_info_read(&info, summary->info_json);

@@ -79,6 +79,6 @@ struct history_options {
    trace reports missing events and its writer keeps the order of FORMAT.md ("tags", "every"): there a repair
    would pair a release of an unseen object with the next object at that address. Returns 0, or -1 with error. */
 int history_run(struct trace_reader *reader, const struct history_options *options,
-                const struct history_consumer *consumer, struct witness *witness, struct trace_error *error);
+                const struct history_consumer *consumer, struct witness *witness, struct error *error);
 
 #endif

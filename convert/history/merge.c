@@ -66,12 +66,12 @@ static uint8_t find_traits(const struct trace_event *event) {
 }
 
 int merge_open(struct merge **out, struct trace_reader *reader, uint32_t thread, const struct merge_lookups *lookups,
-               struct trace_error *error) {
+               struct error *error) {
   uint32_t threads = trace_reader_summary(reader)->threads;
   struct merge *merge = calloc(1, sizeof *merge);
   *out = merge;
   if (!merge)
-    return trace_error_set(error, trace_reader_path(reader), "out of memory");
+    return error_set(error, trace_reader_path(reader), "out of memory");
   merge->lookups = lookups;
   merge->threads_count = threads;
   merge->leaf_count = 1;
@@ -83,7 +83,7 @@ int merge_open(struct merge **out, struct trace_reader *reader, uint32_t thread,
   if (!merge->threads || !merge->keys || !merge->winners || read_ahead_open(&merge->ahead, reader, error) != 0) {
     merge_close(merge);
     *out = NULL;
-    return trace_error_set(error, trace_reader_path(reader), "out of memory");
+    return error_set(error, trace_reader_path(reader), "out of memory");
   }
   for (uint32_t i = 0; i < merge->leaf_count; i++) {
     bool wanted =

@@ -48,7 +48,7 @@ struct merge_lookups {
  * or -1. */
 #define MERGE_ALL_THREADS UINT32_MAX
 int merge_open(struct merge **out, struct trace_reader *reader, uint32_t thread, const struct merge_lookups *lookups,
-               struct trace_error *error);
+               struct error *error);
 void merge_close(struct merge *merge);
 
 /* The next step, without passing it. 1, 0 if every thread has ended or is parked, -1 on error. */

@@ -29,8 +29,8 @@ struct ring {
 
 struct read_ahead {
   struct trace_reader *reader;
-  struct trace_error *error;       /* the user's */
-  struct trace_error helper_error; /* of the cursors */
+  struct error *error;       /* the user's */
+  struct error helper_error; /* of the cursors */
   struct ring *rings;
   uint32_t threads, ring_events;
   bool helped;
@@ -95,14 +95,14 @@ static void request(struct read_ahead *ahead, struct ring *ring) {
   pthread_mutex_unlock(&ahead->mutex);
 }
 
-int read_ahead_open(struct read_ahead **out, struct trace_reader *reader, struct trace_error *error) {
+int read_ahead_open(struct read_ahead **out, struct trace_reader *reader, struct error *error) {
   struct read_ahead *ahead = calloc(1, sizeof *ahead);
   uint32_t threads = trace_reader_summary(reader)->threads;
   *out = ahead;
   if (!ahead || !(ahead->rings = calloc(threads + 1, sizeof *ahead->rings))) {
     free(ahead);
     *out = NULL;
-    return trace_error_set(error, trace_reader_path(reader), "out of memory");
+    return error_set(error, trace_reader_path(reader), "out of memory");
   }
   ahead->reader = reader;
   ahead->error = error;
@@ -153,9 +153,9 @@ int read_ahead_begin(struct read_ahead *ahead, uint32_t thread) {
     ring->room /= 2;
   ring->events = malloc(ring->room * sizeof *ring->events);
   if (!ring->events)
-    return trace_error_set(ahead->error, trace_reader_path(ahead->reader), "out of memory");
+    return error_set(ahead->error, trace_reader_path(ahead->reader), "out of memory");
   if (trace_cursor_open(&ring->cursor, ahead->reader, thread, ahead->helped ? &ahead->helper_error : ahead->error) != 0)
-    return trace_error_set(ahead->error, trace_reader_path(ahead->reader), "out of memory");
+    return error_set(ahead->error, trace_reader_path(ahead->reader), "out of memory");
   request(ahead, ring);
   return 0;
 }

@@ -15,7 +15,7 @@ enum { READ_AHEAD_BYTES = 16 << 20 };
 struct read_ahead;
 
 /* error must outlive it. Returns 0 or -1. */
-int read_ahead_open(struct read_ahead **out, struct trace_reader *reader, struct trace_error *error);
+int read_ahead_open(struct read_ahead **out, struct trace_reader *reader, struct error *error);
 void read_ahead_close(struct read_ahead *ahead);
 
 /* Starts reading a thread's events. Returns 0 or -1. */

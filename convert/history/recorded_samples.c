@@ -47,7 +47,7 @@ static int take_sample(void *context, const struct trace_sample *sample) {
   return 0;
 }
 
-int recorded_samples_load(struct recorded_samples *samples, struct trace_reader *reader, struct trace_error *error) {
+int recorded_samples_load(struct recorded_samples *samples, struct trace_reader *reader, struct error *error) {
   memset(samples, 0, sizeof *samples);
   samples->group_size = 1;
   samples->rss_anon_peak_bytes = samples->vm_size_peak_bytes = samples->vm_hwm_bytes = TRACE_SAMPLE_MISSING;

@@ -27,7 +27,7 @@ struct recorded_samples {
 };
 
 /* Reads all samples of the trace. Returns 0, or -1 with error. */
-int recorded_samples_load(struct recorded_samples *samples, struct trace_reader *reader, struct trace_error *error);
+int recorded_samples_load(struct recorded_samples *samples, struct trace_reader *reader, struct error *error);
 
 /* The op at that position has that stamp: samples up to it get the position. */
 static inline void recorded_samples_advance(struct recorded_samples *samples, uint64_t stamp, uint64_t position) {

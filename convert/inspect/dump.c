@@ -254,10 +254,10 @@ static int print_name(void *context, uint32_t thread, const char *name) {
 }
 
 static int print_names(struct printer *printer, struct trace_reader *reader, enum dump_format format,
-                       const char *out_name, struct trace_error *error) {
+                       const char *out_name, struct error *error) {
   printer->json = format == DUMP_JSONL;
   int result = format == DUMP_CSV ? 0 : trace_reader_thread_names(reader, print_name, printer, error);
-  return result > 0 ? trace_error_errno(error, out_name, "can't write") : result;
+  return result > 0 ? error_errno(error, out_name, "can't write") : result;
 }
 
 /* The stack of the event, where it is the first with it. CSV has no place for it. */
@@ -273,7 +273,7 @@ static int print_stack(struct printer *printer, enum dump_format format, const s
 }
 
 static int dump_steps(struct printer *printer, struct merge *merge, struct marks *marks, uint32_t thread,
-                      enum dump_format format, const char *out_name, struct trace_error *error) {
+                      enum dump_format format, const char *out_name, struct error *error) {
   void (*const print[])(struct printer *, uint32_t, const struct trace_event *) = {print_text, print_csv, print_jsonl};
   struct merge_step step;
   int got;
@@ -282,14 +282,14 @@ static int dump_steps(struct printer *printer, struct merge *merge, struct marks
     while (merge_step_is_last(&step) && (mark = marks_before(marks, step.thread))) {
       print_mark(printer, format, mark);
       if (printer->used > OUT_BYTES - LINE_ROOM && !flush(printer))
-        return trace_error_errno(error, out_name, "can't write");
+        return error_errno(error, out_name, "can't write");
     }
     if (merge_step_is_last(&step) && printer->symbols && print_stack(printer, format, step.event) != 0)
-      return trace_error_errno(error, out_name, "can't write");
+      return error_errno(error, out_name, "can't write");
     if (merge_step_is_last(&step))
       print[format](printer, step.thread, step.event);
     if (printer->used > OUT_BYTES - LINE_ROOM && !flush(printer))
-      return trace_error_errno(error, out_name, "can't write");
+      return error_errno(error, out_name, "can't write");
     if (merge_advance(merge) < 0)
       return -1;
   }
@@ -297,26 +297,26 @@ static int dump_steps(struct printer *printer, struct merge *merge, struct marks
   while (got == 0 && (mark = marks_left(marks, thread))) {
     print_mark(printer, format, mark);
     if (printer->used > OUT_BYTES - LINE_ROOM && !flush(printer))
-      return trace_error_errno(error, out_name, "can't write");
+      return error_errno(error, out_name, "can't write");
   }
   if (got == 0 && (!flush(printer) || fflush(printer->out) != 0))
-    return trace_error_errno(error, out_name, "can't write");
+    return error_errno(error, out_name, "can't write");
   return got;
 }
 
 /* What printing stacks needs. */
 static int open_stacks(struct printer *printer, struct trace_reader *reader, enum dump_stacks stacks,
-                       struct trace_error *error) {
+                       struct error *error) {
   if (stacks == DUMP_NO_STACKS || printer->summary->stack_nodes == 0)
     return 0;
   printer->printed = calloc(printer->summary->stack_nodes / 8 + 1, 1);
   if (!printer->printed)
-    return trace_error_set(error, trace_reader_path(reader), "out of memory");
+    return error_set(error, trace_reader_path(reader), "out of memory");
   return symbols_open(&printer->symbols, reader, stacks == DUMP_STACKS_FETCHED, error);
 }
 
 int dump_trace(struct trace_reader *reader, enum dump_format format, enum dump_stacks stacks, uint32_t thread,
-               FILE *out, const char *out_name, struct trace_error *error) {
+               FILE *out, const char *out_name, struct error *error) {
   const struct trace_summary *summary = trace_reader_summary(reader);
   static struct printer printer;
   struct merge *merge;

@@ -16,7 +16,7 @@ enum dump_stacks { DUMP_NO_STACKS, DUMP_STACKS, DUMP_STACKS_FETCHED };
 /* thread: the only one to print, or MERGE_ALL_THREADS. Returns 0, or -1 with error; a failed write is one, named
  * out_name. */
 int dump_trace(struct trace_reader *reader, enum dump_format format, enum dump_stacks stacks, uint32_t thread,
-               FILE *out, const char *out_name, struct trace_error *error);
+               FILE *out, const char *out_name, struct error *error);
 
 /* The format of that name: text, csv or jsonl; -1: none. */
 int dump_format_by_name(const char *name);

@@ -81,8 +81,7 @@ int dump_stack_as_json(FILE *out, struct symbols *symbols, uint32_t node) {
   return print_json(out, object);
 }
 
-int dump_stack_nodes(struct trace_reader *reader, bool fetch, FILE *out, const char *out_name,
-                     struct trace_error *error) {
+int dump_stack_nodes(struct trace_reader *reader, bool fetch, FILE *out, const char *out_name, struct error *error) {
   struct symbols *symbols;
   if (symbols_open(&symbols, reader, fetch, error) != 0)
     return -1;
@@ -96,5 +95,5 @@ int dump_stack_nodes(struct trace_reader *reader, bool fetch, FILE *out, const c
     result = print_json(out, object);
   }
   symbols_close(symbols);
-  return result == 0 && fflush(out) == 0 ? 0 : trace_error_errno(error, out_name, "can't write");
+  return result == 0 && fflush(out) == 0 ? 0 : error_errno(error, out_name, "can't write");
 }

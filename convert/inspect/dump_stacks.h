@@ -20,7 +20,6 @@ int dump_stack_as_json(FILE *out, struct symbols *symbols, uint32_t node);
 
 /* Every node of the trace as JSON, parents before children; no event is read. fetch: symbols_open's. Returns 0, or -1
    with error; a failed write is one, named out_name. */
-int dump_stack_nodes(struct trace_reader *reader, bool fetch, FILE *out, const char *out_name,
-                     struct trace_error *error);
+int dump_stack_nodes(struct trace_reader *reader, bool fetch, FILE *out, const char *out_name, struct error *error);
 
 #endif

@@ -20,7 +20,7 @@ struct op {
 
 struct dumper {
   const struct workload *workload;
-  struct trace_error *error;
+  struct error *error;
   struct workload_stream *streams; /* of the threads */
   FILE *out;
   struct op op;
@@ -41,7 +41,7 @@ static void take_prompt_starts(struct workload_stream *stream, struct op *op) {
 
 static int wrong(const struct dumper *dumper, const struct workload_stream *stream, const char *what) {
   uint64_t offset = stream->at ? workload_stream_offset(stream) : dumper->workload->header.extents_offset;
-  return trace_error_at(dumper->error, dumper->workload->path, offset, "%s", what);
+  return error_at(dumper->error, dumper->workload->path, offset, "%s", what);
 }
 
 /* Walks to the end of the thread's next op. */
@@ -200,7 +200,7 @@ static int dump_ops(struct dumper *dumper, enum dump_format format, uint32_t onl
         print[format](dumper->out, &dumper->op);
     }
     if (ferror(dumper->out))
-      return trace_error_errno(dumper->error, out_name, "can't write");
+      return error_errno(dumper->error, out_name, "can't write");
   }
   for (uint32_t i = 0; i < header->threads; i++)
     if (!workload_stream_next(&dumper->streams[i], &run) || word_code(run) != WORD_END)
@@ -209,12 +209,12 @@ static int dump_ops(struct dumper *dumper, enum dump_format format, uint32_t onl
 }
 
 int dump_workload(const struct workload *workload, enum dump_format format, uint32_t thread, FILE *out,
-                  const char *out_name, struct trace_error *error) {
+                  const char *out_name, struct error *error) {
   const struct workload_header *header = &workload->header;
   struct dumper dumper = {.workload = workload, .error = error, .out = out};
   dumper.streams = calloc(header->threads + 1u, sizeof *dumper.streams);
   if (!dumper.streams)
-    return trace_error_set(error, workload->path, "out of memory");
+    return error_set(error, workload->path, "out of memory");
   for (uint32_t i = 0; i < header->threads; i++)
     workload_stream_open(&dumper.streams[i], workload, i);
   if (format == DUMP_TEXT)
@@ -224,7 +224,7 @@ int dump_workload(const struct workload *workload, enum dump_format format, uint
     fputs("position,thread,call,slot,size_bytes,param,null,frees,waits,starts,time_ns,touched_os_pages\n", out);
   int result = dump_ops(&dumper, format, thread, out_name);
   if (fflush(out) != 0 && result == 0)
-    result = trace_error_errno(error, out_name, "can't write");
+    result = error_errno(error, out_name, "can't write");
   buffer_free(&dumper.op.waits);
   buffer_free(&dumper.op.starts);
   free(dumper.streams);

@@ -23,6 +23,6 @@
 /* thread: the only one to print, or MERGE_ALL_THREADS. Returns 0, or -1 with error; a failed write is one, named
    out_name. */
 int dump_workload(const struct workload *workload, enum dump_format format, uint32_t thread, FILE *out,
-                  const char *out_name, struct trace_error *error);
+                  const char *out_name, struct error *error);
 
 #endif

@@ -108,7 +108,7 @@ static json_t *trace_json(struct trace_reader *reader, const struct witness *wit
   if (summary->stack_nodes)
     set_count(object, "stack_nodes", summary->stack_nodes);
   json_t *names = json_object();
-  struct trace_error ignored = {""}; /* what is wrong with names must not hide the rest */
+  struct error ignored = {""}; /* what is wrong with names must not hide the rest */
   trace_reader_thread_names(reader, add_name, names, &ignored);
   if (json_object_size(names))
     json_object_set(object, "thread_names", names);
@@ -118,12 +118,12 @@ static json_t *trace_json(struct trace_reader *reader, const struct witness *wit
   return object;
 }
 
-json_t *info_of_trace(struct trace_reader *reader, const struct history_options *options, struct trace_error *error) {
+json_t *info_of_trace(struct trace_reader *reader, const struct history_options *options, struct error *error) {
   struct witness witness;
   struct recorded_samples *samples = malloc(sizeof *samples);
   json_t *object = NULL, *marks = NULL;
   if (!samples)
-    trace_error_set(error, trace_reader_path(reader), "out of memory");
+    error_set(error, trace_reader_path(reader), "out of memory");
   else if (recorded_samples_load(samples, reader, error) == 0 &&
            history_run(reader, options, NULL, &witness, error) == 0 && (marks = marks_json(reader, error)))
     object = trace_json(reader, &witness, samples, marks);
@@ -152,15 +152,15 @@ static json_t *recorded_of_rows(const json_t *rows) {
   return object;
 }
 
-json_t *info_of_workload(const struct workload *workload, struct trace_error *error) {
+json_t *info_of_workload(const struct workload *workload, struct error *error) {
   const struct workload_header *header = &workload->header;
   json_error_t wrong;
   size_t bytes;
   const char *info = workload_info(workload, &bytes);
   json_t *stored = json_loadb(info, bytes, 0, &wrong);
   if (!json_is_object(stored)) {
-    trace_error_at(error, workload->path, header->info_offset, "info is not a JSON object: %s",
-                   stored ? "another type" : wrong.text);
+    error_at(error, workload->path, header->info_offset, "info is not a JSON object: %s",
+             stored ? "another type" : wrong.text);
     json_decref(stored);
     return NULL;
   }

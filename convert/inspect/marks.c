@@ -24,7 +24,7 @@ static int by_place(const void *left, const void *right) {
   return a->stamp < b->stamp ? -1 : a->stamp > b->stamp;
 }
 
-int marks_load(struct marks *marks, struct trace_reader *reader, struct trace_error *error) {
+int marks_load(struct marks *marks, struct trace_reader *reader, struct error *error) {
   uint32_t threads = trace_reader_summary(reader)->threads;
   *marks = (struct marks){.threads = threads};
   int result = trace_reader_marks(reader, add, marks, error);
@@ -34,7 +34,7 @@ int marks_load(struct marks *marks, struct trace_reader *reader, struct trace_er
   marks->next = calloc(threads + 1, sizeof *marks->next);
   marks->end = calloc(threads + 1, sizeof *marks->end);
   if (result > 0 || !marks->events || !marks->next || !marks->end)
-    return trace_error_set(error, trace_reader_path(reader), "out of memory");
+    return error_set(error, trace_reader_path(reader), "out of memory");
   qsort(marks->list.at, marks->list.count, sizeof *marks->list.at, by_place);
   for (size_t i = 0; i < marks->list.count && marks->list.at[i].thread < threads; i++) {
     uint32_t thread = marks->list.at[i].thread;
@@ -79,7 +79,7 @@ static int by_stamp(const void *left, const void *right) {
   return a->stamp < b->stamp ? -1 : a->stamp > b->stamp;
 }
 
-json_t *marks_json(struct trace_reader *reader, struct trace_error *error) {
+json_t *marks_json(struct trace_reader *reader, struct error *error) {
   const struct trace_summary *summary = trace_reader_summary(reader);
   json_t *array = NULL;
   struct marks marks;

@@ -17,7 +17,7 @@ struct marks {
 };
 
 /* Returns 0, or -1 with error; marks can be freed either way. */
-int marks_load(struct marks *marks, struct trace_reader *reader, struct trace_error *error);
+int marks_load(struct marks *marks, struct trace_reader *reader, struct error *error);
 void marks_free(struct marks *marks);
 
 /* The next event of the thread is to be printed: a mark that comes before it, or NULL if there is none left; to be
@@ -28,6 +28,6 @@ const struct trace_mark *marks_before(struct marks *marks, uint32_t thread);
 const struct trace_mark *marks_left(struct marks *marks, uint32_t thread);
 
 /* [{"time_ns", "thread", "events", "text"}] in the order of time; without time_ns where the clock has no rate. */
-json_t *marks_json(struct trace_reader *reader, struct trace_error *error);
+json_t *marks_json(struct trace_reader *reader, struct error *error);
 
 #endif

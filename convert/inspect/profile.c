@@ -29,7 +29,7 @@ struct profile {
   struct line_sharing *sharing; /* NULL: not to be counted */
   struct line_sharing_counts *sharing_counts;
   struct profile_window windows[PROFILE_WINDOWS];
-  struct trace_error *error;
+  struct error *error;
   const char *path;
 };
 
@@ -98,7 +98,7 @@ static int note_sharing(struct profile *profile, const struct history_op *op) {
   if (op->kind == HISTORY_ACQUIRE || op->kind == HISTORY_MOVE)
     status = line_sharing_add(profile->sharing, op->slot, op->event->acquired, op->request_bytes, op->thread);
   line_sharing_after_op(profile->sharing);
-  return status == 0 ? 0 : trace_error_set(profile->error, profile->path, "out of memory");
+  return status == 0 ? 0 : error_set(profile->error, profile->path, "out of memory");
 }
 
 static int profile_op(void *context, const struct history_op *op, const struct history_state *before,
@@ -109,7 +109,7 @@ static int profile_op(void *context, const struct history_op *op, const struct h
   struct profile_window *window = window_at(profile, before);
   profile->position++;
   if (op->slot != SLOTS_NONE && !vector_reach(&profile->objects, op->slot))
-    return trace_error_set(profile->error, profile->path, "out of memory");
+    return error_set(profile->error, profile->path, "out of memory");
   uint64_t old_bytes = op->slot == SLOTS_NONE ? 0 : slots->at[op->slot].size_bytes;
   if (op->kind == HISTORY_RELEASE) {
     window->releases++;
@@ -190,12 +190,11 @@ static bool begin_sharing(struct profile *profile) {
   return profile->sharing != NULL;
 }
 
-json_t *profile_of_trace(struct trace_reader *reader, const struct history_options *options,
-                         struct trace_error *error) {
+json_t *profile_of_trace(struct trace_reader *reader, const struct history_options *options, struct error *error) {
   struct profile *profile = calloc(1, sizeof *profile);
   const char *path = trace_reader_path(reader);
   if (!profile) {
-    trace_error_set(error, path, "out of memory");
+    error_set(error, path, "out of memory");
     return NULL;
   }
   profile->summary = trace_reader_summary(reader);
@@ -209,7 +208,7 @@ json_t *profile_of_trace(struct trace_reader *reader, const struct history_optio
   struct history_consumer consumer = {
       .context = profile, .op = profile_op, .move_begins = sharing ? move_begins : NULL};
   if (!profile_tables_init(&profile->tables, profile->summary->stack_nodes) || (sharing && !begin_sharing(profile)))
-    trace_error_set(error, path, "out of memory");
+    error_set(error, path, "out of memory");
   else if (history_run(reader, options, &consumer, &witness, error) == 0)
     object = profile_json(profile, &witness);
   if (profile->sharing)

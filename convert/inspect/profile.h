@@ -11,6 +11,6 @@
 #include <jansson.h>
 
 /* A new JSON object (docs/PROFILE_JSON.md lists its keys), or NULL with error. Runs through the whole history. */
-json_t *profile_of_trace(struct trace_reader *reader, const struct history_options *options, struct trace_error *error);
+json_t *profile_of_trace(struct trace_reader *reader, const struct history_options *options, struct error *error);
 
 #endif

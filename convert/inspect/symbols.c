@@ -65,17 +65,17 @@ static int add_module(void *context, const struct trace_module *recorded) {
   return 0;
 }
 
-int symbols_open(struct symbols **out, struct trace_reader *reader, bool fetch, struct trace_error *error) {
+int symbols_open(struct symbols **out, struct trace_reader *reader, bool fetch, struct error *error) {
   struct symbols *symbols = *out = calloc(1, sizeof *symbols);
   if (!symbols)
-    return trace_error_set(error, trace_reader_path(reader), "out of memory");
+    return error_set(error, trace_reader_path(reader), "out of memory");
   if (!fetch)
     unsetenv("DEBUGINFOD_URLS"); /* elfutils asks these servers by itself */
   int result = trace_reader_modules(reader, add_module, symbols, error);
   if (result == 0)
     result = trace_reader_stacks(reader, add_node, symbols, error);
   if (result > 0)
-    trace_error_set(error, trace_reader_path(reader), "out of memory");
+    error_set(error, trace_reader_path(reader), "out of memory");
   if (result == 0)
     return 0;
   symbols_close(symbols);

@@ -22,7 +22,7 @@ struct symbol {
 
 /* fetch: missing debug information may be fetched by debuginfod, as the environment sets it up. Returns 0, or -1 with
    error. */
-int symbols_open(struct symbols **out, struct trace_reader *reader, bool fetch, struct trace_error *error);
+int symbols_open(struct symbols **out, struct trace_reader *reader, bool fetch, struct error *error);
 void symbols_close(struct symbols *symbols);
 
 /* How many nodes there are; they are numbered from 1. */

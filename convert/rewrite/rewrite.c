@@ -9,7 +9,7 @@
 enum step { MERGE, SLICE, ANONYMISE, COPY, STEPS };
 
 static int run_step(const struct rewrite *rewrite, enum step step, struct trace_reader **readers, uint32_t count,
-                    const char *path, const struct trace_options *options, struct trace_error *error) {
+                    const char *path, const struct trace_options *options, struct error *error) {
   const struct history_options *history = &rewrite->history;
   switch (step) {
   case MERGE:
@@ -29,7 +29,7 @@ static void close_all(struct trace_reader **readers, uint32_t count) {
 }
 
 int rewrite_trace(const struct rewrite *rewrite, struct trace_reader **readers, uint32_t count, const char *path,
-                  struct trace_error *error) {
+                  struct error *error) {
   const struct trace_options between = {.archive = false};
   bool wanted[STEPS] = {rewrite->merge, rewrite->slices != NULL, rewrite->anonymise, false};
   enum step last = COPY;

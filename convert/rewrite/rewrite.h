@@ -17,6 +17,6 @@ struct rewrite {
 
 /* Writes path from the readers (one, if it is no merge), which it closes. Returns 0, or -1 with error. */
 int rewrite_trace(const struct rewrite *rewrite, struct trace_reader **readers, uint32_t count, const char *path,
-                  struct trace_error *error);
+                  struct error *error);
 
 #endif

@@ -72,7 +72,7 @@ static int take_node(void *context, const struct trace_stack_node *node) {
 }
 
 int trace_copy_stacks(struct trace_stacks *stacks, struct trace_reader *reader, struct trace_out *out,
-                      uint64_t address_offset, struct trace_error *error) {
+                      uint64_t address_offset, struct error *error) {
   struct modules modules = {0};
   struct stack_copier copier = {stacks, trace_out_writer(out), &modules, 0, false, address_offset};
   stacks->count = trace_reader_summary(reader)->stack_nodes + 1;
@@ -84,7 +84,7 @@ int trace_copy_stacks(struct trace_stacks *stacks, struct trace_reader *reader, 
     result = write_modules(&copier, modules.list.count);
   modules_free(&modules);
   if (result > 0)
-    trace_error_set(error, trace_reader_path(reader), "its stacks can't be copied: out of memory or disk");
+    error_set(error, trace_reader_path(reader), "its stacks can't be copied: out of memory or disk");
   return result == 0 ? 0 : -1;
 }
 
@@ -104,7 +104,7 @@ static int take_name(void *context, uint32_t thread, const char *name) {
 }
 
 int trace_copy_thread_names(struct trace_reader *reader, struct trace_out *out, uint32_t thread_offset,
-                            struct trace_error *error) {
+                            struct error *error) {
   struct name_copier copier = {out, thread_offset};
   return trace_reader_thread_names(reader, take_name, &copier, error);
 }

@@ -21,10 +21,10 @@ void trace_stacks_free(struct trace_stacks *stacks);
 /* Writes the modules and the tree of stacks; call it before the events that name its nodes. address_offset is added to
    all addresses. Returns 0, or -1 with error (empty: the writer has the reason). */
 int trace_copy_stacks(struct trace_stacks *stacks, struct trace_reader *reader, struct trace_out *out,
-                      uint64_t address_offset, struct trace_error *error);
+                      uint64_t address_offset, struct error *error);
 
 /* Writes the names of those threads that the new trace has. thread_offset: as in convert/rewrite/trace_copy.h. */
 int trace_copy_thread_names(struct trace_reader *reader, struct trace_out *out, uint32_t thread_offset,
-                            struct trace_error *error);
+                            struct error *error);
 
 #endif

@@ -24,7 +24,7 @@ struct anonymiser {
   uint32_t last_thread; /* whose run of events it is */
   struct recorded_samples samples;
   const char *path;
-  struct trace_error *error;
+  struct error *error;
 };
 
 /* The address that the reader's predictor expects (FORMAT.md section 4: the previous miss, plus 16 x its class), so
@@ -75,7 +75,7 @@ static int take_op(void *context, const struct history_op *op, const struct hist
   struct trace_event event = {
       .call = op->call, .size_bytes = op->size_bytes, .param = op->param, .touched_os_pages = op->touched_os_pages};
   if (!vector_reserve(&anonymiser->addresses, slots->room))
-    return trace_error_set(anonymiser->error, anonymiser->path, "out of memory");
+    return error_set(anonymiser->error, anonymiser->path, "out of memory");
   if (op->kind != HISTORY_NOTHING && op->kind != HISTORY_ACQUIRE)
     event.released = anonymiser->addresses.at[op->slot];
   if (op->kind == HISTORY_ACQUIRE || op->kind == HISTORY_MOVE)
@@ -140,20 +140,20 @@ static json_t *anonymous_info(const struct trace_summary *summary) {
 }
 
 static int anonymise(struct anonymiser *anonymiser, struct trace_reader *reader, const struct history_options *history,
-                     struct trace_error *error) {
+                     struct error *error) {
   const struct history_consumer consumer = {.context = anonymiser,
                                             .op = take_op,
                                             .thread_end = end_thread,
                                             .touched_at_end = touched_at_end,
                                             .left_out = take_left_out};
   struct witness witness;
-  struct trace_error written = {""};
+  struct error written = {""};
   const struct trace_summary *source = trace_reader_summary(reader);
-  struct trace_error wrong = {""};
+  struct error wrong = {""};
   anonymiser->error = &wrong;
   anonymiser->threads = calloc(source->threads + 1, sizeof *anonymiser->threads);
   int result = anonymiser->threads ? recorded_samples_load(&anonymiser->samples, reader, &wrong)
-                                   : trace_error_set(&wrong, anonymiser->path, "out of memory");
+                                   : error_set(&wrong, anonymiser->path, "out of memory");
   if (result == 0)
     result = history_run(reader, history, &consumer, &witness, &wrong);
   if (result == 0)
@@ -169,10 +169,10 @@ static int anonymise(struct anonymiser *anonymiser, struct trace_reader *reader,
 }
 
 int trace_anonymise(struct trace_reader *reader, const char *path, const struct trace_options *options,
-                    const struct history_options *history, struct trace_error *error) {
+                    const struct history_options *history, struct error *error) {
   struct anonymiser *anonymiser = calloc(1, sizeof *anonymiser);
   if (!anonymiser)
-    return trace_error_set(error, path, "out of memory");
+    return error_set(error, path, "out of memory");
   anonymiser->path = path;
   anonymiser->last_thread = UINT32_MAX;
   json_t *info = anonymous_info(trace_reader_summary(reader));

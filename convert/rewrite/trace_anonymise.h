@@ -14,6 +14,6 @@
 #include "convert/rewrite/trace_out.h"
 
 int trace_anonymise(struct trace_reader *reader, const char *path, const struct trace_options *options,
-                    const struct history_options *history, struct trace_error *error);
+                    const struct history_options *history, struct error *error);
 
 #endif

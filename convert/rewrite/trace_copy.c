@@ -57,7 +57,7 @@ static bool change_event(const struct copier *copier, struct trace_event *event)
 }
 
 static int copy_events(const struct copier *copier, struct trace_cursor *cursor, uint32_t thread,
-                       const struct gaps *gaps, const char *path, struct trace_error *error) {
+                       const struct gaps *gaps, const char *path, struct error *error) {
   struct trace_writer *writer = trace_out_writer(copier->out);
   struct trace_event event;
   uint64_t events = 0;
@@ -71,21 +71,20 @@ static int copy_events(const struct copier *copier, struct trace_cursor *cursor,
     if ((got = trace_cursor_next(cursor, &event)) <= 0)
       return got;
     if (!change_event(copier, &event))
-      return trace_error_set(error, path, "event %" PRIu64 " of thread %" PRIu32 " has an address beyond 48 bits",
-                             events, thread - copier->change->thread_offset);
+      return error_set(error, path, "event %" PRIu64 " of thread %" PRIu32 " has an address beyond 48 bits", events,
+                       thread - copier->change->thread_offset);
     if (trace_out_event(copier->out, thread, &event) != 0)
       return -1;
   }
 }
 
-static int copy_thread(const struct copier *copier, struct trace_reader *reader, uint32_t thread,
-                       struct trace_error *error) {
+static int copy_thread(const struct copier *copier, struct trace_reader *reader, uint32_t thread, struct error *error) {
   uint32_t shifted = thread + copier->change->thread_offset;
   struct trace_cursor *cursor = NULL;
   struct gaps gaps = {0};
   int result = trace_reader_gaps(reader, thread, take_gap, &gaps, error);
   if (result > 0)
-    result = trace_error_set(error, trace_reader_path(reader), "out of memory");
+    result = error_set(error, trace_reader_path(reader), "out of memory");
   if (result == 0)
     result = trace_cursor_open(&cursor, reader, thread, error);
   if (result == 0)
@@ -111,8 +110,7 @@ static int copy_mark(void *context, const struct trace_mark *mark) {
 }
 
 int trace_copy_into(struct trace_out *out, struct trace_reader *reader, const struct trace_change *change,
-                    void (*progress)(void *context, uint64_t events), void *progress_context,
-                    struct trace_error *error) {
+                    void (*progress)(void *context, uint64_t events), void *progress_context, struct error *error) {
   struct copier copier = {.out = out, .change = change};
   uint64_t shown = 0;
   int result = trace_copy_stacks(&copier.stacks, reader, out, change->address_offset, error);
@@ -137,7 +135,7 @@ static int copy_sample(void *context, const struct trace_sample *sample) {
 }
 
 int trace_copy(struct trace_reader *reader, const char *path, const struct trace_options *options,
-               void (*progress)(void *context, uint64_t events), void *progress_context, struct trace_error *error) {
+               void (*progress)(void *context, uint64_t events), void *progress_context, struct error *error) {
   const struct trace_summary *summary = trace_reader_summary(reader);
   const struct trace_change change = {0};
   struct trace_out *out;

@@ -21,10 +21,9 @@ struct trace_change {
    called now and then with the new trace's events so far. Returns 0, or -1 with error, which is empty where the writer
    has the reason. */
 int trace_copy_into(struct trace_out *out, struct trace_reader *reader, const struct trace_change *change,
-                    void (*progress)(void *context, uint64_t events), void *progress_context,
-                    struct trace_error *error);
+                    void (*progress)(void *context, uint64_t events), void *progress_context, struct error *error);
 
 int trace_copy(struct trace_reader *reader, const char *path, const struct trace_options *options,
-               void (*progress)(void *context, uint64_t events), void *progress_context, struct trace_error *error);
+               void (*progress)(void *context, uint64_t events), void *progress_context, struct error *error);
 
 #endif

@@ -70,16 +70,16 @@ static uint64_t align_stamp(void *context, uint64_t stamp) {
 }
 
 /* Traces without times, or with more address bits than a process has, can't be merged. */
-static int check_sources(struct trace_reader *const *readers, uint32_t count, struct trace_error *error) {
+static int check_sources(struct trace_reader *const *readers, uint32_t count, struct error *error) {
   uint64_t threads = 0;
   for (uint32_t i = 0; i < count; i++) {
     const struct trace_summary *summary = trace_reader_summary(readers[i]);
     threads += summary->threads;
     if (summary->clock_hz <= 0)
-      return trace_error_set(error, trace_reader_path(readers[i]),
-                             "has no times: its events can't be put between those of others");
+      return error_set(error, trace_reader_path(readers[i]),
+                       "has no times: its events can't be put between those of others");
     if (threads > 1 << 24)
-      return trace_error_set(error, trace_reader_path(readers[i]), "too many threads for one trace");
+      return error_set(error, trace_reader_path(readers[i]), "too many threads for one trace");
   }
   return 0;
 }
@@ -156,7 +156,7 @@ static int write_samples(struct sample_list *list, uint32_t sources, struct trac
 }
 
 static int merge_samples(struct trace_reader *const *readers, struct merge_clock *clocks, uint32_t count,
-                         struct trace_writer *writer, struct trace_error *error) {
+                         struct trace_writer *writer, struct error *error) {
   struct sample_list list = {0};
   int result = 0;
   for (uint32_t i = 0; i < count && result == 0; i++) {
@@ -174,7 +174,7 @@ static int merge_samples(struct trace_reader *const *readers, struct merge_clock
   if (result == 0)
     result = write_samples(&list, count, writer);
   free(list.changes.at);
-  return result > 0 ? trace_error_set(error, trace_reader_path(readers[0]), "out of memory") : result;
+  return result > 0 ? error_set(error, trace_reader_path(readers[0]), "out of memory") : result;
 }
 
 /* INFO of the new trace: the first one's values, what any of them lacks, and which processes they were. */
@@ -210,8 +210,7 @@ static json_t *merged_info(struct trace_reader *const *readers, uint32_t count) 
 }
 
 static int merge_into(struct trace_out *out, struct trace_reader *const *readers, struct merge_clock *clocks,
-                      uint32_t count, void (*progress)(void *, uint64_t), void *progress_context,
-                      struct trace_error *error) {
+                      uint32_t count, void (*progress)(void *, uint64_t), void *progress_context, struct error *error) {
   uint32_t threads = 0;
   for (uint32_t i = 0; i < count; i++) {
     struct trace_change change = {.stamp = align_stamp,
@@ -228,12 +227,12 @@ static int merge_into(struct trace_out *out, struct trace_reader *const *readers
 
 int trace_merge(struct trace_reader *const *readers, uint32_t count, const char *path,
                 const struct trace_options *options, void (*progress)(void *context, uint64_t events),
-                void *progress_context, struct trace_error *error) {
+                void *progress_context, struct error *error) {
   uint32_t threads = 0;
   struct trace_out *out;
   struct merge_clock *clocks = calloc(count, sizeof *clocks);
   if (!clocks)
-    return trace_error_set(error, path, "out of memory");
+    return error_set(error, path, "out of memory");
   int result = check_sources(readers, count, error);
   for (uint32_t i = 0; i < count && result == 0; i++) {
     clocks[i] = clock_of(readers[i]);

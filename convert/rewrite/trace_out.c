@@ -30,14 +30,14 @@ static uint32_t block_events(uint32_t threads) {
 }
 
 int trace_out_open(struct trace_out **out, const char *path, const json_t *info, const struct trace_options *options,
-                   uint32_t source_threads, struct trace_error *error) {
+                   uint32_t source_threads, struct error *error) {
   struct trace_writer_options archive = {
       .zstd_level = ARCHIVE_ZSTD_LEVEL, .block_events = block_events(source_threads), .archive = true};
   char *text = json_dumps(info, 0);
   *out = calloc(1, sizeof **out + source_threads * sizeof *(*out)->by_source);
   int result = -1;
   if (!text || !*out)
-    trace_error_set(error, path, "out of memory");
+    error_set(error, path, "out of memory");
   else
     result = trace_writer_open(&(*out)->writer, path, text, options->archive ? &archive : NULL, error);
   free(text);
@@ -92,7 +92,7 @@ int trace_out_end_thread(struct trace_out *out, uint32_t thread) {
   return number == THREAD_NONE ? 0 : trace_writer_flush_thread(out->writer, number);
 }
 
-int trace_out_close(struct trace_out *out, const struct trace_summary *source, bool failed, struct trace_error *error) {
+int trace_out_close(struct trace_out *out, const struct trace_summary *source, bool failed, struct error *error) {
   json_t *footer = json_loads(source->footer_json, 0, NULL);
   const char *end = json_string_value(json_object_get(footer, "end"));
   struct trace_totals *totals = trace_writer_totals(out->writer);

@@ -22,7 +22,7 @@ struct trace_options {
 /* Creates path. info: INFO's object. source_threads: thread numbers given to the functions below are under it. Returns
    0, or -1 with error. */
 int trace_out_open(struct trace_out **out, const char *path, const json_t *info, const struct trace_options *options,
-                   uint32_t source_threads, struct trace_error *error);
+                   uint32_t source_threads, struct error *error);
 
 /* Appends an event with all stamps filled in, as readers give them. Returns 0, or -1: the file can't be written, which
    trace_out_close tells. */
@@ -43,7 +43,7 @@ int trace_out_end_thread(struct trace_out *out, uint32_t thread);
 /* Writes the rest and closes. source: whose footer the new one takes over, except its totals.
    failed: something went wrong already and is in error; the file is closed all the same. Returns 0, or -1 with
    error. */
-int trace_out_close(struct trace_out *out, const struct trace_summary *source, bool failed, struct trace_error *error);
+int trace_out_close(struct trace_out *out, const struct trace_summary *source, bool failed, struct error *error);
 
 /* The source's INFO as an object that may be changed, to be given back; NULL: no memory. */
 json_t *trace_out_source_info(const struct trace_summary *source);

@@ -40,7 +40,7 @@ struct slicer {
   VECTOR(struct slice_mark) marks; /* by stamp */
   size_t marks_placed;
   const char *path;
-  struct trace_error *error;
+  struct error *error;
 };
 
 /* The stamp with which the step, placed after all that are written, is written: its own, unless the order was repaired,
@@ -110,7 +110,7 @@ static int begin(struct slicer *slicer, uint64_t stamp) {
   size_t count = 0;
   const struct slice_object **live = malloc((slicer->objects.room + 1) * sizeof *live);
   if (!live)
-    return trace_error_set(slicer->error, slicer->path, "out of memory");
+    return error_set(slicer->error, slicer->path, "out of memory");
   slicer->begun = true;
   slicer->floor = stamp ? stamp : 1;
   slicer->last_stamp = slicer->floor - 1;
@@ -229,7 +229,7 @@ static int take_op(void *context, const struct history_op *op, const struct hist
                : 0;
   struct slice_object *object = object_of(slicer, slots, op->slot);
   if (!object)
-    return trace_error_set(slicer->error, slicer->path, "out of memory");
+    return error_set(slicer->error, slicer->path, "out of memory");
   bool cut = object->cut && op->kind == HISTORY_MOVE;
   if (op->kind == HISTORY_ACQUIRE)
     note_acquire(slicer, object, op);
@@ -320,8 +320,7 @@ static int find_marks(struct slicer *slicer) {
                                        memcmp(slicer->marks.at[i].text, spec->from_mark, spec->from_mark_bytes) != 0))
       i++;
     if (i == slicer->marks.count)
-      return trace_error_set(slicer->error, slicer->path, "has no mark '%.*s'", (int)spec->from_mark_bytes,
-                             spec->from_mark);
+      return error_set(slicer->error, slicer->path, "has no mark '%.*s'", (int)spec->from_mark_bytes, spec->from_mark);
     if (slicer->marks.at[i].stamp > slicer->from_stamp)
       slicer->from_stamp = slicer->marks.at[i].stamp;
     i++;
@@ -331,8 +330,8 @@ static int find_marks(struct slicer *slicer) {
   while (i < slicer->marks.count && strcmp(slicer->marks.at[i].text, spec->to_mark) != 0)
     i++;
   if (i == slicer->marks.count)
-    return trace_error_set(slicer->error, slicer->path, "has no mark '%s'%s", spec->to_mark,
-                           spec->from_mark ? " after the first" : "");
+    return error_set(slicer->error, slicer->path, "has no mark '%s'%s", spec->to_mark,
+                     spec->from_mark ? " after the first" : "");
   if (slicer->marks.at[i].stamp < slicer->to_stamp)
     slicer->to_stamp = slicer->marks.at[i].stamp;
   return 0;
@@ -345,7 +344,7 @@ static int find_window(struct slicer *slicer, struct trace_reader *reader) {
   slicer->to_stamp = UINT64_MAX;
   if (spec->by_time) {
     if (summary->clock_hz <= 0)
-      return trace_error_set(slicer->error, slicer->path, "has no times to slice by: use progress=");
+      return error_set(slicer->error, slicer->path, "has no times to slice by: use progress=");
     slicer->from_stamp = stamp_of_ns(summary, spec->from_ns);
     slicer->to_stamp = stamp_of_ns(summary, spec->to_ns);
   }
@@ -356,7 +355,7 @@ static int find_window(struct slicer *slicer, struct trace_reader *reader) {
   if (spec->to_percent < 100 && (uint64_t)ceil(events * spec->to_percent / 100) < slicer->to_event)
     slicer->to_event = (uint64_t)ceil(events * spec->to_percent / 100);
   if (trace_reader_marks(reader, take_mark, slicer, slicer->error) != 0)
-    return trace_error_set(slicer->error, slicer->path, "its marks can't be read: out of memory");
+    return error_set(slicer->error, slicer->path, "its marks can't be read: out of memory");
   return spec->by_mark ? find_marks(slicer) : 0;
 }
 
@@ -370,14 +369,14 @@ static json_t *slice_info(const struct trace_summary *summary, const json_t *tex
 }
 
 static int slice(struct slicer *slicer, struct trace_reader *reader, const struct history_options *history,
-                 struct trace_error *error) {
+                 struct error *error) {
   const struct history_consumer consumer = {.context = slicer,
                                             .op = take_op,
                                             .thread_end = end_thread,
                                             .touched_at_end = touched_at_end,
                                             .left_out = take_left_out,
                                             .move_begins = move_begins};
-  struct trace_error wrong = {""}, written = {""};
+  struct error wrong = {""}, written = {""};
   int result = trace_copy_stacks(&slicer->stacks, reader, slicer->out, 0, slicer->error);
   if (result == 0)
     result = history_run(reader, history, &consumer, &slicer->witness, &wrong);
@@ -396,13 +395,13 @@ static int slice(struct slicer *slicer, struct trace_reader *reader, const struc
 }
 
 int trace_slice(struct trace_reader *reader, const char *path, const struct slice_spec *spec, const json_t *texts,
-                const struct trace_options *options, const struct history_options *history, struct trace_error *error) {
-  struct trace_error own = {""};
+                const struct trace_options *options, const struct history_options *history, struct error *error) {
+  struct error own = {""};
   struct slicer slicer = {.spec = spec, .path = trace_reader_path(reader), .error = &own};
   uint32_t threads = trace_reader_summary(reader)->threads;
   int result = find_window(&slicer, reader);
   if (result == 0 && !(slicer.moving = malloc((threads + 1) * sizeof *slicer.moving)))
-    result = trace_error_set(&own, slicer.path, "out of memory");
+    result = error_set(&own, slicer.path, "out of memory");
   if (result == 0) {
     memset(slicer.moving, 0xff, threads * sizeof *slicer.moving); /* SLOTS_NONE */
     json_t *info = slice_info(trace_reader_summary(reader), texts);

@@ -21,6 +21,6 @@
 /* texts: the specs as the user gave them, for INFO. Returns 0, or -1 with error: also where the trace has no times, or
    no such mark, that the spec names. */
 int trace_slice(struct trace_reader *reader, const char *path, const struct slice_spec *spec, const json_t *texts,
-                const struct trace_options *options, const struct history_options *history, struct trace_error *error);
+                const struct trace_options *options, const struct history_options *history, struct error *error);
 
 #endif

@@ -26,7 +26,7 @@ int main(int argc, char **argv) {
   uint32_t threads = shape.threads;
   char tape[] = "bench-XXXXXX.tape", work[] = "bench-XXXXXX.work";
   int tape_fd = mkstemps(tape, 5), work_fd = mkstemps(work, 5);
-  struct trace_error error = {""};
+  struct error error = {""};
   struct trace_reader *reader = NULL;
   struct witness witness;
   struct history_options options = {.horizon_ns = -1};

@@ -290,7 +290,7 @@ static void generate(const struct bench *bench, FILE *out, uint64_t events) {
 static int import_apart(const struct bench *bench, const char *in, const char *tape, double *seconds, long *rss_kib) {
   pid_t child = fork();
   if (child == 0) {
-    struct trace_error error = {""};
+    struct error error = {""};
     int result = import_file(bench->format, in, NULL, tape, NULL, &error);
     if (result != 0)
       fprintf(stderr, "bench_import: %s\n", error.text);

@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 int main(int argc, char **argv) {
-  struct trace_error error = {""};
+  struct error error = {""};
   if (argc < 2) {
     fprintf(stderr, "usage: bench_trace F.tape [EVENTS [THREADS [LIVE_OBJECTS [RUN [SITES]]]]]\n");
     return 2;

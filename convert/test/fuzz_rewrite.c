@@ -24,7 +24,7 @@ static struct file new_file(void) {
 /* Opens the file's trace, proves it legal if it has to be, and makes the next one of it. */
 static bool make(const struct file *in, const struct file *out, const struct slice_spec *spec, bool must_be_legal) {
   struct trace_reader *reader;
-  struct trace_error error = {""};
+  struct error error = {""};
   struct witness witness;
   const struct history_options history = {.horizon_ns = -1};
   const struct trace_options archive = {.archive = true};
@@ -49,7 +49,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count) {
   struct file text = new_file(), tape = new_file(), slice = new_file(), anonymous = new_file();
   struct slice_spec spec = slice_everything();
   struct import_report report;
-  struct trace_error error = {""};
+  struct error error = {""};
   spec.from_event = bytes[0];
   spec.to_event = (uint64_t)bytes[0] + bytes[1];
   spec.by_size = bytes[2] & 1;

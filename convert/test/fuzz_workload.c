@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count);
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count) {
   struct workload_header header;
-  struct trace_error error = {""};
+  struct error error = {""};
   struct workload workload;
   struct workload_proof proof;
   char path[64];

@@ -69,7 +69,7 @@ struct generated_trace generated_trace_shape(int count, char **numbers) {
                                   .sites = (uint32_t)values[4]};
 }
 
-int generate_trace(const char *path, const struct generated_trace *shape, struct trace_error *error) {
+int generate_trace(const char *path, const struct generated_trace *shape, struct error *error) {
   uint64_t events = shape->events, live_limit = shape->live_objects;
   uint32_t threads = shape->threads, run = shape->run;
   struct generator generator = {.random = 88172645463325252u, .next_address = 0x555500000000};

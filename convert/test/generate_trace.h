@@ -20,6 +20,6 @@ struct generated_trace {
 struct generated_trace generated_trace_shape(int count, char **numbers);
 
 /* Returns 0, or -1 with error. */
-int generate_trace(const char *path, const struct generated_trace *shape, struct trace_error *error);
+int generate_trace(const char *path, const struct generated_trace *shape, struct error *error);
 
 #endif

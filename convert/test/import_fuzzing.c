@@ -21,7 +21,7 @@ static bool chosen(const uint8_t *bytes, size_t count) {
 
 int fuzz_one_import(const struct import_format *format, const uint8_t *bytes, size_t count) {
   static const struct import_options options = {.allow_gaps = true};
-  struct trace_error error = {""};
+  struct error error = {""};
   struct import_report report;
   struct trace_reader *reader;
   struct witness witness;
@@ -40,7 +40,7 @@ int fuzz_one_import(const struct import_format *format, const uint8_t *bytes, si
       __builtin_trap();
     for (int i = 0; i < 2 && chosen(bytes, count); i++) {
       struct history_options history = {.horizon_ns = i ? 1e7 : 0};
-      struct trace_error wrong = {""};
+      struct error wrong = {""};
       if (history_run(reader, &history, NULL, &witness, &wrong) != 0)
         __builtin_trap();
       compile_trace(reader, work, &history, &witness, &wrong);

@@ -6,12 +6,12 @@
 #include <stdio.h>
 #include <string.h>
 
-static void error_append(struct trace_error *error, const char *format, va_list arguments) {
+static void error_append(struct error *error, const char *format, va_list arguments) {
   size_t used = strlen(error->text);
   vsnprintf(error->text + used, sizeof error->text - used, format, arguments);
 }
 
-int trace_error_at(struct trace_error *error, const char *path, uint64_t offset, const char *format, ...) {
+int error_at(struct error *error, const char *path, uint64_t offset, const char *format, ...) {
   if (error->text[0])
     return -1;
   snprintf(error->text, sizeof error->text, "%s: offset %" PRIu64 ": ", path, offset);
@@ -22,7 +22,7 @@ int trace_error_at(struct trace_error *error, const char *path, uint64_t offset,
   return -1;
 }
 
-int trace_error_set(struct trace_error *error, const char *path, const char *format, ...) {
+int error_set(struct error *error, const char *path, const char *format, ...) {
   if (error->text[0])
     return -1;
   snprintf(error->text, sizeof error->text, "%s: ", path);
@@ -33,7 +33,7 @@ int trace_error_set(struct trace_error *error, const char *path, const char *for
   return -1;
 }
 
-int trace_error_errno(struct trace_error *error, const char *path, const char *what) {
+int error_errno(struct error *error, const char *path, const char *what) {
   const char *reason = strerror(errno);
-  return trace_error_set(error, path, "%s: %s", what, reason);
+  return error_set(error, path, "%s: %s", what, reason);
 }

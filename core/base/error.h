@@ -7,19 +7,18 @@
 
 #include <stdint.h>
 
-struct trace_error {
+struct error {
   char text[512]; /* empty: no error */
 };
 
 /* Sets "PATH: offset OFFSET: MESSAGE" and returns -1. */
-__attribute__((format(printf, 4, 5))) int trace_error_at(struct trace_error *error, const char *path, uint64_t offset,
-                                                         const char *format, ...);
+__attribute__((format(printf, 4, 5))) int error_at(struct error *error, const char *path, uint64_t offset,
+                                                   const char *format, ...);
 
 /* Sets "PATH: MESSAGE" and returns -1. */
-__attribute__((format(printf, 3, 4))) int trace_error_set(struct trace_error *error, const char *path,
-                                                          const char *format, ...);
+__attribute__((format(printf, 3, 4))) int error_set(struct error *error, const char *path, const char *format, ...);
 
 /* Sets "PATH: MESSAGE: strerror(errno)" and returns -1. */
-int trace_error_errno(struct trace_error *error, const char *path, const char *what);
+int error_errno(struct error *error, const char *path, const char *what);
 
 #endif

@@ -32,11 +32,11 @@ static void forget(struct output_file *file) {
   *file = (struct output_file){0};
 }
 
-int output_file_begin(struct output_file *file, const char *path, struct trace_error *error) {
+int output_file_begin(struct output_file *file, const char *path, struct error *error) {
   struct stat status;
   *file = (struct output_file){.path = strdup(path)};
   if (!file->path)
-    return trace_error_set(error, path, "out of memory");
+    return error_set(error, path, "out of memory");
   file->direct = stat(path, &status) == 0 && !S_ISREG(status.st_mode);
   if (file->direct) {
     file->temporary = file->path;
@@ -46,12 +46,12 @@ int output_file_begin(struct output_file *file, const char *path, struct trace_e
   file->temporary = malloc(room);
   if (!file->temporary) {
     forget(file);
-    return trace_error_set(error, path, "out of memory");
+    return error_set(error, path, "out of memory");
   }
   snprintf(file->temporary, room, "%s.%ld.partial", path, (long)getpid());
   int fd = open(file->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (fd < 0) {
-    trace_error_errno(error, path, "can't create");
+    error_errno(error, path, "can't create");
     forget(file);
     return -1;
   }
@@ -60,15 +60,15 @@ int output_file_begin(struct output_file *file, const char *path, struct trace_e
   return 0;
 }
 
-static int commit(struct output_file *file, struct trace_error *error) {
+static int commit(struct output_file *file, struct error *error) {
   if (file->direct || rename(file->temporary, file->path) == 0)
     return 0;
-  trace_error_errno(error, file->path, "can't rename the finished file to its name");
+  error_errno(error, file->path, "can't rename the finished file to its name");
   unlink(file->temporary);
   return -1;
 }
 
-int output_file_end(struct output_file *file, int result, struct trace_error *error) {
+int output_file_end(struct output_file *file, int result, struct error *error) {
   if (result == 0)
     result = commit(file, error);
   else if (!file->direct)

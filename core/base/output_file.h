@@ -16,11 +16,11 @@ struct output_file {
 };
 
 /* Chooses the temporary name and proves that it can be created. Returns 0, or -1 with error. */
-int output_file_begin(struct output_file *file, const char *path, struct trace_error *error);
+int output_file_begin(struct output_file *file, const char *path, struct error *error);
 
 /* Puts the file in its place if result is 0, else removes what was written. Returns result, or -1 with error if it
    can't be put there. */
-int output_file_end(struct output_file *file, int result, struct trace_error *error);
+int output_file_end(struct output_file *file, int result, struct error *error);
 
 /* From here on SIGINT, SIGTERM and SIGHUP remove the file that was begun last before they end the process: an
    interrupted run leaves nothing half done behind. */

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-int temporary_file_open(struct temporary_file *file, struct trace_error *error) {
+int temporary_file_open(struct temporary_file *file, struct error *error) {
   const char *directory = getenv("TMPDIR");
   if (!directory || !directory[0])
     directory = P_tmpdir;
@@ -18,7 +18,7 @@ int temporary_file_open(struct temporary_file *file, struct trace_error *error) 
     int length = snprintf(name, sizeof name, "%s/heaptape-XXXXXX", directory);
     file->fd = length < (int)sizeof name ? mkostemp(name, O_CLOEXEC) : -1;
     if (file->fd < 0)
-      return trace_error_errno(error, directory, "can't make a temporary file");
+      return error_errno(error, directory, "can't make a temporary file");
     unlink(name);
   }
   snprintf(file->path, sizeof file->path, "/proc/self/fd/%d", file->fd);
@@ -31,7 +31,7 @@ void temporary_file_close(struct temporary_file *file) {
   file->fd = -1;
 }
 
-int temporary_file_copy(struct temporary_file *file, int fd, const char *name, struct trace_error *error) {
+int temporary_file_copy(struct temporary_file *file, int fd, const char *name, struct error *error) {
   char bytes[1 << 16];
   uint64_t offset = 0;
   if (temporary_file_open(file, error) != 0)
@@ -43,7 +43,7 @@ int temporary_file_copy(struct temporary_file *file, int fd, const char *name, s
     if (got == 0)
       return 0;
     if (got < 0 || os_pwrite_all(file->fd, bytes, (size_t)got, offset) != 0) {
-      trace_error_errno(error, name, got < 0 ? "can't read" : "can't write a temporary copy");
+      error_errno(error, name, got < 0 ? "can't read" : "can't write a temporary copy");
       temporary_file_close(file);
       return -1;
     }

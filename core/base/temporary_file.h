@@ -12,13 +12,13 @@ struct temporary_file {
 };
 
 /* Returns 0, or -1 with error; then fd is -1. */
-int temporary_file_open(struct temporary_file *file, struct trace_error *error);
+int temporary_file_open(struct temporary_file *file, struct error *error);
 
 /* Does nothing where fd is -1. */
 void temporary_file_close(struct temporary_file *file);
 
 /* Reads from fd up to its end into a new temporary file: for input that must be read twice. name: of the input, in
    errors. Returns 0, or -1 with error. */
-int temporary_file_copy(struct temporary_file *file, int fd, const char *name, struct trace_error *error);
+int temporary_file_copy(struct temporary_file *file, int fd, const char *name, struct error *error);
 
 #endif

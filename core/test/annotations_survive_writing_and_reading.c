@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 static char path[] = "/tmp/heaptape-test-XXXXXX";
-static struct trace_error error;
+static struct error error;
 
 enum { NODES = 5000 };
 static struct trace_stack_node nodes[NODES + 1];

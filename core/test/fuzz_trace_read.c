@@ -33,7 +33,7 @@ static int ignore_name(void *context, uint32_t thread, const char *name) {
 static void read_as_file(const uint8_t *bytes, size_t count) {
   int fd = memfd_create("fuzz", 0);
   char path[64];
-  struct trace_error error = {{0}};
+  struct error error = {{0}};
   struct trace_reader *reader;
   if (write(fd, bytes, count) != (ssize_t)count)
     __builtin_trap();

@@ -26,7 +26,7 @@ static uint32_t thread_at(uint64_t position) {
   return (uint32_t)(position < 2 ? position : position / 7 % THREADS);
 }
 
-static int generate(const char *path, struct trace_error *error) {
+static int generate(const char *path, struct error *error) {
   struct workload_writer *writer;
   uint64_t early = 0, late = 0;
   if (workload_writer_open(&writer, path, error) != 0)
@@ -89,7 +89,7 @@ static int read_thread(const struct workload *workload, uint32_t thread, uint64_
 
 int main(void) {
   char path[] = "generated-XXXXXX.work";
-  struct trace_error error = {""};
+  struct error error = {""};
   struct workload workload;
   int fd = mkstemps(path, 5);
   REQUIRE(fd >= 0);

@@ -34,14 +34,14 @@ struct composition {
   char *path;
 };
 
-int composition_open(struct composition **out, const char *path, struct trace_error *error) {
+int composition_open(struct composition **out, const char *path, struct error *error) {
   *out = NULL;
   struct composition *composition = calloc(1, sizeof *composition);
   if (!composition || !slots_init(&composition->slots, 0) || !(composition->path = strdup(path))) {
     if (composition)
       slots_free(&composition->slots);
     free(composition);
-    return trace_error_set(error, path, "out of memory");
+    return error_set(error, path, "out of memory");
   }
   if (workload_writer_open(&composition->writer, path, error) != 0) {
     slots_free(&composition->slots);
@@ -214,7 +214,7 @@ static char *info_text(struct composition *composition, json_t *info) {
   return json_dumps(info, JSON_COMPACT);
 }
 
-static int complete(struct composition *composition, json_t *info, struct trace_error *error) {
+static int complete(struct composition *composition, json_t *info, struct error *error) {
   struct witness *witness = &composition->witness;
   witness->events = witness->ops;
   witness->threads = composition->threads_seen;
@@ -233,14 +233,14 @@ static int complete(struct composition *composition, json_t *info, struct trace_
   if (error->text[0] || composition->failed || !text) {
     free(text);
     workload_writer_abandon(composition->writer);
-    return error->text[0] ? -1 : trace_error_set(error, composition->path, "out of memory, or of slots");
+    return error->text[0] ? -1 : error_set(error, composition->path, "out of memory, or of slots");
   }
   int result = workload_writer_close(composition->writer, &totals, line, points, text, error);
   free(text);
   return result;
 }
 
-int composition_close(struct composition *composition, json_t *info, struct trace_error *error) {
+int composition_close(struct composition *composition, json_t *info, struct error *error) {
   int result = complete(composition, info, error);
   json_decref(info);
   slots_free(&composition->slots);

@@ -23,7 +23,7 @@ struct compose_call {
 };
 
 /* Creates or truncates path. Returns 0, or -1 with error; then *out is NULL. */
-int composition_open(struct composition **out, const char *path, struct trace_error *error);
+int composition_open(struct composition **out, const char *path, struct error *error);
 
 /* Returns the number of a new thread, from 0; it is part of the workload once it makes a call. */
 uint32_t composition_add_thread(struct composition *composition);
@@ -55,6 +55,6 @@ bool composition_failed(const struct composition *composition);
 
 /* Completes the file. Adds calls, witness and request sizes to info, a JSON object whose reference it takes. Returns 0,
    or -1 with error; the composition is gone either way. */
-int composition_close(struct composition *composition, json_t *info, struct trace_error *error);
+int composition_close(struct composition *composition, json_t *info, struct error *error);
 
 #endif

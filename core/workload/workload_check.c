@@ -33,7 +33,7 @@ struct checker {
   const struct workload *workload;
   const struct workload_header *header;
   struct workload_proof *proof;
-  struct trace_error *error;
+  struct error *error;
   struct thread_state *threads;
   struct slot_state *slots;
   size_t slots_bytes;
@@ -48,8 +48,8 @@ struct op_words {
 };
 
 static int wrong(struct checker *checker, const struct thread_state *thread, const char *what) {
-  return trace_error_at(checker->error, checker->workload->path, workload_stream_offset(&thread->stream),
-                        "thread %td, op %" PRIu64 ": %s", thread - checker->threads, thread->ops, what);
+  return error_at(checker->error, checker->workload->path, workload_stream_offset(&thread->stream),
+                  "thread %td, op %" PRIu64 ": %s", thread - checker->threads, thread->ops, what);
 }
 
 /* Where the thread's walk stands: at the word it took last, or, if it has none, at the table that shows it. */
@@ -254,8 +254,8 @@ static int run_op(struct checker *checker, struct thread_state *thread) {
     if (result != 0)
       return -1;
   }
-  return trace_error_at(checker->error, checker->workload->path, end_of_words(checker, thread),
-                        "thread %td ends without END", thread - checker->threads);
+  return error_at(checker->error, checker->workload->path, end_of_words(checker, thread), "thread %td ends without END",
+                  thread - checker->threads);
 }
 
 static int run_schedule(struct checker *checker) {
@@ -266,13 +266,13 @@ static int run_schedule(struct checker *checker) {
     uint32_t number = (uint32_t)word;
     uint64_t ops = word >> 32;
     if (number >= checker->header->threads || ops == 0)
-      return trace_error_at(checker->error, checker->workload->path, workload_stream_offset(&schedule),
-                            "schedule names a thread that is not there, or no ops");
+      return error_at(checker->error, checker->workload->path, workload_stream_offset(&schedule),
+                      "schedule names a thread that is not there, or no ops");
     struct thread_state *thread = &checker->threads[number];
     for (; ops > 0; ops--) {
       if (!thread->started)
-        return trace_error_at(checker->error, checker->workload->path, workload_stream_offset(&schedule),
-                              "thread %" PRIu32 " runs before it is started", number);
+        return error_at(checker->error, checker->workload->path, workload_stream_offset(&schedule),
+                        "thread %" PRIu32 " runs before it is started", number);
       if (run_op(checker, thread) != 0)
         return -1;
     }
@@ -287,25 +287,25 @@ static int check_ends(struct checker *checker) {
     struct thread_state *thread = &checker->threads[i];
     uint64_t word;
     if (!workload_stream_next(&thread->stream, &word) || word_code(word) != WORD_END)
-      return trace_error_at(checker->error, path, end_of_words(checker, thread),
-                            "thread %" PRIu32 " has words left, or no END, when the schedule ends", i);
+      return error_at(checker->error, path, end_of_words(checker, thread),
+                      "thread %" PRIu32 " has words left, or no END, when the schedule ends", i);
     if (workload_stream_next(&thread->stream, &word))
       return wrong(checker, thread, "words follow END");
     if (thread->ops != checker->workload->op_counts[i])
-      return trace_error_at(checker->error, path, header->op_counts_offset + i * sizeof(uint64_t),
-                            "thread %" PRIu32 " has %" PRIu64 " ops, its op count says %" PRIu64, i, thread->ops,
-                            checker->workload->op_counts[i]);
+      return error_at(checker->error, path, header->op_counts_offset + i * sizeof(uint64_t),
+                      "thread %" PRIu32 " has %" PRIu64 " ops, its op count says %" PRIu64, i, thread->ops,
+                      checker->workload->op_counts[i]);
   }
   checker->proof->live_at_end = checker->live_objects;
   if (checker->position != header->ops || checker->live_objects != header->live_at_end ||
       checker->proof->peak_live_bytes != header->peak_live_bytes ||
       checker->proof->peak_live_objects != header->peak_live_objects)
-    return trace_error_at(
-        checker->error, path, 24,
-        "header's totals (%" PRIu64 " ops, %" PRIu64 " live at the end, peak %" PRIu64 " bytes, %" PRIu64
-        " objects) differ from the streams' (%" PRIu64 ", %" PRIu64 ", %" PRIu64 ", %" PRIu64 ")",
-        header->ops, header->live_at_end, header->peak_live_bytes, header->peak_live_objects, checker->position,
-        checker->live_objects, checker->proof->peak_live_bytes, checker->proof->peak_live_objects);
+    return error_at(checker->error, path, 24,
+                    "header's totals (%" PRIu64 " ops, %" PRIu64 " live at the end, peak %" PRIu64 " bytes, %" PRIu64
+                    " objects) differ from the streams' (%" PRIu64 ", %" PRIu64 ", %" PRIu64 ", %" PRIu64 ")",
+                    header->ops, header->live_at_end, header->peak_live_bytes, header->peak_live_objects,
+                    checker->position, checker->live_objects, checker->proof->peak_live_bytes,
+                    checker->proof->peak_live_objects);
   return 0;
 }
 
@@ -316,20 +316,20 @@ static int check_time_line(struct checker *checker) {
   while (workload_stream_next(&stream, &word)) {
     if (column == 0) {
       if (groups == 0 ? word != 0 : word <= position)
-        return trace_error_at(checker->error, checker->workload->path, workload_stream_offset(&stream),
-                              "the time line's positions do not rise from 0");
+        return error_at(checker->error, checker->workload->path, workload_stream_offset(&stream),
+                        "the time line's positions do not rise from 0");
       position = word;
       groups++;
     }
     column = (column + 1) % 4;
   }
   if (column != 0 || groups == 0 || position != checker->header->ops)
-    return trace_error_at(checker->error, checker->workload->path, checker->header->extents_offset,
-                          "the time line does not end with the last op");
+    return error_at(checker->error, checker->workload->path, checker->header->extents_offset,
+                    "the time line does not end with the last op");
   return 0;
 }
 
-int workload_check(const struct workload *workload, struct workload_proof *proof, struct trace_error *error) {
+int workload_check(const struct workload *workload, struct workload_proof *proof, struct error *error) {
   const struct workload_header *header = &workload->header;
   *proof = (struct workload_proof){.words = header->words, .threads = header->threads, .slots = header->slots};
   struct checker checker = {.workload = workload, .header = header, .proof = proof, .error = error};
@@ -339,7 +339,7 @@ int workload_check(const struct workload *workload, struct workload_proof *proof
   checker.slots = os_map(checker.slots_bytes, false);
   int result = -1;
   if (!checker.threads || !checker.slots || !address_map_init(&checker.waits.map)) {
-    trace_error_set(error, workload->path, "out of memory");
+    error_set(error, workload->path, "out of memory");
   } else {
     for (uint32_t i = 0; i < header->threads; i++)
       workload_stream_open(&checker.threads[i].stream, workload, i);

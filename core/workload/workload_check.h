@@ -17,7 +17,7 @@ struct workload_proof {
 };
 
 /* Returns 0, or -1 with the first thing that is wrong, and where. */
-int workload_check(const struct workload *workload, struct workload_proof *proof, struct trace_error *error);
+int workload_check(const struct workload *workload, struct workload_proof *proof, struct error *error);
 
 /* {"ok": true, "events": ...}: only a legal workload has a proof. */
 json_t *workload_proof_json(const struct workload_proof *proof);

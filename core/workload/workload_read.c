@@ -25,59 +25,59 @@ static bool inside(const struct workload *workload, uint64_t offset, uint64_t co
          count <= (workload->file_bytes - offset) / entry_bytes;
 }
 
-static int map_file(struct workload *workload, struct trace_error *error) {
+static int map_file(struct workload *workload, struct error *error) {
   struct stat status;
   if (fstat(workload->fd, &status) != 0)
-    return trace_error_errno(error, workload->path, "can't read");
+    return error_errno(error, workload->path, "can't read");
   if (!S_ISREG(status.st_mode))
-    return trace_error_set(error, workload->path, "not a regular file, and a workload is read at many places");
+    return error_set(error, workload->path, "not a regular file, and a workload is read at many places");
   uint64_t bytes = (uint64_t)status.st_size;
   if (bytes < WORKLOAD_HEADER_BYTES)
-    return trace_error_at(error, workload->path, bytes, "not a heaptape workload: ends inside the header");
+    return error_at(error, workload->path, bytes, "not a heaptape workload: ends inside the header");
   /* Shared: its OS pages then count as RssFile, and may be dropped at any time. */
   void *memory = mmap(NULL, bytes, PROT_READ, MAP_SHARED, workload->fd, 0);
   if (memory == MAP_FAILED)
-    return trace_error_errno(error, workload->path, "can't map");
+    return error_errno(error, workload->path, "can't map");
   workload->bytes = memory;
   workload->file_bytes = bytes;
   memcpy(&workload->header, memory, sizeof workload->header);
   return 0;
 }
 
-static int check_counts(const struct workload *workload, struct trace_error *error) {
+static int check_counts(const struct workload *workload, struct error *error) {
   const struct workload_header *header = &workload->header;
   const char *path = workload->path;
   if (header->file_bytes != workload->file_bytes)
-    return trace_error_at(error, path, 16, "the header says %" PRIu64 " bytes, the file has %" PRIu64,
-                          header->file_bytes, workload->file_bytes);
+    return error_at(error, path, 16, "the header says %" PRIu64 " bytes, the file has %" PRIu64, header->file_bytes,
+                    workload->file_bytes);
   if (header->threads > WORKLOAD_MAX_THREADS)
-    return trace_error_at(error, path, 40, "%" PRIu32 " threads are more than the format allows", header->threads);
+    return error_at(error, path, 40, "%" PRIu32 " threads are more than the format allows", header->threads);
   /* Each slot has a first op, a word: a table of slots is never much larger than the file. */
   if (header->slots == WORKLOAD_NO_SLOT || header->slots > workload->file_bytes / sizeof(uint64_t))
-    return trace_error_at(error, path, 44, "more slots than the file has room for ops");
+    return error_at(error, path, 44, "more slots than the file has room for ops");
   if (!inside(workload, header->extents_offset, header->extents, sizeof(struct workload_extent)))
-    return trace_error_at(error, path, 88, "extent table is not inside the file");
+    return error_at(error, path, 88, "extent table is not inside the file");
   if (header->info_bytes > MAX_INFO_BYTES || !inside(workload, header->info_offset, header->info_bytes, 1))
-    return trace_error_at(error, path, 104, "info is not inside the file, or longer than 16 MiB");
+    return error_at(error, path, 104, "info is not inside the file, or longer than 16 MiB");
   if (!inside(workload, header->op_counts_offset, header->threads, sizeof(uint64_t)))
-    return trace_error_at(error, path, 120, "op counts are not inside the file");
+    return error_at(error, path, 120, "op counts are not inside the file");
   return 0;
 }
 
-static int check_header(const struct workload *workload, struct trace_error *error) {
+static int check_header(const struct workload *workload, struct error *error) {
   const struct workload_header *header = &workload->header;
   if (memcmp(header->magic, WORKLOAD_MAGIC, sizeof header->magic) != 0)
-    return trace_error_at(error, workload->path, 0, "not a heaptape workload");
+    return error_at(error, workload->path, 0, "not a heaptape workload");
   if (header->version != WORKLOAD_VERSION || header->header_bytes != WORKLOAD_HEADER_BYTES)
-    return trace_error_at(error, workload->path, 8, "workload version %" PRIu32 "; this reader knows version %d",
-                          header->version, WORKLOAD_VERSION);
+    return error_at(error, workload->path, 8, "workload version %" PRIu32 "; this reader knows version %d",
+                    header->version, WORKLOAD_VERSION);
   if (header->crc32 != crc32(0, (const Bytef *)header, offsetof(struct workload_header, crc32)))
-    return trace_error_at(error, workload->path, 252, "the header fails its checksum");
+    return error_at(error, workload->path, 252, "the header fails its checksum");
   return check_counts(workload, error);
 }
 
 /* Checks order and bounds of the extents and fills in first_extent. */
-static int index_extents(struct workload *workload, struct trace_error *error) {
+static int index_extents(struct workload *workload, struct error *error) {
   const struct workload_header *header = &workload->header;
   uint32_t stream = 0, streams = header->threads + 2;
   uint64_t words = 0;
@@ -85,10 +85,10 @@ static int index_extents(struct workload *workload, struct trace_error *error) {
     const struct workload_extent *extent = &workload->extents[index];
     uint64_t place = header->extents_offset + index * sizeof *extent;
     if (extent->stream >= streams || extent->stream < stream)
-      return trace_error_at(error, workload->path, place,
-                            "extents are not sorted by stream, or of a stream that is not there");
+      return error_at(error, workload->path, place,
+                      "extents are not sorted by stream, or of a stream that is not there");
     if (extent->words == 0 || !inside(workload, extent->offset, extent->words, sizeof(uint64_t)))
-      return trace_error_at(error, workload->path, place, "extent is empty or not inside the file");
+      return error_at(error, workload->path, place, "extent is empty or not inside the file");
     while (stream < extent->stream)
       workload->first_extent[++stream] = index;
     words += stream < header->threads ? extent->words : 0;
@@ -96,23 +96,23 @@ static int index_extents(struct workload *workload, struct trace_error *error) {
   while (stream < streams)
     workload->first_extent[++stream] = header->extents;
   if (words != header->words)
-    return trace_error_at(error, workload->path, 32, "the header says %" PRIu64 " words, the streams have %" PRIu64,
-                          header->words, words);
+    return error_at(error, workload->path, 32, "the header says %" PRIu64 " words, the streams have %" PRIu64,
+                    header->words, words);
   return 0;
 }
 
-static int check_op_counts(const struct workload *workload, struct trace_error *error) {
+static int check_op_counts(const struct workload *workload, struct error *error) {
   const struct workload_header *header = &workload->header;
   uint64_t ops = 0;
   for (uint32_t thread = 0; thread < header->threads; thread++) {
     if (workload->op_counts[thread] > header->ops - ops)
-      return trace_error_at(error, workload->path, header->op_counts_offset + 8 * (uint64_t)thread,
-                            "op counts exceed the header's %" PRIu64, header->ops);
+      return error_at(error, workload->path, header->op_counts_offset + 8 * (uint64_t)thread,
+                      "op counts exceed the header's %" PRIu64, header->ops);
     ops += workload->op_counts[thread];
   }
   if (ops != header->ops || ops > header->words)
-    return trace_error_at(error, workload->path, 24, "the header says %" PRIu64 " ops, the threads have %" PRIu64,
-                          header->ops, ops);
+    return error_at(error, workload->path, 24, "the header says %" PRIu64 " ops, the threads have %" PRIu64,
+                    header->ops, ops);
   return 0;
 }
 
@@ -146,12 +146,12 @@ static void sort_sections(struct section *sections, uint64_t count) {
   }
 }
 
-static int check_overlap(const struct workload *workload, struct trace_error *error) {
+static int check_overlap(const struct workload *workload, struct error *error) {
   const struct workload_header *header = &workload->header;
   uint64_t count = header->extents + 3;
   struct section *sections = os_map(count * sizeof *sections, true);
   if (!sections)
-    return trace_error_errno(error, workload->path, "no memory to check its extents");
+    return error_errno(error, workload->path, "no memory to check its extents");
   for (uint64_t i = 0; i < header->extents; i++)
     sections[i] = (struct section){workload->extents[i].offset, workload->extents[i].words * sizeof(uint64_t)};
   sections[count - 3] = (struct section){header->extents_offset, header->extents * sizeof(struct workload_extent)};
@@ -164,26 +164,26 @@ static int check_overlap(const struct workload *workload, struct trace_error *er
     if (sections[i].bytes == 0)
       continue;
     if (sections[i].offset < end)
-      result = trace_error_at(error, workload->path, sections[i].offset, "sections overlap");
+      result = error_at(error, workload->path, sections[i].offset, "sections overlap");
     end = sections[i].offset + sections[i].bytes;
   }
   os_unmap(sections, count * sizeof *sections);
   return result;
 }
 
-static int check_tables(struct workload *workload, struct trace_error *error) {
+static int check_tables(struct workload *workload, struct error *error) {
   const struct workload_header *header = &workload->header;
   workload->extents = (const struct workload_extent *)(workload->bytes + header->extents_offset);
   workload->op_counts = (const uint64_t *)(workload->bytes + header->op_counts_offset);
   workload->first_extent = os_map((header->threads + 3ull) * sizeof *workload->first_extent, true);
   if (!workload->first_extent)
-    return trace_error_errno(error, workload->path, "no memory for the extents of its streams");
+    return error_errno(error, workload->path, "no memory for the extents of its streams");
   if (index_extents(workload, error) != 0 || check_overlap(workload, error) != 0)
     return -1;
   return check_op_counts(workload, error);
 }
 
-int workload_open_fd(struct workload *workload, int fd, const char *path, struct trace_error *error) {
+int workload_open_fd(struct workload *workload, int fd, const char *path, struct error *error) {
   *workload = (struct workload){.path = path, .fd = fd};
   if (map_file(workload, error) == 0 && check_header(workload, error) == 0 && check_tables(workload, error) == 0)
     return 0;
@@ -191,11 +191,11 @@ int workload_open_fd(struct workload *workload, int fd, const char *path, struct
   return -1;
 }
 
-int workload_open(struct workload *workload, const char *path, struct trace_error *error) {
+int workload_open(struct workload *workload, const char *path, struct error *error) {
   *workload = (struct workload){0};
   int fd = open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0)
-    return trace_error_errno(error, path, "can't open");
+    return error_errno(error, path, "can't open");
   int result = workload_open_fd(workload, fd, path, error);
   close(fd);
   if (result == 0)
@@ -219,29 +219,29 @@ const char *workload_info(const struct workload *workload, size_t *bytes) {
   return "{}";
 }
 
-int workload_check_schedule(const struct workload *workload, struct trace_error *error) {
+int workload_check_schedule(const struct workload *workload, struct error *error) {
   uint32_t threads = workload->header.threads;
   struct workload_stream schedule;
   uint64_t buffer[4096], word, bytes = (threads + 1ull) * sizeof(uint64_t);
   uint64_t *ops = os_map(bytes, true);
   if (!ops)
-    return trace_error_errno(error, workload->path, "no memory to check the schedule");
+    return error_errno(error, workload->path, "no memory to check the schedule");
   int status = 0;
   workload_stream_open_buffered(&schedule, workload, threads, buffer, sizeof buffer / sizeof *buffer);
   while (status == 0 && workload_stream_next(&schedule, &word)) {
     uint32_t thread = (uint32_t)word;
     if (thread >= threads || (word >> 32) == 0)
-      status = trace_error_at(error, workload->path, workload_stream_offset(&schedule), "bad run in the schedule");
+      status = error_at(error, workload->path, workload_stream_offset(&schedule), "bad run in the schedule");
     else
       ops[thread] += word >> 32;
   }
   if (status == 0 && schedule.failed)
-    status = trace_error_errno(error, workload->path, "can't read its schedule");
+    status = error_errno(error, workload->path, "can't read its schedule");
   for (uint32_t thread = 0; status == 0 && thread < threads; thread++) {
     if (ops[thread] != workload->op_counts[thread])
-      status = trace_error_at(error, workload->path, workload->header.op_counts_offset + 8 * (uint64_t)thread,
-                              "thread %" PRIu32 " has %" PRIu64 " ops, the schedule %" PRIu64, thread,
-                              workload->op_counts[thread], ops[thread]);
+      status = error_at(error, workload->path, workload->header.op_counts_offset + 8 * (uint64_t)thread,
+                        "thread %" PRIu32 " has %" PRIu64 " ops, the schedule %" PRIu64, thread,
+                        workload->op_counts[thread], ops[thread]);
   }
   os_unmap(ops, bytes);
   return status;

@@ -33,10 +33,10 @@ struct workload {
 };
 
 /* Opens the file at path. Returns 0, or -1 with error filled in; then *workload is zeroed. path must outlive it. */
-int workload_open(struct workload *workload, const char *path, struct trace_error *error);
+int workload_open(struct workload *workload, const char *path, struct error *error);
 
 /* The same of the file open on fd, which must outlive it too, and stays open. */
-int workload_open_fd(struct workload *workload, int fd, const char *path, struct trace_error *error);
+int workload_open_fd(struct workload *workload, int fd, const char *path, struct error *error);
 
 void workload_close(struct workload *workload);
 
@@ -45,7 +45,7 @@ const char *workload_info(const struct workload *workload, size_t *bytes);
 
 /* Checks that the schedule's runs add up to each thread's op count. O(schedule). Needs fd. Returns 0, or -1 with error.
  */
-int workload_check_schedule(const struct workload *workload, struct trace_error *error);
+int workload_check_schedule(const struct workload *workload, struct error *error);
 
 /* A walk over the words of one stream. */
 struct workload_stream {

@@ -66,16 +66,16 @@ static int append(struct workload_writer *writer, const void *bytes, size_t coun
   return 0;
 }
 
-int workload_writer_open(struct workload_writer **out, const char *path, struct trace_error *error) {
+int workload_writer_open(struct workload_writer **out, const char *path, struct error *error) {
   *out = NULL;
   struct workload_writer *writer = calloc(1, sizeof *writer);
   if (!writer || !(writer->path = strdup(path))) {
     free(writer);
-    return trace_error_set(error, path, "out of memory");
+    return error_set(error, path, "out of memory");
   }
   writer->fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (writer->fd < 0) {
-    trace_error_errno(error, path, "can't create");
+    error_errno(error, path, "can't create");
     workload_writer_abandon(writer);
     return -1;
   }
@@ -330,7 +330,7 @@ static void write_tables(struct workload_writer *writer, const struct workload_t
 
 int workload_writer_close(struct workload_writer *writer, const struct workload_totals *totals,
                           const struct workload_time_point *points, size_t point_count, const char *info_json,
-                          struct trace_error *error) {
+                          struct error *error) {
   for (uint32_t thread = 0; thread < writer->threads; thread++)
     put_end(writer, thread);
   end_run(writer);
@@ -346,10 +346,10 @@ int workload_writer_close(struct workload_writer *writer, const struct workload_
   return result;
 }
 
-void workload_writer_fail_reason(const struct workload_writer *writer, struct trace_error *error) {
+void workload_writer_fail_reason(const struct workload_writer *writer, struct error *error) {
   if (writer->saved_errno) {
     errno = writer->saved_errno;
-    trace_error_errno(error, writer->path, "can't write");
+    error_errno(error, writer->path, "can't write");
   }
 }
 

@@ -23,7 +23,7 @@ struct workload_totals {
 };
 
 /* Creates or truncates path. Returns 0, or -1 with error filled in; then *out is NULL. */
-int workload_writer_open(struct workload_writer **out, const char *path, struct trace_error *error);
+int workload_writer_open(struct workload_writer **out, const char *path, struct error *error);
 
 /* Announces that the next op is of that thread. Threads are numbered in the order of their first ops: thread may be at
    most the number of those seen. Writes MARK where one is due, and START for a new thread (into the stream of the op
@@ -58,10 +58,10 @@ uint64_t workload_thread_ops(const struct workload_writer *writer, uint32_t thre
    way. */
 int workload_writer_close(struct workload_writer *writer, const struct workload_totals *totals,
                           const struct workload_time_point *points, size_t point_count, const char *info_json,
-                          struct trace_error *error);
+                          struct error *error);
 
 /* Fills in error if writing has failed so far. */
-void workload_writer_fail_reason(const struct workload_writer *writer, struct trace_error *error);
+void workload_writer_fail_reason(const struct workload_writer *writer, struct error *error);
 
 /* Closes and frees without completing the file. writer may be NULL. */
 void workload_writer_abandon(struct workload_writer *writer);

@@ -10,30 +10,30 @@
 static const char CALLER_PREFIX[] = "heaptape_calls_";
 
 static int choose(struct instruction_counter *counter, enum counted_by wanted, const char *workload,
-                  struct trace_error *error) {
+                  struct error *error) {
   char why[sizeof error->text - 128];
   counter->by = COUNTED_BY_HEAPTAPE;
   if (wanted != COUNTED_BY_CALLGRIND && valgrind_find_tool(&counter->valgrind, why, sizeof why) == 0)
     return 0;
   if (wanted == COUNTED_BY_HEAPTAPE)
-    return trace_error_set(error, workload, "instructions can't be counted: %s", why);
+    return error_set(error, workload, "instructions can't be counted: %s", why);
   counter->by = COUNTED_BY_CALLGRIND;
   if (valgrind_find(&counter->valgrind, why, sizeof why) == 0)
     return 0;
-  return trace_error_set(error, workload, "instructions are counted by valgrind, which is not installed here");
+  return error_set(error, workload, "instructions are counted by valgrind, which is not installed here");
 }
 
 int instruction_counter_begin(struct instruction_counter *counter, enum counted_by wanted, const char *workload,
-                              struct trace_error *error) {
+                              struct error *error) {
   *counter = (struct instruction_counter){.directory = ""};
   if (choose(counter, wanted, workload, error) != 0)
     return -1;
   ssize_t bytes = readlink("/proc/self/exe", counter->engine, sizeof counter->engine - 1);
   if (bytes <= 0)
-    return trace_error_errno(error, "/proc/self/exe", "can't read");
+    return error_errno(error, "/proc/self/exe", "can't read");
   strcpy(counter->directory, "/tmp/heaptape-valgrind.XXXXXX");
   if (!mkdtemp(counter->directory)) {
-    trace_error_errno(error, counter->directory, "can't make the directory");
+    error_errno(error, counter->directory, "can't make the directory");
     counter->directory[0] = '\0';
     return -1;
   }
@@ -73,10 +73,10 @@ static int call_of_caller(const char *function) {
 }
 
 /* "fn=CALLER" begins a function; "calls=N ..." is followed by "LINE INSTRUCTIONS", those of all below the call. */
-static int read_callgrind(const char *path, uint64_t instructions[CALL_LIMIT], struct trace_error *error) {
+static int read_callgrind(const char *path, uint64_t instructions[CALL_LIMIT], struct error *error) {
   FILE *file = fopen(path, "r");
   if (!file)
-    return trace_error_errno(error, path, "callgrind left no output");
+    return error_errno(error, path, "callgrind left no output");
   char line[4096];
   int call = -1;
   bool is_below = false, complete = false;
@@ -90,11 +90,11 @@ static int read_callgrind(const char *path, uint64_t instructions[CALL_LIMIT], s
     is_below = strncmp(line, "calls=", 6) == 0;
   }
   fclose(file);
-  return complete ? 0 : trace_error_set(error, path, "callgrind's output is cut short");
+  return complete ? 0 : error_set(error, path, "callgrind's output is cut short");
 }
 
 /* A kind is the call's id (replay/passes/instructions.c). */
-static int read_ours(const char *path, uint64_t instructions[CALL_LIMIT], struct trace_error *error) {
+static int read_ours(const char *path, uint64_t instructions[CALL_LIMIT], struct error *error) {
   json_error_t what;
   json_t *result = json_load_file(path, 0, &what);
   json_t *kinds = json_object_get(result, "kinds"), *entry;
@@ -106,11 +106,11 @@ static int read_ours(const char *path, uint64_t instructions[CALL_LIMIT], struct
   }
   bool complete = json_is_array(kinds);
   json_decref(result);
-  return complete ? 0 : trace_error_set(error, path, "the Valgrind tool left no result");
+  return complete ? 0 : error_set(error, path, "the Valgrind tool left no result");
 }
 
 int instruction_counter_read(const struct instruction_counter *counter, uint64_t instructions[CALL_LIMIT],
-                             struct trace_error *error) {
+                             struct error *error) {
   memset(instructions, 0, CALL_LIMIT * sizeof *instructions);
   if (counter->by == COUNTED_BY_HEAPTAPE)
     return read_ours(counter->output, instructions, error);

@@ -25,7 +25,7 @@ struct instruction_counter {
 /* Makes a temporary directory. workload: named in errors. Returns 0, or -1 with error filled in: there is no Valgrind,
    or not what is wanted. instruction_counter_finish in either case. */
 int instruction_counter_begin(struct instruction_counter *counter, enum counted_by wanted, const char *workload,
-                              struct trace_error *error);
+                              struct error *error);
 
 /* In the child: sets the environment that instruction_counter_exec needs. */
 void instruction_counter_set_environment(const struct instruction_counter *counter);
@@ -35,7 +35,7 @@ void instruction_counter_exec(const struct instruction_counter *counter, const c
 
 /* Reads instructions of each kind of call. Returns 0, or -1 with error filled in. */
 int instruction_counter_read(const struct instruction_counter *counter, uint64_t instructions[CALL_LIMIT],
-                             struct trace_error *error);
+                             struct error *error);
 
 /* As results name it: "heaptape" or "callgrind". */
 const char *counted_by_name(enum counted_by by);

@@ -15,13 +15,13 @@
 enum { EXIT_FAILED = 1, EXIT_USAGE = 2, CALIBRATED_OPS = 4 << 20 };
 
 /* Opens and checks the workload; what the request needs to know of it is filled in. */
-static int open_workload(struct run_request *request, struct trace_error *error) {
+static int open_workload(struct run_request *request, struct error *error) {
   bool standard_input = strcmp(request->path, "-") == 0;
   if (standard_input)
     request->path = "standard input";
   request->workload_fd = standard_input ? STDIN_FILENO : open(request->path, O_RDONLY);
   if (request->workload_fd < 0)
-    return trace_error_errno(error, request->path, "can't open");
+    return error_errno(error, request->path, "can't open");
   struct workload workload;
   if (workload_open_fd(&workload, request->workload_fd, request->path, error) != 0)
     return -1;
@@ -41,7 +41,7 @@ static struct run_request without_allocator(const struct run_request *request) {
   return only;
 }
 
-static int measure_baseline(const struct run_request *request, struct baseline *baseline, struct trace_error *error) {
+static int measure_baseline(const struct run_request *request, struct baseline *baseline, struct error *error) {
   struct run_request only = without_allocator(request);
   only.pass = PASS_MEMORY;
   only.baseline_only = true;
@@ -58,7 +58,7 @@ static int measure_baseline(const struct run_request *request, struct baseline *
    turns have no prefix to stop at, and waits are left out anyway: the window stands in, and for the pace as well.
    Returns 0, or -1 with error. */
 static int measure_engine(const struct run_request *request, double *cycles_per_op, json_t **counters_per_op,
-                          struct trace_error *error) {
+                          struct error *error) {
   struct run_request only = without_allocator(request);
   only.pass = PASS_BARE;
   only.order = request->order == ORDER_CAUSAL ? ORDER_CAUSAL : ORDER_WINDOW;
@@ -74,18 +74,18 @@ static int measure_engine(const struct run_request *request, double *cycles_per_
   return status;
 }
 
-static int write_json(json_t *json, const char *path, struct trace_error *error) {
+static int write_json(json_t *json, const char *path, struct error *error) {
   FILE *file = path ? fopen(path, "w") : stdout;
   if (!file)
-    return trace_error_errno(error, path, "can't create");
+    return error_errno(error, path, "can't create");
   int failed = !json || json_dumpf(json, file, JSON_COMPACT | JSON_REAL_PRECISION(12)) != 0;
   failed |= fputc('\n', file) == EOF || fflush(file) != 0;
   if (path)
     failed |= fclose(file) != 0;
-  return failed ? trace_error_set(error, path ? path : "standard output", "can't be written") : 0;
+  return failed ? error_set(error, path ? path : "standard output", "can't be written") : 0;
 }
 
-static int make_run(struct options *options, struct trace_error *error) {
+static int make_run(struct options *options, struct error *error) {
   const struct run_request *request = &options->request;
   struct baseline baseline = options->given;
   if (request->pass == PASS_MEMORY && (!options->have_baseline || !options->have_vm_baseline)) {
@@ -115,7 +115,7 @@ static int make_run(struct options *options, struct trace_error *error) {
   return status;
 }
 
-static int print_baseline(struct options *options, struct trace_error *error) {
+static int print_baseline(struct options *options, struct error *error) {
   struct baseline baseline;
   if (measure_baseline(&options->request, &baseline, error) != 0)
     return -1;
@@ -140,7 +140,7 @@ int main(int count, char **arguments) {
     fprintf(stderr, "heaptape-replay: %s\n%s", options.wrong, options_usage);
     return EXIT_USAGE;
   }
-  struct trace_error error = {""};
+  struct error error = {""};
   int status = open_workload(&options.request, &error);
   if (status == 0)
     status = options.baseline ? print_baseline(&options, &error) : make_run(&options, &error);

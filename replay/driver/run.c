@@ -24,14 +24,14 @@ enum {
 };
 static const uint64_t HANG_NS = 60000000000u, DEADLOCK_NS = 3000000000u;
 
-static int make_result(struct run *run, const struct run_request *request, struct trace_error *error) {
+static int make_result(struct run *run, const struct run_request *request, struct error *error) {
   run->result_bytes = sizeof *run->result + (request->threads + 1ull) * sizeof *run->result->completed;
   int fd = memfd_create("heaptape-replay", 0);
   if (fd < 0 || ftruncate(fd, (off_t)run->result_bytes) != 0)
-    return trace_error_errno(error, request->path, "can't make the shared result area");
+    return error_errno(error, request->path, "can't make the shared result area");
   void *memory = mmap(NULL, run->result_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (memory == MAP_FAILED)
-    return trace_error_errno(error, request->path, "can't map the shared result area");
+    return error_errno(error, request->path, "can't map the shared result area");
   run->result = memory;
   struct replay_setup *setup = &run->result->setup;
   setup->pass = request->pass;
@@ -162,24 +162,23 @@ static void describe_place(const struct run *run, char *text, size_t bytes) {
 }
 
 static int judge_end(struct run *run, const struct run_request *request, int status, const char *killed_because,
-                     struct trace_error *error) {
+                     struct error *error) {
   struct replay_result *result = run->result;
   char place[96];
   describe_place(run, place, sizeof place);
   if (killed_because)
-    return trace_error_set(error, request->path, "%s: stopped %s", killed_because, place);
+    return error_set(error, request->path, "%s: stopped %s", killed_because, place);
   if (atomic_load(&result->failed) == 2) {
     *error = result->error;
     return -1;
   }
   if (WIFSIGNALED(status))
-    return trace_error_set(error, request->path, "the allocator was killed by signal %d (SIG%s) %s", WTERMSIG(status),
-                           sigabbrev_np(WTERMSIG(status)), place);
+    return error_set(error, request->path, "the allocator was killed by signal %d (SIG%s) %s", WTERMSIG(status),
+                     sigabbrev_np(WTERMSIG(status)), place);
   if (request->pass == PASS_INSTRUCTIONS && WEXITSTATUS(status) == NO_VALGRIND)
-    return trace_error_set(error, request->path, "valgrind, which counts instructions, can't be started");
+    return error_set(error, request->path, "valgrind, which counts instructions, can't be started");
   if (WEXITSTATUS(status) != 0 || atomic_load(&result->phase) != PHASE_DONE)
-    return trace_error_set(error, request->path, "the engine's process exited with status %d %s", WEXITSTATUS(status),
-                           place);
+    return error_set(error, request->path, "the engine's process exited with status %d %s", WEXITSTATUS(status), place);
   return 0;
 }
 
@@ -213,7 +212,7 @@ static int supervise(struct run *run, const struct run_request *request, pid_t c
 
 /* Refuses allocators that the linker could not load (the linker's reason is on stderr), and libraries without a malloc.
  */
-static int check_preloads(const struct run *run, const struct run_request *request, struct trace_error *error) {
+static int check_preloads(const struct run *run, const struct run_request *request, struct error *error) {
   const char *before = getenv("LD_PRELOAD");
   unsigned index = 0;
   for (; before && *before; index++) {
@@ -222,23 +221,23 @@ static int check_preloads(const struct run *run, const struct run_request *reque
   }
   for (char *const *preload = request->preloads; preload && *preload && index < PRELOAD_LIMIT; preload++, index++) {
     if (run->result->preloads_missing & (uint64_t)1 << index)
-      return trace_error_set(error, *preload, "the dynamic linker can't load it");
+      return error_set(error, *preload, "the dynamic linker can't load it");
   }
   /* Else the C library would be measured under another name. */
   if (request->preloads && *request->preloads && !request->null_allocator && run->result->malloc_is_of_libc)
-    return trace_error_set(error, *request->preloads, "defines no malloc");
+    return error_set(error, *request->preloads, "defines no malloc");
   return 0;
 }
 
 /* The engine's whole life. */
 static int run_process(struct run *run, const struct run_request *request, const struct instruction_counter *counter,
-                       struct trace_error *error) {
+                       struct error *error) {
   int result_fd = make_result(run, request, error);
   if (result_fd < 0)
     return -1;
   int sockets[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0)
-    return trace_error_errno(error, request->path, "can't make a socket");
+    return error_errno(error, request->path, "can't make a socket");
   uint64_t begin_ns = os_monotonic_ns(), begin_cycles = os_cycles();
   pid_t child = fork();
   if (child == 0)
@@ -247,7 +246,7 @@ static int run_process(struct run *run, const struct run_request *request, const
   close(result_fd);
   if (child < 0) {
     close(sockets[0]);
-    return trace_error_errno(error, request->path, "can't start the engine");
+    return error_errno(error, request->path, "can't start the engine");
   }
   syscalls_accept(&run->syscalls, sockets[0], child);
   close(sockets[0]);
@@ -262,7 +261,7 @@ static int run_process(struct run *run, const struct run_request *request, const
   return judge_end(run, request, status, killed_because, error);
 }
 
-int run_engine(struct run *run, const struct run_request *request, struct trace_error *error) {
+int run_engine(struct run *run, const struct run_request *request, struct error *error) {
   *run = (struct run){.syscalls.listener = -1};
   if (request->pass != PASS_INSTRUCTIONS)
     return run_process(run, request, NULL, error);

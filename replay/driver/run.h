@@ -47,7 +47,7 @@ struct baseline {
 };
 
 /* Returns 0, or -1 with error filled in. run_free in either case. */
-int run_engine(struct run *run, const struct run_request *request, struct trace_error *error);
+int run_engine(struct run *run, const struct run_request *request, struct error *error);
 void run_free(struct run *run);
 
 #endif

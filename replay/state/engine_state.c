@@ -28,10 +28,9 @@ void engine_fail(const uint64_t *word, const char *format, ...) {
     for (;;)
       pause(); /* another thread is about to end the process */
   if (word && running && workload_stream_holds(&running->worker->stream, word))
-    trace_error_at(&result->error, result->setup.path, workload_stream_offset_of(&running->worker->stream, word), "%s",
-                   what);
+    error_at(&result->error, result->setup.path, workload_stream_offset_of(&running->worker->stream, word), "%s", what);
   else
-    trace_error_set(&result->error, result->setup.path, "%s", what);
+    error_set(&result->error, result->setup.path, "%s", what);
   atomic_store(&result->failed, 2);
   _exit(1);
 }

@@ -151,7 +151,7 @@ struct replay_result {
   _Atomic uint32_t failed;                        /* 1: `error` is being written, 2: it is there */
   _Atomic uint64_t done;                          /* memory pass: ops done by all threads */
   _Atomic uint32_t died_thread;                   /* thread that was hit by a fatal signal, plus 1 */
-  struct trace_error error;
+  struct error error;
 
   bool clock_recorded;                /* the allocator's clock went as recorded (recorded_clock.h) */
   bool malloc_is_of_libc;             /* no preloaded library defines it */

@@ -127,7 +127,7 @@ static void report(uint64_t calls, const char *what, uint64_t start_ns) {
 }
 
 static int write_workload(const char *name) {
-  struct trace_error error = {""};
+  struct error error = {""};
   uint64_t start_ns = now_ns();
   int64_t ops = script_write(work, turn_calls, info_json(name), &error);
   if (ops < 0) {

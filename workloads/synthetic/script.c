@@ -283,7 +283,7 @@ static void run_script(struct script *script) {
   go_on(script, part_new(script, &actor));
 }
 
-int64_t script_write(const char *path, uint64_t turn_calls, json_t *info, struct trace_error *error) {
+int64_t script_write(const char *path, uint64_t turn_calls, json_t *info, struct error *error) {
   struct output_file file;
   struct script script = {.turn_calls = turn_calls, .rng = rng_seed(pattern_seed, UINT64_MAX - 1)};
   if (output_file_begin(&file, path, error) != 0) {
@@ -298,7 +298,7 @@ int64_t script_write(const char *path, uint64_t turn_calls, json_t *info, struct
   run_script(&script);
   int64_t ops = (int64_t)composition_ops(script.composition);
   if (script.wrong)
-    trace_error_set(error, path, "%s", script.wrong);
+    error_set(error, path, "%s", script.wrong);
   int result = composition_close(script.composition, info, error);
   for (size_t i = 0; i < script.content.count; i++)
     free(script.content.at[i]);

@@ -14,7 +14,7 @@
 
 /* Runs the pattern and writes path, whole or not at all. turn_calls: mean number of calls of a thread's turn, at least
    1. Takes the reference of info. Returns the number of ops, or -1 with error. */
-int64_t script_write(const char *path, uint64_t turn_calls, json_t *info, struct trace_error *error);
+int64_t script_write(const char *path, uint64_t turn_calls, json_t *info, struct error *error);
 
 /* The halves of pattern.h's functions that are for scripts. */
 void script_start(struct actor *parent, struct actor *child);

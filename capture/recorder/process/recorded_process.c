@@ -12,13 +12,13 @@
 #include <unistd.h>
 
 struct recorded_process *recorded_process_open(int pid, int pid_fd, const char *path, const char *info_json,
-                                               uint64_t origin_stamp, struct trace_error *error) {
+                                               uint64_t origin_stamp, struct error *error) {
   struct recorded_process *process = calloc(1, sizeof *process);
   char *own_path = strdup(path);
   if (!process || !own_path) {
     free(process);
     free(own_path);
-    trace_error_set(error, path, "out of memory");
+    error_set(error, path, "out of memory");
     return NULL;
   }
   if (trace_writer_open(&process->writer, path, info_json, NULL, error) != 0) {
@@ -471,7 +471,7 @@ static uint64_t settle(struct recorded_process *process) {
 }
 
 int recorded_process_close(struct recorded_process *process, const char *end, const struct process_end *how,
-                           double clock_hz, struct process_totals *totals, struct trace_error *error) {
+                           double clock_hz, struct process_totals *totals, struct error *error) {
   while (recorded_process_drain(process, NULL, NULL) > 0)
     ;
   uint64_t nested = settle(process);
@@ -488,12 +488,12 @@ int recorded_process_close(struct recorded_process *process, const char *end, co
   totals->totals = *running;
   trace_writer_free(process->writer);
   if (result == 0 && process->given_up)
-    result = trace_error_set(error, process->path, "%s", process->given_up);
+    result = error_set(error, process->path, "%s", process->given_up);
   struct stat status;
   if (stat(process->path, &status) == 0)
     totals->totals.file_bytes = (uint64_t)status.st_size;
   else if (result == 0)
-    result = trace_error_errno(error, process->path, "the trace was removed while it was being written");
+    result = error_errno(error, process->path, "the trace was removed while it was being written");
   totals->broken = process->broken;
   totals->stacks_lost = stack_nodes_lost(&process->stacks);
   stack_nodes_close(&process->stacks);

@@ -81,7 +81,7 @@ struct process_totals {
 
 /* Opens the trace. info_json: core/trace/FORMAT.md section 5. Takes pid_fd. Returns NULL with error filled in. */
 struct recorded_process *recorded_process_open(int pid, int pid_fd, const char *path, const char *info_json,
-                                               uint64_t origin_stamp, struct trace_error *error);
+                                               uint64_t origin_stamp, struct error *error);
 
 /* Makes a region and returns its descriptor, which the caller passes on and closes; -1 with errno set. */
 int recorded_process_add_region(struct recorded_process *process, uint32_t rings);
@@ -119,6 +119,6 @@ void recorded_process_sample(struct recorded_process *process, uint64_t stamp);
    trace_writer_close; how: NULL where the process goes on. Returns 0, or -1 with error filled in, also for an error met
    earlier; totals is filled in either way. */
 int recorded_process_close(struct recorded_process *process, const char *end, const struct process_end *how,
-                           double clock_hz, struct process_totals *totals, struct trace_error *error);
+                           double clock_hz, struct process_totals *totals, struct error *error);
 
 #endif

@@ -46,7 +46,7 @@ static int by_value(const void *left, const void *right) {
 
 static struct seen record(const char *how) {
   struct seen seen = {0};
-  struct trace_error error = {{0}};
+  struct error error = {{0}};
   struct trace_reader *reader;
   char self[4096];
   ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);

@@ -87,7 +87,7 @@ int main(int argc, char **argv) {
     return host();
   recording_directory();
   CHECK(record_self((const char *const[]){"-o", "t.tape", NULL}) == 0, "the host failed");
-  struct trace_error error = {""};
+  struct error error = {""};
   struct trace_reader *reader;
   CHECK(trace_reader_open(&reader, "t.tape", &error) == 0, "%s", error.text);
   CHECK(trace_reader_marks(reader, visit, NULL, &error) == 0, "%s", error.text);

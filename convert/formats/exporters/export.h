@@ -26,6 +26,6 @@ struct export_report {
 
 /* Writes to out, named out_name in errors. Returns 0, or -1 with error. */
 int export_trace(const struct export_format *format, struct trace_reader *reader, FILE *out, const char *out_name,
-                 const struct history_options *history, struct export_report *report, struct trace_error *error);
+                 const struct history_options *history, struct export_report *report, struct error *error);
 
 #endif

@@ -28,7 +28,7 @@ static uint64_t bytes_of(const struct export_call *call) {
 static int remember(struct export *export, struct rep *rep, uint64_t number, uint64_t id) {
   struct address_entry *entry = address_map_find(&rep->numbers, number);
   if (id >= UINT32_MAX || !address_map_add(&rep->numbers, entry, number, (uint32_t)id, false))
-    return trace_error_set(export->error, export->out_name, "too many objects for memory, or for .rep");
+    return error_set(export->error, export->out_name, "too many objects for memory, or for .rep");
   return 0;
 }
 
@@ -65,7 +65,7 @@ static int pass(struct export *export, struct rep *rep, struct witness *witness)
   rep->requests = rep->ids = 0;
   export->lost = (struct export_lost){0};
   if (!address_map_init(&rep->numbers))
-    return trace_error_set(export->error, export->out_name, "out of memory");
+    return error_set(export->error, export->out_name, "out of memory");
   int result = export_calls(export, witness);
   address_map_free(&rep->numbers);
   return result;

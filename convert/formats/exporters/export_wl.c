@@ -107,8 +107,7 @@ static int take(struct export *export, const struct export_call *call) {
     put_code(wl, call->thread, 5, 1, &call->released_number);
     break;
   }
-  return wl->failed ? trace_error_set(export->error, export->out_name, "out of memory, or of room for temporary files")
-                    : 0;
+  return wl->failed ? error_set(export->error, export->out_name, "out of memory, or of room for temporary files") : 0;
 }
 
 static void put_header_number(FILE *out, uint8_t code, uint64_t value) {
@@ -141,7 +140,7 @@ static int write_file(struct export *export, const struct wl *wl) {
     uint8_t bytes[CHUNK_BYTES];
     for (uint32_t k = 0; thread && k < thread->chunks.count; k++) {
       if (os_pread_all(wl->spool.fd, bytes, CHUNK_BYTES, (uint64_t)thread->chunks.at[k] * CHUNK_BYTES) != 0)
-        return trace_error_errno(export->error, export->out_name, "can't read the temporary file");
+        return error_errno(export->error, export->out_name, "can't read the temporary file");
       fwrite(bytes, 1, CHUNK_BYTES, out);
     }
     if (thread) {
@@ -160,7 +159,7 @@ static int run(struct export *export) {
   export->context = &wl;
   int result = -1;
   if (!wl.threads)
-    trace_error_set(export->error, export->out_name, "out of memory");
+    error_set(export->error, export->out_name, "out of memory");
   else if (temporary_file_open(&wl.spool, export->error) == 0)
     result = export_calls(export, &witness);
   if (result == 0)

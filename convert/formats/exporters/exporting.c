@@ -25,7 +25,7 @@ struct run {
 };
 
 int export_write_failed(const struct export *export) {
-  return trace_error_errno(export->error, export->out_name, "can't write");
+  return error_errno(export->error, export->out_name, "can't write");
 }
 
 /* Time of a step that comes after all before it: raised where the order was repaired, or where steps of two threads
@@ -115,7 +115,7 @@ static int take_op(void *context, const struct history_op *op, const struct hist
     return run->export->take(run->export, &call);
   struct object *object = object_of(run, slots, op->slot);
   if (!object)
-    return trace_error_set(run->export->error, trace_reader_path(run->export->reader), "out of memory");
+    return error_set(run->export->error, trace_reader_path(run->export->reader), "out of memory");
   if (op->kind == HISTORY_RELEASE) {
     int result = write_free(run, object, op->thread, call.release_ns);
     *object = (struct object){0};
@@ -178,7 +178,7 @@ int export_calls(struct export *export, struct witness *witness) {
   trace_info_free(&info);
   run.moving = malloc((run.threads + 1) * sizeof *run.moving);
   if (!run.moving)
-    return trace_error_set(export->error, trace_reader_path(export->reader), "out of memory");
+    return error_set(export->error, trace_reader_path(export->reader), "out of memory");
   memset(run.moving, 0xff, (run.threads + 1) * sizeof *run.moving); /* SLOTS_NONE */
   int result = history_run(export->reader, export->history, &consumer, witness, export->error);
   free(run.moving);
@@ -193,7 +193,7 @@ static void add_lost(struct export_report *report, uint64_t count, const char *w
 }
 
 int export_trace(const struct export_format *format, struct trace_reader *reader, FILE *out, const char *out_name,
-                 const struct history_options *history, struct export_report *report, struct trace_error *error) {
+                 const struct history_options *history, struct export_report *report, struct error *error) {
   struct export export = {.reader = reader, .out = out, .out_name = out_name, .history = history, .error = error};
   report->text[0] = '\0';
   if (format->run(&export) != 0)

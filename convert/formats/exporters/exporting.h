@@ -25,7 +25,7 @@ struct export {
   FILE *out;
   const char *out_name;
   const struct history_options *history;
-  struct trace_error *error;
+  struct error *error;
   /* The exporter's: returns 0, or -1 with error. thread_end may be NULL. */
   int (*take)(struct export * export, const struct export_call *call);
   void (*thread_end)(struct export * export, uint32_t thread);

@@ -35,13 +35,13 @@ static bool recognises(const struct import_sample *start) {
 static int take_operation(struct import *import, const struct operation *operation, uint64_t slots, uint64_t offset,
                           uint64_t first_us) {
   if (operation->slot >= slots)
-    return trace_error_at(import->error, import->path, offset, "slot %" PRIu64 ", the header claims %" PRIu64,
-                          operation->slot, slots);
+    return error_at(import->error, import->path, offset, "slot %" PRIu64 ", the header claims %" PRIu64,
+                    operation->slot, slots);
   uint64_t address = 16 * (operation->slot + 1);
   uint64_t since_us = operation->time_us > first_us ? operation->time_us - first_us : 0;
   if (since_us > UINT64_MAX / 2000)
-    return trace_error_at(import->error, import->path, offset, "time %" PRIu64 " us is too far from the first",
-                          operation->time_us);
+    return error_at(import->error, import->path, offset, "time %" PRIu64 " us is too far from the first",
+                    operation->time_us);
   struct trace_event event;
   switch (operation->kind) {
   case ALLOCATED:
@@ -54,7 +54,7 @@ static int take_operation(struct import *import, const struct operation *operati
     event = event_of_realloc(CALL_realloc, address, address, operation->size_bytes, 0);
     break;
   default:
-    return trace_error_at(import->error, import->path, offset, "operation of unknown kind %" PRIu64, operation->kind);
+    return error_at(import->error, import->path, offset, "operation of unknown kind %" PRIu64, operation->kind);
   }
   return import_only_thread(import, since_us * 1000 + 1, &event);
 }
@@ -73,15 +73,15 @@ static int take_operations(struct import *import, struct byte_source *source) {
       have -= HEADER_BYTES;
       offset = HEADER_BYTES;
       if (header[0] > MAX_SLOTS)
-        return trace_error_at(import->error, import->path, 0, "claims %" PRIu64 " slots", header[0]);
+        return error_at(import->error, import->path, 0, "claims %" PRIu64 " slots", header[0]);
     }
     for (; offset && have >= sizeof *operations; have -= sizeof *operations, at += sizeof *operations) {
       struct operation operation;
       memcpy(&operation, at, sizeof operation);
       first_us = taken ? first_us : operation.time_us;
       if (++taken > header[1])
-        return trace_error_at(import->error, import->path, offset, "more than the %" PRIu64 " operations promised",
-                              header[1]);
+        return error_at(import->error, import->path, offset, "more than the %" PRIu64 " operations promised",
+                        header[1]);
       if (take_operation(import, &operation, header[0], offset, first_us) != 0)
         return -1;
       offset += sizeof operation;
@@ -89,7 +89,7 @@ static int take_operations(struct import *import, struct byte_source *source) {
     memmove(operations, at, have);
   }
   if (got == 0 && (have || !offset))
-    return trace_error_at(import->error, import->path, offset, "cut off: %zu bytes are left over", have);
+    return error_at(import->error, import->path, offset, "cut off: %zu bytes are left over", have);
   if (got == 0 && taken < header[1])
     import_note(import, "%" PRIu64 " of %" PRIu64 " operations: the export was filtered, or cut off", taken, header[1]);
   return got < 0 ? -1 : 0;

@@ -98,8 +98,8 @@ static int take_record(struct import *import, const struct dj_record *record, ui
   if (type == DJ_UNUSED || type == DJ_MAGIC)
     return 0;
   if (!event_of(record, &event))
-    return trace_error_at(import->error, import->path, (number - 1) * sizeof *record,
-                          "record of unknown type %u: not a dj/malloc trace", type);
+    return error_at(import->error, import->path, (number - 1) * sizeof *record,
+                    "record of unknown type %u: not a dj/malloc trace", type);
   return import_event_by_number(import, (uint32_t)record->thread, number, &event);
 }
 
@@ -118,8 +118,8 @@ static int take_records(struct import *import, struct byte_source *source) {
     memmove(records, records + whole, have);
   }
   if (got == 0 && have)
-    return trace_error_at(import->error, import->path, number * sizeof *records,
-                          "%zu bytes are left over: a dj/malloc trace is records of 64 bytes", have);
+    return error_at(import->error, import->path, number * sizeof *records,
+                    "%zu bytes are left over: a dj/malloc trace is records of 64 bytes", have);
   return got < 0 ? -1 : 0;
 }
 

@@ -300,7 +300,7 @@ static int take_line(void *context, const char *line) {
 static int finish(struct heaptrack_import *heaptrack) {
   struct import *import = heaptrack->import;
   if (!heaptrack->version)
-    return trace_error_set(import->error, import->path, "not heaptrack data: it is empty");
+    return error_set(import->error, import->path, "not heaptrack data: it is empty");
   if (!import->writer && begin(heaptrack) != 0)
     return -1;
   return hand_on_held(heaptrack, false) != 0 ? -1 : late_releases_finish(heaptrack->late);

@@ -168,7 +168,7 @@ static int run(struct import *import) {
   struct kdump_import kdump = {.import = import, .late = late_releases_new(import)};
   int result = kdump.late ? import_lines(import, take_line, &kdump) : -1;
   if (result == 0 && !import->writer)
-    result = trace_error_set(import->error, import->path, "has no USER record of kdump");
+    result = error_set(import->error, import->path, "has no USER record of kdump");
   if (result == 0)
     result = late_releases_finish(kdump.late);
   late_releases_free(kdump.late);

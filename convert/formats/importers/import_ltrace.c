@@ -282,7 +282,7 @@ static int run(struct import *import) {
   if (result == 0)
     result = import_lines(import, take_line, &ltrace);
   if (result == 0 && !import->writer)
-    result = trace_error_set(import->error, import->path, "has no line of ltrace text");
+    result = error_set(import->error, import->path, "has no line of ltrace text");
   if (result == 0)
     result = finish(&ltrace);
   if (ltrace.callers.map.entries)

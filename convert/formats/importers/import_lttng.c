@@ -243,9 +243,9 @@ static int spawn(struct import *import, FILE *complaints, pid_t *child, int *out
   int pipes[2];
   /* babeltrace2 knows no "--": a name that begins with a dash must not be taken for an option. */
   if (snprintf(path, sizeof path, "%s%s", import->path[0] == '-' ? "./" : "", import->path) >= (int)sizeof path)
-    return trace_error_set(import->error, import->path, "the name is too long");
+    return error_set(import->error, import->path, "the name is too long");
   if (pipe2(pipes, O_CLOEXEC) != 0)
-    return trace_error_errno(import->error, import->path, "can't start babeltrace2");
+    return error_errno(import->error, import->path, "can't start babeltrace2");
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_adddup2(&actions, pipes[1], STDOUT_FILENO);
@@ -255,10 +255,10 @@ static int spawn(struct import *import, FILE *complaints, pid_t *child, int *out
   close(pipes[1]);
   if (wrong) {
     close(pipes[0]);
-    return trace_error_set(import->error, import->path,
-                           "can't start babeltrace2, which reads CTF (Debian's package "
-                           "babeltrace2): %s",
-                           strerror(wrong));
+    return error_set(import->error, import->path,
+                     "can't start babeltrace2, which reads CTF (Debian's package "
+                     "babeltrace2): %s",
+                     strerror(wrong));
   }
   *out = pipes[0];
   return 0;
@@ -272,7 +272,7 @@ static int take_directory(struct lttng_import *lttng) {
   pid_t child;
   int out = -1, status = 0;
   if (!complaints)
-    return trace_error_errno(import->error, import->path, "can't make a temporary file");
+    return error_errno(import->error, import->path, "can't make a temporary file");
   int result = spawn(import, complaints, &child, &out);
   if (result == 0) {
     result = byte_source_of_fd(&source, out, import->path, import->error);
@@ -286,8 +286,8 @@ static int take_directory(struct lttng_import *lttng) {
       ;
     take_complaints(lttng, complaints, complaint, sizeof complaint);
     if (result == 0 && status != 0)
-      result = trace_error_set(import->error, import->path, "babeltrace2 failed: %s",
-                               complaint[0] ? complaint : "it gave no reason");
+      result = error_set(import->error, import->path, "babeltrace2 failed: %s",
+                         complaint[0] ? complaint : "it gave no reason");
   }
   fclose(complaints);
   return result;
@@ -297,14 +297,13 @@ static int finish(struct lttng_import *lttng) {
   struct import *import = lttng->import;
   uint32_t thread;
   if (lttng->discarded && !import->options->allow_gaps)
-    return trace_error_set(import->error, import->path,
-                           "its tracer discarded %" PRIu64
-                           " events or more: frees of objects never acquired would follow. "
-                           "--allow-gaps takes it all the same",
-                           lttng->discarded);
+    return error_set(import->error, import->path,
+                     "its tracer discarded %" PRIu64 " events or more: frees of objects never acquired would follow. "
+                     "--allow-gaps takes it all the same",
+                     lttng->discarded);
   if (!import->writer)
-    return trace_error_set(import->error, import->path, "has no " PROVIDER "* event%s",
-                           import->options->has_process ? " of that process" : "");
+    return error_set(import->error, import->path, "has no " PROVIDER "* event%s",
+                     import->options->has_process ? " of that process" : "");
   if (lttng->other_events)
     import_note(import, "%" PRIu64 " events of other providers left out", lttng->other_events);
   if (!lttng->discarded)

@@ -167,7 +167,7 @@ static int run(struct import *import) {
   if (import_lines(import, take_line, &memray) != 0)
     return -1;
   if (!import->writer)
-    return trace_error_set(import->error, import->path, "not memray text: it is empty");
+    return error_set(import->error, import->path, "not memray text: it is empty");
   if (memray.python_objects)
     import_note(import, "%" PRIu64 " calls of Python's own allocators left out", memray.python_objects);
   if (memray.mappings)

@@ -112,9 +112,9 @@ static int take_line(void *context, const char *line) {
 static int finish(struct mtrace_import *mtrace) {
   struct import *import = mtrace->import;
   if (!import->writer)
-    return trace_error_set(import->error, import->path, "not mtrace text: it is empty");
+    return error_set(import->error, import->path, "not mtrace text: it is empty");
   if (mtrace->reallocs)
-    return trace_error_set(import->error, import->path, "ends inside a realloc");
+    return error_set(import->error, import->path, "ends inside a realloc");
   return late_releases_finish(mtrace->late);
 }
 

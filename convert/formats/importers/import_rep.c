@@ -92,10 +92,10 @@ static int run(struct import *import) {
   if (import_lines(import, take_line, &rep) != 0)
     return -1;
   if (rep.header_lines < HEADER_LINES)
-    return trace_error_set(import->error, import->path, "ends inside the header of a .rep file");
+    return error_set(import->error, import->path, "ends inside the header of a .rep file");
   if (rep.requests != rep.header[2])
-    return trace_error_set(import->error, import->path, "ends after %" PRIu64 " of %" PRIu64 " requests", rep.requests,
-                           rep.header[2]);
+    return error_set(import->error, import->path, "ends after %" PRIu64 " of %" PRIu64 " requests", rep.requests,
+                     rep.header[2]);
   return 0;
 }
 

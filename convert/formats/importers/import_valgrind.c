@@ -190,7 +190,7 @@ static int run(struct import *import) {
   if (import_lines(import, take_line, &valgrind) != 0)
     return -1;
   if (!import->writer)
-    return trace_error_set(import->error, import->path, "has no line of valgrind --trace-malloc=yes");
+    return error_set(import->error, import->path, "has no line of valgrind --trace-malloc=yes");
   if (valgrind.unfinished)
     import_note(import, "the last call has no result: left out");
   return 0;

@@ -57,7 +57,7 @@ struct wl_import {
 };
 
 static int bad(struct wl_import *wl, uint64_t offset, const char *what) {
-  return trace_error_at(wl->import->error, wl->import->path, offset, "%s", what);
+  return error_at(wl->import->error, wl->import->path, offset, "%s", what);
 }
 
 /* Moves *at past a number; false if it is cut off or has more than 64 bits. */
@@ -233,7 +233,7 @@ static int map(struct wl_import *wl) {
   int fd = strcmp(import->path, "-") == 0 ? dup(STDIN_FILENO) : open(import->path, O_RDONLY | O_CLOEXEC);
   struct stat status;
   if (fd < 0 || fstat(fd, &status) != 0) {
-    trace_error_errno(import->error, import->path, "can't open");
+    error_errno(import->error, import->path, "can't open");
     if (fd >= 0)
       close(fd);
     return -1;
@@ -244,7 +244,7 @@ static int map(struct wl_import *wl) {
     bytes = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
   close(fd);
   if (bytes == MAP_FAILED)
-    return trace_error_set(import->error, import->path, "not a .wl workload: empty, or not a file that can be mapped");
+    return error_set(import->error, import->path, "not a .wl workload: empty, or not a file that can be mapped");
   wl->bytes = bytes;
   wl->count = (uint64_t)status.st_size;
   return 0;

@@ -16,7 +16,7 @@ enum { PACKED_BYTES = 1 << 16, WINDOW_LOG_LIMIT = 27 };
 
 struct byte_source {
   char *path;
-  struct trace_error *error;
+  struct error *error;
   int fd;
   int64_t (*read)(struct byte_source *source, void *bytes, size_t room);
   zip_t *zip;
@@ -33,14 +33,14 @@ static int64_t read_plain(struct byte_source *source, void *bytes, size_t room) 
   do {
     got = read(source->fd, bytes, room);
   } while (got < 0 && errno == EINTR);
-  return got < 0 ? trace_error_errno(source->error, source->path, "can't read") : got;
+  return got < 0 ? error_errno(source->error, source->path, "can't read") : got;
 }
 
 static int64_t read_zip(struct byte_source *source, void *bytes, size_t room) {
   zip_int64_t got = zip_fread(source->entry, bytes, room);
   if (got < 0)
-    return trace_error_set(source->error, source->path, "can't read the file in the zip: %s",
-                           zip_file_strerror(source->entry));
+    return error_set(source->error, source->path, "can't read the file in the zip: %s",
+                     zip_file_strerror(source->entry));
   return got;
 }
 
@@ -49,8 +49,8 @@ static int64_t read_gzip(struct byte_source *source, void *bytes, size_t room) {
   int wrong = Z_OK;
   const char *text = gzerror(source->gzip, &wrong);
   if (got < 0 || (wrong != Z_OK && wrong != Z_STREAM_END))
-    return trace_error_set(source->error, source->path, "can't unpack as gzip: %s",
-                           wrong == Z_BUF_ERROR ? "the file is cut off" : text);
+    return error_set(source->error, source->path, "can't unpack as gzip: %s",
+                     wrong == Z_BUF_ERROR ? "the file is cut off" : text);
   return got;
 }
 
@@ -63,13 +63,13 @@ static int64_t read_zstd(struct byte_source *source, void *bytes, size_t room) {
         return -1;
       if (got == 0)
         return source->inside_frame
-                   ? trace_error_set(source->error, source->path, "can't unpack as zstd: the file is cut off")
+                   ? error_set(source->error, source->path, "can't unpack as zstd: the file is cut off")
                    : 0;
       source->packed = (ZSTD_inBuffer){source->packed_bytes, (size_t)got, 0};
     }
     size_t left = ZSTD_decompressStream(source->zstd, &out, &source->packed);
     if (ZSTD_isError(left))
-      return trace_error_set(source->error, source->path, "can't unpack as zstd: %s", ZSTD_getErrorName(left));
+      return error_set(source->error, source->path, "can't unpack as zstd: %s", ZSTD_getErrorName(left));
     source->inside_frame = left != 0;
   }
   return (int64_t)out.pos;
@@ -84,7 +84,7 @@ static int open_zip(struct byte_source *source) {
   zip_source_t *archive = file ? zip_source_filep_create(file, 0, -1, &wrong) : NULL;
   source->zip = archive ? zip_open_from_source(archive, ZIP_RDONLY, &wrong) : NULL;
   if (!source->zip) {
-    trace_error_set(source->error, source->path, "can't open as a zip: %s", zip_error_strerror(&wrong));
+    error_set(source->error, source->path, "can't open as a zip: %s", zip_error_strerror(&wrong));
     if (archive)
       zip_source_free(archive);
     else if (file)
@@ -94,11 +94,10 @@ static int open_zip(struct byte_source *source) {
   }
   zip_int64_t entries = zip_get_num_entries(source->zip, 0);
   if (entries != 1)
-    return trace_error_set(source->error, source->path, "the zip holds %" PRId64 " files, not one", (int64_t)entries);
+    return error_set(source->error, source->path, "the zip holds %" PRId64 " files, not one", (int64_t)entries);
   source->entry = zip_fopen_index(source->zip, 0, 0);
   if (!source->entry)
-    return trace_error_set(source->error, source->path, "can't open the file in the zip: %s",
-                           zip_strerror(source->zip));
+    return error_set(source->error, source->path, "can't open the file in the zip: %s", zip_strerror(source->zip));
   source->read = read_zip;
   return 0;
 }
@@ -109,7 +108,7 @@ static int open_gzip(struct byte_source *source) {
   if (!source->gzip) {
     if (fd >= 0)
       close(fd);
-    return trace_error_set(source->error, source->path, "out of memory");
+    return error_set(source->error, source->path, "out of memory");
   }
   gzbuffer(source->gzip, PACKED_BYTES);
   source->read = read_gzip;
@@ -119,7 +118,7 @@ static int open_gzip(struct byte_source *source) {
 static int open_zstd(struct byte_source *source) {
   source->zstd = ZSTD_createDStream();
   if (!source->zstd || ZSTD_isError(ZSTD_DCtx_setParameter(source->zstd, ZSTD_d_windowLogMax, WINDOW_LOG_LIMIT)))
-    return trace_error_set(source->error, source->path, "out of memory");
+    return error_set(source->error, source->path, "out of memory");
   source->read = read_zstd;
   return 0;
 }
@@ -137,14 +136,14 @@ static int open_by_magic(struct byte_source *source) {
   return 0;
 }
 
-int byte_source_of_fd(struct byte_source **out, int fd, const char *path, struct trace_error *error) {
+int byte_source_of_fd(struct byte_source **out, int fd, const char *path, struct error *error) {
   *out = NULL;
   struct byte_source *source = calloc(1, sizeof *source);
   if (!source || !(source->path = strdup(path))) {
     free(source);
     if (fd >= 0)
       close(fd);
-    return trace_error_set(error, path, "out of memory");
+    return error_set(error, path, "out of memory");
   }
   source->error = error;
   source->fd = fd;
@@ -153,11 +152,11 @@ int byte_source_of_fd(struct byte_source **out, int fd, const char *path, struct
   return 0;
 }
 
-int byte_source_open(struct byte_source **out, const char *path, struct trace_error *error) {
+int byte_source_open(struct byte_source **out, const char *path, struct error *error) {
   *out = NULL;
   int fd = strcmp(path, "-") == 0 ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0)
-    return trace_error_errno(error, path, "can't open");
+    return error_errno(error, path, "can't open");
   lseek(fd, 0, SEEK_SET); /* a pipe has no other place to read from than where it is */
   struct byte_source *source;
   if (byte_source_of_fd(&source, fd, path, error) != 0)
@@ -190,7 +189,7 @@ const char *byte_source_path(const struct byte_source *source) {
   return source->path;
 }
 
-struct trace_error *byte_source_error(const struct byte_source *source) {
+struct error *byte_source_error(const struct byte_source *source) {
   return source->error;
 }
 

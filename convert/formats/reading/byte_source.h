@@ -14,14 +14,14 @@
 struct byte_source;
 
 /* path "-" reads standard input from its beginning. Returns 0, or -1 with error, which must outlive the source. */
-int byte_source_open(struct byte_source **out, const char *path, struct trace_error *error);
+int byte_source_open(struct byte_source **out, const char *path, struct error *error);
 
 /* Of a descriptor, as it stands and unpacked; takes it over (also on failure). path is for errors. */
-int byte_source_of_fd(struct byte_source **out, int fd, const char *path, struct trace_error *error);
+int byte_source_of_fd(struct byte_source **out, int fd, const char *path, struct error *error);
 void byte_source_close(struct byte_source *source);
 
 const char *byte_source_path(const struct byte_source *source);
-struct trace_error *byte_source_error(const struct byte_source *source);
+struct error *byte_source_error(const struct byte_source *source);
 
 /* Up to room bytes (> 0). The count; 0 at the end; -1 with error. */
 int64_t byte_source_read(struct byte_source *source, void *bytes, size_t room);

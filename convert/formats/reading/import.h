@@ -46,6 +46,6 @@ struct import_report {
 /* Reads path ("-": standard input) and writes the trace to out. Returns 0, or -1 with error; then out is incomplete.
    options may be NULL. */
 int import_file(const struct import_format *format, const char *path, const struct import_options *options,
-                const char *out, struct import_report *report, struct trace_error *error);
+                const char *out, struct import_report *report, struct error *error);
 
 #endif

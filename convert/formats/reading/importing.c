@@ -97,17 +97,17 @@ int import_refuse_size(struct import *import, const struct trace_event *event) {
   if (import->lines)
     return line_reader_error(import->lines, "%s was given %" PRIu64 " bytes: more than any machine has",
                              call_table[event->call & CALL_ID_MASK].name, bytes);
-  return trace_error_set(
-      import->error, import->path, "event %" PRIu64 ": %s was given %" PRIu64 " bytes: more than any machine has",
-      trace_writer_totals(import->writer)->events + 1, call_table[event->call & CALL_ID_MASK].name, bytes);
+  return error_set(import->error, import->path,
+                   "event %" PRIu64 ": %s was given %" PRIu64 " bytes: more than any machine has",
+                   trace_writer_totals(import->writer)->events + 1, call_table[event->call & CALL_ID_MASK].name, bytes);
 }
 
 int import_no_memory(struct import *import) {
-  return trace_error_set(import->error, import->path, "out of memory");
+  return error_set(import->error, import->path, "out of memory");
 }
 
 int import_file(const struct import_format *format, const char *path, const struct import_options *options,
-                const char *out, struct import_report *report, struct trace_error *error) {
+                const char *out, struct import_report *report, struct error *error) {
   static const struct import_options defaults;
   struct import_report unread;
   struct import import = {.path = path,
@@ -127,5 +127,5 @@ int import_file(const struct import_format *format, const char *path, const stru
   if (import.writer && trace_writer_close(import.writer, "exit", 0, error) != 0)
     result = -1;
   address_map_free(&import.threads.map);
-  return result == 0 ? 0 : trace_error_set(error, out, "can't write");
+  return result == 0 ? 0 : error_set(error, out, "can't write");
 }

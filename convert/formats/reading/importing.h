@@ -16,7 +16,7 @@ struct import {
   const char *path, *out;
   const struct import_options *options;
   struct import_report *report;
-  struct trace_error *error;
+  struct error *error;
   struct line_reader *lines;   /* inside import_lines */
   struct trace_writer *writer; /* NULL before import_begin */
   struct thread_numbers threads;

@@ -16,7 +16,7 @@ struct line_reader {
 int line_reader_of_source(struct line_reader **out, struct byte_source *source) {
   *out = calloc(1, sizeof **out);
   if (!*out) {
-    trace_error_set(byte_source_error(source), byte_source_path(source), "out of memory");
+    error_set(byte_source_error(source), byte_source_path(source), "out of memory");
     byte_source_close(source);
     return -1;
   }
@@ -24,7 +24,7 @@ int line_reader_of_source(struct line_reader **out, struct byte_source *source) 
   return 0;
 }
 
-int line_reader_open(struct line_reader **out, const char *path, struct trace_error *error) {
+int line_reader_open(struct line_reader **out, const char *path, struct error *error) {
   struct byte_source *source;
   *out = NULL;
   return byte_source_open(&source, path, error) == 0 ? line_reader_of_source(out, source) : -1;
@@ -50,7 +50,7 @@ int line_reader_error(struct line_reader *reader, const char *format, ...) {
   for (char *c = message; *c; c++)
     if ((unsigned char)*c < ' ' || *c == 0x7f) /* the message may quote the input */
       *c = '?';
-  struct trace_error *error = byte_source_error(reader->source);
+  struct error *error = byte_source_error(reader->source);
   if (!error->text[0])
     snprintf(error->text, sizeof error->text, "%s:%" PRIu64 ": %s", byte_source_path(reader->source), reader->line,
              message);

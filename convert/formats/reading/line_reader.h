@@ -17,7 +17,7 @@ enum { LINE_MAX_BYTES = 1 << 16 };
 struct line_reader;
 
 /* path "-" reads standard input from its beginning. Returns 0, or -1 with error. */
-int line_reader_open(struct line_reader **out, const char *path, struct trace_error *error);
+int line_reader_open(struct line_reader **out, const char *path, struct error *error);
 
 /* The same of a source, which it takes over (also on failure). */
 int line_reader_of_source(struct line_reader **out, struct byte_source *source);

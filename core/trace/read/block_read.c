@@ -10,38 +10,37 @@
 
 /* Reads and checks header and directory at offset. limit: where the file ends. Returns 1, 0 if the file ends before the
    block does (truncated), -1 with error. */
-int block_read_head(const struct block_source *source, uint64_t offset, struct block *block,
-                    struct trace_error *error) {
+int block_read_head(const struct block_source *source, uint64_t offset, struct block *block, struct error *error) {
   const char *path = source->path;
   struct block_header *header = &block->header;
   uint64_t left = source->file_bytes - offset;
   if (left < sizeof *header)
     return 0;
   if (os_pread_all(source->fd, header, sizeof *header, offset) != 0)
-    return trace_error_errno(error, path, "can't read");
+    return error_errno(error, path, "can't read");
   if (memcmp(header->magic, TRACE_BLOCK_MAGIC, sizeof header->magic) != 0)
-    return trace_error_at(error, path, offset, "no block starts here (bad magic)");
+    return error_at(error, path, offset, "no block starts here (bad magic)");
   size_t directory_bytes = header->columns * sizeof *block->directory;
   if (header->columns > TRACE_MAX_COLUMNS || header->payload_bytes > TRACE_MAX_PAYLOAD_BYTES ||
       header->payload_bytes < directory_bytes)
-    return trace_error_at(error, path, offset, "impossible block header");
+    return error_at(error, path, offset, "impossible block header");
   if (left - sizeof *header < directory_bytes)
     return 0;
   if (os_pread_all(source->fd, block->directory, directory_bytes, offset + sizeof *header) != 0)
-    return trace_error_errno(error, path, "can't read");
+    return error_errno(error, path, "can't read");
   uLong crc = crc32(0, (const Bytef *)header, offsetof(struct block_header, crc32));
   crc = crc32(crc, (const Bytef *)block->directory, (uInt)directory_bytes);
   if (crc != header->crc32)
-    return trace_error_at(error, path, offset, "block header fails its checksum");
+    return error_at(error, path, offset, "block header fails its checksum");
   if (left - sizeof *header < header->payload_bytes)
     return 0;
   uint64_t stored = directory_bytes;
   for (int i = 0; i < header->columns; i++)
     stored += block->directory[i].stored_bytes;
   if (stored != header->payload_bytes)
-    return trace_error_at(error, path, offset, "columns do not add up to the block");
+    return error_at(error, path, offset, "columns do not add up to the block");
   if (header->rows > TRACE_MAX_ROWS || header->thread >= TRACE_MAX_THREADS || header->steps > 2 * header->rows)
-    return trace_error_at(error, path, offset, "impossible block header");
+    return error_at(error, path, offset, "impossible block header");
   return 1;
 }
 
@@ -59,7 +58,7 @@ static uint64_t column_limit(const struct block_header *header, uint8_t id) {
 
 /* Reads the columns with ids below known, decompresses them one after another into raw, and gives their places. */
 int block_read_columns(const struct block_source *source, uint64_t offset, const struct block *block, int known,
-                       struct byte_span *spans, struct buffer *stored, struct buffer *raw, struct trace_error *error) {
+                       struct byte_span *spans, struct buffer *stored, struct buffer *raw, struct error *error) {
   const struct block_header *header = &block->header;
   uint64_t at = offset + sizeof *header + header->columns * sizeof *block->directory;
   size_t starts[TRACE_MAX_COLUMNS] = {0}, sizes[TRACE_MAX_COLUMNS] = {0};
@@ -71,29 +70,27 @@ int block_read_columns(const struct block_source *source, uint64_t offset, const
     at += entry->stored_bytes;
     if (entry->id >= known || entry->id == 0 || entry->encoding != ENCODING_ZSTD) {
       if (entry->flags & COLUMN_CRITICAL)
-        return trace_error_at(error, source->path, offset,
-                              "column %d, encoding %d, must be understood and is not known", entry->id,
-                              entry->encoding);
+        return error_at(error, source->path, offset, "column %d, encoding %d, must be understood and is not known",
+                        entry->id, entry->encoding);
       continue;
     }
     if (seen[entry->id])
-      return trace_error_at(error, source->path, offset, "column %d stands twice", entry->id);
+      return error_at(error, source->path, offset, "column %d stands twice", entry->id);
     seen[entry->id] = true;
     if (entry->raw_bytes > column_limit(header, entry->id) || entry->shift > 63)
-      return trace_error_at(error, source->path, offset, "column %d is larger than its block allows", entry->id);
+      return error_at(error, source->path, offset, "column %d is larger than its block allows", entry->id);
     stored->used = 0;
     if (!buffer_reserve(stored, entry->stored_bytes + 1) || !buffer_reserve(raw, (size_t)entry->raw_bytes + 1))
-      return trace_error_at(error, source->path, offset, "out of memory");
+      return error_at(error, source->path, offset, "out of memory");
     if (os_pread_all(source->fd, stored->bytes, entry->stored_bytes, column_offset) != 0)
-      return trace_error_errno(error, source->path, "can't read");
+      return error_errno(error, source->path, "can't read");
     if (ZSTD_getFrameContentSize(stored->bytes, entry->stored_bytes) != entry->raw_bytes ||
         ZSTD_findFrameCompressedSize(stored->bytes, entry->stored_bytes) != entry->stored_bytes)
-      return trace_error_at(error, source->path, column_offset, "column %d is not one zstd frame of its size",
-                            entry->id);
+      return error_at(error, source->path, column_offset, "column %d is not one zstd frame of its size", entry->id);
     size_t got = ZSTD_decompress(raw->bytes + raw->used, entry->raw_bytes, stored->bytes, entry->stored_bytes);
     if (ZSTD_isError(got) || got != entry->raw_bytes)
-      return trace_error_at(error, source->path, column_offset, "column %d: %s", entry->id,
-                            ZSTD_isError(got) ? ZSTD_getErrorName(got) : "wrong size");
+      return error_at(error, source->path, column_offset, "column %d: %s", entry->id,
+                      ZSTD_isError(got) ? ZSTD_getErrorName(got) : "wrong size");
     starts[entry->id] = raw->used;
     sizes[entry->id] = got;
     raw->used += got;
@@ -121,9 +118,9 @@ static bool json_is_small(const uint8_t *at, const uint8_t *end) {
 
 /* NULL with error if it is none. */
 static json_t *parse_json(const struct block_source *source, uint64_t offset, const struct byte_span *span,
-                          json_error_t *wrong, struct trace_error *error) {
+                          json_error_t *wrong, struct error *error) {
   if (!json_is_small(span->at, span->end)) {
-    trace_error_at(error, source->path, offset, "JSON of more than %d values", TRACE_MAX_JSON_VALUES);
+    error_at(error, source->path, offset, "JSON of more than %d values", TRACE_MAX_JSON_VALUES);
     return NULL;
   }
   return json_loadb((const char *)span->at, (size_t)(span->end - span->at), JSON_REJECT_DUPLICATES, wrong);
@@ -131,7 +128,7 @@ static json_t *parse_json(const struct block_source *source, uint64_t offset, co
 
 /* Column 1 of a block as JSON text, NUL-terminated, owned by the caller; checks that it is one object. */
 char *block_read_json(const struct block_source *source, uint64_t offset, const struct block *block, json_t **object,
-                      struct trace_error *error) {
+                      struct error *error) {
   struct byte_span spans[3] = {{0}};
   struct buffer stored = {0}, raw = {0};
   char *text = NULL;
@@ -140,9 +137,9 @@ char *block_read_json(const struct block_source *source, uint64_t offset, const 
     size_t bytes = (size_t)(spans[1].end - spans[1].at);
     *object = parse_json(source, offset, &spans[1], &wrong, error);
     if (!json_is_object(*object))
-      trace_error_at(error, source->path, offset, "not a JSON object: %s", *object ? "another type" : wrong.text);
+      error_at(error, source->path, offset, "not a JSON object: %s", *object ? "another type" : wrong.text);
     else if (!(text = strndup((const char *)spans[1].at, bytes)))
-      trace_error_at(error, source->path, offset, "out of memory");
+      error_at(error, source->path, offset, "out of memory");
     if (!text) {
       json_decref(*object);
       *object = NULL;
@@ -154,7 +151,7 @@ char *block_read_json(const struct block_source *source, uint64_t offset, const 
 }
 
 json_t *block_read_array(const struct block_source *source, uint64_t offset, const struct block *block,
-                         struct trace_error *error) {
+                         struct error *error) {
   struct byte_span spans[2] = {{0}};
   struct buffer stored = {0}, raw = {0};
   json_t *array = NULL;
@@ -162,8 +159,8 @@ json_t *block_read_array(const struct block_source *source, uint64_t offset, con
     json_error_t wrong = {.text = ""};
     array = parse_json(source, offset, &spans[1], &wrong, error);
     if (!json_is_array(array) || json_array_size(array) != block->header.rows) {
-      trace_error_at(error, source->path, offset, "not a JSON array of %u values%s%s", block->header.rows,
-                     array ? "" : ": ", array ? "" : wrong.text);
+      error_at(error, source->path, offset, "not a JSON array of %u values%s%s", block->header.rows, array ? "" : ": ",
+               array ? "" : wrong.text);
       json_decref(array);
       array = NULL;
     }

@@ -26,20 +26,20 @@ struct block {
 
 /* Reads and checks header and directory at offset. Returns 1, 0 if the file ends before the block does (truncated), or
    -1 with error. */
-int block_read_head(const struct block_source *source, uint64_t offset, struct block *block, struct trace_error *error);
+int block_read_head(const struct block_source *source, uint64_t offset, struct block *block, struct error *error);
 
 /* Decompresses the columns with ids below known into raw and gives the place of each in spans[known] (an empty span for
    a column that is left out). stored is scratch; spans hold until raw changes. Returns 0, or -1 with error. */
 int block_read_columns(const struct block_source *source, uint64_t offset, const struct block *block, int known,
-                       struct byte_span *spans, struct buffer *stored, struct buffer *raw, struct trace_error *error);
+                       struct byte_span *spans, struct buffer *stored, struct buffer *raw, struct error *error);
 
 /* Column 1 as JSON: its text, NUL-terminated, and the object, both the caller's to free. NULL with error if it is not
    one object. */
 char *block_read_json(const struct block_source *source, uint64_t offset, const struct block *block, json_t **object,
-                      struct trace_error *error);
+                      struct error *error);
 
 /* The same for an array of as many values as the block has rows, without its text. NULL with error. */
 json_t *block_read_array(const struct block_source *source, uint64_t offset, const struct block *block,
-                         struct trace_error *error);
+                         struct error *error);
 
 #endif

@@ -12,7 +12,7 @@ struct stack_visit {
 };
 
 static int visit_stacks(const struct trace_reader *reader, const struct block_place *place, struct visit_memory *memory,
-                        struct stack_visit *to, struct trace_error *error) {
+                        struct stack_visit *to, struct error *error) {
   struct byte_span spans[3];
   struct trace_stack_node node = {.node = place->stack_nodes, .modules = to->modules};
   if (reader_columns(reader, place, 3, spans, memory, error) != 0)
@@ -21,11 +21,10 @@ static int visit_stacks(const struct trace_reader *reader, const struct block_pl
     uint64_t up, difference;
     if (!leb_get(&spans[STACK_COLUMN_PARENT].at, spans[STACK_COLUMN_PARENT].end, &up) ||
         !leb_get(&spans[STACK_COLUMN_INSTRUCTION].at, spans[STACK_COLUMN_INSTRUCTION].end, &difference))
-      return trace_error_at(error, reader->path, place->offset, "a STACKS column is too short or has a bad number");
+      return error_at(error, reader->path, place->offset, "a STACKS column is too short or has a bad number");
     node.node++;
     if (up == 0 || up > node.node)
-      return trace_error_at(error, reader->path, place->offset, "row %u: a stack's parent is not before its child",
-                            row);
+      return error_at(error, reader->path, place->offset, "row %u: a stack's parent is not before its child", row);
     node.parent = node.node - (uint32_t)up;
     node.instruction += (uint64_t)unzigzag(difference);
     int stop = to->visit(to->context, &node);
@@ -33,12 +32,12 @@ static int visit_stacks(const struct trace_reader *reader, const struct block_pl
       return stop;
   }
   if (spans[1].at != spans[1].end || spans[2].at != spans[2].end)
-    return trace_error_at(error, reader->path, place->offset, "a STACKS column is too long");
+    return error_at(error, reader->path, place->offset, "a STACKS column is too long");
   return 0;
 }
 
 int trace_reader_stacks(struct trace_reader *reader, int (*visit)(void *context, const struct trace_stack_node *node),
-                        void *context, struct trace_error *error) {
+                        void *context, struct error *error) {
   struct stack_visit to = {visit, context, 0};
   struct visit_memory memory = {0};
   int result = 0;
@@ -54,14 +53,13 @@ int trace_reader_stacks(struct trace_reader *reader, int (*visit)(void *context,
   return result;
 }
 
-static json_t *read_array(const struct trace_reader *reader, const struct block_place *place,
-                          struct trace_error *error) {
+static json_t *read_array(const struct trace_reader *reader, const struct block_place *place, struct error *error) {
   struct block block;
   int got = block_read_head(&reader->source, place->offset, &block, error);
   if (got > 0)
     return block_read_array(&reader->source, place->offset, &block, error);
   if (got == 0)
-    trace_error_at(error, reader->path, place->offset, "file shrank while it was read");
+    error_at(error, reader->path, place->offset, "file shrank while it was read");
   return NULL;
 }
 
@@ -85,7 +83,7 @@ struct module_visit {
 };
 
 static int visit_modules(const struct trace_reader *reader, const struct block_place *place,
-                         struct visit_memory *memory, void *context, struct trace_error *error) {
+                         struct visit_memory *memory, void *context, struct error *error) {
   (void)memory;
   const struct module_visit *to = context;
   json_t *array = read_array(reader, place, error);
@@ -99,14 +97,14 @@ static int visit_modules(const struct trace_reader *reader, const struct block_p
         get_number(row, "bias", &module.bias) && module.start < module.end)
       result = to->visit(to->context, &module);
     else
-      result = trace_error_at(error, reader->path, place->offset, "row %zu is not a module", i);
+      result = error_at(error, reader->path, place->offset, "row %zu is not a module", i);
   }
   json_decref(array);
   return result;
 }
 
 int trace_reader_modules(struct trace_reader *reader, int (*visit)(void *context, const struct trace_module *module),
-                         void *context, struct trace_error *error) {
+                         void *context, struct error *error) {
   struct module_visit to = {visit, context};
   return reader_visit_blocks(reader, BLOCK_MODULES, visit_modules, &to, error);
 }
@@ -117,7 +115,7 @@ struct mark_visit {
 };
 
 static int visit_marks(const struct trace_reader *reader, const struct block_place *place, struct visit_memory *memory,
-                       void *context, struct trace_error *error) {
+                       void *context, struct error *error) {
   (void)memory;
   const struct mark_visit *to = context;
   json_t *array = read_array(reader, place, error);
@@ -131,7 +129,7 @@ static int visit_marks(const struct trace_reader *reader, const struct block_pla
       mark.thread = (uint32_t)thread;
       result = to->visit(to->context, &mark);
     } else {
-      result = trace_error_at(error, reader->path, place->offset, "row %zu is not a mark", i);
+      result = error_at(error, reader->path, place->offset, "row %zu is not a mark", i);
     }
   }
   json_decref(array);
@@ -139,7 +137,7 @@ static int visit_marks(const struct trace_reader *reader, const struct block_pla
 }
 
 int trace_reader_marks(struct trace_reader *reader, int (*visit)(void *context, const struct trace_mark *mark),
-                       void *context, struct trace_error *error) {
+                       void *context, struct error *error) {
   struct mark_visit to = {visit, context};
   return reader_visit_blocks(reader, BLOCK_MARKS, visit_marks, &to, error);
 }
@@ -150,7 +148,7 @@ struct name_visit {
 };
 
 static int visit_thread_names(const struct trace_reader *reader, const struct block_place *place,
-                              struct visit_memory *memory, void *context, struct trace_error *error) {
+                              struct visit_memory *memory, void *context, struct error *error) {
   (void)memory;
   const struct name_visit *to = context;
   json_t *array = read_array(reader, place, error);
@@ -162,7 +160,7 @@ static int visit_thread_names(const struct trace_reader *reader, const struct bl
     if (get_number(row, "thread", &thread) && thread < TRACE_MAX_THREADS && get_text(row, "name", 255, false, &name))
       result = to->visit(to->context, (uint32_t)thread, name);
     else
-      result = trace_error_at(error, reader->path, place->offset, "row %zu is not the name of a thread", i);
+      result = error_at(error, reader->path, place->offset, "row %zu is not the name of a thread", i);
   }
   json_decref(array);
   return result;
@@ -170,7 +168,7 @@ static int visit_thread_names(const struct trace_reader *reader, const struct bl
 
 int trace_reader_thread_names(struct trace_reader *reader,
                               int (*visit)(void *context, uint32_t thread, const char *name), void *context,
-                              struct trace_error *error) {
+                              struct error *error) {
   struct name_visit to = {visit, context};
   return reader_visit_blocks(reader, BLOCK_THREADS, visit_thread_names, &to, error);
 }

@@ -6,11 +6,11 @@
 typedef int (*gap_visit)(void *context, uint64_t events_before, uint64_t dropped, const char *why);
 
 static int visit_gap(const struct trace_reader *reader, const struct block_place *place, uint64_t events_before,
-                     gap_visit visit, void *context, struct trace_error *error) {
+                     gap_visit visit, void *context, struct error *error) {
   struct block block;
   json_t *gap = NULL;
   if (block_read_head(&reader->source, place->offset, &block, error) != 1)
-    return trace_error_at(error, reader->path, place->offset, "file shrank while it was read");
+    return error_at(error, reader->path, place->offset, "file shrank while it was read");
   char *text = block_read_json(&reader->source, place->offset, &block, &gap, error);
   if (!text)
     return -1;
@@ -23,7 +23,7 @@ static int visit_gap(const struct trace_reader *reader, const struct block_place
 }
 
 int trace_reader_gaps(struct trace_reader *reader, uint32_t thread, gap_visit visit, void *context,
-                      struct trace_error *error) {
+                      struct error *error) {
   uint64_t events = 0;
   int result = 0;
   size_t count = place_count(&reader->places);

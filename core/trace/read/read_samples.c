@@ -3,16 +3,16 @@
 #include "core/trace/read/trace_read.h"
 
 int reader_columns(const struct trace_reader *reader, const struct block_place *place, int known,
-                   struct byte_span *spans, struct visit_memory *memory, struct trace_error *error) {
+                   struct byte_span *spans, struct visit_memory *memory, struct error *error) {
   struct block block;
   int got = block_read_head(&reader->source, place->offset, &block, error);
   if (got <= 0)
-    return got < 0 ? -1 : trace_error_at(error, reader->path, place->offset, "file shrank while it was read");
+    return got < 0 ? -1 : error_at(error, reader->path, place->offset, "file shrank while it was read");
   return block_read_columns(&reader->source, place->offset, &block, known, spans, &memory->stored, &memory->raw, error);
 }
 
 int reader_visit_blocks(const struct trace_reader *reader, enum block_type type, block_visit visit, void *context,
-                        struct trace_error *error) {
+                        struct error *error) {
   struct visit_memory memory = {0};
   int result = 0;
   for (size_t i = 0; i < place_count(&reader->others) && result == 0; i++)
@@ -37,7 +37,7 @@ struct sample_visit {
 };
 
 static int visit_samples(const struct trace_reader *reader, const struct block_place *place,
-                         struct visit_memory *memory, void *context, struct trace_error *error) {
+                         struct visit_memory *memory, void *context, struct error *error) {
   const struct sample_visit *to = context;
   struct byte_span spans[SAMPLE_COLUMNS + 1];
   uint64_t previous[SAMPLE_COLUMNS] = {0};
@@ -51,7 +51,7 @@ static int visit_samples(const struct trace_reader *reader, const struct block_p
     for (int column = 0; column < SAMPLE_COLUMNS; column++) {
       uint64_t entry = 0;
       if (!missing[column] && !leb_get(&spans[column + 1].at, spans[column + 1].end, &entry))
-        return trace_error_at(error, reader->path, place->offset, "samples column %d is too short", column + 1);
+        return error_at(error, reader->path, place->offset, "samples column %d is too short", column + 1);
       previous[column] += (uint64_t)unzigzag(entry);
       *sample_field(&sample, column) = missing[column] ? TRACE_SAMPLE_MISSING : previous[column];
     }
@@ -61,12 +61,12 @@ static int visit_samples(const struct trace_reader *reader, const struct block_p
   }
   for (int column = 0; column < SAMPLE_COLUMNS; column++)
     if (spans[column + 1].at != spans[column + 1].end)
-      return trace_error_at(error, reader->path, place->offset, "samples column %d is too long", column + 1);
+      return error_at(error, reader->path, place->offset, "samples column %d is too long", column + 1);
   return 0;
 }
 
 int trace_reader_samples(struct trace_reader *reader, int (*visit)(void *context, const struct trace_sample *sample),
-                         void *context, struct trace_error *error) {
+                         void *context, struct error *error) {
   struct sample_visit to = {visit, context};
   return reader_visit_blocks(reader, BLOCK_SAMPLES, visit_samples, &to, error);
 }
@@ -77,7 +77,7 @@ struct touched_visit {
 };
 
 static int visit_touched(const struct trace_reader *reader, const struct block_place *place,
-                         struct visit_memory *memory, void *context, struct trace_error *error) {
+                         struct visit_memory *memory, void *context, struct error *error) {
   const struct touched_visit *to = context;
   struct byte_span spans[3];
   uint64_t address = 0, difference, os_pages;
@@ -86,19 +86,19 @@ static int visit_touched(const struct trace_reader *reader, const struct block_p
   for (uint32_t row = 0; row < place->rows; row++) {
     if (!leb_get(&spans[1].at, spans[1].end, &difference) || !leb_get(&spans[2].at, spans[2].end, &os_pages) ||
         os_pages >= UINT32_MAX)
-      return trace_error_at(error, reader->path, place->offset, "a TOUCHED column is too short or has a bad number");
+      return error_at(error, reader->path, place->offset, "a TOUCHED column is too short or has a bad number");
     address += (uint64_t)unzigzag(difference);
     int stop = to->visit(to->context, address, (uint32_t)os_pages);
     if (stop)
       return stop;
   }
   if (spans[1].at != spans[1].end || spans[2].at != spans[2].end)
-    return trace_error_at(error, reader->path, place->offset, "a TOUCHED column is too long");
+    return error_at(error, reader->path, place->offset, "a TOUCHED column is too long");
   return 0;
 }
 
 int trace_reader_touched(struct trace_reader *reader, int (*visit)(void *context, uint64_t address, uint32_t os_pages),
-                         void *context, struct trace_error *error) {
+                         void *context, struct error *error) {
   struct touched_visit to = {visit, context};
   return reader_visit_blocks(reader, BLOCK_TOUCHED, visit_touched, &to, error);
 }

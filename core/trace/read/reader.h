@@ -41,12 +41,12 @@ struct visit_memory {
 
 /* Reads the block's columns with ids below known. Returns 0, or -1 with error. */
 int reader_columns(const struct trace_reader *reader, const struct block_place *place, int known,
-                   struct byte_span *spans, struct visit_memory *memory, struct trace_error *error);
+                   struct byte_span *spans, struct visit_memory *memory, struct error *error);
 
 /* Calls visit for each block of the type, in file order, while it returns 0. */
 typedef int (*block_visit)(const struct trace_reader *reader, const struct block_place *place,
-                           struct visit_memory *memory, void *context, struct trace_error *error);
+                           struct visit_memory *memory, void *context, struct error *error);
 int reader_visit_blocks(const struct trace_reader *reader, enum block_type type, block_visit visit, void *context,
-                        struct trace_error *error);
+                        struct error *error);
 
 #endif

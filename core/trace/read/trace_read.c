@@ -12,10 +12,9 @@
 #include <unistd.h>
 #include <zlib.h>
 
-static int take_info(struct trace_reader *reader, uint64_t offset, const struct block *block,
-                     struct trace_error *error) {
+static int take_info(struct trace_reader *reader, uint64_t offset, const struct block *block, struct error *error) {
   if (reader->info_json)
-    return trace_error_at(error, reader->path, offset, "a second INFO block");
+    return error_at(error, reader->path, offset, "a second INFO block");
   json_t *info = NULL;
   reader->info_json = block_read_json(&reader->source, offset, block, &info, error);
   if (!reader->info_json)
@@ -25,21 +24,20 @@ static int take_info(struct trace_reader *reader, uint64_t offset, const struct 
     reader->summary.clock_hz = json_number_value(json_object_get(clock, "hz"));
     reader->summary.clock_origin_stamp = (uint64_t)json_integer_value(json_object_get(clock, "origin_stamp"));
   } else {
-    trace_error_at(error, reader->path, offset, "INFO has no clock");
+    error_at(error, reader->path, offset, "INFO has no clock");
   }
   json_decref(info);
   return error->text[0] ? -1 : 0;
 }
 
-static int take_gap(struct trace_reader *reader, uint64_t offset, const struct block *block,
-                    struct trace_error *error) {
+static int take_gap(struct trace_reader *reader, uint64_t offset, const struct block *block, struct error *error) {
   json_t *gap = NULL;
   char *text = block_read_json(&reader->source, offset, block, &gap, error);
   if (!text)
     return -1;
   json_int_t dropped = json_integer_value(json_object_get(gap, "dropped"));
   if (dropped < 0 || block->header.rows || (uint64_t)dropped > INT64_MAX - reader->summary.dropped)
-    trace_error_at(error, reader->path, offset, "impossible GAP");
+    error_at(error, reader->path, offset, "impossible GAP");
   else
     reader->summary.dropped += (uint64_t)dropped;
   json_decref(gap);
@@ -47,8 +45,7 @@ static int take_gap(struct trace_reader *reader, uint64_t offset, const struct b
   return error->text[0] ? -1 : 0;
 }
 
-static int take_footer(struct trace_reader *reader, uint64_t offset, const struct block *block,
-                       struct trace_error *error) {
+static int take_footer(struct trace_reader *reader, uint64_t offset, const struct block *block, struct error *error) {
   json_t *footer = NULL;
   reader->footer_json = block_read_json(&reader->source, offset, block, &footer, error);
   if (!reader->footer_json)
@@ -61,10 +58,9 @@ static int take_footer(struct trace_reader *reader, uint64_t offset, const struc
   uint64_t dropped = (uint64_t)json_integer_value(json_object_get(footer, "dropped"));
   json_decref(footer);
   if (events != reader->summary.events || dropped != reader->summary.dropped)
-    return trace_error_at(error, reader->path, offset,
-                          "footer counts %" PRIu64 " events and %" PRIu64 " dropped, blocks hold %" PRIu64
-                          " and %" PRIu64,
-                          events, dropped, reader->summary.events, reader->summary.dropped);
+    return error_at(error, reader->path, offset,
+                    "footer counts %" PRIu64 " events and %" PRIu64 " dropped, blocks hold %" PRIu64 " and %" PRIu64,
+                    events, dropped, reader->summary.events, reader->summary.dropped);
   return 0;
 }
 
@@ -80,8 +76,7 @@ static void count_events(struct trace_summary *summary, const struct block *bloc
       summary->columns |= 1ull << block->directory[i].id;
 }
 
-static int take_block(struct trace_reader *reader, uint64_t offset, const struct block *block,
-                      struct trace_error *error) {
+static int take_block(struct trace_reader *reader, uint64_t offset, const struct block *block, struct error *error) {
   const struct block_header *header = &block->header;
   struct block_place place = {.offset = offset,
                               .first_stamp = header->first_stamp,
@@ -91,7 +86,7 @@ static int take_block(struct trace_reader *reader, uint64_t offset, const struct
                               .stack_nodes = reader->summary.stack_nodes,
                               .type = header->type};
   if (!reader->info_json && header->type != BLOCK_INFO)
-    return trace_error_at(error, reader->path, offset, "the first block is not INFO");
+    return error_at(error, reader->path, offset, "the first block is not INFO");
   switch (header->type) {
   case BLOCK_INFO:
     return take_info(reader, offset, block, error);
@@ -102,13 +97,13 @@ static int take_block(struct trace_reader *reader, uint64_t offset, const struct
     break;
   case BLOCK_EVENTS:
     if (header->rows == 0 || header->steps < header->rows)
-      return trace_error_at(error, reader->path, offset, "EVENTS block without rows, or with fewer steps than rows");
+      return error_at(error, reader->path, offset, "EVENTS block without rows, or with fewer steps than rows");
     count_events(&reader->summary, block);
     buffer_append(&reader->places, &place, sizeof place);
     break;
   case BLOCK_STACKS:
     if (header->rows > TRACE_MAX_STACK_NODES - reader->summary.stack_nodes)
-      return trace_error_at(error, reader->path, offset, "more stack nodes than a trace can have");
+      return error_at(error, reader->path, offset, "more stack nodes than a trace can have");
     reader->summary.stack_nodes += header->rows;
     buffer_append(&reader->others, &place, sizeof place);
     break;
@@ -123,10 +118,9 @@ static int take_block(struct trace_reader *reader, uint64_t offset, const struct
     return take_footer(reader, offset, block, error);
   default:
     if (header->flags & BLOCK_CRITICAL)
-      return trace_error_at(error, reader->path, offset, "block type %d must be understood and is not known",
-                            header->type);
+      return error_at(error, reader->path, offset, "block type %d must be understood and is not known", header->type);
   }
-  return reader->places.failed || reader->others.failed ? trace_error_set(error, reader->path, "out of memory") : 0;
+  return reader->places.failed || reader->others.failed ? error_set(error, reader->path, "out of memory") : 0;
 }
 
 static int compare_places(const void *left, const void *right) {
@@ -137,7 +131,7 @@ static int compare_places(const void *left, const void *right) {
 }
 
 /* Sorts the blocks by thread and proves that no thread lacks one in the middle. */
-static int order_places(struct trace_reader *reader, struct trace_error *error) {
+static int order_places(struct trace_reader *reader, struct error *error) {
   size_t count = place_count(&reader->places);
   if (count == 0)
     return 0;
@@ -146,19 +140,18 @@ static int order_places(struct trace_reader *reader, struct trace_error *error) 
     const struct block_place *place = place_at(&reader->places, i);
     bool first = i == 0 || place[-1].thread != place->thread;
     if (place->sequence != (first ? 0 : place[-1].sequence + 1))
-      return trace_error_at(error, reader->path, place->offset,
-                            "block %" PRIu32 " of thread %" PRIu32 " is out of sequence", place->sequence,
-                            place->thread);
+      return error_at(error, reader->path, place->offset, "block %" PRIu32 " of thread %" PRIu32 " is out of sequence",
+                      place->sequence, place->thread);
   }
   const struct block_place *last = place_at(&reader->places, count - 1);
   reader->summary.threads = last->thread + 1;
   if (last->thread >= TRACE_FREE_THREADS && last->thread >= reader->summary.blocks)
-    return trace_error_at(error, reader->path, last->offset,
-                          "thread number %" PRIu32 " is higher than the file has blocks", last->thread);
+    return error_at(error, reader->path, last->offset, "thread number %" PRIu32 " is higher than the file has blocks",
+                    last->thread);
   return 0;
 }
 
-static int check_trailer(struct trace_reader *reader, uint64_t offset, struct trace_error *error) {
+static int check_trailer(struct trace_reader *reader, uint64_t offset, struct error *error) {
   struct file_trailer trailer;
   uint64_t left = reader->summary.file_bytes - offset;
   if (left < sizeof trailer) {
@@ -166,16 +159,16 @@ static int check_trailer(struct trace_reader *reader, uint64_t offset, struct tr
     return 0;
   }
   if (os_pread_all(reader->source.fd, &trailer, sizeof trailer, offset) != 0)
-    return trace_error_errno(error, reader->path, "can't read");
+    return error_errno(error, reader->path, "can't read");
   if (memcmp(trailer.magic, TRACE_END_MAGIC, sizeof trailer.magic) != 0 ||
       trailer.footer_offset != reader->footer_offset)
-    return trace_error_at(error, reader->path, offset, "bad trailer");
+    return error_at(error, reader->path, offset, "bad trailer");
   if (left > sizeof trailer)
-    return trace_error_at(error, reader->path, offset + sizeof trailer, "something follows the trailer");
+    return error_at(error, reader->path, offset + sizeof trailer, "something follows the trailer");
   return 0;
 }
 
-static int walk_blocks(struct trace_reader *reader, struct trace_error *error) {
+static int walk_blocks(struct trace_reader *reader, struct error *error) {
   struct trace_summary *summary = &reader->summary;
   uint64_t offset = sizeof(struct file_header);
   while (!reader->footer_json) {
@@ -194,42 +187,41 @@ static int walk_blocks(struct trace_reader *reader, struct trace_error *error) {
   }
   summary->truncated_at = offset;
   if (!reader->info_json)
-    return trace_error_at(error, reader->path, offset, "truncated before the end of its INFO block: nothing to read");
+    return error_at(error, reader->path, offset, "truncated before the end of its INFO block: nothing to read");
   if (reader->footer_json && check_trailer(reader, offset, error) != 0)
     return -1;
   return order_places(reader, error);
 }
 
-static int open_input(struct trace_reader *reader, struct trace_error *error) {
+static int open_input(struct trace_reader *reader, struct error *error) {
   const char *path = reader->path;
   struct stat status;
   reader->source.fd = open(path, O_RDONLY | O_CLOEXEC);
   if (reader->source.fd < 0 || fstat(reader->source.fd, &status) != 0)
-    return trace_error_errno(error, path, "can't open");
+    return error_errno(error, path, "can't open");
   if (!S_ISREG(status.st_mode))
-    return trace_error_set(error, path, "not a regular file");
+    return error_set(error, path, "not a regular file");
   reader->summary.file_bytes = reader->source.file_bytes = (uint64_t)status.st_size;
   struct file_header header;
   if (status.st_size < (off_t)sizeof header)
-    return trace_error_set(error, path, "not a heaptape trace (%jd bytes are too few)", (intmax_t)status.st_size);
+    return error_set(error, path, "not a heaptape trace (%jd bytes are too few)", (intmax_t)status.st_size);
   if (os_pread_all(reader->source.fd, &header, sizeof header, 0) != 0)
-    return trace_error_errno(error, path, "can't read");
+    return error_errno(error, path, "can't read");
   if (memcmp(header.magic, TRACE_MAGIC, sizeof header.magic) != 0)
-    return trace_error_at(error, path, 0, "not a heaptape trace");
+    return error_at(error, path, 0, "not a heaptape trace");
   if (header.version != TRACE_VERSION)
-    return trace_error_at(error, path, 8, "trace version %d; this reader knows version %d", header.version,
-                          TRACE_VERSION);
+    return error_at(error, path, 8, "trace version %d; this reader knows version %d", header.version, TRACE_VERSION);
   if (header.flags || header.crc32 != crc32(0, (const Bytef *)&header, offsetof(struct file_header, crc32)))
-    return trace_error_at(error, path, 10, "file header has unknown flags or fails its checksum");
+    return error_at(error, path, 10, "file header has unknown flags or fails its checksum");
   return 0;
 }
 
-int trace_reader_open(struct trace_reader **out, const char *path, struct trace_error *error) {
+int trace_reader_open(struct trace_reader **out, const char *path, struct error *error) {
   *out = NULL;
   struct trace_reader *reader = calloc(1, sizeof *reader);
   if (!reader || !(reader->path = strdup(path))) {
     free(reader);
-    return trace_error_set(error, path, "out of memory");
+    return error_set(error, path, "out of memory");
   }
   reader->source.path = reader->path;
   reader->source.fd = -1;
@@ -281,7 +273,7 @@ uint64_t trace_reader_thread_first_stamp(const struct trace_reader *reader, uint
 
 struct trace_cursor {
   struct trace_reader *reader;
-  struct trace_error *error;
+  struct error *error;
   uint32_t thread;
   size_t next_place;
   uint64_t block_offset;
@@ -291,12 +283,11 @@ struct trace_cursor {
   struct block_decoder decoder;
 };
 
-int trace_cursor_open(struct trace_cursor **out, struct trace_reader *reader, uint32_t thread,
-                      struct trace_error *error) {
+int trace_cursor_open(struct trace_cursor **out, struct trace_reader *reader, uint32_t thread, struct error *error) {
   struct trace_cursor *cursor = calloc(1, sizeof *cursor);
   *out = cursor;
   if (!cursor)
-    return trace_error_set(error, reader->path, "out of memory");
+    return error_set(error, reader->path, "out of memory");
   cursor->reader = reader;
   cursor->error = error;
   cursor->thread = thread;
@@ -333,7 +324,7 @@ static int cursor_load(struct trace_cursor *cursor) {
   cursor->block_offset = place->offset;
   int got = block_read_head(&reader->source, place->offset, &block, cursor->error);
   if (got <= 0)
-    return got < 0 ? -1 : trace_error_at(cursor->error, reader->path, place->offset, "file shrank while it was read");
+    return got < 0 ? -1 : error_at(cursor->error, reader->path, place->offset, "file shrank while it was read");
   struct block_decoder *decoder = &cursor->decoder;
   if (block_read_columns(&reader->source, place->offset, &block, EVENT_COLUMNS, decoder->columns, &cursor->stored,
                          &cursor->raw, cursor->error) != 0)
@@ -354,7 +345,7 @@ static int cursor_load(struct trace_cursor *cursor) {
   if (!wrong && block.header.first_stamp < cursor->last_stamp)
     wrong = "stamps go back between blocks of a thread";
   if (wrong)
-    return trace_error_at(cursor->error, reader->path, place->offset, "%s", wrong);
+    return error_at(cursor->error, reader->path, place->offset, "%s", wrong);
   cursor->last_stamp = block.header.last_stamp;
   return 1;
 }
@@ -368,8 +359,8 @@ int trace_cursor_next(struct trace_cursor *cursor, struct trace_event *event) {
   }
   const char *wrong = block_decode_next(&cursor->decoder, event);
   if (wrong)
-    return trace_error_at(cursor->error, cursor->reader->path, cursor->block_offset, "row %" PRIu32 ": %s",
-                          cursor->decoder.row, wrong);
+    return error_at(cursor->error, cursor->reader->path, cursor->block_offset, "row %" PRIu32 ": %s",
+                    cursor->decoder.row, wrong);
   cursor->in_block = cursor->decoder.row < cursor->decoder.rows;
   return 1;
 }

@@ -18,7 +18,7 @@ struct trace_reader;
 struct trace_cursor;
 
 /* Opens a regular file and walks the block headers. Returns 0, or -1 with error. */
-int trace_reader_open(struct trace_reader **out, const char *path, struct trace_error *error);
+int trace_reader_open(struct trace_reader **out, const char *path, struct error *error);
 void trace_reader_close(struct trace_reader *reader);
 const struct trace_summary *trace_reader_summary(const struct trace_reader *reader);
 const char *trace_reader_path(const struct trace_reader *reader);
@@ -31,8 +31,7 @@ uint64_t trace_reader_thread_events(const struct trace_reader *reader, uint32_t 
 uint64_t trace_reader_thread_first_stamp(const struct trace_reader *reader, uint32_t thread);
 
 /* A cursor over one thread's events; no memory is held before the first call of next. */
-int trace_cursor_open(struct trace_cursor **out, struct trace_reader *reader, uint32_t thread,
-                      struct trace_error *error);
+int trace_cursor_open(struct trace_cursor **out, struct trace_reader *reader, uint32_t thread, struct error *error);
 void trace_cursor_close(struct trace_cursor *cursor);
 
 /* Fills *event. Returns 1, 0 at the thread's end, or -1 with the error given to trace_cursor_open filled in. */
@@ -41,12 +40,12 @@ int trace_cursor_next(struct trace_cursor *cursor, struct trace_event *event);
 /* Calls visit for each sample in order; a non-zero return of visit stops. Returns 0, visit's value, or -1 with error.
  */
 int trace_reader_samples(struct trace_reader *reader, int (*visit)(void *context, const struct trace_sample *sample),
-                         void *context, struct trace_error *error);
+                         void *context, struct error *error);
 
 /* Calls visit for each row of the TOUCHED blocks: an object live at the end and its resident OS pages. A non-zero
    return of visit stops. Returns 0, visit's value, or -1 with error. */
 int trace_reader_touched(struct trace_reader *reader, int (*visit)(void *context, uint64_t address, uint32_t os_pages),
-                         void *context, struct trace_error *error);
+                         void *context, struct error *error);
 
 /* Calls visit for each node of the tree of stacks, in the order of their numbers, from 1. modules: how many modules
    stand before it in the file. A non-zero return of visit stops. Returns 0, visit's value, or -1 with error. */
@@ -56,21 +55,21 @@ struct trace_stack_node {
   uint64_t instruction;
 };
 int trace_reader_stacks(struct trace_reader *reader, int (*visit)(void *context, const struct trace_stack_node *node),
-                        void *context, struct trace_error *error);
+                        void *context, struct error *error);
 
 /* The same for modules (in file order), marks (by stamp) and names of threads (the last one holds). */
 int trace_reader_modules(struct trace_reader *reader, int (*visit)(void *context, const struct trace_module *module),
-                         void *context, struct trace_error *error);
+                         void *context, struct error *error);
 int trace_reader_marks(struct trace_reader *reader, int (*visit)(void *context, const struct trace_mark *mark),
-                       void *context, struct trace_error *error);
+                       void *context, struct error *error);
 int trace_reader_thread_names(struct trace_reader *reader,
                               int (*visit)(void *context, uint32_t thread, const char *name), void *context,
-                              struct trace_error *error);
+                              struct error *error);
 
 /* The same for the places where events of a thread are missing: after so many of its events in the file. */
 int trace_reader_gaps(struct trace_reader *reader, uint32_t thread,
                       int (*visit)(void *context, uint64_t events_before, uint64_t dropped, const char *why),
-                      void *context, struct trace_error *error);
+                      void *context, struct error *error);
 
 /* Stamp as nanoseconds since the recording's start; 0 where the clock has no rate. */
 double trace_stamp_ns(const struct trace_summary *summary, uint64_t stamp);

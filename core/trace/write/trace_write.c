@@ -67,12 +67,12 @@ void trace_writer_free(struct trace_writer *writer) {
 }
 
 int trace_writer_open(struct trace_writer **out, const char *path, const char *info_json,
-                      const struct trace_writer_options *options, struct trace_error *error) {
+                      const struct trace_writer_options *options, struct error *error) {
   *out = NULL;
   struct trace_writer *writer = calloc(1, sizeof *writer);
   if (!writer || !(writer->path = strdup(path))) {
     free(writer);
-    return trace_error_set(error, path, "out of memory");
+    return error_set(error, path, "out of memory");
   }
   writer->fd = -1;
   struct file_header header = {.magic = TRACE_MAGIC, .version = TRACE_VERSION};
@@ -81,7 +81,7 @@ int trace_writer_open(struct trace_writer **out, const char *path, const char *i
   if (open_output(writer, options) != 0 || writer_append(writer, &header, sizeof header) != 0 ||
       write_json_block(writer, info, info_json) != 0) {
     errno = writer->saved_errno;
-    trace_error_errno(error, path, "can't write");
+    error_errno(error, path, "can't write");
     trace_writer_free(writer);
     return -1;
   }
@@ -310,7 +310,7 @@ static void write_last_words(struct trace_writer *writer, double clock_hz) {
   writer->saved_errno = error;
 }
 
-int trace_writer_finish(struct trace_writer *writer, const char *end, double clock_hz, struct trace_error *error) {
+int trace_writer_finish(struct trace_writer *writer, const char *end, double clock_hz, struct error *error) {
   for (uint32_t thread = 0; thread < writer->threads.count; thread++)
     flush_thread(writer, thread);
   flush_samples(writer);
@@ -330,12 +330,12 @@ int trace_writer_finish(struct trace_writer *writer, const char *end, double clo
   int result = 0;
   if (writer->saved_errno) {
     errno = writer->saved_errno;
-    result = trace_error_errno(error, writer->path, "can't write");
+    result = error_errno(error, writer->path, "can't write");
   }
   return result;
 }
 
-int trace_writer_close(struct trace_writer *writer, const char *end, double clock_hz, struct trace_error *error) {
+int trace_writer_close(struct trace_writer *writer, const char *end, double clock_hz, struct error *error) {
   int result = trace_writer_finish(writer, end, clock_hz, error);
   trace_writer_free(writer);
   return result;

@@ -29,7 +29,7 @@ struct trace_writer_options {
 /* Creates or truncates path and writes header and INFO block. info_json: a JSON object as FORMAT.md section 5 wants it.
    options may be NULL. Returns 0, or -1 with error filled in; then *out is NULL. */
 int trace_writer_open(struct trace_writer **out, const char *path, const char *info_json,
-                      const struct trace_writer_options *options, struct trace_error *error);
+                      const struct trace_writer_options *options, struct error *error);
 
 /* Appends an event of a thread (thread numbers are dense and below 2^24; a new one may be at most the count of those
    seen). event is copied. Stamp 0 = inherits; a thread's very first step must have a stamp, and stamps of a thread must
@@ -71,10 +71,10 @@ struct trace_totals *trace_writer_totals(struct trace_writer *writer);
 
 /* Flushes all, writes footer and trailer, closes, frees. end: FORMAT.md section 7; clock_hz: 0: as in INFO. Returns
    0, or -1 with error filled in (also for an error met earlier). The writer is gone either way. */
-int trace_writer_close(struct trace_writer *writer, const char *end, double clock_hz, struct trace_error *error);
+int trace_writer_close(struct trace_writer *writer, const char *end, double clock_hz, struct error *error);
 
 /* The same in two: after the first only trace_writer_totals may be called, which tells what is in the file. */
-int trace_writer_finish(struct trace_writer *writer, const char *end, double clock_hz, struct trace_error *error);
+int trace_writer_finish(struct trace_writer *writer, const char *end, double clock_hz, struct error *error);
 void trace_writer_free(struct trace_writer *writer);
 
 #endif
