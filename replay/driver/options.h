@@ -3,7 +3,7 @@
 #ifndef REPLAY_DRIVER_OPTIONS_H
 #define REPLAY_DRIVER_OPTIONS_H
 
-#include "replay/driver/run.h"
+#include "replay/parent/run.h"
 
 enum { ARGUMENTS_LIMIT = 64 }; /* --preload and --env each */
 

@@ -3,9 +3,9 @@
 #include "replay/driver/options.h"
 #include "replay/driver/report.h"
 #include "replay/driver/report_pmu.h"
-#include "replay/driver/run.h"
 #include "replay/engine/engine.h"
 #include "replay/order/recorded_clock.h"
+#include "replay/parent/run.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #ifndef REPLAY_DRIVER_REPORT_H
 #define REPLAY_DRIVER_REPORT_H
 
-#include "replay/driver/run.h"
+#include "replay/parent/run.h"
 
 #include <jansson.h>
 

@@ -4,7 +4,7 @@
 #ifndef REPLAY_DRIVER_REPORT_FRAGMENTATION_H
 #define REPLAY_DRIVER_REPORT_FRAGMENTATION_H
 
-#include "replay/driver/run.h"
+#include "replay/parent/run.h"
 
 #include <jansson.h>
 

@@ -2,7 +2,7 @@
 #ifndef REPLAY_DRIVER_REPORT_MEMORY_H
 #define REPLAY_DRIVER_REPORT_MEMORY_H
 
-#include "replay/driver/run.h"
+#include "replay/parent/run.h"
 
 #include <jansson.h>
 

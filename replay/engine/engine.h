@@ -1,7 +1,7 @@
 /* The engine: the process that replays.
 
    Job: set everything up, start and end threads, measure the whole. Not its job: one op (loop.c), threads (threads.c),
-   the order of ops among threads (replay/order/), memory (replay/memory/), what the parent does (replay/driver/run.c).
+   the order of ops among threads (replay/order/), memory (replay/memory/), what the parent does (replay/parent/run.c).
    Invariants: nothing of the engine calls malloc; its tables are shared mappings (RssShmem), faulted in before the
    first op, so that RssAnon less the baseline is the allocator's; errors end the process after they are in the shared
    result. */

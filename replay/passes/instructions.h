@@ -2,7 +2,7 @@
    repeatably: under our tool (observe/valgrind) where that is there, under callgrind otherwise.
 
    Job: make each kind of call from a function of its own, so that the figures can be attributed by caller. Not its job:
-   starting the engine under Valgrind and reading what it counted (replay/driver/instruction_counter.h); subtracting
+   starting the engine under Valgrind and reading what it counted (replay/parent/instruction_counter.h); subtracting
    anything: what a call costs is what is executed below its call instruction, the allocator's alone. Threads take turns
    under Valgrind, so spinning and waiting are not what they are in life. */
 #ifndef REPLAY_PASSES_INSTRUCTIONS_H

@@ -1,7 +1,7 @@
-#include "replay/driver/run.h"
+#include "replay/parent/run.h"
 
 #include "core/base/os.h"
-#include "replay/driver/instruction_counter.h"
+#include "replay/parent/instruction_counter.h"
 
 #include <errno.h>
 #include <fcntl.h>

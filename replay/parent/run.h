@@ -5,11 +5,11 @@
    the reason (the workload's offset, or which op of which thread the allocator died at), and leaves no process. An
    engine that makes no progress for 60 s, or whose threads all wait for one another for 3 s, is killed and reported.
    Single-threaded. */
-#ifndef REPLAY_DRIVER_RUN_H
-#define REPLAY_DRIVER_RUN_H
+#ifndef REPLAY_PARENT_RUN_H
+#define REPLAY_PARENT_RUN_H
 
-#include "replay/driver/instruction_counter.h"
-#include "replay/driver/syscalls.h"
+#include "replay/parent/instruction_counter.h"
+#include "replay/parent/syscalls.h"
 #include "replay/state/result.h"
 
 struct run_request {

@@ -1,4 +1,4 @@
-#include "replay/driver/syscalls.h"
+#include "replay/parent/syscalls.h"
 
 #include "core/base/notify.h"
 

@@ -9,8 +9,8 @@
    main, all but the dynamic linker's own (by the address of the instruction); while the engine sets up, none, as it
    calls no allocator then; during the replay, all but madvise on the workload's mapping, as the engine makes no others.
    Each notification costs the child some 10 µs, a reading twice that, so the filter is used in the memory pass only. */
-#ifndef REPLAY_DRIVER_SYSCALLS_H
-#define REPLAY_DRIVER_SYSCALLS_H
+#ifndef REPLAY_PARENT_SYSCALLS_H
+#define REPLAY_PARENT_SYSCALLS_H
 
 #include "replay/memory/proc_status.h"
 #include "replay/state/result.h"

@@ -3,8 +3,8 @@
    Job: choose what counts (our tool where it was built and fits the Valgrind that is installed, callgrind otherwise),
    start the engine under it, and read what it counted. Both count the same instructions; ours takes a fraction of
    callgrind's time. Not its job: what the engine does (replay/passes/instructions.h). Single-threaded. */
-#ifndef REPLAY_DRIVER_INSTRUCTION_COUNTER_H
-#define REPLAY_DRIVER_INSTRUCTION_COUNTER_H
+#ifndef REPLAY_PARENT_INSTRUCTION_COUNTER_H
+#define REPLAY_PARENT_INSTRUCTION_COUNTER_H
 
 #include "core/base/error.h"
 #include "core/trace/event.h"

@@ -1,4 +1,4 @@
-#include "replay/driver/instruction_counter.h"
+#include "replay/parent/instruction_counter.h"
 
 #include <inttypes.h>
 #include <jansson.h>
