@@ -89,19 +89,20 @@ all: $(OUT)/.checked
 	+@$(BUILD) everything
 everything: $(ALL)
 
-setup: ## install what running needs: Debian packages (root or sudo; else print the one command to run), Python packages in .venv
+setup-packages:
 	@tools/setup
-	@$(MAKE) --no-print-directory python-environment
+setup-test:
+	@tools/setup @build @run @test
 python-environment: $(VENV)/.stamp
+setup: setup-packages python-environment ## install what running needs: Debian packages (root or sudo; else print the one command to run), Python packages in .venv
 
 demo: setup ## record redis and sqlite3, replay them under six allocators, write out/demo/*.html
 	+@$(BUILD) everything
 	tools/demo $(OUT)
 
-programs: everything $(TESTS) $(TEST_EXTRAS)
+# The Python environment is made while the compilers run.
+programs: everything $(TESTS) $(TEST_EXTRAS) python-environment
 long-programs: programs $(LONG_TEST_EXTRAS)
-setup-test: setup
-	@tools/setup @test
 
 # TEST_JOBS tests run at a time. PYTEST: files, or any of pytest's own options.
 TEST_JOBS ?= 2
@@ -117,7 +118,7 @@ test-all: setup-test ## all tests, with storms, mutants and sanitizers
 FILE ?=
 check: ## FILE=some/test_file.py: build what it needs, run it, long tests included
 	@[ -n "$(FILE)" ] || { echo "make check FILE=replay/test/test_engine.py (tests/README.md)" >&2; exit 2; }
-	+@$(BUILD) everything $$(tools/tests-need $(OUT) $(FILE))
+	+@$(BUILD) everything python-environment $$(tools/tests-need $(OUT) $(FILE))
 	$(RUN_TESTS) $(FILE)
 
 bench: setup-test ## measure the targets; prints a table with machine and commit
@@ -130,7 +131,7 @@ stress: setup-test ## record STORMS storms of remote frees with forks and kills,
 	HEAPTAPE_OUT=$(abspath $(OUT)) HEAPTAPE_STORMS=$(STORMS) $(VENV)/bin/python -m pytest -q tests/test_fork_storms.py
 
 SUITES ?= cpython redis sqlite3 libreoffice chromium
-suites: setup-test ## run other programs' test suites bare and recorded, and compare the verdicts (tests/suites.py says what it needs)
+suites: setup-test python-environment ## run other programs' test suites bare and recorded, and compare the verdicts (tests/suites.py says what it needs)
 	+@$(BUILD) everything
 	HEAPTAPE_OUT=$(abspath $(OUT)) $(VENV)/bin/python -m tests.suites $(SUITES)
 
@@ -148,7 +149,7 @@ fuzzers: $(addprefix $(OUT)/,$(FUZZERS))
 
 FIDELITY_APPS ?=
 FIDELITY_REPEATS ?= 3
-fidelity: setup-test ## run programs live and replayed on every allocator; write docs/FIDELITY.md (an hour where nothing else runs)
+fidelity: setup-test python-environment ## run programs live and replayed on every allocator; write docs/FIDELITY.md (an hour where nothing else runs)
 	+@$(BUILD) everything
 	-$(OUT)/bin/heaptape verify-fidelity $(FIDELITY_APPS) -v -n $(FIDELITY_REPEATS) --results docs/fidelity
 	@$(MAKE) --no-print-directory fidelity-document
@@ -199,4 +200,4 @@ clean: ## remove what was built (not .venv)
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 24
 
-.PHONY: lint-programs all everything setup python-environment setup-test demo programs long-programs test test-all check debug asan-programs compile_commands.json bench stress suites fuzz fuzzers fidelity fidelity-document lint lint-c layers golden install clean help
+.PHONY: lint-programs all everything setup setup-packages python-environment setup-test demo programs long-programs test test-all check debug asan-programs compile_commands.json bench stress suites fuzz fuzzers fidelity fidelity-document lint lint-c layers golden install clean help
