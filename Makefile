@@ -89,12 +89,12 @@ all: $(OUT)/.checked
 	+@$(BUILD) everything
 everything: $(ALL)
 
-setup-packages:
-	@tools/setup
 setup-test:
 	@tools/setup @build @run @test
 python-environment: $(VENV)/.stamp
-setup: setup-packages python-environment ## install what running needs: Debian packages (root or sudo; else print the one command to run), Python packages in .venv
+setup: ## install what running needs: Debian packages (root or sudo; else print the one command to run), Python packages in .venv
+	@tools/setup
+	+@$(BUILD) python-environment
 
 demo: setup ## record redis and sqlite3, replay them under six allocators, write out/demo/*.html
 	+@$(BUILD) everything
@@ -131,8 +131,8 @@ stress: setup-test ## record STORMS storms of remote frees with forks and kills,
 	HEAPTAPE_OUT=$(abspath $(OUT)) HEAPTAPE_STORMS=$(STORMS) $(VENV)/bin/python -m pytest -q tests/test_fork_storms.py
 
 SUITES ?= cpython redis sqlite3 libreoffice chromium
-suites: setup-test python-environment ## run other programs' test suites bare and recorded, and compare the verdicts (tests/suites.py says what it needs)
-	+@$(BUILD) everything
+suites: setup-test ## run other programs' test suites bare and recorded, and compare the verdicts (tests/suites.py says what it needs)
+	+@$(BUILD) everything python-environment
 	HEAPTAPE_OUT=$(abspath $(OUT)) $(VENV)/bin/python -m tests.suites $(SUITES)
 
 # Each fuzzer has its own build under sanitizers; FUZZ_SECONDS bounds each.
@@ -149,8 +149,8 @@ fuzzers: $(addprefix $(OUT)/,$(FUZZERS))
 
 FIDELITY_APPS ?=
 FIDELITY_REPEATS ?= 3
-fidelity: setup-test python-environment ## run programs live and replayed on every allocator; write docs/FIDELITY.md (an hour where nothing else runs)
-	+@$(BUILD) everything
+fidelity: setup-test ## run programs live and replayed on every allocator; write docs/FIDELITY.md (an hour where nothing else runs)
+	+@$(BUILD) everything python-environment
 	-$(OUT)/bin/heaptape verify-fidelity $(FIDELITY_APPS) -v -n $(FIDELITY_REPEATS) --results docs/fidelity
 	@$(MAKE) --no-print-directory fidelity-document
 fidelity-document: ## write docs/FIDELITY.md and the errors that comparisons carry from docs/fidelity/
@@ -200,4 +200,4 @@ clean: ## remove what was built (not .venv)
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 24
 
-.PHONY: lint-programs all everything setup setup-packages python-environment setup-test demo programs long-programs test test-all check debug asan-programs compile_commands.json bench stress suites fuzz fuzzers fidelity fidelity-document lint lint-c layers golden install clean help
+.PHONY: lint-programs all everything setup python-environment setup-test demo programs long-programs test test-all check debug asan-programs compile_commands.json bench stress suites fuzz fuzzers fidelity fidelity-document lint lint-c layers golden install clean help
