@@ -17,6 +17,9 @@ enum valgrind_request {
      as of that kind. What is executed below a call instruction of that code, until control is back in it, is the
      call's. Returns 1 if the tool took it. Before the code first runs. */
   VALGRIND_REQUEST_CALLER = 1,
+  /* No arguments: the program's own work begins here; what was executed up to now was its start-up, which is reported
+     apart. Once, from the only thread that runs. Returns 1 if the tool took it. */
+  VALGRIND_REQUEST_STARTED = 4,
 };
 
 #if defined(__x86_64__) && defined(__linux__)

@@ -121,9 +121,12 @@ static void in_fork_child(ThreadId thread) {
 
 static Bool take_request(ThreadId thread, UWord *arguments, UWord *answer) {
   (void)thread;
-  if (arguments[0] != VALGRIND_REQUEST_BASE + VALGRIND_REQUEST_CALLER)
+  if (arguments[0] == VALGRIND_REQUEST_BASE + VALGRIND_REQUEST_CALLER)
+    *answer = mode == MODE_COUNT && count_register_caller(arguments[1], arguments[2], arguments[3]);
+  else if (arguments[0] == VALGRIND_REQUEST_BASE + VALGRIND_REQUEST_STARTED)
+    *answer = mode == MODE_COUNT && count_note_started();
+  else
     return False;
-  *answer = mode == MODE_COUNT && count_register_caller(arguments[1], arguments[2], arguments[3]);
   return True;
 }
 
