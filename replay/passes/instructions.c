@@ -49,5 +49,5 @@ void instructions_begin(void) {
 }
 
 void instructions_started(void) {
-  valgrind_request(VALGRIND_REQUEST_STARTED, (const unsigned long[]){0, 0, 0});
+  valgrind_request(VALGRIND_REQUEST_STARTED, (const unsigned long[VALGRIND_ARGUMENTS]){0});
 }
