@@ -104,7 +104,8 @@ static void add_accesses(struct block *block, IRStmt *statement) {
 
 static void add_statement(struct block *block, IRStmt *statement) {
   if (statement->tag == Ist_IMark) {
-    add_fetch(block, statement->Ist.IMark.addr, statement->Ist.IMark.len);
+    if (!simulate_data_only)
+      add_fetch(block, statement->Ist.IMark.addr, statement->Ist.IMark.len);
     block->pending++;
     block->read_address = NULL;
   } else if (statement->tag == Ist_Exit) {

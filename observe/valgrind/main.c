@@ -1,12 +1,13 @@
 /* The Valgrind tool `heaptape`: options, and what Valgrind's core calls.
 
    --mode=count|simulate, --out-file=F.json, --first=PID, --caches=BYTES:WAYS,..., --instruction-cache=BYTES:WAYS,
-   --tlbs=ENTRIES:WAYS,... */
+   --tlbs=ENTRIES:WAYS,..., --data-only=yes */
 #include "observe/valgrind/allocator.h"
 #include "observe/valgrind/count.h"
 #include "observe/valgrind/objects.h"
 #include "observe/valgrind/output.h"
 #include "observe/valgrind/simulate.h"
+#include "observe/valgrind/syscalls.h"
 #include "observe/valgrind/tool.h"
 
 #include "core/valgrind/requests.h"
@@ -41,6 +42,7 @@ static Bool take_option(const HChar *option) {
     require(simulate_set_instruction_cache(text), option);
   } else if VG_STR_CLO (option, "--tlbs", text) {
     require(simulate_set_tlbs(text), option);
+  } else if VG_BOOL_CLO (option, "--data-only", simulate_data_only) {
   } else {
     return False;
   }
@@ -54,7 +56,8 @@ static void print_usage(void) {
    "    --first=PID                      the process whose result has the plain name [any]\n"
    "    --caches=BYTES:WAYS,...          first-level data cache and outer caches\n"
    "    --instruction-cache=BYTES:WAYS   first-level instruction cache\n"
-   "    --tlbs=ENTRIES:WAYS,...          first-level TLB and those behind it\n");
+   "    --tlbs=ENTRIES:WAYS,...          first-level TLB and those behind it\n"
+   "    --data-only=no|yes               no caches for instructions [no]\n");
 }
 
 static void print_debug_usage(void) {}
@@ -77,9 +80,9 @@ static IRSB *instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayo
   return mode == MODE_COUNT ? count_instrument(in, &translation) : simulate_instrument(in, &translation);
 }
 
-static void finish(Int status) {
-  (void)status; /* Valgrind passes 0, whatever it is */
-  VgFile *file = output_begin(out_file, first_process, mode_names[mode]);
+static void write_result(Bool before_exec) {
+  struct output output = {out_file, first_process, mode_names[mode], before_exec};
+  VgFile *file = output_begin(&output);
   if (!file)
     return;
   VG_(fprintf)(file, ", \"threads\": %u", threads_started);
@@ -88,6 +91,11 @@ static void finish(Int status) {
   else
     simulate_write(file);
   output_end(file);
+}
+
+static void finish(Int status) {
+  (void)status; /* Valgrind passes 0, whatever it is */
+  write_result(False);
 }
 
 static void before_client_code(ThreadId thread, ULong blocks) {
@@ -119,22 +127,52 @@ static void in_fork_child(ThreadId thread) {
     simulate_reset();
 }
 
+static void before_handler(ThreadId thread, Int signal, Bool alternate_stack) {
+  (void)thread, (void)signal;
+  allocator_signal_begins(alternate_stack);
+}
+
+static void after_handler(ThreadId thread, Int signal) {
+  (void)thread, (void)signal;
+  allocator_signal_ends();
+}
+
 static Bool take_request(ThreadId thread, UWord *arguments, UWord *answer) {
   (void)thread;
-  if (arguments[0] != VALGRIND_REQUEST_BASE + VALGRIND_REQUEST_CALLER)
+  if (arguments[0] == VALGRIND_REQUEST_BASE + VALGRIND_REQUEST_CALLER)
+    *answer = mode == MODE_COUNT && count_register_caller(arguments[1], arguments[2], arguments[3]);
+  else if (arguments[0] == VALGRIND_REQUEST_BASE + VALGRIND_REQUEST_STARTED)
+    *answer = mode == MODE_COUNT && count_note_started();
+  else
     return False;
-  *answer = mode == MODE_COUNT && count_register_caller(arguments[1], arguments[2], arguments[3]);
   return True;
 }
 
+/* The memory of a process that becomes another program is gone when exec returns. */
 static void before_syscall(ThreadId thread, UInt number, UWord *arguments, UInt count) {
-  (void)thread, (void)number, (void)arguments, (void)count;
+  (void)thread, (void)arguments, (void)count;
   if (mode == MODE_SIMULATE)
-    simulate_note_syscall();
+    simulate_note_syscall(number);
+  if (syscalls_is_exec(number))
+    write_result(True);
 }
 
 static void after_syscall(ThreadId thread, UInt number, UWord *arguments, UInt count, SysRes result) {
-  (void)thread, (void)number, (void)arguments, (void)count, (void)result;
+  (void)thread, (void)count;
+  if (syscalls_is_exec(number))
+    output_forget_exec();
+  if (mode == MODE_SIMULATE && !sr_isError(result) && syscalls_gives_back(number, arguments))
+    simulate_give_back(arguments[0], arguments[1]);
+}
+
+static void after_unmapping(Addr address, SizeT bytes) {
+  objects_forget(address, bytes);
+  simulate_give_back(address, bytes);
+}
+
+static void after_mapping(Addr address, SizeT bytes, Bool read, Bool write, Bool execute, ULong handle) {
+  (void)read, (void)write, (void)execute, (void)handle;
+  after_unmapping(address, bytes);
 }
 
 static void before_options(void) {
@@ -150,7 +188,12 @@ static void before_options(void) {
   VG_(track_start_client_code)(before_client_code);
   VG_(track_pre_thread_ll_create)(before_thread);
   VG_(track_pre_thread_ll_exit)(after_thread);
-  VG_(track_die_mem_munmap)(objects_forget);
+  VG_(track_pre_deliver_signal)(before_handler);
+  VG_(track_post_deliver_signal)(after_handler);
+  VG_(track_new_mem_mmap)(after_mapping);
+  VG_(track_die_mem_munmap)(after_unmapping);
+  VG_(track_die_mem_brk)(simulate_give_back);
+  VG_(track_copy_mem_remap)(simulate_move);
   VG_(atfork)(NULL, NULL, in_fork_child);
 }
 

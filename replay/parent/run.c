@@ -270,7 +270,7 @@ int run_engine(struct run *run, const struct run_request *request, struct error 
   if (status == 0)
     status = run_process(run, request, &counter, error);
   if (status == 0)
-    status = instruction_counter_read(&counter, run->instructions, error);
+    status = instruction_counter_read(&counter, &run->instructions, error);
   run->counted_by = counter.by;
   instruction_counter_finish(&counter);
   return status;

@@ -36,8 +36,8 @@ struct run {
   struct replay_result *result; /* mapped; run_free unmaps it */
   uint64_t result_bytes;
   struct syscalls syscalls;
-  uint64_t instructions[CALL_LIMIT]; /* instructions pass */
-  enum counted_by counted_by;        /* the same */
+  struct instruction_counts instructions; /* instructions pass */
+  enum counted_by counted_by;             /* the same */
   double cycles_hz;
 };
 
