@@ -69,7 +69,7 @@ static int compile_op(void *context, const struct history_op *op, const struct h
   uint64_t size_bytes, param;
   if (fit_op(compiler, op, &size_bytes, &param) != 0)
     return -1;
-  if (compiler->accesses && compile_accesses_op(compiler->accesses, op) != 0)
+  if (compiler->accesses && access_order_op(compile_accesses_order(compiler->accesses), op) != 0)
     return -1;
   if (thread->number == THREAD_NONE) {
     if (compiler->thread_count == WORKLOAD_MAX_THREADS)
@@ -97,7 +97,7 @@ static int compile_op(void *context, const struct history_op *op, const struct h
 static int compile_left_out(void *context, const struct merge_step *step, uint32_t slot) {
   (void)slot;
   struct compiler *compiler = context;
-  return compiler->accesses ? compile_accesses_left_out(compiler->accesses, step) : 0;
+  return compiler->accesses ? access_order_left_out(compile_accesses_order(compiler->accesses), step, false) : 0;
 }
 
 static void compile_thread_end(void *context, uint32_t thread) {

@@ -11,8 +11,8 @@
 
 struct compile_outputs {
   const char *workload;
-  const char *accesses;              /* the trace's data accesses for the workload; NULL: not wanted */
-  struct compiled_accesses compiled; /* what became of them, filled in */
+  const char *accesses;                /* the trace's data accesses for the workload; NULL: not wanted */
+  struct access_order_counts compiled; /* what became of them, filled in */
 };
 
 /* Writes the outputs (created or truncated; on failure what is there is incomplete and for the caller to remove).

@@ -20,7 +20,7 @@ struct compile_info {
   struct recorded_samples samples;
   uint64_t stamp; /* highest so far */
   struct time_line time_line;
-  const struct compiled_accesses *compiled; /* NULL: none were */
+  const struct access_order_counts *compiled; /* NULL: none were */
 };
 
 /* Returns NULL with error filled in. */

@@ -67,7 +67,7 @@ int print_json(json_t *object) {
 
 /* Never silently: accesses that the replay will not make. */
 static void print_lost_accesses(const char *in, const struct trace_reader *reader,
-                                const struct compiled_accesses *compiled) {
+                                const struct access_order_counts *compiled) {
   uint64_t lost = compiled->lost, all = compiled->objects + compiled->other + lost;
   uint64_t not_written = trace_reader_summary(reader)->accesses.lost;
   if (lost)
