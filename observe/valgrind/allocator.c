@@ -14,7 +14,7 @@ struct side {
 
 UWord allocator_runs;
 static Addr return_address; /* 0: the allocator does not run, so nothing is waited for */
-static Addr entry_stack_pointer;
+Addr allocator_entry_stack_pointer;
 
 static struct side *sides_by_thread;
 static ThreadId current_thread;
@@ -46,14 +46,14 @@ static void set_side(const struct side *side) {
   count();
   allocator_runs = side->runs;
   return_address = side->return_address;
-  entry_stack_pointer = side->stack_pointer;
+  allocator_entry_stack_pointer = side->stack_pointer;
 }
 
 void allocator_switch_to(ThreadId thread) {
   if (thread == current_thread)
     return;
   if (current_thread != VG_INVALID_THREADID)
-    sides_by_thread[current_thread] = (struct side){allocator_runs, return_address, entry_stack_pointer};
+    sides_by_thread[current_thread] = (struct side){allocator_runs, return_address, allocator_entry_stack_pointer};
   set_side(&sides_by_thread[thread]);
   current_thread = thread;
 }
@@ -68,14 +68,14 @@ void allocator_thread_ends(ThreadId thread) {
 /* On amd64 the return address lies at the stack pointer when a function begins. A caller that is further up the stack
    than the one that is waited for means that the latter's call was left some other way. */
 static VG_REGPARM(1) void enter(Addr stack_pointer) {
-  if (allocator_runs && stack_pointer <= entry_stack_pointer)
+  if (allocator_runs && stack_pointer <= allocator_entry_stack_pointer)
     return;
   set_side(&(struct side){1, *(const Addr *)stack_pointer, stack_pointer});
 }
 
 static VG_REGPARM(1) void leave(Addr stack_pointer) {
   static const struct side program;
-  if (stack_pointer > entry_stack_pointer)
+  if (stack_pointer > allocator_entry_stack_pointer)
     set_side(&program);
 }
 

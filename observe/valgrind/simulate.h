@@ -18,7 +18,9 @@ Bool simulate_set_instruction_cache(const HChar *text);
 Bool simulate_set_tlbs(const HChar *text);
 
 void simulate_begin(void);
-IRSB *simulate_instrument(IRSB *in, const struct translation *translation);
+
+/* replays: mode replay, in which only accesses of the allocator's count, and no fetches. */
+IRSB *simulate_instrument(IRSB *in, const struct translation *translation, Bool replays);
 void simulate_note_syscall(void);
 
 /* In a fork's child: counts begin anew; the caches stay as they are. */
