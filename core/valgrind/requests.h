@@ -17,6 +17,9 @@ enum valgrind_request {
      as of that kind. What is executed below a call instruction of that code, until control is back in it, is the
      call's. Returns 1 if the tool took it. Before the code first runs. */
   VALGRIND_REQUEST_CALLER = 1,
+  /* No arguments: the program's own work begins here; what was executed up to now was its start-up, which is reported
+     apart. Once, from the only thread that runs. Returns 1 if the tool took it. */
+  VALGRIND_REQUEST_STARTED = 4,
   /* Arguments function, table and count: a recording is replayed, and the function is called before each of its calls.
      table: count entries of two words, one for each slot, the first word the object's address or 0; mapped up to the
      process's end. Returns 1 if the tool took it. Before the function is first called. */

@@ -12,7 +12,7 @@ struct block {
   IRSB *in, *out;
   UInt pending; /* instructions not yet counted */
   UWord line;   /* fetched last in this superblock */
-  /* Mode replay: only the allocator's accesses count, and no fetches. allocators: does it run? */
+  /* Mode replay: only the allocator's accesses count. allocators: does it run? */
   Bool replays;
   IRExpr *allocators;
   /* The read that a write to the same bytes by the same instruction joins: NULL if there is none. */
@@ -113,7 +113,7 @@ static void add_accesses(struct block *block, IRStmt *statement) {
 
 static void add_statement(struct block *block, IRStmt *statement) {
   if (statement->tag == Ist_IMark) {
-    if (!block->replays)
+    if (!simulate_data_only)
       add_fetch(block, statement->Ist.IMark.addr, statement->Ist.IMark.len);
     block->pending++;
     block->read_address = NULL;

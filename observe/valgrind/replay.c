@@ -109,9 +109,9 @@ void replay_instrument(IRSB *into, const struct translation *translation) {
 VG_REGPARM(2) void replay_access(Addr address, UWord bytes) {
   if (!allocator_runs)
     return;
-  Addr above = allocator_entry_stack_pointer + sizeof(Addr);
+  Addr above = allocator_left_above + sizeof(Addr);
   if (recorded_stack_pointer && address - (above - STACK_BYTES) < STACK_BYTES)
-    address = (address - allocator_entry_stack_pointer + recorded_stack_pointer) | REPLAY_OTHER;
+    address = (address - allocator_left_above + recorded_stack_pointer) | REPLAY_OTHER;
   simulate_access(address, bytes);
 }
 

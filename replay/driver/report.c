@@ -22,7 +22,7 @@ static void add_instructions(json_t *into, const struct run *run) {
   json_t *calls = json_object();
   uint64_t total = 0;
   for (int id = 0; id < CALL_LIMIT; id++) {
-    uint64_t count = run->result->call_counts[id], instructions = run->instructions[id];
+    uint64_t count = run->result->call_counts[id], instructions = run->instructions.calls[id];
     if (count == 0)
       continue;
     json_object_set_new(calls, call_table[id].name,
@@ -34,6 +34,10 @@ static void add_instructions(json_t *into, const struct run *run) {
   json_object_set_new(into, "calls", calls);
   json_object_set_new(into, "instructions_total", json_unsigned(total));
   json_object_set_new(into, "instructions_counted_by", json_string(counted_by_name(run->counted_by)));
+  if (!run->instructions.startup_known)
+    return;
+  json_object_set_new(into, "startup_instructions", json_unsigned(run->instructions.startup));
+  json_object_set_new(into, "startup_process_instructions", json_unsigned(run->instructions.startup_process));
 }
 
 /* The key is older than the word. */

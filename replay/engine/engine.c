@@ -193,6 +193,8 @@ static void replay(void) {
   bool counting = result->setup.pass == PASS_BARE;
   if (counting)
     pmu_begin();
+  if (result->setup.pass == PASS_INSTRUCTIONS)
+    instructions_started();
   threads_run_all();
   if (counting)
     pmu_end(result->pmu);

@@ -74,7 +74,7 @@ static int read_callgrind(const char *path, uint64_t instructions[CALL_LIMIT], s
 }
 
 /* A kind is the call's id (replay/passes/instructions.c). */
-static int read_ours(const char *path, uint64_t instructions[CALL_LIMIT], struct error *error) {
+static int read_ours(const char *path, struct instruction_counts *counts, struct error *error) {
   json_error_t what;
   json_t *result = json_load_file(path, 0, &what);
   json_t *kinds = json_object_get(result, "kinds"), *entry;
@@ -82,19 +82,23 @@ static int read_ours(const char *path, uint64_t instructions[CALL_LIMIT], struct
   json_array_foreach(kinds, index, entry) {
     json_int_t kind = json_integer_value(json_object_get(entry, "kind"));
     if (kind >= 0 && kind < CALL_LIMIT)
-      instructions[kind] = (uint64_t)json_integer_value(json_object_get(entry, "instructions"));
+      counts->calls[kind] = (uint64_t)json_integer_value(json_object_get(entry, "instructions"));
   }
+  const json_t *startup = json_object_get(result, "startup");
+  counts->startup_known = startup != NULL;
+  counts->startup = (uint64_t)json_integer_value(json_object_get(startup, "allocator_instructions"));
+  counts->startup_process = (uint64_t)json_integer_value(json_object_get(startup, "instructions"));
   bool complete = json_is_array(kinds);
   json_decref(result);
   return complete ? 0 : error_set(error, path, "the Valgrind tool left no result");
 }
 
-int instruction_counter_read(const struct instruction_counter *counter, uint64_t instructions[CALL_LIMIT],
+int instruction_counter_read(const struct instruction_counter *counter, struct instruction_counts *counts,
                              struct error *error) {
-  memset(instructions, 0, CALL_LIMIT * sizeof *instructions);
+  *counts = (struct instruction_counts){.startup_known = false};
   if (counter->by == COUNTED_BY_HEAPTAPE)
-    return read_ours(counter->under.output, instructions, error);
-  return read_callgrind(counter->under.output, instructions, error);
+    return read_ours(counter->under.output, counts, error);
+  return read_callgrind(counter->under.output, counts->calls, error);
 }
 
 const char *counted_by_name(enum counted_by by) {

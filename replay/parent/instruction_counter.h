@@ -9,6 +9,7 @@
 #include "core/trace/event.h"
 #include "replay/parent/under_valgrind.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum counted_by { COUNTED_BY_WHAT_IS_THERE, COUNTED_BY_HEAPTAPE, COUNTED_BY_CALLGRIND };
@@ -23,8 +24,17 @@ struct instruction_counter {
 int instruction_counter_begin(struct instruction_counter *counter, enum counted_by wanted, const char *workload,
                               struct error *error);
 
-/* Reads instructions of each kind of call. Returns 0, or -1 with error filled in. */
-int instruction_counter_read(const struct instruction_counter *counter, uint64_t instructions[CALL_LIMIT],
+/* What was counted: below each kind of call, and before the first op. */
+struct instruction_counts {
+  uint64_t calls[CALL_LIMIT];
+  bool startup_known;       /* our tool's alone */
+  uint64_t startup;         /* while the allocator ran: its constructors, and calls of the dynamic linker's and the
+                               libraries' constructors */
+  uint64_t startup_process; /* in all: the dynamic linker's and the engine's own too */
+};
+
+/* Fills in counts. Returns 0, or -1 with error filled in. */
+int instruction_counter_read(const struct instruction_counter *counter, struct instruction_counts *counts,
                              struct error *error);
 
 /* As results name it: "heaptape" or "callgrind". */

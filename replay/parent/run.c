@@ -271,7 +271,7 @@ static int count_instructions(struct run *run, const struct run_request *request
   if (status == 0)
     status = run_process(run, request, &counter.under, error);
   if (status == 0)
-    status = instruction_counter_read(&counter, run->instructions, error);
+    status = instruction_counter_read(&counter, &run->instructions, error);
   run->counted_by = counter.by;
   instruction_counter_finish(&counter);
   return status;

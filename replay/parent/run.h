@@ -39,10 +39,10 @@ struct run {
   struct replay_result *result; /* mapped; run_free unmaps it */
   uint64_t result_bytes;
   struct syscalls syscalls;
-  uint64_t instructions[CALL_LIMIT]; /* instructions pass */
-  enum counted_by counted_by;        /* the same */
-  struct access_stream accesses;     /* misses pass */
-  json_t *simulated;                 /* the same, as the tool gave it; NULL: none */
+  struct instruction_counts instructions; /* instructions pass */
+  enum counted_by counted_by;             /* the same */
+  struct access_stream accesses;          /* misses pass */
+  json_t *simulated;                      /* the same, as the tool gave it; NULL: none */
   double cycles_hz;
 };
 

@@ -47,3 +47,7 @@ void instructions_begin(void) {
                      (const unsigned long[]){callers[index].kind, (unsigned long)callers[index].first,
                                              (unsigned long)callers[index].end});
 }
+
+void instructions_started(void) {
+  valgrind_request(VALGRIND_REQUEST_STARTED, (const unsigned long[]){0, 0, 0});
+}
