@@ -85,6 +85,12 @@ static int take_footer(struct trace_reader *reader, uint64_t offset, const struc
     return error_at(error, reader->path, offset,
                     "footer counts %" PRIu64 " events and %" PRIu64 " dropped, blocks hold %" PRIu64 " and %" PRIu64,
                     events, dropped, reader->summary.events, reader->summary.dropped);
+  const struct trace_access_totals *accesses = &reader->summary.accesses;
+  uint64_t rows = accesses->calls + accesses->objects + accesses->other;
+  if (rows != reader->summary.access_rows)
+    return error_at(error, reader->path, offset,
+                    "footer counts %" PRIu64 " rows of data accesses, blocks hold %" PRIu64, rows,
+                    reader->summary.access_rows);
   return 0;
 }
 
