@@ -4,10 +4,13 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.output import STANDARD_OUTPUT, write_text
+
+if TYPE_CHECKING:
+    from heaptape.measure.recipes import Recipe
 
 SUMMARY = "how far replays are from live programs, by running both"
 DESCRIPTION = (
@@ -114,7 +117,7 @@ def _make(arguments: argparse.Namespace) -> tuple[list[dict], bool]:
     return results, failed
 
 
-def _verify(arguments: argparse.Namespace, recipe: Any, choices: Sequence, tell: Callable[[str], None]) -> dict:
+def _verify(arguments: argparse.Namespace, recipe: "Recipe", choices: Sequence, tell: Callable[[str], None]) -> dict:
     from heaptape.fidelity import counted
     from heaptape.fidelity.verify import verify
     from heaptape.measure import recipes

@@ -29,7 +29,7 @@ KEPT_OF_SIDES = ("allocator", "program")
 KEPT_OF_COUNTS = ("instructions", "data_accesses", "page_faults", "syscalls", "syscalls_by_kind", "caches", "tlbs")
 KEPT_OF_REPLAYS = (
     "pass", "order", "instructions_total", "instructions_counted_by", "startup_instructions",
-    "startup_process_instructions", "op_limit", "page_faults", "syscalls", "misses",
+    "startup_process_instructions", "op_limit", "page_faults", "startup_page_faults", "syscalls", "misses",
 )  # fmt: skip
 
 

@@ -206,7 +206,7 @@ def _predicted(data: dict, metric: str) -> dict[str, float]:
 
 def _of_memory_pass(run: Mapping, metric: str) -> float | None:
     if metric == "page_faults" and "page_faults" in run:
-        return float(run["page_faults"])
+        return float(run["page_faults"] + (run.get("startup_page_faults") or 0))
     if metric == "memory_syscalls" and isinstance(run.get("syscalls"), Mapping):
         return float(sum(run["syscalls"].get(kind, 0) for kind in MEMORY_CALLS))
     return None
