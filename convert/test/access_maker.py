@@ -18,7 +18,7 @@ TOTALS = ("program_instructions", "allocator_instructions", "program_accesses", 
 
 @dataclass(frozen=True)
 class Row:
-    """A call (thread, acquires, stack_pointer), an access to an object (object, granule) or to other memory (granule)."""
+    """A call (thread, acquires, stack_pointer), an access to an object (object, granule) or other memory (granule)."""
 
     kind: str
     thread: int = 0
@@ -38,7 +38,7 @@ def stack_pointer(thread: int, number: int) -> int:
 
 
 def made_rows(seed: int, events: Iterable[Event], most: int) -> list[Row]:
-    """The calls in that order, up to `most` accesses before, between and behind them, to objects that are live there."""
+    """The calls in that order, and before, between and behind them up to `most` accesses, to what is live there."""
     source = random.Random(seed)
     live: dict[int, int] = {}
     calls: dict[int, int] = {}

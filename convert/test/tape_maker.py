@@ -1,5 +1,5 @@
-"""Takes a trace's file apart into blocks and puts it together again, checksums and all (core/trace/FORMAT.md): for tests
-that change a number of a sound file, or add blocks to it.
+"""Takes a trace's file apart into blocks and puts it together again, with its checksums (core/trace/FORMAT.md): for
+tests that change a number of a sound file, or add blocks to it.
 """
 
 import struct
