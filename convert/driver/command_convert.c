@@ -79,8 +79,14 @@ static int rewrite_to(struct trace_reader **readers, uint32_t count, const char 
                             .anonymise = options->anonymise,
                             .options = {.archive = archive},
                             .history = history_options_of(options, &progress, "convert", readers[0])};
+  bool drops = false;
+  for (uint32_t i = 0; i < count; i++)
+    drops |= (options->merge || options->slices) && trace_reader_summary(readers[i])->accesses.recorded;
   int result = rewrite_trace(&rewrite, readers, count, path, error);
   progress_end(&progress);
+  if (result == 0 && drops)
+    fprintf(stderr, "heaptape-convert: %s: data accesses are left out: a slice or a merged trace has none\n",
+            options->out);
   return result;
 }
 

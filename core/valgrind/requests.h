@@ -31,6 +31,10 @@ enum valgrind_request {
   /* No arguments: the program's own work begins here; what was executed up to now was its start-up, which is reported
      apart. Once, from the only thread that runs. Returns 1 if the tool took it. */
   VALGRIND_REQUEST_STARTED = 5,
+  /* Arguments function, table and count: a recording is replayed, and the function is called before each of its calls.
+     table: count entries of two words, one for each slot, the first word the object's address or 0; mapped up to the
+     process's end. Returns 1 if the tool took it. Before the function is first called. */
+  VALGRIND_REQUEST_CALLS = 8,
 };
 
 enum { VALGRIND_ARGUMENTS = 5 };

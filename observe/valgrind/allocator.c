@@ -16,7 +16,7 @@ struct side {
 #define NOT_LEFT (~(Addr)0)
 
 UWord allocator_runs;
-static Addr left_above = NOT_LEFT;
+Addr allocator_left_above = NOT_LEFT;
 static Addr interrupted = NOT_LEFT;
 
 static struct side *sides_by_thread;
@@ -52,7 +52,7 @@ void allocator_reset(void) {
 static void set_side(const struct side *side) {
   count();
   allocator_runs = side->runs;
-  left_above = side->left_above;
+  allocator_left_above = side->left_above;
   interrupted = side->interrupted;
 }
 
@@ -60,7 +60,7 @@ void allocator_switch_to(ThreadId thread) {
   if (thread == current_thread)
     return;
   if (current_thread != VG_INVALID_THREADID)
-    sides_by_thread[current_thread] = (struct side){allocator_runs, left_above, interrupted};
+    sides_by_thread[current_thread] = (struct side){allocator_runs, allocator_left_above, interrupted};
   set_side(&sides_by_thread[thread]);
   current_thread = thread;
 }
@@ -73,16 +73,16 @@ void allocator_thread_ends(ThreadId thread) {
 
 /* A handler that runs on another stack says nothing about the call that it interrupted. */
 void allocator_signal_begins(Bool other_stack) {
-  if (!other_stack || left_above == NOT_LEFT)
+  if (!other_stack || allocator_left_above == NOT_LEFT)
     return;
-  interrupted = left_above;
-  left_above = NOT_LEFT;
+  interrupted = allocator_left_above;
+  allocator_left_above = NOT_LEFT;
 }
 
 void allocator_signal_ends(void) {
   if (interrupted == NOT_LEFT)
     return;
-  left_above = interrupted;
+  allocator_left_above = interrupted;
   interrupted = NOT_LEFT;
 }
 
@@ -101,7 +101,7 @@ static VG_REGPARM(1) void leave(Addr stack_pointer) {
 /* Superblocks do not cross calls (main.c): functions begin, and calls return, where a superblock begins. */
 void allocator_instrument(IRSB *into, const struct translation *translation) {
   IRExpr *stack = stack_pointer(into, translation->layout);
-  call_helper(into, "leave", leave, stack, word_below(into, &left_above, stack));
+  call_helper(into, "leave", leave, stack, word_below(into, &allocator_left_above, stack));
   enum object_code code = objects_code_at(translation->address);
   if (code == CODE_IS_API_FUNCTION || code == CODE_IS_ALLOCATORS)
     call_helper(into, "enter", enter, stack, word_equals(into, &allocator_runs, 0));

@@ -15,6 +15,12 @@
 /* 1 while the allocator runs, else 0. */
 extern UWord allocator_runs;
 
+/* While it runs: the stack pointer when it began, where the return address lies; all ones where that is not known. */
+extern Addr allocator_left_above;
+
+/* While it runs: the stack pointer when it began, where the return address lies. */
+extern Addr allocator_entry_stack_pointer;
+
 void allocator_begin(void);
 
 /* At the start of the translation of a superblock: what notices that the allocator begins or ends to run. */

@@ -23,7 +23,9 @@ Bool simulate_set_tlbs(const HChar *text);
 extern Bool simulate_data_only;
 
 void simulate_begin(void);
-IRSB *simulate_instrument(IRSB *in, const struct translation *translation);
+
+/* replays: mode replay, in which only accesses of the allocator's count. */
+IRSB *simulate_instrument(IRSB *in, const struct translation *translation, Bool replays);
 void simulate_note_syscall(UInt number);
 
 /* The client's OS pages of that range are no longer mapped, or are to be mapped anew (page_faults.h); or moved. */

@@ -55,7 +55,7 @@ SCHEMA = pa.schema(
         ("acquired_address", pa.uint64()),
         ("release_stamp", pa.uint64()),
         ("acquire_stamp", pa.uint64()),
-        ("releases", pa.bool_()),  # the object passed in died
+        ("releases", pa.bool_()),  # the object passed in was released
         ("touched_os_pages", pa.uint32()),
         ("latency", pa.uint64()),  # of the real call, in units of the trace's clock
         ("usable_bytes", pa.uint64()),  # of the object handed out
@@ -111,7 +111,7 @@ class Trace(BlockFile):
         return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["stamp"])
 
     def touched_at_end(self) -> pd.DataFrame:
-        """Large objects alive at the end: address, os_pages (resident). Raises FormatError."""
+        """Large objects live at the end: address, os_pages (resident). Raises FormatError."""
         return tape_annotations.touched(self)
 
     def stacks(self) -> pd.DataFrame:
