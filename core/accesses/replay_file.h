@@ -17,7 +17,10 @@ enum { ACCESS_FILE_VERSION = 1 };
 struct access_file_header {
   char magic[8]; /* ACCESS_FILE_MAGIC, without its final zero */
   uint32_t version;
-  uint32_t filter_bytes; /* of the filter in front of the recording; 0: every access was recorded */
+  uint32_t filter_bytes; /* of the filter in front of the recording; 0: every access was recorded; UINT32_MAX: that or
+                            more */
 };
+
+_Static_assert(sizeof(struct access_file_header) == 16, "as in WORKLOAD.md");
 
 #endif

@@ -15,7 +15,7 @@ __attribute__((noinline)) void misses_before_op(void) {
 }
 
 void misses_begin(void) {
-  valgrind_request(VALGRIND_REQUEST_CALLS,
-                   (const unsigned long[]){(unsigned long)misses_before_op, (unsigned long)engine.objects,
-                                           engine.workload.header.slots});
+  valgrind_request(VALGRIND_REQUEST_CALLS, (const unsigned long[VALGRIND_ARGUMENTS]){(unsigned long)misses_before_op,
+                                                                                     (unsigned long)engine.objects,
+                                                                                     engine.workload.header.slots});
 }

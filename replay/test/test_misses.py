@@ -1,4 +1,4 @@
-"""The misses pass: streams made by hand miss in the caches exactly what they must, wherever an allocator puts objects."""
+"""The misses pass: streams made by hand miss exactly what they must, wherever an allocator puts the objects."""
 
 import json
 import os
