@@ -3,6 +3,7 @@
 import json
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,18 @@ def measure(home: Home, rounds: int = ROUNDS, path: Path | None = None) -> dict[
 def of_this_machine(home: Home) -> dict[str, Any]:
     """What is kept, or else a new measurement, which takes some seconds."""
     return known() or measure(home)
+
+
+def for_passes(passes: Sequence[str], home: Home) -> dict[str, Any] | None:
+    """What the results of these passes carry: of the pass misses this machine's measurement, made if none is kept; of
+    the pass instructions one that is kept; of others none. A machine that can't be measured is told by nothing here.
+    """
+    if "misses" not in passes and "instructions" not in passes:
+        return None
+    try:
+        return of_this_machine(home) if "misses" in passes else known()
+    except HeaptapeError:
+        return None
 
 
 def own_geometry(home: Home) -> Geometry:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from operator import itemgetter
 
-from heaptape.model.penalties import Penalties, Penalty, levels
+from heaptape.model.penalties import Penalties, Penalty
 from heaptape.results.schema import Results, label_of, number
 
 INSTRUCTIONS, CACHES, TLBS, FAULTS, CALLS = "instructions", "caches", "TLB", "page faults", "system calls"
@@ -100,19 +100,18 @@ def of_calls(instructions: dict, memory: dict, file: Results, penalties: Penalti
 
 
 def _levels(misses: dict, penalties: Penalties) -> Iterator[tuple[Term, str, float]]:
-    """Accesses that miss one level and hit the next: the difference of both levels' misses, as each is simulated as if
-    it were the only outer one.
+    """Misses of each level, at what the step to the next level costs: each is simulated as if it were the only outer
+    one, so what misses a level misses those before it, too.
     """
-    for part, key, size, penalty in (
-        (CACHES, "caches", "bytes", penalties.cache_miss),
-        (TLBS, "tlbs", "entries", penalties.tlb_miss),
+    for part, key, size, steps in (
+        (CACHES, "caches", "bytes", penalties.cache_steps),
+        (TLBS, "tlbs", "entries", penalties.tlb_steps),
     ):
         rows = sorted(misses.get(key) or [], key=itemgetter(size))
-        for (inner, outer), row, behind in zip(levels([row[size] for row in rows]), rows, [*rows[1:], {"misses": 0}]):
-            last = outer is None and part == CACHES
-            name = "last-level misses" if last else f"misses of {_size(part, inner)}"
-            count = row["misses"] - behind["misses"]
-            yield Term(f"{part} {inner}", part, count, penalty(inner, outer)), name, row["misses"]
+        for row, step in zip(rows, steps([row[size] for row in rows])):
+            last = part == CACHES and row is rows[-1]
+            name = "last-level misses" if last else f"misses of {_size(part, row[size])}"
+            yield Term(f"{part} {row[size]}", part, row["misses"], step), name, row["misses"]
 
 
 def _size(part: str, capacity: int) -> str:

@@ -65,6 +65,21 @@ class Penalties:
         high = apart["dependent_ns"]["three_quarters"] - dense["dependent_ns"]["median"]
         return Penalty.between(low, high)
 
+    def cache_steps(self, capacities: Sequence[int]) -> list[Penalty]:
+        """For each level of so many bytes: what a miss there costs beyond a hit there, if the next level hits. With
+        steps a miss of an outer level can't be cheaper than a hit there, as it could with one range for each level.
+        """
+        return _steps([self.cache_miss(*pair) for pair in levels(capacities)])
+
+    def tlb_steps(self, entries: Sequence[int]) -> list[Penalty]:
+        """The same for TLBs of so many entries."""
+        return _steps([self.tlb_miss(*pair) for pair in levels(entries)])
+
+
+def _steps(whole: Sequence[Penalty]) -> list[Penalty]:
+    inner = [Penalty(0, 0, 0), *whole]
+    return [Penalty.between(one.low - less.low, one.high - less.high) for one, less in zip(whole, inner)]
+
 
 def working_sets_between(inner_bytes: int, outer_bytes: int | None) -> tuple[int, int]:
     """Working sets in bytes, a small and a large one, that miss the inner cache and hit the outer."""

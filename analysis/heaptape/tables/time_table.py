@@ -14,7 +14,7 @@ from heaptape.tables.usual import MISSING, Cell, Table, rounded
 CALLS_ALONE = "Cycles per call below are of the calls alone, with the caches to themselves."
 NOTE = (
     "Predicted from counts, in percent of the program's CPU time: instructions, misses by level, page faults and "
-    "system calls, each times what it costs on the measured machine. Ends: all loads independent of one another, or all "
+    "system calls, each times what it costs on the measured machine. Ends: all loads independent of each other, or all "
     "dependent (docs/TIME_MODEL.md). ~: no difference can be predicted."
 )
 NOTE_NS = "In ms of CPU time, as the program's own instructions were not counted; caches and TLBs are left out."
