@@ -43,7 +43,7 @@ class LiveRun(msgspec.Struct):
     """A live run, with the figure that its kind is for."""
 
     allocator: str
-    kind: Literal["memory", "time"]
+    kind: Literal["memory", "time", "recorded"]
     cpu_ns: Amount | None = None
     rss_anon_peak_bytes: Amount | None = None
 

@@ -13,9 +13,9 @@ import numpy as np
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
-from heaptape.fidelity import live, prediction
+from heaptape.fidelity import live, prediction, recorded
 from heaptape.fidelity.raw import SCHEMA
-from heaptape.measure import capture, machine, recipes, replay
+from heaptape.measure import machine, recipes, replay
 from heaptape.measure.recipes import Recipe
 from heaptape.measure.registry import Choice, sha256_of
 from heaptape.measure.rounds import Settings
@@ -41,10 +41,11 @@ def verify(
     """All runs of one program and the predictions made of them: the content of a raw results file.
 
     `repeats`: of live runs and replays whose processor time counts; memory is measured in runs of its own,
-    MEMORY_REPEATS of them, as watching it closely costs the program time. `quick`: in the same runs. An
-    allocator whose live run or replay fails has the reason in "failures", and no figures. `lived`: live runs of an
-    earlier result, to be used again; `live_only`: make only these. Raises HeaptapeError where
-    the program can't run here, or fails on the C library's own allocator.
+    MEMORY_REPEATS of them, as watching it closely costs the program time, and in as many under the recorder, which
+    knows how far the program is. `quick`: in the same runs, and in one under the recorder. An allocator whose live run
+    or replay fails has the reason in "failures", and no figures. `lived`: live runs of an earlier result, to be used
+    again, less those under the recorder; `live_only`: make only these. Raises HeaptapeError where the program can't run
+    here, or fails on the C library's own allocator.
     """
     missing = recipe.missing()
     if missing:
@@ -62,17 +63,16 @@ def verify(
             raise HeaptapeError(next(iter(failures.values()), f"{recipe.name}: no live run"))
         if live_only:
             return about_run(recipe, began, repeats, touch) | {"live": lived, "failures": failures}
-        tell("recording")
-        tape = scratch / f"{recipe.name}.tape"
-        capture.capture(recipe, tape, home, ("--preload", live.c_library()), cache=cache)
-        workload, about = _compile(tape, home)
+        kept = [choice for choice in choices if choice.label in known and choice.label not in failures]
+        series = recorded.Series(recipe, place, cache, tell)
+        base, rows = series.record(kept, 1 if quick else MEMORY_REPEATS, BASELINE, failures)
+        lived = recorded.without(lived) + rows
         tell("replaying")
         settings = Settings(repeats=repeats, passes=("memory", "bare"), touch=touch, timeout_s=RUN_LIMIT_S)
-        kept = [choice for choice in choices if choice.label in known and choice.label not in failures]
-        results = replay.replay(workload, about, kept, settings, home)
-        predicted = _predict(tape, workload, results, lived, failures)
+        results = replay.replay(base.workload, base.about, kept, settings, home)
+        predicted = _predict(base, results, lived, failures)
     data = about_run(recipe, began, repeats, touch)
-    data["app"] |= {"threads": about["threads"], "ops": about["ops"]}
+    data["app"] |= {"threads": base.about["threads"], "ops": base.about["ops"]}
     return data | {
         "heaptape": results["heaptape"],
         "allocators": results["allocators"],
@@ -143,11 +143,6 @@ def _thin(timeline: list) -> list:
     return prediction.thinned(rows[:, 0], rows[:, 2], POINTS)
 
 
-def _compile(tape: Path, home: Home) -> tuple[Path, dict]:
-    workload = replay.prepare(str(tape), home, tape.parent)
-    return workload, replay.describe_workload(workload, tape.stem)
-
-
 def _replay_row(run: dict) -> dict:
     kept = (
         "cpu_ns", "engine_cycles_per_op", "cycles_hz", "rss_anon_peak_bytes", "rss_anon_mean_bytes",
@@ -158,13 +153,9 @@ def _replay_row(run: dict) -> dict:
 
 
 def _predict(
-    tape: Path, workload: Path, results: dict, lived: Sequence[dict], failures: dict[str, str]
+    base: recorded.Recording, results: dict, lived: Sequence[dict], failures: dict[str, str]
 ) -> dict[str, dict]:
     """label -> predicted figures, as `prediction.predict` gives them."""
-    from heaptape.formats.tape_format import open_trace
-    from heaptape.formats.tape_times import times_ns
-    from heaptape.formats.workload_format import read_workload
-
     memory: dict[str, list[dict]] = {}
     for run in results["runs"]:
         label = label_of(run)
@@ -173,16 +164,9 @@ def _predict(
         elif run["pass"] == "memory":
             memory.setdefault(label, []).append(run)
     if BASELINE not in memory or BASELINE in failures:
-        raise HeaptapeError(f"{tape.stem}: {failures.get(BASELINE, 'no replay on the recording allocator')}")
-    line = read_workload(workload).timeline()
-    with open_trace(tape) as trace:
-        rows = trace.samples()
-        times = times_ns(trace, rows["stamp"].to_numpy(np.uint64)).astype(float)
-    cpu = (rows["user_ns"] + rows["system_ns"]).to_numpy(float)
-    position = np.interp(times, line["time_ns"].to_numpy(float), line["position"].to_numpy(float))
-    samples = prediction.Samples(times, prediction.smooth(times, cpu), position)
+        raise HeaptapeError(f"{base.tape.stem}: {failures.get(BASELINE, 'no replay on the recording allocator')}")
     kept = {label: runs for label, runs in memory.items() if label not in failures}
-    replays = {label: [prediction.replayed(run, samples) for run in runs] for label, runs in kept.items()}
+    replays = {label: [prediction.replayed(run, base.samples) for run in runs] for label, runs in kept.items()}
     return prediction.predict(replays, lived, BASELINE)
 
 

@@ -289,6 +289,7 @@ class ResultsFile(msgspec.Struct):
     created_unix_s: Number = None
     elapsed_s: Number = None
     machine: Machine | None = None
+    penalties: dict[str, Any] | None = None
     workload: Workload | None = None
     settings: dict[str, Any] | None = None
     noise: AllNoise | None = None

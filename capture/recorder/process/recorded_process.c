@@ -11,28 +11,27 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-struct recorded_process *recorded_process_open(int pid, int pid_fd, const char *path, const char *info_json,
-                                               uint64_t origin_stamp, struct error *error) {
+struct recorded_process *recorded_process_open(const struct recording_start *start, struct error *error) {
   struct recorded_process *process = calloc(1, sizeof *process);
-  char *own_path = strdup(path);
+  char *own_path = strdup(start->path);
   if (!process || !own_path) {
     free(process);
     free(own_path);
-    error_set(error, path, "out of memory");
+    error_set(error, start->path, "out of memory");
     return NULL;
   }
-  if (trace_writer_open(&process->writer, path, info_json, NULL, error) != 0) {
+  if (trace_writer_open(&process->writer, start->path, start->info_json, NULL, error) != 0) {
     free(own_path);
     free(process);
     return NULL;
   }
-  process->pid = pid;
-  process->pid_fd = pid_fd;
+  process->pid = start->pid;
+  process->pid_fd = start->pid_fd;
   process->path = own_path;
   process->origin_ns = os_monotonic_ns();
-  process->origin_stamp = origin_stamp;
-  sampler_open(&process->sampler, pid);
-  recorded_process_sample(process, origin_stamp);
+  process->origin_stamp = start->origin_stamp;
+  sampler_open(&process->sampler, start->pid);
+  recorded_process_sample(process, start->origin_stamp);
   return process;
 }
 
@@ -104,8 +103,8 @@ static void give_up(struct recorded_process *process, const char *why) {
 
 static void look_at_name(struct recorded_process *process, struct ring_reader *reader) {
   if (process->names && reader->thread >= 0 && writes(process) &&
-      thread_name_look(&reader->name, process->pid, atomic_load(&reader->ring->owner), (uint32_t)reader->thread,
-                       process->writer, os_monotonic_ns()) != 0)
+      thread_name_look(&reader->name, process->pid, atomic_load(&reader->ring->owner), os_monotonic_ns()) &&
+      trace_writer_thread_name(process->writer, (uint32_t)reader->thread, reader->name.text) != 0)
     give_up(process, "cannot be written");
 }
 
@@ -470,8 +469,8 @@ static uint64_t settle(struct recorded_process *process) {
   return nested;
 }
 
-int recorded_process_close(struct recorded_process *process, const char *end, const struct process_end *how,
-                           double clock_hz, struct process_totals *totals, struct error *error) {
+int recorded_process_close(struct recorded_process *process, const struct recording_end *end,
+                           struct process_totals *totals, struct error *error) {
   while (recorded_process_drain(process, NULL, NULL) > 0)
     ;
   uint64_t nested = settle(process);
@@ -479,12 +478,12 @@ int recorded_process_close(struct recorded_process *process, const char *end, co
   struct trace_totals *running = trace_writer_totals(process->writer);
   running->nested = nested;
   running->in_flight = process->in_flight;
-  if (how) {
-    running->exit_status = how->status_known ? how->status : -1;
-    running->final_known = how->usage_known;
-    running->final = how->usage;
+  if (end->how) {
+    running->exit_status = end->how->status_known ? end->how->status : -1;
+    running->final_known = end->how->usage_known;
+    running->final = end->how->usage;
   }
-  int result = trace_writer_finish(process->writer, end, clock_hz, error);
+  int result = trace_writer_finish(process->writer, end->end, end->clock_hz, error);
   totals->totals = *running;
   trace_writer_free(process->writer);
   if (result == 0 && process->given_up)
