@@ -40,7 +40,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--live-only", action="store_true", help="only the live runs, for --live")
     parser.add_argument(
-        "--live", metavar="FOLDER", help="take live runs from earlier results there; only record and replay anew"
+        "--live",
+        metavar="FOLDER",
+        help="take live runs from results there, but for layouts that they lack (--counted); record and replay anew",
     )
     parser.add_argument("--read", action="store_true", help="run nothing: the arguments are files of raw results")
     parser.add_argument(

@@ -45,7 +45,8 @@ def count(
 ) -> dict:
     """All counts of one program: the content of a raw results file of kind "counted".
 
-    `layouts`: in how many of PADDINGS_BYTES each allocator runs. `earlier`: a result whose live runs are used again.
+    `layouts`: in how many of PADDINGS_BYTES each allocator runs. `earlier`: a result whose live runs are used again;
+    those in layouts that it lacks are made.
     `accesses`: record the program's data accesses too, and replay them (pass misses). An allocator that fails has the
     reason in "failures". Raises HeaptapeError where the program can't run here, or fails on the C library's allocator.
     """
@@ -56,10 +57,7 @@ def count(
     prepared = recipes.prepare(recipe, cache)
     with recipes.scratch_directory() as scratch:
         place = live.Place(prepared, scratch, home)
-        failures: dict[str, str] = {}
-        lived = list(earlier["live"]) if earlier else []
-        if not earlier:
-            lived, failures = _live(recipe, place, choices, PADDINGS_BYTES[:layouts], tell)
+        lived, failures = _live(recipe, place, choices, PADDINGS_BYTES[:layouts], tell, earlier)
         known = {run["allocator"] for run in lived}
         if verify.BASELINE not in known:
             raise HeaptapeError(next(iter(failures.values()), f"{recipe.name}: no live run"))
@@ -70,7 +68,8 @@ def count(
             failures[verify.label_of(run)] = f"replay, {run['pass']}: {run['error']}"
     data = verify.about_run(recipe, began, layouts, "recorded", "counted")
     data["app"] |= {"threads": results["workload"]["threads"], "ops": results["workload"]["ops"]}
-    data["settings"] = {"paddings_bytes": list(PADDINGS_BYTES[:layouts]), "accesses": accesses}
+    paddings = sorted({run["padding_bytes"] for run in lived})
+    data["settings"] = {"paddings_bytes": paddings, "accesses": accesses}
     return data | {
         "heaptape": results["heaptape"],
         "allocators": results["allocators"],
@@ -81,14 +80,20 @@ def count(
 
 
 def _live(
-    recipe: Recipe, place: live.Place, choices: Sequence[Choice], paddings: Sequence[int], tell: Callable[[str], None]
+    recipe: Recipe,
+    place: live.Place,
+    choices: Sequence[Choice],
+    paddings: Sequence[int],
+    tell: Callable[[str], None],
+    earlier: Mapping | None,
 ) -> tuple[list[dict], dict[str, str]]:
     paths = libraries(choices, place.scratch / "libraries")
-    runs: list[dict] = []
+    runs: list[dict] = list(earlier["live"]) if earlier else []
+    there = {(run["allocator"], run["padding_bytes"]) for run in runs}
     failures: dict[str, str] = {}
     for padding in paddings:
         for choice in choices:
-            if choice.label in failures:
+            if choice.label in failures or (choice.label, padding) in there:
                 continue
             tell(f"live, environment longer by {padding}, {choice.label}")
             settings = dict(choice.environment) | {"LD_PRELOAD": str(paths[choice.label])}
