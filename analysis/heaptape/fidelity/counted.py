@@ -8,6 +8,7 @@ environment too. What comes of the counts: counted_certificate.py.
 """
 
 import json
+import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -164,14 +165,57 @@ def _replay(
 ) -> dict:
     tell("recording")
     tape = place.scratch / f"{recipe.name}.tape"
-    options = ["--preload", live.c_library(), *(["--accesses"] if accesses else [])]
-    capture.capture(recipe, tape, place.home, options, cache=cache)
+    capture.capture(recipe, tape, place.home, ("--preload", live.c_library()), cache=cache)
     workload = replay.prepare(str(tape), place.home, tape.parent)
     about = replay.describe_workload(workload, tape.stem)
     tell("replaying")
-    passes = (*PASSES, PASS_WITH_ACCESSES) if accesses else PASSES
-    settings = Settings(repeats=1, passes=passes, order="recorded", timeout_s=verify.RUN_LIMIT_S)
-    return replay.replay(workload, about, list(choices), settings, place.home)
+    settings = Settings(repeats=1, passes=PASSES, order="recorded", timeout_s=verify.RUN_LIMIT_S)
+    results = replay.replay(workload, about, list(choices), settings, place.home)
+    if accesses:
+        results["runs"] += _replay_accesses(recipe, place, choices, cache, tell)
+    return results
+
+
+def _replay_accesses(
+    recipe: Recipe, place: live.Place, choices: Sequence[Choice], cache: Path, tell: Callable[[str], None]
+) -> list[dict]:
+    """Runs of the pass misses, of a recording of its own: the program under Valgrind, whose accesses are recorded. The
+    libraries' paths are of one length here too.
+    """
+    tell("recording accesses")
+    tape = place.scratch / f"{recipe.name}-accesses.tape"
+    capture.capture(recipe, tape, place.home, ("--accesses", "--preload", live.c_library()), cache=cache)
+    workload, stream = tape.with_suffix(".work"), tape.with_suffix(".accesses")
+    convert = [str(place.home.program("convert")), "compile", str(tape), "-o", str(workload), "--accesses", str(stream)]
+    _succeed(recipe, convert)
+    paths, output = libraries(choices, place.scratch / "replayed-libraries"), place.scratch / "misses.json"
+    runs = []
+    for choice in choices:
+        tell(f"replaying accesses, {choice.label}")
+        about = {"allocator": choice.allocator, "variant": choice.variant, "pass": PASS_WITH_ACCESSES}
+        command = [str(place.home.program("replay")), "--pass", PASS_WITH_ACCESSES, "--accesses", str(stream)]
+        command += ["--preload", str(paths[choice.label])] if choice.preload else []
+        command += [word for name, value in choice.environment.items() for word in ("--env", f"{name}={value}")]
+        try:
+            _succeed(recipe, [*command, "-o", str(output), str(workload)])
+            runs.append(about | json.loads(output.read_bytes()))
+        except HeaptapeError as error:
+            runs.append(about | {"error": str(error)})
+    return runs
+
+
+def _succeed(recipe: Recipe, command: Sequence[str]) -> None:
+    """Runs one of our programs. Raises HeaptapeError with its last line."""
+    done = subprocess.run(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+    )
+    if done.returncode != 0:
+        raise HeaptapeError(f"{recipe.name}: {done.stderr.strip().rpartition(chr(10))[2] or done.returncode}")
 
 
 def _replay_row(run: dict) -> dict:
