@@ -50,7 +50,8 @@ struct producer {
   uint32_t window_slow, window_sampled, window_foreign;
   _Atomic int owner; /* kernel's thread id */
   uint32_t index;
-  uint32_t stack; /* of the call that took the producer from OPTIONAL */
+  uint32_t serial; /* of the thread among the process's: producers are reused */
+  uint32_t stack;  /* of the call that took the producer from OPTIONAL */
   struct stack_memo *memo;
   uint32_t throws; /* operators new that have begun; those beyond PRODUCER_THROWS are not in may_throw */
   struct producer_throw {

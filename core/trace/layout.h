@@ -31,6 +31,7 @@ enum block_type {
   BLOCK_MODULES = 7,
   BLOCK_MARKS = 8,
   BLOCK_THREADS = 9,
+  BLOCK_ACCESSES = 10,
   BLOCK_FOOTER = 15
 };
 enum { BLOCK_CRITICAL = 1, COLUMN_CRITICAL = 1, ENCODING_ZSTD = 1 };
@@ -58,6 +59,28 @@ enum event_column {
 enum { STACK_COLUMN_PARENT = 1, STACK_COLUMN_INSTRUCTION = 2, TRACE_MAX_STACK_NODES = 1 << 28 };
 
 enum { SAMPLE_COLUMNS = 10 };
+
+/* Of an ACCESSES block. Codes of column 1 from ACCESS_ROW_OBJECT and ACCESS_ROW_PAGE on have the place in a list of
+   ACCESS_LIST_ENTRIES added. */
+enum access_column {
+  ACCESS_COLUMN_WHAT = 1,
+  ACCESS_COLUMN_THREAD = 2,
+  ACCESS_COLUMN_STACK = 3,
+  ACCESS_COLUMN_OBJECT = 4,
+  ACCESS_COLUMN_OFFSET = 5,
+  ACCESS_COLUMN_PAGE = 6,
+  ACCESS_COLUMN_PLACE = 7,
+  ACCESS_COLUMNS = 8, /* ids are below this */
+};
+enum access_row {
+  ACCESS_ROW_CALL = 0,
+  ACCESS_ROW_ACQUIRING_CALL = 1,
+  ACCESS_ROW_FRESH_OBJECT = 2,
+  ACCESS_ROW_FRESH_PAGE = 3,
+  ACCESS_ROW_OBJECT = 64,
+  ACCESS_ROW_PAGE = 128,
+  ACCESS_LIST_ENTRIES = 64,
+};
 
 struct file_header {
   char magic[8];

@@ -3,6 +3,7 @@
 #ifndef CORE_TRACE_SUMMARY_H
 #define CORE_TRACE_SUMMARY_H
 
+#include "core/accesses/stream.h"
 #include "core/trace/event.h"
 
 #include <stdbool.h>
@@ -23,6 +24,14 @@ struct trace_final {
   uint64_t minor_faults, major_faults, user_ns, system_ns;
 };
 
+/* Rows of ACCESSES blocks by sort, and what the simulator counted (core/accesses/stream.h's totals). */
+struct trace_access_totals {
+  uint64_t calls, objects, others;
+  bool are_counted; /* else the process ended where the simulator could not tell */
+  uint64_t counted[ACCESS_TOTAL_LIMIT];
+  uint32_t pending; /* rows not in a block yet */
+};
+
 /* What is in the file, and what the caller fills in for the footer. */
 struct trace_totals {
   uint64_t events, dropped, in_flight, nested;
@@ -30,6 +39,8 @@ struct trace_totals {
   uint64_t calls[CALL_LIMIT];
   uint32_t threads;
   uint32_t stack_nodes;
+  bool has_accesses; /* the caller's: accesses were asked for */
+  struct trace_access_totals accesses;
   uint64_t file_bytes; /* written so far; what is pending is not in a block yet */
   uint64_t pending;    /* events */
   uint64_t lost;       /* events that could not be written; the caller may add such as it did not hand over */

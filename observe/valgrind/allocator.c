@@ -26,7 +26,19 @@ void allocator_begin(void) {
   sides_by_thread = VG_(calloc)("allocator.sides", VG_N_THREADS, sizeof *sides_by_thread);
 }
 
+static void (*settle)(void);
+
+void allocator_before_switches(void (*function)(void)) {
+  settle = function;
+}
+
+Addr allocator_stack_pointer(void) {
+  return entry_stack_pointer;
+}
+
 static void count(void) {
+  if (settle)
+    settle();
   if (allocator_runs)
     instructions += instructions_executed - counted_to;
   counted_to = instructions_executed;

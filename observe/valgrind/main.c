@@ -1,7 +1,8 @@
 /* The Valgrind tool `heaptape`: options, and what Valgrind's core calls.
 
-   --mode=count|simulate, --out-file=F.json, --first=PID, --caches=BYTES:WAYS,..., --instruction-cache=BYTES:WAYS,
-   --tlbs=ENTRIES:WAYS,... */
+   --mode=count|simulate|accesses, --out-file=F.json, --first=PID, --caches=BYTES:WAYS,...,
+   --instruction-cache=BYTES:WAYS, --tlbs=ENTRIES:WAYS,..., --filter=BYTES */
+#include "observe/valgrind/accesses.h"
 #include "observe/valgrind/allocator.h"
 #include "observe/valgrind/count.h"
 #include "observe/valgrind/objects.h"
@@ -16,13 +17,16 @@
 #include <pub_tool_libcproc.h>
 #include <pub_tool_options.h>
 #include <pub_tool_threadstate.h>
+#include <pub_tool_vki.h>
+#include <pub_tool_vkiscnums.h>
 
-static const HChar *const mode_names[] = {"count", "simulate", NULL};
-enum { MODE_COUNT, MODE_SIMULATE };
+static const HChar *const mode_names[] = {"count", "simulate", "accesses", NULL};
+enum { MODE_COUNT, MODE_SIMULATE, MODE_ACCESSES };
 
 static Int mode;
 static const HChar *out_file = "heaptape.json";
 static Int first_process;
+static Long filter_bytes;
 static UInt threads_started = 1;
 
 static void require(Bool good, const HChar *option) {
@@ -41,6 +45,9 @@ static Bool take_option(const HChar *option) {
     require(simulate_set_instruction_cache(text), option);
   } else if VG_STR_CLO (option, "--tlbs", text) {
     require(simulate_set_tlbs(text), option);
+  } else if VG_BINT_CLO (option, "--filter", filter_bytes, 0, 1 << 30) {
+    if (!accesses_set_filter(filter_bytes))
+      VG_(fmsg_bad_option)(option, "wanted: 0, or a power of two of bytes from 64 on\n");
   } else {
     return False;
   }
@@ -49,12 +56,14 @@ static Bool take_option(const HChar *option) {
 
 static void print_usage(void) {
   VG_(printf)
-  ("    --mode=count|simulate            instructions by kind of call, or caches and TLBs too [count]\n"
+  ("    --mode=count|simulate|accesses   instructions by kind of call; caches and TLBs too; data accesses, to\n"
+   "                                     the recorder of the program's library [count]\n"
    "    --out-file=F.json                result [heaptape.json]; of other processes F.json.PID\n"
    "    --first=PID                      the process whose result has the plain name [any]\n"
    "    --caches=BYTES:WAYS,...          first-level data cache and outer caches\n"
    "    --instruction-cache=BYTES:WAYS   first-level instruction cache\n"
-   "    --tlbs=ENTRIES:WAYS,...          first-level TLB and those behind it\n");
+   "    --tlbs=ENTRIES:WAYS,...          first-level TLB and those behind it\n"
+   "    --filter=BYTES                   the cache whose hits are left out of the accesses; 0: none [4096]\n");
 }
 
 static void print_debug_usage(void) {}
@@ -64,21 +73,30 @@ static void begin(void) {
   VG_(clo_vex_control).guest_chase = False;
   if (mode == MODE_COUNT) {
     count_begin();
-  } else {
-    allocator_begin();
-    simulate_begin();
+    return;
   }
+  allocator_begin();
+  if (mode == MODE_SIMULATE)
+    simulate_begin();
+  else
+    accesses_begin();
 }
 
 static IRSB *instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *layout,
                         const VexGuestExtents *extents, const VexArchInfo *host, IRType guest_word, IRType host_word) {
   (void)extents, (void)host, (void)guest_word, (void)host_word;
   struct translation translation = {layout, closure->readdr};
-  return mode == MODE_COUNT ? count_instrument(in, &translation) : simulate_instrument(in, &translation);
+  if (mode == MODE_COUNT)
+    return count_instrument(in, &translation);
+  return mode == MODE_SIMULATE ? simulate_instrument(in, &translation) : accesses_instrument(in, &translation);
 }
 
 static void finish(Int status) {
   (void)status; /* Valgrind passes 0, whatever it is */
+  if (mode == MODE_ACCESSES) {
+    accesses_finish();
+    return;
+  }
   VgFile *file = output_begin(out_file, first_process, mode_names[mode]);
   if (!file)
     return;
@@ -115,22 +133,35 @@ static void in_fork_child(ThreadId thread) {
   threads_started = 1;
   if (mode == MODE_COUNT)
     count_reset();
-  else
+  else if (mode == MODE_SIMULATE)
     simulate_reset();
+  else
+    accesses_reset();
 }
 
 static Bool take_request(ThreadId thread, UWord *arguments, UWord *answer) {
   (void)thread;
-  if (arguments[0] != VALGRIND_REQUEST_BASE + VALGRIND_REQUEST_CALLER)
+  switch (arguments[0] - VALGRIND_REQUEST_BASE) {
+  case VALGRIND_REQUEST_CALLER:
+    *answer = mode == MODE_COUNT && count_register_caller(arguments[1], arguments[2], arguments[3]);
+    return True;
+  case VALGRIND_REQUEST_EVENT:
+    *answer = mode == MODE_ACCESSES ? accesses_take_event(arguments + 1) : 0;
+    return True;
+  case VALGRIND_REQUEST_RECORDING:
+    *answer = mode == MODE_ACCESSES ? accesses_set_recording(arguments + 1) : 0;
+    return True;
+  default:
     return False;
-  *answer = mode == MODE_COUNT && count_register_caller(arguments[1], arguments[2], arguments[3]);
-  return True;
+  }
 }
 
 static void before_syscall(ThreadId thread, UInt number, UWord *arguments, UInt count) {
-  (void)thread, (void)number, (void)arguments, (void)count;
+  (void)thread, (void)arguments, (void)count;
   if (mode == MODE_SIMULATE)
     simulate_note_syscall();
+  else if (mode == MODE_ACCESSES)
+    accesses_note_syscall(number == __NR_execve || number == __NR_execveat);
 }
 
 static void after_syscall(ThreadId thread, UInt number, UWord *arguments, UInt count, SysRes result) {
@@ -140,7 +171,7 @@ static void after_syscall(ThreadId thread, UInt number, UWord *arguments, UInt c
 static void before_options(void) {
   VG_(details_name)("heaptape");
   VG_(details_version)(NULL);
-  VG_(details_description)("counts instructions by kind of call; simulates caches and TLBs");
+  VG_(details_description)("counts instructions by kind of call; simulates caches and TLBs; records data accesses");
   VG_(details_copyright_author)("Copyright (C) 2026, and GNU GPL'd, by the heaptape authors.");
   VG_(details_bug_reports_to)("heaptape's authors");
   VG_(basic_tool_funcs)(begin, instrument, finish);

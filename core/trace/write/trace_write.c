@@ -61,6 +61,7 @@ void trace_writer_free(struct trace_writer *writer) {
   buffer_free(&writer->index);
   buffer_free(&writer->touched[0]);
   buffer_free(&writer->touched[1]);
+  access_encoder_free(&writer->accesses);
   annotations_free(writer);
   free(writer->path);
   free(writer);
@@ -231,6 +232,16 @@ struct trace_totals *trace_writer_totals(struct trace_writer *writer) {
   return &writer->totals;
 }
 
+static json_t *accesses_json(const struct trace_access_totals *totals) {
+  json_t *rows = json_pack("{sI sI sI}", "calls", (json_int_t)totals->calls, "objects", (json_int_t)totals->objects,
+                           "other", (json_int_t)totals->others);
+  static const char *const names[ACCESS_TOTAL_LIMIT] = {"program_instructions", "allocator_instructions",
+                                                        "program_accesses", "program_syscalls"};
+  for (int total = 0; totals->are_counted && total < ACCESS_TOTAL_LIMIT; total++)
+    json_object_set_new(rows, names[total], json_integer((json_int_t)totals->counted[total]));
+  return rows;
+}
+
 static char *footer_json(const struct trace_writer *writer, const char *end, double clock_hz) {
   const struct trace_totals *totals = &writer->totals;
   json_t *calls = json_object();
@@ -249,6 +260,8 @@ static char *footer_json(const struct trace_writer *writer, const char *end, dou
       json_object_set_new(final, "peak_rss_bytes", json_integer((json_int_t)totals->final.peak_rss_bytes));
     json_object_set_new(footer, "final", final);
   }
+  if (footer && totals->has_accesses)
+    json_object_set_new(footer, "accesses", accesses_json(&totals->accesses));
   if (footer && totals->exit_status >= 0)
     json_object_set_new(footer, WIFSIGNALED(totals->exit_status) ? "signal" : "exit_status",
                         json_integer(WIFSIGNALED(totals->exit_status) ? WTERMSIG(totals->exit_status)
@@ -289,6 +302,7 @@ int trace_writer_flush(struct trace_writer *writer) {
     if (trace_writer_flush_thread(writer, thread) != 0)
       return -1;
   flush_annotations(writer);
+  flush_accesses(writer);
   return flush_samples(writer) != 0 || flush_touched(writer) != 0 ? -1 : 0;
 }
 
@@ -316,6 +330,7 @@ int trace_writer_finish(struct trace_writer *writer, const char *end, double clo
   flush_samples(writer);
   flush_touched(writer);
   flush_annotations(writer);
+  flush_accesses(writer);
   writer->last_words = true;
   if (!writer->saved_errno)
     write_footer(writer, end, clock_hz);

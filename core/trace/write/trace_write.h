@@ -10,6 +10,7 @@
 #ifndef CORE_TRACE_WRITE_TRACE_WRITE_H
 #define CORE_TRACE_WRITE_TRACE_WRITE_H
 
+#include "core/accesses/stream.h"
 #include "core/base/error.h"
 #include "core/trace/annotations.h"
 #include "core/trace/event.h"
@@ -66,7 +67,12 @@ int trace_writer_module(struct trace_writer *writer, const struct trace_module *
 int trace_writer_mark(struct trace_writer *writer, const struct trace_mark *mark);
 int trace_writer_thread_name(struct trace_writer *writer, uint32_t thread, const char *name);
 
-/* What has been taken so far. in_flight, nested, final and exit_status are the caller's to fill in before closing. */
+/* Appends a row to the ACCESSES blocks, or sets a total. An object must have been acquired by an item before; threads
+   are the trace's. Returns 0, or -1 as above. */
+int trace_writer_access(struct trace_writer *writer, const struct access_item *item);
+
+/* What has been taken so far. in_flight, nested, final, exit_status and has_accesses are the caller's to fill in before
+ * closing. */
 struct trace_totals *trace_writer_totals(struct trace_writer *writer);
 
 /* Flushes all, writes footer and trailer, closes, frees. end: FORMAT.md section 7; clock_hz: 0: as in INFO. Returns

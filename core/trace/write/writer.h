@@ -8,6 +8,7 @@
 #include "core/base/vector.h"
 #include "core/trace/layout.h"
 #include "core/trace/summary.h"
+#include "core/trace/write/accesses_encode.h"
 #include "core/trace/write/archive_encode.h"
 #include "core/trace/write/block_encode.h"
 #include "core/trace/write/stack_table.h"
@@ -46,6 +47,7 @@ struct trace_writer {
   struct buffer touched[2]; /* columns of the TOUCHED block to come */
   uint32_t touched_count;
   uint64_t touched_address;
+  struct access_encoder accesses;
   struct stack_table stacks;
   struct buffer stack_column[2]; /* of the STACKS block to come: parent, instruction */
   uint32_t stack_count;
@@ -76,6 +78,7 @@ int write_json_block(struct trace_writer *writer, struct block_header header, co
 /* Write what waits for a block of its kind. */
 int flush_samples(struct trace_writer *writer);
 int flush_touched(struct trace_writer *writer);
+int flush_accesses(struct trace_writer *writer);
 int flush_annotations(struct trace_writer *writer);
 void annotations_free(struct trace_writer *writer);
 
