@@ -1,15 +1,16 @@
 #include "capture/host/accesses.h"
 
-void accesses_tell(const struct producer *producer, const void *acquired, uint64_t request_bytes,
-                   const void *released) {
+#include "core/trace/event.h"
+
+void accesses_tell(uint32_t serial, const void *acquired, uint64_t request_bytes, const void *released) {
   valgrind_request(VALGRIND_REQUEST_EVENT,
-                   (const unsigned long[VALGRIND_ARGUMENTS]){producer->serial, (unsigned long)(uintptr_t)acquired,
-                                                             request_bytes, (unsigned long)(uintptr_t)released});
+                   (const unsigned long[VALGRIND_ARGUMENTS]){serial, (unsigned long)(uintptr_t)acquired, request_bytes,
+                                                             (unsigned long)(uintptr_t)released});
 }
 
-void accesses_tell_missing(const struct producer *producer, uint64_t calls) {
+void accesses_tell_missing(uint32_t serial, uint64_t calls) {
   for (uint64_t call = 0; accesses_are_recorded() && call < calls; call++)
-    accesses_tell(producer, NULL, 0, NULL);
+    accesses_tell(serial, NULL, 0, NULL);
 }
 
 /* calls.def's columns. */
@@ -28,7 +29,7 @@ static bool describe(uint8_t id, bool *acquires, bool *releases, bool *counts) {
   }
 }
 
-void accesses_tell_side_record(const struct producer *producer, struct accesses_side *side, const uint64_t record[2]) {
+void accesses_tell_side_record(uint32_t serial, struct accesses_side *side, const uint64_t record[2]) {
   uint8_t op = (uint8_t)record[0];
   const void *address = (const void *)(uintptr_t)(record[0] >> 8);
   bool acquires, releases, counts;
@@ -49,7 +50,7 @@ void accesses_tell_side_record(const struct producer *producer, struct accesses_
         released = NULL;
     }
     side->has_param = false;
-    accesses_tell(producer, acquires ? address : NULL, bytes, released);
+    accesses_tell(serial, acquires ? address : NULL, bytes, released);
   }
 }
 

@@ -7,26 +7,18 @@
 #ifndef CAPTURE_HOST_ACCESSES_H
 #define CAPTURE_HOST_ACCESSES_H
 
-#include "capture/host/producer.h"
+#include "capture/host/process/host_state.h"
 #include "core/valgrind/requests.h"
 
 static inline bool accesses_are_recorded(void) {
   return __builtin_expect(host_state.flags & ATTACH_ACCESSES, 0);
 }
 
-/* The thread made an event. acquired, released: NULL where it did not. */
-void accesses_tell(const struct producer *producer, const void *acquired, uint64_t request_bytes, const void *released);
-
-/* The same after producer_record, whose result is recorded. An event that went into the side buffer is told of when it
-   leaves it. */
-static inline void accesses_tell_recorded(struct producer_entry in, bool recorded, const void *acquired,
-                                          uint64_t request_bytes, const void *released) {
-  if (accesses_are_recorded() && recorded && in.was != PRODUCER_RECORDING)
-    accesses_tell(in.producer, acquired, request_bytes, released);
-}
+/* The thread of that serial number made an event. acquired, released: NULL where it did not. */
+void accesses_tell(uint32_t serial, const void *acquired, uint64_t request_bytes, const void *released);
 
 /* Calls of the thread that are counted, but not recorded. */
-void accesses_tell_missing(const struct producer *producer, uint64_t calls);
+void accesses_tell_missing(uint32_t serial, uint64_t calls);
 
 /* Records that leave the side buffer, one after another. All zero at the start. */
 struct accesses_side {
@@ -35,7 +27,7 @@ struct accesses_side {
   uint32_t resizes;
   const void *resized[4]; /* deeper only where handlers of handlers resize */
 };
-void accesses_tell_side_record(const struct producer *producer, struct accesses_side *side, const uint64_t record[2]);
+void accesses_tell_side_record(uint32_t serial, struct accesses_side *side, const uint64_t record[2]);
 
 /* The process has paused its recording, or goes on with it; nothing if the tool knows. */
 void accesses_follow(bool paused);

@@ -3,7 +3,6 @@
    nothing about functions of these names. */
 #include "capture/host/entry_points.h"
 
-#include "capture/host/accesses.h"
 #include "capture/host/large.h"
 #include "capture/host/operators.h"
 #include "capture/host/process/process.h"
@@ -52,7 +51,7 @@ SLOW void acquired(struct producer_entry in, uint8_t op, const void *result, uin
   if (__builtin_expect(large_is(request_bytes), 0) && result)
     large_put(result, request_bytes);
   bool recorded = producer_record(in, result ? op : op | CALL_NULL_OUT, result, size, false, param, columns);
-  accesses_tell_recorded(in, recorded, result, request_bytes, NULL);
+  producer_tell(in, recorded, result, request_bytes, NULL);
   producer_leave(in);
 }
 
@@ -88,7 +87,7 @@ SLOW void releasing(struct producer_entry in, enum producer_state calling, uint8
   else if (__builtin_expect(large_may_be(object), 0) && op != CALL_malloc_usable_size)
     releasing_large(in, object, false);
   bool recorded = producer_record(in, op, object, has_size ? size : 0, !has_size, param, NULL);
-  accesses_tell_recorded(in, recorded, NULL, 0, op == CALL_malloc_usable_size ? NULL : object);
+  producer_tell(in, recorded, NULL, 0, op == CALL_malloc_usable_size ? NULL : object);
   in.producer->state = in.was == PRODUCER_RECORDING ? PRODUCER_RECORDING : calling;
 }
 
@@ -133,7 +132,7 @@ SLOW void resized(struct producer_entry in, uint8_t op, const void *object, stru
   if (begun) { /* else it has been counted as dropped */
     bool recorded = producer_record(in, result ? op : op | CALL_NULL_OUT, result, size, false, param, columns);
     bool releases = result || request_bytes == 0;
-    accesses_tell_recorded(in, recorded, result, request_bytes, releases ? object : NULL);
+    producer_tell(in, recorded, result, request_bytes, releases ? object : NULL);
   }
   HT_ASSERT(!object || !begun || !in.producer->ring || in.producer->open > 0);
   in.producer->open -= object && begun;

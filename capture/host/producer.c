@@ -1,6 +1,5 @@
 #include "capture/host/producer.h"
 
-#include "capture/host/accesses.h"
 #include "capture/host/attach.h"
 #include "capture/host/operators.h"
 #include "capture/host/process/signals.h"
@@ -69,7 +68,7 @@ static inline void count_skipped(struct producer *producer) {
   producer->skipped++;
   uint64_t all = atomic_load_explicit(&producer->ring->skipped, memory_order_relaxed) + 1;
   atomic_store_explicit(&producer->ring->skipped, all, memory_order_relaxed);
-  accesses_tell_missing(producer, 1);
+  accesses_tell_missing(producer->serial, 1);
 }
 
 /* Called when the tick has advanced, as it is after a change of the pauses. A resize that has begun must end first. */
@@ -154,7 +153,7 @@ static void wait_for_collector(struct producer *producer) {
 static void count_dropped(struct producer *producer, uint64_t events) {
   producer->dropped += events;
   atomic_fetch_add_explicit(&producer->ring->dropped, events, memory_order_relaxed);
-  accesses_tell_missing(producer, events);
+  accesses_tell_missing(producer->serial, events);
 }
 
 static void put_missing(struct producer *producer) {
@@ -273,7 +272,7 @@ static void move_side(struct producer *producer) {
     }
     publish(producer);
     for (uint32_t i = first; accesses_are_recorded() && i < moved; i++)
-      accesses_tell_side_record(producer, &told, producer->side[i]);
+      accesses_tell_side_record(producer->serial, &told, producer->side[i]);
     for (; moved < count; moved++) {
       uint8_t op = (uint8_t)producer->side[moved][0];
       lost += (op & CALL_ID_MASK) < RECORD_TEXT;

@@ -9,6 +9,7 @@
 #ifndef CAPTURE_HOST_PRODUCER_H
 #define CAPTURE_HOST_PRODUCER_H
 
+#include "capture/host/accesses.h"
 #include "capture/host/ownership.h"
 #include "core/base/assert.h"
 #include "core/trace/event.h"
@@ -247,6 +248,14 @@ static inline __attribute__((always_inline)) bool producer_record(struct produce
     producer_put(producer, producer->cursor, op, address, word, stamp, param);
   atomic_signal_fence(memory_order_seq_cst);
   return true;
+}
+
+/* Tells the Valgrind tool of an event after producer_record, whose result is recorded. An event that went into the side
+   buffer is told of when it leaves it. */
+static inline void producer_tell(struct producer_entry in, bool recorded, const void *acquired, uint64_t request_bytes,
+                                 const void *released) {
+  if (accesses_are_recorded() && recorded && in.was != PRODUCER_RECORDING)
+    accesses_tell(in.producer->serial, acquired, request_bytes, released);
 }
 
 #endif
