@@ -134,14 +134,14 @@ static __attribute__((noinline)) void put_access(Addr address, Addr first_byte) 
   put(&item);
 }
 
-/* Was the granule held by the filter? Afterwards it is. */
-static inline Bool is_held(UWord granule) {
-  if (!filter_bytes) {
-    Bool held = granule == last_granule;
-    last_granule = granule;
-    return held;
-  }
-  UWord *ways = &filter[(granule & filter_mask) * FILTER_WAYS];
+/* The filter as it is used in a loop: in registers, as a store to a way might change a global. ways: NULL for none. */
+struct used_filter {
+  UWord *ways, mask;
+};
+
+/* Was the granule held by the filter? Afterwards it is. Tried: the same without branches, which took a third longer. */
+static inline Bool is_held(struct used_filter used, UWord granule) {
+  UWord *ways = &used.ways[(granule & used.mask) * FILTER_WAYS];
   UWord first = ways[0];
   if (first == granule)
     return True;
@@ -159,33 +159,52 @@ static inline Bool is_held(UWord granule) {
   return fourth == granule;
 }
 
-static inline void take_access(Addr address, UWord bytes) {
-  UWord granule = address >> ACCESS_GRANULE_SHIFT, last = (address + bytes - 1) >> ACCESS_GRANULE_SHIFT;
-  if (!is_held(granule))
-    put_access(address, address);
-  while (granule != last)
-    if (!is_held(++granule))
-      put_access(granule << ACCESS_GRANULE_SHIFT, address);
+/* The same where there is no filter. */
+static inline Bool is_last(UWord granule) {
+  Bool is = granule == last_granule;
+  last_granule = granule;
+  return is;
+}
+
+static inline __attribute__((always_inline)) void take_granule(struct used_filter used, Addr address, Addr first_byte) {
+  UWord granule = address >> ACCESS_GRANULE_SHIFT;
+  if (used.ways ? !is_held(used, granule) : !is_last(granule))
+    put_access(address, first_byte);
+}
+
+static inline __attribute__((always_inline)) void take_access(struct used_filter used, Addr address, UWord bytes) {
+  take_granule(used, address, address);
+  if (__builtin_expect(address % ACCESS_GRANULE_BYTES + bytes > ACCESS_GRANULE_BYTES, 0))
+    for (Addr next = (address | (ACCESS_GRANULE_BYTES - 1)) + 1; next < address + bytes; next += ACCESS_GRANULE_BYTES)
+      take_granule(used, next, address);
+}
+
+/* Takes the accesses of the program. Returns how many there are. */
+static inline __attribute__((always_inline)) ULong take_accesses(struct used_filter used, const UWord *at,
+                                                                 UWord header) {
+  UInt count = stretch_count(header);
+  UWord codes = header >> STRETCH_SIZES_SHIFT;
+  ULong taken = count;
+  for (UInt index = 0; index < count; index++, codes >>= STRETCH_SIZE_BITS) {
+    Addr address = at[index];
+    if (__builtin_expect(address != 0, 1))
+      take_access(used, address, sizes[codes % (1 << STRETCH_SIZE_BITS)]);
+    else
+      taken--;
+  }
+  return taken;
 }
 
 /* of_program: its accesses are written; of an allocator only instructions are counted. */
-static inline __attribute__((always_inline)) void settle(Bool of_program) {
+static inline __attribute__((always_inline)) void settle(Bool of_program, struct used_filter used) {
   const UWord *at = pending, *end = pending_end;
   ULong instructions = 0, accesses = 0;
   while (at < end) {
     UWord header = *at++;
-    instructions += header & ((1 << STRETCH_INSTRUCTIONS_BITS) - 1);
-    UInt count = header >> STRETCH_INSTRUCTIONS_BITS & ((1 << STRETCH_COUNT_BITS) - 1);
-    if (of_program) {
-      UWord codes = header >> (STRETCH_INSTRUCTIONS_BITS + STRETCH_COUNT_BITS);
-      for (UInt index = 0; index < count; index++, codes >>= STRETCH_SIZE_BITS) {
-        if (!at[index])
-          continue;
-        accesses++;
-        take_access(at[index], sizes[codes & ((1 << STRETCH_SIZE_BITS) - 1)]);
-      }
-    }
-    at += count;
+    instructions += stretch_instructions(header);
+    if (of_program)
+      accesses += take_accesses(used, at, header);
+    at += stretch_count(header);
   }
   instructions_executed += instructions;
   program_accesses += accesses;
@@ -196,10 +215,12 @@ static inline __attribute__((always_inline)) void settle(Bool of_program) {
 }
 
 void accesses_settle(void) {
-  if (recording && !allocator_runs)
-    settle(True);
+  if (!recording || allocator_runs)
+    settle(False, (struct used_filter){NULL, 0});
+  else if (filter_bytes)
+    settle(True, (struct used_filter){filter, filter_mask});
   else
-    settle(False);
+    settle(True, (struct used_filter){NULL, 0});
   pending_end = pending;
 }
 

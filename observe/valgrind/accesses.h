@@ -38,12 +38,20 @@ enum {
   STRETCH_INSTRUCTIONS_BITS = 8,
   STRETCH_COUNT_BITS = 4,
   STRETCH_SIZE_BITS = 4, /* of each access */
-  STRETCH_ACCESSES = (64 - STRETCH_INSTRUCTIONS_BITS - STRETCH_COUNT_BITS) / STRETCH_SIZE_BITS,
+  STRETCH_SIZES_SHIFT = STRETCH_INSTRUCTIONS_BITS + STRETCH_COUNT_BITS,
+  STRETCH_ACCESSES = (64 - STRETCH_SIZES_SHIFT) / STRETCH_SIZE_BITS,
   PENDING_WORDS = 8192,
   PENDING_ROOM = 2048, /* beyond PENDING_WORDS; what one superblock may need */
 };
 extern UWord pending[PENDING_WORDS + PENDING_ROOM];
 extern UWord *pending_end;
+
+static inline UInt stretch_instructions(UWord word) {
+  return word % (1 << STRETCH_INSTRUCTIONS_BITS);
+}
+static inline UInt stretch_count(UWord word) {
+  return word >> STRETCH_INSTRUCTIONS_BITS & ((1 << STRETCH_COUNT_BITS) - 1);
+}
 
 /* The size's code in a stretch's word: of the least size in the table that is not less. */
 UInt accesses_size_code(Int bytes);

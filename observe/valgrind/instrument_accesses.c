@@ -54,8 +54,8 @@ static void end_stretch(struct block *block) {
     block->words = block->header;
     return;
   }
-  UWord header = block->instructions | (UWord)block->count << STRETCH_INSTRUCTIONS_BITS |
-                 block->sizes << (STRETCH_INSTRUCTIONS_BITS + STRETCH_COUNT_BITS);
+  UWord header =
+      block->instructions | (UWord)block->count << STRETCH_INSTRUCTIONS_BITS | block->sizes << STRETCH_SIZES_SHIFT;
   put_word(block, block->header, mkIRExpr_HWord(header));
 }
 
