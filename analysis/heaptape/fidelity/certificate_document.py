@@ -38,8 +38,8 @@ memory pass gives RssAnon and VmSize at each position of the recording, the bare
 
 
 def document(results: Sequence[dict], command: str, counts: Sequence[dict] = ()) -> str:
-    """The whole document. `results`: raw results (verify_fidelity.py); `counts`: those of kind "counted"; `command`: how
-    to make it again.
+    """The whole document. `results`: raw results (verify_fidelity.py); `counts`: those of kind "counted"; `command`:
+    how to make it again.
     """
     if not results:
         return "\n".join(["# How far replays are from live programs", "", *section(counts)]) + "\n"
