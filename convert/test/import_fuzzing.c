@@ -43,7 +43,7 @@ int fuzz_one_import(const struct import_format *format, const uint8_t *bytes, si
       struct error wrong = {""};
       if (history_run(reader, &history, NULL, &witness, &wrong) != 0)
         __builtin_trap();
-      compile_trace(reader, work, &history, &witness, &wrong);
+      compile_trace(reader, &(struct compile_outputs){.workload = work}, &history, &witness, &wrong);
     }
     trace_reader_close(reader);
   }

@@ -27,6 +27,7 @@ static int open_workload(struct run_request *request, struct error *error) {
     return -1;
   request->threads = workload.header.threads;
   request->ops = workload.header.ops;
+  request->slots = workload.header.slots;
   int status = workload_check_schedule(&workload, error);
   workload_close(&workload);
   return status;

@@ -22,6 +22,7 @@ struct trace_reader {
   struct buffer places; /* struct block_place: EVENTS and GAP, sorted by thread, then place in the file */
   struct buffer others; /* likewise: all blocks of section 4a and 6, in file order */
   uint64_t footer_offset;
+  uint64_t acquired_in_accesses; /* the last ACCESSES block's last stamp */
 };
 
 static inline size_t place_count(const struct buffer *places) {

@@ -1,6 +1,7 @@
 #include "core/trace/read/trace_read.h"
 
 #include "core/base/os.h"
+#include "core/trace/accesses.h"
 #include "core/trace/read/reader.h"
 
 #include <errno.h>
@@ -11,6 +12,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
+
+/* Whole numbers of 0 or more; anything else is 0. */
+static uint64_t json_count(const json_t *object, const char *key) {
+  json_int_t value = json_integer_value(json_object_get(object, key));
+  return value > 0 ? (uint64_t)value : 0;
+}
 
 static int take_info(struct trace_reader *reader, uint64_t offset, const struct block *block, struct error *error) {
   if (reader->info_json)
@@ -26,6 +33,9 @@ static int take_info(struct trace_reader *reader, uint64_t offset, const struct 
   } else {
     error_at(error, reader->path, offset, "INFO has no clock");
   }
+  json_t *accesses = json_object_get(info, "accesses");
+  reader->summary.accesses.recorded = json_is_object(accesses);
+  reader->summary.access_filter_bytes = json_count(accesses, "filter_bytes");
   json_decref(info);
   return error->text[0] ? -1 : 0;
 }
@@ -45,6 +55,19 @@ static int take_gap(struct trace_reader *reader, uint64_t offset, const struct b
   return error->text[0] ? -1 : 0;
 }
 
+static void take_access_totals(struct trace_access_totals *totals, const json_t *footer) {
+  const json_t *accesses = json_object_get(footer, "accesses");
+  totals->recorded |= json_is_object(accesses);
+  totals->calls = json_count(accesses, "calls");
+  totals->objects = json_count(accesses, "objects");
+  totals->other = json_count(accesses, "other");
+  totals->lost = json_count(accesses, "lost");
+  for (int total = 0; total < ACCESS_TOTAL_LIMIT; total++) {
+    totals->known[total] = json_is_integer(json_object_get(accesses, access_total_names[total]));
+    totals->counted[total] = json_count(accesses, access_total_names[total]);
+  }
+}
+
 static int take_footer(struct trace_reader *reader, uint64_t offset, const struct block *block, struct error *error) {
   json_t *footer = NULL;
   reader->footer_json = block_read_json(&reader->source, offset, block, &footer, error);
@@ -56,11 +79,18 @@ static int take_footer(struct trace_reader *reader, uint64_t offset, const struc
     reader->summary.clock_hz = json_number_value(hz);
   uint64_t events = (uint64_t)json_integer_value(json_object_get(footer, "events"));
   uint64_t dropped = (uint64_t)json_integer_value(json_object_get(footer, "dropped"));
+  take_access_totals(&reader->summary.accesses, footer);
   json_decref(footer);
   if (events != reader->summary.events || dropped != reader->summary.dropped)
     return error_at(error, reader->path, offset,
                     "footer counts %" PRIu64 " events and %" PRIu64 " dropped, blocks hold %" PRIu64 " and %" PRIu64,
                     events, dropped, reader->summary.events, reader->summary.dropped);
+  const struct trace_access_totals *accesses = &reader->summary.accesses;
+  uint64_t rows = accesses->calls + accesses->objects + accesses->other;
+  if (rows != reader->summary.access_rows)
+    return error_at(error, reader->path, offset,
+                    "footer counts %" PRIu64 " rows of data accesses, blocks hold %" PRIu64, rows,
+                    reader->summary.access_rows);
   return 0;
 }
 
@@ -74,6 +104,18 @@ static void count_events(struct trace_summary *summary, const struct block *bloc
   for (int i = 0; i < header->columns; i++)
     if (block->directory[i].id < TRACE_MAX_COLUMNS && block->directory[i].raw_bytes)
       summary->columns |= 1ull << block->directory[i].id;
+}
+
+/* Objects are numbered over all blocks, so each must go on where the one before ended. */
+static int take_accesses(struct trace_reader *reader, uint64_t offset, const struct block_header *header,
+                         struct error *error) {
+  if (header->first_stamp != reader->acquired_in_accesses || header->last_stamp < header->first_stamp)
+    return error_at(error, reader->path, offset, "ACCESSES block does not follow the one before");
+  reader->acquired_in_accesses = header->last_stamp;
+  reader->summary.accesses.recorded = true;
+  reader->summary.access_rows += header->rows;
+  reader->summary.access_bytes += sizeof *header + header->payload_bytes;
+  return 0;
 }
 
 static int take_block(struct trace_reader *reader, uint64_t offset, const struct block *block, struct error *error) {
@@ -105,6 +147,11 @@ static int take_block(struct trace_reader *reader, uint64_t offset, const struct
     if (header->rows > TRACE_MAX_STACK_NODES - reader->summary.stack_nodes)
       return error_at(error, reader->path, offset, "more stack nodes than a trace can have");
     reader->summary.stack_nodes += header->rows;
+    buffer_append(&reader->others, &place, sizeof place);
+    break;
+  case BLOCK_ACCESSES:
+    if (take_accesses(reader, offset, header, error) != 0)
+      return -1;
     buffer_append(&reader->others, &place, sizeof place);
     break;
   case BLOCK_SAMPLES:
