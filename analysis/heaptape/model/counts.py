@@ -85,6 +85,8 @@ def of_calls(instructions: dict, memory: dict, file: Results, penalties: Penalti
     if total is not None:
         if limit and ops and limit < ops:
             total *= ops / limit
+        start = number(instructions.get("startup_process_instructions"))
+        total += start or number(instructions.get("startup_instructions")) or 0.0
         terms.append(Term("allocator_instructions", INSTRUCTIONS, total, penalties.allocator_instruction))
         named["instructions of the calls"] = total
     else:
