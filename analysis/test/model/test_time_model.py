@@ -130,6 +130,14 @@ def test_without_accesses_the_change_is_told_in_milliseconds_and_what_is_missing
     assert "record --accesses" in told[1]
 
 
+def test_the_allocators_start_up_counts():
+    runs = [dict(run) for run in instructions_runs()]
+    runs[2]["startup_process_instructions"] = 3_000_000
+    runs[2]["startup_instructions"] = 1_000_000
+    found = row(prediction([results({}, tuple(runs))], "glibc"), "other", "instructions")
+    assert found["ns"] == pytest.approx(2_000_000 * ALLOCATOR)
+
+
 def test_instructions_of_the_first_ops_stand_for_all_ops():
     runs = [run | ({"op_limit": 250} if run["pass"] == "instructions" else {}) for run in instructions_runs()]
     found = row(prediction([results({}, tuple(runs))], "glibc"), "other", "instructions")
