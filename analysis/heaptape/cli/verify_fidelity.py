@@ -26,6 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--set", choices=["tuned", "held-out"], help="only this half of the apps")
     parser.add_argument("--touch", default="recorded", metavar="POLICY", help="as of replay (default recorded)")
+    parser.add_argument("--own-mappings", action="store_true", help="as of record, in the recording that is replayed")
     parser.add_argument("--results", metavar="FOLDER", help="keep raw results there, one file for each app")
     parser.add_argument(
         "--quick",
@@ -67,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
                 lived = _lived(arguments.live, recipe.name)
                 data = verify(
                     recipe, choices, arguments.repeats, arguments.home, recipes.cache_directory(), tell,
-                    arguments.touch, lived, arguments.quick, arguments.live_only,
+                    arguments.touch, lived, arguments.quick, arguments.live_only, arguments.own_mappings,
                 )  # fmt: skip
             except HeaptapeError as error:
                 data = not_verified(recipe, str(error))
