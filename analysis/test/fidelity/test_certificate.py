@@ -8,7 +8,8 @@ from heaptape.common.errors import HeaptapeError
 from heaptape.fidelity.certificate import carried_errors, errors, pairs, summary
 from heaptape.fidelity.certificate_document import document
 from heaptape.fidelity.prediction import predict
-from heaptape.fidelity.verify import not_verified, read_results, write_results
+from heaptape.fidelity.raw import read_results, write_results
+from heaptape.fidelity.verify import not_verified
 from heaptape.measure import recipes
 
 MIB = 1 << 20
