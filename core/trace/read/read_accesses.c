@@ -30,6 +30,7 @@ void trace_access_cursor_close(struct trace_access_cursor *cursor) {
     return;
   buffer_free(&cursor->memory.stored);
   buffer_free(&cursor->memory.raw);
+  access_decoder_free(&cursor->decoder);
   free(cursor);
 }
 
