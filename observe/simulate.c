@@ -53,6 +53,8 @@ __attribute__((noreturn)) static void become_valgrind(const struct simulation *s
     ADD("--instruction-cache=%s", simulation->instruction_cache);
   if (simulation->tlbs)
     ADD("--tlbs=%s", simulation->tlbs);
+  if (simulation->data_only)
+    ADD("--data-only=yes");
 #undef ADD
   for (size_t word = 0; word < words; word++)
     arguments[at++] = simulation->command[word];

@@ -44,7 +44,7 @@ def test_a_peak_between_two_looks_is_seen(tmp_path: Path) -> None:
     assert found["rss_anon_peak_bytes"] <= found["vm_hwm_bytes"]
 
 
-def test_each_program_of_a_tree_is_told_apart(tmp_path: Path) -> None:
+def test_each_program_of_a_tree_is_measured_separately(tmp_path: Path) -> None:
     script = "/usr/bin/python3 -c 'x = bytearray(30 << 20)'; sleep 0.01; exec /usr/bin/python3 -c 'sum(range(3000000))'"
     _, data = observed(tmp_path, "sh", "-c", script)
     named = [one["name"] for one in data["programs"]]
@@ -100,7 +100,7 @@ def test_a_program_whose_memory_is_known_is_predicted(tmp_path: Path) -> None:
     else needs those 20 MiB and what outlived the phases before.
     """
     recipe = tmp_path / "phases.toml"
-    command = json.dumps([str(OUT / "workloads" / "phases"), "--blocks=20000", "--phases=9"])
+    command = json.dumps([str(OUT / "workloads" / "phases"), "--objects=20000", "--phases=9"])
     recipe.write_text(f'summary = "phases"\nstands_for = "a test"\nset = "tuned"\ncommand = {command}\n')
     home = Home(OUT)
     known = registry.load(home)

@@ -337,11 +337,10 @@ void producer_note(struct producer_entry in, uint8_t op, const void *address, ui
   errno = error;
 }
 
-void producer_side_event(struct producer *producer, uint8_t op, const void *address, uint64_t word, bool stamped,
-                         const uint64_t *param) {
+void producer_side_event(struct producer *producer, struct producer_event event) {
   uint16_t before;
-  uint64_t stamp = ownership_stamp_and_mark(address, 0, &before);
-  uint32_t need = 1 + (param != NULL) + !stamped;
+  uint64_t stamp = ownership_stamp_and_mark(event.address, 0, &before);
+  uint32_t need = 1 + (event.param != NULL) + !event.stamped;
   uint32_t at = atomic_load(&producer->side_count);
   do {
     if (at + need > PRODUCER_SIDE_RECORDS) {
@@ -350,16 +349,16 @@ void producer_side_event(struct producer *producer, uint8_t op, const void *addr
     }
   } while (!atomic_compare_exchange_weak(&producer->side_count, &at, at + need));
   uint64_t(*to)[2] = &producer->side[at];
-  if (param) {
+  if (event.param) {
     (*to)[0] = RECORD_PARAM;
-    (*to++)[1] = *param;
+    (*to++)[1] = *event.param;
   }
-  if (!stamped) {
+  if (!event.stamped) {
     (*to)[0] = RECORD_STAMP;
     (*to++)[1] = stamp;
   }
-  (*to)[0] = op | (uint64_t)(uintptr_t)address << 8;
-  (*to)[1] = stamped ? stamp : word;
+  (*to)[0] = event.op | (uint64_t)(uintptr_t)event.address << 8;
+  (*to)[1] = event.stamped ? stamp : event.word;
   producer->limit = NULL; /* so that the interrupted call finds the records */
 }
 

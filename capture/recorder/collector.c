@@ -181,8 +181,9 @@ static struct recorded_process *add_process(struct collector *collector, const s
   if (!info || pid_fd < 0)
     error_set(&error, path, "process %d cannot be watched: no descriptor for it", pid);
   else
-    process = recorded_process_open(pid, pid_fd, path, info, clock.origin_stamp,
-                                    collector->settings->flags & ATTACH_ACCESSES, &error);
+    process = recorded_process_open(&(struct recording_start){pid, pid_fd, path, info, clock.origin_stamp,
+                                                              collector->settings->flags & ATTACH_ACCESSES},
+                                    &error);
   free(info);
   if (!process) {
     if (pid_fd >= 0)

@@ -92,8 +92,8 @@ static void report(const struct process_summary *process, const struct error *er
           t->events ? (double)t->file_bytes / (double)t->events : 0.0, totals->seconds);
   if (totals->skipped)
     fprintf(stderr, ", %llu not recorded in pauses", (unsigned long long)totals->skipped);
-  if (t->has_accesses)
-    fprintf(stderr, ", %llu accesses", (unsigned long long)(t->accesses.objects + t->accesses.others));
+  if (t->accesses.recorded)
+    fprintf(stderr, ", %llu accesses", (unsigned long long)(t->accesses.objects + t->accesses.other));
   if (totals->cut_why)
     fprintf(stderr, "; %s", totals->cut_why);
   fputc('\n', stderr);

@@ -157,7 +157,7 @@ def test_anonymised_damaged_trace_has_the_ops_that_compile_makes(
     assert all(witness[key] == 0 for key in MUST_BE_ZERO)
 
 
-def test_anonymised_trace_tells_no_address_name_or_time(tmp_path):
+def test_anonymised_trace_has_no_real_address_name_or_time(tmp_path):
     source = random_trace(tmp_path / "a.tape", 3)
     secret = tmp_path / "secret.tape"
     succeed(CONVERT, "convert", source, secret)

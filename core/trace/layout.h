@@ -60,8 +60,7 @@ enum { STACK_COLUMN_PARENT = 1, STACK_COLUMN_INSTRUCTION = 2, TRACE_MAX_STACK_NO
 
 enum { SAMPLE_COLUMNS = 10 };
 
-/* Of an ACCESSES block. Codes of column 1 from ACCESS_ROW_OBJECT and ACCESS_ROW_PAGE on have the place in a list of
-   ACCESS_LIST_ENTRIES added. */
+/* Columns of ACCESSES blocks, and the codes of the first, FORMAT.md section 6a. */
 enum access_column {
   ACCESS_COLUMN_WHAT = 1,
   ACCESS_COLUMN_THREAD = 2,
@@ -72,14 +71,13 @@ enum access_column {
   ACCESS_COLUMN_PLACE = 7,
   ACCESS_COLUMNS = 8, /* ids are below this */
 };
-enum access_row {
-  ACCESS_ROW_CALL = 0,
-  ACCESS_ROW_ACQUIRING_CALL = 1,
-  ACCESS_ROW_FRESH_OBJECT = 2,
-  ACCESS_ROW_FRESH_PAGE = 3,
-  ACCESS_ROW_OBJECT = 64,
-  ACCESS_ROW_PAGE = 128,
-  ACCESS_LIST_ENTRIES = 64,
+enum access_code {
+  ACCESS_CODE_CALL = 0,
+  ACCESS_CODE_ACQUIRED = 1,
+  ACCESS_CODE_OBJECT = 2,
+  ACCESS_CODE_PAGE = 3,
+  ACCESS_CODE_RECENT_OBJECT = 64,
+  ACCESS_CODE_RECENT_PAGE = 128,
 };
 
 struct file_header {

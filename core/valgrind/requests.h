@@ -24,6 +24,16 @@ enum valgrind_request {
   /* Argument enum valgrind_recording; with RECORDING_BEGINS the descriptor of a stream socket, which the tool takes.
      Returns 1 if the tool records the program's accesses. */
   VALGRIND_REQUEST_RECORDING = 3,
+  /* No arguments: the program's own work begins here; what was executed up to now was its start-up, which is reported
+     apart. Once, from the only thread that runs. Returns 1 if the tool took it. */
+  VALGRIND_REQUEST_STARTED = 5,
+  /* No arguments: main begins; what was executed up to now, but for the allocator's own, was loading the program and
+     its libraries. Once, before VALGRIND_REQUEST_STARTED. Returns 1 if the tool took it. */
+  VALGRIND_REQUEST_LOADED = 6,
+  /* Arguments function, table and count: a recording is replayed, and the function is called before each of its calls.
+     table: count entries of two words, one for each slot, the first word the object's address or 0; mapped up to the
+     process's end. Returns 1 if the tool took it. Before the function is first called. */
+  VALGRIND_REQUEST_CALLS = 8,
 };
 
 /* BEGINS: the process has been attached. IS_POSSIBLE: does the tool run in the mode that records? */

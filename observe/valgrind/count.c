@@ -1,5 +1,7 @@
 #include "observe/valgrind/count.h"
 
+#include "observe/valgrind/allocator.h"
+
 #include "core/valgrind/requests.h"
 
 #include <pub_tool_libcassert.h>
@@ -7,6 +9,8 @@
 #include <pub_tool_mallocfree.h>
 #include <pub_tool_threadstate.h>
 #include <pub_tool_transtab.h>
+
+static const ULong ADDRESS_SPACE_BYTES = 1ull << 47;
 
 struct caller {
   UWord kind;
@@ -30,14 +34,40 @@ static ThreadId current_thread;
 
 static struct { ULong calls, instructions; } kinds[VALGRIND_KIND_LIMIT];
 
+static struct {
+  Bool loaded, over;
+  ULong instructions, allocator_instructions, loading_instructions;
+} startup;
+
 void count_begin(void) {
   calls_by_thread = VG_(calloc)("count.calls", VG_N_THREADS, sizeof *calls_by_thread);
+  allocator_begin();
 }
 
 void count_reset(void) {
   instructions_executed = 0;
   current.instructions = 0;
   VG_(memset)(kinds, 0, sizeof kinds);
+  VG_(memset)(&startup, 0, sizeof startup);
+  allocator_reset();
+}
+
+Bool count_note_loaded(void) {
+  if (startup.loaded || startup.over)
+    return False;
+  startup.loaded = True;
+  startup.loading_instructions = instructions_executed - allocator_instructions();
+  return True;
+}
+
+Bool count_note_started(void) {
+  if (startup.over)
+    return False;
+  startup.over = True;
+  startup.instructions = instructions_executed;
+  startup.allocator_instructions = allocator_instructions();
+  VG_(discard_translations_safely)(0, ADDRESS_SPACE_BYTES, "heaptape startup");
+  return True;
 }
 
 Bool count_register_caller(UWord kind, Addr first, Addr end) {
@@ -64,6 +94,7 @@ static const struct caller *find_caller(Addr address) {
 void count_switch_to(ThreadId thread) {
   if (thread == current_thread)
     return;
+  allocator_switch_to(thread);
   if (current_thread != VG_INVALID_THREADID) {
     current.instructions = instructions_executed - current.instructions;
     calls_by_thread[current_thread] = current;
@@ -75,6 +106,7 @@ void count_switch_to(ThreadId thread) {
 
 /* A thread's number is used again after its end. */
 void count_thread_ends(ThreadId thread) {
+  allocator_thread_ends(thread);
   if (thread == current_thread)
     current.active = 0;
   else
@@ -102,6 +134,8 @@ IRSB *count_instrument(IRSB *in, const struct translation *translation) {
   UInt pending = 0;
   for (; index < in->stmts_used && in->stmts[index]->tag != Ist_IMark; index++)
     addStmtToIRSB(out, in->stmts[index]);
+  if (!startup.over)
+    allocator_instrument(out, translation);
   if (caller && translation->address != caller->first)
     call_helper(out, "call_returned", call_returned, mkIRExpr_HWord(caller->kind),
                 word_equals(out, &current.active, 1));
@@ -133,4 +167,8 @@ void count_write(VgFile *file) {
     separator = ", ";
   }
   VG_(fprintf)(file, "]");
+  if (startup.over)
+    VG_(fprintf)
+  (file, ", \"startup\": {\"instructions\": %llu, \"allocator_instructions\": %llu, \"loading_instructions\": %llu}",
+   startup.instructions, startup.allocator_instructions, startup.loading_instructions);
 }

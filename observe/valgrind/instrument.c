@@ -44,6 +44,10 @@ IRExpr *word_equals(IRSB *into, const UWord *address, UWord value) {
   return keep(into, Ity_I1, IRExpr_Binop(Iop_CmpEQ64, word, mkIRExpr_HWord(value)));
 }
 
+IRExpr *word_below(IRSB *into, const UWord *address, IRExpr *value) {
+  return keep(into, Ity_I1, IRExpr_Binop(Iop_CmpLT64U, load_word(into, address), value));
+}
+
 IRExpr *stack_pointer(IRSB *into, const VexGuestLayout *layout) {
   return keep(into, Ity_I64, IRExpr_Get(layout->offset_SP, Ity_I64));
 }

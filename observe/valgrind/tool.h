@@ -23,6 +23,9 @@ void call_helper_with(IRSB *into, const HChar *name, void *function, IRExpr *arg
 /* An atom of type I1: does the word at address, read when it is executed, equal value? */
 IRExpr *word_equals(IRSB *into, const UWord *address, UWord value);
 
+/* The same: is it, unsigned, less than value? */
+IRExpr *word_below(IRSB *into, const UWord *address, IRExpr *value);
+
 /* The stack pointer at this point. Right at the start of a superblock; later only where VEX keeps it precise. */
 IRExpr *stack_pointer(IRSB *into, const VexGuestLayout *layout);
 

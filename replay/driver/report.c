@@ -4,6 +4,7 @@
 #include "replay/driver/names.h"
 #include "replay/driver/report_json.h"
 #include "replay/driver/report_memory.h"
+#include "replay/driver/report_misses.h"
 #include "replay/driver/report_pmu.h"
 #include "replay/driver/report_time.h"
 #include "replay/state/touch.h"
@@ -21,7 +22,7 @@ static void add_instructions(json_t *into, const struct run *run) {
   json_t *calls = json_object();
   uint64_t total = 0;
   for (int id = 0; id < CALL_LIMIT; id++) {
-    uint64_t count = run->result->call_counts[id], instructions = run->instructions[id];
+    uint64_t count = run->result->call_counts[id], instructions = run->instructions.calls[id];
     if (count == 0)
       continue;
     json_object_set_new(calls, call_table[id].name,
@@ -33,6 +34,10 @@ static void add_instructions(json_t *into, const struct run *run) {
   json_object_set_new(into, "calls", calls);
   json_object_set_new(into, "instructions_total", json_unsigned(total));
   json_object_set_new(into, "instructions_counted_by", json_string(counted_by_name(run->counted_by)));
+  if (!run->instructions.startup_known)
+    return;
+  json_object_set_new(into, "startup_instructions", json_unsigned(run->instructions.startup));
+  json_object_set_new(into, "startup_process_instructions", json_unsigned(run->instructions.startup_process));
 }
 
 /* The key is older than the word. */
@@ -141,6 +146,9 @@ json_t *report_run(const struct run *run, const struct run_request *request, con
     break;
   case PASS_INSTRUCTIONS:
     add_instructions(out, run);
+    break;
+  case PASS_MISSES:
+    report_misses(out, run);
     break;
   case PASS_SHARING:
     json_object_set_new(out, "line_sharing", line_sharing_json(&result->sharing));

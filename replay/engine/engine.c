@@ -11,6 +11,7 @@
 #include "replay/order/recorded_clock.h"
 #include "replay/passes/disturb.h"
 #include "replay/passes/instructions.h"
+#include "replay/passes/misses.h"
 #include "replay/passes/pmu.h"
 #include "replay/passes/sharing.h"
 #include "replay/passes/timing.h"
@@ -110,6 +111,8 @@ static void set_up(void) {
     engine_fail(NULL, "/proc/self/status: %s", strerror(errno));
   if (setup->pass == PASS_INSTRUCTIONS)
     instructions_begin();
+  if (setup->pass == PASS_MISSES)
+    misses_begin();
   if (setup->pass == PASS_VERIFY && verify_setup() != 0)
     engine_fail(NULL, "no memory to verify with: %s", strerror(errno));
   if (setup->pass == PASS_SHARING && sharing_setup(engine.result) != 0)
@@ -190,6 +193,8 @@ static void replay(void) {
   bool counting = result->setup.pass == PASS_BARE;
   if (counting)
     pmu_begin();
+  if (result->setup.pass == PASS_INSTRUCTIONS)
+    instructions_started();
   threads_run_all();
   if (counting)
     pmu_end(result->pmu);

@@ -6,35 +6,36 @@
 #ifndef REPLAY_PARENT_INSTRUCTION_COUNTER_H
 #define REPLAY_PARENT_INSTRUCTION_COUNTER_H
 
-#include "core/base/error.h"
 #include "core/trace/event.h"
-#include "core/valgrind/launch.h"
+#include "replay/parent/under_valgrind.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum counted_by { COUNTED_BY_WHAT_IS_THERE, COUNTED_BY_HEAPTAPE, COUNTED_BY_CALLGRIND };
 
 struct instruction_counter {
   enum counted_by by; /* one of the latter two */
-  struct valgrind valgrind;
-  char directory[64]; /* temporary; empty: not made */
-  char output[96], log[96];
-  char engine[4096]; /* path of this program */
+  struct under_valgrind under;
 };
 
-/* Makes a temporary directory. workload: named in errors. Returns 0, or -1 with error filled in: there is no Valgrind,
-   or not what is wanted. instruction_counter_finish in either case. */
+/* workload: named in errors. Returns 0, or -1 with error filled in: there is no Valgrind, or not what is wanted.
+   instruction_counter_finish in either case. */
 int instruction_counter_begin(struct instruction_counter *counter, enum counted_by wanted, const char *workload,
                               struct error *error);
 
-/* In the child: sets the environment that instruction_counter_exec needs. */
-void instruction_counter_set_environment(const struct instruction_counter *counter);
+/* What was counted: below each kind of call, and before the first op. */
+struct instruction_counts {
+  uint64_t calls[CALL_LIMIT];
+  bool startup_known;       /* our tool's alone */
+  uint64_t startup;         /* while the allocator ran: its constructors, and calls of the dynamic linker's and the
+                               libraries' constructors */
+  uint64_t startup_process; /* with what the dynamic linker and the libraries' constructors executed until main began;
+                               not the engine's own, which looks at each library that is loaded */
+};
 
-/* In the child: becomes `ENGINE ARGUMENT` under Valgrind. Returns only if that fails. */
-void instruction_counter_exec(const struct instruction_counter *counter, const char *argument);
-
-/* Reads instructions of each kind of call. Returns 0, or -1 with error filled in. */
-int instruction_counter_read(const struct instruction_counter *counter, uint64_t instructions[CALL_LIMIT],
+/* Fills in counts. Returns 0, or -1 with error filled in. */
+int instruction_counter_read(const struct instruction_counter *counter, struct instruction_counts *counts,
                              struct error *error);
 
 /* As results name it: "heaptape" or "callgrind". */

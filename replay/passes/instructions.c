@@ -47,3 +47,11 @@ void instructions_begin(void) {
                      (const unsigned long[VALGRIND_ARGUMENTS]){callers[index].kind, (unsigned long)callers[index].first,
                                                                (unsigned long)callers[index].end});
 }
+
+void instructions_loaded(void) {
+  valgrind_request(VALGRIND_REQUEST_LOADED, (const unsigned long[VALGRIND_ARGUMENTS]){0});
+}
+
+void instructions_started(void) {
+  valgrind_request(VALGRIND_REQUEST_STARTED, (const unsigned long[VALGRIND_ARGUMENTS]){0});
+}

@@ -21,7 +21,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum replay_pass { PASS_TIME, PASS_MEMORY, PASS_BARE, PASS_VERIFY, PASS_INSTRUCTIONS, PASS_SHARING };
+enum replay_pass { PASS_TIME, PASS_MEMORY, PASS_BARE, PASS_VERIFY, PASS_INSTRUCTIONS, PASS_SHARING, PASS_MISSES };
 enum replay_order { ORDER_RECORDED, ORDER_CAUSAL, ORDER_WINDOW, ORDER_PACED, ORDER_RANDOM };
 
 /* Orders in which one thread runs at a time (turns.h). */

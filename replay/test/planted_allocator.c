@@ -10,8 +10,9 @@
    PLANT_OS_PAGES (each object has a mapping of its own, of that many OS pages more than it needs, all written: resident
    memory is live objects times OS pages), PLANT_KEEP_FREED (and free does not unmap it), PLANT_SPIKE_AT and
    PLANT_SPIKE_BYTES (that malloc maps, writes and unmaps so many, all before it returns), PLANT_LOOPS (each malloc goes
-   round a loop of a few instructions so often), PLANT_HOLD_AFTER_MS (the first malloc so long after the first of all,
-   by the clock, maps 1 MiB and keeps it). malloc_trim gives the held bytes back in one madvise. */
+   round a loop of a few instructions so often), PLANT_STARTUP_LOOPS (and the constructor), PLANT_HOLD_AFTER_MS (the
+   first malloc so long after the first of all, by the clock, maps 1 MiB and keeps it). malloc_trim gives the held bytes
+   back in one madvise. */
 #include "core/base/os.h"
 
 #include <malloc.h>
@@ -45,6 +46,11 @@ static uint64_t setting(const char *name) {
   return value ? strtoull(value, NULL, 10) : 0;
 }
 
+static void go_round(uint64_t times) {
+  for (uint64_t loop = 0; loop < times; loop++)
+    __asm__ volatile("");
+}
+
 __attribute__((constructor)) static void begin(void) {
   if (arena)
     return;
@@ -68,6 +74,7 @@ __attribute__((constructor)) static void begin(void) {
   loops = setting("PLANT_LOOPS");
   hold_after_ms = setting("PLANT_HOLD_AFTER_MS");
   hold_bytes = setting("PLANT_HOLD_BYTES");
+  go_round(setting("PLANT_STARTUP_LOOPS"));
   memset(arena, 1, hold_bytes);
   used = hold_bytes;
 }
@@ -183,8 +190,7 @@ static void plant(void) {
     munmap(map_resident(spike_bytes), spike_bytes);
   if (hold_after_ms)
     hold_when_time_comes(number);
-  for (uint64_t loop = 0; loop < loops; loop++)
-    __asm__ volatile("");
+  go_round(loops);
   uint64_t spin = spin_cycles + (comes_with(number, slow_every) ? slow_cycles : 0);
   if (spin)
     spend(spin);

@@ -80,7 +80,7 @@ def small(tmp_path_factory):
 
 
 @needs_exact_rss
-def test_every_os_page_of_a_known_layout_is_told_at_every_position(small):
+def test_every_os_page_of_a_known_layout_is_right_at_every_position(small):
     """Each object has two OS pages, of which the second holds nothing, and freed ones stay resident: the first OS page
     of a dead object is empty, the second ones were never used."""
     run = memory_pass(small, OS_PAGES=1, KEEP_FREED=1)

@@ -57,6 +57,33 @@ def test_planted_instructions_are_counted_exactly(single, counter):
 
 
 @needs_valgrind
+@needs_tool
+def test_planted_startup_is_counted_exactly_and_is_no_calls(single):
+    """By the constructor, before the first op."""
+    few, many = (count(single[0], "--preload", PLANTED, STARTUP_LOOPS=10000 + extra) for extra in (0, 1000))
+    more = many["startup_instructions"] - few["startup_instructions"]
+    assert more % 1000 == 0
+    assert 1000 <= more <= 4000
+    assert many["startup_process_instructions"] - few["startup_process_instructions"] == more
+    assert few["startup_instructions"] < few["startup_process_instructions"]
+    assert few["calls"] == many["calls"]
+
+
+@needs_valgrind
+@needs_tool
+def test_glibcs_startup_is_nothing_but_the_calls_made_before_the_first_op(single):
+    """It has no constructor; no library that the engine needs allocates when it is loaded."""
+    run = count(single[0])
+    assert run["startup_instructions"] == 0
+    assert run["startup_process_instructions"] > 10000
+
+
+@needs_valgrind
+def test_callgrind_does_not_tell_the_startup(single):
+    assert "startup_instructions" not in count(single[0], "--counter", "callgrind")
+
+
+@needs_valgrind
 @both_counters
 def test_instructions_of_each_call_are_the_same_twice(single, counter):
     path, _ = single

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from heaptape.fidelity.certificate import BASELINE, FIGURES, errors, pairs, summary
+from heaptape.fidelity.counted_document import section
 
 MIB = 1 << 20
 HALVES = {"tuned": "tuned on", "held-out": "held out: never used for tuning"}
@@ -36,8 +37,12 @@ memory pass gives RssAnon and VmSize at each position of the recording, the bare
 """
 
 
-def document(results: Sequence[dict], command: str) -> str:
-    """The whole document. `results`: raw results (verify_fidelity.py); `command`: how to make it again."""
+def document(results: Sequence[dict], command: str, counts: Sequence[dict] = ()) -> str:
+    """The whole document. `results`: raw results (verify_fidelity.py); `counts`: those of kind "counted"; `command`: how
+    to make it again.
+    """
+    if not results:
+        return "\n".join(["# How far replays are from live programs", "", *section(counts)]) + "\n"
     table = errors(results)
     parts = [
         "# How far replays are from live programs",
@@ -52,6 +57,7 @@ def document(results: Sequence[dict], command: str) -> str:
         "## How it is measured",
         "",
         METHOD,
+        *section(counts),
         "## Every program and allocator",
         "",
         *_app_tables(results, table),

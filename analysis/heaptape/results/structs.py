@@ -272,6 +272,8 @@ class Run(msgspec.Struct, rename={"pass_": "pass"}):
     left_out: list[str] | None = None
     instructions_total: Number = None
     instructions_counted_by: Text = None
+    startup_instructions: Number = None
+    startup_process_instructions: Number = None
     op_limit: Count = None
     line_sharing: LineSharing | None = None
     verified: Counts = None
@@ -286,6 +288,7 @@ class ResultsFile(msgspec.Struct):
     created_unix_s: Number = None
     elapsed_s: Number = None
     machine: Machine | None = None
+    penalties: dict[str, Any] | None = None
     workload: Workload | None = None
     settings: dict[str, Any] | None = None
     noise: AllNoise | None = None

@@ -84,8 +84,8 @@ def comparison(files: Sequence[Results], baseline: str, method: Method = "t") ->
         tables += _relative_tables(percents, order, baseline, workloads, carried)
     if tables:
         noises = {file.name: disturbance.sentence(file.data.get("noise")) for file in files}
-        told = [f"Noise{f', {name}' * (len(files) > 1)}: {text}" for name, text in noises.items() if text]
-        tables[-1] = replace(tables[-1], notes=[*tables[-1].notes, *told])
+        noise = [f"Noise{f', {name}' * (len(files) > 1)}: {text}" for name, text in noises.items() if text]
+        tables[-1] = replace(tables[-1], notes=[*tables[-1].notes, *noise])
     return tables
 
 
@@ -208,9 +208,9 @@ def _relative_tables(
                 rows.append([Cell(name), *line])
         if present:
             tables.append(Table(title, ["allocator", *present.values()], rows, [LEGEND]))
-    told = fidelity.sentence([*bare, *memory], others) if carried else ""
+    fidelity_text = fidelity.sentence([*bare, *memory], others) if carried else ""
     # One legend is enough for tables that stand together.
-    last = [f"{LEGEND} {WITHIN_ERROR}", told] if told else [LEGEND]
+    last = [f"{LEGEND} {WITHIN_ERROR}", fidelity_text] if fidelity_text else [LEGEND]
     return [Table(t.title, t.columns, t.rows, last if t is tables[-1] else []) for t in tables]
 
 

@@ -88,7 +88,7 @@ def test_an_error_is_carried_only_where_many_pairs_stand_behind_it() -> None:
     assert many["peak_rss"]["allocators"] == {"jemalloc": many["peak_rss"]["all"]}
 
 
-def test_the_document_tells_of_what_failed(tmp_path: Path) -> None:
+def test_the_document_names_what_failed(tmp_path: Path) -> None:
     good = a_result(glibc=([100, 100], 100), jemalloc=([110, 110], 99))
     recipe = tmp_path / "broken.toml"
     recipe.write_text('summary = "s"\nstands_for = "t"\nset = "held-out"\ncommand = ["/bin/false"]\n')

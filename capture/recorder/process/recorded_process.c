@@ -12,29 +12,30 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-struct recorded_process *recorded_process_open(int pid, int pid_fd, const char *path, const char *info_json,
-                                               uint64_t origin_stamp, bool simulated, struct error *error) {
+struct recorded_process *recorded_process_open(const struct recording_start *start, struct error *error) {
   struct recorded_process *process = calloc(1, sizeof *process);
-  char *own_path = strdup(path);
+  char *own_path = strdup(start->path);
   if (!process || !own_path) {
     free(process);
     free(own_path);
-    error_set(error, path, "out of memory");
+    error_set(error, start->path, "out of memory");
     return NULL;
   }
-  if (trace_writer_open(&process->writer, path, info_json, NULL, error) != 0) {
+  if (trace_writer_open(&process->writer, start->path, start->info_json, NULL, error) != 0) {
     free(own_path);
     free(process);
     return NULL;
   }
-  process->pid = pid;
-  process->pid_fd = pid_fd;
+  process->pid = start->pid;
+  process->pid_fd = start->pid_fd;
   process->path = own_path;
   process->origin_ns = os_monotonic_ns();
-  process->origin_stamp = origin_stamp;
-  process->simulated = simulated;
-  sampler_open(&process->sampler, pid);
-  recorded_process_sample(process, origin_stamp);
+  process->origin_stamp = start->origin_stamp;
+  process->simulated = start->simulated;
+  if (process->simulated)
+    trace_writer_accesses_begin(process->writer);
+  sampler_open(&process->sampler, start->pid);
+  recorded_process_sample(process, start->origin_stamp);
   return process;
 }
 
@@ -110,8 +111,8 @@ static void give_up(struct recorded_process *process, const char *why) {
 
 static void look_at_name(struct recorded_process *process, struct ring_reader *reader) {
   if (process->names && reader->thread >= 0 && writes(process) &&
-      thread_name_look(&reader->name, process->pid, atomic_load(&reader->ring->owner), (uint32_t)reader->thread,
-                       process->writer, os_monotonic_ns()) != 0)
+      thread_name_look(&reader->name, process->pid, atomic_load(&reader->ring->owner), os_monotonic_ns()) &&
+      trace_writer_thread_name(process->writer, (uint32_t)reader->thread, reader->name.text) != 0)
     give_up(process, "cannot be written");
 }
 
@@ -468,7 +469,10 @@ static void take_accesses(struct recorded_process *process) {
       continue;
     if (item.kind == ACCESS_EVENT && !take_call(process, &item))
       continue;
-    if (trace_writer_access(process->writer, &item) != 0)
+    int result = trace_writer_access(process->writer, &item);
+    if (result > 0)
+      process->accesses_over = "the stream has what a trace can't hold";
+    if (result < 0)
       give_up(process, "cannot be written");
   }
   if (process->accesses.damaged && !process->accesses_over)
@@ -499,7 +503,7 @@ void recorded_process_flush(struct recorded_process *process) {
 uint64_t recorded_process_file_bytes(const struct recorded_process *process) {
   enum { FOOTER_BYTES = 16 << 10, EVENT_BYTES = 3 };
   const struct trace_totals *running = trace_writer_totals(process->writer);
-  return running->file_bytes + (running->pending + running->accesses.pending) * EVENT_BYTES + FOOTER_BYTES;
+  return running->file_bytes + (running->pending) * EVENT_BYTES + FOOTER_BYTES;
 }
 
 void recorded_process_sample(struct recorded_process *process, uint64_t stamp) {
@@ -548,8 +552,8 @@ static uint64_t settle(struct recorded_process *process) {
   return nested;
 }
 
-int recorded_process_close(struct recorded_process *process, const char *end, const struct process_end *how,
-                           double clock_hz, struct process_totals *totals, struct error *error) {
+int recorded_process_close(struct recorded_process *process, const struct recording_end *end,
+                           struct process_totals *totals, struct error *error) {
   while (recorded_process_drain(process, NULL, NULL) > 0)
     ;
   uint64_t nested = settle(process);
@@ -557,13 +561,12 @@ int recorded_process_close(struct recorded_process *process, const char *end, co
   struct trace_totals *running = trace_writer_totals(process->writer);
   running->nested = nested;
   running->in_flight = process->in_flight;
-  running->has_accesses = process->simulated;
-  if (how) {
-    running->exit_status = how->status_known ? how->status : -1;
-    running->final_known = how->usage_known && !process->simulated;
-    running->final = how->usage;
+  if (end->how) {
+    running->exit_status = end->how->status_known ? end->how->status : -1;
+    running->final_known = end->how->usage_known && !process->simulated;
+    running->final = end->how->usage;
   }
-  int result = trace_writer_finish(process->writer, end, clock_hz, error);
+  int result = trace_writer_finish(process->writer, end->end, end->clock_hz, error);
   totals->totals = *running;
   trace_writer_free(process->writer);
   if (result == 0 && process->given_up)

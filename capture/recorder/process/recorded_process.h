@@ -92,10 +92,22 @@ struct process_totals {
   const char *cut_why; /* why the recording ended before the process; NULL: it did not */
 };
 
-/* Opens the trace. info_json: core/trace/FORMAT.md section 5. simulated: its accesses are recorded. Takes pid_fd.
- * Returns NULL with error filled in. */
-struct recorded_process *recorded_process_open(int pid, int pid_fd, const char *path, const char *info_json,
-                                               uint64_t origin_stamp, bool simulated, struct error *error);
+struct recording_start {
+  int pid, pid_fd;
+  const char *path;
+  const char *info_json; /* core/trace/FORMAT.md section 5 */
+  uint64_t origin_stamp;
+  bool simulated; /* its accesses are recorded */
+};
+
+struct recording_end {
+  const char *end;               /* as for trace_writer_close */
+  const struct process_end *how; /* NULL where the process goes on */
+  double clock_hz;               /* as for trace_writer_close */
+};
+
+/* Opens the trace. Takes pid_fd. Returns NULL with error filled in. */
+struct recorded_process *recorded_process_open(const struct recording_start *start, struct error *error);
 
 /* Makes a region and returns its descriptor, which the caller passes on and closes; -1 with errno set. */
 int recorded_process_add_region(struct recorded_process *process, uint32_t rings);
@@ -132,10 +144,9 @@ uint64_t recorded_process_file_bytes(const struct recorded_process *process);
 
 void recorded_process_sample(struct recorded_process *process, uint64_t stamp);
 
-/* Drains a last time (the process has ended, or its image has), closes the trace and frees. end and clock_hz as for
-   trace_writer_close; how: NULL where the process goes on. Returns 0, or -1 with error filled in, also for an error met
-   earlier; totals is filled in either way. */
-int recorded_process_close(struct recorded_process *process, const char *end, const struct process_end *how,
-                           double clock_hz, struct process_totals *totals, struct error *error);
+/* Drains a last time (the process has ended, or its image has), closes the trace and frees. Returns 0, or -1
+   with error filled in, also for an error met earlier; totals is filled in either way. */
+int recorded_process_close(struct recorded_process *process, const struct recording_end *end,
+                           struct process_totals *totals, struct error *error);
 
 #endif

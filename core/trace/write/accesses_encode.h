@@ -1,8 +1,8 @@
-/* Turns items of accesses (core/accesses/stream.h) into the columns of ACCESSES blocks (FORMAT.md section 6a), before
-   compression.
+/* Turns items of the stream of data accesses (core/accesses/stream.h) into the columns of ACCESSES blocks (FORMAT.md
+   section 6a), before compression.
 
-   Not its job: compression, headers, files; totals. Items of one trace, in order; a block's columns depend on nothing
-   before it but the number of acquired objects. Memory is O(block). Not thread-safe. */
+   Not its job: compression, headers, files. One encoder serves a whole trace, as objects are numbered over all blocks.
+   Memory is one block's columns. Not thread-safe. */
 #ifndef CORE_TRACE_WRITE_ACCESSES_ENCODE_H
 #define CORE_TRACE_WRITE_ACCESSES_ENCODE_H
 
@@ -10,33 +10,26 @@
 #include "core/base/buffer.h"
 #include "core/trace/layout.h"
 
-enum {
-  ACCESS_ROWS_PER_BLOCK = 1 << 18, /* what is lost where the recorder is killed */
-};
+struct access_encoder;
 
-/* A list of what was accessed last, the newest first. */
-struct access_list {
-  uint64_t key[ACCESS_LIST_ENTRIES + 1];
-  int64_t granule[ACCESS_LIST_ENTRIES + 1];
-  uint32_t count;
-};
-
-/* All zero at the start of a trace. */
-struct access_encoder {
-  struct buffer columns[ACCESS_COLUMNS]; /* of the block under way; columns[i].failed tells lack of memory */
-  uint32_t rows, rows_of[ACCESS_TOTAL];  /* by enum access_kind */
-  uint64_t first_acquired, acquired;     /* before the block, and after its last row */
-  struct access_list objects, pages;
-  uint64_t stack, page;
-};
-
-/* Appends a row; item: an EVENT, an access to an object that was acquired, or an OTHER. Precondition: there are fewer
-   than ACCESS_ROWS_PER_BLOCK rows. */
-void access_encoder_add(struct access_encoder *encoder, const struct access_item *item);
-
-/* Begins the next block, when the columns have been written. */
-void access_encoder_next(struct access_encoder *encoder);
-
+/* NULL if there is no memory. */
+struct access_encoder *access_encoder_new(void);
 void access_encoder_free(struct access_encoder *encoder);
+
+/* Adds a row to the block; not for totals, nor beyond TRACE_MAX_ROWS. False, and nothing has changed, if the format
+   can't hold the item. */
+bool access_encode(struct access_encoder *encoder, const struct access_item *item);
+
+/* The block so far; the encoder's own, until its next use. Lack of memory is columns[i].failed. */
+struct encoded_accesses {
+  struct buffer columns[ACCESS_COLUMNS];
+  uint32_t rows;
+  uint64_t calls, objects, other;    /* rows of each sort */
+  uint64_t first_acquired, acquired; /* call rows that acquired, before the block and after it */
+};
+struct encoded_accesses *access_encoder_block(struct access_encoder *encoder);
+
+/* Begins the next block. */
+void access_encoder_next_block(struct access_encoder *encoder);
 
 #endif

@@ -56,12 +56,12 @@ void trace_writer_free(struct trace_writer *writer) {
   free(writer->threads.at);
   block_encoder_free(writer->encoder);
   archive_encoder_free(writer->archive);
+  access_encoder_free(writer->accesses);
   ZSTD_freeCCtx(writer->zstd);
   buffer_free(&writer->compressed);
   buffer_free(&writer->index);
   buffer_free(&writer->touched[0]);
   buffer_free(&writer->touched[1]);
-  access_encoder_free(&writer->accesses);
   annotations_free(writer);
   free(writer->path);
   free(writer);
@@ -232,16 +232,6 @@ struct trace_totals *trace_writer_totals(struct trace_writer *writer) {
   return &writer->totals;
 }
 
-static json_t *accesses_json(const struct trace_access_totals *totals) {
-  json_t *rows = json_pack("{sI sI sI}", "calls", (json_int_t)totals->calls, "objects", (json_int_t)totals->objects,
-                           "other", (json_int_t)totals->others);
-  static const char *const names[ACCESS_TOTAL_LIMIT] = {"program_instructions", "allocator_instructions",
-                                                        "program_accesses", "program_syscalls"};
-  for (int total = 0; totals->are_counted && total < ACCESS_TOTAL_LIMIT; total++)
-    json_object_set_new(rows, names[total], json_integer((json_int_t)totals->counted[total]));
-  return rows;
-}
-
 static char *footer_json(const struct trace_writer *writer, const char *end, double clock_hz) {
   const struct trace_totals *totals = &writer->totals;
   json_t *calls = json_object();
@@ -260,12 +250,13 @@ static char *footer_json(const struct trace_writer *writer, const char *end, dou
       json_object_set_new(final, "peak_rss_bytes", json_integer((json_int_t)totals->final.peak_rss_bytes));
     json_object_set_new(footer, "final", final);
   }
-  if (footer && totals->has_accesses)
-    json_object_set_new(footer, "accesses", accesses_json(&totals->accesses));
   if (footer && totals->exit_status >= 0)
     json_object_set_new(footer, WIFSIGNALED(totals->exit_status) ? "signal" : "exit_status",
                         json_integer(WIFSIGNALED(totals->exit_status) ? WTERMSIG(totals->exit_status)
                                                                       : WEXITSTATUS(totals->exit_status)));
+  json_t *accesses = footer ? footer_accesses(writer) : NULL;
+  if (accesses)
+    json_object_set_new(footer, "accesses", accesses);
   if (footer && clock_hz > 0)
     json_object_set_new(footer, "clock_hz", json_real(clock_hz));
   if (footer && totals->note)
@@ -302,8 +293,7 @@ int trace_writer_flush(struct trace_writer *writer) {
     if (trace_writer_flush_thread(writer, thread) != 0)
       return -1;
   flush_annotations(writer);
-  flush_accesses(writer);
-  return flush_samples(writer) != 0 || flush_touched(writer) != 0 ? -1 : 0;
+  return flush_samples(writer) != 0 || flush_touched(writer) != 0 || flush_accesses(writer) != 0 ? -1 : 0;
 }
 
 /* After a failed write: takes back a block that is there in part, and gives the file an end, which needs no more than
@@ -312,6 +302,7 @@ static void write_last_words(struct trace_writer *writer, double clock_hz) {
   int error = writer->saved_errno;
   for (uint32_t thread = 0; thread < writer->threads.count; thread++)
     lose(writer, &writer->threads.at[thread], writer->threads.at[thread].count);
+  lose_accesses(writer);
   char why[128];
   snprintf(why, sizeof why, "events of all threads can't be written: %s", strerror(error));
   writer->saved_errno = 0;
@@ -329,8 +320,8 @@ int trace_writer_finish(struct trace_writer *writer, const char *end, double clo
     flush_thread(writer, thread);
   flush_samples(writer);
   flush_touched(writer);
-  flush_annotations(writer);
   flush_accesses(writer);
+  flush_annotations(writer);
   writer->last_words = true;
   if (!writer->saved_errno)
     write_footer(writer, end, clock_hz);

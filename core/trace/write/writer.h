@@ -47,11 +47,11 @@ struct trace_writer {
   struct buffer touched[2]; /* columns of the TOUCHED block to come */
   uint32_t touched_count;
   uint64_t touched_address;
-  struct access_encoder accesses;
   struct stack_table stacks;
   struct buffer stack_column[2]; /* of the STACKS block to come: parent, instruction */
   uint32_t stack_count;
   uint64_t stack_instruction;
+  struct access_encoder *accesses;        /* NULL: no access has come */
   json_t *modules, *marks, *thread_names; /* arrays of the blocks to come; NULL: empty */
   struct trace_totals totals;
 };
@@ -81,5 +81,10 @@ int flush_touched(struct trace_writer *writer);
 int flush_accesses(struct trace_writer *writer);
 int flush_annotations(struct trace_writer *writer);
 void annotations_free(struct trace_writer *writer);
+
+/* The rows that wait for a block are given up. */
+void lose_accesses(struct trace_writer *writer);
+/* FOOTER's `accesses`; NULL if none were recorded. */
+json_t *footer_accesses(const struct trace_writer *writer);
 
 #endif
