@@ -28,7 +28,7 @@ static const char USAGE[] =
     "                        [--tlbs ENTRIES:WAYS,...] [-o OUT.json] -- CMD [ARGUMENT...]\n";
 
 struct options {
-  bool time_only, simulate;
+  bool time_only, simulate, help;
   struct simulation simulation;
   uint64_t interval_us;
   const char *output;
@@ -43,6 +43,7 @@ static bool parse(int count, char **arguments, struct options *options) {
                                         {"caches", required_argument, NULL, 'c'},
                                         {"tlbs", required_argument, NULL, 'l'},
                                         {"instruction-cache", required_argument, NULL, 'I'},
+                                        {"help", no_argument, NULL, 'h'},
                                         {NULL, 0, NULL, 0}};
   int option;
   while ((option = getopt_long(count, arguments, "+o:", names, NULL)) != -1) {
@@ -61,6 +62,8 @@ static bool parse(int count, char **arguments, struct options *options) {
       options->simulation.tlbs = optarg;
     else if (option == 'I')
       options->simulation.instruction_cache = optarg;
+    else if (option == 'h')
+      options->help = true;
     else
       return false;
     if (*end != '\0' || (option == 'i' && (options->interval_us == 0 || options->interval_us > 10000000)))
@@ -70,7 +73,7 @@ static bool parse(int count, char **arguments, struct options *options) {
   options->simulation.output = options->output;
   bool of_simulation = options->simulation.caches || options->simulation.tlbs || options->simulation.instruction_cache;
   bool of_observation = options->time_only || options->interval_us;
-  return optind < count && !(options->simulate ? of_observation : of_simulation);
+  return options->help || (optind < count && !(options->simulate ? of_observation : of_simulation));
 }
 
 static void add(json_t *object, const char *key, uint64_t value) {
@@ -169,6 +172,10 @@ int main(int count, char **arguments) {
   if (!parse(count, arguments, &options)) {
     fputs(USAGE, stderr);
     return EXIT_USAGE;
+  }
+  if (options.help) {
+    fputs(USAGE, stdout);
+    return 0;
   }
   if (options.simulate)
     return simulate(&options.simulation);
