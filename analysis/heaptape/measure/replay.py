@@ -39,7 +39,7 @@ DEFAULT_ORDER = {
     "sharing": "recorded",
 }
 # The instructions pass counts the first so many ops of a longer workload. Under our Valgrind tool an op takes 0.3 to
-# 0.8 us in the recorded order with few threads, 2 us with 23 (docs/measurements/replay.md): 10 to 40 s a run. The
+# 0.8 us in the recorded order with few threads, 2.5 us with 23 (docs/measurements/replay.md): 10 to 50 s a run. The
 # recorded order has no prefix: a longer workload is run in `window`, in which a single thread's count is as exact, and
 # those of several differ a little from run to run.
 INSTRUCTIONS_OPS = 20_000_000

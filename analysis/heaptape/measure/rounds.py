@@ -15,7 +15,7 @@ How often which pass:
 - bare: twice. It is the check on the sum of timed calls, and no figure of its own.
 - sharing: twice, as it is a matter of layout like memory, in the same order.
 - instructions: twice, whatever `repeats` says. Valgrind counts, it does not measure, and the recorded order is the same
-  each time; the second run shows that the figures are exact (an allocator that looks at the clock differs by 0.001 %).
+  each time; the second run shows that the figures are exact (an allocator that looks at the clock differs by 0.006 %).
 - verify: once. An op is right or wrong.
 """
 

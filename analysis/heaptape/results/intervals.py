@@ -21,7 +21,7 @@ LEVEL = 0.95
 LARGEST_LOG = 700.0  # exp of more overflows
 # An interval whose upper end is so many times its lower says too little of the figure to be shown as a number.
 NOISY_FACTOR = 2.0
-# Counted instructions of runs in one order: an allocator that looks at the clock differs by some 0.001 % from run to
+# Counted instructions of runs in one order: an allocator that looks at the clock differs by up to 0.006 % from run to
 # run. Within this share of the figure they count as the same.
 COUNTED_AGREES = 1e-4
 

@@ -94,6 +94,7 @@ COMMANDS = [
     "report",
     "allocators",
     "workloads",
+    "observe",
 ]
 
 
