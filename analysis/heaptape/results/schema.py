@@ -23,6 +23,8 @@ from heaptape.results.timeline import timeline_frame
 SYSTEM_CALLS = ("mmap", "munmap", "mremap", "madvise", "brk")
 # metric -> (key in a run, unit, passes that measure it best first)
 RUN_METRICS: dict[str, tuple[str, str, tuple[str, ...]]] = {
+    "total_instructions": ("instructions_total", "instructions", ("instructions",)),
+    "startup_instructions": ("startup_instructions", "instructions", ("instructions",)),
     "total_cycles": ("cycles_total", "cycles", ("time",)),
     "peak_rss": ("rss_anon_peak_bytes", "bytes", ("memory", "bare", "time")),
     "mean_rss": ("rss_anon_mean_bytes", "bytes", ("memory", "bare", "time")),

@@ -106,6 +106,7 @@ COMMANDS = [
     "report",
     "allocators",
     "workloads",
+    "observe",
 ]
 
 
