@@ -87,7 +87,7 @@ static int compile_op(void *context, const struct history_op *op, const struct h
     if (!note_touched(compiler, op, number, slot->size_bytes))
       return compiler_fail(compiler, op, "out of memory");
   }
-  uint64_t ops = workload_put_op(writer, number, op->call, size_bytes, param, op->slot);
+  uint64_t ops = workload_put_op(writer, number, &(struct workload_op){op->call, op->slot, size_bytes, param});
   if (slot)
     slot->last = waits_last(number, ops);
   compiler->info->slots = slots->count;
@@ -144,7 +144,8 @@ static int finish(struct compiler *compiler, const struct witness *witness, stru
   char *json = compile_info_json(compiler->info, witness);
   int result = -1;
   if (time_line && json)
-    result = workload_writer_close(compiler->writer, &totals, time_line, points, json, error);
+    result =
+        workload_writer_close(compiler->writer, &totals, (struct workload_time_points){time_line, points}, json, error);
   else
     workload_writer_abandon(compiler->writer);
   free(json);

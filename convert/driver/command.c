@@ -39,7 +39,9 @@ void print_import_report(const char *in, const struct import_report *report) {
 int open_input(struct trace_reader **reader, const char *in, const struct format *format, const struct options *options,
                struct error *error) {
   struct import_report report = {""};
-  int result = input_open(reader, in, format, &options->import, &report, error);
+  struct import_options import = options->import;
+  import.report = &report;
+  int result = input_open(reader, in, format, &import, error);
   if (result == 0)
     print_import_report(in, &report);
   return result;

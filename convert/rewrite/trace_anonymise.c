@@ -182,17 +182,16 @@ static int anonymise(struct anonymiser *anonymiser, struct trace_reader *reader,
 }
 
 int trace_anonymise(struct trace_reader *reader, const char *path, const struct trace_options *options,
-                    const struct history_options *history, struct error *error) {
+                    struct error *error) {
   struct anonymiser *anonymiser = calloc(1, sizeof *anonymiser);
   if (!anonymiser)
     return error_set(error, path, "out of memory");
   anonymiser->path = path;
   anonymiser->last_thread = UINT32_MAX;
   json_t *info = anonymous_info(trace_reader_summary(reader));
-  int result = trace_out_open(&anonymiser->out, path, info, options, trace_reader_summary(reader)->threads, error);
+  anonymiser->out = trace_out_open(path, info, options, trace_reader_summary(reader)->threads, error);
   json_decref(info);
-  if (result == 0)
-    result = anonymise(anonymiser, reader, history, error);
+  int result = anonymiser->out ? anonymise(anonymiser, reader, options->history, error) : -1;
   free(anonymiser->threads);
   free(anonymiser->addresses.at);
   anonymous_accesses_free(anonymiser->accesses);

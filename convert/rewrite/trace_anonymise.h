@@ -10,10 +10,9 @@
 #ifndef CONVERT_REWRITE_TRACE_ANONYMISE_H
 #define CONVERT_REWRITE_TRACE_ANONYMISE_H
 
-#include "convert/history/history.h"
 #include "convert/rewrite/trace_out.h"
 
 int trace_anonymise(struct trace_reader *reader, const char *path, const struct trace_options *options,
-                    const struct history_options *history, struct error *error);
+                    struct error *error);
 
 #endif

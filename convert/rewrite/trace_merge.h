@@ -16,7 +16,6 @@ enum { TRACE_MERGE_MAX = 1 << 12 };
 
 /* Returns 0, or -1 with error. */
 int trace_merge(struct trace_reader *const *readers, uint32_t count, const char *path,
-                const struct trace_options *options, void (*progress)(void *context, uint64_t events),
-                void *progress_context, struct error *error);
+                const struct trace_options *options, struct error *error);
 
 #endif

@@ -397,8 +397,8 @@ static int slice(struct slicer *slicer, struct trace_reader *reader, const struc
   return result;
 }
 
-int trace_slice(struct trace_reader *reader, const char *path, const struct slice_spec *spec, const json_t *texts,
-                const struct trace_options *options, const struct history_options *history, struct error *error) {
+int trace_slice(struct trace_reader *reader, const char *path, const struct slice_spec *spec,
+                const struct trace_options *options, struct error *error) {
   struct error own = {""};
   struct slicer slicer = {.spec = spec, .path = trace_reader_path(reader), .error = &own};
   uint32_t threads = trace_reader_summary(reader)->threads;
@@ -407,12 +407,13 @@ int trace_slice(struct trace_reader *reader, const char *path, const struct slic
     result = error_set(&own, slicer.path, "out of memory");
   if (result == 0) {
     memset(slicer.moving, 0xff, threads * sizeof *slicer.moving); /* SLOTS_NONE */
-    json_t *info = slice_info(trace_reader_summary(reader), texts);
-    result = trace_out_open(&slicer.out, path, info, options, threads, &own);
+    json_t *info = slice_info(trace_reader_summary(reader), spec->texts);
+    slicer.out = trace_out_open(path, info, options, threads, &own);
     json_decref(info);
+    result = slicer.out ? 0 : -1;
   }
   if (result == 0)
-    result = slice(&slicer, reader, history, error);
+    result = slice(&slicer, reader, options->history, error);
   else
     *error = own;
   free(slicer.objects.at);

@@ -14,13 +14,12 @@
 #ifndef CONVERT_REWRITE_TRACE_SLICE_H
 #define CONVERT_REWRITE_TRACE_SLICE_H
 
-#include "convert/history/history.h"
 #include "convert/rewrite/slice_spec.h"
 #include "convert/rewrite/trace_out.h"
 
-/* texts: the specs as the user gave them, for INFO. Returns 0, or -1 with error: also where the trace has no times, or
+/* Returns 0, or -1 with error: also where the trace has no times, or
    no such mark, that the spec names. */
-int trace_slice(struct trace_reader *reader, const char *path, const struct slice_spec *spec, const json_t *texts,
-                const struct trace_options *options, const struct history_options *history, struct error *error);
+int trace_slice(struct trace_reader *reader, const char *path, const struct slice_spec *spec,
+                const struct trace_options *options, struct error *error);
 
 #endif

@@ -12,7 +12,7 @@ struct trace_access_cursor {
   uint64_t block_offset;
   bool in_block;
   struct trace_access_totals read; /* rows */
-  struct visit_memory memory;
+  struct block_memory memory;
   struct access_decoder decoder;
 };
 
@@ -28,8 +28,7 @@ int trace_access_cursor_open(struct trace_access_cursor **out, const struct trac
 void trace_access_cursor_close(struct trace_access_cursor *cursor) {
   if (!cursor)
     return;
-  buffer_free(&cursor->memory.stored);
-  buffer_free(&cursor->memory.raw);
+  block_memory_free(&cursor->memory);
   access_decoder_free(&cursor->decoder);
   free(cursor);
 }
@@ -59,11 +58,8 @@ static int load_block(struct trace_access_cursor *cursor) {
   const struct block_place *place = place_at(&reader->others, cursor->next_place++);
   struct block block;
   cursor->block_offset = place->offset;
-  int got = block_read_head(&reader->source, place->offset, &block, cursor->error);
-  if (got <= 0)
-    return got < 0 ? -1 : error_at(cursor->error, reader->path, place->offset, "file shrank while it was read");
-  if (block_read_columns(&reader->source, place->offset, &block, ACCESS_COLUMNS, decoder->columns,
-                         &cursor->memory.stored, &cursor->memory.raw, cursor->error) != 0)
+  if (reader_block(reader, place, &block, cursor->error) != 0 ||
+      block_read_columns(&block, ACCESS_COLUMNS, decoder->columns, &cursor->memory, cursor->error) != 0)
     return -1;
   decoder->rows = block.header.rows;
   decoder->acquired = block.header.first_stamp;

@@ -23,7 +23,7 @@ static int take_info(struct trace_reader *reader, uint64_t offset, const struct 
   if (reader->info_json)
     return error_at(error, reader->path, offset, "a second INFO block");
   json_t *info = NULL;
-  reader->info_json = block_read_json(&reader->source, offset, block, &info, error);
+  reader->info_json = block_read_json(block, &info, error);
   if (!reader->info_json)
     return -1;
   json_t *clock = json_object_get(info, "clock");
@@ -42,7 +42,7 @@ static int take_info(struct trace_reader *reader, uint64_t offset, const struct 
 
 static int take_gap(struct trace_reader *reader, uint64_t offset, const struct block *block, struct error *error) {
   json_t *gap = NULL;
-  char *text = block_read_json(&reader->source, offset, block, &gap, error);
+  char *text = block_read_json(block, &gap, error);
   if (!text)
     return -1;
   json_int_t dropped = json_integer_value(json_object_get(gap, "dropped"));
@@ -70,7 +70,7 @@ static void take_access_totals(struct trace_access_totals *totals, const json_t 
 
 static int take_footer(struct trace_reader *reader, uint64_t offset, const struct block *block, struct error *error) {
   json_t *footer = NULL;
-  reader->footer_json = block_read_json(&reader->source, offset, block, &footer, error);
+  reader->footer_json = block_read_json(block, &footer, error);
   if (!reader->footer_json)
     return -1;
   reader->footer_offset = offset;
@@ -326,7 +326,7 @@ struct trace_cursor {
   uint64_t block_offset;
   uint64_t last_stamp; /* of the block before: stamps of a thread must not go back */
   bool in_block;
-  struct buffer stored, raw;
+  struct block_memory memory;
   struct block_decoder decoder;
 };
 
@@ -343,8 +343,7 @@ int trace_cursor_open(struct trace_cursor **out, struct trace_reader *reader, ui
 }
 
 static void cursor_drop_memory(struct trace_cursor *cursor) {
-  buffer_free(&cursor->stored);
-  buffer_free(&cursor->raw);
+  block_memory_free(&cursor->memory);
   block_decoder_free(&cursor->decoder);
 }
 
@@ -369,12 +368,10 @@ static int cursor_load(struct trace_cursor *cursor) {
   } while (place->type != BLOCK_EVENTS);
   struct block block;
   cursor->block_offset = place->offset;
-  int got = block_read_head(&reader->source, place->offset, &block, cursor->error);
-  if (got <= 0)
-    return got < 0 ? -1 : error_at(cursor->error, reader->path, place->offset, "file shrank while it was read");
+  if (reader_block(reader, place, &block, cursor->error) != 0)
+    return -1;
   struct block_decoder *decoder = &cursor->decoder;
-  if (block_read_columns(&reader->source, place->offset, &block, EVENT_COLUMNS, decoder->columns, &cursor->stored,
-                         &cursor->raw, cursor->error) != 0)
+  if (block_read_columns(&block, EVENT_COLUMNS, decoder->columns, &cursor->memory, cursor->error) != 0)
     return -1;
   decoder->rows = block.header.rows;
   decoder->steps = block.header.steps;
