@@ -14,12 +14,13 @@
 enum { EXIT_DONE, EXIT_FAILED, EXIT_USAGE };
 
 static const char USAGE[] =
-    "usage: heaptape-machine [--working-sets BYTES,...] [--os-pages N,...] [--rounds N]\n"
+    "usage: heaptape-machine [--working-sets BYTES,...] [--os-pages N,...] [--rounds N] | --sizes\n"
     "  --working-sets BYTES,...  chains of loads over so many bytes each, of 4 KiB to 4 GiB (default: halves of caches "
     "of 32 KiB,\n"
     "                            256 KiB, 1 MiB and 32 MiB, and 128 MiB)\n"
     "  --os-pages N,...          chains of one line in each of so many OS pages, 64 to 1048576 (default 256,6144)\n"
-    "  --rounds N                samples of each figure, 3 to 1024 (default 30)\n";
+    "  --rounds N                samples of each figure, 3 to 1024 (default 30)\n"
+    "  --sizes                   measure nothing: tell the TLBs that CPUID knows\n";
 
 /* Reads numbers between two limits, rounded down to a multiple of CHAINS_WALKERS units. Returns how many; 0: not that.
  */
@@ -58,10 +59,22 @@ static bool parse_option(struct plan *plan, int option) {
   }
 }
 
+/* Prints and gives back the object. Returns the exit status. */
+static int print_json(json_t *object) {
+  int failed = json_dumpf(object, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(6));
+  json_decref(object);
+  if (failed || putchar('\n') == EOF || fflush(stdout) != 0) {
+    fprintf(stderr, "heaptape-machine: standard output: can't be written\n");
+    return EXIT_FAILED;
+  }
+  return EXIT_DONE;
+}
+
 int main(int argc, char **argv) {
   static const struct option options[] = {{"working-sets", required_argument, NULL, 'w'},
                                           {"os-pages", required_argument, NULL, 'p'},
                                           {"rounds", required_argument, NULL, 'r'},
+                                          {"sizes", no_argument, NULL, 's'},
                                           {"help", no_argument, NULL, 'h'},
                                           {0}};
   struct plan plan = {.working_set_bytes = {16 << 10, 128 << 10, 512 << 10, 16 << 20, 128 << 20},
@@ -75,6 +88,8 @@ int main(int argc, char **argv) {
       fputs(USAGE, stdout);
       return EXIT_DONE;
     }
+    if (option == 's')
+      return print_json(measurement_sizes());
     if (!parse_option(&plan, option)) {
       fprintf(stderr, "heaptape-machine: %s: no such option, or not a value that it takes\n", argv[optind - 1]);
       return EXIT_USAGE;
@@ -90,11 +105,5 @@ int main(int argc, char **argv) {
     fprintf(stderr, "heaptape-machine: %s\n", error.text);
     return EXIT_FAILED;
   }
-  int failed = json_dumpf(result, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(6));
-  json_decref(result);
-  if (failed || putchar('\n') == EOF || fflush(stdout) != 0) {
-    fprintf(stderr, "heaptape-machine: standard output: can't be written\n");
-    return EXIT_FAILED;
-  }
-  return EXIT_DONE;
+  return print_json(result);
 }

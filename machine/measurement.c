@@ -136,6 +136,10 @@ static json_t *tlbs_json(void) {
   return array;
 }
 
+json_t *measurement_sizes(void) {
+  return json_pack("{s:o}", "tlbs", tlbs_json());
+}
+
 static json_t *result_json(struct measurement *all) {
   const struct plan *plan = all->plan;
   json_t *sets = json_array(), *pages = json_array();

@@ -21,4 +21,7 @@ struct plan {
 /* Measures. Returns the result, to be given back with json_decref; or NULL with an error: no memory. */
 json_t *measurement_make(const struct plan *plan, struct error *error);
 
+/* Only what is known without measuring: "tlbs". */
+json_t *measurement_sizes(void);
+
 #endif

@@ -2,6 +2,7 @@
 
 #include "convert/history/merge.h"
 #include "convert/inspect/dump.h"
+#include "convert/inspect/dump_accesses.h"
 #include "convert/inspect/dump_stacks.h"
 #include "convert/inspect/dump_workload.h"
 
@@ -40,6 +41,8 @@ static int run(const struct options *options) {
   int result = -1;
   if (options->nodes)
     result = dump_stack_nodes(reader, options->stacks == DUMP_STACKS_FETCHED, stdout, "standard output", &error);
+  else if (options->list_accesses)
+    result = dump_accesses(reader, (enum dump_format)dump_format, stdout, "standard output", &error);
   else if (options->has_thread && options->thread >= trace_reader_summary(reader)->threads)
     error_set(&error, options->in, "has threads 0 to %" PRIu32 " only", trace_reader_summary(reader)->threads - 1);
   else
@@ -52,6 +55,7 @@ const struct command command_dump = {
     .name = "dump",
     .help = "usage: heaptape dump F [--format text|csv|jsonl] [--thread N] [--stacks [--debuginfod]]\n"
             "       heaptape dump F --stacks --nodes [--debuginfod]\n"
+            "       heaptape dump F --accesses [--format text|csv|jsonl]\n"
             "\n"
             "One event per line, in merged order. --stacks: the call stacks too, each where it first occurs, as "
             "function, file and\n"
@@ -61,5 +65,8 @@ const struct command command_dump = {
             "\n"
             "--nodes: no events, but the tree that the stacks form, one JSON object per node, parents first:\n"
             "{\"node\": 7, \"parent\": 3, \"frames\": [...]}; a frame has function, file, line, module and offset as "
-            "far as they are known.\n",
+            "far as they are known.\n"
+            "\n"
+            "--accesses: no events, but the data accesses (record --accesses) and the calls between them, one per "
+            "line.\n",
     .run = run};

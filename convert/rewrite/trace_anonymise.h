@@ -1,5 +1,5 @@
 /* Makes of a trace what its replay needs and no more: the calls with their sizes, counts and alignments, which object
-   each one is given, the order, the OS pages touched, and the memory samples against progress.
+   each one is given, the order, the OS pages touched, the memory samples against progress, and the data accesses.
 
    Addresses become places in an address space where every thread's objects lie one behind the other and none is used
    twice; stamps become the ordinal of the run of events of one thread; names, process ids, times, stacks, modules,

@@ -1,5 +1,6 @@
 #include "convert/rewrite/trace_copy.h"
 
+#include "convert/rewrite/trace_accesses.h"
 #include "convert/rewrite/trace_annotations.h"
 #include "core/base/vector.h"
 
@@ -146,5 +147,7 @@ int trace_copy(struct trace_reader *reader, const char *path, const struct trace
   int result = trace_copy_into(out, reader, &change, error);
   if (result == 0)
     result = trace_reader_samples(reader, copy_sample, trace_out_writer(out), error);
+  if (result == 0)
+    result = trace_copy_accesses(reader, out, error);
   return trace_out_close(out, summary, result != 0, error);
 }

@@ -1,5 +1,5 @@
 /* Copies a trace event by event into a new one with the same content, thread after thread: the same events, order,
-   gaps, samples and annotations, in blocks of another size or form.
+   gaps, samples, annotations and data accesses, in blocks of another size or form.
 
    What a truncated trace lost stays lost; the copy is whole and has that in INFO (`truncated_source`). Memory is
    O(block + threads). Not thread-safe. */

@@ -24,6 +24,7 @@ struct trace_out {
   const struct history_options *history;
   uint64_t shown; /* events, when progress was last shown */
   uint32_t source_threads, threads;
+  bool drops_accesses;
   struct thread_out by_source[];
 };
 
@@ -102,6 +103,20 @@ int trace_out_end_thread(struct trace_out *out, uint32_t thread) {
   return number == THREAD_NONE ? 0 : trace_writer_flush_thread(out->writer, number);
 }
 
+void trace_out_drop_accesses(struct trace_out *out) {
+  out->drops_accesses = true;
+}
+
+/* What the new footer takes over of the source's, which is changed; NULL: no memory. */
+static char *footer_to_keep(const struct trace_out *out, json_t *footer) {
+  static const char left_out[] = "data accesses are left out: they belong to the whole of one trace";
+  const char *note = json_string_value(json_object_get(footer, "note"));
+  json_object_del(footer, "accesses");
+  if (out->drops_accesses)
+    json_object_set_new(footer, "note", note ? json_sprintf("%s; %s", note, left_out) : json_string(left_out));
+  return json_dumps(footer, JSON_COMPACT);
+}
+
 int trace_out_close(struct trace_out *out, const struct trace_summary *source, bool failed, struct error *error) {
   json_t *footer = json_loads(source->footer_json, 0, NULL);
   const char *end = json_string_value(json_object_get(footer, "end"));
@@ -109,11 +124,13 @@ int trace_out_close(struct trace_out *out, const struct trace_summary *source, b
   totals->in_flight = (uint64_t)json_integer_value(json_object_get(footer, "in_flight"));
   totals->nested = (uint64_t)json_integer_value(json_object_get(footer, "nested"));
   totals->clamped_stamps += (uint64_t)json_integer_value(json_object_get(footer, "clamped_stamps"));
-  totals->more = source->footer_json;
+  char *more = footer_to_keep(out, footer);
+  totals->more = more;
   double hz = json_number_value(json_object_get(footer, "clock_hz"));
   /* A truncated source has no footer: its program was still running when the file ended, as far as is known. */
   int result = trace_writer_close(out->writer, end ? end : "stopped", hz, error);
   json_decref(footer);
+  free(more);
   free(out);
   return failed ? -1 : result;
 }

@@ -45,7 +45,10 @@ struct trace_writer *trace_out_writer(struct trace_out *out);
 /* The source's thread has no more events. */
 int trace_out_end_thread(struct trace_out *out, uint32_t thread);
 
-/* Writes the rest and closes. source: whose footer the new one takes over, except its totals.
+/* The source's data accesses are left out: the footer's note says so. */
+void trace_out_drop_accesses(struct trace_out *out);
+
+/* Writes the rest and closes. source: whose footer the new one takes over, except its totals and its data accesses.
    failed: something went wrong already and is in error; the file is closed all the same. Returns 0, or -1 with
    error. */
 int trace_out_close(struct trace_out *out, const struct trace_summary *source, bool failed, struct error *error);

@@ -9,8 +9,8 @@
 
    A realloc that the window's beginning cuts in two, between its release and its acquire, only acquires; one that its
    end cuts in two only frees. Releases of objects never seen are left out, and a free is put in where one was not seen:
-   `check` finds nothing wrong with a slice. INFO has what it is a slice of (`slice`). Memory is that of history_run.
-   Not thread-safe. */
+   `check` finds nothing wrong with a slice. Data accesses are left out. INFO has what it is a slice of (`slice`).
+   Memory is that of history_run. Not thread-safe. */
 #ifndef CONVERT_REWRITE_TRACE_SLICE_H
 #define CONVERT_REWRITE_TRACE_SLICE_H
 

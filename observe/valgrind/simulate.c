@@ -145,6 +145,15 @@ static __attribute__((noinline)) void miss_data(Addr address, UWord bytes, UInt 
     caches[index].misses[side] += cache_misses(&caches[index].cache, address, bytes);
 }
 
+/* Each line by itself. */
+static inline void access_lines(Addr address, UWord bytes, UInt side) {
+  UWord first = address >> LINE_SHIFT, last = (address + bytes - 1) >> LINE_SHIFT;
+  if (cache_misses_block(&caches[0].cache, first))
+    miss_data(first << LINE_SHIFT, 1, side);
+  if (last != first && cache_misses_block(&caches[0].cache, last))
+    miss_data(last << LINE_SHIFT, 1, side);
+}
+
 VG_REGPARM(2) void simulate_access(Addr address, UWord bytes) {
   UInt side = (UInt)allocator_runs;
   accesses[side]++;
@@ -153,7 +162,9 @@ VG_REGPARM(2) void simulate_access(Addr address, UWord bytes) {
     translate_page(page, side);
   if (end_page != page)
     translate_page(end_page, side);
-  if (cache_misses(&caches[0].cache, address, bytes))
+  if (simulate_data_only)
+    access_lines(address, bytes, side);
+  else if (cache_misses(&caches[0].cache, address, bytes))
     miss_data(address, bytes, side);
 }
 

@@ -87,7 +87,8 @@ static int read_ours(const char *path, struct instruction_counts *counts, struct
   const json_t *startup = json_object_get(result, "startup");
   counts->startup_known = startup != NULL;
   counts->startup = (uint64_t)json_integer_value(json_object_get(startup, "allocator_instructions"));
-  counts->startup_process = (uint64_t)json_integer_value(json_object_get(startup, "instructions"));
+  counts->startup_process =
+      counts->startup + (uint64_t)json_integer_value(json_object_get(startup, "loading_instructions"));
   bool complete = json_is_array(kinds);
   json_decref(result);
   return complete ? 0 : error_set(error, path, "the Valgrind tool left no result");

@@ -30,7 +30,8 @@ struct instruction_counts {
   bool startup_known;       /* our tool's alone */
   uint64_t startup;         /* while the allocator ran: its constructors, and calls of the dynamic linker's and the
                                libraries' constructors */
-  uint64_t startup_process; /* in all: the dynamic linker's and the engine's own too */
+  uint64_t startup_process; /* with what the dynamic linker and the libraries' constructors executed until main began;
+                               not the engine's own, which looks at each library that is loaded */
 };
 
 /* Fills in counts. Returns 0, or -1 with error filled in. */

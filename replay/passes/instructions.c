@@ -48,6 +48,10 @@ void instructions_begin(void) {
                                                                (unsigned long)callers[index].end});
 }
 
+void instructions_loaded(void) {
+  valgrind_request(VALGRIND_REQUEST_LOADED, (const unsigned long[VALGRIND_ARGUMENTS]){0});
+}
+
 void instructions_started(void) {
   valgrind_request(VALGRIND_REQUEST_STARTED, (const unsigned long[VALGRIND_ARGUMENTS]){0});
 }

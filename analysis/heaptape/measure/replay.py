@@ -18,7 +18,7 @@ from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import PACKAGE, Home
 from heaptape.common.version import __version__
 from heaptape.formats.workload_format import is_workload, read_workload
-from heaptape.measure import machine, noise
+from heaptape.measure import machine, noise, penalties
 from heaptape.measure.agreement import agreement
 from heaptape.measure.registry import Choice, sha256_of
 from heaptape.measure.rounds import Rounds, Run, Settings, baseline_of, widest_interval
@@ -153,6 +153,7 @@ def replay(
             "warm_up": warmed,
         }
         | ({"until_ci": _stop_rule(finished, choices, settings)} if settings.until_ci_percent else {}),
+        "penalties": penalties.for_passes(settings.passes, home),
         "noise": disturbance.summarise(finished),
         "allocators": [_about(choice) for choice in choices],
         "agreement": agreement(finished),

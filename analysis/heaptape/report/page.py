@@ -16,12 +16,13 @@ from heaptape.common import forked
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.version import __version__
 from heaptape.formats.embedded import TYPE, map_bytes, pack, without_maps
+from heaptape.model.words import time_sentences
 from heaptape.report.figures import STYLE, Gallery, Picture, against_baseline, galleries
 from heaptape.report.methods import allocators, methods
 from heaptape.results.compare import allocator_order
 from heaptape.results.schema import Results, call_details, figures
 from heaptape.results.summary import VerdictTexts, sentences, verdicts_in_words, warnings
-from heaptape.tables import line_sharing
+from heaptape.tables import line_sharing, time_table
 from heaptape.tables.usual import MISSING, Cell, Table, comparison
 
 matplotlib.use("Agg")
@@ -109,8 +110,8 @@ def _section(file: Results, baseline: str, words: VerdictTexts) -> Section:
     here = baseline if baseline in order else order[0]
     return Section(
         file.name,
-        sentences(file, baseline, words),
-        [*comparison([file], here), *line_sharing.table(line_sharing.summary([file]))],
+        [*time_sentences([file], here), *sentences(file, baseline, words)],
+        [*time_table.usual([file], here), *comparison([file], here), *line_sharing.table(line_sharing.summary([file]))],
         _latency_tables(file, order),
         galleries(file, order, here),
     )

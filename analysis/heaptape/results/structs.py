@@ -262,6 +262,7 @@ class Run(msgspec.Struct, rename={"pass_": "pass"}):
     peaks: Text = None
     page_faults: Number = None
     page_faults_major: Number = None
+    startup_page_faults: Number = None
     syscalls: Counts = None
     syscall_bytes: Counts = None
     syscall_rows: list[tuple[int, str, int]] | None = None
@@ -288,6 +289,7 @@ class ResultsFile(msgspec.Struct):
     created_unix_s: Number = None
     elapsed_s: Number = None
     machine: Machine | None = None
+    penalties: dict[str, Any] | None = None
     workload: Workload | None = None
     settings: dict[str, Any] | None = None
     noise: AllNoise | None = None

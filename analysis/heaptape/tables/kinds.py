@@ -12,7 +12,7 @@ from heaptape.results.compare import allocator_order
 from heaptape.results.corners import Corners
 from heaptape.results.intervals import Method
 from heaptape.results.schema import Results
-from heaptape.tables import corner_tables, fragmentation_table, line_sharing
+from heaptape.tables import corner_tables, fragmentation_table, line_sharing, time_table
 from heaptape.tables import frames as table_frames
 from heaptape.tables import views as table_views
 from heaptape.tables.usual import Table
@@ -85,6 +85,10 @@ KINDS: dict[str, Kind] = {
     "sharing": Kind(lambda q: line_sharing.summary(q.files), lambda frame, q: line_sharing.table(frame)),
     "verdict": Kind(
         lambda q: verdicts.verdicts(q.files, q.baseline, method=q.method, error_percent=_error_of(q.files)),
-        lambda frame, q: table_views.verdict_tables(frame),
+        lambda frame, q: [*time_table.words(q.files, q.baseline), *table_views.verdict_tables(frame)],
+    ),
+    "time": Kind(
+        lambda q: time_table.frame(q.files, q.baseline),
+        lambda frame, q: time_table.tables(frame, q.baseline, time_table.time_sentences(q.files, q.baseline)),
     ),
 }
