@@ -1,6 +1,7 @@
 """`heaptape replay`: replays, writes R.json, prints the comparison."""
 
 import argparse
+import dataclasses
 import json
 import os
 import re
@@ -97,11 +98,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--passes",
-        default="time,memory,bare",
         metavar="LIST",
         help="of time, memory, bare (default: these), instructions (counted by valgrind), verify, sharing "
-        "(cache lines that threads share)",
+        "(cache lines that threads share), misses (cache and TLB misses of program and allocator, simulated; default "
+        "where the trace has data accesses: record --accesses)",
     )
+    for name, what in (("caches", "BYTES:WAYS"), ("tlbs", "ENTRIES:WAYS")):
+        parser.add_argument(
+            f"--{name}", default="", metavar=f"{what},...", help=f"{name} of the pass misses, the first level first"
+        )
     parser.add_argument(
         "--verify",
         action="store_true",
@@ -148,6 +153,8 @@ def run(arguments: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory(prefix="heaptape.") as scratch:
         workload = replay.prepare(arguments.input, arguments.home, Path(scratch))
         about = replay.describe_workload(workload, name)
+        if arguments.passes is None and not arguments.verify and replay.accesses_of(workload):
+            settings = dataclasses.replace(settings, passes=(*settings.passes, "misses"))
         for doubt in doubts(about):
             print(f"heaptape: {arguments.input}: {doubt}", file=sys.stderr)
         with WorkProgress() as progress:
@@ -177,7 +184,11 @@ def run(arguments: argparse.Namespace) -> int:
 def _replay_settings(arguments: argparse.Namespace) -> "rounds.Settings":
     from heaptape.measure import rounds
 
-    passes = ("verify",) if arguments.verify else tuple(dict.fromkeys(p for p in arguments.passes.split(",") if p))
+    passes: tuple[str, ...] = rounds.DEFAULT_PASSES
+    if arguments.passes is not None:
+        passes = tuple(dict.fromkeys(p for p in arguments.passes.split(",") if p))
+    if arguments.verify:
+        passes = ("verify",)
     unknown = [p for p in passes if p not in rounds.PASSES]
     if unknown or not passes:
         named = f"unknown pass '{unknown[0]}'" if unknown else "no pass"
@@ -214,6 +225,8 @@ def _replay_settings(arguments: argparse.Namespace) -> "rounds.Settings":
         arguments.threads_to_cores,
         arguments.clock == "real",
         arguments.disturb,
+        arguments.caches,
+        arguments.tlbs,
     )
 
 

@@ -14,7 +14,7 @@ How often which pass:
   not (MEMORY_AGREES) get as many repetitions as time has.
 - bare: twice. It is the check on the sum of timed calls, and no figure of its own.
 - sharing: twice, as it is a matter of layout like memory, in the same order.
-- instructions, verify: once. Valgrind counts, it does not measure; an op is right or wrong.
+- instructions, misses, verify: once. Valgrind counts, it does not measure; an op is right or wrong.
 """
 
 import math
@@ -28,9 +28,10 @@ from heaptape.measure.registry import Choice
 from heaptape.results.intervals import log_ratio
 from heaptape.results.schema import label_of, number
 
-PASSES = ("time", "memory", "bare", "instructions", "verify", "sharing")
+PASSES = ("time", "memory", "bare", "instructions", "verify", "sharing", "misses")
 DEFAULT_PASSES = ("time", "memory", "bare")
 TOUCH_POLICIES = ("recorded", "lines", "first", "pages", "all", "none")
+ONCE = ("instructions", "misses", "verify")
 FEW_REPEATS = 2
 FEWEST_ROUNDS = 5
 MEMORY_AGREES = 0.001  # of the figure
@@ -40,7 +41,8 @@ MEMORY_FIGURES = ("rss_anon_peak_bytes", "rss_anon_mean_bytes")
 @dataclass(frozen=True)
 class Settings:
     """How to replay. `order` empty: each pass's own default. `timeout_s` 0: no limit. `until_ci_percent` 0: no stop
-    rule. `baseline`: label that the stop rule compares with; None: glibc, else the first.
+    rule. `baseline`: label that the stop rule compares with; None: glibc, else the first. `caches`, `tlbs`: those that
+    the pass `misses` simulates, as heaptape-replay takes them; empty: its own.
     """
 
     repeats: int = 5
@@ -57,6 +59,8 @@ class Settings:
     threads_to_cores: bool = False
     real_clock: bool = False
     disturb_lines: int = 0
+    caches: str = ""
+    tlbs: str = ""
 
 
 @dataclass(frozen=True)
@@ -88,12 +92,12 @@ class Rounds:
 
     def least(self) -> int:
         """How many runs there will be if nothing asks for more."""
-        per_pass = {"time": self._settings.repeats, "instructions": 1, "verify": 1}
+        per_pass = {"time": self._settings.repeats} | dict.fromkeys(ONCE, 1)
         few = min(self._settings.repeats, FEW_REPEATS)
         return len(self._choices) * sum(per_pass.get(pass_, few) for pass_ in self._settings.passes)
 
     def _wants(self, choice: Choice, pass_: str, finished: Sequence[dict]) -> bool:
-        if pass_ in ("instructions", "verify"):
+        if pass_ in ONCE:
             return self.number == 0
         if pass_ == "time":
             return self.number < self._settings.repeats or self._wants_narrower(finished)
