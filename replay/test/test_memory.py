@@ -215,16 +215,17 @@ def test_page_cache_of_the_workload_is_nobodys_memory(tmp_path):
 
 
 def test_counters_are_there_or_it_is_said_why_not(mixed):
-    """PMU or not: what is missing has a reason. The task clock needs none, and shows that threads are counted."""
-    command = [str(a) for a in (ENGINE, "--pass", "bare", mixed[0])]
+    """PMU or not: what is missing has a reason. Instructions are those of all threads, which make the calls."""
+    path, made = mixed
+    command = [str(a) for a in (ENGINE, "--pass", "bare", path)]
     run = json.loads(subprocess.run(command, capture_output=True, text=True, timeout=240, check=True).stdout)
     counted = set(run["counters"])
-    assert "instructions" in counted or run["counters_missing_because"]
-    assert set(run["engine_counters_per_op"]) <= counted
-    if "task_clock_ns" in counted:
-        assert run["counters"]["task_clock_ns"] > 0.5 * run["cpu_ns"]
+    if "instructions" in counted:
+        assert run["counters"]["instructions"] > 10 * sum(made["calls"].values())
     else:
-        assert "perf_event_open" in run["counters_missing_because"]
+        assert run["counters_missing_because"]
+    assert set(run["engine_counters_per_op"]) <= counted
+    assert "task_clock_ns" in counted or "perf_event_open" in run["counters_missing_because"]
 
 
 def test_residency_in_the_memory_map_adds_up_to_rss(tmp_path):

@@ -302,6 +302,7 @@ class Run(msgspec.Struct, rename={"pass_": "pass"}):
     peaks: Text = None
     page_faults: Number = None
     page_faults_major: Number = None
+    startup_page_faults: Number = None
     syscalls: Counts = None
     syscall_bytes: Counts = None
     syscall_rows: list[tuple[int, str, int]] | None = None

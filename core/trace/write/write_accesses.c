@@ -30,6 +30,7 @@ int flush_accesses(struct trace_writer *writer) {
   totals->objects += block->objects;
   totals->other += block->other;
   access_encoder_next_block(writer->accesses);
+  writer->totals.accesses.pending = 0;
   writer->totals.file_bytes = writer->offset;
   return 0;
 }
@@ -39,6 +40,7 @@ void lose_accesses(struct trace_writer *writer) {
     return;
   writer->totals.accesses.lost += access_encoder_block(writer->accesses)->rows;
   access_encoder_next_block(writer->accesses);
+  writer->totals.accesses.pending = 0;
 }
 
 int trace_writer_access(struct trace_writer *writer, const struct access_item *item) {
@@ -58,7 +60,10 @@ int trace_writer_access(struct trace_writer *writer, const struct access_item *i
   }
   if (access_encoder_block(writer->accesses)->rows == TRACE_MAX_ROWS && flush_accesses(writer) != 0)
     return -1;
-  return access_encode(writer->accesses, item) ? 0 : 1;
+  if (!access_encode(writer->accesses, item))
+    return 1;
+  totals->pending = access_encoder_block(writer->accesses)->rows;
+  return 0;
 }
 
 json_t *footer_accesses(const struct trace_writer *writer) {
