@@ -66,7 +66,8 @@ SLOW void acquired(struct producer_entry in, struct hook_call call, const void *
     large_put(result, call.request_bytes);
   if (!result)
     call.op |= CALL_NULL_OUT;
-  producer_record(in, step_of(call, result), columns);
+  bool recorded = producer_record(in, step_of(call, result), columns);
+  producer_tell(in, recorded, result, call.request_bytes, NULL);
   producer_leave(in);
 }
 
@@ -101,7 +102,8 @@ SLOW void releasing(struct producer_entry in, enum producer_state calling, struc
     releasing_large(in, object, false);
   struct producer_event event = step_of(call, object);
   event.stamped = !call.has_size;
-  producer_record(in, event, NULL);
+  bool recorded = producer_record(in, event, NULL);
+  producer_tell(in, recorded, NULL, 0, call.op == CALL_malloc_usable_size ? NULL : object);
   in.producer->state = in.was == PRODUCER_RECORDING ? PRODUCER_RECORDING : calling;
 }
 
@@ -142,8 +144,10 @@ SLOW void resized(struct producer_entry in, struct hook_call call, struct resize
   else if (__builtin_expect(resize.large_bytes != 0, 0) && !result && call.request_bytes)
     large_put(resize.object, resize.large_bytes); /* it failed: the old object is still live */
   call.op |= (resize.object ? 0 : CALL_NULL_IN) | (result ? 0 : CALL_NULL_OUT);
-  if (begun) /* else it has been counted as dropped */
-    producer_record(in, step_of(call, result), columns);
+  if (begun) { /* else it has been counted as dropped */
+    bool recorded = producer_record(in, step_of(call, result), columns);
+    producer_tell(in, recorded, result, call.request_bytes, result || call.request_bytes == 0 ? resize.object : NULL);
+  }
   HT_ASSERT(!resize.object || !begun || !in.producer->ring || in.producer->open > 0);
   in.producer->open -= resize.object && begun;
   producer_leave(in);

@@ -9,6 +9,7 @@
 #ifndef CAPTURE_HOST_PRODUCER_H
 #define CAPTURE_HOST_PRODUCER_H
 
+#include "capture/host/accesses.h"
 #include "capture/host/ownership.h"
 #include "core/base/assert.h"
 #include "core/trace/event.h"
@@ -50,7 +51,8 @@ struct producer {
   uint32_t window_slow, window_sampled, window_foreign;
   _Atomic int owner; /* kernel's thread id */
   uint32_t index;
-  uint32_t stack; /* of the call that took the producer from OPTIONAL */
+  uint32_t serial; /* of the thread among the process's: producers are reused */
+  uint32_t stack;  /* of the call that took the producer from OPTIONAL */
   struct stack_memo *memo;
   uint32_t throws; /* operators new that have begun; those beyond PRODUCER_THROWS are not in may_throw */
   struct producer_throw {
@@ -247,6 +249,14 @@ static inline __attribute__((always_inline)) bool producer_record(struct produce
   producer_put(producer, producer->cursor, event, stamp);
   atomic_signal_fence(memory_order_seq_cst);
   return true;
+}
+
+/* Tells the Valgrind tool of an event after producer_record, whose result is recorded. An event that went into the side
+   buffer is told of when it leaves it. */
+static inline void producer_tell(struct producer_entry in, bool recorded, const void *acquired, uint64_t request_bytes,
+                                 const void *released) {
+  if (accesses_are_recorded() && recorded && in.was != PRODUCER_RECORDING)
+    accesses_tell(in.producer->serial, acquired, request_bytes, released);
 }
 
 #endif

@@ -289,3 +289,81 @@ def test_footer_that_counts_other_rows_is_refused(tmp_path):
         for _ in trace.accesses():
             pass
         assert [d for d in trace.differences if d.startswith("accesses, calls: the footer says")]
+
+
+@PROPERTY
+@given(**SHAPES)
+def test_archive_has_the_same_accesses(tmp_path, seed, threads, steps, addresses):
+    events = all_threads(legal(seed, threads, steps, addresses))
+    rows = made_rows(seed, events, 6)
+    tape, archive = tape_of(tmp_path, events, threads), tmp_path / "b.tape"
+    add_accesses(tape, rows, block_rows=40, totals=COUNTED)
+    succeed(CONVERT, "convert", "--archive", tape, archive)
+    assert dumped(archive) == rows
+    told = json.loads(succeed(CONVERT, "info", archive, "--json").stdout)
+    assert {key: told["accesses"][key] for key in COUNTED} == COUNTED
+    assert told["info"]["accesses"] == {"granule_bytes": 16, "filter_bytes": 4096}
+
+
+def assert_hidden(found: list[int], given_addresses: list[int], regions: int) -> None:
+    """Addresses keep their places in their MiB; the MiBs are others, one for one, with small numbers."""
+    assert [a & 0xFFFFF for a in found] == [a & 0xFFFFF for a in given_addresses]
+    pairs = {(a >> 20, b >> 20) for a, b in zip(found, given_addresses, strict=True)}
+    assert len(pairs) == len({a for a, _ in pairs}) == len({b for _, b in pairs})
+    assert {a for a, _ in pairs} <= set(range(1, regions + 1))
+
+
+def addresses_of(rows: list[Row]) -> list[int]:
+    return [row.stack_pointer if row.kind == "call" else row.granule << 4 for row in rows if row.kind != "object"]
+
+
+@PROPERTY
+@given(**SHAPES)
+def test_anonymised_trace_replays_the_same_accesses_and_hides_where_they_were(
+    tmp_path, seed, threads, steps, addresses
+):
+    events = distinct_times(all_threads(legal(seed, threads, steps, addresses)))
+    rows = made_rows(seed, events, 6)
+    tape, anonymous = tape_of(tmp_path, events, threads), tmp_path / "b.tape"
+    add_accesses(tape, rows, totals=COUNTED)
+    succeed(CONVERT, "convert", "--anonymise", tape, anonymous)
+    _, before, told, _ = compiled(tape)
+    _, after, again, _ = compiled(anonymous)
+    assert [row for row in after if row.kind == "object"] == [row for row in before if row.kind == "object"]
+    assert [row.kind for row in after] == [row.kind for row in before]
+    assert_hidden(addresses_of(after), addresses_of(before), len({a >> 20 for a in addresses_of(rows)}))
+    assert again["lost"] == again["ops_without_call"] == 0
+    assert again.get("lost_in_trace", 0) == told["lost"]
+
+
+@PROPERTY
+@given(**SHAPES, most_ns=st.integers(0, 40), lost=st.sampled_from([0, 0.1]))
+def test_anonymised_trace_of_overlapping_calls_loses_no_access_uncounted(
+    tmp_path, seed, threads, steps, addresses, most_ns, lost
+):
+    events = all_threads(damage(seed, jitter(seed, legal(seed, threads, steps, addresses), most_ns), lost, lost))
+    if not events:
+        return
+    rows = made_rows(seed, events, 3)
+    tape, anonymous = tape_of(tmp_path, events, threads), tmp_path / "b.tape"
+    add_accesses(tape, rows)
+    succeed(CONVERT, "convert", "--anonymise", tape, anonymous)
+    _, _, told, _ = compiled(anonymous)
+    assert told["lost"] == 0
+    assert told["objects"] + told["other"] + told.get("lost_in_trace", 0) == sum(row.kind != "call" for row in rows)
+
+
+def test_slices_and_merged_traces_tell_that_accesses_are_left_out(tmp_path):
+    events = all_threads(legal(3, 2, 100, 10))
+    tape, out = tape_of(tmp_path, events, 2), tmp_path / "b.tape"
+    plain = tape.rename(tmp_path / "plain.tape")
+    tape.write_bytes(plain.read_bytes())
+    add_accesses(tape, made_rows(3, events, 5))
+    for command in (["--slice", "progress=10%..50%", tape], ["--merge", plain, tape], ["--merge", tape, plain]):
+        result = succeed(CONVERT, "convert", *command, out)
+        assert result.stderr.count("data accesses are left out") == 1
+        told = json.loads(succeed(CONVERT, "info", out, "--json").stdout)
+        assert "accesses" not in told
+        assert "accesses" not in told["info"]
+        assert told["footer"]["note"] == "data accesses are left out: they belong to the whole of one trace"
+    assert "data accesses" not in succeed(CONVERT, "convert", "--merge", plain, plain, out).stderr

@@ -18,16 +18,12 @@ enum valgrind_request {
      call's. Returns 1 if the tool took it. Before the code first runs. */
   VALGRIND_REQUEST_CALLER = 1,
   /* A call that is an event of the trace: the thread's serial number as in RECORD_THREAD (capture/wire/ring.h), the
-     object that it acquired, its request in bytes, the object that it released (0: none), and the stack pointer when
-     the entry point was called. Once the event is in the ring, before anything else of the program's runs in that
-     thread. */
+     object that it acquired (0: none), its request in bytes, and the object that it released. When the event is in the
+     ring, before anything else of the program's runs in that thread. Returns 1 if it is recorded. */
   VALGRIND_REQUEST_EVENT = 2,
-  /* Argument on: from here on the program's accesses are recorded (1) or not (0). With on 2, and the descriptor of a
-     stream socket: the process has been attached; the stream goes there, and the tool keeps a descriptor of its own.
-     Returns 1 if the tool took it. */
+  /* Argument enum valgrind_recording; with RECORDING_BEGINS the descriptor of a stream socket, which the tool takes.
+     Returns 1 if the tool records the program's accesses. */
   VALGRIND_REQUEST_RECORDING = 3,
-  /* A resize of that object begins: it is released by the event that follows. */
-  VALGRIND_REQUEST_RESIZE = 4,
   /* No arguments: the program's own work begins here; what was executed up to now was its start-up, which is reported
      apart. Once, from the only thread that runs. Returns 1 if the tool took it. */
   VALGRIND_REQUEST_STARTED = 5,
@@ -39,6 +35,9 @@ enum valgrind_request {
      process's end. Returns 1 if the tool took it. Before the function is first called. */
   VALGRIND_REQUEST_CALLS = 8,
 };
+
+/* BEGINS: the process has been attached. IS_POSSIBLE: does the tool run in the mode that records? */
+enum valgrind_recording { RECORDING_PAUSES, RECORDING_GOES_ON, RECORDING_BEGINS, RECORDING_IS_POSSIBLE };
 
 enum { VALGRIND_ARGUMENTS = 5 };
 

@@ -33,7 +33,19 @@ void allocator_begin(void) {
     sides_by_thread[thread] = program_side;
 }
 
+static void (*settle)(void);
+
+void allocator_before_switches(void (*function)(void)) {
+  settle = function;
+}
+
+Addr allocator_stack_pointer(void) {
+  return allocator_left_above == NOT_LEFT ? interrupted : allocator_left_above;
+}
+
 static void count(void) {
+  if (settle)
+    settle();
   if (allocator_runs)
     instructions += instructions_executed - counted_to;
   counted_to = instructions_executed;

@@ -23,6 +23,10 @@ extern Addr allocator_entry_stack_pointer;
 
 void allocator_begin(void);
 
+/* settle is called before each change of sides or threads, and before instructions are counted: for a mode that learns
+   of instructions later than they are executed. */
+void allocator_before_switches(void (*settle)(void));
+
 /* At the start of the translation of a superblock: what notices that the allocator begins or ends to run. */
 void allocator_instrument(IRSB *into, const struct translation *translation);
 
@@ -33,6 +37,9 @@ void allocator_signal_ends(void);
 /* Of the thread that runs next; and of one whose number may be used again. */
 void allocator_switch_to(ThreadId thread);
 void allocator_thread_ends(ThreadId thread);
+
+/* The stack pointer when the function was called in which the allocator runs. Only while it runs. */
+Addr allocator_stack_pointer(void);
 
 /* Instructions that were executed while it ran. */
 ULong allocator_instructions(void);

@@ -25,10 +25,11 @@ static void add_access(struct block *block, IRExpr *address, Int bytes, IRExpr *
     bytes = SIMULATED_LINE_BYTES;
   /* Where the access has a guard of its own, replay_access sees whose it is. */
   if (block->replays)
-    call_helper_with(block->out, "replay_access", replay_access, address, (HWord)bytes,
-                     guard ? guard : block->allocators);
+    call_helper_2(block->out, "replay_access", replay_access, mkIRExprVec_2(address, mkIRExpr_HWord((HWord)bytes)),
+                  guard ? guard : block->allocators);
   else
-    call_helper_with(block->out, "simulate_access", simulate_access, address, (HWord)bytes, guard);
+    call_helper_2(block->out, "simulate_access", simulate_access, mkIRExprVec_2(address, mkIRExpr_HWord((HWord)bytes)),
+                  guard);
 }
 
 static void add_read(struct block *block, IRExpr *address, Int bytes) {
@@ -52,7 +53,8 @@ static void add_guarded(struct block *block, IRExpr *address, Int bytes, IRExpr 
 static void add_fetch(struct block *block, Addr address, UInt bytes) {
   UWord first = address / SIMULATED_LINE_BYTES, last = (address + bytes - 1) / SIMULATED_LINE_BYTES;
   if (first != last)
-    call_helper_with(block->out, "simulate_fetch_across", simulate_fetch_across, mkIRExpr_HWord(address), bytes, NULL);
+    call_helper_2(block->out, "simulate_fetch_across", simulate_fetch_across,
+                  mkIRExprVec_2(mkIRExpr_HWord(address), mkIRExpr_HWord(bytes)), NULL);
   else if (first != block->line)
     call_helper(block->out, "simulate_fetch_line", simulate_fetch_line, mkIRExpr_HWord(first), NULL);
   block->line = last;

@@ -1,7 +1,8 @@
 /* The Valgrind tool `heaptape`: options, and what Valgrind's core calls.
 
-   --mode=count|simulate|replay, --out-file=F.json, --first=PID, --caches=BYTES:WAYS,...,
-   --instruction-cache=BYTES:WAYS, --tlbs=ENTRIES:WAYS,..., --data-only=yes, --accesses=F.accesses */
+   --mode=count|simulate|replay|accesses, --out-file=F.json, --first=PID, --caches=BYTES:WAYS,...,
+   --instruction-cache=BYTES:WAYS, --tlbs=ENTRIES:WAYS,..., --data-only=yes, --accesses=F.accesses, --filter=BYTES */
+#include "observe/valgrind/accesses.h"
 #include "observe/valgrind/allocator.h"
 #include "observe/valgrind/count.h"
 #include "observe/valgrind/objects.h"
@@ -19,12 +20,13 @@
 #include <pub_tool_options.h>
 #include <pub_tool_threadstate.h>
 
-static const HChar *const mode_names[] = {"count", "simulate", "replay", NULL};
-enum { MODE_COUNT, MODE_SIMULATE, MODE_REPLAY };
+static const HChar *const mode_names[] = {"count", "simulate", "replay", "accesses", NULL};
+enum { MODE_COUNT, MODE_SIMULATE, MODE_REPLAY, MODE_ACCESSES };
 
 static Int mode;
 static const HChar *out_file = "heaptape.json", *accesses;
 static Int first_process;
+static Long filter_bytes;
 static UInt threads_started = 1;
 
 static void require(Bool good, const HChar *option) {
@@ -45,6 +47,9 @@ static Bool take_option(const HChar *option) {
     require(simulate_set_tlbs(text), option);
   } else if VG_BOOL_CLO (option, "--data-only", simulate_data_only) {
   } else if VG_STR_CLO (option, "--accesses", accesses) {
+  } else if VG_BINT_CLO (option, "--filter", filter_bytes, 0, 1 << 30) {
+    if (!accesses_set_filter(filter_bytes))
+      VG_(fmsg_bad_option)(option, "wanted: 0, or a power of two of bytes from 64 on\n");
   } else {
     return False;
   }
@@ -53,15 +58,17 @@ static Bool take_option(const HChar *option) {
 
 static void print_usage(void) {
   VG_(printf)
-  ("    --mode=count|simulate|replay     instructions by kind of call; caches and TLBs too; those of a recorded\n"
-   "                                     program's accesses and of the allocator that this process calls [count]\n"
+  ("    --mode=MODE                      count: instructions by kind of call; simulate: caches and TLBs too; replay:\n"
+   "                                     those of a recorded program's accesses and of the allocator that this\n"
+   "                                     process calls; accesses: none, accesses go to the recorder [count]\n"
    "    --out-file=F.json                result [heaptape.json]; of other processes F.json.PID\n"
    "    --first=PID                      the process whose result has the plain name [any]\n"
    "    --caches=BYTES:WAYS,...          first-level data cache and outer caches\n"
    "    --instruction-cache=BYTES:WAYS   first-level instruction cache\n"
    "    --tlbs=ENTRIES:WAYS,...          first-level TLB and those behind it\n"
    "    --data-only=no|yes               no caches for instructions [no]; always in mode replay\n"
-   "    --accesses=F.accesses            mode replay: the recorded program's accesses\n");
+   "    --accesses=F.accesses            mode replay: the recorded program's accesses\n"
+   "    --filter=BYTES                   mode accesses: the cache whose hits are left out; 0: none [4096]\n");
 }
 
 static void print_debug_usage(void) {}
@@ -73,7 +80,10 @@ static void begin(void) {
     count_begin();
   } else {
     allocator_begin();
-    simulate_begin();
+    if (mode == MODE_ACCESSES)
+      accesses_begin();
+    else
+      simulate_begin();
   }
   if (mode != MODE_REPLAY)
     return;
@@ -86,11 +96,18 @@ static IRSB *instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayo
                         const VexGuestExtents *extents, const VexArchInfo *host, IRType guest_word, IRType host_word) {
   (void)extents, (void)host, (void)guest_word, (void)host_word;
   struct translation translation = {layout, closure->readdr};
-  return mode == MODE_COUNT ? count_instrument(in, &translation)
-                            : simulate_instrument(in, &translation, mode == MODE_REPLAY);
+  if (mode == MODE_COUNT)
+    return count_instrument(in, &translation);
+  if (mode == MODE_ACCESSES)
+    return accesses_instrument(in, &translation);
+  return simulate_instrument(in, &translation, mode == MODE_REPLAY);
 }
 
 static void write_result(Bool before_exec) {
+  if (mode == MODE_ACCESSES) {
+    accesses_put_totals();
+    return;
+  }
   if (mode == MODE_REPLAY && !before_exec)
     replay_finish();
   struct output output = {out_file, first_process, mode_names[mode], before_exec};
@@ -137,6 +154,8 @@ static void in_fork_child(ThreadId thread) {
   threads_started = 1;
   if (mode == MODE_COUNT)
     count_reset();
+  else if (mode == MODE_ACCESSES)
+    accesses_reset();
   else
     simulate_reset();
 }
@@ -157,6 +176,12 @@ static Bool take_request(ThreadId thread, UWord *arguments, UWord *answer) {
   case VALGRIND_REQUEST_CALLER:
     *answer = mode == MODE_COUNT && count_register_caller(arguments[1], arguments[2], arguments[3]);
     return True;
+  case VALGRIND_REQUEST_EVENT:
+    *answer = mode == MODE_ACCESSES && accesses_take_event(arguments + 1);
+    return True;
+  case VALGRIND_REQUEST_RECORDING:
+    *answer = mode == MODE_ACCESSES && accesses_set_recording(arguments + 1);
+    return True;
   case VALGRIND_REQUEST_STARTED:
     *answer = mode == MODE_COUNT && count_note_started();
     return True;
@@ -174,7 +199,9 @@ static Bool take_request(ThreadId thread, UWord *arguments, UWord *answer) {
 /* The memory of a process that becomes another program is gone when exec returns. */
 static void before_syscall(ThreadId thread, UInt number, UWord *arguments, UInt count) {
   (void)thread, (void)arguments, (void)count;
-  if (mode != MODE_COUNT)
+  if (mode == MODE_ACCESSES)
+    accesses_note_syscall();
+  else if (mode != MODE_COUNT)
     simulate_note_syscall(number);
   if (syscalls_is_exec(number))
     write_result(True);
@@ -201,7 +228,8 @@ static void after_mapping(Addr address, SizeT bytes, Bool read, Bool write, Bool
 static void before_options(void) {
   VG_(details_name)("heaptape");
   VG_(details_version)(NULL);
-  VG_(details_description)("counts instructions by kind of call; simulates caches and TLBs, live and replayed");
+  VG_(details_description)
+  ("counts instructions by kind of call; simulates caches and TLBs, live and replayed; records data accesses");
   VG_(details_copyright_author)("Copyright (C) 2026, and GNU GPL'd, by the heaptape authors.");
   VG_(details_bug_reports_to)("heaptape's authors");
   VG_(basic_tool_funcs)(begin, instrument, finish);

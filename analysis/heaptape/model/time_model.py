@@ -85,11 +85,11 @@ def _unshared(one: Counts, two: Counts) -> list[str]:
 
 def _counted(pairs: Sequence[tuple[Counts, Counts]]) -> dict[str, tuple[float, float]]:
     """Means over the repetitions of what both counted."""
-    names = [name for name in pairs[0][0].told if all(name in one.told for pair in pairs for one in pair)]
+    names = [name for name in pairs[0][0].named if all(name in one.named for pair in pairs for one in pair)]
     return {
         name: (
-            float(np.mean([one.told[name] for one, _ in pairs])),
-            float(np.mean([two.told[name] for _, two in pairs])),
+            float(np.mean([one.named[name] for one, _ in pairs])),
+            float(np.mean([two.named[name] for _, two in pairs])),
         )
         for name in names
     }
