@@ -4,10 +4,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from operator import itemgetter
 
-from heaptape.model.penalties import Penalties, Penalty
+from heaptape.model.penalties import LEAST_NS, Penalties, Penalty
 from heaptape.results.schema import Results, label_of, number
 
 INSTRUCTIONS, CACHES, TLBS, FAULTS, CALLS = "instructions", "caches", "TLB", "page faults", "system calls"
+LINES_OF_OS_PAGE = 64
 PARTS = (INSTRUCTIONS, CACHES, TLBS, FAULTS, CALLS)
 
 
@@ -103,8 +104,11 @@ def of_calls(instructions: dict, memory: dict, file: Results, penalties: Penalti
 
 def _levels(misses: dict, penalties: Penalties) -> Iterator[tuple[Term, str, float]]:
     """Misses of each level, at what the step to the next level costs: each is simulated as if it were the only outer
-    one, so what misses a level misses those before it, too.
+    one, so what misses a level misses those before it, too. A line of an OS page that was just given was not there
+    before, so it misses; but the kernel has just zeroed it, so that it mostly is in a cache: such misses of the last
+    level cost between nothing and the whole step.
     """
+    fresh_lines = LINES_OF_OS_PAGE * (number(misses.get("page_faults")) or 0)
     for part, key, size, steps in (
         (CACHES, "caches", "bytes", penalties.cache_steps),
         (TLBS, "tlbs", "entries", penalties.tlb_steps),
@@ -113,7 +117,10 @@ def _levels(misses: dict, penalties: Penalties) -> Iterator[tuple[Term, str, flo
         for row, step in zip(rows, steps([row[size] for row in rows])):
             last = part == CACHES and row is rows[-1]
             name = "last-level misses" if last else f"misses of {_size(part, row[size])}"
-            yield Term(f"{part} {row[size]}", part, row["misses"], step), name, row["misses"]
+            fresh = min(row["misses"], fresh_lines) if last else 0
+            yield Term(f"{part} {row[size]}", part, row["misses"] - fresh, step), name, row["misses"]
+            if last:
+                yield Term("fresh lines", part, fresh, Penalty.between(LEAST_NS, step.high)), name, row["misses"]
 
 
 def _size(part: str, capacity: int) -> str:
