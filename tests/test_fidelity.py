@@ -114,6 +114,9 @@ def test_a_program_whose_memory_is_known_is_predicted(tmp_path: Path) -> None:
     assert set(errors.index) == set(names)
     assert abs(errors["glibc"]) < 1
     assert errors.abs().max() < 8
+    aligned = table[table["figure"] == "aligned_mean"].set_index("allocator")["error"]
+    assert set(aligned.index) == set(names)
+    assert aligned.abs().max() < 8
 
 
 @pytest.mark.skipif(not (OUT / "libexec/valgrind/heaptape-amd64-linux").exists(), reason="no Valgrind tool")

@@ -146,8 +146,7 @@ SLOW void resized(struct producer_entry in, struct hook_call call, struct resize
   call.op |= (resize.object ? 0 : CALL_NULL_IN) | (result ? 0 : CALL_NULL_OUT);
   if (begun) { /* else it has been counted as dropped */
     bool recorded = producer_record(in, step_of(call, result), columns);
-    bool releases = result || call.request_bytes == 0;
-    producer_tell(in, recorded, result, call.request_bytes, releases ? resize.object : NULL);
+    producer_tell(in, recorded, result, call.request_bytes, result || call.request_bytes == 0 ? resize.object : NULL);
   }
   HT_ASSERT(!resize.object || !begun || !in.producer->ring || in.producer->open > 0);
   in.producer->open -= resize.object && begun;

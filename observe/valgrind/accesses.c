@@ -224,11 +224,11 @@ void accesses_settle(void) {
   pending_end = pending;
 }
 
-UWord accesses_take_event(const UWord *arguments) {
+Bool accesses_take_event(const UWord *arguments) {
   Addr acquired_address = arguments[1], released_address = arguments[3];
   accesses_settle();
   if (stream == NO_STREAM)
-    return 0;
+    return False;
   if (released_address)
     live_release(released_address);
   if (acquired_address)
@@ -240,24 +240,30 @@ UWord accesses_take_event(const UWord *arguments) {
   acquired += item.acquires;
   last_granule = NO_GRANULE;
   put(&item);
-  return 1;
+  return True;
 }
 
-UWord accesses_set_recording(const UWord *arguments) {
+Bool accesses_set_recording(const UWord *arguments) {
   if (arguments[0] == RECORDING_IS_POSSIBLE)
-    return 1;
+    return True;
   accesses_settle();
   if (arguments[0] == RECORDING_BEGINS) {
     close_stream();
     stream = VG_(safe_fd)((Int)arguments[1]);
   }
   if (stream == NO_STREAM)
-    return 0;
+    return False;
   recording = arguments[0] != RECORDING_PAUSES;
-  return 1;
+  return True;
 }
 
-static void put_totals(void) {
+void accesses_note_syscall(void) {
+  program_syscalls += recording && !allocator_runs;
+}
+
+void accesses_put_totals(void) {
+  if (stream == NO_STREAM)
+    return;
   accesses_settle();
   const ULong totals[ACCESS_TOTAL_LIMIT] = {[ACCESS_TOTAL_PROGRAM_INSTRUCTIONS] = program_instructions,
                                             [ACCESS_TOTAL_ALLOCATOR_INSTRUCTIONS] = allocator_instructions_recorded,
@@ -266,18 +272,6 @@ static void put_totals(void) {
   for (UInt total = 0; total < ACCESS_TOTAL_LIMIT; total++)
     put(&(struct access_item){.kind = ACCESS_TOTAL, .total = total, .value = totals[total]});
   flush();
-}
-
-void accesses_note_syscall(Bool replaces) {
-  program_syscalls += recording && !allocator_runs;
-  if (replaces && stream != NO_STREAM)
-    put_totals();
-}
-
-void accesses_finish(void) {
-  if (stream != NO_STREAM)
-    put_totals();
-  close_stream();
 }
 
 void accesses_reset(void) {

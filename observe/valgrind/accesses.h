@@ -19,14 +19,13 @@ void accesses_begin(void);
 IRSB *accesses_instrument(IRSB *in, const struct translation *translation);
 
 /* The requests EVENT and RECORDING (core/valgrind/requests.h). */
-UWord accesses_take_event(const UWord *arguments);
-UWord accesses_set_recording(const UWord *arguments);
+Bool accesses_take_event(const UWord *arguments);
+Bool accesses_set_recording(const UWord *arguments);
 
-/* replaces: the call makes the process another program, if it succeeds. */
-void accesses_note_syscall(Bool replaces);
+void accesses_note_syscall(void);
 
-/* At the process's end: totals, and what is left in the buffer. */
-void accesses_finish(void);
+/* At the process's end, and before it becomes another program: totals, and what is left in the buffer. */
+void accesses_put_totals(void);
 
 /* In a fork's child: it has no stream until its library hands one over. */
 void accesses_reset(void);

@@ -40,7 +40,7 @@ void allocator_before_switches(void (*function)(void)) {
 }
 
 Addr allocator_stack_pointer(void) {
-  return allocator_left_above != NOT_LEFT ? allocator_left_above : interrupted;
+  return allocator_left_above == NOT_LEFT ? interrupted : allocator_left_above;
 }
 
 static void count(void) {

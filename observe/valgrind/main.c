@@ -19,8 +19,6 @@
 #include <pub_tool_libcproc.h>
 #include <pub_tool_options.h>
 #include <pub_tool_threadstate.h>
-#include <pub_tool_vki.h>
-#include <pub_tool_vkiscnums.h>
 
 static const HChar *const mode_names[] = {"count", "simulate", "replay", "accesses", NULL};
 enum { MODE_COUNT, MODE_SIMULATE, MODE_REPLAY, MODE_ACCESSES };
@@ -60,10 +58,9 @@ static Bool take_option(const HChar *option) {
 
 static void print_usage(void) {
   VG_(printf)
-  ("    --mode=count|simulate|replay|accesses\n"
-   "                                     instructions by kind of call; caches and TLBs too; those of a recorded\n"
-   "                                     program's accesses and of the allocator that this process calls; data\n"
-   "                                     accesses, to the recorder of the program's library [count]\n"
+  ("    --mode=MODE                      count: instructions by kind of call; simulate: caches and TLBs too; replay:\n"
+   "                                     those of a recorded program's accesses and of the allocator that this\n"
+   "                                     process calls; accesses: none, accesses go to the recorder [count]\n"
    "    --out-file=F.json                result [heaptape.json]; of other processes F.json.PID\n"
    "    --first=PID                      the process whose result has the plain name [any]\n"
    "    --caches=BYTES:WAYS,...          first-level data cache and outer caches\n"
@@ -71,7 +68,7 @@ static void print_usage(void) {
    "    --tlbs=ENTRIES:WAYS,...          first-level TLB and those behind it\n"
    "    --data-only=no|yes               no caches for instructions [no]; always in mode replay\n"
    "    --accesses=F.accesses            mode replay: the recorded program's accesses\n"
-   "    --filter=BYTES                   the cache whose hits are left out of the accesses; 0: none [4096]\n");
+   "    --filter=BYTES                   mode accesses: the cache whose hits are left out; 0: none [4096]\n");
 }
 
 static void print_debug_usage(void) {}
@@ -81,14 +78,13 @@ static void begin(void) {
   VG_(clo_vex_control).guest_chase = False;
   if (mode == MODE_COUNT) {
     count_begin();
-    return;
+  } else {
+    allocator_begin();
+    if (mode == MODE_ACCESSES)
+      accesses_begin();
+    else
+      simulate_begin();
   }
-  allocator_begin();
-  if (mode == MODE_ACCESSES) {
-    accesses_begin();
-    return;
-  }
-  simulate_begin();
   if (mode != MODE_REPLAY)
     return;
   simulate_data_only = True;
@@ -109,8 +105,7 @@ static IRSB *instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayo
 
 static void write_result(Bool before_exec) {
   if (mode == MODE_ACCESSES) {
-    if (!before_exec)
-      accesses_finish();
+    accesses_put_totals();
     return;
   }
   if (mode == MODE_REPLAY && !before_exec)
@@ -182,10 +177,10 @@ static Bool take_request(ThreadId thread, UWord *arguments, UWord *answer) {
     *answer = mode == MODE_COUNT && count_register_caller(arguments[1], arguments[2], arguments[3]);
     return True;
   case VALGRIND_REQUEST_EVENT:
-    *answer = mode == MODE_ACCESSES ? accesses_take_event(arguments + 1) : 0;
+    *answer = mode == MODE_ACCESSES && accesses_take_event(arguments + 1);
     return True;
   case VALGRIND_REQUEST_RECORDING:
-    *answer = mode == MODE_ACCESSES ? accesses_set_recording(arguments + 1) : 0;
+    *answer = mode == MODE_ACCESSES && accesses_set_recording(arguments + 1);
     return True;
   case VALGRIND_REQUEST_STARTED:
     *answer = mode == MODE_COUNT && count_note_started();
@@ -205,7 +200,7 @@ static Bool take_request(ThreadId thread, UWord *arguments, UWord *answer) {
 static void before_syscall(ThreadId thread, UInt number, UWord *arguments, UInt count) {
   (void)thread, (void)arguments, (void)count;
   if (mode == MODE_ACCESSES)
-    accesses_note_syscall(syscalls_is_exec(number));
+    accesses_note_syscall();
   else if (mode != MODE_COUNT)
     simulate_note_syscall(number);
   if (syscalls_is_exec(number))
@@ -234,7 +229,7 @@ static void before_options(void) {
   VG_(details_name)("heaptape");
   VG_(details_version)(NULL);
   VG_(details_description)
-  ("counts instructions by kind of call; simulates caches and TLBs, live and replayed; records accesses");
+  ("counts instructions by kind of call; simulates caches and TLBs, live and replayed; records data accesses");
   VG_(details_copyright_author)("Copyright (C) 2026, and GNU GPL'd, by the heaptape authors.");
   VG_(details_bug_reports_to)("heaptape's authors");
   VG_(basic_tool_funcs)(begin, instrument, finish);

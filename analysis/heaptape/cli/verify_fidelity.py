@@ -32,6 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--set", choices=["tuned", "held-out"], help="only this half of the apps")
     parser.add_argument("--touch", default="recorded", metavar="POLICY", help="as of replay (default recorded)")
+    parser.add_argument("--own-mappings", action="store_true", help="as of record, in the recording that is replayed")
     parser.add_argument("--results", metavar="FOLDER", help="keep raw results there, one file for each app")
     parser.add_argument(
         "--quick",
@@ -133,6 +134,7 @@ def _verify(arguments: argparse.Namespace, recipe: "Recipe", choices: Sequence, 
     return verify(
         recipe, choices, arguments.repeats, home, recipes.cache_directory(), tell,
         arguments.touch, earlier["live"] if earlier else None, arguments.quick, arguments.live_only,
+        arguments.own_mappings,
     )  # fmt: skip
 
 

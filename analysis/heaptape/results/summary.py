@@ -69,7 +69,7 @@ def sentences(file: Results, baseline: str, made: VerdictTexts | None = None) ->
 
 def _first_up(text: str) -> str:
     """Names of allocators stay as they are; "cycles: …" begins a sentence."""
-    return text[:1].upper() + text[1:] if text.startswith(("cycles", "peak", "mean")) else text
+    return text[:1].upper() + text[1:] if text.startswith(("cycles", "instructions", "page", "peak", "mean")) else text
 
 
 def _list(names: Iterable[str]) -> str:

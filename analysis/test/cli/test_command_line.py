@@ -23,7 +23,7 @@ WRONG = {
     "replay {text} -n 0": (2, "heaptape: replay -n: at least one repetition"),
     "replay {text} --passes time,x": (
         2,
-        "heaptape: replay --passes: unknown pass 'x': there are time, memory, bare, instructions, verify, sharing",
+        "heaptape: replay --passes: unknown pass 'x': there are time, memory, bare, instructions, verify, sharing, misses",
     ),
     "replay {text} --order sorted": (
         2,
@@ -106,6 +106,7 @@ COMMANDS = [
     "report",
     "allocators",
     "workloads",
+    "observe",
 ]
 
 

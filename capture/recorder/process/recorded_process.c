@@ -32,6 +32,8 @@ struct recorded_process *recorded_process_open(const struct recording_start *sta
   process->origin_ns = os_monotonic_ns();
   process->origin_stamp = start->origin_stamp;
   process->simulated = start->simulated;
+  if (process->simulated)
+    trace_writer_accesses_begin(process->writer);
   sampler_open(&process->sampler, start->pid);
   recorded_process_sample(process, start->origin_stamp);
   return process;
@@ -467,7 +469,10 @@ static void take_accesses(struct recorded_process *process) {
       continue;
     if (item.kind == ACCESS_EVENT && !take_call(process, &item))
       continue;
-    if (trace_writer_access(process->writer, &item) < 0)
+    int result = trace_writer_access(process->writer, &item);
+    if (result > 0)
+      process->accesses_over = "the stream has what a trace can't hold";
+    if (result < 0)
       give_up(process, "cannot be written");
   }
   if (process->accesses.damaged && !process->accesses_over)
@@ -556,7 +561,6 @@ int recorded_process_close(struct recorded_process *process, const struct record
   struct trace_totals *running = trace_writer_totals(process->writer);
   running->nested = nested;
   running->in_flight = process->in_flight;
-  running->accesses.recorded = process->simulated;
   if (end->how) {
     running->exit_status = end->how->status_known ? end->how->status : -1;
     running->final_known = end->how->usage_known && !process->simulated;
