@@ -14,8 +14,8 @@ WRONG = {
     "": (2, "heaptape: which command? (see 'heaptape --help')"),
     "paly x": (
         2,
-        "heaptape: unknown command 'paly': there are record, info, dump, check, convert, compile, observe, ctl, profile, "
-        "replay, compare, report, allocators, workloads, verify-fidelity (see 'heaptape --help')",
+        "heaptape: unknown command 'paly': there are record, info, dump, check, convert, compile, observe, ctl, "
+        "profile, replay, compare, report, allocators, workloads, verify-fidelity (see 'heaptape --help')",
     ),
     "replay": (2, "heaptape replay: the following arguments are required: F (see 'heaptape replay --help')"),
     "replay {text} -n 0": (2, "heaptape: replay -n: at least one repetition"),
