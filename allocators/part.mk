@@ -21,7 +21,7 @@ $(REFERENCE_ARCHIVE): $(call c_pic_objects,$(REFERENCE_SOURCES))
 # The tests link the archive, and call it by its own names too. Each corruption of the heap is a program of its own.
 REFERENCE_TEST := allocators/reference/test
 REFERENCE_PLAIN_TESTS := api_keeps_to_posix_and_c23 fork_among_threads_leaves_both_heaps_usable caches_of_ended_threads_return \
-  counters_add_up heaps_of_a_thread_come_and_go heap_walk_agrees_with_the_statistics
+  counters_add_up heaps_of_a_thread_come_and_go placement_follows_the_seed heap_walk_agrees_with_the_statistics
 REFERENCE_MODEL_TESTS := objects_never_overlap_and_keep_their_contents threads_pass_objects_and_nothing_is_lost
 REFERENCE_FAULT_TESTS := $(basename $(notdir $(wildcard $(REFERENCE_TEST)/faults/*_detected.c)))
 # $(call reference_test,name,more sources)

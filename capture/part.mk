@@ -14,7 +14,7 @@ $(HT_LIB): $(call c_pic_objects,$(HT_LIB_SOURCES))
 
 RECORDER_COMPONENTS := capture/recorder capture/recorder/process
 $(call c_components,$(RECORDER_COMPONENTS))
-$(call c_program,record,capture/recorder/record_main.c,$(RECORDER_COMPONENTS) $(TRACE),$(CORE_LIBS) -pthread -lm)
+$(call c_program,record,capture/recorder/record_main.c,$(RECORDER_COMPONENTS) core/valgrind $(TRACE),$(CORE_LIBS) -pthread -lm)
 $(OUT)/libexec/heaptape-record: | $(HT_LIB)
 
 # The tests drive the recorder built beside them, some on an allocator of their own.

@@ -24,7 +24,7 @@ static const uint64_t REST_NS = 3000000000u;
 
 static const char USAGE[] =
     "usage: heaptape-observe [--time-only] [--interval-us N] [-o OUT.json] -- CMD [ARGUMENT...]\n"
-    "       heaptape-observe --simulate [--caches BYTES:WAYS,...] [--instruction-cache BYTES:WAYS]\n"
+    "       heaptape-observe --simulate [--caches BYTES:WAYS,...] [--instruction-cache BYTES:WAYS | --data-only]\n"
     "                        [--tlbs ENTRIES:WAYS,...] [-o OUT.json] -- CMD [ARGUMENT...]\n";
 
 struct options {
@@ -43,6 +43,7 @@ static bool parse(int count, char **arguments, struct options *options) {
                                         {"caches", required_argument, NULL, 'c'},
                                         {"tlbs", required_argument, NULL, 'l'},
                                         {"instruction-cache", required_argument, NULL, 'I'},
+                                        {"data-only", no_argument, NULL, 'd'},
                                         {"help", no_argument, NULL, 'h'},
                                         {NULL, 0, NULL, 0}};
   int option;
@@ -62,6 +63,8 @@ static bool parse(int count, char **arguments, struct options *options) {
       options->simulation.tlbs = optarg;
     else if (option == 'I')
       options->simulation.instruction_cache = optarg;
+    else if (option == 'd')
+      options->simulation.data_only = true;
     else if (option == 'h')
       options->help = true;
     else
@@ -71,7 +74,10 @@ static bool parse(int count, char **arguments, struct options *options) {
   }
   options->command = options->simulation.command = arguments + optind;
   options->simulation.output = options->output;
-  bool of_simulation = options->simulation.caches || options->simulation.tlbs || options->simulation.instruction_cache;
+  const struct simulation *simulation = &options->simulation;
+  if (simulation->data_only && simulation->instruction_cache)
+    return false;
+  bool of_simulation = simulation->caches || simulation->tlbs || simulation->instruction_cache || simulation->data_only;
   bool of_observation = options->time_only || options->interval_us;
   return options->help || (optind < count && !(options->simulate ? of_observation : of_simulation));
 }

@@ -1,8 +1,8 @@
 #include "observe/simulate.h"
 
+#include "core/valgrind/complaint.h"
 #include "core/valgrind/launch.h"
 
-#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <signal.h>
@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -54,6 +53,8 @@ __attribute__((noreturn)) static void become_valgrind(const struct simulation *s
     ADD("--instruction-cache=%s", simulation->instruction_cache);
   if (simulation->tlbs)
     ADD("--tlbs=%s", simulation->tlbs);
+  if (simulation->data_only)
+    ADD("--data-only=yes");
 #undef ADD
   for (size_t word = 0; word < words; word++)
     arguments[at++] = simulation->command[word];
@@ -62,31 +63,9 @@ __attribute__((noreturn)) static void become_valgrind(const struct simulation *s
   _exit(126);
 }
 
-/* Valgrind's own lines begin with "valgrind: " or "Valgrind: ", after "==PID== " where they are about a running
- * program. */
-static bool find_complaint(const char *path, char *line, size_t bytes) {
-  FILE *file = fopen(path, "r");
-  bool found = false;
-  while (file && !found && fgets(line, (int)bytes, file)) {
-    char *text = line;
-    if (strncmp(text, "==", 2) == 0) {
-      for (text += 2; isdigit((unsigned char)*text); text++)
-        ;
-      text += strspn(text, "= ");
-    }
-    found = strncasecmp(text, "valgrind: ", 10) == 0;
-    if (found)
-      memmove(line, text + 10, strlen(text + 10) + 1);
-  }
-  if (file)
-    fclose(file);
-  line[found ? strcspn(line, "\n") : 0] = '\0';
-  return found;
-}
-
 static int judge(const struct simulation *simulation, const char *log, int status) {
   char complaint[1024], what[1200];
-  bool complained = find_complaint(log, complaint, sizeof complaint);
+  bool complained = valgrind_complaint(log, complaint, sizeof complaint);
   bool written = access(simulation->output, R_OK) == 0;
   /* The launcher could not start the tool, and said so on stderr. */
   if (access(log, F_OK) != 0 && WIFEXITED(status) && WEXITSTATUS(status) != 0)

@@ -6,11 +6,14 @@
 #ifndef OBSERVE_SIMULATE_H
 #define OBSERVE_SIMULATE_H
 
+#include <stdbool.h>
+
 struct simulation {
   const char
       *output; /* of the command itself; its other processes write to OUTPUT.PID. NULL: to stderr, and theirs is lost */
   const char *caches, *tlbs;     /* as the options have them; NULL: the tool's own */
   const char *instruction_cache; /* the same */
+  bool data_only;                /* no caches for instructions */
   char **command;
 };
 

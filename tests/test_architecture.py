@@ -56,7 +56,7 @@ def test_an_event_passes_every_part() -> None:
     assert {"capture", "core", "convert", "replay", "analysis"} == {file.split("/")[0] for file in hops}
 
 
-def test_every_folder_of_the_table_of_arrows_is_told_of() -> None:
+def test_every_folder_of_the_table_of_arrows_is_described() -> None:
     told = set(FOLDER.findall(DOCUMENT))
     assert set(tomllib.loads((ROOT / "tools" / "layers.toml").read_text())["c"]) <= told
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from heaptape import plots, tables
     from heaptape.common.errors import FormatError, HeaptapeError
     from heaptape.formats.workload_format import read_workload as open_workload
+    from heaptape.model.words import in_words
     from heaptape.plots import memory_figures
     from heaptape.profile.data import profile
     from heaptape.profile.trace import Trace
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from heaptape.results import fragmentation
     from heaptape.results.compare import compared as compare
     from heaptape.results.schema import Results, all_results, results
-    from heaptape.results.summary import in_words
 
 _LAZY = {
     "open": ("heaptape.profile.trace", "open_trace"),
@@ -35,7 +35,7 @@ _LAZY = {
     "open_workload": ("heaptape.formats.workload_format", "read_workload"),
     "all_results": ("heaptape.results.schema", "all_results"),
     "Results": ("heaptape.results.schema", "Results"),
-    "in_words": ("heaptape.results.summary", "in_words"),
+    "in_words": ("heaptape.model.words", "in_words"),
     "FormatError": ("heaptape.common.errors", "FormatError"),
     "HeaptapeError": ("heaptape.common.errors", "HeaptapeError"),
 }

@@ -1,5 +1,6 @@
 #include "capture/host/attach.h"
 
+#include "capture/host/accesses.h"
 #include "capture/host/process/host_state.h"
 #include "capture/host/process/messages.h"
 #include "capture/host/process/signals.h"
@@ -84,7 +85,8 @@ static bool parse_setting(struct sockaddr_un *address, socklen_t *address_bytes,
   memcpy(address->sun_path + 1, setting, (size_t)(colon - setting));
   *address_bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)(colon - setting));
   *secret = 0;
-  for (const char *digit = colon + 1; *digit && *digit != ATTACH_IMPATIENT[0]; digit++) {
+  for (const char *digit = colon + 1; *digit && *digit != ATTACH_IMPATIENT[0] && *digit != ATTACH_SIMULATED[0];
+       digit++) {
     unsigned value = *digit >= 'a' ? (unsigned)(*digit - 'a') + 10 : (unsigned)(*digit - '0');
     if (value > 15)
       return false;
@@ -217,6 +219,30 @@ static void take_stack_area(const struct process *process, const struct attach_r
     message_print("no memory for call stacks: this process is recorded without");
 }
 
+static void take_access_stream(const struct process *process) {
+  struct attach_request request = {.magic = ATTACH_MAGIC, .kind = ATTACH_ACCESS_STREAM, .pid = process->pid};
+  struct attach_reply reply;
+  int fds[2];
+  bool taken = exchange(&request, &reply, fds) == 0 && !reply.refused && fds[0] >= 0 && accesses_begin(fds[0]);
+  if (taken) {
+    accesses_follow(host_paused());
+    return;
+  }
+  close_both(fds);
+  host_state.flags &= ~(uint32_t)ATTACH_ACCESSES;
+  message_print("no stream for data accesses: this process is recorded without");
+}
+
+/* Under Valgrind /proc tells of Valgrind, but for this link. */
+static void name_program(struct attach_request *request) {
+  char path[4096];
+  long bytes = syscall(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", path, sizeof path - 1);
+  path[bytes > 0 ? bytes : 0] = '\0';
+  const char *slash = strrchr(path, '/');
+  const char *name = slash ? slash + 1 : path;
+  memcpy(request->program, name, strnlen(name, sizeof request->program - 1));
+}
+
 /* Sets up what the optional columns need. */
 static void prepare_columns(const struct process *process, const struct attach_reply *reply) {
   stack_settings.area = NULL;
@@ -245,7 +271,8 @@ static bool attach(struct process *process) {
     read_setting();
     message_note_stderr();
   }
-  if (!setting[0])
+  bool simulated = strstr(setting, ATTACH_SIMULATED);
+  if (!setting[0] || (simulated && !accesses_are_possible()))
     return false;
   if (!has_room(region_bytes(REGION_RINGS_FIRST) + sizeof(struct tables))) {
     message_print("the address space is limited (RLIMIT_AS) to too little for the rings: this process is not recorded");
@@ -260,6 +287,8 @@ static bool attach(struct process *process) {
                                    .bypassed = real_malloc_is_the_programs(),
                                    .no_usable_size = !real_has_usable_size()};
   strncpy(request.allocator, real_allocator_name(), sizeof request.allocator - 1);
+  if (simulated)
+    name_program(&request);
   struct attach_reply reply;
   int fds[2];
   bool done = false;
@@ -285,6 +314,8 @@ static bool attach(struct process *process) {
                                        .os_page_bytes = os_page_bytes(),
                                        .idle = PRODUCER_IDLE};
       prepare_columns(process, &reply);
+      if (reply.flags & ATTACH_ACCESSES)
+        take_access_stream(process);
       done = true;
     } else {
       message_print("no memory for the rings: this process is not recorded");

@@ -44,25 +44,41 @@ static inline bool call_has_param(uint8_t op) {
   }
 }
 
-/* After the real call of something that acquires. result NULL: it failed. request_bytes: size times count. columns:
-   NULL where none are recorded. */
-SLOW void acquired(struct producer_entry in, uint8_t op, const void *result, uint64_t request_bytes, uint64_t size,
-                   const uint64_t *param, const struct record_columns *columns) {
-  if (__builtin_expect(large_is(request_bytes), 0) && result)
-    large_put(result, request_bytes);
-  producer_record(in, result ? op : op | CALL_NULL_OUT, result, size, false, param, columns);
+/* What the program called, and with which sizes. It is passed by value, so that the compiler keeps its members in
+   registers. */
+struct hook_call {
+  uint8_t op;
+  bool has_size;          /* of a release: the program says the object's size */
+  uint64_t request_bytes; /* size times count */
+  uint64_t size;
+  const uint64_t *param; /* NULL: none */
+};
+
+/* What a step of that call at that address is recorded as. */
+static inline __attribute__((always_inline)) struct producer_event step_of(struct hook_call call, const void *address) {
+  return (struct producer_event){.op = call.op, .address = address, .word = call.size, .param = call.param};
+}
+
+/* After the real call of something that acquires. result NULL: it failed. columns: NULL where none are recorded. */
+SLOW void acquired(struct producer_entry in, struct hook_call call, const void *result,
+                   const struct record_columns *columns) {
+  if (__builtin_expect(large_is(call.request_bytes), 0) && result)
+    large_put(result, call.request_bytes);
+  if (!result)
+    call.op |= CALL_NULL_OUT;
+  bool recorded = producer_record(in, step_of(call, result), columns);
+  producer_tell(in, recorded, result, call.request_bytes, NULL);
   producer_leave(in);
 }
 
-static inline __attribute__((always_inline)) void acquired_quick(struct producer *producer, uint8_t op,
-                                                                 const void *result, uint64_t request_bytes,
-                                                                 uint64_t size, const uint64_t *param) {
+static inline __attribute__((always_inline)) void acquired_quick(struct producer *producer, struct hook_call call,
+                                                                 const void *result) {
   struct producer_entry in = {producer, PRODUCER_IDLE};
-  if (__builtin_expect(result && !large_is(request_bytes) && producer_record_quick(producer, op, result, size, param),
-                       1))
+  if (__builtin_expect(
+          result && !large_is(call.request_bytes) && producer_record_quick(producer, step_of(call, result)), 1))
     producer_leave(in);
   else
-    acquired(in, op, result, request_bytes, size, param, NULL);
+    acquired(in, call, result, NULL);
 }
 
 /* Before a release of what may be a large object: records how much of it is resident. Returns its request in bytes, 0
@@ -79,22 +95,22 @@ static __attribute__((noinline, cold)) uint64_t releasing_large(struct producer_
 }
 
 /* Before the real call of something that releases or touches. calling: the producer's state during that call. */
-SLOW void releasing(struct producer_entry in, enum producer_state calling, uint8_t op, const void *object,
-                    bool has_size, uint64_t size, const uint64_t *param) {
+SLOW void releasing(struct producer_entry in, enum producer_state calling, struct hook_call call, const void *object) {
   if (!object)
-    op |= CALL_NULL_IN;
-  else if (__builtin_expect(large_may_be(object), 0) && op != CALL_malloc_usable_size)
+    call.op |= CALL_NULL_IN;
+  else if (__builtin_expect(large_may_be(object), 0) && call.op != CALL_malloc_usable_size)
     releasing_large(in, object, false);
-  producer_record(in, op, object, has_size ? size : 0, !has_size, param, NULL);
+  struct producer_event event = step_of(call, object);
+  event.stamped = !call.has_size;
+  bool recorded = producer_record(in, event, NULL);
+  producer_tell(in, recorded, NULL, 0, call.op == CALL_malloc_usable_size ? NULL : object);
   in.producer->state = in.was == PRODUCER_RECORDING ? PRODUCER_RECORDING : calling;
 }
 
 /* The common case of releasing, for objects that are not NULL. False: nothing was recorded; call releasing. */
-static inline __attribute__((always_inline)) bool releasing_quick(struct producer *producer,
-                                                                  enum producer_state calling, uint8_t op,
-                                                                  const void *object, uint64_t size,
-                                                                  const uint64_t *param) {
-  if (__builtin_expect(!object || large_may_be(object) || !producer_record_quick(producer, op, object, size, param), 0))
+static inline __attribute__((always_inline)) bool
+releasing_quick(struct producer *producer, enum producer_state calling, struct hook_call call, const void *object) {
+  if (__builtin_expect(!object || large_may_be(object) || !producer_record_quick(producer, step_of(call, object)), 0))
     return false;
   producer->state = calling;
   return true;
@@ -102,62 +118,63 @@ static inline __attribute__((always_inline)) bool releasing_quick(struct produce
 
 /* A resize has two steps: BEGIN before the real call, the event after it. */
 struct resize {
+  const void *object; /* the old one; NULL: there is none */
   bool begun;
   uint64_t large_bytes; /* of the old object, 0: it is not large */
 };
 
 SLOW struct resize resizing(struct producer_entry in, const void *object) {
-  struct resize resize = {true, 0};
+  struct resize resize = {object, true, 0};
   if (!object)
     return resize;
   if (__builtin_expect(large_may_be(object), 0))
     resize.large_bytes = releasing_large(in, object, true);
-  resize.begun = producer_record(in, RECORD_BEGIN, object, 0, true, NULL, NULL);
+  resize.begun =
+      producer_record(in, (struct producer_event){.op = RECORD_BEGIN, .stamped = true, .address = object}, NULL);
   in.producer->open += resize.begun;
   in.producer->state = in.was == PRODUCER_RECORDING ? PRODUCER_RECORDING : PRODUCER_CALLING;
   return resize;
 }
 
-SLOW void resized(struct producer_entry in, uint8_t op, const void *object, struct resize resize, const void *result,
-                  uint64_t request_bytes, uint64_t size, const uint64_t *param, const struct record_columns *columns) {
+SLOW void resized(struct producer_entry in, struct hook_call call, struct resize resize, const void *result,
+                  const struct record_columns *columns) {
   bool begun = resize.begun;
-  if (__builtin_expect(large_is(request_bytes), 0) && result)
-    large_put(result, request_bytes);
-  else if (__builtin_expect(resize.large_bytes != 0, 0) && !result && request_bytes)
-    large_put(object, resize.large_bytes); /* it failed: the old object is still live */
-  if (!object)
-    op |= CALL_NULL_IN;
-  if (begun) /* else it has been counted as dropped */
-    producer_record(in, result ? op : op | CALL_NULL_OUT, result, size, false, param, columns);
-  HT_ASSERT(!object || !begun || !in.producer->ring || in.producer->open > 0);
-  in.producer->open -= object && begun;
+  if (__builtin_expect(large_is(call.request_bytes), 0) && result)
+    large_put(result, call.request_bytes);
+  else if (__builtin_expect(resize.large_bytes != 0, 0) && !result && call.request_bytes)
+    large_put(resize.object, resize.large_bytes); /* it failed: the old object is still live */
+  call.op |= (resize.object ? 0 : CALL_NULL_IN) | (result ? 0 : CALL_NULL_OUT);
+  if (begun) { /* else it has been counted as dropped */
+    bool recorded = producer_record(in, step_of(call, result), columns);
+    producer_tell(in, recorded, result, call.request_bytes, result || call.request_bytes == 0 ? resize.object : NULL);
+  }
+  HT_ASSERT(!resize.object || !begun || !in.producer->ring || in.producer->open > 0);
+  in.producer->open -= resize.object && begun;
   producer_leave(in);
 }
 
 /* The common case of resizing: object is not NULL and not in the table of large ones. */
 static inline __attribute__((always_inline)) struct resize resizing_quick(struct producer *producer,
                                                                           const void *object) {
-  if (__builtin_expect(
-          !object || large_may_be(object) || !producer_record_quick(producer, RECORD_BEGIN, object, 0, NULL), 0))
+  struct producer_event begin = {.op = RECORD_BEGIN, .address = object};
+  if (__builtin_expect(!object || large_may_be(object) || !producer_record_quick(producer, begin), 0))
     return resizing((struct producer_entry){producer, PRODUCER_IDLE}, object);
   producer->open++;
   producer->state = PRODUCER_CALLING;
-  return (struct resize){true, 0};
+  return (struct resize){object, true, 0};
 }
 
-static inline __attribute__((always_inline)) void resized_quick(struct producer *producer, uint8_t op,
-                                                                const void *object, struct resize resize,
-                                                                const void *result, uint64_t request_bytes,
-                                                                uint64_t size, const uint64_t *param) {
+static inline __attribute__((always_inline)) void resized_quick(struct producer *producer, struct hook_call call,
+                                                                struct resize resize, const void *result) {
   struct producer_entry in = {producer, PRODUCER_IDLE};
-  if (__builtin_expect(object && resize.begun && result && !large_is(request_bytes) &&
-                           producer_record_quick(producer, op, result, size, param),
+  if (__builtin_expect(resize.object && resize.begun && result && !large_is(call.request_bytes) &&
+                           producer_record_quick(producer, step_of(call, result)),
                        1)) {
     HT_ASSERT(!producer->ring || producer->open > 0);
     producer->open--;
     producer_leave(in);
   } else {
-    resized(in, op, object, resize, result, request_bytes, size, param, NULL);
+    resized(in, call, resize, result, NULL);
   }
 }
 
@@ -168,6 +185,8 @@ static inline uint64_t product(uint64_t size, uint64_t count) {
 
 #define PARAM_OF(ident, value) (HAS_PARAM_##ident ? &(uint64_t){value} : NULL)
 #define REQUEST(ident, size, param) (HAS_COUNT_##ident ? product(size, param) : (size))
+#define CALL_OF(ident, size, param)                                                                                    \
+  ((struct hook_call){CALL_##ident, HAS_SIZE_##ident, REQUEST(ident, size, param), size, PARAM_OF(ident, param)})
 
 /* The optional columns (latency, usable size, stacks) are recorded by the slow forms only. Where one is wanted,
    PRODUCER_OPTIONAL takes the place of PRODUCER_IDLE, so that no hook is in its common case, and recordings without
@@ -211,8 +230,7 @@ static inline void released(struct producer_entry in, const void *object, uint64
     uint64_t begin = timing(in);                                                                                       \
     result got = real.ident arguments;                                                                                 \
     if (in.producer)                                                                                                   \
-      acquired(in, CALL_##ident, got, REQUEST(ident, size, param), size, PARAM_OF(ident, param),                       \
-               fill(&columns, in, begin, got, REQUEST(ident, size, param)));                                           \
+      acquired(in, CALL_OF(ident, size, param), got, fill(&columns, in, begin, got, REQUEST(ident, size, param)));     \
     return got;                                                                                                        \
   }                                                                                                                    \
   EXPORT result ident declaration {                                                                                    \
@@ -220,7 +238,7 @@ static inline void released(struct producer_entry in, const void *object, uint64
     if (__builtin_expect(!producer_enter_quick(producer, PRODUCER_CALLING), 0))                                        \
       return slow_##ident WITH_CALLER arguments;                                                                       \
     result got = real.ident arguments;                                                                                 \
-    acquired_quick(producer, CALL_##ident, got, REQUEST(ident, size, param), size, PARAM_OF(ident, param));            \
+    acquired_quick(producer, CALL_OF(ident, size, param), got);                                                        \
     return got;                                                                                                        \
   }
 
@@ -228,7 +246,7 @@ static inline void released(struct producer_entry in, const void *object, uint64
   SLOW result slow_##ident AND_CALLER declaration {                                                                    \
     struct producer_entry in = producer_enter_slow(PRODUCER_CALLING | PRODUCER_RELEASES, caller, frame, NULL);         \
     if (in.producer)                                                                                                   \
-      releasing(in, PRODUCER_CALLING, CALL_##ident, object, HAS_SIZE_##ident, size, PARAM_OF(ident, param));           \
+      releasing(in, PRODUCER_CALLING, CALL_OF(ident, size, param), object);                                            \
     uint64_t begin = timing(in);                                                                                       \
     real.ident arguments;                                                                                              \
     if (in.producer)                                                                                                   \
@@ -243,9 +261,8 @@ static inline void released(struct producer_entry in, const void *object, uint64
       return;                                                                                                          \
     }                                                                                                                  \
     struct producer_entry in = {producer, PRODUCER_IDLE};                                                              \
-    if (__builtin_expect(                                                                                              \
-            !releasing_quick(producer, PRODUCER_CALLING, CALL_##ident, object, size, PARAM_OF(ident, param)), 0))      \
-      releasing(in, PRODUCER_CALLING, CALL_##ident, object, HAS_SIZE_##ident, size, PARAM_OF(ident, param));           \
+    if (__builtin_expect(!releasing_quick(producer, PRODUCER_CALLING, CALL_OF(ident, size, param), object), 0))        \
+      releasing(in, PRODUCER_CALLING, CALL_OF(ident, size, param), object);                                            \
     real.ident arguments;                                                                                              \
     producer_leave(in);                                                                                                \
   }
@@ -263,7 +280,7 @@ static inline void released(struct producer_entry in, const void *object, uint64
     struct resize resize = resizing(in, object);                                                                       \
     uint64_t begin = timing(in);                                                                                       \
     result got = real.ident arguments;                                                                                 \
-    resized(in, CALL_##ident, object, resize, got, REQUEST(ident, size, param), size, PARAM_OF(ident, param),          \
+    resized(in, CALL_OF(ident, size, param), resize, got,                                                              \
             fill(&columns, in, begin, got, REQUEST(ident, size, param)));                                              \
     return got;                                                                                                        \
   }                                                                                                                    \
@@ -273,8 +290,7 @@ static inline void released(struct producer_entry in, const void *object, uint64
       return slow_##ident WITH_CALLER arguments;                                                                       \
     struct resize resize = resizing_quick(producer, object);                                                           \
     result got = real.ident arguments;                                                                                 \
-    resized_quick(producer, CALL_##ident, object, resize, got, REQUEST(ident, size, param), size,                      \
-                  PARAM_OF(ident, param));                                                                             \
+    resized_quick(producer, CALL_OF(ident, size, param), resize, got);                                                 \
     return got;                                                                                                        \
   }
 #define PRODUCT(ident, size, param) (HAS_PARAM_##ident ? (size) * (param) : (size))
@@ -292,7 +308,8 @@ EXPORT int posix_memalign(void **result, size_t align, size_t size) {
   int error = real.posix_memalign(result, align, size);
   void *got = error ? NULL : *result;
   if (__builtin_expect(in.producer != NULL, 1))
-    acquired(in, CALL_posix_memalign, got, size, size, &param, fill(&columns, in, begin, got, size));
+    acquired(in, (struct hook_call){CALL_posix_memalign, true, size, size, &param}, got,
+             fill(&columns, in, begin, got, size));
   return error;
 }
 
@@ -301,7 +318,7 @@ EXPORT size_t malloc_usable_size(void *object) {
     return real_arena_usable(object);
   struct producer_entry in = producer_enter(PRODUCER_CALLING | PRODUCER_TOUCHES, CALLER);
   if (__builtin_expect(in.producer != NULL, 1))
-    releasing(in, PRODUCER_CALLING, CALL_malloc_usable_size, object, false, 0, NULL);
+    releasing(in, PRODUCER_CALLING, (struct hook_call){.op = CALL_malloc_usable_size}, object);
   uint64_t begin = timing(in);
   size_t usable_bytes = real.malloc_usable_size(object);
   if (__builtin_expect(in.producer != NULL, 1))
@@ -322,7 +339,8 @@ int hooks_personality(int version, int actions, uint64_t class, void *exception,
   if ((actions & UNWIND_CLEANUP_PHASE) && producer_thrown(&thrown)) {
     int error = errno;
     struct producer_entry in = {producer_mine, thrown.was};
-    acquired(in, thrown.op, NULL, 0, thrown.size_bytes, call_has_param(thrown.op) ? &thrown.param : NULL, NULL);
+    const uint64_t *param = call_has_param(thrown.op) ? &thrown.param : NULL;
+    acquired(in, (struct hook_call){.op = thrown.op, .size = thrown.size_bytes, .param = param}, NULL, NULL);
     errno = error;
   }
   return UNWIND_CONTINUE;
@@ -355,7 +373,7 @@ int hooks_personality(int version, int actions, uint64_t class, void *exception,
       got = call_##ident arguments;                                                                                    \
       producer_did_not_throw(in);                                                                                      \
     }                                                                                                                  \
-    acquired(in, CALL_##ident, got, size, size, PARAM_OF(ident, param), fill(&columns, in, begin, got, size));         \
+    acquired(in, CALL_OF(ident, size, param), got, fill(&columns, in, begin, got, size));                              \
     return got;                                                                                                        \
   }                                                                                                                    \
   EXPORT void *ident declaration {                                                                                     \
@@ -376,7 +394,7 @@ int hooks_personality(int version, int actions, uint64_t class, void *exception,
       got = call_##ident arguments;                                                                                    \
       producer_did_not_throw(in);                                                                                      \
     }                                                                                                                  \
-    acquired_quick(producer, CALL_##ident, got, size, size, PARAM_OF(ident, param));                                   \
+    acquired_quick(producer, CALL_OF(ident, size, param), got);                                                        \
     return got;                                                                                                        \
   }
 
@@ -386,7 +404,7 @@ int hooks_personality(int version, int actions, uint64_t class, void *exception,
     if ((operators.flags & OPERATORS_RECORDED) || operators_find(caller))                                              \
       in = producer_enter_slow(PRODUCER_DELETE | PRODUCER_RELEASES, caller, frame, NULL);                              \
     if (in.producer)                                                                                                   \
-      releasing(in, PRODUCER_DELETE, CALL_##ident, object, HAS_SIZE_##ident, size, PARAM_OF(ident, param));            \
+      releasing(in, PRODUCER_DELETE, CALL_OF(ident, size, param), object);                                             \
     uint64_t begin = timing(in);                                                                                       \
     if (begin && (operators.flags & OPERATORS_DELETE_IS_FREE))                                                         \
       real.free(object);                                                                                               \
@@ -403,9 +421,8 @@ int hooks_personality(int version, int actions, uint64_t class, void *exception,
       return;                                                                                                          \
     }                                                                                                                  \
     struct producer_entry in = {producer, PRODUCER_IDLE};                                                              \
-    if (__builtin_expect(                                                                                              \
-            !releasing_quick(producer, PRODUCER_DELETE, CALL_##ident, object, size, PARAM_OF(ident, param)), 0))       \
-      releasing(in, PRODUCER_DELETE, CALL_##ident, object, HAS_SIZE_##ident, size, PARAM_OF(ident, param));            \
+    if (__builtin_expect(!releasing_quick(producer, PRODUCER_DELETE, CALL_OF(ident, size, param), object), 0))         \
+      releasing(in, PRODUCER_DELETE, CALL_OF(ident, size, param), object);                                             \
     if (flags & OPERATORS_DELETE_IS_FREE)                                                                              \
       real.free(object);                                                                                               \
     else                                                                                                               \

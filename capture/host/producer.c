@@ -56,6 +56,7 @@ static struct process *stop_if_requested(struct producer *producer) {
     process_stop(process, "the collector has ended; recording stops, the program goes on");
   if (!process_is_off())
     return process;
+  accesses_follow(true);
   producer->limit = NULL;
   if (producer == producer_mine) /* so that the next calls find out by that alone that nothing is recorded */
     producer_mine = NULL;
@@ -67,10 +68,12 @@ static inline void count_skipped(struct producer *producer) {
   producer->skipped++;
   uint64_t all = atomic_load_explicit(&producer->ring->skipped, memory_order_relaxed) + 1;
   atomic_store_explicit(&producer->ring->skipped, all, memory_order_relaxed);
+  accesses_tell_missing(producer->serial, 1);
 }
 
 /* Called when the tick has advanced, as it is after a change of the pauses. A resize that has begun must end first. */
 static bool park_if_paused(struct producer *producer) {
+  accesses_follow(host_paused());
   if (!host_paused() || producer->open || producer != producer_mine)
     return false;
   if (!(host_paused() & PAUSED_FROM_START))
@@ -150,6 +153,7 @@ static void wait_for_collector(struct producer *producer) {
 static void count_dropped(struct producer *producer, uint64_t events) {
   producer->dropped += events;
   atomic_fetch_add_explicit(&producer->ring->dropped, events, memory_order_relaxed);
+  accesses_tell_missing(producer->serial, events);
 }
 
 static void put_missing(struct producer *producer) {
@@ -253,10 +257,12 @@ static void move_side(struct producer *producer) {
   uint64_t mask;
   signals_block(&mask);
   uint32_t count = atomic_load(&producer->side_count), moved = 0;
+  struct accesses_side told = {0};
   HT_ASSERT(producer->state == PRODUCER_RECORDING);
   uint64_t lost = 0;
   do {
     HT_ASSERT(moved <= count && count <= PRODUCER_SIDE_RECORDS);
+    uint32_t first = moved;
     for (; moved < count; moved++) {
       if (producer->cursor >= producer->limit && !reserve(producer))
         break;
@@ -265,6 +271,8 @@ static void move_side(struct producer *producer) {
       producer->cursor += 2;
     }
     publish(producer);
+    for (uint32_t i = first; accesses_are_recorded() && i < moved; i++)
+      accesses_tell_side_record(producer->serial, &told, producer->side[i]);
     for (; moved < count; moved++) {
       uint8_t op = (uint8_t)producer->side[moved][0];
       lost += (op & CALL_ID_MASK) < RECORD_TEXT;
@@ -329,11 +337,10 @@ void producer_note(struct producer_entry in, uint8_t op, const void *address, ui
   errno = error;
 }
 
-void producer_side_event(struct producer *producer, uint8_t op, const void *address, uint64_t word, bool stamped,
-                         const uint64_t *param) {
+void producer_side_event(struct producer *producer, struct producer_event event) {
   uint16_t before;
-  uint64_t stamp = ownership_stamp_and_mark(address, 0, &before);
-  uint32_t need = 1 + (param != NULL) + !stamped;
+  uint64_t stamp = ownership_stamp_and_mark(event.address, 0, &before);
+  uint32_t need = 1 + (event.param != NULL) + !event.stamped;
   uint32_t at = atomic_load(&producer->side_count);
   do {
     if (at + need > PRODUCER_SIDE_RECORDS) {
@@ -342,16 +349,16 @@ void producer_side_event(struct producer *producer, uint8_t op, const void *addr
     }
   } while (!atomic_compare_exchange_weak(&producer->side_count, &at, at + need));
   uint64_t(*to)[2] = &producer->side[at];
-  if (param) {
+  if (event.param) {
     (*to)[0] = RECORD_PARAM;
-    (*to++)[1] = *param;
+    (*to++)[1] = *event.param;
   }
-  if (!stamped) {
+  if (!event.stamped) {
     (*to)[0] = RECORD_STAMP;
     (*to++)[1] = stamp;
   }
-  (*to)[0] = op | (uint64_t)(uintptr_t)address << 8;
-  (*to)[1] = stamped ? stamp : word;
+  (*to)[0] = event.op | (uint64_t)(uintptr_t)event.address << 8;
+  (*to)[1] = event.stamped ? stamp : event.word;
   producer->limit = NULL; /* so that the interrupted call finds the records */
 }
 
@@ -430,6 +437,8 @@ static struct producer *take_producer(struct process *process) {
     atomic_store_explicit(&producer->owner, me, memory_order_release);
   if (producer)
     atomic_store_explicit(&producer->ring->owner, (uint32_t)me, memory_order_relaxed);
+  if (producer)
+    producer->serial = process->threads++;
   process_unlock(process);
   if (!producer) {
     atomic_fetch_add(&process->region[0].memory->orphan, 1);
@@ -444,7 +453,9 @@ static struct producer *take_producer(struct process *process) {
     while (!find_room(producer, true) && stop_if_requested(producer))
       wait_for_collector(producer);
     put_missing(producer);
-    put_control(producer, RECORD_THREAD, 0);
+    put_control(producer, RECORD_THREAD, producer->serial);
+  } else if (accesses_are_recorded()) {
+    put_control(producer, RECORD_THREAD, producer->serial);
   }
   producer->state = host_state.idle;
   return producer;
@@ -504,6 +515,7 @@ static struct producer *unpark(void) {
   if (mine.excluded)
     return NULL;
   mine.parked = NULL;
+  accesses_follow(false);
   producer_mine = producer;
   producer->tick = ownership_tick() - 1;
   producer->limit = NULL; /* so that the next step finds room, and writes first what was skipped */

@@ -9,6 +9,7 @@
 #ifndef CAPTURE_HOST_PRODUCER_H
 #define CAPTURE_HOST_PRODUCER_H
 
+#include "capture/host/accesses.h"
 #include "capture/host/ownership.h"
 #include "core/base/assert.h"
 #include "core/trace/event.h"
@@ -50,7 +51,8 @@ struct producer {
   uint32_t window_slow, window_sampled, window_foreign;
   _Atomic int owner; /* kernel's thread id */
   uint32_t index;
-  uint32_t stack; /* of the call that took the producer from OPTIONAL */
+  uint32_t serial; /* of the thread among the process's: producers are reused */
+  uint32_t stack;  /* of the call that took the producer from OPTIONAL */
   struct stack_memo *memo;
   uint32_t throws; /* operators new that have begun; those beyond PRODUCER_THROWS are not in may_throw */
   struct producer_throw {
@@ -78,9 +80,17 @@ bool producer_step_slow(struct producer *producer, const void *address, uint64_t
 /* Moves the side buffer's records into the ring. */
 void producer_flush_side(struct producer *producer);
 
+/* A step to be recorded. It is passed by value, so that the compiler keeps its members in registers. */
+struct producer_event {
+  uint8_t op;
+  bool stamped; /* word 1 of the record carries the stamp, and word is not used */
+  const void *address;
+  uint64_t word;         /* the size */
+  const uint64_t *param; /* NULL: none */
+};
+
 /* Puts an event into the side buffer, stamped: for a handler that interrupted the writing of a record. */
-void producer_side_event(struct producer *producer, uint8_t op, const void *address, uint64_t word, bool stamped,
-                         const uint64_t *param);
+void producer_side_event(struct producer *producer, struct producer_event event);
 
 /* The common case of a hook that begins: the thread has a producer, and is in no other hook. False:
  * producer_enter_slow. */
@@ -139,23 +149,23 @@ static inline bool producer_fits(const struct producer *producer, const uint64_t
   return at % 16 == 0 && at + 16 <= producer->lap && producer->lap <= RING_BYTES;
 }
 
-/* Writes one event (or BEGIN) to the cursor and publishes it. stamped: word is the stamp (0 = none) and stamp is not
- * used. */
-static inline __attribute__((always_inline)) void producer_put(struct producer *producer, uint64_t *to, uint8_t op,
-                                                               const void *address, uint64_t word, uint64_t stamp,
-                                                               const uint64_t *param) {
-  if (param) {
+/* Writes one event (or BEGIN) at `to` and publishes it. stamp: of the step; 0: it inherits one. */
+static inline __attribute__((always_inline)) void producer_put(struct producer *producer, uint64_t *to,
+                                                               struct producer_event event, uint64_t stamp) {
+  if (event.param) {
     to[0] = RECORD_PARAM;
-    to[1] = *param;
+    to[1] = *event.param;
     to += 2;
   }
-  if (__builtin_expect(stamp != 0, 0)) {
+  if (event.stamped) {
+    event.word = stamp;
+  } else if (__builtin_expect(stamp != 0, 0)) {
     to[0] = RECORD_STAMP;
     to[1] = stamp;
     to += 2;
   }
-  to[0] = op | (uint64_t)(uintptr_t)address << 8;
-  to[1] = word;
+  to[0] = event.op | (uint64_t)(uintptr_t)event.address << 8;
+  to[1] = event.word;
   to += 2;
   os_prefetch_to_write(to + PRODUCER_PREFETCH_WORDS);
   HT_ASSERT(producer->state == PRODUCER_RECORDING && producer_fits(producer, to));
@@ -164,22 +174,21 @@ static inline __attribute__((always_inline)) void producer_put(struct producer *
 }
 
 /* The common case of producer_record, for a hook that began by producer_enter_quick: a step that needs no stamp, and
-   room. False: nothing was
-   written; call producer_record. */
-static inline __attribute__((always_inline)) bool producer_record_quick(struct producer *producer, uint8_t op,
-                                                                        const void *address, uint64_t word,
-                                                                        const uint64_t *param) {
+   room. False: nothing
+   was written; call producer_record. */
+static inline __attribute__((always_inline)) bool producer_record_quick(struct producer *producer,
+                                                                        struct producer_event event) {
   producer->state = PRODUCER_RECORDING;
   atomic_signal_fence(memory_order_seq_cst);
   if (__builtin_expect(producer->tick != ownership_tick() ||
-                           atomic_load_explicit(ownership_tag(address), memory_order_relaxed) != producer->own,
+                           atomic_load_explicit(ownership_tag(event.address), memory_order_relaxed) != producer->own,
                        0))
     return false;
   atomic_signal_fence(memory_order_seq_cst);
   uint64_t *to = *(uint64_t *volatile *)&producer->cursor;
   if (__builtin_expect(to >= *(uint64_t *volatile *)&producer->limit, 0))
     return false;
-  producer_put(producer, to, op, address, word, 0, param);
+  producer_put(producer, to, event, 0);
   atomic_signal_fence(memory_order_seq_cst);
   return true;
 }
@@ -218,34 +227,36 @@ struct producer *producer_of_thread(void);
    events instead. False: there was no room, or the recording has ended. */
 bool producer_put_control(struct producer *producer, uint64_t head, uint64_t word);
 
-/* Records a step: a release or touch before the real call, an acquire after it. word: the size, or with stamped set,
-   unused: the record's word 1 carries the stamp. columns: NULL where there are none to record. Leaves the producer in
-   state RECORDING; the caller sets the next one. False: dropped. Always inlined, as word and param are constants in
-   most hooks, and gcc would share one copy. */
-static inline __attribute__((always_inline)) bool producer_record(struct producer_entry in, uint8_t op,
-                                                                  const void *address, uint64_t word, bool stamped,
-                                                                  const uint64_t *param,
+/* Records a step: a release or touch before the real call, an acquire after it. columns: NULL where there are none to
+   record. Leaves the producer in state RECORDING; the caller sets the next one. False: dropped. Always inlined, as the
+   event's members are constants in most hooks, and gcc would share one copy. */
+static inline __attribute__((always_inline)) bool producer_record(struct producer_entry in, struct producer_event event,
                                                                   const struct record_columns *columns) {
   struct producer *producer = in.producer;
   if (__builtin_expect(in.was == PRODUCER_RECORDING, 0)) {
-    producer_side_event(producer, op, address, word, stamped, param);
+    producer_side_event(producer, event);
     return true;
   }
   producer->state = PRODUCER_RECORDING;
   atomic_signal_fence(memory_order_seq_cst);
   uint64_t stamp;
-  if (!producer_step(producer, address, &stamp))
+  if (!producer_step(producer, event.address, &stamp))
     return false;
   if (columns) {
     record_columns_put(producer->cursor, columns);
     producer->cursor += 2;
   }
-  if (stamped)
-    producer_put(producer, producer->cursor, op, address, stamp, 0, param);
-  else
-    producer_put(producer, producer->cursor, op, address, word, stamp, param);
+  producer_put(producer, producer->cursor, event, stamp);
   atomic_signal_fence(memory_order_seq_cst);
   return true;
+}
+
+/* Tells the Valgrind tool of an event after producer_record, whose result is recorded. An event that went into the side
+   buffer is told of when it leaves it. */
+static inline void producer_tell(struct producer_entry in, bool recorded, const void *acquired, uint64_t request_bytes,
+                                 const void *released) {
+  if (accesses_are_recorded() && recorded && in.was != PRODUCER_RECORDING)
+    accesses_tell(in.producer->serial, acquired, request_bytes, released);
 }
 
 #endif

@@ -37,13 +37,13 @@ static void note_prctl(long option, long value) {
 #if defined(__x86_64__)
 
 /* Returns as the kernel does: minus errno. */
-static long call(long number, long a, long b, long c, long d, long e) {
-  register long r10 __asm__("r10") = d;
-  register long r8 __asm__("r8") = e;
+static long call_prctl(long option, long a, long b, long c, long d) {
+  register long r10 __asm__("r10") = c;
+  register long r8 __asm__("r8") = d;
   long result;
   __asm__ volatile("syscall"
                    : "=a"(result)
-                   : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8)
+                   : "a"(SYS_prctl), "D"(option), "S"(a), "d"(b), "r"(r10), "r"(r8)
                    : "rcx", "r11", "memory");
   return result;
 }
@@ -112,7 +112,7 @@ int prctl(int option, ...) {
   long a = va_arg(list, long), b = va_arg(list, long), c = va_arg(list, long), d = va_arg(list, long);
   va_end(list);
   note_prctl(option, a);
-  long result = call(SYS_prctl, option, a, b, c, d);
+  long result = call_prctl(option, a, b, c, d);
   return result < 0 && result >= -4095 ? (int)sandbox_set_errno(result) : (int)result;
 }
 
@@ -124,7 +124,7 @@ int prctl(int option, ...) {
   long a = va_arg(list, long), b = va_arg(list, long), c = va_arg(list, long), d = va_arg(list, long);
   va_end(list);
   note_prctl(option, a);
-  return (int)syscall(SYS_prctl, option, a, b, c, d);
+  return (int)syscall_prctl(option, a, b, c, d);
 }
 
 #endif

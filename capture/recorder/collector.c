@@ -74,7 +74,7 @@ static void *wake_loop(void *context) {
   return NULL;
 }
 
-static void watch(struct collector *collector, int fd) {
+static void watch(const struct collector *collector, int fd) {
   struct epoll_event event = {.events = EPOLLIN | EPOLLET};
   epoll_ctl(collector->epoll, EPOLL_CTL_ADD, fd, &event);
 }
@@ -113,8 +113,9 @@ static int open_socket(struct collector *collector) {
   int length =
       snprintf(address.sun_path + 1, sizeof address.sun_path - 1, "heaptape-%d-%08x", getpid(), (uint32_t)random[0]);
   collector->secret = random[1];
-  snprintf(collector->address, sizeof collector->address, "%s:%llx%s", address.sun_path + 1,
-           (unsigned long long)collector->secret, collector->settings->flags & ATTACH_DROP ? ATTACH_IMPATIENT : "");
+  snprintf(collector->address, sizeof collector->address, "%s:%llx%s%s", address.sun_path + 1,
+           (unsigned long long)collector->secret, collector->settings->flags & ATTACH_DROP ? ATTACH_IMPATIENT : "",
+           collector->settings->flags & ATTACH_ACCESSES ? ATTACH_SIMULATED : "");
   collector->socket = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (collector->socket < 0 || bind(collector->socket, (struct sockaddr *)&address,
                                     (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length)) != 0)
@@ -180,7 +181,9 @@ static struct recorded_process *add_process(struct collector *collector, const s
   if (!info || pid_fd < 0)
     error_set(&error, path, "process %d cannot be watched: no descriptor for it", pid);
   else
-    process = recorded_process_open(pid, pid_fd, path, info, clock.origin_stamp, &error);
+    process = recorded_process_open(&(struct recording_start){pid, pid_fd, path, info, clock.origin_stamp,
+                                                              collector->settings->flags & ATTACH_ACCESSES},
+                                    &error);
   free(info);
   if (!process) {
     if (pid_fd >= 0)
@@ -195,7 +198,7 @@ static struct recorded_process *add_process(struct collector *collector, const s
   process->forked = request->forked;
   process->parent_pid = request->parent_pid;
   process->number = collector->recorded;
-  describe_program_name(pid, process->name, sizeof process->name);
+  describe_program_name(request, process->name, sizeof process->name);
   recorded_process_pause(process, paused, true);
   process->latency = collector->settings->flags & ATTACH_LATENCY;
   process->names = collector->settings->describe_json != NULL;
@@ -240,9 +243,16 @@ static void answer_control(struct collector *collector, int connection, const st
   free(reply);
 }
 
-static void serve_stack_area(const struct collector *collector, int connection, struct recorded_process *process,
-                             struct attach_reply *reply) {
-  int fd = process && (collector->settings->flags & ATTACH_STACKS) ? recorded_process_add_stacks(process) : -1;
+/* What a process that has attached may ask for besides. */
+static void serve_addition(const struct collector *collector, int connection, struct recorded_process *process,
+                           bool stacks, struct attach_reply *reply) {
+  int fd = -1;
+  if (process && stacks && (collector->settings->flags & ATTACH_STACKS))
+    fd = recorded_process_add_stacks(process);
+  else if (process && !stacks && (collector->settings->flags & ATTACH_ACCESSES))
+    fd = recorded_process_add_accesses(process);
+  if (fd >= 0 && !stacks)
+    watch(collector, process->accesses.fd);
   reply->refused = fd < 0;
   reply_to(connection, reply, &fd, fd >= 0);
   if (fd >= 0)
@@ -283,8 +293,8 @@ static bool serve_connection(struct collector *collector, int connection) {
     return true;
   }
   struct recorded_process *process = collector_find(collector, peer.pid);
-  if (request.kind == ATTACH_STACK_AREA) {
-    serve_stack_area(collector, connection, process, &reply);
+  if (request.kind == ATTACH_STACK_AREA || request.kind == ATTACH_ACCESS_STREAM) {
+    serve_addition(collector, connection, process, request.kind == ATTACH_STACK_AREA, &reply);
     return true;
   }
   bool first = request.kind == ATTACH_PROCESS;

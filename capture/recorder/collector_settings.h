@@ -22,6 +22,7 @@ struct collector_settings {
   const char *output;        /* -o, or NULL: NAME.PID.tape in the current directory */
   const char *name;          /* program's base name, for that */
   uint32_t flags;            /* enum attach_flags */
+  uint64_t filter_bytes;     /* in front of the accesses, where flags has ATTACH_ACCESSES */
   uint32_t stack_depth;      /* frames, where flags has ATTACH_STACKS */
   uint32_t stack_unwind;     /* enum stack_unwind */
   uint64_t touch_min_bytes;  /* resident OS pages of objects are recorded from this request on; UINT64_MAX: never */

@@ -40,7 +40,8 @@ void collector_end_process(struct collector *collector, struct recorded_process 
   struct process_totals totals;
   struct error error = {""};
   struct process_summary summary = {process->pid, process->parent_pid, process->number, name, path, end, &totals};
-  recorded_process_close(process, end, how, collector_clock_hz(collector), &totals, &error);
+  struct recording_end ending = {end, how, collector_clock_hz(collector)};
+  recorded_process_close(process, &ending, &totals, &error);
   collector->closed_bytes += totals.totals.file_bytes;
   collector->settings->report(&summary, &error);
 }

@@ -46,7 +46,12 @@ static const char *arch(void) {
 
 /* comm has the name by which the process was started, cut to 15 bytes: the exec'ed path's base name, a symlink's own
    (exe has the name of the file behind it) and a script's. Where exe's name begins with it, it is the whole of it. */
-void describe_program_name(int pid, char *name, size_t bytes) {
+void describe_program_name(const struct attach_request *request, char *name, size_t bytes) {
+  int pid = request->pid;
+  if (request->program[0]) {
+    snprintf(name, bytes, "%.*s", (int)sizeof request->program - 1, request->program);
+    return;
+  }
   char path[64], program[4096] = "", comm[64] = "";
   snprintf(path, sizeof path, "/proc/%d/exe", pid);
   ssize_t length = readlink(path, program, sizeof program - 1);
@@ -66,7 +71,7 @@ void describe_program_name(int pid, char *name, size_t bytes) {
 char *describe_info(const struct collector_settings *settings, const struct attach_request *request,
                     const struct describe_clock *clock, bool late) {
   char program[NAME_MAX + 1];
-  describe_program_name(request->pid, program, sizeof program);
+  describe_program_name(request, program, sizeof program);
   char allocator[sizeof request->allocator];
   memcpy(allocator, request->allocator, sizeof allocator);
   allocator[sizeof allocator - 1] = '\0';
@@ -81,13 +86,18 @@ char *describe_info(const struct collector_settings *settings, const struct atta
     json_array_append_new(lacks, json_string("in_flight"));
   if (late || request->forked)
     json_array_append_new(lacks, json_string("start"));
+  json_t *accesses = NULL;
+  if (settings->flags & ATTACH_ACCESSES)
+    accesses = json_pack("{s:i,s:I}", "granule_bytes", ACCESS_GRANULE_BYTES, "filter_bytes",
+                         (json_int_t)settings->filter_bytes);
   json_t *info =
-      json_pack("{s:{s:s,s:f,s:I,s:I},s:s,s:s,s:s%,s:i,s:i,s:I,s:s%,s:I,s:s,s:o,s:o*}", "clock", "kind",
+      json_pack("{s:{s:s,s:f,s:I,s:I},s:s,s:s,s:s%,s:i,s:i,s:I,s:s%,s:I,s:s,s:o,s:o*,s:o*}", "clock", "kind",
                 clock->counter ? "counter" : "tsc", "hz", clock->hz, "origin_stamp", (json_int_t)clock->origin_stamp,
                 "origin_unix_ns", (json_int_t)unix_ns, "order", settings->flags & ATTACH_STAMP_EVERY ? "every" : "tags",
                 "source", "heaptape-record 0.1", "program", program, strlen(program), "pid", request->pid, "parent_pid",
                 request->parent_pid, "start_unix_ns", (json_int_t)unix_ns, "allocator", allocator, strlen(allocator),
-                "os_page_bytes", (json_int_t)os_page_bytes(), "arch", arch(), "lacks", lacks, "describe", describe);
+                "os_page_bytes", (json_int_t)os_page_bytes(), "arch", arch(), "lacks", lacks, "describe", describe,
+                "accesses", accesses);
   char *text = info ? json_dumps(info, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
   json_decref(info);
   return text;

@@ -20,8 +20,8 @@ struct describe_clock {
 char *describe_info(const struct collector_settings *settings, const struct attach_request *request,
                     const struct describe_clock *clock, bool late);
 
-/* The name by which a process was started; "" where /proc cannot be read. */
-void describe_program_name(int pid, char *name, size_t bytes);
+/* The name by which a process was started; "" where neither it nor /proc tells. */
+void describe_program_name(const struct attach_request *request, char *name, size_t bytes);
 
 /* The path of the first process's trace: -o, or NAME.PID.tape. Written to path. */
 void describe_first_path(const struct collector_settings *settings, char *path, size_t bytes);

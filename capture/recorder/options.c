@@ -1,5 +1,7 @@
 #include "capture/recorder/options.h"
 
+#include "core/accesses/stream.h"
+
 #include <errno.h>
 #include <getopt.h>
 #include <math.h>
@@ -12,7 +14,8 @@
 static const char usage[] =
     "usage: heaptape record [-o F.tape] [--on-full wait|drop] [--no-follow] [--describe] [--preload LIB]\n"
     "                       [--start-paused] [--signal NAME] [--duration SECONDS] [--max-size BYTES] [--sample-ms MS]\n"
-    "                       [--stamp tags|every] [--clock auto|counter] [--touch-min BYTES]\n"
+    "                       [--stamp tags|every] [--clock auto|counter] [--touch-min BYTES] [--own-mappings]\n"
+    "                       [--accesses[=all|BYTES]]\n"
     "                       [--latency] [--usable] [--stacks[=DEPTH]] [--unwind auto|dwarf|fp] [--] CMD "
     "[ARGUMENT...]\n";
 static const char usage_details[] =
@@ -37,6 +40,9 @@ static const char usage_details[] =
     "  --clock auto|counter stamps from the cycle counter where it can be trusted (auto), or from a shared counter\n"
     "  --touch-min BYTES    of objects of this size or more, record how many OS pages the program touched (default\n"
     "                       8192; 0: none)\n"
+    "  --own-mappings        objects of 8 KiB or more of glibc's malloc become mappings of their own, where its heap\n"
+    "                       has no room, so that OS pages that earlier objects touched don't count as theirs; the\n"
+    "                       program's own memory is another then\n"
     "  --latency            store how long each call took, in units of the cycle counter; what reading it costs is "
     "subtracted\n"
     "  --usable             store how much of each object can be used (malloc_usable_size)\n"
@@ -46,7 +52,11 @@ static const char usage_details[] =
     "                       how stacks are walked: by the compiler's unwind tables, and frame pointers where there are "
     "none\n"
     "                       (auto); by the tables only; by frame pointers only, the fastest where the program has "
-    "them\n";
+    "them\n"
+    "  --accesses[=all|BYTES]\n"
+    "                       run CMD under Valgrind and store its data accesses beside its calls: those that miss a "
+    "cache of\n"
+    "                       BYTES with lines of 16 bytes (default 4096; a power of two from 64 on), or all\n";
 
 /* The workload compiler takes no smaller objects into account; any of this size holds a whole OS page. */
 enum { TOUCH_MIN_BYTES = 8 << 10 };
@@ -125,6 +135,18 @@ static int signal_of(const char *value) {
   return number;
 }
 
+/* The filter in bytes; 0: none. */
+static uint64_t filter_of(const char *value) {
+  if (!value)
+    return ACCESS_FILTER_BYTES;
+  if (strcmp(value, "all") == 0)
+    return 0;
+  uint64_t bytes = bytes_of("accesses", value);
+  if (bytes < 64 || bytes > 1 << 30 || (bytes & (bytes - 1)) != 0)
+    wrong("--accesses is \"all\" or a power of two of bytes from 64 to 1G, not %s", value);
+  return bytes;
+}
+
 enum {
   ON_FULL = 256,
   NO_FOLLOW,
@@ -133,6 +155,7 @@ enum {
   STAMP,
   CLOCK,
   TOUCH_MIN,
+  OWN_MAPPINGS,
   START_PAUSED,
   SIGNAL,
   DURATION,
@@ -142,6 +165,7 @@ enum {
   USABLE,
   STACKS,
   UNWIND,
+  ACCESSES,
   HELP
 };
 
@@ -175,6 +199,9 @@ static bool take(struct command *command, int option, const char *value) {
     if (!settings->touch_min_bytes)
       settings->touch_min_bytes = UINT64_MAX;
     break;
+  case OWN_MAPPINGS:
+    command->own_mappings = true;
+    break;
   case START_PAUSED:
     settings->start_paused = true;
     break;
@@ -203,6 +230,10 @@ static bool take(struct command *command, int option, const char *value) {
     if (value)
       settings->stack_depth = depth_of(value);
     break;
+  case ACCESSES: /* their calls are matched with the events by order */
+    settings->flags |= ATTACH_ACCESSES | ATTACH_STAMP_EVERY;
+    settings->filter_bytes = filter_of(value);
+    break;
   case UNWIND:
     settings->stack_unwind = strcmp(value, "auto") == 0 ? UNWIND_AUTO : UNWIND_FP;
     if (settings->stack_unwind != UNWIND_AUTO && choice("unwind", value, "fp", "dwarf"))
@@ -227,6 +258,7 @@ void options_parse(struct command *command, int argc, char **argv) {
                                           {"stamp", required_argument, NULL, STAMP},
                                           {"clock", required_argument, NULL, CLOCK},
                                           {"touch-min", required_argument, NULL, TOUCH_MIN},
+                                          {"own-mappings", no_argument, NULL, OWN_MAPPINGS},
                                           {"start-paused", no_argument, NULL, START_PAUSED},
                                           {"signal", required_argument, NULL, SIGNAL},
                                           {"duration", required_argument, NULL, DURATION},
@@ -236,6 +268,7 @@ void options_parse(struct command *command, int argc, char **argv) {
                                           {"usable", no_argument, NULL, USABLE},
                                           {"stacks", optional_argument, NULL, STACKS},
                                           {"unwind", required_argument, NULL, UNWIND},
+                                          {"accesses", optional_argument, NULL, ACCESSES},
                                           {"help", no_argument, NULL, HELP},
                                           {NULL, 0, NULL, 0}};
   command->settings.follow = true;

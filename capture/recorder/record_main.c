@@ -3,6 +3,7 @@
 #include "capture/recorder/describe.h"
 #include "capture/recorder/options.h"
 #include "capture/recorder/preflight.h"
+#include "capture/recorder/simulator.h"
 #include "capture/recorder/tree.h"
 #include "core/base/os.h"
 
@@ -91,9 +92,14 @@ static void report(const struct process_summary *process, const struct error *er
           t->events ? (double)t->file_bytes / (double)t->events : 0.0, totals->seconds);
   if (totals->skipped)
     fprintf(stderr, ", %llu not recorded in pauses", (unsigned long long)totals->skipped);
+  if (t->accesses.recorded)
+    fprintf(stderr, ", %llu accesses", (unsigned long long)(t->accesses.objects + t->accesses.other));
   if (totals->cut_why)
     fprintf(stderr, "; %s", totals->cut_why);
   fputc('\n', stderr);
+  if (totals->accesses_over)
+    fprintf(stderr, "heaptape-record: %s: data accesses end before the events: %s\n", process->path,
+            totals->accesses_over);
   if (totals->stacks_lost)
     fprintf(stderr,
             "heaptape-record: %s: %llu call stacks could not be taken; their events are in the trace without one\n",
@@ -116,6 +122,15 @@ static void set_preload(const char *library, const char *further) {
            before && *before ? ":" : "", before ? before : "");
   setenv("LD_PRELOAD", value, 1);
   free(value);
+}
+
+/* An OS page that an earlier object touched is resident when the next one is released, whatever that did with it. In a
+   mapping of its own an object begins with none; one that fits into what is free of the heap gets none. Below the
+   number of mappings that a process may have (65,530 as a rule), as the program needs some itself; objects beyond share
+   the heap again. */
+static void give_own_mappings(void) {
+  setenv("MALLOC_MMAP_THRESHOLD_", "8192", 1);
+  setenv("MALLOC_MMAP_MAX_", "32768", 1);
 }
 
 static char *describe(char **arguments) {
@@ -144,7 +159,7 @@ static int try_output(const char *path, bool *made, struct error *error) {
 
 /* Called before our signal dispositions are set, so that the child has those that we were started with. The child waits
    until it can read from go, and writes an errno to failed if it cannot exec. */
-static int launch(const char *path, char **arguments, int go[2], int failed[2]) {
+static int launch(const char *path, char **arguments, const struct simulator *simulator, int go[2], int failed[2]) {
   if (pipe2(go, O_CLOEXEC) != 0 || pipe2(failed, O_CLOEXEC) != 0)
     return -1;
   int pid = fork();
@@ -154,8 +169,10 @@ static int launch(const char *path, char **arguments, int go[2], int failed[2]) 
   char word;
   if (read(go[0], &word, 1) != 1)
     _exit(1);
-  /* execvp, not execv: a file without magic is a script of the shell. */
-  execvp(strchr(arguments[0], '/') ? arguments[0] : path, arguments);
+  if (simulator)
+    simulator_become(simulator, path, arguments);
+  else /* execvp, not execv: a file without magic is a script of the shell */
+    execvp(strchr(arguments[0], '/') ? arguments[0] : path, arguments);
   int error = errno;
   if (write(failed[1], &error, sizeof error) != sizeof error)
     _exit(126);
@@ -237,12 +254,17 @@ int main(int argc, char **argv) {
     error_set(&error, "--latency", "cannot be measured: the clock is a counter, which gives an order and no time");
     fail(&error, 1);
   }
+  struct simulator *simulator = NULL;
+  if ((command.settings.flags & ATTACH_ACCESSES) && simulator_open(&simulator, &command.settings, &error) != 0)
+    fail(&error, 1);
   if (collector_open(&serving, &command.settings, &error) != 0)
     fail(&error, 1);
   setenv(HEAPTAPE_ENV, collector_address(serving), 1);
   set_preload(library, command.preload);
+  if (command.own_mappings)
+    give_own_mappings();
   int go[2], failed[2];
-  child_pid = launch(program, command.arguments, go, failed);
+  child_pid = launch(program, command.arguments, simulator, go, failed);
   if (child_pid < 0) {
     perror("heaptape-record: cannot start a process");
     return 1;
@@ -266,10 +288,14 @@ int main(int argc, char **argv) {
   int exec_error;
   if (read(failed[0], &exec_error, sizeof exec_error) != sizeof exec_error)
     exec_error = 0;
+  bool complained = simulator && !exec_error && simulator_complained(simulator, child_pid, &error);
   conclude(&command, exec_error, output, made);
+  simulator_close(simulator);
   collector_close(serving);
   free(description);
   if (exec_error)
     return exec_error == ENOENT ? 127 : 126;
+  if (complained)
+    fail(&error, 1);
   return WIFSIGNALED(ended) ? 128 + WTERMSIG(ended) : WEXITSTATUS(ended);
 }

@@ -149,7 +149,7 @@ int main(void) {
 """
 
 
-def test_names_of_threads_are_told_where_asked_for(folder, tmp_path):
+def test_names_of_threads_are_recorded_where_asked_for(folder, tmp_path):
     (tmp_path / "threads.c").write_text(THREADS)
     program = tmp_path / "namer"
     subprocess.run(["gcc", "-fno-builtin", "-pthread", "-o", str(program), str(tmp_path / "threads.c")], check=True)

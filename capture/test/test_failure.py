@@ -78,7 +78,7 @@ def test_a_full_disk_ends_the_trace_with_a_count(small_disk: Path) -> None:
 
 
 @needs_root
-def test_a_disk_that_is_full_from_the_start_is_told_before_the_program_runs(small_disk: Path) -> None:
+def test_a_disk_that_is_full_from_the_start_is_reported_before_the_program_runs(small_disk: Path) -> None:
     (small_disk / "ballast").write_bytes(bytes(400 << 10))
     done = storm(small_disk)
     assert "No space left on device" in done.stderr
@@ -95,7 +95,7 @@ def test_a_size_limit_of_the_user_ends_the_trace_with_a_count(tmp_path: Path) ->
 
 
 @needs_root
-def test_a_limit_that_leaves_no_room_for_rings_is_told(tmp_path: Path) -> None:
+def test_a_limit_that_leaves_no_room_for_rings_is_reported(tmp_path: Path) -> None:
     done = storm(tmp_path, before="ulimit -f 400;", rounds=10)
     assert done.returncode == 0
     assert done.stdout == "done\n"
@@ -104,7 +104,7 @@ def test_a_limit_that_leaves_no_room_for_rings_is_told(tmp_path: Path) -> None:
 
 
 @needs_root
-def test_a_removed_directory_is_told(tmp_path: Path) -> None:
+def test_a_removed_directory_is_reported(tmp_path: Path) -> None:
     folder = tmp_path / "gone"
     folder.mkdir()
     done = storm(folder, before=f"(until [ -s {folder}/t.tape ]; do sleep 0.02; done; rm -rf {folder}) &")

@@ -65,7 +65,7 @@ def test_a_program_is_sampled_as_long_as_it_runs_and_by_the_period_that_is_set(t
     assert info(trace)["recorded"]["samples"] <= 3, "at its begin and its end only"
 
 
-def test_killed_is_told_of_a_process_that_another_reaps(tmp_path: Path) -> None:
+def test_killed_is_reported_of_a_process_that_another_reaps(tmp_path: Path) -> None:
     record(tmp_path, "sh", "-c", "sleep 9 & kill -9 $!; wait $!; exec sleep 0")
     sleeps = [summary["footer"] for summary in traces(tmp_path)["sleep"]]
     assert sorted(footer["end"] for footer in sleeps) in (["exit", "killed"], ["exit"])

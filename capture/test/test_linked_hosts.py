@@ -96,7 +96,7 @@ def build(folder: Path, name: str, source: str, *options: str) -> Path:
     return path
 
 
-def test_a_program_with_a_malloc_of_its_own_is_told(tmp_path: Path) -> None:
+def test_a_program_with_a_malloc_of_its_own_is_reported(tmp_path: Path) -> None:
     program = build(tmp_path, "own", OWN_MALLOC)
     trace = tmp_path / "t.tape"
     done = run(RECORD, "-o", trace, "--", program)

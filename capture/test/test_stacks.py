@@ -156,7 +156,7 @@ def test_a_forked_child_has_stacks_of_its_own(host, tmp_path):
     assert functions(tmp_path / "a.tape")[1001][:4] == ["take", "middle", "outer", "main"]
 
 
-def test_a_library_that_takes_the_place_of_another_is_told_from_it(host, folder, tmp_path):
+def test_a_library_that_takes_the_place_of_another_is_distinguished_from_it(host, folder, tmp_path):
     libraries = []
     for name in ("first", "second", "third"):
         library = folder / f"lib{name}.so"
@@ -213,7 +213,7 @@ def test_rules_agree_with_the_unwinder_of_exceptions(flags, depth, folder, tmp_p
     assert compared > 1500
 
 
-def test_a_full_tree_of_stacks_is_told_and_loses_no_event(host, tmp_path):
+def test_a_full_tree_of_stacks_is_reported_and_loses_no_event(host, tmp_path):
     arguments = [RECORD, "-o", tmp_path / "a.tape", "--stacks=256", "--", host, "bush"]
     done = subprocess.run(list(map(str, arguments)), capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0

@@ -25,7 +25,8 @@ enum record_op {
   RECORD_STAMP = 63,          /* word 1: stamp of the next step */
   RECORD_BEGIN = 62 | 0x40,   /* a resize has begun: address = old object, word 1 = stamp of the release, or 0 */
   RECORD_WRAP = 63 | 0x40,    /* the next record is at the ring's start */
-  RECORD_THREAD = 62 | 0x80,  /* the ring has a new owner; the old one is dead */
+  RECORD_THREAD = 62 | 0x80,  /* the ring has a new owner; the old one, if there was one, is dead. Word 1: serial number of
+                                 the owner among the process's threads; with ATTACH_ACCESSES first owners have one too */
   RECORD_DROPPED = 63 | 0x80, /* word 1: that many events of this thread are missing here; address: enum missing */
   RECORD_TOUCHED = 62 | 0xc0, /* the next event or BEGIN releases address, of which word 1 OS pages are resident */
   RECORD_LIVE =
@@ -113,9 +114,10 @@ struct control {
    closes the connection. */
 #define HEAPTAPE_ENV "HEAPTAPE_SOCKET" /* NAME:SECRET, SECRET hexadecimal; optionally followed by */
 #define ATTACH_IMPATIENT "!"           /* --on-full drop: the host waits only briefly for a reply */
+#define ATTACH_SIMULATED "~"           /* --accesses: a process that is not under the Valgrind tool is not recorded */
 #define ATTACH_MAGIC 0x31656c7465737161u
 
-enum attach_kind { ATTACH_PROCESS = 1, ATTACH_REGION = 2, ATTACH_STACK_AREA = 3 };
+enum attach_kind { ATTACH_PROCESS = 1, ATTACH_REGION = 2, ATTACH_STACK_AREA = 3, ATTACH_ACCESS_STREAM = 4 };
 
 struct attach_request {
   uint64_t magic;
@@ -124,6 +126,7 @@ struct attach_request {
   uint32_t forked; /* 1: a fork child, 0: a fresh image */
   int32_t pid, parent_pid;
   char allocator[64];      /* base name of the library whose malloc is called */
+  char program[64];        /* base name of the program; empty: /proc tells */
   uint32_t no_usable_size; /* 1: malloc_usable_size is not of the library whose malloc is called */
   uint32_t bypassed; /* 1: the program has a malloc of its own, or a library before ours: its calls do not reach us */
 };
@@ -135,6 +138,7 @@ enum attach_flags {
   ATTACH_LATENCY = 8,
   ATTACH_USABLE = 16,
   ATTACH_STACKS = 32,
+  ATTACH_ACCESSES = 64, /* the Valgrind tool is told of each event; stamps as by ATTACH_STAMP_EVERY */
   ATTACH_COLUMNS = ATTACH_LATENCY | ATTACH_USABLE | ATTACH_STACKS,
 };
 

@@ -21,6 +21,7 @@ struct compiler {
   uint32_t thread_count;          /* in the workload */
   struct touched_words touched;
   struct compile_info *info;
+  struct compile_accesses *accesses; /* NULL: not wanted */
   const char *path;
   struct error *error;
 };
@@ -68,6 +69,8 @@ static int compile_op(void *context, const struct history_op *op, const struct h
   uint64_t size_bytes, param;
   if (fit_op(compiler, op, &size_bytes, &param) != 0)
     return -1;
+  if (compiler->accesses && access_order_op(compile_accesses_order(compiler->accesses), op) != 0)
+    return -1;
   if (thread->number == THREAD_NONE) {
     if (compiler->thread_count == WORKLOAD_MAX_THREADS)
       return compiler_fail(compiler, op, "more threads than a workload can hold");
@@ -84,11 +87,17 @@ static int compile_op(void *context, const struct history_op *op, const struct h
     if (!note_touched(compiler, op, number, slot->size_bytes))
       return compiler_fail(compiler, op, "out of memory");
   }
-  uint64_t ops = workload_put_op(writer, number, op->call, size_bytes, param, op->slot);
+  uint64_t ops = workload_put_op(writer, number, &(struct workload_op){op->call, op->slot, size_bytes, param});
   if (slot)
     slot->last = waits_last(number, ops);
   compiler->info->slots = slots->count;
   return 0;
+}
+
+static int compile_left_out(void *context, const struct merge_step *step, uint32_t slot) {
+  (void)slot;
+  struct compiler *compiler = context;
+  return compiler->accesses ? access_order_left_out(compile_accesses_order(compiler->accesses), step, false) : 0;
 }
 
 static void compile_thread_end(void *context, uint32_t thread) {
@@ -117,6 +126,7 @@ static int compile_history(struct compiler *compiler, struct trace_reader *reade
     compiler->threads[i].number = THREAD_NONE;
   const struct history_consumer consumer = {.context = compiler,
                                             .op = compile_op,
+                                            .left_out = compile_left_out,
                                             .thread_end = compile_thread_end,
                                             .touched_at_end = compile_touched_at_end};
   return history_run(reader, options, &consumer, witness, error);
@@ -134,21 +144,34 @@ static int finish(struct compiler *compiler, const struct witness *witness, stru
   char *json = compile_info_json(compiler->info, witness);
   int result = -1;
   if (time_line && json)
-    result = workload_writer_close(compiler->writer, &totals, time_line, points, json, error);
+    result =
+        workload_writer_close(compiler->writer, &totals, (struct workload_time_points){time_line, points}, json, error);
   else
     workload_writer_abandon(compiler->writer);
   free(json);
   return result == 0 ? 0 : error_set(error, compiler->path, "out of memory");
 }
 
-int compile_trace(struct trace_reader *reader, const char *path, const struct history_options *options,
-                  struct witness *witness, struct error *error) {
-  struct compiler compiler = {.path = trace_reader_path(reader), .error = error};
-  if (workload_writer_open(&compiler.writer, path, error) != 0)
+/* The history, and with it the accesses. */
+static int run(struct compiler *compiler, struct trace_reader *reader, struct compile_outputs *outputs,
+               const struct history_options *options, struct witness *witness) {
+  if (outputs->accesses && compile_accesses_open(&compiler->accesses, reader, outputs->accesses, compiler->error) != 0)
     return -1;
+  if (compile_history(compiler, reader, options, witness, compiler->error) != 0)
+    return -1;
+  if (!compiler->accesses)
+    return 0;
+  compiler->info->compiled = &outputs->compiled;
+  return compile_accesses_finish(compiler->accesses, &outputs->compiled);
+}
+
+int compile_trace(struct trace_reader *reader, struct compile_outputs *outputs, const struct history_options *options,
+                  struct witness *witness, struct error *error) {
   struct error history_error = {""};
-  compiler.error = &history_error;
-  int result = compile_history(&compiler, reader, options, witness, &history_error);
+  struct compiler compiler = {.path = trace_reader_path(reader), .error = &history_error};
+  if (workload_writer_open(&compiler.writer, outputs->workload, error) != 0)
+    return -1;
+  int result = run(&compiler, reader, outputs, options, witness);
   if (result == 0) {
     result = finish(&compiler, witness, error);
   } else {
@@ -159,6 +182,7 @@ int compile_trace(struct trace_reader *reader, const char *path, const struct hi
       *error = history_error;
   }
   compile_info_free(compiler.info);
+  compile_accesses_free(compiler.accesses);
   touched_words_free(&compiler.touched);
   free(compiler.threads);
   return result;

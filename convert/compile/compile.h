@@ -7,11 +7,17 @@
 #ifndef CONVERT_COMPILE_COMPILE_H
 #define CONVERT_COMPILE_COMPILE_H
 
-#include "convert/history/history.h"
+#include "convert/compile/compile_accesses.h"
 
-/* Writes the workload to path (created or truncated; on failure what is there is incomplete and for the caller to
-   remove). Returns 0, or -1 with error. */
-int compile_trace(struct trace_reader *reader, const char *path, const struct history_options *options,
+struct compile_outputs {
+  const char *workload;
+  const char *accesses;                /* the trace's data accesses for the workload; NULL: not wanted */
+  struct access_order_counts compiled; /* what became of them, filled in */
+};
+
+/* Writes the outputs (created or truncated; on failure what is there is incomplete and for the caller to remove).
+   Returns 0, or -1 with error. */
+int compile_trace(struct trace_reader *reader, struct compile_outputs *outputs, const struct history_options *options,
                   struct witness *witness, struct error *error);
 
 #endif

@@ -4,6 +4,7 @@
 #ifndef CONVERT_COMPILE_COMPILE_INFO_H
 #define CONVERT_COMPILE_COMPILE_INFO_H
 
+#include "convert/compile/compile_accesses.h"
 #include "convert/history/history.h"
 #include "convert/history/recorded_samples.h"
 #include "convert/history/trace_info.h"
@@ -19,6 +20,7 @@ struct compile_info {
   struct recorded_samples samples;
   uint64_t stamp; /* highest so far */
   struct time_line time_line;
+  const struct access_order_counts *compiled; /* NULL: none were */
 };
 
 /* Returns NULL with error filled in. */

@@ -4,6 +4,7 @@
 #include "core/base/output_file.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -38,7 +39,9 @@ void print_import_report(const char *in, const struct import_report *report) {
 int open_input(struct trace_reader **reader, const char *in, const struct format *format, const struct options *options,
                struct error *error) {
   struct import_report report = {""};
-  int result = input_open(reader, in, format, &options->import, &report, error);
+  struct import_options import = options->import;
+  import.report = &report;
+  int result = input_open(reader, in, format, &import, error);
   if (result == 0)
     print_import_report(in, &report);
   return result;
@@ -64,14 +67,42 @@ int print_json(json_t *object) {
   return finish_output(EXIT_DONE);
 }
 
+/* Never silently: accesses that the replay will not make. */
+static void print_lost_accesses(const char *in, const struct trace_reader *reader,
+                                const struct access_order_counts *compiled) {
+  uint64_t lost = compiled->lost, all = compiled->objects + compiled->other + lost;
+  uint64_t lost_before = trace_reader_summary(reader)->accesses.lost;
+  if (lost)
+    fprintf(stderr,
+            "heaptape-convert: %s: %" PRIu64 " of %" PRIu64
+            " data accesses left out, as their objects are not live where they stand\n",
+            in, lost, all);
+  if (compiled->ops_without_call)
+    fprintf(stderr, "heaptape-convert: %s: the data accesses end %" PRIu64 " calls before the events\n", in,
+            compiled->ops_without_call);
+  if (lost_before)
+    fprintf(stderr, "heaptape-convert: %s: %" PRIu64 " data accesses were lost when the trace was made\n", in,
+            lost_before);
+}
+
 int compile_to(struct trace_reader *reader, const char *out, const struct options *options, struct witness *witness,
                struct error *error) {
-  struct output_file file;
+  struct output_file file, accesses;
   struct progress progress;
+  struct compile_outputs outputs = {0};
   if (output_file_begin(&file, out, error) != 0)
     return -1;
+  if (options->accesses && output_file_begin(&accesses, options->accesses, error) != 0)
+    return output_file_end(&file, -1, error);
+  outputs.workload = file.temporary;
+  outputs.accesses = options->accesses ? accesses.temporary : NULL;
   struct history_options history = history_options_of(options, &progress, "compile", reader);
-  int result = compile_trace(reader, file.temporary, &history, witness, error);
+  int result = compile_trace(reader, &outputs, &history, witness, error);
   progress_end(&progress);
-  return output_file_end(&file, result, error);
+  if (options->accesses)
+    result = output_file_end(&accesses, result, error);
+  result = output_file_end(&file, result, error);
+  if (result == 0 && options->accesses)
+    print_lost_accesses(options->in, reader, &outputs.compiled);
+  return result;
 }

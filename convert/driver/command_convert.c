@@ -23,18 +23,19 @@ static int list_formats(void) {
   return finish_output(EXIT_DONE);
 }
 
-static int write_format(struct trace_reader *reader, const struct format *to, FILE *stream, const char *out,
+static int write_format(struct trace_reader *reader, const struct format *to, struct output_stream out,
                         const struct options *options, struct error *error) {
   struct progress progress;
   struct export_report report = {""};
   if (!to->export)
-    return dump_trace(reader, (enum dump_format)dump_format_by_name(to->name), DUMP_NO_STACKS, MERGE_ALL_THREADS,
-                      stream, out, error);
+    return dump_trace(reader, &(struct dump_options){dump_format_by_name(to->name), DUMP_NO_STACKS, MERGE_ALL_THREADS},
+                      out, error);
   struct history_options history = history_options_of(options, &progress, "convert", reader);
-  int result = export_trace(to->export, reader, stream, out, &history, &report, error);
+  struct export_job job = {to->export, reader, out, &history};
+  int result = export_trace(&job, &report, error);
   progress_end(&progress);
   if (result == 0 && report.text[0])
-    fprintf(stderr, "heaptape-convert: %s: %s\n", out, report.text);
+    fprintf(stderr, "heaptape-convert: %s: %s\n", out.name, report.text);
   return result;
 }
 
@@ -43,12 +44,13 @@ static int write_to(struct trace_reader *reader, const struct format *to, const 
                     struct error *error) {
   const char *out = options->out;
   if (strcmp(out, "-") == 0)
-    return write_format(reader, to, stdout, "standard output", options, error);
+    return write_format(reader, to, (struct output_stream){stdout, "standard output"}, options, error);
   struct output_file file;
   if (output_file_begin(&file, out, error) != 0)
     return -1;
   FILE *stream = fopen(file.temporary, "we");
-  int result = stream ? write_format(reader, to, stream, out, options, error) : error_errno(error, out, "can't create");
+  int result = stream ? write_format(reader, to, (struct output_stream){stream, out}, options, error)
+                      : error_errno(error, out, "can't create");
   if (stream && fclose(stream) != 0)
     result = error_errno(error, out, "can't write");
   return output_file_end(&file, result, error);
@@ -59,7 +61,9 @@ static int import_to(const struct format *from, const struct options *options, s
   struct import_report report = {""};
   if (output_file_begin(&file, options->out, error) != 0)
     return -1;
-  int result = import_file(from->import, options->in, &options->import, file.temporary, &report, error);
+  struct import_options import = options->import;
+  import.report = &report;
+  int result = import_file(from->import, options->in, &import, file.temporary, error);
   if (result == 0)
     print_import_report(options->in, &report);
   return output_file_end(&file, result, error);
@@ -70,17 +74,23 @@ static bool rewrites(const struct options *options) {
 }
 
 /* Merges, slices and so on into the file at path. Closes the readers. */
-static int rewrite_to(struct trace_reader **readers, uint32_t count, const char *path, const struct options *options,
-                      bool archive, struct error *error) {
+static int rewrite_to(struct trace_reader **readers, const char *path, const struct options *options, bool archive,
+                      struct error *error) {
   struct progress progress;
   struct rewrite rewrite = {.slice = options->slice,
-                            .slices = options->slices,
                             .merge = options->merge,
                             .anonymise = options->anonymise,
-                            .options = {.archive = archive},
+                            .archive = archive,
                             .history = history_options_of(options, &progress, "convert", readers[0])};
-  int result = rewrite_trace(&rewrite, readers, count, path, error);
+  bool drops = false;
+  for (uint32_t i = 0; i < options->input_count; i++)
+    drops |= (options->merge || options->slices) && trace_reader_summary(readers[i])->accesses.recorded;
+  rewrite.slice.texts = options->slices;
+  int result = rewrite_trace(&rewrite, readers, options->input_count, path, error);
   progress_end(&progress);
+  if (result == 0 && drops)
+    fprintf(stderr, "heaptape-convert: %s: data accesses are left out: a slice or a merged trace has none\n",
+            options->out);
   return result;
 }
 
@@ -106,7 +116,7 @@ static int open_rewritten(struct trace_reader **reader, const struct options *op
   } else if (result == 0) {
     result = temporary_file_open(&temporary, error);
     if (result == 0)
-      result = rewrite_to(readers, options->input_count, temporary.path, options, false, error);
+      result = rewrite_to(readers, temporary.path, options, false, error);
     if (result == 0)
       result = trace_reader_open(reader, temporary.path, error);
   }
@@ -124,8 +134,7 @@ static int convert_to_tape(const struct format *from, const struct options *opti
   if (result == 0)
     result = output_file_begin(&file, options->out, error);
   if (result == 0)
-    result = output_file_end(
-        &file, rewrite_to(readers, options->input_count, file.temporary, options, options->archive, error), error);
+    result = output_file_end(&file, rewrite_to(readers, file.temporary, options, options->archive, error), error);
   free(readers);
   return result;
 }

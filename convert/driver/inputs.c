@@ -18,11 +18,11 @@ const struct format *input_format(const char *path, const char *from, struct err
 }
 
 static int open_imported(struct trace_reader **reader, const struct format *format, const char *path,
-                         const struct import_options *options, struct import_report *report, struct error *error) {
+                         const struct import_options *options, struct error *error) {
   struct temporary_file temporary;
   if (temporary_file_open(&temporary, error) != 0)
     return -1;
-  int result = import_file(format->import, path, options, temporary.path, report, error);
+  int result = import_file(format->import, path, options, temporary.path, error);
   if (result == 0)
     result = trace_reader_open(reader, temporary.path, error);
   temporary_file_close(&temporary);
@@ -30,9 +30,9 @@ static int open_imported(struct trace_reader **reader, const struct format *form
 }
 
 int input_open(struct trace_reader **reader, const char *path, const struct format *format,
-               const struct import_options *options, struct import_report *report, struct error *error) {
+               const struct import_options *options, struct error *error) {
   if (format->import)
-    return open_imported(reader, format, path, options, report, error);
+    return open_imported(reader, format, path, options, error);
   if (strcmp(format->name, "tape") != 0)
     return error_set(error, path, "is a %s file, this needs a trace", format->name);
   return trace_reader_open(reader, input_path(path), error);

@@ -13,9 +13,9 @@ const char *input_path(const char *path);
 /* The format of the file at path: what it holds, unless the user names another (from; NULL: none). NULL with error. */
 const struct format *input_format(const char *path, const char *from, struct error *error);
 
-/* Opens path as a trace. options, report: of an import (convert/formats/reading/import.h). Returns 0, or -1 with error:
- * also if it is a workload, of which no trace can be made. */
+/* Opens path as a trace. options: of an import (convert/formats/reading/import.h). Returns 0, or -1 with error: also if
+   it is a workload, of which no trace can be made. */
 int input_open(struct trace_reader **reader, const char *path, const struct format *format,
-               const struct import_options *options, struct import_report *report, struct error *error);
+               const struct import_options *options, struct error *error);
 
 #endif

@@ -16,7 +16,8 @@ struct options {
   char **inputs; /* of convert: all but the last argument */
   uint32_t input_count;
   enum dump_stacks stacks;
-  bool help, json, ranges, list, has_thread, nodes, merge, anonymise, archive;
+  bool help, json, ranges, list, has_thread, nodes, merge, anonymise, archive, list_accesses;
+  const char *accesses; /* of compile: where they go; NULL: nowhere */
   struct slice_spec slice;
   json_t *slices; /* as given; NULL: none */
   uint64_t thread;

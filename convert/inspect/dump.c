@@ -20,7 +20,7 @@ struct printer {
   bool has_columns; /* latency, usable size or stacks: CSV has columns for them */
   struct symbols *symbols;
   uint8_t *printed; /* bit of each stack: it has been */
-  FILE *out;
+  struct output_stream out;
   size_t used;
   char bytes[OUT_BYTES];
 };
@@ -216,7 +216,7 @@ static void print_jsonl(struct printer *printer, uint32_t thread, const struct t
 }
 
 static bool flush(struct printer *printer) {
-  bool done = fwrite(printer->bytes, 1, printer->used, printer->out) == printer->used;
+  bool done = fwrite(printer->bytes, 1, printer->used, printer->out.file) == printer->used;
   printer->used = 0;
   return done;
 }
@@ -254,10 +254,10 @@ static int print_name(void *context, uint32_t thread, const char *name) {
 }
 
 static int print_names(struct printer *printer, struct trace_reader *reader, enum dump_format format,
-                       const char *out_name, struct error *error) {
+                       struct error *error) {
   printer->json = format == DUMP_JSONL;
   int result = format == DUMP_CSV ? 0 : trace_reader_thread_names(reader, print_name, printer, error);
-  return result > 0 ? error_errno(error, out_name, "can't write") : result;
+  return result > 0 ? error_errno(error, printer->out.name, "can't write") : result;
 }
 
 /* The stack of the event, where it is the first with it. CSV has no place for it. */
@@ -268,39 +268,39 @@ static int print_stack(struct printer *printer, enum dump_format format, const s
   printer->printed[event->stack / 8] |= bit;
   if (!flush(printer))
     return -1;
-  return format == DUMP_TEXT ? dump_stack_as_text(printer->out, printer->symbols, event->stack)
-                             : dump_stack_as_json(printer->out, printer->symbols, event->stack);
+  return format == DUMP_TEXT ? dump_stack_as_text(printer->out.file, printer->symbols, event->stack)
+                             : dump_stack_as_json(printer->out.file, printer->symbols, event->stack);
 }
 
-static int dump_steps(struct printer *printer, struct merge *merge, struct marks *marks, uint32_t thread,
-                      enum dump_format format, const char *out_name, struct error *error) {
+static int dump_steps(struct printer *printer, struct merge *merge, struct marks *marks,
+                      const struct dump_options *options, struct error *error) {
   void (*const print[])(struct printer *, uint32_t, const struct trace_event *) = {print_text, print_csv, print_jsonl};
   struct merge_step step;
   int got;
   while ((got = merge_peek(merge, &step)) > 0) {
     const struct trace_mark *mark;
     while (merge_step_is_last(&step) && (mark = marks_before(marks, step.thread))) {
-      print_mark(printer, format, mark);
+      print_mark(printer, options->format, mark);
       if (printer->used > OUT_BYTES - LINE_ROOM && !flush(printer))
-        return error_errno(error, out_name, "can't write");
+        return error_errno(error, printer->out.name, "can't write");
     }
-    if (merge_step_is_last(&step) && printer->symbols && print_stack(printer, format, step.event) != 0)
-      return error_errno(error, out_name, "can't write");
+    if (merge_step_is_last(&step) && printer->symbols && print_stack(printer, options->format, step.event) != 0)
+      return error_errno(error, printer->out.name, "can't write");
     if (merge_step_is_last(&step))
-      print[format](printer, step.thread, step.event);
+      print[options->format](printer, step.thread, step.event);
     if (printer->used > OUT_BYTES - LINE_ROOM && !flush(printer))
-      return error_errno(error, out_name, "can't write");
+      return error_errno(error, printer->out.name, "can't write");
     if (merge_advance(merge) < 0)
       return -1;
   }
   const struct trace_mark *mark;
-  while (got == 0 && (mark = marks_left(marks, thread))) {
-    print_mark(printer, format, mark);
+  while (got == 0 && (mark = marks_left(marks, options->thread))) {
+    print_mark(printer, options->format, mark);
     if (printer->used > OUT_BYTES - LINE_ROOM && !flush(printer))
-      return error_errno(error, out_name, "can't write");
+      return error_errno(error, printer->out.name, "can't write");
   }
-  if (got == 0 && (!flush(printer) || fflush(printer->out) != 0))
-    return error_errno(error, out_name, "can't write");
+  if (got == 0 && (!flush(printer) || fflush(printer->out.file) != 0))
+    return error_errno(error, printer->out.name, "can't write");
   return got;
 }
 
@@ -315,8 +315,8 @@ static int open_stacks(struct printer *printer, struct trace_reader *reader, enu
   return symbols_open(&printer->symbols, reader, stacks == DUMP_STACKS_FETCHED, error);
 }
 
-int dump_trace(struct trace_reader *reader, enum dump_format format, enum dump_stacks stacks, uint32_t thread,
-               FILE *out, const char *out_name, struct error *error) {
+int dump_trace(struct trace_reader *reader, const struct dump_options *options, struct output_stream out,
+               struct error *error) {
   const struct trace_summary *summary = trace_reader_summary(reader);
   static struct printer printer;
   struct merge *merge;
@@ -327,24 +327,24 @@ int dump_trace(struct trace_reader *reader, enum dump_format format, enum dump_s
                              .out = out,
                              .ordinal = summary->clock_hz <= 0,
                              .has_columns = (summary->columns >> COLUMN_LATENCY & 15) != 0};
-  if (format == DUMP_TEXT) {
+  if (options->format == DUMP_TEXT) {
     put_text(&printer, "# heaptape-text 1 clock=");
     put_text(&printer, printer.ordinal ? "ordinal" : "nanoseconds");
     put_text(&printer, info.lacks_start ? " start=unseen\n" : "\n");
-  } else if (format == DUMP_CSV) {
+  } else if (options->format == DUMP_CSV) {
     put_text(&printer, CSV_HEADER);
     put_text(&printer, printer.has_columns ? ",latency_ns,usable_bytes,stack\n" : "\n");
   }
   trace_info_free(&info);
   int result = marks_load(&marks, reader, error);
   if (result == 0)
-    result = print_names(&printer, reader, format, out_name, error);
+    result = print_names(&printer, reader, options->format, error);
   if (result == 0)
-    result = open_stacks(&printer, reader, stacks, error);
+    result = open_stacks(&printer, reader, options->stacks, error);
   if (result == 0)
-    result = merge_open(&merge, reader, thread, NULL, error);
+    result = merge_open(&merge, reader, options->thread, NULL, error);
   if (result == 0) {
-    result = dump_steps(&printer, merge, &marks, thread, format, out_name, error);
+    result = dump_steps(&printer, merge, &marks, options, error);
     merge_close(merge);
   }
   marks_free(&marks);

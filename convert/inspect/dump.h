@@ -6,6 +6,7 @@
 #ifndef CONVERT_INSPECT_DUMP_H
 #define CONVERT_INSPECT_DUMP_H
 
+#include "core/base/output_file.h"
 #include "core/trace/read/trace_read.h"
 
 enum dump_format { DUMP_TEXT, DUMP_CSV, DUMP_JSONL };
@@ -13,10 +14,15 @@ enum dump_format { DUMP_TEXT, DUMP_CSV, DUMP_JSONL };
 /* How much of the call stacks is printed: nothing, or each one where it first occurs, with or without debuginfod. */
 enum dump_stacks { DUMP_NO_STACKS, DUMP_STACKS, DUMP_STACKS_FETCHED };
 
-/* thread: the only one to print, or MERGE_ALL_THREADS. Returns 0, or -1 with error; a failed write is one, named
- * out_name. */
-int dump_trace(struct trace_reader *reader, enum dump_format format, enum dump_stacks stacks, uint32_t thread,
-               FILE *out, const char *out_name, struct error *error);
+struct dump_options {
+  enum dump_format format;
+  enum dump_stacks stacks;
+  uint32_t thread; /* the only one to print, or MERGE_ALL_THREADS */
+};
+
+/* Returns 0, or -1 with error; a failed write is one. */
+int dump_trace(struct trace_reader *reader, const struct dump_options *options, struct output_stream out,
+               struct error *error);
 
 /* The format of that name: text, csv or jsonl; -1: none. */
 int dump_format_by_name(const char *name);

@@ -22,7 +22,7 @@ struct dumper {
   const struct workload *workload;
   struct error *error;
   struct workload_stream *streams; /* of the threads */
-  FILE *out;
+  struct output_stream out;
   struct op op;
 };
 
@@ -183,7 +183,7 @@ static void print_jsonl(FILE *out, const struct op *op) {
   fputs("}\n", out);
 }
 
-static int dump_ops(struct dumper *dumper, enum dump_format format, uint32_t only, const char *out_name) {
+static int dump_ops(struct dumper *dumper, const struct dump_options *options) {
   void (*const print[])(FILE *, const struct op *) = {print_text, print_csv, print_jsonl};
   const struct workload_header *header = &dumper->workload->header;
   struct workload_stream schedule;
@@ -196,11 +196,11 @@ static int dump_ops(struct dumper *dumper, enum dump_format format, uint32_t onl
     for (uint64_t ops = run >> 32; ops > 0; ops--, dumper->op.position++) {
       if (take_op(dumper, thread) != 0)
         return -1;
-      if (only == MERGE_ALL_THREADS || only == thread)
-        print[format](dumper->out, &dumper->op);
+      if (options->thread == MERGE_ALL_THREADS || options->thread == thread)
+        print[options->format](dumper->out.file, &dumper->op);
     }
-    if (ferror(dumper->out))
-      return error_errno(dumper->error, out_name, "can't write");
+    if (ferror(dumper->out.file))
+      return error_errno(dumper->error, dumper->out.name, "can't write");
   }
   for (uint32_t i = 0; i < header->threads; i++)
     if (!workload_stream_next(&dumper->streams[i], &run) || word_code(run) != WORD_END)
@@ -208,8 +208,8 @@ static int dump_ops(struct dumper *dumper, enum dump_format format, uint32_t onl
   return 0;
 }
 
-int dump_workload(const struct workload *workload, enum dump_format format, uint32_t thread, FILE *out,
-                  const char *out_name, struct error *error) {
+int dump_workload(const struct workload *workload, const struct dump_options *options, struct output_stream out,
+                  struct error *error) {
   const struct workload_header *header = &workload->header;
   struct dumper dumper = {.workload = workload, .error = error, .out = out};
   dumper.streams = calloc(header->threads + 1u, sizeof *dumper.streams);
@@ -217,14 +217,14 @@ int dump_workload(const struct workload *workload, enum dump_format format, uint
     return error_set(error, workload->path, "out of memory");
   for (uint32_t i = 0; i < header->threads; i++)
     workload_stream_open(&dumper.streams[i], workload, i);
-  if (format == DUMP_TEXT)
-    fprintf(out, "# heaptape workload: %" PRIu64 " ops of %" PRIu32 " threads, %" PRIu32 " slots\n", header->ops,
+  if (options->format == DUMP_TEXT)
+    fprintf(out.file, "# heaptape workload: %" PRIu64 " ops of %" PRIu32 " threads, %" PRIu32 " slots\n", header->ops,
             header->threads, header->slots);
-  if (format == DUMP_CSV)
-    fputs("position,thread,call,slot,size_bytes,param,null,frees,waits,starts,time_ns,touched_os_pages\n", out);
-  int result = dump_ops(&dumper, format, thread, out_name);
-  if (fflush(out) != 0 && result == 0)
-    result = error_errno(error, out_name, "can't write");
+  if (options->format == DUMP_CSV)
+    fputs("position,thread,call,slot,size_bytes,param,null,frees,waits,starts,time_ns,touched_os_pages\n", out.file);
+  int result = dump_ops(&dumper, options);
+  if (fflush(out.file) != 0 && result == 0)
+    result = error_errno(error, out.name, "can't write");
   buffer_free(&dumper.op.waits);
   buffer_free(&dumper.op.starts);
   free(dumper.streams);

@@ -18,11 +18,8 @@
 #include "convert/inspect/dump.h"
 #include "core/workload/workload_read.h"
 
-#include <stdio.h>
-
-/* thread: the only one to print, or MERGE_ALL_THREADS. Returns 0, or -1 with error; a failed write is one, named
-   out_name. */
-int dump_workload(const struct workload *workload, enum dump_format format, uint32_t thread, FILE *out,
-                  const char *out_name, struct error *error);
+/* options: the stacks are not looked at. Returns 0, or -1 with error; a failed write is one. */
+int dump_workload(const struct workload *workload, const struct dump_options *options, struct output_stream out,
+                  struct error *error);
 
 #endif

@@ -3,6 +3,7 @@
 #include "convert/history/recorded_samples.h"
 #include "convert/history/trace_info.h"
 #include "convert/inspect/marks.h"
+#include "core/trace/accesses.h"
 #include "core/trace/layout.h"
 #include "core/workload/witness.h"
 
@@ -70,6 +71,26 @@ static json_t *columns_json(const struct trace_summary *summary) {
   return names;
 }
 
+/* The trace's data accesses: what is in the file and what was counted while they were recorded. */
+static json_t *accesses_json(const struct trace_summary *summary) {
+  const struct trace_access_totals *totals = &summary->accesses;
+  json_t *object = json_object();
+  set_count(object, "rows", summary->access_rows);
+  set_count(object, "file_bytes", summary->access_bytes);
+  set_count(object, "filter_bytes", summary->access_filter_bytes);
+  if (!summary->truncated) {
+    set_count(object, "calls", totals->calls);
+    set_count(object, "objects", totals->objects);
+    set_count(object, "other", totals->other);
+  }
+  if (totals->lost)
+    set_count(object, "lost", totals->lost);
+  for (int total = 0; total < ACCESS_TOTAL_LIMIT; total++)
+    if (totals->known[total])
+      set_count(object, access_total_names[total], totals->counted[total]);
+  return object;
+}
+
 static int add_name(void *names, uint32_t thread, const char *name) {
   char key[16];
   snprintf(key, sizeof key, "%u", thread);
@@ -107,6 +128,8 @@ static json_t *trace_json(struct trace_reader *reader, const struct witness *wit
     json_object_set_new(object, "columns", columns_json(summary));
   if (summary->stack_nodes)
     set_count(object, "stack_nodes", summary->stack_nodes);
+  if (summary->accesses.recorded)
+    json_object_set_new(object, "accesses", accesses_json(summary));
   json_t *names = json_object();
   struct error ignored = {""}; /* what is wrong with names must not hide the rest */
   trace_reader_thread_names(reader, add_name, names, &ignored);
@@ -272,6 +295,22 @@ static void print_doubts(const json_t *info, const json_t *witness, FILE *out) {
             json_is_true(json_object_get(witness, "ok")) ? "legal" : "NOT legal: check tells why");
 }
 
+/* Of a trace, or of a workload made of one. */
+static void print_accesses(const json_t *accesses, FILE *out) {
+  if (!accesses)
+    return;
+  print_count(out, "rows of data accesses", accesses, "rows");
+  print_bytes(out, "  bytes in the file", accesses, "file_bytes");
+  print_count(out, "  bytes of the filter", accesses, "filter_bytes");
+  print_count(out, "  to objects", accesses, "objects");
+  print_count(out, "  to other memory", accesses, "other");
+  print_count(out, "  lost", accesses, "lost");
+  print_count(out, "program's instructions", accesses, "program_instructions");
+  print_count(out, "  accesses, unfiltered", accesses, "program_accesses");
+  print_count(out, "  system calls", accesses, "program_syscalls");
+  print_count(out, "allocator's instructions", accesses, "allocator_instructions");
+}
+
 /* A program may set one per request: the first of them tell how it does. */
 static void print_marks(const json_t *marks, FILE *out) {
   enum { SHOWN = 20 };
@@ -328,6 +367,7 @@ void info_print(const json_t *info, FILE *out) {
   for (size_t i = 0; i < json_array_size(columns); i++)
     fprintf(out, "%-22s %s\n", i ? "" : "optional columns", json_string_value(json_array_get(columns, i)));
   print_count(out, "stack nodes", info, "stack_nodes");
+  print_accesses(json_object_get(json_object_get(info, "accesses") ? info : about, "accesses"), out);
   print_marks(json_object_get(info, "marks"), out);
   print_lacks(about, out);
   if (json_object_get(json_object_get(info, "footer"), "note"))

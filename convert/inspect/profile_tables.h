@@ -44,7 +44,7 @@ struct profile_pair {
 /* Objects acquired with one stack. A realloc keeps an object at its site. */
 struct profile_site {
   uint64_t objects, bytes, live_objects, live_bytes, peak_live_bytes;
-  uint64_t lifetime_bytes;           /* sum over the dead */
+  uint64_t lifetime_bytes;           /* sum over released objects */
   uint64_t remote_objects;           /* released by another thread */
   uint64_t peak_bytes, peak_objects; /* live when the whole program's live bytes were at their peak */
   uint64_t peak_number;              /* which peak that was: later ones, if this is behind, found it as it is now */
@@ -58,7 +58,7 @@ struct profile_tables {
   struct profile_reallocs reallocs;
   struct {
     uint64_t objects, first_bytes, last_bytes;
-  } chains[PROFILE_CHAINS + 1]; /* dead objects by number of reallocs; the last: as many or more */
+  } chains[PROFILE_CHAINS + 1]; /* released objects by number of reallocs; the last: as many or more */
   struct profile_site *sites;   /* by stack node; 0: not known */
   uint32_t site_count;
   uint64_t live_bytes, peak_live_bytes, peak_number;

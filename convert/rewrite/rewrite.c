@@ -8,18 +8,24 @@
 
 enum step { MERGE, SLICE, ANONYMISE, COPY, STEPS };
 
-static int run_step(const struct rewrite *rewrite, enum step step, struct trace_reader **readers, uint32_t count,
-                    const char *path, const struct trace_options *options, struct error *error) {
-  const struct history_options *history = &rewrite->history;
-  switch (step) {
+struct step_run {
+  enum step step;
+  struct trace_reader **readers;
+  uint32_t count;
+  const char *path;
+  struct trace_options options;
+};
+
+static int run_step(const struct step_run *run, const struct slice_spec *spec, struct error *error) {
+  switch (run->step) {
   case MERGE:
-    return trace_merge(readers, count, path, options, history->progress, history->progress_context, error);
+    return trace_merge(run->readers, run->count, run->path, &run->options, error);
   case SLICE:
-    return trace_slice(readers[0], path, &rewrite->slice, rewrite->slices, options, history, error);
+    return trace_slice(run->readers[0], run->path, spec, &run->options, error);
   case ANONYMISE:
-    return trace_anonymise(readers[0], path, options, history, error);
+    return trace_anonymise(run->readers[0], run->path, &run->options, error);
   default:
-    return trace_copy(readers[0], path, options, history->progress, history->progress_context, error);
+    return trace_copy(run->readers[0], run->path, &run->options, error);
   }
 }
 
@@ -30,8 +36,7 @@ static void close_all(struct trace_reader **readers, uint32_t count) {
 
 int rewrite_trace(const struct rewrite *rewrite, struct trace_reader **readers, uint32_t count, const char *path,
                   struct error *error) {
-  const struct trace_options between = {.archive = false};
-  bool wanted[STEPS] = {rewrite->merge, rewrite->slices != NULL, rewrite->anonymise, false};
+  bool wanted[STEPS] = {rewrite->merge, rewrite->slice.texts != NULL, rewrite->anonymise, false};
   enum step last = COPY;
   for (enum step step = MERGE; step < COPY; step++)
     if (wanted[step])
@@ -45,9 +50,13 @@ int rewrite_trace(const struct rewrite *rewrite, struct trace_reader **readers, 
       continue;
     if (step != last)
       result = temporary_file_open(&temporary, error);
+    struct step_run run = {.step = step,
+                           .readers = reader ? &reader : readers,
+                           .count = reader ? 1 : count,
+                           .path = step == last ? path : temporary.path,
+                           .options = {.archive = step == last && rewrite->archive, .history = &rewrite->history}};
     if (result == 0)
-      result = run_step(rewrite, step, reader ? &reader : readers, reader ? 1 : count,
-                        step == last ? path : temporary.path, step == last ? &rewrite->options : &between, error);
+      result = run_step(&run, &rewrite->slice, error);
     trace_reader_close(reader);
     reader = NULL;
     if (step != last && result == 0)

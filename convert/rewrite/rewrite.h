@@ -8,10 +8,8 @@
 #include "convert/rewrite/trace_out.h"
 
 struct rewrite {
-  struct slice_spec slice;
-  json_t *slices; /* the specs as the user gave them, an array; NULL: no slice */
-  bool merge, anonymise;
-  struct trace_options options;
+  struct slice_spec slice; /* its texts NULL: no slice */
+  bool merge, anonymise, archive;
   struct history_options history;
 };
 

@@ -12,6 +12,7 @@
 #ifndef CONVERT_REWRITE_SLICE_SPEC_H
 #define CONVERT_REWRITE_SLICE_SPEC_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -22,6 +23,7 @@ struct slice_range {
 };
 
 struct slice_spec {
+  const json_t *texts;             /* the specs as the user gave them, an array; for INFO */
   double from_ns, to_ns;           /* to_ns < 0: to the end */
   uint64_t from_event, to_event;   /* to_event UINT64_MAX: to the end */
   double from_percent, to_percent; /* of the events */

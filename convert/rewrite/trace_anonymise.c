@@ -2,6 +2,7 @@
 
 #include "convert/history/recorded_samples.h"
 #include "convert/history/trace_info.h"
+#include "convert/rewrite/trace_accesses.h"
 #include "core/base/vector.h"
 #include "core/trace/layout.h"
 
@@ -23,6 +24,7 @@ struct anonymiser {
   uint64_t regions, ordinal;
   uint32_t last_thread; /* whose run of events it is */
   struct recorded_samples samples;
+  struct anonymous_accesses *accesses; /* NULL: there are none */
   const char *path;
   struct error *error;
 };
@@ -80,13 +82,18 @@ static int take_op(void *context, const struct history_op *op, const struct hist
     event.released = anonymiser->addresses.at[op->slot];
   if (op->kind == HISTORY_ACQUIRE || op->kind == HISTORY_MOVE)
     event.acquired = anonymiser->addresses.at[op->slot] = new_address(anonymiser, op->thread, op->request_bytes);
+  if (anonymous_accesses_op(anonymiser->accesses, op) != 0)
+    return -1;
   return emit(anonymiser, op->thread, op->stamp, &event);
 }
 
 /* Failed calls are no ops, but calls that the program made: they stay. */
 static int take_left_out(void *context, const struct merge_step *step, uint32_t slot) {
   struct anonymiser *anonymiser = context;
-  if ((step->traits & EVENT_TAKES) && slot == SLOTS_NONE)
+  bool stays = !(step->traits & EVENT_TAKES) || slot != SLOTS_NONE;
+  if (anonymous_accesses_left_out(anonymiser->accesses, step, stays) != 0)
+    return -1;
+  if (!stays)
     return 0;
   struct trace_event event = {
       .call = step->event->call, .size_bytes = step->event->size_bytes, .param = step->event->param};
@@ -133,6 +140,8 @@ static json_t *anonymous_info(const struct trace_summary *summary) {
   json_t *info = json_pack("{s{sssisi} ss ss sI so sb}", "clock", "kind", "ordinal", "hz", 0, "origin_stamp", 1,
                            "order", "file", "source", "heaptape, anonymised", "os_page_bytes",
                            (json_int_t)source.os_page_bytes, "lacks", lacks, "anonymised", 1);
+  if (json_is_object(json_object_get(source.json, "accesses")))
+    json_object_set(info, "accesses", json_object_get(source.json, "accesses"));
   if (source.allocator[0])
     json_object_set_new(info, "allocator", json_string(source.allocator));
   trace_info_free(&source);
@@ -155,7 +164,11 @@ static int anonymise(struct anonymiser *anonymiser, struct trace_reader *reader,
   int result = anonymiser->threads ? recorded_samples_load(&anonymiser->samples, reader, &wrong)
                                    : error_set(&wrong, anonymiser->path, "out of memory");
   if (result == 0)
+    result = anonymous_accesses_open(&anonymiser->accesses, reader, anonymiser->out, &wrong);
+  if (result == 0)
     result = history_run(reader, history, &consumer, &witness, &wrong);
+  if (result == 0)
+    result = anonymous_accesses_finish(anonymiser->accesses);
   if (result == 0)
     write_samples(anonymiser);
   /* Not the source's footer: its clock and its calls in flight do not hold for this trace. */
@@ -169,19 +182,19 @@ static int anonymise(struct anonymiser *anonymiser, struct trace_reader *reader,
 }
 
 int trace_anonymise(struct trace_reader *reader, const char *path, const struct trace_options *options,
-                    const struct history_options *history, struct error *error) {
+                    struct error *error) {
   struct anonymiser *anonymiser = calloc(1, sizeof *anonymiser);
   if (!anonymiser)
     return error_set(error, path, "out of memory");
   anonymiser->path = path;
   anonymiser->last_thread = UINT32_MAX;
   json_t *info = anonymous_info(trace_reader_summary(reader));
-  int result = trace_out_open(&anonymiser->out, path, info, options, trace_reader_summary(reader)->threads, error);
+  anonymiser->out = trace_out_open(path, info, options, trace_reader_summary(reader)->threads, error);
   json_decref(info);
-  if (result == 0)
-    result = anonymise(anonymiser, reader, history, error);
+  int result = anonymiser->out ? anonymise(anonymiser, reader, options->history, error) : -1;
   free(anonymiser->threads);
   free(anonymiser->addresses.at);
+  anonymous_accesses_free(anonymiser->accesses);
   free(anonymiser);
   return result;
 }

@@ -1,5 +1,5 @@
 /* Makes of a trace what its replay needs and no more: the calls with their sizes, counts and alignments, which object
-   each one is given, the order, the OS pages touched, and the memory samples against progress.
+   each one is given, the order, the OS pages touched, the memory samples against progress, and the data accesses.
 
    Addresses become places in an address space where every thread's objects lie one behind the other and none is used
    twice; stamps become the ordinal of the run of events of one thread; names, process ids, times, stacks, modules,
@@ -10,10 +10,9 @@
 #ifndef CONVERT_REWRITE_TRACE_ANONYMISE_H
 #define CONVERT_REWRITE_TRACE_ANONYMISE_H
 
-#include "convert/history/history.h"
 #include "convert/rewrite/trace_out.h"
 
 int trace_anonymise(struct trace_reader *reader, const char *path, const struct trace_options *options,
-                    const struct history_options *history, struct error *error);
+                    struct error *error);
 
 #endif

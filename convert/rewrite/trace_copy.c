@@ -1,5 +1,6 @@
 #include "convert/rewrite/trace_copy.h"
 
+#include "convert/rewrite/trace_accesses.h"
 #include "convert/rewrite/trace_annotations.h"
 #include "core/base/vector.h"
 
@@ -7,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PROGRESS_EVENTS = 1 << 16, WHY_BYTES = 128 };
+enum { WHY_BYTES = 128 };
 
 struct gap {
   uint64_t events_before, dropped;
@@ -30,6 +31,7 @@ static int take_gap(void *context, uint64_t events_before, uint64_t dropped, con
 
 struct copier {
   struct trace_out *out;
+  const char *path; /* of the source */
   const struct trace_change *change;
   struct trace_stacks stacks;
 };
@@ -57,7 +59,7 @@ static bool change_event(const struct copier *copier, struct trace_event *event)
 }
 
 static int copy_events(const struct copier *copier, struct trace_cursor *cursor, uint32_t thread,
-                       const struct gaps *gaps, const char *path, struct error *error) {
+                       const struct gaps *gaps, struct error *error) {
   struct trace_writer *writer = trace_out_writer(copier->out);
   struct trace_event event;
   uint64_t events = 0;
@@ -71,8 +73,8 @@ static int copy_events(const struct copier *copier, struct trace_cursor *cursor,
     if ((got = trace_cursor_next(cursor, &event)) <= 0)
       return got;
     if (!change_event(copier, &event))
-      return error_set(error, path, "event %" PRIu64 " of thread %" PRIu32 " has an address beyond 48 bits", events,
-                       thread - copier->change->thread_offset);
+      return error_set(error, copier->path, "event %" PRIu64 " of thread %" PRIu32 " has an address beyond 48 bits",
+                       events, thread - copier->change->thread_offset);
     if (trace_out_event(copier->out, thread, &event) != 0)
       return -1;
   }
@@ -88,7 +90,7 @@ static int copy_thread(const struct copier *copier, struct trace_reader *reader,
   if (result == 0)
     result = trace_cursor_open(&cursor, reader, thread, error);
   if (result == 0)
-    result = copy_events(copier, cursor, shifted, &gaps, trace_reader_path(reader), error);
+    result = copy_events(copier, cursor, shifted, &gaps, error);
   trace_cursor_close(cursor);
   free(gaps.list.at);
   return result == 0 ? trace_out_end_thread(copier->out, shifted) : -1;
@@ -110,15 +112,12 @@ static int copy_mark(void *context, const struct trace_mark *mark) {
 }
 
 int trace_copy_into(struct trace_out *out, struct trace_reader *reader, const struct trace_change *change,
-                    void (*progress)(void *context, uint64_t events), void *progress_context, struct error *error) {
-  struct copier copier = {.out = out, .change = change};
-  uint64_t shown = 0;
+                    struct error *error) {
+  struct copier copier = {.out = out, .path = trace_reader_path(reader), .change = change};
   int result = trace_copy_stacks(&copier.stacks, reader, out, change->address_offset, error);
   for (uint32_t thread = 0; result == 0 && thread < trace_reader_summary(reader)->threads; thread++) {
     result = copy_thread(&copier, reader, thread, error);
-    uint64_t events = trace_writer_totals(trace_out_writer(out))->events;
-    if (progress && events - shown >= PROGRESS_EVENTS)
-      progress(progress_context, shown = events);
+    trace_out_progress(out);
   }
   if (result == 0)
     result = trace_reader_touched(reader, copy_touched, &copier, error);
@@ -135,19 +134,20 @@ static int copy_sample(void *context, const struct trace_sample *sample) {
 }
 
 int trace_copy(struct trace_reader *reader, const char *path, const struct trace_options *options,
-               void (*progress)(void *context, uint64_t events), void *progress_context, struct error *error) {
+               struct error *error) {
   const struct trace_summary *summary = trace_reader_summary(reader);
   const struct trace_change change = {0};
-  struct trace_out *out;
   json_t *info = trace_out_source_info(summary);
   if (summary->truncated)
     json_object_set_new(info, "truncated_source", json_true());
-  int result = trace_out_open(&out, path, info, options, summary->threads, error);
+  struct trace_out *out = trace_out_open(path, info, options, summary->threads, error);
   json_decref(info);
-  if (result != 0)
+  if (!out)
     return -1;
-  result = trace_copy_into(out, reader, &change, progress, progress_context, error);
+  int result = trace_copy_into(out, reader, &change, error);
   if (result == 0)
     result = trace_reader_samples(reader, copy_sample, trace_out_writer(out), error);
+  if (result == 0)
+    result = trace_copy_accesses(reader, out, error);
   return trace_out_close(out, summary, result != 0, error);
 }

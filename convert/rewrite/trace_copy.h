@@ -1,5 +1,5 @@
 /* Copies a trace event by event into a new one with the same content, thread after thread: the same events, order,
-   gaps, samples and annotations, in blocks of another size or form.
+   gaps, samples, annotations and data accesses, in blocks of another size or form.
 
    What a truncated trace lost stays lost; the copy is whole and has that in INFO (`truncated_source`). Memory is
    O(block + threads). Not thread-safe. */
@@ -17,13 +17,11 @@ struct trace_change {
   uint32_t thread_offset;  /* added to the source's thread numbers, for trace_out */
 };
 
-/* Appends stacks, events, gaps, objects touched at the end, marks and names of the trace. progress (NULL: none) is
-   called now and then with the new trace's events so far. Returns 0, or -1 with error, which is empty where the writer
-   has the reason. */
+/* Appends stacks, events, gaps, objects touched at the end, marks and names of the trace. Returns 0, or -1
+   with error, which is empty where the writer has the reason. */
 int trace_copy_into(struct trace_out *out, struct trace_reader *reader, const struct trace_change *change,
-                    void (*progress)(void *context, uint64_t events), void *progress_context, struct error *error);
+                    struct error *error);
 
-int trace_copy(struct trace_reader *reader, const char *path, const struct trace_options *options,
-               void (*progress)(void *context, uint64_t events), void *progress_context, struct error *error);
+int trace_copy(struct trace_reader *reader, const char *path, const struct trace_options *options, struct error *error);
 
 #endif

@@ -204,13 +204,14 @@ static json_t *merged_info(struct trace_reader *const *readers, uint32_t count) 
   json_decref(lacks);
   json_object_set_new(info, "lacks", names);
   json_object_set_new(info, "merged", merged);
+  json_object_del(info, "accesses");
   json_object_del(info, "pid");
   json_object_del(info, "parent_pid");
   return info;
 }
 
 static int merge_into(struct trace_out *out, struct trace_reader *const *readers, struct merge_clock *clocks,
-                      uint32_t count, void (*progress)(void *, uint64_t), void *progress_context, struct error *error) {
+                      uint32_t count, struct error *error) {
   uint32_t threads = 0;
   for (uint32_t i = 0; i < count; i++) {
     struct trace_change change = {.stamp = align_stamp,
@@ -218,7 +219,9 @@ static int merge_into(struct trace_out *out, struct trace_reader *const *readers
                                   .address_offset = (uint64_t)i << ADDRESS_BITS,
                                   .address_limit = 1ull << ADDRESS_BITS,
                                   .thread_offset = threads};
-    if (trace_copy_into(out, readers[i], &change, progress, progress_context, error) != 0)
+    if (trace_reader_summary(readers[i])->accesses.recorded)
+      trace_out_drop_accesses(out);
+    if (trace_copy_into(out, readers[i], &change, error) != 0)
       return -1;
     threads += trace_reader_summary(readers[i])->threads;
   }
@@ -226,8 +229,7 @@ static int merge_into(struct trace_out *out, struct trace_reader *const *readers
 }
 
 int trace_merge(struct trace_reader *const *readers, uint32_t count, const char *path,
-                const struct trace_options *options, void (*progress)(void *context, uint64_t events),
-                void *progress_context, struct error *error) {
+                const struct trace_options *options, struct error *error) {
   uint32_t threads = 0;
   struct trace_out *out;
   struct merge_clock *clocks = calloc(count, sizeof *clocks);
@@ -242,11 +244,12 @@ int trace_merge(struct trace_reader *const *readers, uint32_t count, const char 
   if (result == 0) {
     json_t *info = merged_info(readers, count);
     shift_origins(clocks, count, info);
-    result = trace_out_open(&out, path, info, options, threads, error);
+    out = trace_out_open(path, info, options, threads, error);
     json_decref(info);
+    result = out ? 0 : -1;
   }
   if (result == 0) {
-    result = merge_into(out, readers, clocks, count, progress, progress_context, error);
+    result = merge_into(out, readers, clocks, count, error);
     result = trace_out_close(out, trace_reader_summary(readers[0]), result != 0, error);
   }
   free(clocks);

@@ -6,7 +6,7 @@
    the first trace's clock: unchanged where both recordings read the same cycle counter (the clock of day tells), else
    by the clock of day at their origins. Samples are added up: what all processes had at that time. A child of fork that
    was recorded from its fork frees objects of its parent: the merged trace then lacks its start, as the child's does.
-   Memory is O(block + threads + samples of one trace). Not thread-safe. */
+   Data accesses are left out. Memory is O(block + threads + samples of one trace). Not thread-safe. */
 #ifndef CONVERT_REWRITE_TRACE_MERGE_H
 #define CONVERT_REWRITE_TRACE_MERGE_H
 
@@ -16,7 +16,6 @@ enum { TRACE_MERGE_MAX = 1 << 12 };
 
 /* Returns 0, or -1 with error. */
 int trace_merge(struct trace_reader *const *readers, uint32_t count, const char *path,
-                const struct trace_options *options, void (*progress)(void *context, uint64_t events),
-                void *progress_context, struct error *error);
+                const struct trace_options *options, struct error *error);
 
 #endif

@@ -17,9 +17,14 @@ struct thread_out {
   uint64_t last_stamp;
 };
 
+enum { PROGRESS_EVENTS = 1 << 16 };
+
 struct trace_out {
   struct trace_writer *writer;
+  const struct history_options *history;
+  uint64_t shown; /* events, when progress was last shown */
   uint32_t source_threads, threads;
+  bool drops_accesses;
   struct thread_out by_source[];
 };
 
@@ -29,27 +34,33 @@ static uint32_t block_events(uint32_t threads) {
   return share > TRACE_MAX_ROWS ? TRACE_MAX_ROWS : share < ARCHIVE_MIN_BLOCK ? ARCHIVE_MIN_BLOCK : share;
 }
 
-int trace_out_open(struct trace_out **out, const char *path, const json_t *info, const struct trace_options *options,
-                   uint32_t source_threads, struct error *error) {
+struct trace_out *trace_out_open(const char *path, const json_t *info, const struct trace_options *options,
+                                 uint32_t source_threads, struct error *error) {
   struct trace_writer_options archive = {
       .zstd_level = ARCHIVE_ZSTD_LEVEL, .block_events = block_events(source_threads), .archive = true};
   char *text = json_dumps(info, 0);
-  *out = calloc(1, sizeof **out + source_threads * sizeof *(*out)->by_source);
+  struct trace_out *out = calloc(1, sizeof *out + source_threads * sizeof *out->by_source);
   int result = -1;
-  if (!text || !*out)
+  if (!text || !out)
     error_set(error, path, "out of memory");
   else
-    result = trace_writer_open(&(*out)->writer, path, text, options->archive ? &archive : NULL, error);
+    result = trace_writer_open(&out->writer, path, text, options->archive ? &archive : NULL, error);
   free(text);
   if (result != 0) {
-    free(*out);
-    *out = NULL;
-    return -1;
+    free(out);
+    return NULL;
   }
-  (*out)->source_threads = source_threads;
+  out->history = options->history;
+  out->source_threads = source_threads;
   for (uint32_t i = 0; i < source_threads; i++)
-    (*out)->by_source[i].number = THREAD_NONE;
-  return 0;
+    out->by_source[i].number = THREAD_NONE;
+  return out;
+}
+
+void trace_out_progress(struct trace_out *out) {
+  uint64_t events = trace_writer_totals(out->writer)->events;
+  if (out->history->progress && events - out->shown >= PROGRESS_EVENTS)
+    out->history->progress(out->history->progress_context, out->shown = events);
 }
 
 /* 0, "inherits", where the stamp is the thread's last one anyway. */
@@ -92,6 +103,20 @@ int trace_out_end_thread(struct trace_out *out, uint32_t thread) {
   return number == THREAD_NONE ? 0 : trace_writer_flush_thread(out->writer, number);
 }
 
+void trace_out_drop_accesses(struct trace_out *out) {
+  out->drops_accesses = true;
+}
+
+/* What the new footer takes over of the source's, which is changed; NULL: no memory. */
+static char *footer_to_keep(const struct trace_out *out, json_t *footer) {
+  static const char left_out[] = "data accesses are left out: they belong to the whole of one trace";
+  const char *note = json_string_value(json_object_get(footer, "note"));
+  json_object_del(footer, "accesses");
+  if (out->drops_accesses)
+    json_object_set_new(footer, "note", note ? json_sprintf("%s; %s", note, left_out) : json_string(left_out));
+  return json_dumps(footer, JSON_COMPACT);
+}
+
 int trace_out_close(struct trace_out *out, const struct trace_summary *source, bool failed, struct error *error) {
   json_t *footer = json_loads(source->footer_json, 0, NULL);
   const char *end = json_string_value(json_object_get(footer, "end"));
@@ -99,11 +124,13 @@ int trace_out_close(struct trace_out *out, const struct trace_summary *source, b
   totals->in_flight = (uint64_t)json_integer_value(json_object_get(footer, "in_flight"));
   totals->nested = (uint64_t)json_integer_value(json_object_get(footer, "nested"));
   totals->clamped_stamps += (uint64_t)json_integer_value(json_object_get(footer, "clamped_stamps"));
-  totals->more = source->footer_json;
+  char *more = footer_to_keep(out, footer);
+  totals->more = more;
   double hz = json_number_value(json_object_get(footer, "clock_hz"));
   /* A truncated source has no footer: its program was still running when the file ended, as far as is known. */
   int result = trace_writer_close(out->writer, end ? end : "stopped", hz, error);
   json_decref(footer);
+  free(more);
   free(out);
   return failed ? -1 : result;
 }

@@ -361,6 +361,7 @@ static int find_window(struct slicer *slicer, struct trace_reader *reader) {
 
 static json_t *slice_info(const struct trace_summary *summary, const json_t *texts) {
   json_t *info = trace_out_source_info(summary);
+  json_object_del(info, "accesses");
   json_object_set_new(info, "slice",
                       json_pack("{sO sI sI sb sI}", "of", texts, "events", (json_int_t)summary->events, "threads",
                                 (json_int_t)summary->threads, "truncated", summary->truncated, "dropped",
@@ -388,14 +389,16 @@ static int slice(struct slicer *slicer, struct trace_reader *reader, const struc
     result = trace_reader_samples(reader, take_sample, slicer, slicer->error);
   if (result == 0)
     result = trace_copy_thread_names(reader, slicer->out, 0, slicer->error);
+  if (trace_reader_summary(reader)->accesses.recorded)
+    trace_out_drop_accesses(slicer->out);
   result = trace_out_close(slicer->out, trace_reader_summary(reader), result != 0, &written);
   if (result != 0)
     *error = slicer->error->text[0] ? *slicer->error : written.text[0] ? written : wrong;
   return result;
 }
 
-int trace_slice(struct trace_reader *reader, const char *path, const struct slice_spec *spec, const json_t *texts,
-                const struct trace_options *options, const struct history_options *history, struct error *error) {
+int trace_slice(struct trace_reader *reader, const char *path, const struct slice_spec *spec,
+                const struct trace_options *options, struct error *error) {
   struct error own = {""};
   struct slicer slicer = {.spec = spec, .path = trace_reader_path(reader), .error = &own};
   uint32_t threads = trace_reader_summary(reader)->threads;
@@ -404,12 +407,13 @@ int trace_slice(struct trace_reader *reader, const char *path, const struct slic
     result = error_set(&own, slicer.path, "out of memory");
   if (result == 0) {
     memset(slicer.moving, 0xff, threads * sizeof *slicer.moving); /* SLOTS_NONE */
-    json_t *info = slice_info(trace_reader_summary(reader), texts);
-    result = trace_out_open(&slicer.out, path, info, options, threads, &own);
+    json_t *info = slice_info(trace_reader_summary(reader), spec->texts);
+    slicer.out = trace_out_open(path, info, options, threads, &own);
     json_decref(info);
+    result = slicer.out ? 0 : -1;
   }
   if (result == 0)
-    result = slice(&slicer, reader, history, error);
+    result = slice(&slicer, reader, options->history, error);
   else
     *error = own;
   free(slicer.objects.at);

@@ -9,18 +9,17 @@
 
    A realloc that the window's beginning cuts in two, between its release and its acquire, only acquires; one that its
    end cuts in two only frees. Releases of objects never seen are left out, and a free is put in where one was not seen:
-   `check` finds nothing wrong with a slice. INFO has what it is a slice of (`slice`). Memory is that of history_run.
-   Not thread-safe. */
+   `check` finds nothing wrong with a slice. Data accesses are left out. INFO has what it is a slice of (`slice`).
+   Memory is that of history_run. Not thread-safe. */
 #ifndef CONVERT_REWRITE_TRACE_SLICE_H
 #define CONVERT_REWRITE_TRACE_SLICE_H
 
-#include "convert/history/history.h"
 #include "convert/rewrite/slice_spec.h"
 #include "convert/rewrite/trace_out.h"
 
-/* texts: the specs as the user gave them, for INFO. Returns 0, or -1 with error: also where the trace has no times, or
+/* Returns 0, or -1 with error: also where the trace has no times, or
    no such mark, that the spec names. */
-int trace_slice(struct trace_reader *reader, const char *path, const struct slice_spec *spec, const json_t *texts,
-                const struct trace_options *options, const struct history_options *history, struct error *error);
+int trace_slice(struct trace_reader *reader, const char *path, const struct slice_spec *spec,
+                const struct trace_options *options, struct error *error);
 
 #endif

@@ -58,7 +58,7 @@ int main(int argc, char **argv) {
   report("check", events, began_ns);
   began_ns = os_monotonic_ns();
   if (result == 0)
-    result = compile_trace(reader, work, &options, &witness, &error);
+    result = compile_trace(reader, &(struct compile_outputs){.workload = work}, &options, &witness, &error);
   report("compile", events, began_ns);
   getrusage(RUSAGE_SELF, &usage);
   printf("peak live objects: %" PRIu64 ", ok: %d, peak RSS: %ld MiB (before: %ld)\n", witness.peak_live_objects,

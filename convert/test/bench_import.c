@@ -291,7 +291,7 @@ static int import_apart(const struct bench *bench, const char *in, const char *t
   pid_t child = fork();
   if (child == 0) {
     struct error error = {""};
-    int result = import_file(bench->format, in, NULL, tape, NULL, &error);
+    int result = import_file(bench->format, in, &(struct import_options){0}, tape, &error);
     if (result != 0)
       fprintf(stderr, "bench_import: %s\n", error.text);
     _exit(result != 0);

@@ -22,7 +22,6 @@ static bool chosen(const uint8_t *bytes, size_t count) {
 int fuzz_one_import(const struct import_format *format, const uint8_t *bytes, size_t count) {
   static const struct import_options options = {.allow_gaps = true};
   struct error error = {""};
-  struct import_report report;
   struct trace_reader *reader;
   struct witness witness;
   char in[64], tape[64], work[64];
@@ -32,7 +31,7 @@ int fuzz_one_import(const struct import_format *format, const uint8_t *bytes, si
   name_of(work, sizeof work, work_fd);
   if (write(in_fd, bytes, count) != (ssize_t)count)
     __builtin_trap();
-  if (import_file(format, in, &options, tape, &report, &error) != 0) {
+  if (import_file(format, in, &options, tape, &error) != 0) {
     if (!error.text[0])
       __builtin_trap();
   } else {
@@ -43,7 +42,7 @@ int fuzz_one_import(const struct import_format *format, const uint8_t *bytes, si
       struct error wrong = {""};
       if (history_run(reader, &history, NULL, &witness, &wrong) != 0)
         __builtin_trap();
-      compile_trace(reader, work, &history, &witness, &wrong);
+      compile_trace(reader, &(struct compile_outputs){.workload = work}, &history, &witness, &wrong);
     }
     trace_reader_close(reader);
   }

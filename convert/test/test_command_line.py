@@ -128,7 +128,7 @@ def test_workload_in_a_pipe_is_checked(tape, tmp_path):
     assert json.loads(done.stdout)["ok"]
 
 
-def test_info_for_people_groups_digits_and_tells_doubts(tmp_path):
+def test_info_for_people_groups_digits_and_names_doubts(tmp_path):
     path = tmp_path / "t.txt"
     path.write_text("# heaptape-text 1 clock=nanoseconds\n0 0 malloc(1234567) = 0x1000\n5 1 free(0x2000)\n")
     text = succeed(CONVERT, "info", path).stdout

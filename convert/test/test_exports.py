@@ -134,7 +134,7 @@ def test_wl_of_many_calls_goes_through_its_temporary_file(tmp_path):
     assert info(back)["threads"] == threads
 
 
-def test_full_disk_is_told(tmp_path):
+def test_full_disk_is_reported(tmp_path):
     tape = import_text(tmp_path, "".join(f"{i} 0 malloc(8) = {hex(4096 + 16 * i)}\n" for i in range(5000)))
     for name in THREADED + ORDERED:
         result = run(CONVERT, "convert", tape, "--to", name, "/dev/full")

@@ -167,7 +167,7 @@ def test_free_of_unseen_pointer_is_explained_by_a_late_start(tmp_path):
     assert (witness["unseen_frees"], witness["ok"]) == (1, True)
 
 
-def test_double_free_is_told_from_an_unseen_one(tmp_path):
+def test_double_free_is_distinguished_from_an_unseen_one(tmp_path):
     witness = check(import_text(tmp_path, "1 0 malloc(8) = 0x1000\n2 0 free(0x1000)\n3 0 free(0x1000)\n"), 0)
     assert (witness["unseen_frees"], witness["double_frees"], witness["ok"]) == (0, 1, False)
 

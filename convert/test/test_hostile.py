@@ -8,108 +8,30 @@ import re
 import struct
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-import zstandard
 
 from convert.test.history_maker import legal
 from convert.test.history_model import text
+from convert.test.tape_maker import (
+    EVENTS,
+    FOOTER,
+    GAP,
+    MARKS,
+    MAX_ROWS,
+    PLACES,
+    ROWS,
+    SAMPLES,
+    STACKS,
+    Block,
+    Column,
+    Tape,
+    leb,
+)
 from tests.support import CONVERT, Result, run, succeed
 
 ADDRESS_SPACE_BYTES = 512 << 20
-BLOCK = struct.Struct("<4sBBHIIIIQQII")
-COLUMN = struct.Struct("<BBBBIII")
-INFO, EVENTS, SAMPLES, GAP, STACKS, MARKS, FOOTER = 1, 2, 3, 4, 6, 8, 15
-ROWS, PLACES = 16, 17
-MAX_ROWS = 1 << 20
-
-
-def leb(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes(out) + bytes([value])
-
-
-@dataclass
-class Column:
-    id: int
-    raw: bytes
-    shift: int = 0
-    raw_bytes: int | None = None  # None: as it is
-    frame: bytes | None = None
-
-
-@dataclass
-class Block:
-    type: int
-    columns: list[Column]
-    thread: int = 0
-    rows: int = 0
-    steps: int = 0
-    first_stamp: int = 0
-    last_stamp: int = 0
-    sequence: int = 0
-    payload_bytes: int | None = None
-
-    def packed(self) -> bytes:
-        frames = [
-            column.frame or zstandard.ZstdCompressor(write_checksum=True).compress(column.raw)
-            for column in self.columns
-        ]
-        directory = b"".join(
-            COLUMN.pack(c.id, 1, c.shift, 1, len(c.raw) if c.raw_bytes is None else c.raw_bytes, len(frame), 0)
-            for c, frame in zip(self.columns, frames, strict=True)
-        )
-        payload = directory + b"".join(frames)
-        header = BLOCK.pack(
-            b"HTBK", self.type, 1, len(self.columns), self.payload_bytes or len(payload), self.thread, self.rows,
-            self.steps, self.first_stamp, self.last_stamp, self.sequence, 0,
-        )[:44]  # fmt: skip
-        return header + struct.pack("<I", zlib.crc32(header + directory)) + payload
-
-
-@dataclass
-class Tape:
-    header: bytes
-    blocks: list[Block] = field(default_factory=list)
-
-    @classmethod
-    def read(cls, path: Path) -> "Tape":
-        data, at = path.read_bytes(), 16
-        tape = cls(data[:16])
-        while at < len(data) - 16:
-            _, kind, _, columns, payload, *numbers, _ = BLOCK.unpack_from(data, at)
-            place = at + 48 + 16 * columns
-            block = Block(kind, [], *numbers)
-            for i in range(columns):
-                identity, _, shift, _, raw_bytes, stored, _ = COLUMN.unpack_from(data, at + 48 + 16 * i)
-                raw = zstandard.ZstdDecompressor().decompress(data[place : place + stored]) if raw_bytes else b""
-                block.columns.append(Column(identity, raw, shift))
-                place += stored
-            tape.blocks.append(block)
-            at += 48 + payload
-        return tape
-
-    def first(self, kind: int) -> Block:
-        return next(block for block in self.blocks if block.type == kind)
-
-    def before_footer(self, *blocks: Block) -> None:
-        self.blocks[-1:-1] = blocks
-
-    def write(self, path: Path, footer_offset: int | None = None, count: bool = False) -> None:
-        data = self.header
-        last = 0
-        if count:
-            rows = sum(block.rows for block in self.blocks if block.type == EVENTS)
-            self.blocks[-1].columns[0].raw = b'{"events":%d,"dropped":0}' % rows
-        for block in self.blocks:
-            last = len(data)
-            data += block.packed()
-        path.write_bytes(data + struct.pack("<Q8s", last if footer_offset is None else footer_offset, b"HEAPTEND"))
 
 
 def small(folder: Path, suffix: str, *options: str) -> Path:

@@ -32,7 +32,7 @@ def test_each_record_becomes_its_event(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_format_is_told_by_content(name, tmp_path):
+def test_format_is_recognised_by_content(name, tmp_path):
     path = shutil.copy(sample(name, tmp_path), tmp_path / "no-suffix")
     named = succeed(CONVERT, "dump", "--from", FORMAT_OF[name], path).stdout
     assert succeed(CONVERT, "dump", path).stdout == named
@@ -51,7 +51,7 @@ def test_history_is_legal_and_its_trace_compiles_and_replays(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_trace_tells_what_the_format_could_not(name, tmp_path):
+def test_trace_names_what_the_format_lacks(name, tmp_path):
     tape = tmp_path / "t.tape"
     succeed(CONVERT, "convert", sample(name, tmp_path), tape)
     about = json.loads(succeed(CONVERT, "info", tape, "--json").stdout)["info"]

@@ -67,7 +67,7 @@ def test_inner_lines_are_never_shared_and_only_counted(tmp_path):
     assert found["shared_objects"] == 3
 
 
-def test_one_thread_or_made_up_addresses_tell_nothing(tmp_path):
+def test_one_thread_or_made_up_addresses_show_no_sharing(tmp_path):
     assert sharing(tmp_path, "1 0 malloc(8) = 0x1000\n2 0 malloc(8) = 0x1008\n") is None
     tape = import_text(tmp_path, "1 0 malloc(8) = 0x1000\n2 1 malloc(8) = 0x1008\n")
     nameless = tmp_path / "nameless.tape"
@@ -87,7 +87,7 @@ def test_objects_over_one_another_are_left_out_and_counted(tmp_path):
     assert found["objects_left_out"] == 139 - 64
 
 
-def test_more_pairs_of_threads_than_are_told_are_counted(tmp_path):
+def test_pairs_of_threads_beyond_the_limit_are_counted(tmp_path):
     threads = 60
     lines = [f"{n} {n} malloc(1) = {0x100000 + n:#x}" for n in range(threads)]
     found = sharing(tmp_path, "\n".join(lines) + "\n")

@@ -82,7 +82,7 @@ def test_windows_add_up_to_the_whole(tmp_path, seed, threads, steps, addresses):
     assert [row[0] for row in windows] == sorted({row[0] for row in windows})
 
 
-def test_more_thread_pairs_than_are_told_apart_are_counted(tmp_path):
+def test_thread_pairs_beyond_the_limit_are_counted(tmp_path):
     threads = 400
     lines, now = [], 0
     for acquirer in range(threads):

@@ -32,7 +32,8 @@ enum access_kind {
   ACCESS_TOTAL,  /* a total of the recording: enum access_total */
 };
 
-/* Totals that follow the last item of a recording; each at most once, in any order. Of the time while it recorded. */
+/* Totals of a recording, of the time while it recorded: after its last item, and before a call by which the process may
+   become another program. Of the same total the last one holds. */
 enum access_total {
   ACCESS_TOTAL_PROGRAM_INSTRUCTIONS,
   ACCESS_TOTAL_ALLOCATOR_INSTRUCTIONS, /* the recorder's own among them */
@@ -43,7 +44,8 @@ enum access_total {
 
 struct access_item {
   enum access_kind kind;
-  uint32_t thread;        /* EVENT: the thread's number in the trace; 0 when replaying */
+  uint32_t thread;        /* EVENT: the thread's number in the trace, in the stream to the recorder its serial number
+                             (RECORD_THREAD in capture/wire/ring.h); 0 when replaying */
   bool acquires;          /* EVENT: it handed out an object, whose number is the count of such events before; false when
                              replaying */
   uint64_t stack_pointer; /* EVENT: when the entry point was called; a multiple of 8 */

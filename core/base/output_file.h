@@ -8,6 +8,13 @@
 #include "core/base/error.h"
 
 #include <stdbool.h>
+#include <stdio.h>
+
+/* A stream, and the name that errors give it. */
+struct output_stream {
+  FILE *file;
+  const char *name;
+};
 
 struct output_file {
   char *path;

@@ -38,13 +38,14 @@ static int generate(const char *path, struct error *error) {
       early = workload_put_touched(writer, thread);
     if (position == OPS - 1)
       late = workload_put_touched(writer, thread);
-    workload_put_op(writer, thread, CALL_malloc, position << 20, 0, (uint32_t)position);
+    workload_put_op(writer, thread, &(struct workload_op){CALL_malloc, (uint32_t)position, position << 20, 0});
   }
   workload_patch_touched(writer, thread_at(0), early, 17);
   workload_patch_touched(writer, thread_at(OPS - 1), late, 18);
   struct workload_time_point points[2] = {{0, 0, 0, 0}, {OPS, 5, 6, OPS}};
   struct workload_totals totals = {.slots = OPS};
-  return workload_writer_close(writer, &totals, points, 2, "{\"name\": \"generated\"}", error);
+  return workload_writer_close(writer, &totals, (struct workload_time_points){points, 2}, "{\"name\": \"generated\"}",
+                               error);
 }
 
 /* The ops of one thread are those that thread_at gave it, with their sizes; counts MARK, START and TOUCHED words. */

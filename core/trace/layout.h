@@ -31,6 +31,7 @@ enum block_type {
   BLOCK_MODULES = 7,
   BLOCK_MARKS = 8,
   BLOCK_THREADS = 9,
+  BLOCK_ACCESSES = 10,
   BLOCK_FOOTER = 15
 };
 enum { BLOCK_CRITICAL = 1, COLUMN_CRITICAL = 1, ENCODING_ZSTD = 1 };
@@ -58,6 +59,28 @@ enum event_column {
 enum { STACK_COLUMN_PARENT = 1, STACK_COLUMN_INSTRUCTION = 2, TRACE_MAX_STACK_NODES = 1 << 28 };
 
 enum { SAMPLE_COLUMNS = 10 };
+
+/* Columns of ACCESSES blocks, and the codes of the first, FORMAT.md section 6a. */
+enum access_column {
+  ACCESS_COLUMN_WHAT = 1,
+  ACCESS_COLUMN_THREAD = 2,
+  ACCESS_COLUMN_STACK = 3,
+  ACCESS_COLUMN_OBJECT = 4,
+  ACCESS_COLUMN_OFFSET = 5,
+  ACCESS_COLUMN_PAGE = 6,
+  ACCESS_COLUMN_PLACE = 7,
+  ACCESS_COLUMN_FAR_PAGE = 8,
+  ACCESS_COLUMNS = 9, /* ids are below this */
+};
+enum access_code {
+  ACCESS_CODE_CALL = 0,
+  ACCESS_CODE_ACQUIRED = 1,
+  ACCESS_CODE_OBJECT = 2,
+  ACCESS_CODE_PAGE = 3,
+  ACCESS_CODE_RECENT_OBJECT = 64,
+  ACCESS_CODE_KNOWN_PAGE = 128, /* plus its number */
+  ACCESS_CODE_FAR_PAGE = 255,
+};
 
 struct file_header {
   char magic[8];

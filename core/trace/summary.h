@@ -3,6 +3,7 @@
 #ifndef CORE_TRACE_SUMMARY_H
 #define CORE_TRACE_SUMMARY_H
 
+#include "core/accesses/stream.h"
 #include "core/trace/event.h"
 
 #include <stdbool.h>
@@ -23,6 +24,16 @@ struct trace_final {
   uint64_t minor_faults, major_faults, user_ns, system_ns;
 };
 
+/* What a trace has of data accesses: FOOTER's `accesses`. */
+struct trace_access_totals {
+  bool recorded;                        /* there are ACCESSES blocks, or there could have been */
+  uint64_t calls, objects, other;       /* rows in the file */
+  uint64_t lost;                        /* rows that could not be written, or placed */
+  uint64_t pending;                     /* rows that are in no block yet */
+  uint64_t counted[ACCESS_TOTAL_LIMIT]; /* by enum access_total */
+  bool known[ACCESS_TOTAL_LIMIT];
+};
+
 /* What is in the file, and what the caller fills in for the footer. */
 struct trace_totals {
   uint64_t events, dropped, in_flight, nested;
@@ -33,6 +44,7 @@ struct trace_totals {
   uint64_t file_bytes; /* written so far; what is pending is not in a block yet */
   uint64_t pending;    /* events */
   uint64_t lost;       /* events that could not be written; the caller may add such as it did not hand over */
+  struct trace_access_totals accesses;
   bool final_known;
   struct trace_final final;
   int exit_status;  /* as wait(2) gives it; -1: not known */
@@ -51,13 +63,17 @@ struct trace_summary {
   uint64_t dropped;        /* by GAP blocks */
   uint64_t file_bytes;
   uint64_t blocks;
-  uint64_t first_stamp, last_stamp; /* over all EVENTS blocks; 0 if there are none */
-  bool truncated;                   /* no footer and trailer: what is here was read, more may be missing */
-  uint64_t truncated_at;            /* offset where the last whole block ends */
-  uint32_t stack_nodes;             /* of the tree of stacks: 1 .. stack_nodes */
-  uint64_t columns;                 /* bit i: some EVENTS block has column i */
-  double clock_hz;                  /* the footer's, else INFO's; 0: stamps tell order only */
-  uint64_t clock_origin_stamp;      /* time 0 of the recording */
+  uint64_t first_stamp, last_stamp;    /* over all EVENTS blocks; 0 if there are none */
+  bool truncated;                      /* no footer and trailer: what is here was read, more may be missing */
+  uint64_t truncated_at;               /* offset where the last whole block ends */
+  uint32_t stack_nodes;                /* of the tree of stacks: 1 .. stack_nodes */
+  uint64_t columns;                    /* bit i: some EVENTS block has column i */
+  struct trace_access_totals accesses; /* as the footer tells; `recorded` also without one */
+  uint64_t access_rows;                /* of all ACCESSES blocks, by their headers */
+  uint64_t access_bytes;               /* that these blocks take in the file */
+  uint64_t access_filter_bytes;        /* of the filter in front of the recording, INFO's */
+  double clock_hz;                     /* the footer's, else INFO's; 0: stamps tell order only */
+  uint64_t clock_origin_stamp;         /* time 0 of the recording */
 };
 
 #endif

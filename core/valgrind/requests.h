@@ -17,17 +17,41 @@ enum valgrind_request {
      as of that kind. What is executed below a call instruction of that code, until control is back in it, is the
      call's. Returns 1 if the tool took it. Before the code first runs. */
   VALGRIND_REQUEST_CALLER = 1,
+  /* A call that is an event of the trace: the thread's serial number as in RECORD_THREAD (capture/wire/ring.h), the
+     object that it acquired (0: none), its request in bytes, and the object that it released. When the event is in the
+     ring, before anything else of the program's runs in that thread. Returns 1 if it is recorded. */
+  VALGRIND_REQUEST_EVENT = 2,
+  /* Argument enum valgrind_recording; with RECORDING_BEGINS the descriptor of a stream socket, which the tool takes.
+     Returns 1 if the tool records the program's accesses. */
+  VALGRIND_REQUEST_RECORDING = 3,
   /* No arguments: the program's own work begins here; what was executed up to now was its start-up, which is reported
      apart. Once, from the only thread that runs. Returns 1 if the tool took it. */
-  VALGRIND_REQUEST_STARTED = 4,
+  VALGRIND_REQUEST_STARTED = 5,
+  /* No arguments: main begins; what was executed up to now, but for the allocator's own, was loading the program and
+     its libraries. Once, before VALGRIND_REQUEST_STARTED. Returns 1 if the tool took it. */
+  VALGRIND_REQUEST_LOADED = 6,
+  /* Arguments function, table and count: a recording is replayed, and the function is called before each of its calls.
+     table: count entries of two words, one for each slot, the first word the object's address or 0; mapped up to the
+     process's end. Returns 1 if the tool took it. Before the function is first called. */
+  VALGRIND_REQUEST_CALLS = 8,
 };
+
+/* BEGINS: the process has been attached. IS_POSSIBLE: does the tool run in the mode that records? */
+enum valgrind_recording { RECORDING_PAUSES, RECORDING_GOES_ON, RECORDING_BEGINS, RECORDING_IS_POSSIBLE };
+
+enum { VALGRIND_ARGUMENTS = 5 };
 
 #if defined(__x86_64__) && defined(__linux__)
 /* The instruction sequence that Valgrind takes for a request: rotations that leave the register as it was, and an
    exchange of a register with itself; the request's block in rax, the answer in rdx. */
-static inline unsigned long valgrind_request(enum valgrind_request request, const unsigned long arguments[3]) {
-  volatile unsigned long block[6] = {
-      VALGRIND_REQUEST_BASE + (unsigned long)request, arguments[0], arguments[1], arguments[2], 0, 0};
+static inline unsigned long valgrind_request(enum valgrind_request request,
+                                             const unsigned long arguments[VALGRIND_ARGUMENTS]) {
+  volatile unsigned long block[1 + VALGRIND_ARGUMENTS] = {VALGRIND_REQUEST_BASE + (unsigned long)request,
+                                                          arguments[0],
+                                                          arguments[1],
+                                                          arguments[2],
+                                                          arguments[3],
+                                                          arguments[4]};
   unsigned long answer = 0;
   __asm__ volatile("rolq $3, %%rdi\n\trolq $13, %%rdi\n\trolq $61, %%rdi\n\trolq $51, %%rdi\n\txchgq %%rbx, %%rbx"
                    : "+d"(answer)
@@ -36,7 +60,8 @@ static inline unsigned long valgrind_request(enum valgrind_request request, cons
   return answer;
 }
 #else
-static inline unsigned long valgrind_request(enum valgrind_request request, const unsigned long arguments[3]) {
+static inline unsigned long valgrind_request(enum valgrind_request request,
+                                             const unsigned long arguments[VALGRIND_ARGUMENTS]) {
   (void)request, (void)arguments;
   return 0;
 }

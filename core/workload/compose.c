@@ -135,7 +135,8 @@ static inline void put(struct composition *composition, uint32_t thread, const s
     waits_put(&of->waits, writer, of->number, composition->slots.at[slot].last);
   if (__builtin_expect(call->size_bytes >= TOUCHED_MIN_BYTES && call->touched_os_pages, 0))
     workload_patch_touched(writer, of->number, workload_put_touched(writer, of->number), call->touched_os_pages + 1);
-  uint64_t ops = workload_put_op(writer, of->number, call->call | flags, call->size_bytes, call->param, slot);
+  struct workload_op op = {call->call | flags, slot, call->size_bytes, call->param};
+  uint64_t ops = workload_put_op(writer, of->number, &op);
   if (slot != WORKLOAD_NO_SLOT)
     composition->slots.at[slot].last = waits_last(of->number, ops);
   composition->witness.calls[call->call]++;
@@ -235,7 +236,8 @@ static int complete(struct composition *composition, json_t *info, struct error 
     workload_writer_abandon(composition->writer);
     return error->text[0] ? -1 : error_set(error, composition->path, "out of memory, or of slots");
   }
-  int result = workload_writer_close(composition->writer, &totals, line, points, text, error);
+  int result =
+      workload_writer_close(composition->writer, &totals, (struct workload_time_points){line, points}, text, error);
   free(text);
   return result;
 }

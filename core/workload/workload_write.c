@@ -218,13 +218,12 @@ uint64_t workload_put_touched(struct workload_writer *writer, uint32_t thread) {
   return put_word(writer, thread, word_make(WORD_TOUCHED, 0));
 }
 
-uint64_t workload_put_op(struct workload_writer *writer, uint32_t thread, uint8_t call, uint64_t size_bytes,
-                         uint64_t param, uint32_t slot) {
-  if (size_bytes >> 24)
-    put_word(writer, thread, word_make(WORD_SIZE_HIGH, size_bytes >> 24));
-  if (call_table[call & CALL_ID_MASK].param != NONE && param != 1)
-    put_word(writer, thread, word_make(WORD_PARAM, param));
-  put_word(writer, thread, word_op(call, size_bytes, slot));
+uint64_t workload_put_op(struct workload_writer *writer, uint32_t thread, const struct workload_op *op) {
+  if (op->size_bytes >> 24)
+    put_word(writer, thread, word_make(WORD_SIZE_HIGH, op->size_bytes >> 24));
+  if (call_table[op->call & CALL_ID_MASK].param != NONE && op->param != 1)
+    put_word(writer, thread, word_make(WORD_PARAM, op->param));
+  put_word(writer, thread, word_op(op->call, op->size_bytes, op->slot));
   writer->position++;
   writer->run++;
   return ++writer->streams.at[thread].ops;
@@ -329,13 +328,12 @@ static void write_tables(struct workload_writer *writer, const struct workload_t
 }
 
 int workload_writer_close(struct workload_writer *writer, const struct workload_totals *totals,
-                          const struct workload_time_point *points, size_t point_count, const char *info_json,
-                          struct error *error) {
+                          struct workload_time_points line, const char *info_json, struct error *error) {
   for (uint32_t thread = 0; thread < writer->threads; thread++)
     put_end(writer, thread);
   end_run(writer);
   flush_stream(writer, &writer->schedule, STREAM_SCHEDULE);
-  put_time_line(writer, points, point_count);
+  put_time_line(writer, line.at, line.count);
   write_tables(writer, totals, info_json);
   if (close(writer->fd) != 0)
     writer_fail(writer, errno);

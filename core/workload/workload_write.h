@@ -22,6 +22,11 @@ struct workload_totals {
   uint64_t peak_live_bytes, peak_live_os_page_bytes, peak_live_objects, live_at_end, peak_position;
 };
 
+struct workload_time_points {
+  const struct workload_time_point *at;
+  size_t count;
+};
+
 /* Creates or truncates path. Returns 0, or -1 with error filled in; then *out is NULL. */
 int workload_writer_open(struct workload_writer **out, const char *path, struct error *error);
 
@@ -37,11 +42,16 @@ void workload_put_time(struct workload_writer *writer, uint32_t thread, uint64_t
 /* Reserves a TOUCHED word, at first "not known"; returns its file offset for workload_patch. */
 uint64_t workload_put_touched(struct workload_writer *writer, uint32_t thread);
 
-/* The op itself, with SIZE_HIGH and PARAM words where they are needed. call: id and flags. size_bytes < 2^63 and param
-   < 2^56; 0 where the call has none. slot: WORKLOAD_NO_SLOT for NULL. Returns the thread's number of ops, this one
+/* size_bytes < 2^63 and param < 2^56; 0 where the call has none. */
+struct workload_op {
+  uint8_t call;  /* id and flags */
+  uint32_t slot; /* WORKLOAD_NO_SLOT for NULL */
+  uint64_t size_bytes, param;
+};
+
+/* The op itself, with SIZE_HIGH and PARAM words where they are needed. Returns the thread's number of ops, this one
    included. */
-uint64_t workload_put_op(struct workload_writer *writer, uint32_t thread, uint8_t call, uint64_t size_bytes,
-                         uint64_t param, uint32_t slot);
+uint64_t workload_put_op(struct workload_writer *writer, uint32_t thread, const struct workload_op *op);
 
 /* Replaces the TOUCHED word at offset in the stream of thread: os_pages is the number of OS pages touched, plus 1. */
 void workload_patch_touched(struct workload_writer *writer, uint32_t thread, uint64_t offset, uint64_t os_pages);
@@ -57,8 +67,7 @@ uint64_t workload_thread_ops(const struct workload_writer *writer, uint32_t thre
    header, closes, frees. Returns 0, or -1 with error filled in, also for errors met earlier. The writer is gone either
    way. */
 int workload_writer_close(struct workload_writer *writer, const struct workload_totals *totals,
-                          const struct workload_time_point *points, size_t point_count, const char *info_json,
-                          struct error *error);
+                          struct workload_time_points line, const char *info_json, struct error *error);
 
 /* Fills in error if writing has failed so far. */
 void workload_writer_fail_reason(const struct workload_writer *writer, struct error *error);

@@ -9,12 +9,15 @@
 /* Of a thread that is not running; the running one's is in the globals, which translated code reads. */
 struct side {
   UWord runs;
-  Addr return_address, stack_pointer;
+  Addr left_above;  /* the call has been left when the stack pointer is above that; NOT_LEFT: it can't be seen so */
+  Addr interrupted; /* left_above of the call that a handler on a stack of its own has interrupted, else NOT_LEFT */
 };
 
+#define NOT_LEFT (~(Addr)0)
+
 UWord allocator_runs;
-static Addr return_address; /* 0: the allocator does not run, so nothing is waited for */
-static Addr entry_stack_pointer;
+Addr allocator_left_above = NOT_LEFT;
+static Addr interrupted = NOT_LEFT;
 
 static struct side *sides_by_thread;
 static ThreadId current_thread;
@@ -22,11 +25,27 @@ static ThreadId current_thread;
 /* instructions: while the allocator ran, up to counted_to; since then the side has not changed. */
 static ULong instructions, counted_to;
 
+static const struct side program_side = {0, NOT_LEFT, NOT_LEFT};
+
 void allocator_begin(void) {
-  sides_by_thread = VG_(calloc)("allocator.sides", VG_N_THREADS, sizeof *sides_by_thread);
+  sides_by_thread = VG_(malloc)("allocator.sides", VG_N_THREADS * sizeof *sides_by_thread);
+  for (UInt thread = 0; thread < VG_N_THREADS; thread++)
+    sides_by_thread[thread] = program_side;
+}
+
+static void (*settle)(void);
+
+void allocator_before_switches(void (*function)(void)) {
+  settle = function;
+}
+
+Addr allocator_stack_pointer(void) {
+  return allocator_left_above == NOT_LEFT ? interrupted : allocator_left_above;
 }
 
 static void count(void) {
+  if (settle)
+    settle();
   if (allocator_runs)
     instructions += instructions_executed - counted_to;
   counted_to = instructions_executed;
@@ -45,47 +64,57 @@ void allocator_reset(void) {
 static void set_side(const struct side *side) {
   count();
   allocator_runs = side->runs;
-  return_address = side->return_address;
-  entry_stack_pointer = side->stack_pointer;
+  allocator_left_above = side->left_above;
+  interrupted = side->interrupted;
 }
 
 void allocator_switch_to(ThreadId thread) {
   if (thread == current_thread)
     return;
   if (current_thread != VG_INVALID_THREADID)
-    sides_by_thread[current_thread] = (struct side){allocator_runs, return_address, entry_stack_pointer};
+    sides_by_thread[current_thread] = (struct side){allocator_runs, allocator_left_above, interrupted};
   set_side(&sides_by_thread[thread]);
   current_thread = thread;
 }
 
 void allocator_thread_ends(ThreadId thread) {
-  static const struct side program;
-  sides_by_thread[thread] = program;
+  sides_by_thread[thread] = program_side;
   if (thread == current_thread)
-    set_side(&program);
+    set_side(&program_side);
 }
 
-/* On amd64 the return address lies at the stack pointer when a function begins. A caller that is further up the stack
-   than the one that is waited for means that the latter's call was left some other way. */
-static VG_REGPARM(1) void enter(Addr stack_pointer) {
-  if (allocator_runs && stack_pointer <= entry_stack_pointer)
+/* A handler that runs on another stack says nothing about the call that it interrupted. */
+void allocator_signal_begins(Bool other_stack) {
+  if (!other_stack || allocator_left_above == NOT_LEFT)
     return;
-  set_side(&(struct side){1, *(const Addr *)stack_pointer, stack_pointer});
+  interrupted = allocator_left_above;
+  allocator_left_above = NOT_LEFT;
+}
+
+void allocator_signal_ends(void) {
+  if (interrupted == NOT_LEFT)
+    return;
+  allocator_left_above = interrupted;
+  interrupted = NOT_LEFT;
+}
+
+/* On amd64 the stack pointer is at the return address when a function begins, and above it when the function has
+   returned, or was left by an exception or longjmp. */
+static VG_REGPARM(1) void enter(Addr stack_pointer) {
+  if (!allocator_runs)
+    set_side(&(struct side){1, stack_pointer, NOT_LEFT});
 }
 
 static VG_REGPARM(1) void leave(Addr stack_pointer) {
-  static const struct side program;
-  if (stack_pointer > entry_stack_pointer)
-    set_side(&program);
+  (void)stack_pointer;
+  set_side(&program_side);
 }
 
 /* Superblocks do not cross calls (main.c): functions begin, and calls return, where a superblock begins. */
 void allocator_instrument(IRSB *into, const struct translation *translation) {
-  IRExpr *returns = word_equals(into, &return_address, translation->address);
-  call_helper(into, "leave", leave, stack_pointer(into, translation->layout), returns);
+  IRExpr *stack = stack_pointer(into, translation->layout);
+  call_helper(into, "leave", leave, stack, word_below(into, &allocator_left_above, stack));
   enum object_code code = objects_code_at(translation->address);
-  if (code == CODE_IS_API_FUNCTION)
-    call_helper(into, "enter", enter, stack_pointer(into, translation->layout), NULL);
-  else if (code == CODE_IS_ALLOCATORS)
-    call_helper(into, "enter", enter, stack_pointer(into, translation->layout), word_equals(into, &allocator_runs, 0));
+  if (code == CODE_IS_API_FUNCTION || code == CODE_IS_ALLOCATORS)
+    call_helper(into, "enter", enter, stack, word_equals(into, &allocator_runs, 0));
 }

@@ -35,8 +35,8 @@ static ThreadId current_thread;
 static struct { ULong calls, instructions; } kinds[VALGRIND_KIND_LIMIT];
 
 static struct {
-  Bool over;
-  ULong instructions, allocator_instructions;
+  Bool loaded, over;
+  ULong instructions, allocator_instructions, loading_instructions;
 } startup;
 
 void count_begin(void) {
@@ -50,6 +50,14 @@ void count_reset(void) {
   VG_(memset)(kinds, 0, sizeof kinds);
   VG_(memset)(&startup, 0, sizeof startup);
   allocator_reset();
+}
+
+Bool count_note_loaded(void) {
+  if (startup.loaded || startup.over)
+    return False;
+  startup.loaded = True;
+  startup.loading_instructions = instructions_executed - allocator_instructions();
+  return True;
 }
 
 Bool count_note_started(void) {
@@ -161,6 +169,6 @@ void count_write(VgFile *file) {
   VG_(fprintf)(file, "]");
   if (startup.over)
     VG_(fprintf)
-  (file, ", \"startup\": {\"instructions\": %llu, \"allocator_instructions\": %llu}", startup.instructions,
-   startup.allocator_instructions);
+  (file, ", \"startup\": {\"instructions\": %llu, \"allocator_instructions\": %llu, \"loading_instructions\": %llu}",
+   startup.instructions, startup.allocator_instructions, startup.loading_instructions);
 }

@@ -21,6 +21,9 @@ IRSB *count_instrument(IRSB *in, const struct translation *translation);
 /* Of code from first up to end, not yet executed. Returns False for an impossible kind or range, or one too many. */
 Bool count_register_caller(UWord kind, Addr first, Addr end);
 
+/* Main begins: the instructions so far that are not the allocator's are kept. Returns False if it was told before. */
+Bool count_note_loaded(void);
+
 /* The start-up is over: its instructions are kept. Returns False if it was told before. */
 Bool count_note_started(void);
 
@@ -34,7 +37,7 @@ void count_thread_ends(ThreadId thread);
 void count_reset(void);
 
 /* Keys "instructions" and "kinds"; if the end of the start-up was told also "startup" {"instructions",
-   "allocator_instructions"}. */
+   "allocator_instructions", "loading_instructions"}. */
 void count_write(VgFile *file);
 
 #endif

@@ -34,14 +34,17 @@ void call_helper(IRSB *into, const HChar *name, void *function, IRExpr *argument
   add_call(into, unsafeIRDirty_0_N(1, name, VG_(fnptr_to_fnentry)(function), mkIRExprVec_1(argument)), guard);
 }
 
-void call_helper_with(IRSB *into, const HChar *name, void *function, IRExpr *argument, HWord constant, IRExpr *guard) {
-  IRExpr **arguments = mkIRExprVec_2(argument, mkIRExpr_HWord(constant));
+void call_helper_2(IRSB *into, const HChar *name, void *function, IRExpr **arguments, IRExpr *guard) {
   add_call(into, unsafeIRDirty_0_N(2, name, VG_(fnptr_to_fnentry)(function), arguments), guard);
 }
 
 IRExpr *word_equals(IRSB *into, const UWord *address, UWord value) {
   IRExpr *word = load_word(into, address);
   return keep(into, Ity_I1, IRExpr_Binop(Iop_CmpEQ64, word, mkIRExpr_HWord(value)));
+}
+
+IRExpr *word_below(IRSB *into, const UWord *address, IRExpr *value) {
+  return keep(into, Ity_I1, IRExpr_Binop(Iop_CmpLT64U, load_word(into, address), value));
 }
 
 IRExpr *stack_pointer(IRSB *into, const VexGuestLayout *layout) {

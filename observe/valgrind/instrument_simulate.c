@@ -1,5 +1,6 @@
-/* Which events of simulate_events.h a superblock has. */
+/* Which events of simulate_events.h a superblock has; in mode replay, which accesses of the allocator's. */
 #include "observe/valgrind/allocator.h"
+#include "observe/valgrind/replay.h"
 #include "observe/valgrind/simulate.h"
 #include "observe/valgrind/simulate_events.h"
 
@@ -11,6 +12,9 @@ struct block {
   IRSB *in, *out;
   UInt pending; /* instructions not yet counted */
   UWord line;   /* fetched last in this superblock */
+  /* Mode replay: only the allocator's accesses count. allocators: does it run? */
+  Bool replays;
+  IRExpr *allocators;
   /* The read that a write to the same bytes by the same instruction joins: NULL if there is none. */
   IRExpr *read_address;
   Int read_bytes;
@@ -19,7 +23,13 @@ struct block {
 static void add_access(struct block *block, IRExpr *address, Int bytes, IRExpr *guard) {
   if (bytes > SIMULATED_LINE_BYTES)
     bytes = SIMULATED_LINE_BYTES;
-  call_helper_with(block->out, "simulate_access", simulate_access, address, (HWord)bytes, guard);
+  /* Where the access has a guard of its own, replay_access sees whose it is. */
+  if (block->replays)
+    call_helper_2(block->out, "replay_access", replay_access, mkIRExprVec_2(address, mkIRExpr_HWord((HWord)bytes)),
+                  guard ? guard : block->allocators);
+  else
+    call_helper_2(block->out, "simulate_access", simulate_access, mkIRExprVec_2(address, mkIRExpr_HWord((HWord)bytes)),
+                  guard);
 }
 
 static void add_read(struct block *block, IRExpr *address, Int bytes) {
@@ -43,7 +53,8 @@ static void add_guarded(struct block *block, IRExpr *address, Int bytes, IRExpr 
 static void add_fetch(struct block *block, Addr address, UInt bytes) {
   UWord first = address / SIMULATED_LINE_BYTES, last = (address + bytes - 1) / SIMULATED_LINE_BYTES;
   if (first != last)
-    call_helper_with(block->out, "simulate_fetch_across", simulate_fetch_across, mkIRExpr_HWord(address), bytes, NULL);
+    call_helper_2(block->out, "simulate_fetch_across", simulate_fetch_across,
+                  mkIRExprVec_2(mkIRExpr_HWord(address), mkIRExpr_HWord(bytes)), NULL);
   else if (first != block->line)
     call_helper(block->out, "simulate_fetch_line", simulate_fetch_line, mkIRExpr_HWord(first), NULL);
   block->line = last;
@@ -104,7 +115,8 @@ static void add_accesses(struct block *block, IRStmt *statement) {
 
 static void add_statement(struct block *block, IRStmt *statement) {
   if (statement->tag == Ist_IMark) {
-    add_fetch(block, statement->Ist.IMark.addr, statement->Ist.IMark.len);
+    if (!simulate_data_only)
+      add_fetch(block, statement->Ist.IMark.addr, statement->Ist.IMark.len);
     block->pending++;
     block->read_address = NULL;
   } else if (statement->tag == Ist_Exit) {
@@ -117,12 +129,16 @@ static void add_statement(struct block *block, IRStmt *statement) {
   addStmtToIRSB(block->out, statement);
 }
 
-IRSB *simulate_instrument(IRSB *in, const struct translation *translation) {
-  struct block block = {.in = in, .out = deepCopyIRSBExceptStmts(in), .line = ~(UWord)0};
+IRSB *simulate_instrument(IRSB *in, const struct translation *translation, Bool replays) {
+  struct block block = {.in = in, .out = deepCopyIRSBExceptStmts(in), .line = ~(UWord)0, .replays = replays};
   Int index = 0;
   for (; index < in->stmts_used && in->stmts[index]->tag != Ist_IMark; index++)
     addStmtToIRSB(block.out, in->stmts[index]);
   allocator_instrument(block.out, translation);
+  if (replays) {
+    replay_instrument(block.out, translation);
+    block.allocators = word_equals(block.out, &allocator_runs, 1);
+  }
   for (; index < in->stmts_used; index++)
     add_statement(&block, in->stmts[index]);
   count_instructions(block.out, block.pending);

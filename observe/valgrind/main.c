@@ -1,12 +1,15 @@
 /* The Valgrind tool `heaptape`: options, and what Valgrind's core calls.
 
-   --mode=count|simulate, --out-file=F.json, --first=PID, --caches=BYTES:WAYS,..., --instruction-cache=BYTES:WAYS,
-   --tlbs=ENTRIES:WAYS,... */
+   --mode=count|simulate|replay|accesses, --out-file=F.json, --first=PID, --caches=BYTES:WAYS,...,
+   --instruction-cache=BYTES:WAYS, --tlbs=ENTRIES:WAYS,..., --data-only=yes, --accesses=F.accesses, --filter=BYTES */
+#include "observe/valgrind/accesses.h"
 #include "observe/valgrind/allocator.h"
 #include "observe/valgrind/count.h"
 #include "observe/valgrind/objects.h"
 #include "observe/valgrind/output.h"
+#include "observe/valgrind/replay.h"
 #include "observe/valgrind/simulate.h"
+#include "observe/valgrind/syscalls.h"
 #include "observe/valgrind/tool.h"
 
 #include "core/valgrind/requests.h"
@@ -17,12 +20,13 @@
 #include <pub_tool_options.h>
 #include <pub_tool_threadstate.h>
 
-static const HChar *const mode_names[] = {"count", "simulate", NULL};
-enum { MODE_COUNT, MODE_SIMULATE };
+static const HChar *const mode_names[] = {"count", "simulate", "replay", "accesses", NULL};
+enum { MODE_COUNT, MODE_SIMULATE, MODE_REPLAY, MODE_ACCESSES };
 
 static Int mode;
-static const HChar *out_file = "heaptape.json";
+static const HChar *out_file = "heaptape.json", *accesses;
 static Int first_process;
+static Long filter_bytes;
 static UInt threads_started = 1;
 
 static void require(Bool good, const HChar *option) {
@@ -41,6 +45,11 @@ static Bool take_option(const HChar *option) {
     require(simulate_set_instruction_cache(text), option);
   } else if VG_STR_CLO (option, "--tlbs", text) {
     require(simulate_set_tlbs(text), option);
+  } else if VG_BOOL_CLO (option, "--data-only", simulate_data_only) {
+  } else if VG_STR_CLO (option, "--accesses", accesses) {
+  } else if VG_BINT_CLO (option, "--filter", filter_bytes, 0, 1 << 30) {
+    if (!accesses_set_filter(filter_bytes))
+      VG_(fmsg_bad_option)(option, "wanted: 0, or a power of two of bytes from 64 on\n");
   } else {
     return False;
   }
@@ -49,12 +58,17 @@ static Bool take_option(const HChar *option) {
 
 static void print_usage(void) {
   VG_(printf)
-  ("    --mode=count|simulate            instructions by kind of call, or caches and TLBs too [count]\n"
+  ("    --mode=MODE                      count: instructions by kind of call; simulate: caches and TLBs too; replay:\n"
+   "                                     those of a recorded program's accesses and of the allocator that this\n"
+   "                                     process calls; accesses: none, accesses go to the recorder [count]\n"
    "    --out-file=F.json                result [heaptape.json]; of other processes F.json.PID\n"
    "    --first=PID                      the process whose result has the plain name [any]\n"
    "    --caches=BYTES:WAYS,...          first-level data cache and outer caches\n"
    "    --instruction-cache=BYTES:WAYS   first-level instruction cache\n"
-   "    --tlbs=ENTRIES:WAYS,...          first-level TLB and those behind it\n");
+   "    --tlbs=ENTRIES:WAYS,...          first-level TLB and those behind it\n"
+   "    --data-only=no|yes               no caches for instructions [no]; always in mode replay\n"
+   "    --accesses=F.accesses            mode replay: the recorded program's accesses\n"
+   "    --filter=BYTES                   mode accesses: the cache whose hits are left out; 0: none [4096]\n");
 }
 
 static void print_debug_usage(void) {}
@@ -66,20 +80,38 @@ static void begin(void) {
     count_begin();
   } else {
     allocator_begin();
-    simulate_begin();
+    if (mode == MODE_ACCESSES)
+      accesses_begin();
+    else
+      simulate_begin();
   }
+  if (mode != MODE_REPLAY)
+    return;
+  simulate_data_only = True;
+  if (!accesses || !replay_open(accesses))
+    VG_(fmsg_bad_option)("--accesses", "mode replay needs a stream of accesses that can be read\n");
 }
 
 static IRSB *instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *layout,
                         const VexGuestExtents *extents, const VexArchInfo *host, IRType guest_word, IRType host_word) {
   (void)extents, (void)host, (void)guest_word, (void)host_word;
   struct translation translation = {layout, closure->readdr};
-  return mode == MODE_COUNT ? count_instrument(in, &translation) : simulate_instrument(in, &translation);
+  if (mode == MODE_COUNT)
+    return count_instrument(in, &translation);
+  if (mode == MODE_ACCESSES)
+    return accesses_instrument(in, &translation);
+  return simulate_instrument(in, &translation, mode == MODE_REPLAY);
 }
 
-static void finish(Int status) {
-  (void)status; /* Valgrind passes 0, whatever it is */
-  VgFile *file = output_begin(out_file, first_process, mode_names[mode]);
+static void write_result(Bool before_exec) {
+  if (mode == MODE_ACCESSES) {
+    accesses_put_totals();
+    return;
+  }
+  if (mode == MODE_REPLAY && !before_exec)
+    replay_finish();
+  struct output output = {out_file, first_process, mode_names[mode], before_exec};
+  VgFile *file = output_begin(&output);
   if (!file)
     return;
   VG_(fprintf)(file, ", \"threads\": %u", threads_started);
@@ -87,7 +119,14 @@ static void finish(Int status) {
     count_write(file);
   else
     simulate_write(file);
+  if (mode == MODE_REPLAY)
+    replay_write(file);
   output_end(file);
+}
+
+static void finish(Int status) {
+  (void)status; /* Valgrind passes 0, whatever it is */
+  write_result(False);
 }
 
 static void before_client_code(ThreadId thread, ULong blocks) {
@@ -115,35 +154,82 @@ static void in_fork_child(ThreadId thread) {
   threads_started = 1;
   if (mode == MODE_COUNT)
     count_reset();
+  else if (mode == MODE_ACCESSES)
+    accesses_reset();
   else
     simulate_reset();
 }
 
-static Bool take_request(ThreadId thread, UWord *arguments, UWord *answer) {
-  (void)thread;
-  if (arguments[0] == VALGRIND_REQUEST_BASE + VALGRIND_REQUEST_CALLER)
-    *answer = mode == MODE_COUNT && count_register_caller(arguments[1], arguments[2], arguments[3]);
-  else if (arguments[0] == VALGRIND_REQUEST_BASE + VALGRIND_REQUEST_STARTED)
-    *answer = mode == MODE_COUNT && count_note_started();
-  else
-    return False;
-  return True;
+static void before_handler(ThreadId thread, Int signal, Bool alternate_stack) {
+  (void)thread, (void)signal;
+  allocator_signal_begins(alternate_stack);
 }
 
+static void after_handler(ThreadId thread, Int signal) {
+  (void)thread, (void)signal;
+  allocator_signal_ends();
+}
+
+static Bool take_request(ThreadId thread, UWord *arguments, UWord *answer) {
+  (void)thread;
+  switch (arguments[0] - VALGRIND_REQUEST_BASE) {
+  case VALGRIND_REQUEST_CALLER:
+    *answer = mode == MODE_COUNT && count_register_caller(arguments[1], arguments[2], arguments[3]);
+    return True;
+  case VALGRIND_REQUEST_EVENT:
+    *answer = mode == MODE_ACCESSES && accesses_take_event(arguments + 1);
+    return True;
+  case VALGRIND_REQUEST_RECORDING:
+    *answer = mode == MODE_ACCESSES && accesses_set_recording(arguments + 1);
+    return True;
+  case VALGRIND_REQUEST_STARTED:
+    *answer = mode == MODE_COUNT && count_note_started();
+    return True;
+  case VALGRIND_REQUEST_LOADED:
+    *answer = mode == MODE_COUNT && count_note_loaded();
+    return True;
+  case VALGRIND_REQUEST_CALLS:
+    *answer = mode == MODE_REPLAY && replay_register(arguments[1], arguments[2], arguments[3]);
+    return True;
+  default:
+    return False;
+  }
+}
+
+/* The memory of a process that becomes another program is gone when exec returns. */
 static void before_syscall(ThreadId thread, UInt number, UWord *arguments, UInt count) {
-  (void)thread, (void)number, (void)arguments, (void)count;
-  if (mode == MODE_SIMULATE)
-    simulate_note_syscall();
+  (void)thread, (void)arguments, (void)count;
+  if (mode == MODE_ACCESSES)
+    accesses_note_syscall();
+  else if (mode != MODE_COUNT)
+    simulate_note_syscall(number);
+  if (syscalls_is_exec(number))
+    write_result(True);
 }
 
 static void after_syscall(ThreadId thread, UInt number, UWord *arguments, UInt count, SysRes result) {
-  (void)thread, (void)number, (void)arguments, (void)count, (void)result;
+  (void)thread, (void)count;
+  if (syscalls_is_exec(number))
+    output_forget_exec();
+  if (mode != MODE_COUNT && !sr_isError(result) && syscalls_gives_back(number, arguments))
+    simulate_give_back(arguments[0], arguments[1]);
+}
+
+static void after_unmapping(Addr address, SizeT bytes) {
+  objects_forget(address, bytes);
+  simulate_give_back(address, bytes);
+}
+
+static void after_mapping(Addr address, SizeT bytes, Bool read, Bool write, Bool execute, ULong handle) {
+  (void)read, (void)write, (void)execute, (void)handle;
+  after_unmapping(address, bytes);
 }
 
 static void before_options(void) {
   VG_(details_name)("heaptape");
   VG_(details_version)(NULL);
-  VG_(details_description)("counts instructions by kind of call; simulates caches and TLBs");
+  VG_(details_description)
+  ("counts instructions by kind of call; simulates caches and TLBs, live and replayed; records data accesses");
   VG_(details_copyright_author)("Copyright (C) 2026, and GNU GPL'd, by the heaptape authors.");
   VG_(details_bug_reports_to)("heaptape's authors");
   VG_(basic_tool_funcs)(begin, instrument, finish);
@@ -153,7 +239,12 @@ static void before_options(void) {
   VG_(track_start_client_code)(before_client_code);
   VG_(track_pre_thread_ll_create)(before_thread);
   VG_(track_pre_thread_ll_exit)(after_thread);
-  VG_(track_die_mem_munmap)(objects_forget);
+  VG_(track_pre_deliver_signal)(before_handler);
+  VG_(track_post_deliver_signal)(after_handler);
+  VG_(track_new_mem_mmap)(after_mapping);
+  VG_(track_die_mem_munmap)(after_unmapping);
+  VG_(track_die_mem_brk)(simulate_give_back);
+  VG_(track_copy_mem_remap)(simulate_move);
   VG_(atfork)(NULL, NULL, in_fork_child);
 }
 

@@ -35,5 +35,6 @@ $(VALGRIND_TOOL): $(VALGRIND_OBJECTS) $(VALGRIND_LIBRARIES)/libcoregrind-amd64-l
 endif
 
 # What the tests run under the tool.
-$(foreach name,simulated_vectors simulated_threads simulated_forks simulated_calls unknown_instruction,\
+$(foreach name,simulated_vectors simulated_threads simulated_forks simulated_calls simulated_pages simulated_jumps simulated_execs \
+  unknown_instruction,\
   $(call c_test_program,$(name),observe/valgrind/test/$(name).c,,-lpthread))

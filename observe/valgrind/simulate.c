@@ -3,7 +3,9 @@
 
 #include "observe/valgrind/allocator.h"
 #include "observe/valgrind/cache.h"
+#include "observe/valgrind/page_faults.h"
 #include "observe/valgrind/simulate_events.h"
+#include "observe/valgrind/syscalls.h"
 #include "observe/valgrind/tlb.h"
 
 #include <pub_tool_aspacemgr.h>
@@ -11,7 +13,7 @@
 #include <pub_tool_libcbase.h>
 #include <pub_tool_libcproc.h>
 
-enum { OUTER_LIMIT = 8, LEVEL_LIMIT = OUTER_LIMIT + 1, LINE_SHIFT = 6, OS_PAGE_SHIFT = 12, SIDES = 2 };
+enum { OUTER_LIMIT = 8, LEVEL_LIMIT = OUTER_LIMIT + 1, LINE_SHIFT = 6, OS_PAGE_SHIFT = PAGE_FAULTS_SHIFT, SIDES = 2 };
 
 /* The sizes of a cache or TLB, as given, and what missed in it: by the side that was running (allocator.h). */
 struct level {
@@ -31,7 +33,8 @@ static struct level instruction_cache = {.capacity = 32768, .ways = 8};
 static struct tlb first_tlb; /* of tlbs[0], in place of its cache */
 static UInt cache_count = 4, tlb_count = 2;
 
-static ULong accesses[SIDES], syscalls[SIDES];
+Bool simulate_data_only;
+static ULong accesses[SIDES], page_faults[SIDES];
 static UWord last_page = CACHE_EMPTY, last_instruction_line = CACHE_EMPTY;
 
 static Bool is_power_of_two(ULong number) {
@@ -119,7 +122,8 @@ void simulate_reset(void) {
   }
   forget_misses(&instruction_cache);
   VG_(memset)(accesses, 0, sizeof accesses);
-  VG_(memset)(syscalls, 0, sizeof syscalls);
+  VG_(memset)(page_faults, 0, sizeof page_faults);
+  syscalls_reset();
   instructions_executed = 0;
   allocator_reset();
 }
@@ -127,6 +131,7 @@ void simulate_reset(void) {
 /* Not in line: most accesses are to the OS page of the one before. */
 static __attribute__((noinline)) void translate_page(UWord page, UInt side) {
   last_page = page;
+  page_faults[side] += page_faults_touch(page);
   if (!tlb_misses_page(&first_tlb, page))
     return;
   tlbs[0].misses[side]++;
@@ -140,6 +145,15 @@ static __attribute__((noinline)) void miss_data(Addr address, UWord bytes, UInt 
     caches[index].misses[side] += cache_misses(&caches[index].cache, address, bytes);
 }
 
+/* Each line by itself. */
+static inline void access_lines(Addr address, UWord bytes, UInt side) {
+  UWord first = address >> LINE_SHIFT, last = (address + bytes - 1) >> LINE_SHIFT;
+  if (cache_misses_block(&caches[0].cache, first))
+    miss_data(first << LINE_SHIFT, 1, side);
+  if (last != first && cache_misses_block(&caches[0].cache, last))
+    miss_data(last << LINE_SHIFT, 1, side);
+}
+
 VG_REGPARM(2) void simulate_access(Addr address, UWord bytes) {
   UInt side = (UInt)allocator_runs;
   accesses[side]++;
@@ -148,7 +162,9 @@ VG_REGPARM(2) void simulate_access(Addr address, UWord bytes) {
     translate_page(page, side);
   if (end_page != page)
     translate_page(end_page, side);
-  if (cache_misses(&caches[0].cache, address, bytes))
+  if (simulate_data_only)
+    access_lines(address, bytes, side);
+  else if (cache_misses(&caches[0].cache, address, bytes))
     miss_data(address, bytes, side);
 }
 
@@ -174,12 +190,50 @@ VG_REGPARM(2) void simulate_fetch_across(Addr address, UWord bytes) {
     miss_instruction(address, bytes);
 }
 
-void simulate_note_syscall(void) {
-  syscalls[allocator_runs]++;
+void simulate_note_syscall(UInt number) {
+  syscalls_count(number, (UInt)allocator_runs);
+}
+
+/* The next access asks again, even if it is to the OS page of the last one. */
+void simulate_give_back(Addr address, SizeT bytes) {
+  page_faults_give_back(address, bytes);
+  last_page = CACHE_EMPTY;
+}
+
+void simulate_move(Addr from, Addr to, SizeT bytes) {
+  page_faults_move(from, to, bytes);
+  last_page = CACHE_EMPTY;
 }
 
 static ULong of(const ULong counts[SIDES], Int side) {
   return side < 0 ? counts[0] + counts[1] : counts[side];
+}
+
+static void write_caches(VgFile *file, Int side) {
+  if (!simulate_data_only)
+    VG_(fprintf)
+  (file, ", \"instruction_cache\": {\"bytes\": %llu, \"ways\": %u, \"misses\": %llu}", instruction_cache.capacity,
+   instruction_cache.ways, of(instruction_cache.misses, side));
+  VG_(fprintf)(file, ", \"caches\": [");
+  for (UInt index = 0; index < cache_count; index++) {
+    const struct level *level = &caches[index];
+    VG_(fprintf)
+    (file, "%s{\"bytes\": %llu, \"ways\": %u, \"misses\": %llu", index ? ", " : "", level->capacity, level->ways,
+     of(level->misses, side));
+    if (index && !simulate_data_only)
+      VG_(fprintf)(file, ", \"instruction_misses\": %llu", of(level->instruction_misses, side));
+    VG_(fprintf)(file, "}");
+  }
+  VG_(fprintf)(file, "]");
+}
+
+static void write_tlbs(VgFile *file, Int side) {
+  VG_(fprintf)(file, ", \"tlbs\": [");
+  for (UInt index = 0; index < tlb_count; index++)
+    VG_(fprintf)
+  (file, "%s{\"entries\": %llu, \"ways\": %u, \"misses\": %llu}", index ? ", " : "", tlbs[index].capacity,
+   tlbs[index].ways, of(tlbs[index].misses, side));
+  VG_(fprintf)(file, "]");
 }
 
 /* Of both sides where side is negative. */
@@ -187,26 +241,11 @@ static void write_side(VgFile *file, Int side) {
   ULong allocators = allocator_instructions();
   ULong instructions = side < 0 ? instructions_executed : side ? allocators : instructions_executed - allocators;
   VG_(fprintf)
-  (file, "\"instructions\": %llu, \"data_accesses\": %llu, \"syscalls\": %llu", instructions, of(accesses, side),
-   of(syscalls, side));
-  VG_(fprintf)
-  (file, ", \"instruction_cache\": {\"bytes\": %llu, \"ways\": %u, \"misses\": %llu}, \"caches\": [",
-   instruction_cache.capacity, instruction_cache.ways, of(instruction_cache.misses, side));
-  for (UInt index = 0; index < cache_count; index++) {
-    const struct level *level = &caches[index];
-    VG_(fprintf)
-    (file, "%s{\"bytes\": %llu, \"ways\": %u, \"misses\": %llu", index ? ", " : "", level->capacity, level->ways,
-     of(level->misses, side));
-    if (index)
-      VG_(fprintf)(file, ", \"instruction_misses\": %llu", of(level->instruction_misses, side));
-    VG_(fprintf)(file, "}");
-  }
-  VG_(fprintf)(file, "], \"tlbs\": [");
-  for (UInt index = 0; index < tlb_count; index++)
-    VG_(fprintf)
-  (file, "%s{\"entries\": %llu, \"ways\": %u, \"misses\": %llu}", index ? ", " : "", tlbs[index].capacity,
-   tlbs[index].ways, of(tlbs[index].misses, side));
-  VG_(fprintf)(file, "]");
+  (file, "\"instructions\": %llu, \"data_accesses\": %llu, \"page_faults\": %llu, ", instructions, of(accesses, side),
+   of(page_faults, side));
+  syscalls_write(file, side);
+  write_caches(file, side);
+  write_tlbs(file, side);
 }
 
 void simulate_write(VgFile *file) {

@@ -1,11 +1,13 @@
-/* Mode simulate: instructions, data accesses, and the misses of caches and TLBs, of the program and of its allocator.
+/* Mode simulate: instructions, data accesses, page faults, system calls, and the misses of caches and TLBs, of the
+   program and of its allocator.
 
-   Job: the model. A first-level data cache and an instruction cache; behind both, several unified outer caches, each as
-   if it were the only one; a first-level TLB for data, and behind it several others, each as if it were the only one.
-   All replace the least recently used. Not its job: which instructions are the allocator's (allocator.h).
-   Invariants: accesses, first-level and outer misses equal cachegrind's for the same sizes. Where an instruction reads
-   and writes the same bytes, that is one access. An access of more than a line's length (fxsave) is cut to one.
-   Addresses are virtual; nothing of the kernel's is seen. */
+   Job: the model. Page faults are first touches of OS pages (page_faults.h). A first-level data cache and an
+   instruction cache; behind both, several unified outer caches, each as if it were the only one; a first-level TLB for
+   data, and behind it several others, each as if it were the only one. All replace the least recently used. Not its
+   job: which instructions are the allocator's (allocator.h). Invariants: accesses, first-level and outer misses equal
+   cachegrind's for the same sizes. Where an instruction reads and writes the same bytes, that is one access. An access
+   of more than a line's length (fxsave) is cut to one. Addresses are virtual; nothing of the kernel's is seen. What a
+   mapping's end does to caches and TLBs is not simulated: they keep what they hold. */
 #ifndef OBSERVE_VALGRIND_SIMULATE_H
 #define OBSERVE_VALGRIND_SIMULATE_H
 
@@ -17,9 +19,18 @@ Bool simulate_set_caches(const HChar *text);
 Bool simulate_set_instruction_cache(const HChar *text);
 Bool simulate_set_tlbs(const HChar *text);
 
+/* Option --data-only=yes: instructions are counted, their fetches reach no cache and are not reported. */
+extern Bool simulate_data_only;
+
 void simulate_begin(void);
-IRSB *simulate_instrument(IRSB *in, const struct translation *translation);
-void simulate_note_syscall(void);
+
+/* replays: mode replay, in which only accesses of the allocator's count. */
+IRSB *simulate_instrument(IRSB *in, const struct translation *translation, Bool replays);
+void simulate_note_syscall(UInt number);
+
+/* The client's OS pages of that range are no longer mapped, or are to be mapped anew (page_faults.h); or moved. */
+void simulate_give_back(Addr address, SizeT bytes);
+void simulate_move(Addr from, Addr to, SizeT bytes);
 
 /* In a fork's child: counts begin anew; the caches stay as they are. */
 void simulate_reset(void);

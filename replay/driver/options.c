@@ -12,14 +12,15 @@
 
 /* Positions. Measured with a larson-shaped workload of two threads: smaller windows cost waits, larger ones change
    nothing but let threads drift apart (docs/measurements/replay.md). */
-enum { DEFAULT_WINDOW = 4096 };
+enum { DEFAULT_WINDOW = 4096, MISSES_LINE_BYTES = 64, MISSES_LEVEL_LIMIT = 9 };
 
 const char options_usage[] =
-    "usage: heaptape-replay --pass time|memory|bare|verify|instructions|sharing\n"
+    "usage: heaptape-replay --pass time|memory|bare|verify|instructions|sharing|misses\n"
     "                       [--order recorded|causal|window[=N]|paced[=SPEED]|random=SEED]\n"
     "                       [--touch recorded[=N]|lines[=N]|first|pages|all|none] [--preload LIB]... [--env "
     "NAME=VALUE]... [--null] [--as-malloc] [--threads-to-cores]\n"
     "                       [--clock recorded|real] [--disturb LINES] [--counter heaptape|callgrind]\n"
+    "                       [--accesses F.accesses] [--caches BYTES:WAYS,...] [--tlbs ENTRIES:WAYS,...]\n"
     "                       [--baseline-rss-anon-bytes N] [--baseline-vm-size-bytes N] [--engine-cycles-per-op X]\n"
     "                       [--aslr] [--op-limit N] [--progress-fd FD] [-o RUN.json] F.work\n"
     "       heaptape-replay --baseline F.work\n";
@@ -32,7 +33,7 @@ static bool parse_number(const char *text, uint64_t *value) {
 }
 
 static bool parse_pass(const char *text, struct options *options) {
-  for (int pass = PASS_TIME; pass <= PASS_SHARING; pass++) {
+  for (int pass = PASS_TIME; pass <= PASS_MISSES; pass++) {
     if (strcmp(text, pass_name(pass)) == 0) {
       options->request.pass = pass;
       return options->have_pass = true;
@@ -94,6 +95,24 @@ static bool parse_touch(const char *text, struct options *options) {
   return false;
 }
 
+/* "CAPACITY:WAYS,...", of blocks of that size: as the tool reads them (observe/valgrind/simulate.c), as its own message
+   would not be one line. */
+static bool are_levels(const char *text, uint64_t block_bytes) {
+  for (unsigned count = 1; count <= MISSES_LEVEL_LIMIT; count++) {
+    char *end;
+    errno = 0;
+    uint64_t capacity = *text >= '1' && *text <= '9' ? strtoull(text, &end, 10) : 0, blocks = capacity / block_bytes;
+    uint64_t ways = capacity > 0 && *end == ':' && end[1] >= '1' && end[1] <= '9' ? strtoull(end + 1, &end, 10) : 0;
+    if (errno != 0 || capacity > 1ull << 40 || capacity % block_bytes != 0 || ways == 0 || ways > 65536 ||
+        blocks % ways != 0 || __builtin_popcountll(blocks / ways) != 1)
+      return false;
+    if (*end != ',')
+      return *end == '\0';
+    text = end + 1;
+  }
+  return false;
+}
+
 static bool add_argument(char **arguments, unsigned *count, char *argument) {
   if (*count == ARGUMENTS_LIMIT)
     return false;
@@ -120,6 +139,9 @@ enum option_code {
   OPTION_CLOCK,
   OPTION_DISTURB,
   OPTION_COUNTER,
+  OPTION_ACCESSES,
+  OPTION_CACHES,
+  OPTION_TLBS,
   OPTION_HELP,
 };
 
@@ -153,6 +175,15 @@ static bool take_option(int code, struct options *options) {
     return parse_number(optarg, &options->request.disturb_lines) && options->request.disturb_lines <= 1 << 20;
   case OPTION_COUNTER:
     return parse_counter(optarg, options);
+  case OPTION_ACCESSES:
+    options->request.accesses = optarg;
+    return *optarg && strlen(optarg) < PATH_MAX;
+  case OPTION_CACHES:
+    options->request.caches = optarg;
+    return are_levels(optarg, MISSES_LINE_BYTES);
+  case OPTION_TLBS:
+    options->request.tlbs = optarg;
+    return are_levels(optarg, 1);
   case OPTION_OP_LIMIT:
     return parse_number(optarg, &options->request.op_limit) && options->request.op_limit > 0;
   case OPTION_BASELINE:
@@ -182,6 +213,21 @@ static enum options_verdict wrong(struct options *options, const char *what, con
   return OPTIONS_WRONG;
 }
 
+static enum options_verdict check_misses(struct options *options) {
+  const struct run_request *request = &options->request;
+  if (request->pass != PASS_MISSES)
+    return request->accesses || request->caches || request->tlbs
+               ? wrong(options, "--accesses, --caches and --tlbs are for the misses pass", NULL)
+               : OPTIONS_RUN;
+  if (!request->accesses)
+    return wrong(options, "the misses pass needs --accesses", NULL);
+  if (request->order != ORDER_RECORDED)
+    return wrong(options, "the misses pass has no order but the recorded one", NULL);
+  if (request->as_malloc)
+    return wrong(options, "--as-malloc leaves out accesses that the misses pass counts", NULL);
+  return OPTIONS_RUN;
+}
+
 /* Which options go together. */
 static enum options_verdict check_together(struct options *options) {
   struct run_request *request = &options->request;
@@ -192,12 +238,14 @@ static enum options_verdict check_together(struct options *options) {
   if (request->null_allocator && request->pass == PASS_VERIFY)
     return wrong(options, "--null has no memory to verify", NULL);
   if (!options->have_order)
-    request->order = request->pass == PASS_MEMORY || request->pass == PASS_SHARING ? ORDER_RECORDED : ORDER_WINDOW;
+    request->order = request->pass == PASS_MEMORY || request->pass == PASS_SHARING || request->pass == PASS_MISSES
+                         ? ORDER_RECORDED
+                         : ORDER_WINDOW;
   if (request->op_limit > 0 && order_by_turns(request->order))
     return wrong(options, "--op-limit does not work under orders in which one thread runs at a time", NULL);
   if (request->as_malloc && request->pass == PASS_VERIFY)
     return wrong(options, "--as-malloc leaves no other entry points to verify", NULL);
-  return OPTIONS_RUN;
+  return check_misses(options);
 }
 
 enum options_verdict options_parse(int count, char **arguments, struct options *options) {
@@ -219,6 +267,9 @@ enum options_verdict options_parse(int count, char **arguments, struct options *
       {"clock", required_argument, NULL, OPTION_CLOCK},
       {"disturb", required_argument, NULL, OPTION_DISTURB},
       {"counter", required_argument, NULL, OPTION_COUNTER},
+      {"accesses", required_argument, NULL, OPTION_ACCESSES},
+      {"caches", required_argument, NULL, OPTION_CACHES},
+      {"tlbs", required_argument, NULL, OPTION_TLBS},
       {"progress-fd", required_argument, NULL, OPTION_PROGRESS},
       {"help", no_argument, NULL, OPTION_HELP},
       {0},

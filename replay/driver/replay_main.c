@@ -6,6 +6,7 @@
 #include "replay/engine/engine.h"
 #include "replay/order/recorded_clock.h"
 #include "replay/parent/run.h"
+#include "replay/passes/instructions.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -27,6 +28,7 @@ static int open_workload(struct run_request *request, struct error *error) {
     return -1;
   request->threads = workload.header.threads;
   request->ops = workload.header.ops;
+  request->slots = workload.header.slots;
   int status = workload_check_schedule(&workload, error);
   workload_close(&workload);
   return status;
@@ -128,6 +130,7 @@ static int print_baseline(struct options *options, struct error *error) {
 
 int main(int count, char **arguments) {
   int result_fd, workload_fd;
+  instructions_loaded();
   recorded_clock_setup();
   /* The engine's process: nothing before this line, and nothing below engine_main, calls malloc. */
   if (count == 2 && sscanf(arguments[1], "--engine=%d,%d", &result_fd, &workload_fd) == 2)

@@ -4,6 +4,7 @@
 #include "replay/driver/names.h"
 #include "replay/driver/report_json.h"
 #include "replay/driver/report_memory.h"
+#include "replay/driver/report_misses.h"
 #include "replay/driver/report_pmu.h"
 #include "replay/driver/report_time.h"
 #include "replay/state/touch.h"
@@ -145,6 +146,9 @@ json_t *report_run(const struct run *run, const struct run_request *request, con
     break;
   case PASS_INSTRUCTIONS:
     add_instructions(out, run);
+    break;
+  case PASS_MISSES:
+    report_misses(out, run);
     break;
   case PASS_SHARING:
     json_object_set_new(out, "line_sharing", line_sharing_json(&result->sharing));

@@ -11,6 +11,7 @@
 #include "replay/order/recorded_clock.h"
 #include "replay/passes/disturb.h"
 #include "replay/passes/instructions.h"
+#include "replay/passes/misses.h"
 #include "replay/passes/pmu.h"
 #include "replay/passes/sharing.h"
 #include "replay/passes/timing.h"
@@ -110,6 +111,8 @@ static void set_up(void) {
     engine_fail(NULL, "/proc/self/status: %s", strerror(errno));
   if (setup->pass == PASS_INSTRUCTIONS)
     instructions_begin();
+  if (setup->pass == PASS_MISSES)
+    misses_begin();
   if (setup->pass == PASS_VERIFY && verify_setup() != 0)
     engine_fail(NULL, "no memory to verify with: %s", strerror(errno));
   if (setup->pass == PASS_SHARING && sharing_setup(engine.result) != 0)
@@ -217,6 +220,7 @@ int engine_main(int result_fd, int workload_fd) {
   if (!engine.result)
     return 1;
   struct replay_result *result = engine.result;
+  result->startup_page_faults = faults_of_process();
   atomic_store(&result->phase, PHASE_SETUP);
   result->brk_at_setup = (uint64_t)(uintptr_t)sbrk(0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);

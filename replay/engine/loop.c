@@ -10,6 +10,7 @@
 #include "replay/order/turns.h"
 #include "replay/passes/disturb.h"
 #include "replay/passes/instructions.h"
+#include "replay/passes/misses.h"
 #include "replay/passes/sharing.h"
 #include "replay/passes/timing.h"
 #include "replay/passes/verify.h"
@@ -149,6 +150,8 @@ static ALWAYS_INLINE void replay_op(const struct frame *frame, const uint64_t *a
   struct op op = decode(frame, at, extras, plan);
   struct object *object = find_object(frame, at, &op, plan);
   int64_t live_before = pass == PASS_MEMORY ? live_bytes(object) : 0;
+  if (pass == PASS_MISSES)
+    misses_before_op();
   op.pointer = plan.traits & CALL_TAKES ? object->pointer : NULL;
   if ((plan.traits & CALL_TAKES) && unlikely(object->size_bytes == OBJECT_MISSING)) {
     frame->worker->skipped++;
@@ -330,15 +333,17 @@ LOOP(instructions_freely, PASS_INSTRUCTIONS, false)
 LOOP(instructions_by_turns, PASS_INSTRUCTIONS, true)
 LOOP(sharing_freely, PASS_SHARING, false)
 LOOP(sharing_by_turns, PASS_SHARING, true)
+LOOP(misses_by_turns, PASS_MISSES, true)
 
 loop_body *loop_for(enum replay_pass pass, bool turns) {
-  static loop_body *const loops[6][2] = {
+  static loop_body *const loops[7][2] = {
       [PASS_TIME] = {time_freely, time_by_turns},
       [PASS_MEMORY] = {memory_freely, memory_by_turns},
       [PASS_BARE] = {bare_freely, bare_by_turns},
       [PASS_VERIFY] = {verify_freely, verify_by_turns},
       [PASS_INSTRUCTIONS] = {instructions_freely, instructions_by_turns},
       [PASS_SHARING] = {sharing_freely, sharing_by_turns},
+      [PASS_MISSES] = {NULL, misses_by_turns}, /* only the recorded order has it */
   };
   return loops[pass][turns];
 }

@@ -3,9 +3,7 @@
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static const char CALLER_PREFIX[] = "heaptape_calls_";
 
@@ -13,53 +11,35 @@ static int choose(struct instruction_counter *counter, enum counted_by wanted, c
                   struct error *error) {
   char why[sizeof error->text - 128];
   counter->by = COUNTED_BY_HEAPTAPE;
-  if (wanted != COUNTED_BY_CALLGRIND && valgrind_find_tool(&counter->valgrind, why, sizeof why) == 0)
+  if (wanted != COUNTED_BY_CALLGRIND && valgrind_find_tool(&counter->under.valgrind, why, sizeof why) == 0)
     return 0;
   if (wanted == COUNTED_BY_HEAPTAPE)
     return error_set(error, workload, "instructions can't be counted: %s", why);
   counter->by = COUNTED_BY_CALLGRIND;
-  if (valgrind_find(&counter->valgrind, why, sizeof why) == 0)
+  if (valgrind_find(&counter->under.valgrind, why, sizeof why) == 0)
     return 0;
   return error_set(error, workload, "instructions are counted by valgrind, which is not installed here");
 }
 
+/* callgrind: plain names and numbers in the output, as its reader is short. */
 int instruction_counter_begin(struct instruction_counter *counter, enum counted_by wanted, const char *workload,
                               struct error *error) {
-  *counter = (struct instruction_counter){.directory = ""};
-  if (choose(counter, wanted, workload, error) != 0)
+  struct under_valgrind *under = &counter->under;
+  under->directory[0] = '\0';
+  if (choose(counter, wanted, workload, error) != 0 || under_valgrind_begin(under, error) != 0)
     return -1;
-  ssize_t bytes = readlink("/proc/self/exe", counter->engine, sizeof counter->engine - 1);
-  if (bytes <= 0)
-    return error_errno(error, "/proc/self/exe", "can't read");
-  strcpy(counter->directory, "/tmp/heaptape-valgrind.XXXXXX");
-  if (!mkdtemp(counter->directory)) {
-    error_errno(error, counter->directory, "can't make the directory");
-    counter->directory[0] = '\0';
-    return -1;
+  if (counter->by == COUNTED_BY_HEAPTAPE) {
+    under_valgrind_add(under, "--tool=heaptape");
+    under_valgrind_add(under, "--mode=count");
+    under_valgrind_add(under, "--out-file=%s", under->output);
+    return 0;
   }
-  snprintf(counter->output, sizeof counter->output, "%s/out", counter->directory);
-  snprintf(counter->log, sizeof counter->log, "%s/log", counter->directory);
+  under_valgrind_add(under, "--tool=callgrind");
+  under_valgrind_add(under, "--callgrind-out-file=%s", under->output);
+  under_valgrind_add(under, "--toggle-collect=%s*", CALLER_PREFIX);
+  under_valgrind_add(under, "--compress-strings=no");
+  under_valgrind_add(under, "--compress-pos=no");
   return 0;
-}
-
-void instruction_counter_set_environment(const struct instruction_counter *counter) {
-  if (counter->by == COUNTED_BY_HEAPTAPE)
-    setenv("VALGRIND_LIB", counter->valgrind.library, 1);
-}
-
-void instruction_counter_exec(const struct instruction_counter *counter, const char *argument) {
-  char output[128], log[128], collect[64];
-  bool ours = counter->by == COUNTED_BY_HEAPTAPE;
-  snprintf(output, sizeof output, ours ? "--out-file=%s" : "--callgrind-out-file=%s", counter->output);
-  snprintf(log, sizeof log, "--log-file=%s", counter->log);
-  snprintf(collect, sizeof collect, "--toggle-collect=%s*", CALLER_PREFIX);
-  char *engine = (char *)counter->engine, *last = (char *)argument;
-  char *heaptape[] = {"valgrind", "--tool=heaptape", "--mode=count", output, log, engine, last, NULL};
-  /* Plain names and numbers in the output, as its reader is short. */
-  char *callgrind[] = {
-      "valgrind", "--tool=callgrind", output, log, collect, "--compress-strings=no", "--compress-pos=no", engine, last,
-      NULL};
-  execv(counter->valgrind.program, ours ? heaptape : callgrind);
 }
 
 /* The call whose caller's name that is; -1 if it is none. */
@@ -107,7 +87,8 @@ static int read_ours(const char *path, struct instruction_counts *counts, struct
   const json_t *startup = json_object_get(result, "startup");
   counts->startup_known = startup != NULL;
   counts->startup = (uint64_t)json_integer_value(json_object_get(startup, "allocator_instructions"));
-  counts->startup_process = (uint64_t)json_integer_value(json_object_get(startup, "instructions"));
+  counts->startup_process =
+      counts->startup + (uint64_t)json_integer_value(json_object_get(startup, "loading_instructions"));
   bool complete = json_is_array(kinds);
   json_decref(result);
   return complete ? 0 : error_set(error, path, "the Valgrind tool left no result");
@@ -117,8 +98,8 @@ int instruction_counter_read(const struct instruction_counter *counter, struct i
                              struct error *error) {
   *counts = (struct instruction_counts){.startup_known = false};
   if (counter->by == COUNTED_BY_HEAPTAPE)
-    return read_ours(counter->output, counts, error);
-  return read_callgrind(counter->output, counts->calls, error);
+    return read_ours(counter->under.output, counts, error);
+  return read_callgrind(counter->under.output, counts->calls, error);
 }
 
 const char *counted_by_name(enum counted_by by) {
@@ -126,9 +107,5 @@ const char *counted_by_name(enum counted_by by) {
 }
 
 void instruction_counter_finish(struct instruction_counter *counter) {
-  if (!counter->directory[0])
-    return;
-  unlink(counter->output);
-  unlink(counter->log);
-  rmdir(counter->directory);
+  under_valgrind_finish(&counter->under);
 }

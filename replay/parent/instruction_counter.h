@@ -6,9 +6,8 @@
 #ifndef REPLAY_PARENT_INSTRUCTION_COUNTER_H
 #define REPLAY_PARENT_INSTRUCTION_COUNTER_H
 
-#include "core/base/error.h"
 #include "core/trace/event.h"
-#include "core/valgrind/launch.h"
+#include "replay/parent/under_valgrind.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -17,22 +16,13 @@ enum counted_by { COUNTED_BY_WHAT_IS_THERE, COUNTED_BY_HEAPTAPE, COUNTED_BY_CALL
 
 struct instruction_counter {
   enum counted_by by; /* one of the latter two */
-  struct valgrind valgrind;
-  char directory[64]; /* temporary; empty: not made */
-  char output[96], log[96];
-  char engine[4096]; /* path of this program */
+  struct under_valgrind under;
 };
 
-/* Makes a temporary directory. workload: named in errors. Returns 0, or -1 with error filled in: there is no Valgrind,
-   or not what is wanted. instruction_counter_finish in either case. */
+/* workload: named in errors. Returns 0, or -1 with error filled in: there is no Valgrind, or not what is wanted.
+   instruction_counter_finish in either case. */
 int instruction_counter_begin(struct instruction_counter *counter, enum counted_by wanted, const char *workload,
                               struct error *error);
-
-/* In the child: sets the environment that instruction_counter_exec needs. */
-void instruction_counter_set_environment(const struct instruction_counter *counter);
-
-/* In the child: becomes `ENGINE ARGUMENT` under Valgrind. Returns only if that fails. */
-void instruction_counter_exec(const struct instruction_counter *counter, const char *argument);
 
 /* What was counted: below each kind of call, and before the first op. */
 struct instruction_counts {
@@ -40,7 +30,8 @@ struct instruction_counts {
   bool startup_known;       /* our tool's alone */
   uint64_t startup;         /* while the allocator ran: its constructors, and calls of the dynamic linker's and the
                                libraries' constructors */
-  uint64_t startup_process; /* in all: the dynamic linker's and the engine's own too */
+  uint64_t startup_process; /* with what the dynamic linker and the libraries' constructors executed until main began;
+                               not the engine's own, which looks at each library that is loaded */
 };
 
 /* Fills in counts. Returns 0, or -1 with error filled in. */

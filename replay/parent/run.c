@@ -23,6 +23,8 @@ enum {
   NO_VALGRIND = 125, /* exit status of a child that could not start it */
 };
 static const uint64_t HANG_NS = 60000000000u, DEADLOCK_NS = 3000000000u;
+/* Misses pass: between two ops, all that the program accessed meanwhile is simulated, some 10 million accesses/s. */
+static const uint64_t MISSES_HANG_NS = 3600000000000u;
 
 static int make_result(struct run *run, const struct run_request *request, struct error *error) {
   run->result_bytes = sizeof *run->result + (request->threads + 1ull) * sizeof *run->result->completed;
@@ -36,7 +38,9 @@ static int make_result(struct run *run, const struct run_request *request, struc
   struct replay_setup *setup = &run->result->setup;
   setup->pass = request->pass;
   setup->order = request->order;
-  setup->touch = request->null_allocator ? TOUCH_NONE : request->pass == PASS_VERIFY ? TOUCH_ALL : request->touch;
+  setup->touch = request->null_allocator || request->pass == PASS_MISSES ? TOUCH_NONE
+                 : request->pass == PASS_VERIFY                          ? TOUCH_ALL
+                                                                         : request->touch;
   setup->touch_bound_bytes = request->touch_bound_bytes;
   setup->null_allocator = request->null_allocator;
   setup->baseline_only = request->baseline_only;
@@ -87,24 +91,24 @@ static bool stop_randomisation(void) {
 
 /* The child, between fork and exec. */
 __attribute__((noreturn)) static void become_engine(struct replay_result *result, const struct run_request *request,
-                                                    const struct instruction_counter *counter, int result_fd,
-                                                    int socket) {
+                                                    const struct under_valgrind *under, int result_fd, int socket) {
   result->aslr = request->aslr || !stop_randomisation();
   for (char *const *setting = request->settings; setting && *setting; setting++)
     putenv(*setting);
-  if (counter)
-    instruction_counter_set_environment(counter);
+  if (under)
+    under_valgrind_set_environment(under);
   if (set_preloads(request->preloads) != 0 || pad_environment() != 0)
     _exit(126);
   char argument[64];
-  snprintf(argument, sizeof argument, "--engine=%d,%d", result_fd, request->workload_fd);
+  /* Of one length, as arguments lie above the stack, too. */
+  snprintf(argument, sizeof argument, "--engine=%06d,%06d", result_fd, request->workload_fd);
   char *arguments[] = {"heaptape-replay", argument, NULL};
   if (request->pass == PASS_MEMORY && !request->baseline_only)
     syscalls_install(socket);
   else
     close(socket);
-  if (counter) {
-    instruction_counter_exec(counter, argument);
+  if (under) {
+    under_valgrind_exec(under, argument);
     _exit(NO_VALGRIND);
   }
   execv("/proc/self/exe", arguments);
@@ -135,8 +139,8 @@ static const char *look(const struct run *run, const struct run_request *request
       dprintf(request->progress_fd, "%" PRIu64 " %" PRIu64 "\n", done, request->ops);
   }
   uint64_t idle_ns = now - watch->last_change_ns;
-  if (idle_ns > HANG_NS)
-    return "the allocator made no progress for 60 s";
+  if (idle_ns > (request->pass == PASS_MISSES ? MISSES_HANG_NS : HANG_NS))
+    return request->pass == PASS_MISSES ? "no progress for an hour" : "the allocator made no progress for 60 s";
   const struct replay_result *result = run->result;
   uint32_t live = atomic_load(&result->live_threads), blocked = atomic_load(&result->blocked_threads);
   if (idle_ns > DEADLOCK_NS && live > 0 && blocked >= live && atomic_load(&result->phase) == PHASE_REPLAY)
@@ -175,8 +179,9 @@ static int judge_end(struct run *run, const struct run_request *request, int sta
   if (WIFSIGNALED(status))
     return error_set(error, request->path, "the allocator was killed by signal %d (SIG%s) %s", WTERMSIG(status),
                      sigabbrev_np(WTERMSIG(status)), place);
-  if (request->pass == PASS_INSTRUCTIONS && WEXITSTATUS(status) == NO_VALGRIND)
-    return error_set(error, request->path, "valgrind, which counts instructions, can't be started");
+  bool under_valgrind = request->pass == PASS_INSTRUCTIONS || request->pass == PASS_MISSES;
+  if (under_valgrind && WEXITSTATUS(status) == NO_VALGRIND)
+    return error_set(error, request->path, "valgrind, which this pass needs, can't be started");
   if (WEXITSTATUS(status) != 0 || atomic_load(&result->phase) != PHASE_DONE)
     return error_set(error, request->path, "the engine's process exited with status %d %s", WEXITSTATUS(status), place);
   return 0;
@@ -230,7 +235,7 @@ static int check_preloads(const struct run *run, const struct run_request *reque
 }
 
 /* The engine's whole life. */
-static int run_process(struct run *run, const struct run_request *request, const struct instruction_counter *counter,
+static int run_process(struct run *run, const struct run_request *request, const struct under_valgrind *under,
                        struct error *error) {
   int result_fd = make_result(run, request, error);
   if (result_fd < 0)
@@ -241,7 +246,7 @@ static int run_process(struct run *run, const struct run_request *request, const
   uint64_t begin_ns = os_monotonic_ns(), begin_cycles = os_cycles();
   pid_t child = fork();
   if (child == 0)
-    become_engine(run->result, request, counter, result_fd, sockets[1]);
+    become_engine(run->result, request, under, result_fd, sockets[1]);
   close(sockets[1]);
   close(result_fd);
   if (child < 0) {
@@ -261,14 +266,11 @@ static int run_process(struct run *run, const struct run_request *request, const
   return judge_end(run, request, status, killed_because, error);
 }
 
-int run_engine(struct run *run, const struct run_request *request, struct error *error) {
-  *run = (struct run){.syscalls.listener = -1};
-  if (request->pass != PASS_INSTRUCTIONS)
-    return run_process(run, request, NULL, error);
-  struct instruction_counter counter;
+static int count_instructions(struct run *run, const struct run_request *request, struct error *error) {
+  static struct instruction_counter counter;
   int status = instruction_counter_begin(&counter, request->counted_by, request->path, error);
   if (status == 0)
-    status = run_process(run, request, &counter, error);
+    status = run_process(run, request, &counter.under, error);
   if (status == 0)
     status = instruction_counter_read(&counter, &run->instructions, error);
   run->counted_by = counter.by;
@@ -276,10 +278,39 @@ int run_engine(struct run *run, const struct run_request *request, struct error 
   return status;
 }
 
+static int count_misses(struct run *run, const struct run_request *request, struct error *error) {
+  static struct miss_counter counter;
+  struct miss_request misses = {request->accesses, request->caches, request->tlbs, request->ops, request->slots};
+  counter = (struct miss_counter){.simulated = NULL};
+  int status = miss_counter_begin(&counter, &misses, request->path, error);
+  if (status == 0)
+    status = run_process(run, request, &counter.under, error);
+  if (status == 0)
+    status = miss_counter_read(&counter, &misses, error);
+  run->accesses = counter.stream;
+  run->simulated = counter.simulated;
+  miss_counter_finish(&counter);
+  return status;
+}
+
+int run_engine(struct run *run, const struct run_request *request, struct error *error) {
+  *run = (struct run){.syscalls.listener = -1};
+  switch (request->pass) {
+  case PASS_INSTRUCTIONS:
+    return count_instructions(run, request, error);
+  case PASS_MISSES:
+    return count_misses(run, request, error);
+  default:
+    return run_process(run, request, NULL, error);
+  }
+}
+
 void run_free(struct run *run) {
   if (run->result)
     munmap(run->result, run->result_bytes);
   free(run->syscalls.rows);
+  json_decref(run->simulated);
+  run->simulated = NULL;
   run->syscalls.rows = NULL;
   run->result = NULL;
 }

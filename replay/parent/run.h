@@ -9,18 +9,21 @@
 #define REPLAY_PARENT_RUN_H
 
 #include "replay/parent/instruction_counter.h"
+#include "replay/parent/miss_counter.h"
 #include "replay/parent/syscalls.h"
 #include "replay/state/result.h"
 
 struct run_request {
   const char *path; /* workload */
   int workload_fd;
-  uint32_t threads;
+  uint32_t threads, slots;
   uint64_t ops;
   enum replay_pass pass;
   enum replay_order order;
   enum touch_policy touch;
   enum counted_by counted_by; /* instructions pass */
+  /* Misses pass: the file of recorded accesses; caches and TLBs as the tool takes them. NULL: none, or its own. */
+  const char *accesses, *caches, *tlbs;
   uint64_t touch_bound_bytes; /* touch.h */
   uint64_t window, op_limit, seed, disturb_lines;
   double speed;
@@ -38,6 +41,8 @@ struct run {
   struct syscalls syscalls;
   struct instruction_counts instructions; /* instructions pass */
   enum counted_by counted_by;             /* the same */
+  struct access_stream accesses;          /* misses pass */
+  json_t *simulated;                      /* the same, as the tool gave it; NULL: none */
   double cycles_hz;
 };
 

@@ -44,10 +44,14 @@ void instructions_begin(void) {
   };
   for (size_t index = 0; index < sizeof callers / sizeof *callers; index++)
     valgrind_request(VALGRIND_REQUEST_CALLER,
-                     (const unsigned long[]){callers[index].kind, (unsigned long)callers[index].first,
-                                             (unsigned long)callers[index].end});
+                     (const unsigned long[VALGRIND_ARGUMENTS]){callers[index].kind, (unsigned long)callers[index].first,
+                                                               (unsigned long)callers[index].end});
+}
+
+void instructions_loaded(void) {
+  valgrind_request(VALGRIND_REQUEST_LOADED, (const unsigned long[VALGRIND_ARGUMENTS]){0});
 }
 
 void instructions_started(void) {
-  valgrind_request(VALGRIND_REQUEST_STARTED, (const unsigned long[]){0, 0, 0});
+  valgrind_request(VALGRIND_REQUEST_STARTED, (const unsigned long[VALGRIND_ARGUMENTS]){0});
 }

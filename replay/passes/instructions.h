@@ -17,6 +17,9 @@ void *instructions_call(struct worker *worker, uint8_t entry, const struct op *o
 /* Reports the callers to our tool, if the engine runs under it. Before the first call. */
 void instructions_begin(void);
 
+/* Tells it that main begins. */
+void instructions_loaded(void);
+
 /* Tells it that the allocator's start-up is over. Right before the first op, while no thread runs ops. */
 void instructions_started(void);
 

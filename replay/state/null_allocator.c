@@ -4,27 +4,33 @@
 #include <stdint.h>
 #include <sys/mman.h>
 
-/* 1 TiB in regions of 1 GiB; threads beyond the 1,024th share the first ones' addresses, which does no harm. */
+/* 1 TiB in regions of 1 GiB, or what there is of it: Valgrind has less to give. Threads beyond share the first ones'
+   addresses, which does no harm. */
 #define REGION_BYTES ((uintptr_t)1 << 30)
-enum { REGIONS = 1024 };
+enum { MOST_REGIONS = 1024 };
 
 static uintptr_t reserved;
+static uint32_t regions = MOST_REGIONS;
 static _Atomic uint32_t regions_given;
 
 /* Initial-exec: this is the main program. 0 in both: the thread has no region yet. */
 static __thread uintptr_t bump, region_end;
 
 int null_allocator_setup(void) {
-  void *memory = mmap(NULL, REGIONS * REGION_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED)
-    return -1;
+  void *memory;
+  while ((memory = mmap(NULL, regions * REGION_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)) ==
+         MAP_FAILED) {
+    if (regions == 1)
+      return -1;
+    regions /= 2;
+  }
   reserved = (uintptr_t)memory;
   return 0;
 }
 
 static __attribute__((noinline)) void begin_region(void) {
   if (region_end == 0)
-    region_end = reserved + (atomic_fetch_add(&regions_given, 1) % REGIONS + 1) * REGION_BYTES;
+    region_end = reserved + (atomic_fetch_add(&regions_given, 1) % regions + 1) * REGION_BYTES;
   bump = region_end - REGION_BYTES;
 }
 

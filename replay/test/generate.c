@@ -76,7 +76,7 @@ static void begin(struct generator *generator, uint32_t number) {
 
 static void finish(struct generator *generator, uint32_t number, uint8_t call, uint64_t size, uint64_t param) {
   uint32_t thread = generator->thread_ids[generator->current];
-  workload_put_op(generator->writer, thread, call, size, param, number);
+  workload_put_op(generator->writer, thread, &(struct workload_op){call, number, size, param});
   if (number != WORKLOAD_NO_SLOT) {
     generator->slots[number].last_thread = thread;
     generator->slots[number].last_op = workload_thread_ops(generator->writer, thread);
@@ -221,7 +221,8 @@ struct generated generate_workload(const char *path, const struct shape *shape) 
                                           {.position = generator.made.ops,
                                            .time_ns = generator.made.ops * shape->gap_ns,
                                            .live_bytes = generator.live_bytes}};
-  if (workload_writer_close(generator.writer, &generator.totals, points, 2, "{}", &error) != 0) {
+  struct workload_time_points line = {points, 2};
+  if (workload_writer_close(generator.writer, &generator.totals, line, "{}", &error) != 0) {
     fprintf(stderr, "%s\n", error.text);
     exit(1);
   }

@@ -79,7 +79,7 @@ def test_a_thousand_threads_free_one_anothers_objects(tmp_path, order):
     assert run["waits"]["count"] > 0
 
 
-def test_waiting_is_told_by_thread(shared):
+def test_waiting_is_reported_by_thread(shared):
     """Of the planted clock a wait takes one reading, whose cycles are those of all that the thread did."""
     path, _ = shared
     waits = replay_on_planted_clock("--pass", "bare", "--order", "recorded", path)["waits"]

@@ -98,7 +98,7 @@ def test_cost_of_timing_is_measured_among_the_calls_and_taken_off(plain):
     assert run["below_overhead"] == 0
 
 
-def test_cost_of_timing_is_told_of_the_real_counter_too(plain):
+def test_cost_of_timing_is_reported_of_the_real_counter_too(plain):
     path, _ = plain
     run = replay("--pass", "time", "--touch", "none", path)
     about = run["counter_overhead"]
@@ -108,7 +108,7 @@ def test_cost_of_timing_is_told_of_the_real_counter_too(plain):
     assert run["counter_overhead_cycles"] > 0
 
 
-def test_preempted_calls_are_told_apart_and_sleeping_ones_are_not(plain):
+def test_preempted_calls_are_counted_separately_and_sleeping_ones_are_not(plain):
     """One malloc in 1,000 is preempted and one in 1,009 sleeps in a lock. The slow ones are all among the preempted, so
     that their cycles must show nowhere else."""
     path, made = plain

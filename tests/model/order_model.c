@@ -140,14 +140,14 @@ static state_key encode(const struct order_config *config, const struct state *s
       put(&key, 4, address->touch_stamp[DEAD]);
     }
   }
-  for (unsigned s = 0; s < config->slots; s++)
+  for (unsigned s = 0; s < config->entries; s++)
     put(&key, 3, name[state->tag[s]]);
   return key;
 }
 
 static struct state decode(const struct order_config *config, state_key key) {
   struct state state = {0};
-  for (unsigned s = config->slots; s-- > 0;)
+  for (unsigned s = config->entries; s-- > 0;)
     state.tag[s] = (uint8_t)take(&key, 3);
   for (unsigned a = config->addresses; a-- > 0;) {
     struct address *address = &state.address[a];
@@ -197,8 +197,8 @@ static void found_illegal(struct exploration *exploration) {
   }
 }
 
-static unsigned slot_of(const struct order_config *config, unsigned address) {
-  return address % config->slots;
+static unsigned entry_of(const struct order_config *config, unsigned address) {
+  return address % config->entries;
 }
 
 /* A stamp is later than every one before it. 200 is above all ranks; rank_stamps brings it down. */
@@ -385,7 +385,7 @@ static void check(struct exploration *exploration, const struct state *state, un
 
 /* The three steps of stamping each event, in the variant's order. */
 static void each(struct exploration *exploration, struct state state, unsigned t) {
-  uint8_t *tag = &state.tag[slot_of(exploration->config, state.thread[t].address)];
+  uint8_t *tag = &state.tag[entry_of(exploration->config, state.thread[t].address)];
   enum order_variant variant = exploration->config->variant;
   switch (state.thread[t].next) {
   case EACH_STAMP:
@@ -419,7 +419,7 @@ static void each(struct exploration *exploration, struct state state, unsigned t
 /* All that thread t can do next. */
 static void advance(struct exploration *exploration, const struct state *from, unsigned t) {
   struct state state = *from;
-  uint8_t *tag = &state.tag[slot_of(exploration->config, state.thread[t].address)];
+  uint8_t *tag = &state.tag[entry_of(exploration->config, state.thread[t].address)];
   enum order_variant variant = exploration->config->variant;
   switch (state.thread[t].next) {
   case IDLE:
@@ -449,7 +449,7 @@ static void advance(struct exploration *exploration, const struct state *from, u
       log_step(exploration, state, t);
     else
       go(exploration, state, t, EXCHANGE);
-    if (*tag != t && exploration->config->stamp_each) /* gives up the race for the slot */
+    if (*tag != t && exploration->config->stamp_each) /* gives up the race for the entry */
       go(exploration, state, t, EACH_STAMP);
     return;
   case LATE_EXCHANGE:
@@ -482,8 +482,8 @@ static void print_state(const struct order_config *config, const struct state *s
   for (unsigned a = 0; a < config->addresses; a++)
     fprintf(report, "address %u %s, last by %u at %u; ", a, status[state->address[a].status], state->address[a].by,
             state->address[a].stamp);
-  for (unsigned s = 0; s < config->slots; s++)
-    fprintf(report, "tag %u%s", state->tag[s], s + 1 < config->slots ? ", " : "\n");
+  for (unsigned s = 0; s < config->entries; s++)
+    fprintf(report, "tag %u%s", state->tag[s], s + 1 < config->entries ? ", " : "\n");
 }
 
 /* Threads are renamed from line to line, as each state stands for all its renamings. */
@@ -504,7 +504,7 @@ static void print_way(const struct exploration *exploration, FILE *report) {
 struct order_result order_explore(const struct order_config *config, FILE *report) {
   struct exploration exploration = {.config = config};
   struct state start = {0};
-  for (unsigned s = 0; s < config->slots; s++)
+  for (unsigned s = 0; s < config->entries; s++)
     start.tag[s] = TAG_NONE;
   for (unsigned a = 0; a < config->addresses; a++)
     start.address[a].by = NOBODY;

@@ -27,12 +27,12 @@ enum order_variant {
 };
 
 struct order_config {
-  unsigned threads, addresses, slots; /* address a uses slot a mod slots */
-  bool ticks;                         /* any check may find that the tick has moved */
-  bool stamp_each;                    /* any event may be logged in the stamp-each way */
-  bool moves;                         /* realloc: a release step, then an acquire step */
-  bool touches;                       /* malloc_usable_size and failed reallocs, concurrent with one another */
-  bool deaths;                        /* an idle thread may end, and a new one take over its tag */
+  unsigned threads, addresses, entries; /* address a uses tag entry a mod entries */
+  bool ticks;                           /* any check may find that the tick has moved */
+  bool stamp_each;                      /* any event may be logged in the stamp-each way */
+  bool moves;                           /* realloc: a release step, then an acquire step */
+  bool touches;                         /* malloc_usable_size and failed reallocs, concurrent with one another */
+  bool deaths;                          /* an idle thread may end, and a new one take over its tag */
   enum order_variant variant;
 };
 

@@ -1,6 +1,6 @@
 /* Claim: merging threads by inherited stamp, as the ownership tags set them, gives a legal history; for up to three
-   threads, three addresses and one or two tag slots, in every interleaving and for runs of any length. Also: the known
-   wrong variants of the scheme are found wrong, so the claim is not empty. tests/model/README.md says what is
+   threads, three addresses and one or two tag entries, in every interleaving and for runs of any length. Also: the
+   known wrong variants of the scheme are found wrong, so the claim is not empty. tests/model/README.md says what is
    modelled. */
 #include "tests/model/order_model.h"
 
@@ -15,20 +15,21 @@ struct claim {
 
 static const struct claim right[] = {
     {"2 threads, 1 address, touches and deaths",
-     {.threads = 2, .addresses = 1, .slots = 1, .moves = true, .touches = true, EVERYTHING}},
-    {"2 threads, 2 addresses on 1 slot",
-     {.threads = 2, .addresses = 2, .slots = 1, .moves = true, .touches = true, EVERYTHING}},
-    {"2 threads, 2 addresses on 2 slots",
-     {.threads = 2, .addresses = 2, .slots = 2, .moves = true, .touches = true, EVERYTHING}},
+     {.threads = 2, .addresses = 1, .entries = 1, .moves = true, .touches = true, EVERYTHING}},
+    {"2 threads, 2 addresses on 1 tag entry",
+     {.threads = 2, .addresses = 2, .entries = 1, .moves = true, .touches = true, EVERYTHING}},
+    {"2 threads, 2 addresses on 2 tag entries",
+     {.threads = 2, .addresses = 2, .entries = 2, .moves = true, .touches = true, EVERYTHING}},
     {"3 threads, 1 address, touches and deaths",
-     {.threads = 3, .addresses = 1, .slots = 1, .moves = true, .touches = true, EVERYTHING}},
-    {"3 threads, 2 addresses on 1 slot", {.threads = 3, .addresses = 2, .slots = 1, .moves = true, EVERYTHING}},
-    {"3 threads, 2 addresses on 2 slots", {.threads = 3, .addresses = 2, .slots = 2, .moves = true, EVERYTHING}},
-    {"3 threads, 3 addresses on 1 slot, no reallocs, no deaths",
-     {.threads = 3, .addresses = 3, .slots = 1, .ticks = true, .stamp_each = true}},
+     {.threads = 3, .addresses = 1, .entries = 1, .moves = true, .touches = true, EVERYTHING}},
+    {"3 threads, 2 addresses on 1 tag entry", {.threads = 3, .addresses = 2, .entries = 1, .moves = true, EVERYTHING}},
+    {"3 threads, 2 addresses on 2 tag entries",
+     {.threads = 3, .addresses = 2, .entries = 2, .moves = true, EVERYTHING}},
+    {"3 threads, 3 addresses on 1 tag entry, no reallocs, no deaths",
+     {.threads = 3, .addresses = 3, .entries = 1, .ticks = true, .stamp_each = true}},
 };
 
-#define SMALL .threads = 2, .addresses = 2, .slots = 1
+#define SMALL .threads = 2, .addresses = 2, .entries = 1
 
 static const struct claim wrong[] = {
     {"exchange, stamp, no recheck", {SMALL, .variant = ORDER_NO_RECHECK}},

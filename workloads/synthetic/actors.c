@@ -92,17 +92,17 @@ void barrier_wait(struct actor *actor, struct barrier *barrier) {
     script_post(actor, &barrier->turnstile);
 }
 
-void channel_init(struct channel *channel, uint64_t capacity, uint64_t batch_blocks) {
-  *channel = (struct channel){.capacity = capacity, .batch_blocks = batch_blocks};
+void channel_init(struct channel *channel, uint64_t capacity, uint64_t batch_objects) {
+  *channel = (struct channel){.capacity = capacity, .batch_objects = batch_objects};
   semaphore_init(&channel->room, capacity);
   semaphore_init(&channel->full, 0);
   channel->marks = pattern_array(capacity, sizeof *channel->marks);
-  channel->ring = pattern_array(capacity * batch_blocks, sizeof *channel->ring);
+  channel->ring = pattern_array(capacity * batch_objects, sizeof *channel->ring);
 }
 
 /* ---- Calls ---- */
 
-block pattern_used(struct actor *actor, void *memory, size_t size_bytes) {
+object_ref pattern_used(struct actor *actor, void *memory, size_t size_bytes) {
   if (!memory)
     fail("out of memory");
   volatile char *bytes = memory;
@@ -110,10 +110,10 @@ block pattern_used(struct actor *actor, void *memory, size_t size_bytes) {
     bytes[at] = 1;
   if (size_bytes > 0)
     bytes[size_bytes - 1] = 1;
-  return (block)memory;
+  return (object_ref)memory;
 }
 
-block do_aligned(struct actor *actor, enum call_id call, size_t alignment, size_t size_bytes) {
+object_ref do_aligned(struct actor *actor, enum call_id call, size_t alignment, size_t size_bytes) {
   void *memory = NULL;
   actor->calls++;
   if (actor->script)
@@ -127,37 +127,37 @@ block do_aligned(struct actor *actor, enum call_id call, size_t alignment, size_
   return used_ends(actor, memory, size_bytes);
 }
 
-block do_os_page_aligned(struct actor *actor, enum call_id call, size_t size_bytes) {
+object_ref do_os_page_aligned(struct actor *actor, enum call_id call, size_t size_bytes) {
   actor->calls++;
   if (actor->script)
     return script_acquire(actor, call, size_bytes, 0);
   return used_ends(actor, call == CALL_valloc ? valloc(size_bytes) : pvalloc(size_bytes), size_bytes);
 }
 
-block do_realloc(struct actor *actor, block object, size_t size_bytes) {
+object_ref do_realloc(struct actor *actor, object_ref object, size_t size_bytes) {
   actor->calls++;
   if (actor->script)
     return script_resize(actor, CALL_realloc, object, size_bytes, 0);
   void *memory = realloc((void *)object, size_bytes);
   if (size_bytes == 0 && object)
-    return (block)memory;
+    return (object_ref)memory;
   return used_ends(actor, memory, size_bytes);
 }
 
-block do_reallocarray(struct actor *actor, block object, size_t count, size_t size_bytes) {
+object_ref do_reallocarray(struct actor *actor, object_ref object, size_t count, size_t size_bytes) {
   actor->calls++;
   if (actor->script)
     return script_resize(actor, CALL_reallocarray, object, size_bytes, count);
   return used_ends(actor, reallocarray((void *)object, count, size_bytes), count * size_bytes);
 }
 
-void free_all(struct actor *actor, const block *blocks, uint64_t count) {
+void free_all(struct actor *actor, const object_ref *objects, uint64_t count) {
   for (uint64_t i = 0; i < count; i++)
-    if (blocks[i])
-      do_free(actor, blocks[i]);
+    if (objects[i])
+      do_free(actor, objects[i]);
 }
 
-void do_measure(struct actor *actor, block object) {
+void do_measure(struct actor *actor, object_ref object) {
   actor->calls++;
   if (actor->script)
     script_touch(actor, object);

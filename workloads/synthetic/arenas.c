@@ -1,5 +1,5 @@
-/* Temporary objects in nested scopes: a task allocates, opens a scope, allocates, opens another; a scope's objects die
-   together when it closes, in the opposite order of their birth. Between two tasks hardly anything is left. What pools
+/* Temporary objects in nested scopes: a task allocates, opens a scope, allocates, opens another; a scope's objects are
+   freed together when it closes, the last one first. Between two tasks hardly anything is left. What pools
    and arenas are made for, done with malloc and free: compilers, request handlers, interpreters.
 
    Our own shape; the lifetimes are those that Hanson's arenas (1990) and regions assume. */
@@ -7,7 +7,7 @@
 
 static uint64_t tasks = 200, depth = 6, objects = 300, lowest_bytes = 16, highest_bytes = 512, results = 1;
 
-static block *stack; /* live objects of the task, the youngest last */
+static object_ref *stack; /* live objects of the task, the youngest last */
 static uint64_t height;
 
 static void open_scope(struct actor *actor, struct rng *rng) {
@@ -36,7 +36,7 @@ static void run_task(struct actor *actor, struct rng *rng) {
 
 static void run(struct actor *actor) {
   struct rng rng = rng_seed(pattern_seed, 0);
-  block *result = pattern_array(tasks * results + 1, sizeof *result);
+  object_ref *result = pattern_array(tasks * results + 1, sizeof *result);
   stack = pattern_array(depth * objects, sizeof *stack);
   for (uint64_t task = 0; task < tasks; task++) {
     for (uint64_t i = 0; i < results; i++)
@@ -57,4 +57,4 @@ static const struct option_number options[] = {
     {NULL, NULL, 0, 0, NULL},
 };
 
-const struct pattern pattern = {.summary = "temporary objects that die scope by scope", .options = options, .run = run};
+const struct pattern pattern = {.summary = "temporary objects, freed scope by scope", .options = options, .run = run};

@@ -1,5 +1,5 @@
-/* A factoring program's big-number churn: arithmetic on numbers of a few digits, each a small block of its own. Every
-   operation allocates its result and soon frees its operands, so blocks are tiny, die young, and mostly in
+/* A factoring program's big-number churn: arithmetic on numbers of a few digits, each a small object of its own. Every
+   operation allocates its result and soon frees its operands, so objects are tiny, short-lived, and mostly in
    last-in-first-out order. One thread.
 
    Shape after cfrac (continued fractions; one of the allocation-heavy programs of Zorn and Grunwald's collection, used
@@ -19,16 +19,16 @@ _Static_assert(sizeof(struct number) + (MAX_DIGITS + 1) * sizeof(uint16_t) <= CO
 
 static uint64_t steps = 1000000;
 
-static block number_new(struct actor *actor, unsigned digits, struct number **number) {
-  block made = do_malloc(actor, sizeof(struct number) + digits * sizeof(uint16_t));
+static object_ref number_new(struct actor *actor, unsigned digits, struct number **number) {
+  object_ref made = do_malloc(actor, sizeof(struct number) + digits * sizeof(uint16_t));
   *number = content(actor, made);
   (*number)->digits = (uint16_t)digits;
   return made;
 }
 
-static block number_random(struct actor *actor, struct rng *rng) {
+static object_ref number_random(struct actor *actor, struct rng *rng) {
   struct number *number;
-  block made = number_new(actor, (unsigned)rng_between(rng, 1, MAX_DIGITS / 2), &number);
+  object_ref made = number_new(actor, (unsigned)rng_between(rng, 1, MAX_DIGITS / 2), &number);
   for (unsigned i = 0; i < number->digits; i++)
     number->digit[i] = (uint16_t)rng_next(rng);
   return made;
@@ -42,11 +42,11 @@ static void load(uint64_t *words, const struct number *number) {
   memcpy(words, number->digit, number->digits * sizeof *number->digit);
 }
 
-static block add(struct actor *actor, const struct number *a, const struct number *b) {
+static object_ref add(struct actor *actor, const struct number *a, const struct number *b) {
   uint64_t x[WORDS], y[WORDS];
   unsigned __int128 carry = 0;
   struct number *sum;
-  block made = number_new(actor, (a->digits < b->digits ? b->digits : a->digits) + 1u, &sum);
+  object_ref made = number_new(actor, (a->digits < b->digits ? b->digits : a->digits) + 1u, &sum);
   load(x, a);
   load(y, b);
   for (unsigned i = 0; i < WORDS; i++) {
@@ -58,10 +58,10 @@ static block add(struct actor *actor, const struct number *a, const struct numbe
   return made;
 }
 
-static block multiply(struct actor *actor, const struct number *a, const struct number *b) {
+static object_ref multiply(struct actor *actor, const struct number *a, const struct number *b) {
   uint64_t x[WORDS], y[WORDS], z[2 * WORDS] = {0};
   struct number *product;
-  block made = number_new(actor, (unsigned)a->digits + b->digits, &product);
+  object_ref made = number_new(actor, (unsigned)a->digits + b->digits, &product);
   load(x, a);
   load(y, b);
   for (unsigned i = 0; 4 * i < a->digits; i++) {
@@ -79,34 +79,34 @@ static block multiply(struct actor *actor, const struct number *a, const struct 
 }
 
 /* The low digits, without leading zeros: keeps numbers from growing for ever. */
-static block reduce(struct actor *actor, const struct number *a) {
+static object_ref reduce(struct actor *actor, const struct number *a) {
   unsigned digits = a->digits < MAX_DIGITS / 2 ? a->digits : MAX_DIGITS / 2;
   while (digits > 1 && a->digit[digits - 1] == 0)
     digits--;
   struct number *low;
-  block made = number_new(actor, digits, &low);
+  object_ref made = number_new(actor, digits, &low);
   memcpy(low->digit, a->digit, digits * sizeof *low->digit);
   return made;
 }
 
 /* x = (x * y + z) mod 2^k: three results, of which two are temporary. */
-static block step(struct actor *actor, block x, block y, block z) {
-  block product = multiply(actor, content(actor, x), content(actor, y));
-  block sum = add(actor, content(actor, product), content(actor, z));
-  block result = reduce(actor, content(actor, sum));
+static object_ref step(struct actor *actor, object_ref x, object_ref y, object_ref z) {
+  object_ref product = multiply(actor, content(actor, x), content(actor, y));
+  object_ref sum = add(actor, content(actor, product), content(actor, z));
+  object_ref result = reduce(actor, content(actor, sum));
   do_free(actor, product);
   do_free(actor, sum);
   return result;
 }
 
 static void run(struct actor *actor) {
-  block number[REGISTERS];
+  object_ref number[REGISTERS];
   struct rng rng = rng_seed(pattern_seed, 0);
   for (unsigned i = 0; i < REGISTERS; i++)
     number[i] = number_random(actor, &rng);
   for (uint64_t i = 0; i < steps; i++) {
-    block *x = &number[rng_below(&rng, REGISTERS)];
-    block result = step(actor, *x, number[rng_below(&rng, REGISTERS)], number[rng_below(&rng, REGISTERS)]);
+    object_ref *x = &number[rng_below(&rng, REGISTERS)];
+    object_ref result = step(actor, *x, number[rng_below(&rng, REGISTERS)], number[rng_below(&rng, REGISTERS)]);
     do_free(actor, *x);
     *x = result;
     if (((const struct number *)content(actor, result))->digits < 2) {
@@ -122,4 +122,4 @@ static const struct option_number options[] = {{"steps", &steps, 0, UINT64_MAX, 
                                                {NULL, NULL, 0, 0, NULL}};
 
 const struct pattern pattern = {
-    .summary = "bignum churn: many small, short-lived blocks in one thread", .options = options, .run = run};
+    .summary = "bignum churn: many small, short-lived objects in one thread", .options = options, .run = run};

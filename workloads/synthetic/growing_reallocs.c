@@ -1,5 +1,5 @@
 /* Buffers that grow by realloc, many at a time, until each is as large as it will get; then it is freed and a new one
-   begins. In between small blocks come and go, so that the memory behind a buffer is not always free. Shows whether an
+   begins. In between small objects come and go, so that the memory behind a buffer is not always free. Shows whether an
    allocator grows in place, how it copies, and what it does with the holes that are left behind.
 
    Our own shape, for vectors, output buffers and parsers that double (--growth=200) or grow by half (the default), or
@@ -7,10 +7,10 @@
 #include "workloads/synthetic/pattern.h"
 
 static uint64_t rounds = 200, buffers = 16, first_bytes = 64, last_bytes = 256 << 10, growth_percent = 150,
-                step_bytes = 0, small_blocks = 100;
+                step_bytes = 0, small_objects = 100;
 
 struct buffer {
-  block object;
+  object_ref object;
   uint64_t size_bytes, end_bytes;
 };
 
@@ -40,19 +40,19 @@ static bool grow_one(struct actor *actor, struct rng *rng, struct buffer *buffer
 static void run(struct actor *actor) {
   struct rng rng = rng_seed(pattern_seed, 0);
   struct buffer *buffer = pattern_array(buffers, sizeof *buffer);
-  block *small = pattern_array(small_blocks + 1, sizeof *small);
+  object_ref *small = pattern_array(small_objects + 1, sizeof *small);
   for (uint64_t i = 0; i < buffers; i++)
     begin(actor, &rng, &buffer[i]);
   for (uint64_t done = 0; done < rounds * buffers;) {
     done += grow_one(actor, &rng, &buffer[rng_below(&rng, buffers)]);
-    block *place = &small[rng_below(&rng, small_blocks + 1)];
+    object_ref *place = &small[rng_below(&rng, small_objects + 1)];
     if (*place)
       do_free(actor, *place);
     *place = do_malloc(actor, rng_between(&rng, 16, 256));
   }
   for (uint64_t i = 0; i < buffers; i++)
     do_free(actor, buffer[i].object);
-  for (uint64_t i = 0; i <= small_blocks; i++)
+  for (uint64_t i = 0; i <= small_objects; i++)
     if (small[i])
       do_free(actor, small[i]);
 }
@@ -68,7 +68,7 @@ static const struct option_number options[] = {
     {"last", &last_bytes, 1, 1ull << 38, "size at which the largest buffers end, in bytes"},
     {"growth", &growth_percent, 101, 10000, "percent of the size before"},
     {"step", &step_bytes, 0, 1ull << 38, "grow by so many bytes instead; 0: by percent"},
-    {"small", &small_blocks, 0, 1 << 20, "small blocks that live beside them"},
+    {"small", &small_objects, 0, 1 << 20, "small objects that live beside them"},
     {NULL, NULL, 0, 0, NULL},
 };
 

@@ -12,7 +12,7 @@ static uint64_t requests = 300000, keys = 20000, capacity_bytes = 16 << 20, lowe
 enum { NOBODY = UINT32_MAX };
 
 struct entry {
-  block node, value; /* 0: not cached */
+  object_ref node, value; /* 0: not cached */
   uint64_t size_bytes;
   uint32_t newer, older;
 };
@@ -88,7 +88,7 @@ static const struct option_number options[] = {
     {"lowest", &lowest_bytes, 1, 1ull << 32, "smallest value in bytes"},
     {"highest", &highest_bytes, 1, 1ull << 32, "largest value in bytes at the beginning"},
     {"drift", &drift_percent, 0, 10000, "percent by which values are larger at the end"},
-    {"node", &node_bytes, 1, 1 << 20, "bytes of the block beside each value"},
+    {"node", &node_bytes, 1, 1 << 20, "bytes of the object beside each value"},
     {NULL, NULL, 0, 0, NULL},
 };
 

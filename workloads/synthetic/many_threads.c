@@ -1,13 +1,13 @@
 /* Many threads at once, in generations, each freeing what its neighbour in the ring allocated the turn before. Shows
-   what a recorder or an allocator spends per thread: its birth, its state, its death.
+   what a recorder or an allocator spends per thread: its start, its state, its end.
 
    Our own shape; no program's. */
 #include "workloads/synthetic/pattern.h"
 
-static uint64_t threads = 64, generations = 4, turns = 20, blocks = 50, highest_bytes = 2000;
+static uint64_t threads = 64, generations = 4, turns = 20, objects = 50, highest_bytes = 2000;
 
 static struct barrier turn_ends;
-static block **basket; /* one array of blocks for each thread */
+static object_ref **basket; /* one array of objects for each thread */
 
 struct member {
   struct actor actor;
@@ -17,13 +17,13 @@ struct member {
 static void take_part(struct actor *actor, void *argument) {
   const struct member *member = argument;
   struct rng rng = rng_seed(pattern_seed, member->generation * threads + member->number);
-  block *own = basket[member->number];
-  block *neighbours = basket[(member->number + 1) % threads];
+  object_ref *own = basket[member->number];
+  object_ref *neighbours = basket[(member->number + 1) % threads];
   for (uint64_t turn = 0; turn < turns; turn++) {
-    for (uint64_t i = 0; i < blocks; i++)
+    for (uint64_t i = 0; i < objects; i++)
       own[i] = do_malloc(actor, rng_between(&rng, 1, highest_bytes));
     barrier_wait(actor, &turn_ends);
-    for (uint64_t i = 0; i < blocks; i++)
+    for (uint64_t i = 0; i < objects; i++)
       do_free(actor, neighbours[i]);
     barrier_wait(actor, &turn_ends);
   }
@@ -33,7 +33,7 @@ static void run(struct actor *actor) {
   struct member *member = pattern_array(threads, sizeof *member);
   basket = pattern_array(threads, sizeof *basket);
   for (uint64_t t = 0; t < threads; t++)
-    basket[t] = pattern_array(blocks, sizeof(block));
+    basket[t] = pattern_array(objects, sizeof(object_ref));
   barrier_init(&turn_ends, threads);
   for (uint64_t generation = 0; generation < generations; generation++) {
     for (uint64_t t = 0; t < threads; t++) {
@@ -45,13 +45,13 @@ static void run(struct actor *actor) {
 }
 
 static const struct option_number options[] = {
-    {"threads", &threads, 1, 30000, "alive at once"},
+    {"threads", &threads, 1, 30000, "at once"},
     {"generations", &generations, 1, UINT32_MAX, "of threads"},
     {"turns", &turns, 0, UINT64_MAX, "of each generation"},
-    {"blocks", &blocks, 1, 1ull << 32, "of each thread in a turn"},
+    {"objects", &objects, 1, 1ull << 32, "of each thread in a turn"},
     {"highest", &highest_bytes, 1, 1ull << 40, "largest request in bytes"},
     {NULL, NULL, 0, 0, NULL},
 };
 
 const struct pattern pattern = {
-    .summary = "a ring of many threads, each freeing its neighbour's blocks", .options = options, .run = run};
+    .summary = "a ring of many threads, each freeing its neighbour's objects", .options = options, .run = run};

@@ -1,4 +1,4 @@
-/* One-allocation stress across many threads: each thread holds at most one block at any time, and asks for the next as
+/* One-allocation stress across many threads: each thread holds at most one object at any time, and asks for the next as
    soon as it has freed the last. What is left of an allocator when there is nothing to search and nothing to merge: its
    fast path, and what the threads share.
 
@@ -29,11 +29,11 @@ static void run(struct actor *actor) {
 
 static const struct option_number options[] = {
     {"threads", &threads, 1, 30000, "all at once"},
-    {"rounds", &rounds, 0, UINT64_MAX, "blocks of each thread, one after the other"},
+    {"rounds", &rounds, 0, UINT64_MAX, "objects of each thread, one after the other"},
     {"lowest", &lowest_bytes, 1, 1ull << 40, "smallest request in bytes"},
     {"highest", &highest_bytes, 1, 1ull << 40, "largest request in bytes"},
     {NULL, NULL, 0, 0, NULL},
 };
 
 const struct pattern pattern = {
-    .summary = "many threads with one block each at a time", .options = options, .run = run};
+    .summary = "many threads with one object each at a time", .options = options, .run = run};

@@ -1,4 +1,4 @@
-/* One freeing thread for each allocating thread: the allocator's thread fills a table of --samples places with blocks
+/* One freeing thread for each allocating thread: the allocator's thread fills a table of --samples places with objects
    of random size, from 8 bytes to 1.5 times --max, megabytes if need be; its partner frees what it finds, in the same
    order, as soon as it is there.
 
@@ -16,25 +16,25 @@ struct pair {
   uint64_t number;
 };
 
-static uint64_t share_blocks(void) {
+static uint64_t share_objects(void) {
   return samples / SHARES ? samples / SHARES : 1;
 }
 
 static uint64_t shares(void) {
-  return (samples + share_blocks() - 1) / share_blocks();
+  return (samples + share_objects() - 1) / share_objects();
 }
 
-/* Blocks of the share with that number in the table: the last may be short. */
+/* Objects of the share with that number in the table: the last may be short. */
 static uint64_t blocks_in(uint64_t share) {
-  uint64_t before = share % shares() * share_blocks();
-  return samples - before < share_blocks() ? samples - before : share_blocks();
+  uint64_t before = share % shares() * share_objects();
+  return samples - before < share_objects() ? samples - before : share_objects();
 }
 
 static void allocate(struct actor *actor, void *argument) {
   struct pair *pair = argument;
   struct rng rng = rng_seed(pattern_seed, pair->number);
   for (uint64_t i = 0; i < rounds * shares(); i++) {
-    block *share = channel_room(actor, &pair->table);
+    object_ref *share = channel_room(actor, &pair->table);
     for (uint64_t b = 0; b < blocks_in(i); b++)
       share[b] = do_malloc(actor, rng_between(&rng, LOWEST_BYTES, max_bytes + max_bytes / 2));
     channel_send(actor, &pair->table);
@@ -44,7 +44,7 @@ static void allocate(struct actor *actor, void *argument) {
 static void release(struct actor *actor, void *argument) {
   struct pair *pair = argument;
   for (uint64_t i = 0; i < rounds * shares(); i++) {
-    const block *share = channel_receive(actor, &pair->table);
+    const object_ref *share = channel_receive(actor, &pair->table);
     for (uint64_t b = 0; b < blocks_in(i); b++)
       do_free(actor, share[b]);
     channel_done(actor, &pair->table);
@@ -55,7 +55,7 @@ static void run(struct actor *actor) {
   struct pair *pair = pattern_array(threads, sizeof *pair);
   for (uint64_t p = 0; p < threads; p++) {
     pair[p].number = p;
-    channel_init(&pair[p].table, shares(), share_blocks());
+    channel_init(&pair[p].table, shares(), share_objects());
     actor_start(actor, &pair[p].allocating, allocate, &pair[p]);
     actor_start(actor, &pair[p].freeing, release, &pair[p]);
   }
@@ -68,7 +68,7 @@ static void run(struct actor *actor) {
 static const struct option_number options[] = {
     {"threads", &threads, 1, 10000, "that allocate, and as many that free"},
     {"rounds", &rounds, 0, UINT32_MAX, "times each table is filled"},
-    {"samples", &samples, 1, 1ull << 32, "blocks of each pair of threads at most"},
+    {"samples", &samples, 1, 1ull << 32, "objects of each pair of threads at most"},
     {"max", &max_bytes, 8, 1ull << 38, "sizes are from 8 bytes to 1.5 times this"},
     {NULL, NULL, 0, 0, NULL},
 };

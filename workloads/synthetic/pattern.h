@@ -34,7 +34,7 @@ struct actor {
   struct script *script; /* NULL: a program */
   uint64_t calls;
   uint64_t turn; /* calls until another actor's turn, in a script */
-  bool fills;    /* write to each OS page of the blocks that come next, not to their ends only */
+  bool fills;    /* write to each OS page of the objects that come next, not to their ends only */
   uint32_t thread;
   pthread_t handle;
   struct part *part; /* in a script */
@@ -86,29 +86,29 @@ struct barrier {
 void barrier_init(struct barrier *barrier, uint64_t members);
 void barrier_wait(struct actor *actor, struct barrier *barrier);
 
-/* ---- Blocks ---- */
+/* ---- Objects ---- */
 
 /* 0: none. In a program the address; in a script the object's number, plus 1. */
-typedef uintptr_t block;
+typedef uintptr_t object_ref;
 
-/* From one thread to one other: batches of blocks, of which a few may be under way. */
+/* From one thread to one other: batches of objects, of which a few may be under way. */
 struct channel {
   struct semaphore room, full;
-  uint64_t capacity, batch_blocks;
+  uint64_t capacity, batch_objects;
   uint64_t sent, received;
-  block *ring;
+  object_ref *ring;
   uint64_t *marks; /* of each batch: where its sender stood, in a script */
 };
 /* In a script (script.c): the receiver goes on after all that the sender has done so far. */
 void script_sent(struct actor *actor, struct channel *channel);
 void script_received(struct actor *actor, struct channel *channel);
 
-void channel_init(struct channel *channel, uint64_t capacity, uint64_t batch_blocks);
+void channel_init(struct channel *channel, uint64_t capacity, uint64_t batch_objects);
 
 /* Sender: waits for room; gives the batch to fill, to be handed over by channel_send. */
-static inline block *channel_room(struct actor *actor, struct channel *channel) {
+static inline object_ref *channel_room(struct actor *actor, struct channel *channel) {
   semaphore_wait(actor, &channel->room);
-  return channel->ring + channel->sent++ % channel->capacity * channel->batch_blocks;
+  return channel->ring + channel->sent++ % channel->capacity * channel->batch_objects;
 }
 static inline void channel_send(struct actor *actor, struct channel *channel) {
   if (actor->script)
@@ -117,11 +117,11 @@ static inline void channel_send(struct actor *actor, struct channel *channel) {
 }
 
 /* Receiver: waits for a batch; it is the receiver's until channel_done. */
-static inline block *channel_receive(struct actor *actor, struct channel *channel) {
+static inline object_ref *channel_receive(struct actor *actor, struct channel *channel) {
   semaphore_wait(actor, &channel->full);
   if (actor->script)
     script_received(actor, channel);
-  return channel->ring + channel->received++ % channel->capacity * channel->batch_blocks;
+  return channel->ring + channel->received++ % channel->capacity * channel->batch_objects;
 }
 static inline void channel_done(struct actor *actor, struct channel *channel) {
   semaphore_post(actor, &channel->room);
@@ -130,19 +130,19 @@ static inline void channel_done(struct actor *actor, struct channel *channel) {
 /* ---- Calls of the malloc API ---- */
 
 /* In a script (script.c). object: of what the call was given; 0: NULL. Acquiring calls give the new object. */
-block script_acquire(struct actor *actor, enum call_id call, size_t size_bytes, size_t param);
-block script_resize(struct actor *actor, enum call_id call, block object, size_t size_bytes, size_t param);
-void script_release(struct actor *actor, enum call_id call, block object);
-void script_touch(struct actor *actor, block object);
-void *script_content(struct actor *actor, block object);
+object_ref script_acquire(struct actor *actor, enum call_id call, size_t size_bytes, size_t param);
+object_ref script_resize(struct actor *actor, enum call_id call, object_ref object, size_t size_bytes, size_t param);
+void script_release(struct actor *actor, enum call_id call, object_ref object);
+void script_touch(struct actor *actor, object_ref object);
+void *script_content(struct actor *actor, object_ref object);
 
 enum { PATTERN_OS_PAGE_BYTES = 4096 };
 
 /* Writes where the pattern's program writes: the first and the last byte, or each OS page. Keeps the compiler from
-   seeing through malloc and free. Exits with 1 where there is no block. */
-block pattern_used(struct actor *actor, void *memory, size_t size_bytes);
+   seeing through malloc and free. Exits with 1 where there is no object. */
+object_ref pattern_used(struct actor *actor, void *memory, size_t size_bytes);
 
-static inline block used_ends(struct actor *actor, void *memory, size_t size_bytes) {
+static inline object_ref used_ends(struct actor *actor, void *memory, size_t size_bytes) {
   if (__builtin_expect(!memory || actor->fills, 0))
     return pattern_used(actor, memory, size_bytes);
   if (size_bytes > 0) {
@@ -151,17 +151,17 @@ static inline block used_ends(struct actor *actor, void *memory, size_t size_byt
     bytes[size_bytes - 1] = 1;
   }
   __asm__ volatile("" : "+r"(memory) : : "memory");
-  return (block)memory;
+  return (object_ref)memory;
 }
 
-static inline block do_malloc(struct actor *actor, size_t size_bytes) {
+static inline object_ref do_malloc(struct actor *actor, size_t size_bytes) {
   actor->calls++;
   if (actor->script)
     return script_acquire(actor, CALL_malloc, size_bytes, 0);
   return used_ends(actor, malloc(size_bytes), size_bytes);
 }
 
-static inline block do_calloc(struct actor *actor, size_t count, size_t size_bytes) {
+static inline object_ref do_calloc(struct actor *actor, size_t count, size_t size_bytes) {
   actor->calls++;
   if (actor->script)
     return script_acquire(actor, CALL_calloc, size_bytes, count);
@@ -169,16 +169,16 @@ static inline block do_calloc(struct actor *actor, size_t count, size_t size_byt
 }
 
 /* memalign, posix_memalign or aligned_alloc. */
-block do_aligned(struct actor *actor, enum call_id call, size_t alignment, size_t size_bytes);
+object_ref do_aligned(struct actor *actor, enum call_id call, size_t alignment, size_t size_bytes);
 /* valloc or pvalloc. */
-block do_os_page_aligned(struct actor *actor, enum call_id call, size_t size_bytes);
+object_ref do_os_page_aligned(struct actor *actor, enum call_id call, size_t size_bytes);
 
 /* object may be 0. With size 0 it gives 0: the object is freed (the one case where the C library gives none). */
-block do_realloc(struct actor *actor, block object, size_t size_bytes);
-block do_reallocarray(struct actor *actor, block object, size_t count, size_t size_bytes);
+object_ref do_realloc(struct actor *actor, object_ref object, size_t size_bytes);
+object_ref do_reallocarray(struct actor *actor, object_ref object, size_t count, size_t size_bytes);
 
 /* object may be 0. */
-static inline void do_free(struct actor *actor, block object) {
+static inline void do_free(struct actor *actor, object_ref object) {
   actor->calls++;
   if (actor->script)
     script_release(actor, CALL_free, object);
@@ -186,15 +186,15 @@ static inline void do_free(struct actor *actor, block object) {
     free((void *)object);
 }
 
-/* Frees the blocks that are there. */
-void free_all(struct actor *actor, const block *blocks, uint64_t count);
+/* Frees the objects that are there. */
+void free_all(struct actor *actor, const object_ref *objects, uint64_t count);
 
 /* malloc_usable_size; object may be 0. */
-void do_measure(struct actor *actor, block object);
+void do_measure(struct actor *actor, object_ref object);
 
-/* The first CONTENT_BYTES bytes of a block, where the pattern keeps something in it. */
+/* The first CONTENT_BYTES bytes of an object, where the pattern keeps something in it. */
 enum { CONTENT_BYTES = 128 };
-static inline void *content(struct actor *actor, block object) {
+static inline void *content(struct actor *actor, object_ref object) {
   return actor->script ? script_content(actor, object) : (void *)object;
 }
 

@@ -8,7 +8,7 @@
 
 enum { CAPACITY = 4 };
 
-static uint64_t workers = 3, batches = 1000, batch_blocks = 100, lowest_bytes = 64, highest_bytes = 1024,
+static uint64_t workers = 3, batches = 1000, batch_objects = 100, lowest_bytes = 64, highest_bytes = 1024,
                 growth_percent = 150, dropped_percent = 20;
 
 struct worker {
@@ -29,8 +29,8 @@ static void read_input(struct actor *actor, void *argument) {
   struct rng rng = rng_seed(pattern_seed, workers);
   for (uint64_t i = 0; i < batches; i++) {
     struct worker *next = &worker[i % workers];
-    block *batch = channel_room(actor, &next->in);
-    for (uint64_t b = 0; b < batch_blocks; b++)
+    object_ref *batch = channel_room(actor, &next->in);
+    for (uint64_t b = 0; b < batch_objects; b++)
       batch[b] = do_malloc(actor, rng_between(&rng, lowest_bytes, highest_bytes));
     channel_send(actor, &next->in);
   }
@@ -40,9 +40,9 @@ static void transform(struct actor *actor, void *argument) {
   struct worker *self = argument;
   struct rng rng = rng_seed(pattern_seed, self->number);
   for (uint64_t i = 0; i < batches_of(self->number); i++) {
-    const block *given = channel_receive(actor, &self->in);
-    block *made = channel_room(actor, &self->out);
-    for (uint64_t b = 0; b < batch_blocks; b++) {
+    const object_ref *given = channel_receive(actor, &self->in);
+    object_ref *made = channel_room(actor, &self->out);
+    for (uint64_t b = 0; b < batch_objects; b++) {
       size_t size_bytes = rng_between(&rng, lowest_bytes, highest_bytes) * growth_percent / 100 + 1;
       made[b] = do_malloc(actor, size_bytes);
       do_free(actor, given[b]);
@@ -60,8 +60,8 @@ static void write_output(struct actor *actor, void *argument) {
   (void)argument;
   for (uint64_t i = 0; i < batches; i++) {
     struct worker *next = &worker[i % workers];
-    const block *batch = channel_receive(actor, &next->out);
-    for (uint64_t b = 0; b < batch_blocks; b++)
+    const object_ref *batch = channel_receive(actor, &next->out);
+    for (uint64_t b = 0; b < batch_objects; b++)
       if (batch[b])
         do_free(actor, batch[b]);
     channel_done(actor, &next->out);
@@ -73,8 +73,8 @@ static void run(struct actor *actor) {
   worker = pattern_array(workers, sizeof *worker);
   for (uint64_t w = 0; w < workers; w++) {
     worker[w].number = w;
-    channel_init(&worker[w].in, CAPACITY, batch_blocks);
-    channel_init(&worker[w].out, CAPACITY, batch_blocks);
+    channel_init(&worker[w].in, CAPACITY, batch_objects);
+    channel_init(&worker[w].out, CAPACITY, batch_objects);
   }
   actor_start(actor, &reader, read_input, NULL);
   for (uint64_t w = 0; w < workers; w++)
@@ -89,7 +89,7 @@ static void run(struct actor *actor) {
 static const struct option_number options[] = {
     {"workers", &workers, 1, 10000, "threads between the one that reads and the one that writes"},
     {"batches", &batches, 0, UINT64_MAX, "that are read"},
-    {"batch", &batch_blocks, 1, 1 << 20, "blocks in a batch"},
+    {"batch", &batch_objects, 1, 1 << 20, "objects in a batch"},
     {"lowest", &lowest_bytes, 1, 1ull << 38, "smallest request of the reader in bytes"},
     {"highest", &highest_bytes, 1, 1ull << 38, "largest request of the reader in bytes"},
     {"growth", &growth_percent, 1, 10000, "size of results in percent of what is read"},

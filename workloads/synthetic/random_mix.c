@@ -1,13 +1,14 @@
-/* Every C entry point of the malloc API in random order on a table of blocks, sizes with a uniform logarithm: the first
-   of two worst-case mixes, in which neither sizes nor order help an allocator. With --odd=1 also what programs seldom
-   do: size 0, free(NULL), requests that fail, realloc to 0 (a workload leaves out the calls that fail). One thread.
+/* Every C entry point of the malloc API in random order on a table of objects, sizes with a uniform logarithm: the
+   first of two worst-case mixes, in which neither sizes nor order help an allocator. With --odd=1 also what programs
+   seldom do: size 0, free(NULL), requests that fail, realloc to 0 (a workload leaves out the calls that fail). One
+   thread.
 
    Shape after the random test programs among the tcache benchmarks (the second is random_mix_live). */
 #include "workloads/synthetic/pattern.h"
 
 static uint64_t rounds = 100000, slots = 1000, size_bits = 16, odd = 0;
 
-static block allocate(struct actor *actor, struct rng *rng) {
+static object_ref allocate(struct actor *actor, struct rng *rng) {
   size_t size_bytes = rng_log_size(rng, (unsigned)size_bits);
   size_t alignment = (size_t)16 << rng_below(rng, 9);
   switch (rng_below(rng, 16)) {
@@ -33,7 +34,7 @@ static block allocate(struct actor *actor, struct rng *rng) {
   }
 }
 
-static block replace(struct actor *actor, struct rng *rng, block old) {
+static object_ref replace(struct actor *actor, struct rng *rng, object_ref old) {
   size_t size_bytes = rng_log_size(rng, (unsigned)size_bits);
   switch (rng_below(rng, 8)) {
   case 0:
@@ -59,7 +60,7 @@ static size_t opaque(size_t value) {
 }
 
 /* Calls that must fail and leave everything as it is. */
-static void fail_call(struct actor *actor, unsigned which, block old) {
+static void fail_call(struct actor *actor, unsigned which, object_ref old) {
   void *result = NULL;
   actor->calls++;
   if (actor->script)
@@ -83,7 +84,7 @@ static void fail_call(struct actor *actor, unsigned which, block old) {
     abort();
 }
 
-static block odd_call(struct actor *actor, struct rng *rng, block old) {
+static object_ref odd_call(struct actor *actor, struct rng *rng, object_ref old) {
   unsigned which = (unsigned)rng_below(rng, 7);
   if (which == 0) {
     do_free(actor, opaque(0)); /* a plain free(NULL) would be left out by the compiler */
@@ -91,7 +92,7 @@ static block odd_call(struct actor *actor, struct rng *rng, block old) {
     do_free(actor, old);
     return do_malloc(actor, opaque(0));
   } else if (which == 2) {
-    block result = do_realloc(actor, old, opaque(0));
+    object_ref result = do_realloc(actor, old, opaque(0));
     return result ? result : allocate(actor, rng); /* 0: freed, as in the C library */
   } else {
     fail_call(actor, which - 3, old);
@@ -101,11 +102,11 @@ static block odd_call(struct actor *actor, struct rng *rng, block old) {
 
 static void run(struct actor *actor) {
   struct rng rng = rng_seed(pattern_seed, 0);
-  block *table = pattern_array(slots, sizeof *table);
+  object_ref *table = pattern_array(slots, sizeof *table);
   for (uint64_t i = 0; i < slots; i++)
     table[i] = allocate(actor, &rng);
   for (uint64_t i = 0; i < rounds; i++) {
-    block *victim = &table[rng_below(&rng, slots)];
+    object_ref *victim = &table[rng_below(&rng, slots)];
     *victim = odd && rng_below(&rng, 16) == 0 ? odd_call(actor, &rng, *victim) : replace(actor, &rng, *victim);
   }
   for (uint64_t i = 0; i < slots; i++)
@@ -114,7 +115,7 @@ static void run(struct actor *actor) {
 
 static const struct option_number options[] = {
     {"rounds", &rounds, 0, UINT64_MAX, "steps of the mix"},
-    {"slots", &slots, 1, 1ull << 32, "live blocks"},
+    {"slots", &slots, 1, 1ull << 32, "live objects"},
     {"size-bits", &size_bits, 1, 40, "requests below 2^(this) bytes"},
     {"odd", &odd, 0, 1, "1: failing, empty and NULL calls too"},
     {NULL, NULL, 0, 0, NULL},

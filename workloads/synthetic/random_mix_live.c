@@ -1,5 +1,5 @@
 /* The second of two worst-case mixes: a table of places that is nearly empty and nearly full in turns, place and size
-   of each call at random, sizes with a uniform logarithm. Where random_mix keeps the same number of live blocks, here
+   of each call at random, sizes with a uniform logarithm. Where random_mix keeps the same number of live objects, here
    the live bytes rise and fall in waves, so that an allocator has to take memory, scatter it and give it back. One
    thread.
 
@@ -18,9 +18,9 @@ static uint64_t wanted_percent(uint64_t round) {
 
 static void run(struct actor *actor) {
   struct rng rng = rng_seed(pattern_seed, 0);
-  block *table = pattern_array(slots, sizeof *table);
+  object_ref *table = pattern_array(slots, sizeof *table);
   for (uint64_t i = 0; i < rounds; i++) {
-    block *place = &table[rng_below(&rng, slots)];
+    object_ref *place = &table[rng_below(&rng, slots)];
     bool fill = rng_below(&rng, 100) < wanted_percent(i);
     if (*place && fill && rng_below(&rng, 4) == 0) {
       *place = do_realloc(actor, *place, rng_log_size(&rng, (unsigned)size_bits));
@@ -35,7 +35,7 @@ static void run(struct actor *actor) {
 
 static const struct option_number options[] = {
     {"rounds", &rounds, 0, UINT64_MAX, "steps of the mix"},
-    {"slots", &slots, 1, 1ull << 32, "places for live blocks"},
+    {"slots", &slots, 1, 1ull << 32, "places for live objects"},
     {"size-bits", &size_bits, 1, 40, "requests below 2^(this) bytes"},
     {"waves", &waves, 1, UINT32_MAX, "times the live bytes rise and fall"},
     {"lowest", &lowest_percent, 0, 100, "percent of the places that are full between two waves"},

@@ -1,4 +1,4 @@
-/* Threads exchange blocks through one small table as fast as they can: what a thread finds in a slot it frees, resizes
+/* Threads exchange objects through one small table as fast as they can: what a thread finds in a slot it frees, resizes
    or asks the size of, whoever allocated it. Addresses pass between threads all the time and are handed out again at
    once, so that any flaw in a recorder's order shows.
 
@@ -10,9 +10,9 @@
 
 static uint64_t threads = 4, slots = 64, rounds = 100000, highest_bytes = 256;
 
-static _Atomic(block) *table;
+static _Atomic(object_ref) *table;
 
-static block allocate(struct actor *actor, struct rng *rng) {
+static object_ref allocate(struct actor *actor, struct rng *rng) {
   size_t size_bytes = rng_between(rng, 1, highest_bytes);
   size_t alignment = (size_t)16 << rng_below(rng, 4);
   switch (rng_below(rng, 8)) {
@@ -31,8 +31,8 @@ static block allocate(struct actor *actor, struct rng *rng) {
   }
 }
 
-/* Gives the block back, or a resized one to keep. */
-static block let_go(struct actor *actor, struct rng *rng, block found) {
+/* Gives the object back, or a resized one to keep. */
+static object_ref let_go(struct actor *actor, struct rng *rng, object_ref found) {
   size_t size_bytes = rng_between(rng, 1, highest_bytes);
   switch (rng_below(rng, 8)) {
   case 0:
@@ -57,7 +57,7 @@ struct member {
 static void storm(struct actor *actor, void *argument) {
   const struct member *member = argument;
   struct rng rng = rng_seed(pattern_seed, member->number);
-  block mine = 0;
+  object_ref mine = 0;
   for (uint64_t i = 0; i < rounds; i++) {
     if (!mine)
       mine = allocate(actor, &rng);
@@ -87,4 +87,4 @@ static const struct option_number options[] = {
 };
 
 const struct pattern pattern = {
-    .summary = "threads that free and resize each other's blocks", .options = options, .run = run};
+    .summary = "threads that free and resize each other's objects", .options = options, .run = run};

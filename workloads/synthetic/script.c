@@ -32,7 +32,7 @@ struct script {
   struct rng rng;
   uint64_t turn_calls;
   char *free_stack;       /* its first word holds the next one's address */
-  VECTOR(char *) content; /* chunks of CONTENT_CHUNK blocks' bytes */
+  VECTOR(char *) content; /* chunks of CONTENT_CHUNK objects' bytes */
   ucontext_t home;        /* of script_write */
   const char *wrong;      /* why the script ended early; NULL: it did not */
 };
@@ -201,7 +201,7 @@ void script_received(struct actor *actor, struct channel *channel) {
 
 /* ---- Calls ---- */
 
-/* What pattern_used writes to; small blocks don't tell (core/workload/compose.h leaves it out). */
+/* What pattern_used writes to; small objects don't tell (core/workload/compose.h leaves it out). */
 static inline uint64_t touched_os_pages(const struct actor *actor, uint64_t request_bytes) {
   if (__builtin_expect(request_bytes <= PATTERN_OS_PAGE_BYTES, 1))
     return 1;
@@ -218,12 +218,12 @@ static inline struct compose_call make_call(const struct actor *actor, enum call
                                .touched_os_pages = touched_os_pages(actor, size_bytes)};
 }
 
-block script_acquire(struct actor *actor, enum call_id call, size_t size_bytes, size_t param) {
+object_ref script_acquire(struct actor *actor, enum call_id call, size_t size_bytes, size_t param) {
   const struct compose_call made = make_call(actor, call, size_bytes, param);
-  return (block)compose_acquire(count_call(actor), actor->thread, &made) + 1;
+  return (object_ref)compose_acquire(count_call(actor), actor->thread, &made) + 1;
 }
 
-block script_resize(struct actor *actor, enum call_id call, block object, size_t size_bytes, size_t param) {
+object_ref script_resize(struct actor *actor, enum call_id call, object_ref object, size_t size_bytes, size_t param) {
   if (!object)
     return script_acquire(actor, call, size_bytes, param);
   const struct compose_call made = make_call(actor, call, size_bytes, param);
@@ -236,7 +236,7 @@ block script_resize(struct actor *actor, enum call_id call, block object, size_t
   return object;
 }
 
-void script_release(struct actor *actor, enum call_id call, block object) {
+void script_release(struct actor *actor, enum call_id call, object_ref object) {
   const struct compose_call made = {.call = (uint8_t)call};
   if (object)
     compose_release(count_call(actor), actor->thread, &made, (uint32_t)(object - 1));
@@ -244,7 +244,7 @@ void script_release(struct actor *actor, enum call_id call, block object) {
     compose_nothing(count_call(actor), actor->thread, &made);
 }
 
-void script_touch(struct actor *actor, block object) {
+void script_touch(struct actor *actor, object_ref object) {
   const struct compose_call made = {.call = CALL_malloc_usable_size};
   if (object)
     compose_touch(count_call(actor), actor->thread, &made, (uint32_t)(object - 1));
@@ -252,13 +252,13 @@ void script_touch(struct actor *actor, block object) {
     compose_nothing(count_call(actor), actor->thread, &made);
 }
 
-void *script_content(struct actor *actor, block object) {
+void *script_content(struct actor *actor, object_ref object) {
   struct script *script = actor->script;
   size_t chunk = (object - 1) / CONTENT_CHUNK;
   while (chunk >= script->content.count) {
     char **added = vector_add(&script->content);
     if (!added || !(*added = malloc((size_t)CONTENT_CHUNK * CONTENT_BYTES)))
-      go_home(script, "out of memory for the blocks' content");
+      go_home(script, "out of memory for the objects' content");
   }
   return script->content.at[chunk] + (object - 1) % CONTENT_CHUNK * CONTENT_BYTES;
 }

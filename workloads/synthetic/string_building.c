@@ -1,4 +1,4 @@
-/* Strings put together of words: each word is a block of its own for a moment, a line grows by exactly the word's
+/* Strings put together of words: each word is an object of its own for a moment, a line grows by exactly the word's
    length with each, and lines are kept by the documents they belong to, of which the oldest is dropped as a whole. Tiny
    sizes, reallocs of a few bytes, two kinds of lifetimes.
 
@@ -7,12 +7,12 @@
 
 static uint64_t lines = 50000, longest_words = 12, longest_letters = 14, documents = 8, document_lines = 500;
 
-static block build_line(struct actor *actor, struct rng *rng) {
+static object_ref build_line(struct actor *actor, struct rng *rng) {
   uint64_t words = rng_between(rng, 1, longest_words), length = 0;
-  block line = 0;
+  object_ref line = 0;
   for (uint64_t i = 0; i < words; i++) {
     uint64_t letters = rng_between(rng, 1, longest_letters);
-    block word = do_malloc(actor, letters + 1);
+    object_ref word = do_malloc(actor, letters + 1);
     length += letters + 1;
     line = line ? do_realloc(actor, line, length + 1) : do_malloc(actor, length + 1);
     do_free(actor, word);
@@ -21,7 +21,7 @@ static block build_line(struct actor *actor, struct rng *rng) {
 }
 
 /* A document's lines stand together; those of the one under way are fewer. */
-static void drop(struct actor *actor, block *document) {
+static void drop(struct actor *actor, object_ref *document) {
   for (uint64_t i = 0; i < document_lines; i++) {
     if (document[i])
       do_free(actor, document[i]);
@@ -31,7 +31,7 @@ static void drop(struct actor *actor, block *document) {
 
 static void run(struct actor *actor) {
   struct rng rng = rng_seed(pattern_seed, 0);
-  block *line = pattern_array(documents * document_lines, sizeof *line);
+  object_ref *line = pattern_array(documents * document_lines, sizeof *line);
   for (uint64_t i = 0; i < lines; i++) {
     uint64_t place = i % (documents * document_lines);
     if (place % document_lines == 0)

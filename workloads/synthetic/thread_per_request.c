@@ -1,12 +1,12 @@
-/* A server that starts a thread for each request: it is born, allocates what it needs, frees most of it, leaves a part
+/* A server that starts a thread for each request: it starts, allocates what it needs, frees most of it, leaves a part
    to the session it belongs to, and ends. Sessions last for several requests; the main thread frees what an ended
-   session holds. Shows what a thread's birth and death cost an allocator, and what becomes of the memory of dead
+   session holds. Shows what a thread's start and end cost an allocator, and what becomes of the memory of ended
    threads.
 
    Our own shape, for the classic inetd and CGI-like threaded servers, and for runtimes without thread pools. */
 #include "workloads/synthetic/pattern.h"
 
-static uint64_t requests = 2000, concurrent = 8, blocks = 200, kept_blocks = 10, session_requests = 16,
+static uint64_t requests = 2000, concurrent = 8, objects = 200, kept_objects = 10, session_requests = 16,
                 lowest_bytes = 16, highest_bytes = 2048;
 
 /* A place in the server: one thread after the other, sharing a session. */
@@ -14,17 +14,17 @@ struct place {
   struct actor actor;
   uint64_t request; /* the present one's number */
   uint64_t kept;
-  block *session, *temporary;
+  object_ref *session, *temporary;
 };
 
 static void serve(struct actor *actor, void *argument) {
   struct place *place = argument;
   struct rng rng = rng_seed(pattern_seed, place->request);
-  for (uint64_t i = 0; i < blocks; i++)
+  for (uint64_t i = 0; i < objects; i++)
     place->temporary[i] = do_malloc(actor, rng_log_between(&rng, lowest_bytes, highest_bytes));
-  for (uint64_t i = 0; i < kept_blocks; i++)
+  for (uint64_t i = 0; i < kept_objects; i++)
     place->session[place->kept++] = do_malloc(actor, rng_log_between(&rng, lowest_bytes, highest_bytes));
-  for (uint64_t i = blocks; i > 0; i--)
+  for (uint64_t i = objects; i > 0; i--)
     do_free(actor, place->temporary[i - 1]);
 }
 
@@ -37,8 +37,8 @@ static void end_session(struct actor *actor, struct place *place) {
 static void run(struct actor *actor) {
   struct place *place = pattern_array(concurrent, sizeof *place);
   for (uint64_t p = 0; p < concurrent; p++) {
-    place[p].session = pattern_array(session_requests * kept_blocks + 1, sizeof(block));
-    place[p].temporary = pattern_array(blocks, sizeof(block));
+    place[p].session = pattern_array(session_requests * kept_objects + 1, sizeof(object_ref));
+    place[p].temporary = pattern_array(objects, sizeof(object_ref));
   }
   for (uint64_t request = 0; request < requests + concurrent; request++) {
     struct place *at = &place[request % concurrent];
@@ -58,8 +58,8 @@ static void run(struct actor *actor) {
 static const struct option_number options[] = {
     {"requests", &requests, 1, 1 << 20, "a thread each"},
     {"concurrent", &concurrent, 1, 10000, "threads at a time"},
-    {"blocks", &blocks, 1, 1 << 28, "that a request allocates and frees"},
-    {"kept", &kept_blocks, 0, 1 << 20, "blocks of a request that its session keeps"},
+    {"objects", &objects, 1, 1 << 28, "that a request allocates and frees"},
+    {"kept", &kept_objects, 0, 1 << 20, "objects of a request that its session keeps"},
     {"session", &session_requests, 1, 1 << 20, "requests of a session"},
     {"lowest", &lowest_bytes, 1, 1ull << 40, "smallest request in bytes"},
     {"highest", &highest_bytes, 1, 1ull << 40, "largest request in bytes"},

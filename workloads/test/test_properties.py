@@ -45,7 +45,7 @@ def mean(counts: Counter) -> float:
     return sum(size * count for size, count in counts.items()) / counts.total()
 
 
-def test_cfrac_s_blocks_are_tiny_and_die_young():
+def test_cfrac_s_objects_are_tiny_and_die_young():
     assert max(sizes("cfrac")) <= 54
     assert median_age_bytes(profile("cfrac")) <= 128
     assert info(tape("cfrac"))["peak_live_objects"] < 80
@@ -53,7 +53,7 @@ def test_cfrac_s_blocks_are_tiny_and_die_young():
 
 def test_larson_s_tables_outlive_their_threads():
     found = profile("larson")
-    # 100 slots, 1,000 replacements: each thread but the first two inherits (nearly) 100 blocks.
+    # 100 slots, 1,000 replacements: each thread but the first two inherits (nearly) 100 objects.
     assert remote_share(found) == pytest.approx(0.1, abs=0.02)
     assert info(tape("larson"))["threads"] >= 12
     counts = sizes("larson")
@@ -62,7 +62,7 @@ def test_larson_s_tables_outlive_their_threads():
     assert mean(counts) == pytest.approx(504, rel=0.03)
 
 
-def test_many_threads_come_and_go_and_free_their_neighbours_blocks():
+def test_many_threads_come_and_go_and_free_their_neighbours_objects():
     assert info(tape("many_threads"))["threads"] in (48, 49)
     assert remote_share(profile("many_threads")) > 1 - SMALL_SHARE
 
@@ -77,7 +77,7 @@ def test_phases_leave_every_nth_block_behind_and_sizes_grow():
     assert grown.iloc[-1] > 10 * grown.iloc[0]  # 1.5 to the 7th is 17
 
 
-def test_random_mix_makes_every_call_on_a_constant_number_of_blocks():
+def test_random_mix_makes_every_call_on_a_constant_number_of_objects():
     calls = {op["call"] for op in recorded_ops("random_mix")}
     assert calls == {
         "malloc", "free", "calloc", "realloc", "reallocarray", "posix_memalign", "aligned_alloc", "memalign", "valloc",
@@ -113,11 +113,11 @@ def test_malloc_pairs_are_of_one_size_and_local():
 
 def test_heirs_free_what_the_dead_allocated():
     assert set(sizes("heirs")) == {40}
-    # 500 draws among 500 blocks hit 63 % of them, each of these first as an inheritance.
+    # 500 draws among 500 objects hit 63 % of them, each of these first as an inheritance.
     assert remote_share(profile("heirs")) == pytest.approx(1 - 1 / 2.718, abs=0.06)
 
 
-def test_false_sharing_s_blocks_are_small_and_the_first_come_from_one_thread():
+def test_false_sharing_s_objects_are_small_and_the_first_come_from_one_thread():
     counts = sizes("false_sharing")
     assert set(counts) == set(range(3, 53))
     found = profile("false_sharing")
@@ -130,7 +130,7 @@ def test_groups_are_small_sizes_held_for_a_while():
     found, counts = profile("groups"), sizes("groups")
     assert sum(count for size, count in counts.items() if size < 128) > 0.5 * counts.total()
     assert max(counts) > 500
-    # A group waits for 20 others on the average; each has 50 blocks.
+    # A group waits for 20 others on the average; each has 50 objects.
     assert median_age_bytes(found) > 200 * mean(counts)
     assert remote_share(found) < SMALL_SHARE
 
@@ -153,7 +153,7 @@ def test_xmalloc_frees_are_all_remote():
     assert remote_share(profile("xmalloc")) > 1 - SMALL_SHARE
 
 
-def test_remote_storm_passes_blocks_between_all_threads():
+def test_remote_storm_passes_objects_between_all_threads():
     """Of the file, in which all threads have their turns; in a short run they may go one after the other."""
     pairs: Counter = Counter()
     acquirers: dict[int, int] = {}
@@ -168,7 +168,7 @@ def test_remote_storm_passes_blocks_between_all_threads():
     assert len([pair for pair, count in pairs.items() if count >= 100]) == 16
 
 
-def test_ring_s_blocks_are_freed_hops_further_on():
+def test_ring_s_objects_are_freed_hops_further_on():
     found = partners(profile("ring"), at_least=100)
     assert len(found) == 4
     assert all(len(who) == 1 for who in found.values())
@@ -252,12 +252,12 @@ def test_arenas_die_scope_by_scope():
     assert turns < len(calls) / 50  # births and deaths come in bursts
 
 
-def test_huge_blocks_are_huge_few_and_resized_now_and_then():
-    counts = sizes("huge_blocks")
+def test_huge_objects_are_huge_few_and_resized_now_and_then():
+    counts = sizes("huge_objects")
     assert min(counts) >= 1 << 20
     assert max(counts) <= 16 << 20
-    assert info(tape("huge_blocks"))["peak_live_objects"] <= 8 + 2
-    calls = Counter(op["call"] for op in recorded_ops("huge_blocks"))
+    assert info(tape("huge_objects"))["peak_live_objects"] <= 8 + 2
+    calls = Counter(op["call"] for op in recorded_ops("huge_objects"))
     assert calls["realloc"] / (calls["realloc"] + calls["malloc"]) == pytest.approx(0.2, abs=0.08)
 
 

@@ -13,7 +13,7 @@ from tests.support import CONVERT, HEAPTAPE, REPLAY, check, info, run, succeed, 
 from workloads.test.synthetic import NAMES, OPTIONS, ops, recorded_ops, streams, written
 
 THREADED = {name for name in NAMES if name not in {
-    "alignment_storm", "arenas", "cfrac", "growing_reallocs", "huge_blocks", "lru_cache", "phases", "random_mix",
+    "alignment_storm", "arenas", "cfrac", "growing_reallocs", "huge_objects", "lru_cache", "phases", "random_mix",
     "random_mix_live", "string_building",
 }}  # fmt: skip
 
@@ -61,7 +61,7 @@ def test_the_engine_replays_a_written_workload(name):
     assert ran["ops"] == info(written(name))["ops"]
 
 
-def test_the_peaks_told_are_those_of_the_compiled_recording():
+def test_the_printed_peaks_are_those_of_the_compiled_recording():
     made = info(written("lru_cache"))
     alive, peak, position, live = {}, 0, 0, 0
     for op in ops(written("lru_cache")):
@@ -105,7 +105,7 @@ def test_the_command_line_writes_a_workload(tmp_path):
     assert json.loads(succeed(HEAPTAPE, "check", "--json", tmp_path / "c.work").stdout)["ok"]
 
 
-def test_wrong_options_are_told_with_what_is_right():
+def test_wrong_options_are_reported_with_what_is_right():
     for option, why in (("--threads=0", "must be 1 to"), ("--threads=x", "not a number"), ("--thread=1", "unknown")):
         result = run(workload("larson"), option)
         assert result.status == 2

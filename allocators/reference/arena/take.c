@@ -15,6 +15,7 @@ static void *take_fast(struct arena *arena, size_t bytes, struct tcache_bin *bin
 static void *take_small(struct arena *arena, size_t bytes, struct tcache_bin *bin);
 static void *take_unsorted(struct arena *arena, size_t bytes, struct tcache_bin *bin);
 static void *take_top(struct arena *arena, size_t bytes, struct tcache_bin *bin);
+static void *cut_top(struct arena *arena, size_t bytes, struct tcache_bin *bin);
 static void *split(struct arena *arena, struct chunk *chunk, size_t bytes, struct tcache_bin *bin);
 
 void *arena_take(struct arena *arena, size_t bytes, struct tcache_bin *bin) {
@@ -159,7 +160,36 @@ static void *split(struct arena *arena, struct chunk *chunk, size_t bytes, struc
   return carve(arena, chunk, bytes, bin, ahead);
 }
 
+/* A number of the sequence that the seed begins (splitmix64). One sequence for all arenas: a program of one thread gets
+   the same layout each time. */
+static uint64_t next_random(void) {
+  static _Atomic uint64_t drawn;
+  uint64_t bits = tunables.placement_seed * 0x9e3779b97f4a7c15u +
+                  atomic_fetch_add_explicit(&drawn, 1, memory_order_relaxed) * 0xd1342543de82ef95u;
+  bits = (bits ^ bits >> 30) * 0xbf58476d1ce4e5b9u;
+  bits = (bits ^ bits >> 27) * 0x94d049bb133111ebu;
+  return bits ^ bits >> 31;
+}
+
+/* From behind a gap of random length. The gap is released as a free chunk, so that later requests fill it: which
+   address an object gets is random, and hardly any memory is lost. */
+static void *take_top_at_random(struct arena *arena, size_t bytes, struct tcache_bin *bin) {
+  uint64_t random = next_random();
+  size_t skipped =
+      CHUNK_MIN_BYTES + (size_t)(random >> 8) % tunables.placement_slack / CHUNK_ALIGNMENT * CHUNK_ALIGNMENT;
+  bool room = arena->top && chunk_bytes(arena->top) >= skipped + bytes + CHUNK_MIN_BYTES;
+  void *gap = room && random % 2 ? cut_top(arena, skipped, NULL) : NULL;
+  void *object = cut_top(arena, bytes, bin);
+  if (gap)
+    arena_release(arena, chunk_of(gap));
+  return object;
+}
+
 static void *take_top(struct arena *arena, size_t bytes, struct tcache_bin *bin) {
+  return UNLIKELY(tunables.placement_seed) ? take_top_at_random(arena, bytes, bin) : cut_top(arena, bytes, bin);
+}
+
+static void *cut_top(struct arena *arena, size_t bytes, struct tcache_bin *bin) {
   struct chunk *top = arena->top;
   if (UNLIKELY(!top))
     return NULL;

@@ -8,6 +8,7 @@ from heaptape.common.output import STANDARD_OUTPUT, write_text
 
 # What `compare --table` prints: name -> what it is (tables/kinds.py makes them).
 TABLES = {
+    "time": "predicted change of the program's CPU time, from counts and what they cost (heaptape machine)",
     "cost": "total cycles, mean cycles per malloc, calloc, realloc and free, peak RSS",
     "percent": "the same in percent of the baseline, with their means over workloads",
     "corners": "the matrix of --corners",

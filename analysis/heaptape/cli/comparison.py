@@ -19,11 +19,12 @@ if TYPE_CHECKING:
 
 def print_comparison(files: Sequence[Results], baseline: str, form: str = "text", method: Method = "t") -> None:
     """The usual tables as text, Markdown or LaTeX; failed runs to standard error. HeaptapeError if there are none."""
-    from heaptape.tables import line_sharing
+    from heaptape.tables import line_sharing, misses_table, time_table
     from heaptape.tables.usual import comparison
 
     sharing = line_sharing.table(line_sharing.summary(files))
-    _print_tables([*comparison(files, baseline, method), *sharing], files, form)
+    counted = [*time_table.usual(files, baseline), *misses_table.usual(files, baseline)]
+    _print_tables([*counted, *comparison(files, baseline, method), *sharing], files, form)
 
 
 def print_kinds(question: "Question", names: list[str], form: str) -> None:

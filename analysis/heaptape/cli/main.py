@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from types import ModuleType
 
-from heaptape.cli import allocators, compare, ctl, profile, replay, report, verify_fidelity, workloads
+from heaptape.cli import allocators, compare, ctl, machine, profile, replay, report, verify_fidelity, workloads
 from heaptape.cli.outcome import Parser, status_of
 from heaptape.cli.programs import PROGRAMS
 from heaptape.cli.programs import run as run_program
@@ -25,6 +25,7 @@ COMMANDS: dict[str, ModuleType] = {
     "compare": compare,
     "report": report,
     "allocators": allocators,
+    "machine": machine,
     "workloads": workloads,
     "verify-fidelity": verify_fidelity,
 }

@@ -16,6 +16,11 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message} (see '{self.prog} --help')\n")
 
 
+def report_line(line: str) -> None:
+    """A line on standard error, at once."""
+    print(f"heaptape: {line}", file=sys.stderr, flush=True)
+
+
 def status_of(work: Callable[[], int]) -> int:
     """The exit status of a command: what `work` returns, or that of the error it raises, which is printed."""
     try:
@@ -23,14 +28,14 @@ def status_of(work: Callable[[], int]) -> int:
         flush_standard_output()
         return status
     except UsageError as error:
-        print(f"heaptape: {error}", file=sys.stderr)
+        report_line(str(error))
         return 2
     except HeaptapeError as error:
         if str(error):  # empty: a C program has reported it already
-            print(f"heaptape: {error}", file=sys.stderr)
+            report_line(str(error))
         return 1
     except OSError as error:
-        print(f"heaptape: {_message(error)}", file=sys.stderr)
+        report_line(_message(error))
         return 1
     except KeyboardInterrupt:
         return 130

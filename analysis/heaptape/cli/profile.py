@@ -53,11 +53,11 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.format in ("html", "svg"):
         write_text(arguments.output, _drawn_profile(arguments, found, arguments.home))
         return 0
-    told = "\n".join(f"- {sentence}" for sentence in hardness(found))
+    findings = "\n".join(f"- {sentence}" for sentence in hardness(found))
     render = render_text if arguments.format == "text" else render_markdown
     names = _names_of_stacks(arguments.input, found, arguments.home)
     shown = tables(found, names.callers if names else lambda node: [])
-    write_text(arguments.output, f"{found.name}: {found.data['ops']:,} ops\n\n{told}\n\n{render(shown)}")
+    write_text(arguments.output, f"{found.name}: {found.data['ops']:,} ops\n\n{findings}\n\n{render(shown)}")
     return 0
 
 

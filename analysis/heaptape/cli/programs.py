@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from heaptape.cli import observe
 from heaptape.common.home import Home
+from heaptape.common.output import flush_standard_output
 
 # name -> (program, leading arguments, what `heaptape --help` says of it)
 PROGRAMS: dict[str, tuple[str, tuple[str, ...], str]] = {
@@ -33,13 +34,25 @@ def run(name: str, arguments: Sequence[str], home: Home) -> int:
 
 def _convert(arguments: Sequence[str], home: Home) -> int | None:
     """None: this is for the C program."""
-    from heaptape.export.targets import convert, list_formats, wanted
+    from heaptape.export.targets import convert, wanted
 
     if "--help" in arguments or "-h" in arguments:
         return _help_of_convert(home)
     if list(arguments) == ["--list"]:
-        return list_formats(home)
+        return _list_formats(home)
     return convert(arguments, home) if wanted(arguments) else None
+
+
+def _list_formats(home: Home) -> int:
+    """The formats of heaptape-convert, then ours in the same columns."""
+    from heaptape.export.targets import DESCRIPTIONS
+
+    done = subprocess.run([home.program("convert"), "convert", "--list"], check=False)
+    if done.returncode == 0:
+        for name, description in DESCRIPTIONS.items():
+            print(f"{name:<14} {'write':<11} {description}")
+        flush_standard_output()
+    return done.returncode
 
 
 def _help_of_convert(home: Home) -> int:

@@ -1,6 +1,7 @@
 """`heaptape replay`: replays, writes R.json, prints the comparison."""
 
 import argparse
+import dataclasses
 import json
 import os
 import re
@@ -101,8 +102,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="LIST",
         help="of instructions (exact, counted under Valgrind), time, memory, bare (default: these; instructions only "
         "where heaptape's Valgrind tool is, else by name, under callgrind), verify, sharing (cache lines that threads "
-        "share)",
+        "share), misses (cache and TLB misses of program and allocator, simulated; default where the trace has data "
+        "accesses: record --accesses)",
     )
+    for name, what in (("caches", "BYTES:WAYS"), ("tlbs", "ENTRIES:WAYS")):
+        parser.add_argument(
+            f"--{name}", default="", metavar=f"{what},...", help=f"{name} of the pass misses, the first level first"
+        )
     parser.add_argument(
         "--verify",
         action="store_true",
@@ -149,6 +155,8 @@ def run(arguments: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory(prefix="heaptape.") as scratch:
         workload = replay.prepare(arguments.input, arguments.home, Path(scratch))
         about = replay.describe_workload(workload, name)
+        if arguments.passes is None and not arguments.verify and replay.accesses_of(workload):
+            settings = dataclasses.replace(settings, passes=(*settings.passes, "misses"))
         for doubt in doubts(about):
             print(f"heaptape: {arguments.input}: {doubt}", file=sys.stderr)
         with WorkProgress() as progress:
@@ -220,6 +228,8 @@ def _replay_settings(arguments: argparse.Namespace) -> "rounds.Settings":
         arguments.threads_to_cores,
         arguments.clock == "real",
         arguments.disturb,
+        arguments.caches,
+        arguments.tlbs,
         optional=("instructions",) if arguments.passes is None else (),
     )
 

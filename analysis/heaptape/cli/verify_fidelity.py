@@ -2,16 +2,22 @@
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.output import STANDARD_OUTPUT, write_text
 
+if TYPE_CHECKING:
+    from heaptape.measure.recipes import Recipe
+
 SUMMARY = "how far replays are from live programs, by running both"
 DESCRIPTION = (
     "Runs each app (a recipe of workloads/apps) live on every allocator, records it once on glibc, "
-    "replays the recording on every allocator, and prints how far the predictions are from the live runs."
+    "replays the recording on every allocator, and prints how far the predictions are from the live runs. "
+    "With --counted: how far the predicted counts (instructions, page faults, system calls, misses) are from those of "
+    "the program under a simulation."
 )
 
 
@@ -26,6 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--set", choices=["tuned", "held-out"], help="only this half of the apps")
     parser.add_argument("--touch", default="recorded", metavar="POLICY", help="as of replay (default recorded)")
+    parser.add_argument("--own-mappings", action="store_true", help="as of record, in the recording that is replayed")
     parser.add_argument("--results", metavar="FOLDER", help="keep raw results there, one file for each app")
     parser.add_argument(
         "--quick",
@@ -34,9 +41,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--live-only", action="store_true", help="only the live runs, for --live")
     parser.add_argument(
-        "--live", metavar="FOLDER", help="take live runs from earlier results there; only record and replay anew"
+        "--live",
+        metavar="FOLDER",
+        help="take live runs from results there, but for layouts that they lack (--counted); record and replay anew",
     )
     parser.add_argument("--read", action="store_true", help="run nothing: the arguments are files of raw results")
+    parser.add_argument(
+        "--counted",
+        action="store_true",
+        help="count instead: live under a simulation, exact and free of noise; apps are those of workloads/counted",
+    )
+    parser.add_argument(
+        "--layouts", type=int, default=3, choices=(1, 2, 3), help="of --counted: environment sizes (default 3)"
+    )
+    parser.add_argument(
+        "--accesses", action="store_true", help="of --counted: record data accesses and replay the pass misses too"
+    )
     parser.add_argument("--write", metavar="F.md", help="write the certificate, as docs/FIDELITY.md is")
     parser.add_argument("--table", metavar="F.json", help="write the table of errors that compare and report carry")
     parser.add_argument("-v", "--verbose", action="store_true", help="say what is being run")
@@ -44,50 +64,81 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints how far predictions are from life. 1 if an app or an allocator failed."""
-    from heaptape.fidelity import certificate_text
-    from heaptape.fidelity.verify import not_verified, read_results, verify, write_results
-    from heaptape.measure import recipes, registry
+    from heaptape.fidelity import certificate_text, counted_document
+    from heaptape.fidelity.raw import read_results
 
     if arguments.read:
         results, failed = read_results([Path(path) for path in arguments.apps]), False
     else:
-        chosen = _chosen(recipes.find(), arguments.apps, arguments.set)
-        choices = _choices(arguments.allocator, registry.load(arguments.home))
-        folder = Path(arguments.results) if arguments.results else None
-        if folder:
-            folder.mkdir(parents=True, exist_ok=True)
-        results, failed = [], False
-        for number, recipe in enumerate(chosen):
-
-            def tell(text: str, about: str = f"{recipe.name} ({number + 1} of {len(chosen)})") -> None:
-                if sys.stderr.isatty() or arguments.verbose:
-                    print(f"{about}: {text}", file=sys.stderr)
-
-            try:
-                lived = _lived(arguments.live, recipe.name)
-                data = verify(
-                    recipe, choices, arguments.repeats, arguments.home, recipes.cache_directory(), tell,
-                    arguments.touch, lived, arguments.quick, arguments.live_only,
-                )  # fmt: skip
-            except HeaptapeError as error:
-                data = not_verified(recipe, str(error))
-            for label, why in data["failures"].items():
-                print(f"heaptape: {recipe.name}, {label}: {why}", file=sys.stderr)
-            failed = failed or bool(data["failures"])
-            results.append(data)
-            if folder:
-                write_results(data, folder / f"{recipe.name}.json.zst")
-            if len(chosen) > 1 and not arguments.live_only:
-                print(certificate_text.one_line(data), file=sys.stderr)
+        results, failed = _make(arguments)
     if not results:
         raise HeaptapeError("nothing to compare: no app could be run")
     if not arguments.live_only:
-        write_text(STANDARD_OUTPUT, certificate_text.text(results))
-        _write(arguments, results)
+        counts = [data for data in results if data["kind"] == "counted"]
+        others = [data for data in results if data["kind"] != "counted"]
+        if counts:
+            write_text(STANDARD_OUTPUT, counted_document.text(counts))
+        if others:
+            write_text(STANDARD_OUTPUT, certificate_text.text(others))
+        _write(arguments, others, counts)
     return 1 if failed else 0
 
 
-def _write(arguments: argparse.Namespace, results: list[dict]) -> None:
+def _make(arguments: argparse.Namespace) -> tuple[list[dict], bool]:
+    """The runs of all chosen apps; whether one of them failed."""
+    from heaptape.fidelity import certificate_text, counted, counted_document
+    from heaptape.fidelity.raw import write_results
+    from heaptape.fidelity.verify import not_verified
+    from heaptape.measure import recipes, registry
+
+    known = recipes.find(counted.DIRECTORIES if arguments.counted else recipes.DIRECTORIES)
+    chosen = _chosen(known, arguments.apps, arguments.set)
+    choices = _choices(arguments.allocator, registry.load(arguments.home))
+    folder = Path(arguments.results) if arguments.results else None
+    if folder:
+        folder.mkdir(parents=True, exist_ok=True)
+    results, failed = [], False
+    for number, recipe in enumerate(chosen):
+
+        def tell(text: str, about: str = f"{recipe.name} ({number + 1} of {len(chosen)})") -> None:
+            if sys.stderr.isatty() or arguments.verbose:
+                print(f"{about}: {text}", file=sys.stderr)
+
+        try:
+            data = _verify(arguments, recipe, choices, tell)
+        except HeaptapeError as error:
+            data = not_verified(recipe, str(error), "counted" if arguments.counted else "fidelity")
+        for label, why in data["failures"].items():
+            print(f"heaptape: {recipe.name}, {label}: {why}", file=sys.stderr)
+        failed = failed or bool(data["failures"])
+        results.append(data)
+        if folder:
+            write_results(data, folder / f"{recipe.name}.json.zst")
+        if len(chosen) > 1 and not arguments.live_only:
+            line = counted_document.one_line if arguments.counted else certificate_text.one_line
+            print(line(data), file=sys.stderr)
+    return results, failed
+
+
+def _verify(arguments: argparse.Namespace, recipe: "Recipe", choices: Sequence, tell: Callable[[str], None]) -> dict:
+    from heaptape.fidelity import counted
+    from heaptape.fidelity.verify import verify
+    from heaptape.measure import recipes
+
+    earlier, home = _earlier(arguments.live, recipe.name), arguments.home
+    if arguments.counted:
+        cache = recipes.cache_directory() / "counted"
+        return counted.count(
+            recipe, choices, arguments.layouts, home, cache, tell, earlier=earlier, accesses=arguments.accesses
+        )
+    return verify(
+        recipe, choices, arguments.repeats, home, recipes.cache_directory(), tell,
+        arguments.touch, earlier["live"] if earlier else None, arguments.quick, arguments.live_only,
+        arguments.own_mappings,
+    )  # fmt: skip
+
+
+def _write(arguments: argparse.Namespace, results: list[dict], counts: list[dict]) -> None:
     """The documents that were asked for."""
     import json
 
@@ -95,7 +146,7 @@ def _write(arguments: argparse.Namespace, results: list[dict]) -> None:
     from heaptape.fidelity.certificate_document import document
 
     if arguments.write:
-        write_text(arguments.write, document(results, "heaptape verify-fidelity --write"))
+        write_text(arguments.write, document(results, "heaptape verify-fidelity --write", counts))
     if arguments.table:
         write_text(arguments.table, json.dumps(certificate.carried_errors(results), indent=1) + "\n")
 
@@ -124,10 +175,10 @@ def _choices(names: Sequence[str] | None, known: dict) -> list:
     return choices
 
 
-def _lived(folder: str | None, app: str) -> list[dict] | None:
-    """The live runs of an earlier result in the folder."""
-    from heaptape.fidelity.verify import read_results
+def _earlier(folder: str | None, app: str) -> dict | None:
+    """The earlier result in the folder."""
+    from heaptape.fidelity.raw import read_results
 
     if not folder:
         return None
-    return read_results([Path(folder) / f"{app}.json.zst"])[0]["live"]
+    return read_results([Path(folder) / f"{app}.json.zst"])[0]

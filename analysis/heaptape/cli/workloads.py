@@ -1,6 +1,7 @@
 """`heaptape workloads`: lists, sets up, records, writes and runs workloads, and runs suites."""
 
 import argparse
+import json
 import sys
 import time
 from collections.abc import Sequence
@@ -8,12 +9,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from heaptape.cli.outcome import Parser, status_of
-from heaptape.common.errors import UsageError
+from heaptape.cli.outcome import Parser, report_line, status_of
+from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.home import Home
 
 if TYPE_CHECKING:
-    from heaptape.measure import suites, workloads
+    from heaptape.cli import captures
+    from heaptape.measure import suites
 
 SUMMARY = "synthetic programs, and recipes of real ones: record them unattended"
 DESCRIPTION = (
@@ -50,24 +52,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Lists, installs, records or runs what is in workloads/."""
+    from heaptape.cli import captures
     from heaptape.measure import suites
     from heaptape.measure import workloads as library
 
     action, names = arguments.action, arguments.names
     if action is None:
-        return library.list_all(arguments.json, arguments.home)
+        return _list(arguments.json, arguments.home)
     if not names and not (action == "capture" and arguments.all_apps):
         raise UsageError(f"workloads {action}: which one? 'heaptape workloads' lists them")
     if action == "write":
         if len(names) > 1:
             raise UsageError("workloads write: one at a time")
-        return library.write(names[0], arguments.output, arguments.own_options, arguments.home)
+        (workload,) = library.named(names, library.find(arguments.home))
+        path = Path(arguments.output or f"{names[0]}.work")
+        done = library.write(workload, path, arguments.own_options)
+        if done.returncode == 0:
+            print(f"{path}: {done.stdout.strip() or 'written'}")
+        return done.returncode
     if action == "setup":
-        return library.set_up(names, arguments.home)
+        library.set_up(names, arguments.home)
+        print(f"can run: {', '.join(names)}")
+        return 0
     form = "json" if arguments.json else "table" if arguments.table else "text"
-    wish = library.Wish(arguments.output, _record_options(arguments), arguments.all, arguments.discard, form)
+    wish = captures.Wish(arguments.output, _record_options(arguments), arguments.all, arguments.discard, form)
     if action == "capture":
-        return library.record(names, arguments.all_apps, wish, arguments.home)
+        return captures.record(names, arguments.all_apps, wish, arguments.home)
     if len(names) > 1:
         raise UsageError("workloads run: one at a time")
     suite = next((suite for suite in suites.find() if suite.name == names[0]), None)
@@ -80,6 +90,27 @@ def run(arguments: argparse.Namespace) -> int:
     return _record_and_replay(names[0], wish, arguments.home)
 
 
+def _list(as_json: bool, home: Home) -> int:
+    """What there is, and which of it can run here."""
+    from heaptape.measure import suites, workloads
+
+    known = workloads.find(home)
+    if as_json:
+        found = [workload.as_object() for workload in known] + [suite.as_object() for suite in suites.find()]
+        print(json.dumps({"workloads": found}, indent=1))
+        return 0
+    if not known:
+        raise HeaptapeError("no workloads are built here: run 'make' in the checkout")
+    width = max(len(workload.name) for workload in known)
+    for workload in known:
+        print(f"{workload.name:<{width}}  {workload.kind:<9}  {workload.summary}")
+        for note in filter(None, (workload.missing and f"can't run here: {workload.missing}", workload.recipe.known)):
+            print(f"{'':<{width}}  {'':<9}  ({note})")
+    for suite in suites.find():
+        print(f"{suite.name:<{width}}  suite      {suite.summary} ({len(suite.workloads)} workloads)")
+    return 0
+
+
 def _record_options(arguments: argparse.Namespace) -> tuple[str, ...]:
     options = [f"--{name}" for name in ("latency", "usable", "describe") if getattr(arguments, name)]
     if arguments.stacks is not None:
@@ -90,12 +121,11 @@ def _record_options(arguments: argparse.Namespace) -> tuple[str, ...]:
     return tuple(options)
 
 
-def _record_and_replay(name: str, wish: "workloads.Wish", home: Home) -> int:
+def _record_and_replay(name: str, wish: "captures.Wish", home: Home) -> int:
     """Records NAME.tape in the current directory, and replays it."""
-    from heaptape.cli import replay
-    from heaptape.measure import workloads
+    from heaptape.cli import captures, replay
 
-    status = workloads.record([name], False, wish, home)
+    status = captures.record([name], False, wish, home)
     sys.stdout.flush()
     return status or _run_other(replay, [wish.output or f"{name}.tape", "-o", f"{name}.json"], home)
 
@@ -106,7 +136,7 @@ def _run_suite(suite: "suites.Suite", folder: Path, home: Home, **wishes: Any) -
     from heaptape.measure import suites
 
     began = time.monotonic()
-    outcomes = suites.run(suite, folder, home, **wishes)
+    outcomes = suites.run(suite, folder, home, notify=report_line, **wishes)
     files = [str(outcome.results) for outcome in outcomes if outcome.results]
     sys.stdout.flush()
     if files:

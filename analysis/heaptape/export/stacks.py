@@ -2,7 +2,7 @@
 
 For traces recorded with call stacks. A frame is named by its function (heaptape.stack_names), without one by
 module+0xOFFSET, the offset being that of the file's symbols. Four values of each stack: objects and bytes handed out,
-objects and bytes that were alive at the end. Memory is O(stacks + live objects + one block).
+objects and bytes that were live at the end. Memory is O(stacks + live objects + one block).
 """
 
 import gzip
@@ -66,7 +66,7 @@ def _per_address(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def sites_of(trace: Trace) -> Sites:
-    """What each stack asked for, and what of it was alive at the end. Raises HeaptapeError if there are no stacks."""
+    """What each stack asked for, and what of it was live at the end. Raises HeaptapeError if there are no stacks."""
     nodes = trace.stacks()
     if nodes.empty:
         raise HeaptapeError(f"{trace.path}: has no call stacks: record with --stacks")

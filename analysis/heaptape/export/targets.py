@@ -1,4 +1,4 @@
-"""`heaptape convert` to the formats that are written in Python: which there are, and the command."""
+"""`heaptape convert` to the formats that are written in Python: which there are, and the conversion."""
 
 import argparse
 import subprocess
@@ -8,7 +8,6 @@ from pathlib import Path
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
-from heaptape.common.output import flush_standard_output
 from heaptape.formats.tape_format import Trace, open_trace
 
 SUFFIXES = {".parquet": "parquet", ".h5": "hdf5", ".hdf5": "hdf5", ".pb.gz": "pprof", ".folded": "folded"}
@@ -48,16 +47,6 @@ DESCRIPTIONS = {
     "chrome": "a time line as JSON, for Perfetto and chrome://tracing",
 }
 NAMES = tuple(DESCRIPTIONS)
-
-
-def list_formats(home: Home) -> int:
-    """`heaptape convert --list`: the formats of heaptape-convert, then ours in the same columns."""
-    done = subprocess.run([home.program("convert"), "convert", "--list"], check=False)
-    if done.returncode == 0:
-        for name, description in DESCRIPTIONS.items():
-            print(f"{name:<14} {'write':<11} {description}")
-        flush_standard_output()
-    return done.returncode
 
 
 def wanted(arguments: Sequence[str]) -> bool:

@@ -16,14 +16,23 @@ SMALL_BYTES = 64 << 10
 FIGURES = {
     "peak": "peak RssAnon",
     "peak_part": "its allocator-caused part",
-    "mean": "RssAnon, mean over time",
+    "mean": "RssAnon, mean over each run's own time",
     "mean_part": "its allocator-caused part",
+    "aligned_mean": "RssAnon, mean over the recording's time",
+    "aligned_mean_part": "its allocator-caused part",
     "vm_size": "peak VmSize",
     "cpu_change": "change of CPU time",
 }
 # Figures of a comparison of replays (results_file.py) and the error that they carry: a replay has the allocator's part
 # only. Of CPU time the points by which the change, in percent of the baseline's replay, was off.
-CARRIED = {"peak_rss": "peak_part", "mean_rss": "mean_part", "vm_size": "vm_size", "bare_cpu": "cpu_points"}
+CARRIED = {"peak_rss": "peak_part", "mean_rss": "aligned_mean_part", "vm_size": "vm_size", "bare_cpu": "cpu_points"}
+# Figures of memory: key in the raw results, key of the program's own part, kind of the live runs that have it.
+MEMORY = {
+    "peak": ("rss_anon_peak_bytes", "own_at_peak_bytes", "memory"),
+    "mean": ("rss_anon_mean_bytes", "own_mean_bytes", "memory"),
+    "aligned_mean": ("rss_anon_aligned_mean_bytes", "own_aligned_mean_bytes", "recorded"),
+    "vm_size": ("vm_size_peak_bytes", None, "memory"),
+}
 
 FEWEST_PAIRS = 20  # of program and allocator: fewer make no error to be carried
 
@@ -61,12 +70,8 @@ def cpu_of_replays(data: dict, label: str) -> np.ndarray:
 
 def _memory_rows(data: dict, label: str, predicted: dict) -> list[dict]:
     rows = []
-    for figure, key, own_key in (
-        ("peak", "rss_anon_peak_bytes", "own_at_peak_bytes"),
-        ("mean", "rss_anon_mean_bytes", "own_mean_bytes"),
-        ("vm_size", "vm_size_peak_bytes", None),
-    ):
-        values = live_values(data, label, "memory", key)
+    for figure, (key, own_key, kind) in MEMORY.items():
+        values = live_values(data, label, kind, key)
         if not len(values) or key not in predicted:
             continue
         live = float(np.median(values))
@@ -106,7 +111,7 @@ def _cpu_rows(data: dict) -> list[dict]:
 
 
 def pairs(results: Sequence[dict], figure: str) -> pd.DataFrame:
-    """Each two allocators of each app, by `figure` ("peak", "mean", "cpu"): app, set, a, b, live and predicted (a less
+    """Each two allocators of each app, by `figure` ("cpu" or one of MEMORY): app, set, a, b, live and predicted (a less
     b, as a percentage of b's live value), beyond_noise (the repetitions' ranges do not overlap), right (the prediction
     has the live sign). The baseline is one of them: what was calibrated on it is the program's own part.
     """
@@ -131,14 +136,14 @@ def pairs(results: Sequence[dict], figure: str) -> pd.DataFrame:
 
 def _by_label(data: dict, figure: str) -> tuple[dict[str, np.ndarray], dict[str, float]]:
     live, predicted = {}, {}
-    key = f"rss_anon_{figure}_bytes"
+    key, _, kind = MEMORY.get(figure, ("", None, ""))
     for label, one in data["predicted"].items():
         if figure == "cpu":
             values, replays = live_values(data, label, "time", "cpu_ns"), cpu_of_replays(data, label)
             if len(values) and len(replays):
                 live[label], predicted[label] = values, float(np.median(replays))
         else:
-            values = live_values(data, label, "memory", key)
+            values = live_values(data, label, kind, key)
             if len(values) and key in one:
                 live[label], predicted[label] = values, one[key]
     return live, predicted

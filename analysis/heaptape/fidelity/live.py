@@ -40,7 +40,7 @@ def observe(recipe: Recipe, place: Place, choice: Choice, memory: bool) -> dict:
     printed = place.scratch / "output"
     finished = recipes.run(recipe, place.prepared, place.scratch / "run", wrapper, environment, printed)
     if not recipe.ended_well(finished.status):
-        raise HeaptapeError(f"{recipe.name} on {choice.label}: {_ended(finished.status)}{_last_words(printed)}")
+        raise HeaptapeError(f"{recipe.name} on {choice.label}: {_ended(finished.status)}{last_words(printed)}")
     try:
         data = json.loads(output.read_bytes())
         return _figures(meant(data["programs"], recipe), memory) | {"wall_s": round(finished.wall_s, 3)}
@@ -87,7 +87,8 @@ def _ended(status: int) -> str:
     return f"ended by signal {-status}" if status < 0 else f"exit status {status}"
 
 
-def _last_words(path: Path) -> str:
+def last_words(path: Path) -> str:
+    """The last line of what a program printed, in brackets; empty if there is none."""
     try:
         with path.open("rb") as file:
             file.seek(max(os.fstat(file.fileno()).st_size - 300, 0))

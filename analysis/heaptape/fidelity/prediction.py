@@ -3,7 +3,13 @@
 A program's memory is what its allocator holds plus what is its own: data, stacks, mappings that it makes without
 malloc. The own part is one number for each figure: what a live run on the recording's own allocator had above that
 allocator's replay. It is held fixed, and another allocator's replay is put in the place of the first. An own part that
-changes over the run was tried and was no better at peaks (docs/FIDELITY-CAUSES.md); means are the same by either.
+changes over the run was tried and was no better at peaks (docs/measurements/fidelity-causes.md); means are the same by
+either.
+
+A mean over time needs two things: how much memory the program holds at each point of its run, and how long it stays
+there. A replay knows the first. Processor time differs from one run to the next by more than the memory does, so the
+aligned mean takes every run's memory at the same points of the program, and the time between them from the recording
+that is replayed.
 
 Time lines are arrays of equal length. Positions are ops of the workload, times nanoseconds, sizes bytes.
 """
@@ -21,16 +27,46 @@ class Samples:
     time_ns: np.ndarray
     cpu_ns: np.ndarray
     position: np.ndarray
+    ops: int = 0
+
+    @property
+    def share(self) -> np.ndarray:
+        """How far the program was, 0 to 1: by this, runs that make more or fewer calls are compared."""
+        return (self.position + 1) / (self.ops + 2)
+
+
+def samples_at(
+    time_ns: np.ndarray, cpu_ns: np.ndarray, line_ns: np.ndarray, line_position: np.ndarray, ops: int
+) -> Samples:
+    """Samples taken at times, whose processor time is in ticks, of a recording of which it is known (line_*) when how
+    many ops were done. Between two ops the position rises with time. The time before the first op is position -1 to 0,
+    that after the last ops to ops + 1, so that neither is lost to who compares by position.
+    """
+    if len(time_ns) and len(line_ns):
+        if time_ns[0] < line_ns[0]:
+            line_ns, line_position = np.insert(line_ns, 0, time_ns[0]), np.insert(line_position, 0, -1.0)
+        if time_ns[-1] > line_ns[-1]:
+            line_ns, line_position = np.append(line_ns, time_ns[-1]), np.append(line_position, ops + 1.0)
+    return Samples(time_ns, smooth(time_ns, cpu_ns), np.interp(time_ns, line_ns, line_position), ops)
+
+
+def aligned_mean(own: Samples, rss: np.ndarray, clock: Samples) -> float:
+    """Mean of a recorded live run's RssAnon, known at its own samples. `clock`: of the recording that is replayed,
+    whose points of the program and whose processor time between them count.
+    """
+    return mean_over_time(clock.cpu_ns, np.interp(clock.share, own.share, rss))
 
 
 def replayed(run: Mapping, samples: Samples) -> dict[str, float]:
     """Figures of a memory run of a result: its peaks; its means over the recorded run's processor time, and clock."""
     rss = rss_at(run, samples.position)
+    mean = mean_over_time(samples.cpu_ns, rss)
     return {
         "rss_anon_peak_bytes": run["rss_anon_peak_bytes"],
         "vm_size_peak_bytes": run["vm_size_peak_bytes"],
-        "rss_anon_mean_bytes": mean_over_time(samples.cpu_ns, rss),
+        "rss_anon_mean_bytes": mean,
         "rss_anon_wall_mean_bytes": mean_over_time(samples.time_ns, rss),
+        "rss_anon_aligned_mean_bytes": mean,
     }
 
 
@@ -48,21 +84,24 @@ def rss_at(run: Mapping, position: np.ndarray) -> np.ndarray:
 
 def predict(replays: Mapping[str, Sequence[Mapping]], lived: Sequence[Mapping], baseline: str) -> dict[str, dict]:
     """label -> predicted figures and own parts, from each allocator's `replayed` figures (their mean where they differ)
-    and the live runs on the recording's allocator. On that allocator they are the live ones by construction. A mean
-    that a live run lacks is left out.
+    and the live runs on the recording's allocator, bare or recorded. On that allocator they are the live ones by
+    construction. A mean that a live run or a replay lacks is left out.
     """
-    bare = [run for run in lived if run["allocator"] == baseline and run["kind"] == "memory"]
+    bare = [run for run in lived if run["allocator"] == baseline]
     out: dict[str, dict] = {label: {} for label in replays}
-    for key, own_key in (
-        ("rss_anon_peak_bytes", "own_at_peak_bytes"),
-        ("vm_size_peak_bytes", None),
-        ("rss_anon_mean_bytes", "own_mean_bytes"),
-        ("rss_anon_wall_mean_bytes", None),
+    for key, own_key, kind in (
+        ("rss_anon_peak_bytes", "own_at_peak_bytes", "memory"),
+        ("vm_size_peak_bytes", None, "memory"),
+        ("rss_anon_mean_bytes", "own_mean_bytes", "memory"),
+        ("rss_anon_wall_mean_bytes", None, "memory"),
+        ("rss_anon_aligned_mean_bytes", "own_aligned_mean_bytes", "recorded"),
     ):
-        if any(key not in run for run in bare):
+        runs = [run for run in bare if run["kind"] == kind]
+        everywhere = (*runs, *(figures for all_of_one in replays.values() for figures in all_of_one))
+        if not runs or any(key not in figures for figures in everywhere):
             continue
         held = {label: float(np.mean([figures[key] for figures in replays[label]])) for label in replays}
-        own = float(np.median([run[key] for run in bare])) - held[baseline]
+        own = float(np.median([run[key] for run in runs])) - held[baseline]
         for label, figures in out.items():
             figures[key] = round(held[label] + own)
             if own_key:

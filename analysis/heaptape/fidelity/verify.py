@@ -2,28 +2,24 @@
 replays. What they are compared by: prediction.py; what comes of it: certificate.py.
 """
 
-import json
 import random
 import shutil
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
 
-import msgspec
 import numpy as np
 
-from heaptape.common.checked import checked
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
-from heaptape.fidelity import live, prediction
-from heaptape.measure import capture, machine, recipes, replay
+from heaptape.fidelity import live, prediction, recorded
+from heaptape.fidelity.raw import SCHEMA
+from heaptape.measure import machine, recipes, replay
 from heaptape.measure.recipes import Recipe
 from heaptape.measure.registry import Choice, sha256_of
 from heaptape.measure.rounds import Settings
 
-SCHEMA = 1
 MEMORY_REPEATS = 2
 POINTS = 120  # of each time line that is kept
 RUN_LIMIT_S = 600
@@ -41,14 +37,17 @@ def verify(
     lived: list[dict] | None = None,
     quick: bool = False,
     live_only: bool = False,
+    own_mappings: bool = False,
 ) -> dict:
     """All runs of one program and the predictions made of them: the content of a raw results file.
 
     `repeats`: of live runs and replays whose processor time counts; memory is measured in runs of its own,
-    MEMORY_REPEATS of them, as watching it closely costs the program time. `quick`: in the same runs. An
-    allocator whose live run or replay fails has the reason in "failures", and no figures. `lived`: live runs of an
-    earlier result, to be used again; `live_only`: make only these. Raises HeaptapeError where
-    the program can't run here, or fails on the C library's own allocator.
+    MEMORY_REPEATS of them, as watching it closely costs the program time, and in as many under the recorder, which
+    knows how far the program is. `quick`: in the same runs, and in one under the recorder. An allocator whose live run
+    or replay fails has the reason in "failures", and no figures. `lived`: live runs of an earlier result, to be used
+    again, less those under the recorder; `live_only`: make only these. `own_mappings`: as of record, for the recording
+    that is replayed. Raises HeaptapeError where the program can't run
+    here, or fails on the C library's own allocator.
     """
     missing = recipe.missing()
     if missing:
@@ -65,18 +64,18 @@ def verify(
         if BASELINE not in known:
             raise HeaptapeError(next(iter(failures.values()), f"{recipe.name}: no live run"))
         if live_only:
-            return _about(recipe, began, repeats, touch) | {"live": lived, "failures": failures}
-        tell("recording")
-        tape = scratch / f"{recipe.name}.tape"
-        capture.capture(recipe, tape, home, ("--preload", live.c_library()), cache=cache)
-        workload, about = _compile(tape, home)
+            return about_run(recipe, began, repeats, touch) | {"live": lived, "failures": failures}
+        kept = [choice for choice in choices if choice.label in known and choice.label not in failures]
+        series = recorded.Series(recipe, place, cache, tell, own_mappings)
+        base, rows = series.record(kept, 1 if quick else MEMORY_REPEATS, BASELINE, failures)
+        lived = recorded.without(lived) + rows
         tell("replaying")
         settings = Settings(repeats=repeats, passes=("memory", "bare"), touch=touch, timeout_s=RUN_LIMIT_S)
-        kept = [choice for choice in choices if choice.label in known and choice.label not in failures]
-        results = replay.replay(workload, about, kept, settings, home)
-        predicted = _predict(tape, workload, results, lived, failures)
-    data = _about(recipe, began, repeats, touch)
-    data["app"] |= {"threads": about["threads"], "ops": about["ops"]}
+        results = replay.replay(base.workload, base.about, kept, settings, home)
+        predicted = _predict(base, results, lived, failures)
+    data = about_run(recipe, began, repeats, touch)
+    data["settings"]["own_mappings"] = own_mappings
+    data["app"] |= {"threads": base.about["threads"], "ops": base.about["ops"]}
     return data | {
         "heaptape": results["heaptape"],
         "allocators": results["allocators"],
@@ -87,10 +86,11 @@ def verify(
     }
 
 
-def _about(recipe: Recipe, began: float, repeats: int, touch: str) -> dict:
+def about_run(recipe: Recipe, began: float, repeats: int, touch: str, kind: str = "fidelity") -> dict:
+    """What every raw results file begins with."""
     return {
         "schema": SCHEMA,
-        "kind": "fidelity",
+        "kind": kind,
         "created_unix_s": round(began),
         "elapsed_s": round(time.time() - began, 1),
         "machine": machine.describe(),
@@ -108,9 +108,9 @@ def _about(recipe: Recipe, began: float, repeats: int, touch: str) -> dict:
     }
 
 
-def not_verified(recipe: Recipe, why: str) -> dict:
+def not_verified(recipe: Recipe, why: str, kind: str = "fidelity") -> dict:
     """The content of a raw results file of a program that could not be verified: an honest row."""
-    return _about(recipe, time.time(), 0, "") | {"live": [], "failures": {"all": why}}
+    return about_run(recipe, time.time(), 0, "", kind) | {"live": [], "failures": {"all": why}}
 
 
 def _live(
@@ -146,51 +146,35 @@ def _thin(timeline: list) -> list:
     return prediction.thinned(rows[:, 0], rows[:, 2], POINTS)
 
 
-def _compile(tape: Path, home: Home) -> tuple[Path, dict]:
-    workload = replay.prepare(str(tape), home, tape.parent)
-    return workload, replay.describe_workload(workload, tape.stem)
-
-
 def _replay_row(run: dict) -> dict:
     kept = (
         "cpu_ns", "engine_cycles_per_op", "cycles_hz", "rss_anon_peak_bytes", "rss_anon_mean_bytes",
         "vm_size_peak_bytes", "page_faults", "syscalls", "peaks", "rss_anon_start_bytes",
     )  # fmt: skip
-    about = {"allocator": _label(run), "pass": run["pass"], "order": run["order"], "repeat": run["repeat"]}
+    about = {"allocator": label_of(run), "pass": run["pass"], "order": run["order"], "repeat": run["repeat"]}
     return about | {key: run[key] for key in kept if key in run}
 
 
 def _predict(
-    tape: Path, workload: Path, results: dict, lived: Sequence[dict], failures: dict[str, str]
+    base: recorded.Recording, results: dict, lived: Sequence[dict], failures: dict[str, str]
 ) -> dict[str, dict]:
     """label -> predicted figures, as `prediction.predict` gives them."""
-    from heaptape.formats.tape_format import open_trace
-    from heaptape.formats.tape_times import times_ns
-    from heaptape.formats.workload_format import read_workload
-
     memory: dict[str, list[dict]] = {}
     for run in results["runs"]:
-        label = _label(run)
+        label = label_of(run)
         if "error" in run:
             failures[label] = f"replay, {run['pass']}: {run['error']}"
         elif run["pass"] == "memory":
             memory.setdefault(label, []).append(run)
     if BASELINE not in memory or BASELINE in failures:
-        raise HeaptapeError(f"{tape.stem}: {failures.get(BASELINE, 'no replay on the recording allocator')}")
-    line = read_workload(workload).timeline()
-    with open_trace(tape) as trace:
-        rows = trace.samples()
-        times = times_ns(trace, rows["stamp"].to_numpy(np.uint64)).astype(float)
-    cpu = (rows["user_ns"] + rows["system_ns"]).to_numpy(float)
-    position = np.interp(times, line["time_ns"].to_numpy(float), line["position"].to_numpy(float))
-    samples = prediction.Samples(times, prediction.smooth(times, cpu), position)
+        raise HeaptapeError(f"{base.tape.stem}: {failures.get(BASELINE, 'no replay on the recording allocator')}")
     kept = {label: runs for label, runs in memory.items() if label not in failures}
-    replays = {label: [prediction.replayed(run, samples) for run in runs] for label, runs in kept.items()}
+    replays = {label: [prediction.replayed(run, base.samples) for run in runs] for label, runs in kept.items()}
     return prediction.predict(replays, lived, BASELINE)
 
 
-def _label(run: dict) -> str:
-    """Of a run of a result, or of a row kept of one."""
+def label_of(run: dict) -> str:
+    """The allocator's, of a run of a result, or of a row kept of one."""
     return run["allocator"] if run.get("variant", "default") == "default" else f"{run['allocator']}:{run['variant']}"
 
 
@@ -207,78 +191,3 @@ def _version(recipe: Recipe) -> str:
             version = subprocess.run(["dpkg-query", "-W", "-f", "${Version}", package], capture_output=True, text=True)
             return f"{package} {version.stdout}" if version.returncode == 0 else ""
     return ""
-
-
-def read_results(paths: Sequence[Path]) -> list[dict]:
-    """Raw results files (.json or .json.zst) by app name. Raises HeaptapeError at one that is none."""
-    found = [_read(path) for path in paths]
-    return sorted(found, key=lambda one: one["app"]["name"])
-
-
-def write_results(data: dict, path: Path) -> None:
-    """Writes one raw results file; compressed if its name ends with .zst."""
-    text = json.dumps(data, separators=(",", ":")).encode()
-    if path.suffix == ".zst":
-        import zstandard
-
-        text = zstandard.ZstdCompressor(level=19).compress(text)
-    path.write_bytes(text)
-
-
-LIMIT_BYTES = 64 << 20
-Amount = Annotated[float, msgspec.Meta(ge=-1e30, le=1e30)]
-
-
-class App(msgspec.Struct):
-    """The program of a raw results file."""
-
-    name: str
-
-
-class LiveRun(msgspec.Struct):
-    """A live run, with the figure that its kind is for."""
-
-    allocator: str
-    kind: Literal["memory", "time"]
-    cpu_ns: Amount | None = None
-    rss_anon_peak_bytes: Amount | None = None
-
-    def __post_init__(self) -> None:
-        figure = "cpu_ns" if self.kind == "time" else "rss_anon_peak_bytes"
-        if getattr(self, figure) is None:
-            raise ValueError(f"{figure} is missing")
-
-
-class Predicted(msgspec.Struct):
-    """The figures that every prediction has."""
-
-    rss_anon_peak_bytes: Amount
-    own_at_peak_bytes: Amount
-
-
-class Raw(msgspec.Struct):
-    """What a raw results file has at least."""
-
-    schema: Annotated[int, msgspec.Meta(ge=SCHEMA, le=SCHEMA)]
-    kind: Literal["fidelity"]
-    app: App
-    live: list[LiveRun]
-    replays: list[dict]
-    predicted: dict[str, Predicted]
-    failures: dict[str, str]
-
-
-def _read(path: Path) -> dict:
-    try:
-        text = path.read_bytes()
-        if path.suffix == ".zst":
-            import zstandard
-
-            text = zstandard.ZstdDecompressor().decompress(text, max_output_size=LIMIT_BYTES)
-        data = json.loads(text)
-    except (OSError, ValueError, RecursionError) as error:
-        raise HeaptapeError(f"{path}: {error}") from None
-    except Exception as error:  # zstandard has an exception of its own
-        raise HeaptapeError(f"{path}: not a sound zstd frame: {error}") from None
-    checked(path, data, Raw)
-    return data

@@ -15,7 +15,19 @@ from heaptape.common.errors import FormatError
 
 FILE_HEADER, TRAILER = struct.Struct("<8sHHI"), struct.Struct("<Q8s")
 BLOCK_HEADER, COLUMN = struct.Struct("<4sBBHIIIIQQII"), struct.Struct("<BBBBIII")
-INFO, EVENTS, SAMPLES, GAP, TOUCHED, STACKS, MODULES, MARKS, THREADS, FOOTER = 1, 2, 3, 4, 5, 6, 7, 8, 9, 15
+INFO, EVENTS, SAMPLES, GAP, TOUCHED, STACKS, MODULES, MARKS, THREADS, ACCESSES, FOOTER = (
+    1,
+    2,
+    3,
+    4,
+    5,
+    6,
+    7,
+    8,
+    9,
+    10,
+    15,
+)
 CRITICAL = 1
 MAX_COLUMNS, MAX_PAYLOAD, MAX_THREAD, MAX_ROWS, MAX_WINDOW = 64, 1 << 30, 1 << 24, 1 << 20, 8 << 20
 MAX_RAW, MAX_INFO, MAX_STACK_NODES = 1 << 26, 1 << 20, 1 << 28
@@ -29,6 +41,7 @@ KNOWN_COLUMNS = {
     MODULES: {1},
     MARKS: {1},
     THREADS: {1},
+    ACCESSES: set(range(1, 9)),
     FOOTER: {1, 2},
 }
 
@@ -204,7 +217,9 @@ def _check_columns(path: str, block: Block) -> None:
             raise FormatError(path, block.offset, f"column {column.id} is there twice")
         seen.add(column.id)
         limit = MAX_RAW
-        if block.type == EVENTS:
+        if block.type == ACCESSES:
+            limit = 10 * block.rows + 64
+        elif block.type == EVENTS:
             limit = (10 * block.rows + 64) * {9: 2, 10: 2, 11: 2, 16: 4}.get(column.id, 1)
         if usable and column.raw_bytes > limit:
             raise FormatError(

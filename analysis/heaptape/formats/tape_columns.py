@@ -24,7 +24,7 @@ class Events:
     param: np.ndarray  # uint64: element count or alignment in bytes
     request_bytes: np.ndarray  # uint64: count included, saturated
     takes: np.ndarray  # bool: a non-null address was passed in
-    releases: np.ndarray  # bool: ... and its object died
+    releases: np.ndarray  # bool: ... and its object was released
     acquires: np.ndarray  # bool: an object was handed out
     released: np.ndarray  # uint64: address passed in
     acquired: np.ndarray  # uint64: address handed out

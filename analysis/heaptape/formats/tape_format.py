@@ -17,7 +17,9 @@ import pyarrow as pa
 
 from heaptape.common.errors import FormatError
 from heaptape.formats import calls, tape_annotations
+from heaptape.formats.tape_accesses import decode_accesses
 from heaptape.formats.tape_blocks import (
+    ACCESSES,
     EVENTS,
     FOOTER,
     GAP,
@@ -37,6 +39,8 @@ SAMPLE_NAMES = (
     "minor_faults", "major_faults", "user_ns", "system_ns",
 )  # fmt: skip
 
+ACCESS_TOTALS = ("calls", "objects", "other")  # of the footer, by kind of row
+
 SCHEMA = pa.schema(
     [
         ("thread", pa.uint32()),
@@ -51,7 +55,7 @@ SCHEMA = pa.schema(
         ("acquired_address", pa.uint64()),
         ("release_stamp", pa.uint64()),
         ("acquire_stamp", pa.uint64()),
-        ("releases", pa.bool_()),  # the object passed in died
+        ("releases", pa.bool_()),  # the object passed in was released
         ("touched_os_pages", pa.uint32()),
         ("latency", pa.uint64()),  # of the real call, in units of the trace's clock
         ("usable_bytes", pa.uint64()),  # of the object handed out
@@ -107,7 +111,7 @@ class Trace(BlockFile):
         return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["stamp"])
 
     def touched_at_end(self) -> pd.DataFrame:
-        """Large objects alive at the end: address, os_pages (resident). Raises FormatError."""
+        """Large objects live at the end: address, os_pages (resident). Raises FormatError."""
         return tape_annotations.touched(self)
 
     def stacks(self) -> pd.DataFrame:
@@ -127,6 +131,34 @@ class Trace(BlockFile):
     def thread_names(self) -> dict[int, str]:
         """Names of the threads that have one."""
         return tape_annotations.thread_names(self)
+
+    @property
+    def access_rows(self) -> int:
+        """Rows of data accesses in the file, the calls between them included."""
+        return sum(b.rows for b in self.blocks if b.type == ACCESSES)
+
+    def accesses(self) -> Iterator[pd.DataFrame]:
+        """The data accesses and the calls between them, in order: one frame per block, its columns those of
+        heaptape.formats.tape_accesses.decode_accesses. After the last one `differences` has what is not as the footer
+        counts it. Raises FormatError.
+        """
+        found = dict.fromkeys(ACCESS_TOTALS, 0)
+        for block in self.blocks:
+            if block.type != ACCESSES:
+                continue
+            try:
+                frame = decode_accesses(block.rows, block.first_stamp, block.last_stamp, self.raw_columns(block))
+            except Malformed as error:
+                raise FormatError(self.path, block.offset, str(error)) from error
+            for total, count in zip(ACCESS_TOTALS, frame["kind"].value_counts(sort=False), strict=True):
+                found[total] += int(count)
+            yield frame
+        told = (self.footer or {}).get("accesses")
+        if isinstance(told, dict):
+            words = [f"{t}: the footer says {told.get(t)}, the blocks have {n}" for t, n in found.items()]
+            self.differences += [
+                f"accesses, {w}" for (t, n), w in zip(found.items(), words, strict=True) if told.get(t) != n
+            ]
 
     def _decode(self, block: Block) -> Events:
         raw = self.raw_columns(block)
@@ -180,6 +212,7 @@ def opened(path: str | Path, kind: type[Kind]) -> Kind:
 def _read_metadata(trace: Trace) -> None:
     """Info, gaps, footer; and what must hold between blocks of one thread."""
     following: dict[int, tuple[int, int]] = {}
+    acquired = 0
     for block in trace.blocks:
         if block.type == INFO and not trace.info:
             trace.info = trace.json_object(block, MAX_INFO)
@@ -192,6 +225,10 @@ def _read_metadata(trace: Trace) -> None:
             if block.type == EVENTS and block.first_stamp < stamp:
                 raise FormatError(trace.path, block.offset, f"the stamps of thread {block.thread} go back")
             following[block.thread] = (sequence + 1, block.last_stamp if block.type == EVENTS else stamp)
+        if block.type == ACCESSES:
+            if block.first_stamp != acquired:
+                raise FormatError(trace.path, block.offset, "accesses that do not follow those before")
+            acquired = block.last_stamp
         if block.type == GAP:
             dropped = trace.json_object(block).get("dropped")
             if block.rows or not isinstance(dropped, int) or isinstance(dropped, bool) or dropped < 0:
@@ -209,6 +246,10 @@ def _differences(trace: Trace, block: Block) -> list[str]:
     for key, found in (("events", trace.event_count), ("dropped", trace.dropped), ("threads", trace.threads)):
         if key in footer and footer[key] != found:
             out.append(f"{key}: the footer says {footer[key]}, the blocks have {found}")
+    told = footer.get("accesses", {})
+    rows = sum(told.get(t, 0) for t in ACCESS_TOTALS if isinstance(told.get(t), int)) if isinstance(told, dict) else 0
+    if rows != trace.access_rows:
+        out.append(f"accesses: the footer says {rows} rows, the blocks have {trace.access_rows}")
     index = next((c for c in usable_columns(block) if c.id == 2), None)
     expected = b"".join(
         struct.pack("<QQQ", b.offset, b.first_stamp, b.thread << 32 | b.rows) for b in trace.blocks if b.type == EVENTS

@@ -6,7 +6,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -77,10 +77,11 @@ def capture(
     keep_all: bool = False,
     tell: Callable[[str], None] = lambda line: None,
     cache: Path | None = None,
+    environment: Mapping[str, str] | None = None,
 ) -> Captured:
     """Records `recipe` into `output`. `options`: more of `heaptape record`'s. `keep_all`: the other processes' traces
     stay beside it, as OUTPUT's stem, PID and .tape. `tell` hears what is under way. `cache`: where prepared input is
-    kept (default `recipes.cache_directory`).
+    kept (default `recipes.cache_directory`). `environment`: into the recorder's and the program's surroundings.
 
     Raises HeaptapeError where the recipe can't run here, fails, ends other than it should, or its process is not among
     those recorded; nothing is left behind then.
@@ -96,7 +97,7 @@ def capture(
         log = scratch / "output"
         wrapper = [str(record), "-o", str(traces / "first.tape"), *options, "--"]
         try:
-            done = recipes.run(recipe, prepared, scratch / recipe.name, wrapper, output=log)
+            done = recipes.run(recipe, prepared, scratch / recipe.name, wrapper, environment, log)
         except HeaptapeError as error:
             raise HeaptapeError(f"{error}{_last_words(log)}") from None
         if not recipe.ended_well(done.status):

@@ -2,6 +2,7 @@
 C program heaptape-replay.
 """
 
+import contextlib
 import json
 import os
 import signal
@@ -18,8 +19,9 @@ from typing import IO
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import PACKAGE, Home
 from heaptape.common.version import __version__
+from heaptape.formats.tape_format import open_trace
 from heaptape.formats.workload_format import is_workload, read_workload
-from heaptape.measure import machine, noise
+from heaptape.measure import machine, noise, penalties
 from heaptape.measure.agreement import agreement
 from heaptape.measure.registry import Choice, sha256_of
 from heaptape.measure.rounds import Rounds, Run, Settings, baseline_of, widest_interval
@@ -37,7 +39,10 @@ DEFAULT_ORDER = {
     "instructions": "recorded",
     "verify": "window",
     "sharing": "recorded",
+    "misses": "recorded",
 }
+# Whatever order was asked for: the accesses between two calls are those of the recording.
+ONE_ORDER = ("misses",)
 # The instructions pass counts the first so many ops of a longer workload. Under our Valgrind tool an op takes 0.3 to
 # 0.8 us in the recorded order with few threads, 2.5 us with 23 (docs/measurements/replay.md): 10 to 50 s a run. The
 # recorded order has no prefix: a longer workload is run in `window`, in which a single thread's count is as exact, and
@@ -49,7 +54,9 @@ WARM_UP_OPS = 1 << 20
 
 
 def prepare(source: str, home: Home, directory: Path) -> Path:
-    """The workload to replay: `source` itself if it is one, else compiled into `directory`. `-` is standard input."""
+    """The workload to replay: `source` itself if it is one, else compiled into `directory`, its data accesses, if it
+    has any, beside it (`accesses_of`). `-` is standard input.
+    """
     path = Path(source)
     if source == "-":
         path = directory / "input"
@@ -66,6 +73,7 @@ def prepare(source: str, home: Home, directory: Path) -> Path:
     # the compiler shows its own progress, and tells its own error.
     terminal = sys.stderr.isatty()
     command = [str(home.program("convert")), "compile", str(path), "-o", str(compiled), "--json"]
+    command += ["--accesses", str(_accesses_path(compiled))] if _has_accesses(path) else []
     result = subprocess.run(
         command,
         stdin=subprocess.DEVNULL,
@@ -79,6 +87,25 @@ def prepare(source: str, home: Home, directory: Path) -> Path:
         )
     sys.stderr.write(result.stderr or "")
     return compiled
+
+
+def accesses_of(workload: Path) -> Path | None:
+    """The file of the workload's data accesses, for the pass `misses`: W.accesses beside W.work. None: it has none."""
+    path = _accesses_path(workload)
+    return path if path.is_file() else None
+
+
+def _accesses_path(workload: Path) -> Path:
+    return workload.with_suffix(".accesses")
+
+
+def _has_accesses(path: Path) -> bool:
+    """False for what is no trace of ours, too: the compiler says what is wrong with it."""
+    try:
+        with contextlib.closing(open_trace(path)) as trace:
+            return trace.access_rows > 0
+    except (HeaptapeError, OSError):
+        return False
 
 
 def describe_workload(path: Path, name: str) -> dict:
@@ -113,6 +140,10 @@ def replay(
     with its "error" and told to `on_failure`; the rest goes on. Raises HeaptapeError if the engine can't run this
     workload at all.
     """
+    if "misses" in settings.passes and not accesses_of(workload_path):
+        raise HeaptapeError(
+            f"{workload['name']}: no data accesses, which the misses pass needs: record with --accesses"
+        )
     engine = home.program("replay")
     about_machine = machine.describe()
     started = time.time()
@@ -161,6 +192,7 @@ def replay(
         }
         | ({"left_out": left_out} if left_out else {})
         | ({"until_ci": _stop_rule(finished, choices, settings)} if settings.until_ci_percent else {}),
+        "penalties": penalties.for_passes(settings.passes, home),
         "noise": disturbance.summarise(finished),
         "allocators": [_about(choice) for choice in choices],
         "agreement": agreement(finished),
@@ -172,6 +204,8 @@ def order_of(pass_: str, settings: Settings, ops: int) -> str:
     """The order of the pass's runs, as the engine takes it. Of instructions a pause between calls changes nothing, so
     they aren't paced.
     """
+    if pass_ in ONE_ORDER:
+        return DEFAULT_ORDER[pass_]
     if pass_ != "instructions":
         return settings.order or DEFAULT_ORDER[pass_]
     if settings.order and not settings.order.startswith("paced"):
@@ -251,9 +285,16 @@ def _measure(
     """One run of the engine: its JSON object, or {"pass", "order", "touch", "error"}."""
     order = order_of(run.pass_, settings, ops)
     arguments = ["--order", order, "--baseline-rss-anon-bytes", str(baseline)]
+    arguments += _misses_arguments(workload, settings) if run.pass_ == "misses" else []
     if run.pass_ == "instructions" and ops > INSTRUCTIONS_OPS and not order.startswith(("recorded", "random")):
         arguments += ["--op-limit", str(INSTRUCTIONS_OPS)]
     return {"order": order} | _measure_with(engine, workload, run, settings, arguments, tell)
+
+
+def _misses_arguments(workload: Path, settings: Settings) -> list[str]:
+    arguments = ["--accesses", str(_accesses_path(workload))]
+    arguments += ["--caches", settings.caches] if settings.caches else []
+    return arguments + (["--tlbs", settings.tlbs] if settings.tlbs else [])
 
 
 def _measure_with(
@@ -264,7 +305,7 @@ def _measure_with(
         output = Path(scratch) / "run.json"
         command = [str(engine), "--pass", run.pass_, "--touch", settings.touch, *arguments]
         command += ["--aslr"] if settings.aslr else []
-        command += ["--as-malloc"] if settings.as_malloc and run.pass_ != "verify" else []
+        command += ["--as-malloc"] if settings.as_malloc and run.pass_ not in ("verify", "misses") else []
         command += ["--threads-to-cores"] if settings.threads_to_cores else []
         command += ["--disturb", str(settings.disturb_lines)] if settings.disturb_lines and run.pass_ == "time" else []
         command += ["--clock", "real"] if settings.real_clock else []

@@ -16,7 +16,7 @@ How often which pass:
 - sharing: twice, as it is a matter of layout like memory, in the same order.
 - instructions: twice, whatever `repeats` says. Valgrind counts, it does not measure, and the recorded order is the same
   each time; the second run shows that the figures are exact (an allocator that looks at the clock differs by 0.006 %).
-- verify: once. An op is right or wrong.
+- misses, verify: once. The simulation repeats; an op is right or wrong.
 """
 
 import math
@@ -30,9 +30,10 @@ from heaptape.measure.registry import Choice
 from heaptape.results.intervals import log_ratio
 from heaptape.results.schema import label_of, number
 
-PASSES = ("instructions", "time", "memory", "bare", "verify", "sharing")
+PASSES = ("instructions", "time", "memory", "bare", "verify", "sharing", "misses")
 DEFAULT_PASSES = ("instructions", "time", "memory", "bare")
 TOUCH_POLICIES = ("recorded", "lines", "first", "pages", "all", "none")
+ONCE = ("misses", "verify")
 FEW_REPEATS = 2
 FEWEST_ROUNDS = 5
 MEMORY_AGREES = 0.001  # of the figure
@@ -42,8 +43,9 @@ MEMORY_FIGURES = ("rss_anon_peak_bytes", "rss_anon_mean_bytes")
 @dataclass(frozen=True)
 class Settings:
     """How to replay. `order` empty: each pass's own default. `timeout_s` 0: no limit. `until_ci_percent` 0: no stop
-    rule. `baseline`: label that the stop rule compares with; None: glibc, else the first. `optional`: passes that are
-    left out, and told, where they can't be made.
+    rule. `baseline`: label that the stop rule compares with; None: glibc, else the first. `caches`, `tlbs`: those that
+    the pass `misses` simulates, as heaptape-replay takes them; empty: its own. `optional`: passes that are left out, and
+    told, where they can't be made.
     """
 
     repeats: int = 5
@@ -60,6 +62,8 @@ class Settings:
     threads_to_cores: bool = False
     real_clock: bool = False
     disturb_lines: int = 0
+    caches: str = ""
+    tlbs: str = ""
     optional: tuple[str, ...] = ()
 
 
@@ -92,12 +96,12 @@ class Rounds:
 
     def least(self) -> int:
         """How many runs there will be if nothing asks for more."""
-        per_pass = {"time": self._settings.repeats, "instructions": FEW_REPEATS, "verify": 1}
+        per_pass = {"time": self._settings.repeats, "instructions": FEW_REPEATS} | dict.fromkeys(ONCE, 1)
         few = min(self._settings.repeats, FEW_REPEATS)
         return len(self._choices) * sum(per_pass.get(pass_, few) for pass_ in self._settings.passes)
 
     def _wants(self, choice: Choice, pass_: str, finished: Sequence[dict]) -> bool:
-        if pass_ == "verify":
+        if pass_ in ONCE:
             return self.number == 0
         if pass_ == "instructions":
             return self.number < FEW_REPEATS

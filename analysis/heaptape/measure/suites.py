@@ -7,9 +7,8 @@ finished recording or result is not made again.
 """
 
 import subprocess
-import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
@@ -112,9 +111,10 @@ def run(
     allocators: Sequence[str] = (),
     repeats: int | None = None,
     only: Sequence[str] = (),
+    notify: Callable[[str], None] = lambda line: None,
 ) -> list[Outcome]:
     """Records what `folder` does not hold yet (NAME.tape), replays what has no results there (NAME.json), one workload
-    after the other. Says on standard error what it does. A workload that fails does not stop the others. Raises
+    after the other. `notify` gets a line about each. A workload that fails does not stop the others. Raises
     HeaptapeError where `only` names one that the suite lacks.
     """
     unknown = [name for name in only if name not in [entry.name for entry in suite.workloads]]
@@ -128,10 +128,10 @@ def run(
     wanted = [entry for entry in suite.workloads if not only or entry.name in only]
     outcomes = []
     for number, entry in enumerate(wanted, 1):
-        print(f"== {entry.name} ({number} of {len(wanted)})", file=sys.stderr, flush=True)
+        notify(f"{entry.name} ({number} of {len(wanted)})")
         outcome = _run_entry(chosen, entry, folder, home)
         if outcome.failure:
-            print(f"heaptape: {entry.name}: {outcome.failure}", file=sys.stderr, flush=True)
+            notify(f"{entry.name}: {outcome.failure}")
         outcomes.append(outcome)
     return outcomes
 

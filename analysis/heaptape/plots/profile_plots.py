@@ -37,16 +37,17 @@ def sizes(axes: Axes, frame: pd.DataFrame, weight: str = "calls", most_calls: in
     return None
 
 
-def lifetimes(axes: Axes, frame: pd.DataFrame, born: int, unit: str = "bytes") -> None:
-    """How old objects were when they died: bars in percent of all `born`, and the line of those so old or younger; what
-    it lacks of 100 % was never freed. `frame`: Profile.lifetimes_bytes (unit "bytes") or lifetimes_ns (unit "ns").
+def lifetimes(axes: Axes, frame: pd.DataFrame, acquired: int, unit: str = "bytes") -> None:
+    """How old objects were when they were released: bars in percent of all `acquired`, and the line of those so
+    old or younger; what it lacks of 100 % was never freed. `frame`: Profile.lifetimes_bytes (unit "bytes") or
+    lifetimes_ns (unit "ns").
     """
     if frame.empty:
-        return _nothing(axes, "no object died")
+        return _nothing(axes, "no object was released")
     ages = frame.groupby("age")["objects"].sum().sort_index()
     left = np.maximum(ages.index.to_numpy(float), 0.5)
     right = np.where(ages.index == 0, 1, 2 * ages.index.to_numpy(float))
-    share = 100 * ages.to_numpy(float) / max(born, 1)
+    share = 100 * ages.to_numpy(float) / max(acquired, 1)
     axes.bar(
         left, share, right - left, align="edge", color=ACQUIRED, alpha=0.75, linewidth=0, label="released at that age"
     )
@@ -74,7 +75,7 @@ def lifetimes(axes: Axes, frame: pd.DataFrame, born: int, unit: str = "bytes") -
 def size_and_age(axes: Axes, frame: pd.DataFrame, unit: str = "bytes") -> None:
     """Which sizes grow how old: darker squares have more objects (logarithmic). `frame`: as `lifetimes`."""
     if frame.empty:
-        return _nothing(axes, "no object died")
+        return _nothing(axes, "no object was released")
     sizes_log = np.floor(np.log2(np.maximum(frame["size_bytes"], 1))).astype(int)
     ages_log = np.where(frame["age"] > 0, np.log2(np.maximum(frame["age"], 1)) + 1, 0).astype(int)
     table = np.zeros((int(ages_log.max()) + 1, int(sizes_log.max()) + 1))

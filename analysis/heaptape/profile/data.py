@@ -45,8 +45,8 @@ class Profile:
 
     @property
     def lifetimes_bytes(self) -> pd.DataFrame:
-        """Objects that died: size_bytes, age (bytes that the program allocated meanwhile; lower bound of a power of
-        two), objects, bytes.
+        """Objects that were released: size_bytes, age (bytes that the program allocated meanwhile; lower bound of a
+        power of two), objects, bytes.
         """
         return _frame(self.data.get("lifetimes_bytes", []), LIFETIMES)
 
@@ -76,21 +76,21 @@ class Profile:
 
     @property
     def sites(self) -> pd.DataFrame:
-        """Objects by the stack that they were born with: node (of the trace's tree of stacks; 0: not known), objects,
+        """Objects by the stack that acquired them: node (of the trace's tree of stacks; 0: not known), objects,
         bytes, live_objects and live_bytes (at the end), peak_live_bytes (its own highest), lifetime_bytes (sum of
-        ages of the dead), remote_objects, bytes_at_peak and objects_at_peak (live when the program's live bytes were
+        ages at release), remote_objects, bytes_at_peak and objects_at_peak (live when the program's live bytes were
         highest). Empty where the trace has no stacks.
         """
         return _frame(self.data.get("sites", []), SITES)
 
     @property
-    def died(self) -> int:
-        """Objects that died."""
+    def released(self) -> int:
+        """Objects that were released."""
         return int(self.lifetimes_bytes["objects"].sum())
 
     @property
-    def born(self) -> int:
-        """Objects that were born."""
+    def acquired(self) -> int:
+        """Objects that were acquired."""
         return int(self.sizes["calls"].sum()) - int(self.data.get("reallocs", {}).get("calls", 0))
 
 
@@ -102,7 +102,7 @@ def profile(path: str | Path, home: Home | None = None) -> Profile:
     >>> found = heaptape.profile("small.tape")
     >>> int(found.sizes["calls"].sum())
     4000
-    >>> found.born >= found.died
+    >>> found.acquired >= found.released
     True
     """
     program = (home or default_home()).program("convert")
@@ -117,10 +117,10 @@ def _frame(rows: list, columns: list[str]) -> pd.DataFrame:
 
 
 def remote_share(found: Profile) -> float:
-    """Share (0 to 1) of dead objects that another thread than the one that acquired them released."""
+    """Share (0 to 1) of released objects that another thread than their acquirer released."""
     pairs = found.pairs
-    told_apart = pairs.loc[pairs["acquirer"] != pairs["releaser"], "objects"].sum()
-    return float(told_apart + found.data.get("pairs_left_out", 0)) / max(found.died, 1)
+    seen = pairs.loc[pairs["acquirer"] != pairs["releaser"], "objects"].sum()
+    return float(seen + found.data.get("pairs_left_out", 0)) / max(found.released, 1)
 
 
 def sizes_for_share(found: Profile, share: float) -> int:
@@ -130,9 +130,9 @@ def sizes_for_share(found: Profile, share: float) -> int:
 
 
 def young_share(found: Profile, age_bytes: int) -> float:
-    """Share (0 to 1) of the objects born that died before the program had allocated so many bytes more."""
+    """Share (0 to 1) of the acquired objects that were released before the program had allocated so many bytes more."""
     lifetimes = found.lifetimes_bytes
-    return float(lifetimes.loc[lifetimes["age"] < age_bytes, "objects"].sum()) / max(found.born, 1)
+    return float(lifetimes.loc[lifetimes["age"] < age_bytes, "objects"].sum()) / max(found.acquired, 1)
 
 
 def large_share(found: Profile, size_bytes: int) -> float:

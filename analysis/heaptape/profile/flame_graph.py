@@ -140,7 +140,7 @@ def render(top: Node, title: str, weight: str = "bytes") -> str:
         + f"<style>{style}</style>\n"
         + f'<text class="title" x="{MARGIN}" y="22">{escape(title)}</text>\n{buttons}\n'
         + f'<g class="frames">\n{frames}\n</g>\n'
-        + f'<text class="told" x="{MARGIN}" y="70"> </text>\n'
+        + f'<text class="status" x="{MARGIN}" y="70"> </text>\n'
         + f'<script type="application/json" class="data">{_json(about)}</script>\n'
         + f"<script><![CDATA[\n{script}]]></script>\n</svg>\n"
     )

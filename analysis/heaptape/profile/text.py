@@ -23,13 +23,13 @@ def hardness(found: Profile) -> list[str]:
     reallocs, shared = found.data["reallocs"], _lines_shared(found)
     moved = reallocs["calls"] - reallocs["in_place"]
     sentences = [
-        (found.born > 0, f"90 % of its requests fall into {variety} size buckets, of four to each power of two."),
+        (found.acquired > 0, f"90 % of its requests fall into {variety} size buckets, of four to each power of two."),
         (
             young > 0.5,
             f"{_percent(young)} of its objects are released before 64 KiB more are allocated: caches pay off.",
         ),
         (
-            found.born > 0 and young < 0.2,
+            found.acquired > 0 and young < 0.2,
             f"Only {_percent(young)} of its objects are released before 64 KiB more are allocated: caches help little.",
         ),
         (
@@ -56,7 +56,10 @@ def hardness(found: Profile) -> list[str]:
             f"On average {_percent(shared)} of the cache lines in use hold objects of more than one thread: if both "
             "write, the line moves between their caches.",
         ),
-        (found.born > found.died, f"{found.born - found.died:,} of {found.born:,} objects are never freed."),
+        (
+            found.acquired > found.released,
+            f"{found.acquired - found.released:,} of {found.acquired:,} objects are never freed.",
+        ),
     ]
     return [sentence for holds, sentence in sentences if holds]
 
@@ -88,7 +91,7 @@ def _lifetimes(found: Profile) -> Table:
     rows, passed = [], 0
     for age, row in ages.iterrows():
         passed += row["objects"]
-        cells = [*_count_and_share(row["objects"], ages["objects"]), Cell(_percent(passed / max(found.born, 1)))]
+        cells = [*_count_and_share(row["objects"], ages["objects"]), Cell(_percent(passed / max(found.acquired, 1)))]
         rows.append([Cell(_size(int(age))), *cells])
     columns = ["age, allocated meanwhile, from", "objects", "%", "of all objects, up to that age"]
     return Table("Lifetimes of the objects that were released", columns, rows)

@@ -62,7 +62,7 @@ def make(found: Profile, names: StackNames | None = None, weight: str = "bytes")
 def _facts(found: Profile) -> list[str]:
     data = found.data
     threads = data.get("threads", 0)
-    facts = [f"{data.get('ops', 0):,} ops", f"{threads:,} thread{'s' * (threads != 1)}", f"{found.born:,} objects"]
+    facts = [f"{data.get('ops', 0):,} ops", f"{threads:,} thread{'s' * (threads != 1)}", f"{found.acquired:,} objects"]
     facts.append(f"{data.get('allocated_bytes', 0) / MIB:,.1f} MiB requested")
     facts.append(f"at most {data.get('witness', {}).get('peak_live_bytes', 0) / MIB:,.1f} MiB live")
     if data.get("duration_ns"):
@@ -109,15 +109,15 @@ def _lifetimes(found: Profile) -> list[Picture]:
         return []
 
     def draw(axes: np.ndarray) -> None:
-        profile_plots.lifetimes(axes[0, 0], found.lifetimes_bytes, found.born)
-        profile_plots.lifetimes(axes[0, 1], found.lifetimes_ns, found.born, "ns")
+        profile_plots.lifetimes(axes[0, 0], found.lifetimes_bytes, found.acquired)
+        profile_plots.lifetimes(axes[0, 1], found.lifetimes_ns, found.acquired, "ns")
         _legend_above(axes[0, 0])
 
     def by_size(axes: np.ndarray) -> None:
         profile_plots.size_and_age(axes[0, 0], found.lifetimes_bytes)
         profile_plots.size_and_age(axes[0, 1], found.lifetimes_ns, "ns")
 
-    words = f"{found.died:,} of {found.born:,} objects were released"
+    words = f"{found.released:,} of {found.acquired:,} objects were released"
     caption = "Left: age in bytes that the program requested meanwhile; right: in time."
     by_caption = "Objects by size and age; the darker, the more objects, on a logarithmic scale."
     return [

@@ -19,41 +19,41 @@ def in_words(files: Results | Sequence[Results], baseline: str | None = None) ->
     none is named, else the first. Raises HeaptapeError if it is unknown.
 
     >>> import heaptape
-    >>> print(heaptape.in_words(heaptape.results("small.json"))[0][:15])
-    jemalloc spends
+    >>> print(heaptape.in_words(heaptape.results("small.json"))[0].split()[0])
+    jemalloc
     """
     files = [files] if isinstance(files, Results) else list(files)
     chosen = choose_baseline(files, baseline)
-    told = verdicts_in_words(files, chosen)
-    out = list(told.overall)
+    words = verdicts_in_words(files, chosen)
+    out = list(words.overall)
     for file in files:
         prefix = f"{file.name}: " if len(files) > 1 else ""
-        out += [prefix + sentence for sentence in sentences(file, chosen, told)]
-    return out + told.notes
+        out += [prefix + sentence for sentence in sentences(file, chosen, words)]
+    return out + words.notes
 
 
 @dataclass(frozen=True)
-class Told:
-    """Verdicts in words: of the workloads together, of each by its name, and how they were come by."""
+class VerdictTexts:
+    """Verdicts in words: of the workloads together, of each by its name, and notes on how they were decided."""
 
     overall: list[str]
     workloads: dict[str, list[str]]
     notes: list[str]
 
 
-def verdicts_in_words(files: Sequence[Results], baseline: str) -> Told:
+def verdicts_in_words(files: Sequence[Results], baseline: str) -> VerdictTexts:
     """What the repetitions allow to be said, decided over all comparisons of all files at once (`verdicts`)."""
     frame = verdicts(files, baseline)
     texts = paragraphs(frame)
-    told: dict[str, list[str]] = {}
+    workloads: dict[str, list[str]] = {}
     pairs = list(frame.groupby(["workload", "a", "b"], sort=False).groups)  # in the order of their paragraphs
     for (workload, _, _), text in zip(pairs, texts):
-        told.setdefault(str(workload), []).append(_first_up(text.removeprefix(f"{workload}: ")))
-    return Told(told.pop(GEOMETRIC, []), told, texts[len(pairs) :])
+        workloads.setdefault(str(workload), []).append(_first_up(text.removeprefix(f"{workload}: ")))
+    return VerdictTexts(workloads.pop(GEOMETRIC, []), workloads, texts[len(pairs) :])
 
 
-def sentences(file: Results, baseline: str, told: Told | None = None) -> list[str]:
-    """Sentences about one workload, the most telling first. `told`: the verdicts, where they were made with others'. A
+def sentences(file: Results, baseline: str, made: VerdictTexts | None = None) -> list[str]:
+    """Sentences about one workload, the most telling first. `made`: the verdicts, where they were made with others'. A
     workload that was not run under the baseline is compared with its own first allocator.
     """
     table = figures([file])
@@ -61,7 +61,7 @@ def sentences(file: Results, baseline: str, told: Told | None = None) -> list[st
         return ["No run gave a figure."]
     order = allocator_order([file])
     here = baseline if baseline in order else order[0]
-    found = told.workloads.get(file.name, []) if told else []
+    found = made.workloads.get(file.name, []) if made else []
     out = found or verdicts_in_words([file], here).workloads.get(file.name, [])
     out = out + _overhead(absolute(table).xs(absolute(table).index[0][0]))
     return out + _calls(file, here) + _failures(file) + _noise(table)

@@ -12,7 +12,7 @@ from heaptape.results.compare import allocator_order
 from heaptape.results.corners import Corners
 from heaptape.results.intervals import Method
 from heaptape.results.schema import Results
-from heaptape.tables import corner_tables, fragmentation_table, line_sharing
+from heaptape.tables import corner_tables, fragmentation_table, line_sharing, misses_table, time_table
 from heaptape.tables import frames as table_frames
 from heaptape.tables import views as table_views
 from heaptape.tables.usual import WITHHELD, Table
@@ -79,6 +79,9 @@ KINDS: dict[str, Kind] = {
     "fragmentation": Kind(
         lambda q: fragmentation_table.frame(q.files), lambda frame, q: fragmentation_table.tables(frame)
     ),
+    "misses": Kind(
+        lambda q: misses_table.frame(q.files, q.baseline), lambda frame, q: misses_table.tables(frame, q.baseline)
+    ),
     "latency": Kind(lambda q: latency.latency(q.files), lambda frame, q: table_views.latency_tables(frame)),
     "sweep": Kind(
         lambda q: sweeps.sweep(q.files, sweeps.choose_tunable(q.files, q.tunable or None), method=q.method),
@@ -87,6 +90,10 @@ KINDS: dict[str, Kind] = {
     "sharing": Kind(lambda q: line_sharing.summary(q.files), lambda frame, q: line_sharing.table(frame)),
     "verdict": Kind(
         lambda q: verdicts.verdicts(q.files, q.baseline, method=q.method, error_percent=_error_of(q.files)),
-        lambda frame, q: table_views.verdict_tables(frame),
+        lambda frame, q: [*time_table.words(q.files, q.baseline), *table_views.verdict_tables(frame)],
+    ),
+    "time": Kind(
+        lambda q: time_table.frame(q.files, q.baseline),
+        lambda frame, q: time_table.tables(frame, q.baseline, time_table.time_sentences(q.files, q.baseline)),
     ),
 }

@@ -296,8 +296,8 @@ def _relative_tables(
             tables.append((subject, Table(f"{kind}, % of {baseline}", ["allocator", *here.values()], rows)))
     if tables:
         # One legend is enough for tables that stand together.
-        told = fidelity.sentence([*bare, *memory], others) if carried else ""
-        notes = legend([table for _, table in tables]) + [told] * bool(told)
+        fidelity_text = fidelity.sentence([*bare, *memory], others) if carried else ""
+        notes = legend([table for _, table in tables]) + [fidelity_text] * bool(fidelity_text)
         tables[-1] = (tables[-1][0], replace(tables[-1][1], notes=notes))
     return tables
 

@@ -155,7 +155,7 @@ def test_time_line_has_samples_marks_and_threads(tmp_path, heaptape, tape):
         assert {e["args"]["name"] for e in events if e["name"] == "thread_name"} >= set(trace.thread_names().values())
 
 
-def test_list_tells_of_every_format_that_is_written():
+def test_list_names_every_format_that_is_written():
     """Those of heaptape-convert first, then those of the Python command, none twice."""
     inner = succeed(CONVERT, "convert", "--list").stdout
     listed = succeed(HEAPTAPE, "convert", "--list").stdout

@@ -31,7 +31,7 @@ def test_the_corpus_is_what_its_plan_names_and_small():
 
 
 @pytest.mark.parametrize("name", RECORDINGS)
-def test_each_file_has_the_hash_that_the_readme_tells(name):
+def test_each_file_has_the_hash_that_the_readme_gives(name):
     assert row_of(name)[-1] == f"`{hashlib.sha256((CORPUS / name).read_bytes()).hexdigest()}`"
 
 
@@ -62,7 +62,7 @@ def test_each_replays_and_keeps_its_promises(name, heaptape, tmp_path):
 
 
 @pytest.mark.parametrize("name", TAPES)
-def test_no_recording_tells_addresses_times_or_names(name, heaptape):
+def test_no_recording_has_real_addresses_times_or_names(name, heaptape):
     about = json.loads(heaptape("info", CORPUS / name, "--json").stdout)
     assert not {"program", "pid", "parent_pid", "start_unix_ns", "arguments", "host"} & set(about["info"]), about[
         "info"

@@ -40,13 +40,13 @@ def test_leaving_out_gaps_keeps_every_cell_in_address_order(cells):
         assert compact.fullness[start, position] > 0
 
 
-def test_a_region_that_emptied_is_told_from_one_never_used():
+def test_a_region_that_emptied_is_distinguished_from_one_never_used():
     compact = without_gaps(decode({"memory_map": encode_memory_map(4096, [0, 10, 20], [{}, {7: 2048}, {}])}))
     assert np.isnan(compact.fullness[0, 0])
     assert compact.fullness[0, 1:].tolist() == [0.5, -1.0]
 
 
-def test_resident_but_empty_is_told_from_given_back():
+def test_resident_but_empty_is_distinguished_from_given_back():
     """Region 7 is live, then held, then given back, then held again without ever being live."""
     cells = [{7: (2048, 4096)}, {7: (0, 4096)}, {}, {7: (0, 4096)}, {7: (4096, 4096), 8: (1, 0)}]
     table = encode_resident_map(4096, list(range(5)), cells)

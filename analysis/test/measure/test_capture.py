@@ -116,7 +116,7 @@ def test_a_program_that_refuses_root_runs_as_nobody_and_is_recorded(cache, out):
     assert capture.capture(recipe, cache / "out" / "a.tape", Home(out)).chosen.about["events"] > 10
 
 
-def test_the_list_tells_kind_and_why_not(heaptape, out, monkeypatch):
+def test_the_list_gives_kind_and_reason(heaptape, out, monkeypatch):
     listed = json.loads(heaptape("workloads", "--json").stdout)["workloads"]
     by_name = {one["name"]: one for one in listed}
     assert by_name["cfrac"]["kind"] == "synthetic"

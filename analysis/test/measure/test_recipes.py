@@ -64,7 +64,7 @@ def test_a_server_is_loaded_when_ready_and_stopped_by_signal(tmp_path):
     assert done.load_s > 0
 
 
-def test_a_failing_load_is_told_in_its_own_words(tmp_path):
+def test_a_failing_load_is_reported_in_its_own_words(tmp_path):
     recipe = write(tmp_path, 'command = ["sleep", "60"]\nload = "echo no such table; exit 3"\nstop = "TERM"')
     with pytest.raises(HeaptapeError, match="load script failed \\(3\\): no such table"):
         recipes.run(recipe, recipes.prepare(recipe, tmp_path / "cache"), tmp_path / "scratch")

@@ -44,7 +44,7 @@ def play(choices, settings, measure=lambda run: {}):
 def test_every_run_is_made_once_and_again_with_the_same_seed(choices, repeats, seed):
     settings = Settings(repeats=repeats, seed=seed, passes=PASSES)
     runs = play(choices, settings)
-    often = {"time": repeats, "instructions": FEW_REPEATS, "verify": 1}
+    often = {"time": repeats, "instructions": FEW_REPEATS, "misses": 1, "verify": 1}
     wanted = [(c.label, p, r) for c in choices for p in PASSES for r in range(often.get(p, min(repeats, FEW_REPEATS)))]
     assert Counter((run.choice.label, run.pass_, run.repeat) for run in runs) == Counter(wanted)
     assert play(choices, settings) == runs
@@ -122,7 +122,7 @@ def test_stop_rule_ends_when_every_interval_is_narrow_enough(percent):
     assert 0.4 < sorted(often)[10] / max((2 * 2.8 / percent) ** 2, FEWEST_ROUNDS) < 2.5
 
 
-def test_stop_rule_gives_up_at_its_limit_and_on_what_cannot_be_told():
+def test_stop_rule_gives_up_at_its_limit_and_on_what_has_no_ratio():
     settings = Settings(repeats=2, passes=("time",), until_ci_percent=0.001, repeats_limit=9)
     assert 1 + max(run.repeat for run in play(make_choices(3), settings, noisy_cycles(0.1, 1))) == 9
     only_one = play(make_choices(1), Settings(repeats=2, passes=("time",), until_ci_percent=1), noisy_cycles(0.1, 1))
@@ -136,7 +136,7 @@ def reading(**fields):
     return noise.Reading(**({"clock": 0.0, "busy": 0.0, "steal": 0.0, "own": 0.0, "mhz": None} | fields))
 
 
-def test_noise_tells_own_work_from_that_of_others(monkeypatch):
+def test_noise_separates_own_work_from_that_of_others(monkeypatch):
     """Two seconds on four processors, of which some were busy for one second in all."""
     monkeypatch.setattr(noise.os, "cpu_count", lambda: 4)
     begin = reading(clock=10.0, busy=5.0, own=1.0)
@@ -176,7 +176,7 @@ def test_too_short_a_run_has_no_noise_figures():
     assert noise.between(reading(), reading(clock=9.0)) is None, "no tick was counted"
 
 
-def test_noise_is_summed_up_and_told():
+def test_noise_is_summed_up_and_reported():
     runs = [
         {"noise": {"steal_percent": 0.0, "other_load_percent": 3.0, "cpu_mhz": 2600.0}},
         {"noise": {"steal_percent": 4.0, "other_load_percent": 3.0, "cpu_mhz": 2400.0}},

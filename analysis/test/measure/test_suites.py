@@ -72,7 +72,7 @@ def test_what_is_there_is_not_made_again(tmp_path):
     assert again[0].reused == ["recording", "results"]
 
 
-def test_a_workload_that_fails_is_told_and_the_others_are_run(tmp_path):
+def test_a_workload_that_fails_is_reported_and_the_others_are_run(tmp_path):
     home, suite = fake_home(tmp_path), write(tmp_path, GOOD + TWO + ONE)
     outcomes = suites.run(suite, tmp_path / "out", home)
     assert outcomes[0].failure == "no such thing"

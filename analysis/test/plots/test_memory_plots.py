@@ -84,14 +84,14 @@ def test_fullness_gets_steadily_darker(eyes):
 
 
 @pytest.mark.parametrize("eyes", EYES)
-def test_parts_and_states_are_told_from_their_neighbours(eyes):
+def test_parts_and_states_differ_from_their_neighbours(eyes):
     for colours in (list(memory_plots.PART_COLOURS.values()), list(memory_plots.STATE_COLOURS)):
         for one, other in pairwise(colours):
             assert distance(one, other, eyes) > least(eyes), (one, other)
 
 
 @pytest.mark.parametrize("eyes", [eyes for eyes in EYES if eyes != "grey print"])
-def test_any_two_parts_are_told_apart(eyes):
+def test_any_two_parts_are_distinguishable(eyes):
     for one, other in combinations(memory_plots.PART_COLOURS.values(), 2):
         assert distance(one, other, eyes) > GLANCE, (one, other)
 

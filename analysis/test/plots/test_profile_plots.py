@@ -50,7 +50,7 @@ def test_sizes_are_stacked_by_call_and_sum_to_all():
 def test_lifetimes_lack_of_a_hundred_percent_what_was_never_freed():
     found = Profile({"lifetimes_bytes": [[8, 0, 1, 8], [8, 4, 2, 16], [64, 4, 1, 64]]})
     drawn = axes()
-    profile_plots.lifetimes(drawn, found.lifetimes_bytes, born=8)
+    profile_plots.lifetimes(drawn, found.lifetimes_bytes, acquired=8)
     assert [bar.get_height() for bar in drawn.containers[0]] == [12.5, 37.5]
     assert list(drawn.get_lines()[0].get_ydata()) == [0, 12.5, 50]
 
@@ -101,7 +101,7 @@ def test_all_plots_of_a_real_profile_can_be_drawn(tmp_path, heaptape, small_tape
     figure = Figure(figsize=(8, 8))
     drawn = figure.subplots(3, 3).ravel()
     profile_plots.sizes(drawn[0], found.sizes)
-    profile_plots.lifetimes(drawn[1], found.lifetimes_bytes, found.born)
+    profile_plots.lifetimes(drawn[1], found.lifetimes_bytes, found.acquired)
     profile_plots.size_and_age(drawn[2], found.lifetimes_bytes)
     profile_plots.rates(drawn[3], found.windows, found.data.get("duration_ns"))
     profile_plots.live(drawn[4], found.windows)

@@ -58,7 +58,7 @@ def test_a_frame_is_as_wide_as_what_is_below_it_weighs():
     assert drawn(render(top, "prog", "peak"))["print"][2] == pytest.approx(WHOLE / 4, abs=0.01)
 
 
-def test_the_allocators_own_functions_are_left_out_and_no_stack_is_told():
+def test_the_allocators_own_functions_are_left_out_and_a_missing_stack_is_named():
     top = tree(pd.DataFrame([site(1, 1, 8), site(0, 1, 8)]), stacks({1: "main;malloc"}))
     assert set(top.below) == {("main", "prog"), ("no stack known", "")}
     assert not top.below["main", "prog"].below

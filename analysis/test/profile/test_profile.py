@@ -65,7 +65,7 @@ def test_sites_are_named_and_ranked():
     assert [row[0].text for row in leaks.rows] == ["stack 2"]
 
 
-def test_threads_that_share_cache_lines_are_told():
+def test_threads_that_share_cache_lines_are_reported():
     level = {"end": 0, "peak": 9, "peak_position": 3}
     counts = {
         "objects": 100, "shared_objects": 40, "pairs": 50, "used_pairs": 25, "ops": 200,
@@ -79,7 +79,7 @@ def test_threads_that_share_cache_lines_are_told():
     assert [[cell.text for cell in row] for row in table.rows] == [["8", "60", "40", "66.67", "100"]]
 
 
-def test_hard_workload_is_told_why():
+def test_a_hard_workload_comes_with_its_reasons():
     found = made_up(
         sizes={"malloc": [[64, 10, 640]], "realloc": [[128, 4, 512]]},
         lifetimes_bytes=[[64, 1 << 20, 8, 512]],

@@ -43,7 +43,7 @@ def test_equal_memory_is_said_to_be_the_same():
     assert row["sentence"] == "RSS at its peak: b and a are the same in every repetition."
 
 
-def test_a_supported_difference_is_told_with_its_interval():
+def test_a_supported_difference_comes_with_its_interval():
     """Log ratios of 10 pairs: mean ln 1.121, standard deviation 0.01, half an interval: 2.262 * 0.01 / sqrt(10)."""
     noise = np.tile([-1.0, 1.0], 5) * 0.01 * math.sqrt(9 / 10)
     base = np.linspace(90, 110, 10)
@@ -65,7 +65,7 @@ def test_fewer_is_said_of_less():
     assert row["sentence"].startswith("b spends 50.0 ± 0.2 % fewer cycles in allocator calls than a")
 
 
-def test_a_wide_interval_is_told_by_its_ends():
+def test_a_wide_interval_is_given_by_its_ends():
     """Logarithms 0.6931, 0.8755, 0.7419, 0.9555: mean 0.8165, deviation 0.1205, half an interval 3.182 * 0.1205 / 2."""
     row = only(verdicts(file_of({"a": [100] * 4, "b": [200, 240, 210, 260]}), "a"))
     assert row["sentence"] == ("b spends 126 % (95 % interval 86.8 to 174 %) more cycles in allocator calls than a.")

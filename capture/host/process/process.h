@@ -32,7 +32,7 @@ struct process {
   } region[REGIONS_MAX];
   char *pool; /* where the next producers come from */
   size_t pool_bytes;
-  uint32_t producers, probe;
+  uint32_t producers, probe, threads;
   struct producer *producer[PRODUCERS_MAX];
 };
 

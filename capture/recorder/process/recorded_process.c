@@ -2,6 +2,7 @@
 
 #include "core/base/assert.h"
 #include "core/base/os.h"
+#include "core/trace/layout.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,28 +12,30 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-struct recorded_process *recorded_process_open(int pid, int pid_fd, const char *path, const char *info_json,
-                                               uint64_t origin_stamp, struct error *error) {
+struct recorded_process *recorded_process_open(const struct recording_start *start, struct error *error) {
   struct recorded_process *process = calloc(1, sizeof *process);
-  char *own_path = strdup(path);
+  char *own_path = strdup(start->path);
   if (!process || !own_path) {
     free(process);
     free(own_path);
-    error_set(error, path, "out of memory");
+    error_set(error, start->path, "out of memory");
     return NULL;
   }
-  if (trace_writer_open(&process->writer, path, info_json, NULL, error) != 0) {
+  if (trace_writer_open(&process->writer, start->path, start->info_json, NULL, error) != 0) {
     free(own_path);
     free(process);
     return NULL;
   }
-  process->pid = pid;
-  process->pid_fd = pid_fd;
+  process->pid = start->pid;
+  process->pid_fd = start->pid_fd;
   process->path = own_path;
   process->origin_ns = os_monotonic_ns();
-  process->origin_stamp = origin_stamp;
-  sampler_open(&process->sampler, pid);
-  recorded_process_sample(process, origin_stamp);
+  process->origin_stamp = start->origin_stamp;
+  process->simulated = start->simulated;
+  if (process->simulated)
+    trace_writer_accesses_begin(process->writer);
+  sampler_open(&process->sampler, start->pid);
+  recorded_process_sample(process, start->origin_stamp);
   return process;
 }
 
@@ -90,6 +93,10 @@ int recorded_process_add_stacks(struct recorded_process *process) {
   return stack_nodes_open(&process->stacks, process->pid, process->writer);
 }
 
+int recorded_process_add_accesses(struct recorded_process *process) {
+  return access_stream_open(&process->accesses);
+}
+
 /* Is the trace still being written? */
 static bool writes(const struct recorded_process *process) {
   return !process->given_up;
@@ -104,23 +111,42 @@ static void give_up(struct recorded_process *process, const char *why) {
 
 static void look_at_name(struct recorded_process *process, struct ring_reader *reader) {
   if (process->names && reader->thread >= 0 && writes(process) &&
-      thread_name_look(&reader->name, process->pid, atomic_load(&reader->ring->owner), (uint32_t)reader->thread,
-                       process->writer, os_monotonic_ns()) != 0)
+      thread_name_look(&reader->name, process->pid, atomic_load(&reader->ring->owner), os_monotonic_ns()) &&
+      trace_writer_thread_name(process->writer, (uint32_t)reader->thread, reader->name.text) != 0)
     give_up(process, "cannot be written");
+}
+
+/* Notes which thread of the trace has that serial number; the host may write any. */
+static void note_serial(struct recorded_process *process, uint64_t serial, uint32_t thread) {
+  if (!process->accesses.bytes || serial >= TRACE_MAX_THREADS)
+    return;
+  uint32_t *known = vector_reach(&process->thread_of_serial, serial);
+  if (known)
+    *known = thread + 1;
 }
 
 static uint32_t thread_of(struct recorded_process *process, struct ring_reader *reader) {
   if (reader->thread < 0) {
     reader->thread = process->threads++;
+    note_serial(process, reader->serial, (uint32_t)reader->thread);
     if (reader->ring)
       look_at_name(process, reader);
   }
   return (uint32_t)reader->thread;
 }
 
+/* Calls of the thread are in the trace, or counted as missing. */
+static void count_calls(struct recorded_process *process, uint32_t thread, uint64_t calls) {
+  struct thread_calls *counts = process->accesses.bytes ? vector_reach(&process->calls, thread) : NULL;
+  if (counts)
+    counts->events += calls;
+}
+
 static void put_event(struct recorded_process *process, struct ring_reader *reader, const struct trace_event *event) {
-  if (writes(process) && trace_writer_event(process->writer, thread_of(process, reader), event) == 0)
+  if (writes(process) && trace_writer_event(process->writer, thread_of(process, reader), event) == 0) {
+    count_calls(process, (uint32_t)reader->thread, 1);
     return;
+  }
   trace_writer_totals(process->writer)->lost++;
   give_up(process, "cannot be written");
 }
@@ -138,6 +164,8 @@ static void write_gap(struct recorded_process *process, struct ring_reader *read
     trace_writer_totals(process->writer)->lost += dropped;
   else if (trace_writer_gap(process->writer, thread_of(process, reader), dropped, why) != 0)
     give_up(process, "cannot be written");
+  else
+    count_calls(process, (uint32_t)reader->thread, dropped);
 }
 
 static void write_missing(struct recorded_process *process, struct ring_reader *reader, enum missing why,
@@ -330,6 +358,7 @@ static void take_record(struct recorded_process *process, struct ring_reader *re
     break;
   case RECORD_THREAD:
     thread_ends(process, reader);
+    reader->serial = word;
     break;
   case RECORD_DROPPED:
     write_missing(process, reader, head >> 8 == MISSING_PAUSED ? MISSING_PAUSED : MISSING_RING_FULL, word);
@@ -401,8 +430,57 @@ static void look_for_rings(struct recorded_process *process) {
   }
 }
 
+/* The thread of the trace; -1: there is none with that serial number. A thread of which only missing calls are known
+   has none before. */
+static int64_t thread_of_serial(struct recorded_process *process, uint64_t serial) {
+  if (serial < process->thread_of_serial.room && process->thread_of_serial.at[serial])
+    return process->thread_of_serial.at[serial] - 1;
+  for (uint32_t i = 0; i < process->readers.count; i++) {
+    struct ring_reader *reader = &process->readers.at[i];
+    if (reader->serial != serial || reader->thread >= 0)
+      continue;
+    write_gap(process, reader, 0, "calls not recorded yet");
+    return reader->thread;
+  }
+  return -1;
+}
+
+/* Makes a call row of the item. Events after a cut are not in the trace, so the accesses end with the last one before
+   it: a call row needs an event, and where the recording was not cut, that is in the trace or will be counted. */
+static bool take_call(struct recorded_process *process, struct access_item *item) {
+  int64_t thread = thread_of_serial(process, item->thread);
+  struct thread_calls *calls = thread < 0 ? NULL : vector_reach(&process->calls, (size_t)thread);
+  if (!calls) {
+    process->accesses_over = "a thread of the stream is not in the trace";
+    return false;
+  }
+  item->thread = (uint32_t)thread;
+  calls->rows++;
+  if (process->cut_stamp && calls->rows > calls->events)
+    process->accesses_over = process->cut_why;
+  return !process->accesses_over;
+}
+
+/* Precondition: the rings have been read since the stream was: the events of its calls came before them. */
+static void take_accesses(struct recorded_process *process) {
+  struct access_item item;
+  while (access_stream_next(&process->accesses, &item)) {
+    if (!writes(process) || (process->accesses_over && item.kind != ACCESS_TOTAL))
+      continue;
+    if (item.kind == ACCESS_EVENT && !take_call(process, &item))
+      continue;
+    int result = trace_writer_access(process->writer, &item);
+    if (result > 0)
+      process->accesses_over = "the stream has what a trace can't hold";
+    if (result < 0)
+      give_up(process, "cannot be written");
+  }
+  if (process->accesses.damaged && !process->accesses_over)
+    process->accesses_over = "the stream of accesses is damaged";
+}
+
 uint64_t recorded_process_drain(struct recorded_process *process, void (*between)(void *context), void *context) {
-  uint64_t records = 0;
+  uint64_t records = access_stream_read(&process->accesses);
   uint32_t requested = stack_nodes_requested(&process->stacks);
   look_for_rings(process);
   for (uint32_t i = 0; i < process->readers.count; i++) {
@@ -412,6 +490,8 @@ uint64_t recorded_process_drain(struct recorded_process *process, void (*between
       between(context);
   }
   stack_nodes_answer(&process->stacks, requested);
+  if (process->accesses.bytes)
+    take_accesses(process);
   return records;
 }
 
@@ -423,7 +503,7 @@ void recorded_process_flush(struct recorded_process *process) {
 uint64_t recorded_process_file_bytes(const struct recorded_process *process) {
   enum { FOOTER_BYTES = 16 << 10, EVENT_BYTES = 3 };
   const struct trace_totals *running = trace_writer_totals(process->writer);
-  return running->file_bytes + running->pending * EVENT_BYTES + FOOTER_BYTES;
+  return running->file_bytes + (running->pending + running->accesses.pending) * EVENT_BYTES + FOOTER_BYTES;
 }
 
 void recorded_process_sample(struct recorded_process *process, uint64_t stamp) {
@@ -435,6 +515,8 @@ void recorded_process_sample(struct recorded_process *process, uint64_t stamp) {
   for (uint32_t i = 0; process->names && i < process->readers.count; i++)
     look_at_name(process, &process->readers.at[i]);
   sample.stamp = stamp;
+  if (process->simulated) /* it is the simulator's memory */
+    return;
   if (trace_writer_sample(process->writer, &sample) != 0)
     give_up(process, "cannot be written");
 }
@@ -470,8 +552,8 @@ static uint64_t settle(struct recorded_process *process) {
   return nested;
 }
 
-int recorded_process_close(struct recorded_process *process, const char *end, const struct process_end *how,
-                           double clock_hz, struct process_totals *totals, struct error *error) {
+int recorded_process_close(struct recorded_process *process, const struct recording_end *end,
+                           struct process_totals *totals, struct error *error) {
   while (recorded_process_drain(process, NULL, NULL) > 0)
     ;
   uint64_t nested = settle(process);
@@ -479,12 +561,12 @@ int recorded_process_close(struct recorded_process *process, const char *end, co
   struct trace_totals *running = trace_writer_totals(process->writer);
   running->nested = nested;
   running->in_flight = process->in_flight;
-  if (how) {
-    running->exit_status = how->status_known ? how->status : -1;
-    running->final_known = how->usage_known;
-    running->final = how->usage;
+  if (end->how) {
+    running->exit_status = end->how->status_known ? end->how->status : -1;
+    running->final_known = end->how->usage_known && !process->simulated;
+    running->final = end->how->usage;
   }
-  int result = trace_writer_finish(process->writer, end, clock_hz, error);
+  int result = trace_writer_finish(process->writer, end->end, end->clock_hz, error);
   totals->totals = *running;
   trace_writer_free(process->writer);
   if (result == 0 && process->given_up)
@@ -497,6 +579,10 @@ int recorded_process_close(struct recorded_process *process, const char *end, co
   totals->broken = process->broken;
   totals->stacks_lost = stack_nodes_lost(&process->stacks);
   stack_nodes_close(&process->stacks);
+  totals->accesses_over = process->accesses_over;
+  access_stream_close(&process->accesses);
+  free(process->thread_of_serial.at);
+  free(process->calls.at);
   totals->skipped = process->skipped;
   totals->cut_why = process->cut_why;
   totals->seconds = (double)(os_monotonic_ns() - process->origin_ns) / 1e9;

@@ -6,6 +6,7 @@
 #ifndef CAPTURE_RECORDER_PROCESS_RECORDED_PROCESS_H
 #define CAPTURE_RECORDER_PROCESS_RECORDED_PROCESS_H
 
+#include "capture/recorder/process/access_stream.h"
 #include "capture/recorder/process/process_end.h"
 #include "capture/recorder/process/sample.h"
 #include "capture/recorder/process/stack_nodes.h"
@@ -21,7 +22,8 @@ struct ring_reader {
   struct ring *ring;
   const char *memory;
   uint32_t tail;
-  int64_t thread; /* -1: no event of the present owner yet */
+  int64_t thread;  /* -1: no event of the present owner yet */
+  uint64_t serial; /* of the present owner, where accesses are recorded */
   uint64_t param, stamp;
   uint64_t touched_address; /* that the last TOUCHED record names; 0: none */
   uint32_t touched_os_pages;
@@ -38,6 +40,11 @@ struct ring_reader {
   char text[TRACE_MARK_ROOM];                  /* of the mark being read */
   uint32_t text_bytes;
   bool cut; /* the recording ended before the record just read was written */
+};
+
+/* Of a thread: calls in the trace, missing ones included, and call rows of its accesses. */
+struct thread_calls {
+  uint64_t events, rows;
 };
 
 struct recorded_process {
@@ -57,8 +64,13 @@ struct recorded_process {
   uint32_t regions;
   VECTOR(struct ring_reader) readers;
   struct stack_nodes stacks;
-  bool latency; /* releases are held until their latency comes */
-  bool names;   /* names of threads are recorded */
+  struct access_stream accesses;
+  VECTOR(uint32_t) thread_of_serial; /* plus 1; 0: not known yet. Where accesses are recorded. */
+  VECTOR(struct thread_calls) calls; /* by thread; likewise */
+  const char *accesses_over;         /* why no more accesses are written; NULL: they are */
+  bool simulated;                    /* accesses were asked for: the process runs under Valgrind */
+  bool latency;                      /* releases are held until their latency comes */
+  bool names;                        /* names of threads are recorded */
   uint32_t threads;
   uint64_t in_flight;
   uint64_t skipped;   /* calls made in pauses */
@@ -74,14 +86,28 @@ struct process_totals {
   struct trace_totals totals; /* of which dropped includes skipped */
   uint64_t skipped;           /* calls made in pauses */
   uint64_t broken;
-  uint64_t stacks_lost; /* that the process could not take */
+  uint64_t stacks_lost;      /* that the process could not take */
+  const char *accesses_over; /* why the accesses end before the events; NULL: they do not */
   double seconds;
   const char *cut_why; /* why the recording ended before the process; NULL: it did not */
 };
 
-/* Opens the trace. info_json: core/trace/FORMAT.md section 5. Takes pid_fd. Returns NULL with error filled in. */
-struct recorded_process *recorded_process_open(int pid, int pid_fd, const char *path, const char *info_json,
-                                               uint64_t origin_stamp, struct error *error);
+struct recording_start {
+  int pid, pid_fd;
+  const char *path;
+  const char *info_json; /* core/trace/FORMAT.md section 5 */
+  uint64_t origin_stamp;
+  bool simulated; /* its accesses are recorded */
+};
+
+struct recording_end {
+  const char *end;               /* as for trace_writer_close */
+  const struct process_end *how; /* NULL where the process goes on */
+  double clock_hz;               /* as for trace_writer_close */
+};
+
+/* Opens the trace. Takes pid_fd. Returns NULL with error filled in. */
+struct recorded_process *recorded_process_open(const struct recording_start *start, struct error *error);
 
 /* Makes a region and returns its descriptor, which the caller passes on and closes; -1 with errno set. */
 int recorded_process_add_region(struct recorded_process *process, uint32_t rings);
@@ -89,8 +115,11 @@ int recorded_process_add_region(struct recorded_process *process, uint32_t rings
 /* Makes the area of the process's call stacks, likewise. */
 int recorded_process_add_stacks(struct recorded_process *process);
 
-/* Reads what the rings hold and wakes the threads that wait for room. between is called after each ring, so that the
-   tick goes on. Returns how many records there were. */
+/* Makes the stream of the process's data accesses, likewise. */
+int recorded_process_add_accesses(struct recorded_process *process);
+
+/* Reads what the rings and the stream of accesses hold and wakes the threads that wait for room. between is called
+   after each ring, so that the tick goes on. Returns how many records there were. */
 uint64_t recorded_process_drain(struct recorded_process *process, void (*between)(void *context), void *context);
 
 /* Requests the process to record no more; each of its threads stops within half a lap of its ring. */
@@ -115,10 +144,9 @@ uint64_t recorded_process_file_bytes(const struct recorded_process *process);
 
 void recorded_process_sample(struct recorded_process *process, uint64_t stamp);
 
-/* Drains a last time (the process has ended, or its image has), closes the trace and frees. end and clock_hz as for
-   trace_writer_close; how: NULL where the process goes on. Returns 0, or -1 with error filled in, also for an error met
-   earlier; totals is filled in either way. */
-int recorded_process_close(struct recorded_process *process, const char *end, const struct process_end *how,
-                           double clock_hz, struct process_totals *totals, struct error *error);
+/* Drains a last time (the process has ended, or its image has), closes the trace and frees. Returns 0, or -1
+   with error filled in, also for an error met earlier; totals is filled in either way. */
+int recorded_process_close(struct recorded_process *process, const struct recording_end *end,
+                           struct process_totals *totals, struct error *error);
 
 #endif

@@ -8,10 +8,9 @@
 enum { FIRST_WAIT_NS = 1000000 };
 #define LAST_WAIT_NS 10000000000u
 
-int thread_name_look(struct thread_name *name, int pid, uint32_t tid, uint32_t thread, struct trace_writer *writer,
-                     uint64_t now_ns) {
+bool thread_name_look(struct thread_name *name, int pid, uint32_t tid, uint64_t now_ns) {
   if (now_ns < name->due_ns)
-    return 0;
+    return false;
   name->wait_ns = name->wait_ns ? 2 * name->wait_ns : FIRST_WAIT_NS;
   if (name->wait_ns > LAST_WAIT_NS)
     name->wait_ns = LAST_WAIT_NS;
@@ -20,15 +19,15 @@ int thread_name_look(struct thread_name *name, int pid, uint32_t tid, uint32_t t
   snprintf(path, sizeof path, "/proc/%d/task/%u/comm", pid, tid);
   int fd = open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0)
-    return 0;
+    return false;
   ssize_t bytes = read(fd, text, sizeof text - 1);
   close(fd);
   if (bytes <= 0)
-    return 0;
+    return false;
   text[bytes] = '\0';
   text[strcspn(text, "\n")] = '\0';
   if (strcmp(text, name->text) == 0)
-    return 0;
+    return false;
   memcpy(name->text, text, sizeof text);
-  return trace_writer_thread_name(writer, thread, text);
+  return true;
 }

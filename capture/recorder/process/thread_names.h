@@ -5,7 +5,8 @@
 #ifndef CAPTURE_RECORDER_PROCESS_THREAD_NAMES_H
 #define CAPTURE_RECORDER_PROCESS_THREAD_NAMES_H
 
-#include "core/trace/write/trace_write.h"
+#include <stdbool.h>
+#include <stdint.h>
 
 /* All zero: nothing is known of the thread. */
 struct thread_name {
@@ -14,9 +15,7 @@ struct thread_name {
   uint64_t wait_ns;
 };
 
-/* Reads the name if it is time to, and writes it to the trace if it is new. tid: the kernel's, of process pid. Returns
-   0, or -1: the trace can't be written. */
-int thread_name_look(struct thread_name *name, int pid, uint32_t tid, uint32_t thread, struct trace_writer *writer,
-                     uint64_t now_ns);
+/* Reads the name if it is time to. tid: the kernel's, of process pid. Returns whether it is a new one. */
+bool thread_name_look(struct thread_name *name, int pid, uint32_t tid, uint64_t now_ns);
 
 #endif

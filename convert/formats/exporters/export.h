@@ -8,8 +8,7 @@
 #define CONVERT_FORMATS_EXPORTERS_EXPORT_H
 
 #include "convert/history/history.h"
-
-#include <stdio.h>
+#include "core/base/output_file.h"
 
 struct export; /* exporting.h */
 
@@ -24,8 +23,14 @@ struct export_report {
   char text[512];
 };
 
-/* Writes to out, named out_name in errors. Returns 0, or -1 with error. */
-int export_trace(const struct export_format *format, struct trace_reader *reader, FILE *out, const char *out_name,
-                 const struct history_options *history, struct export_report *report, struct error *error);
+struct export_job {
+  const struct export_format *format;
+  struct trace_reader *reader;
+  struct output_stream out;
+  const struct history_options *history;
+};
+
+/* Returns 0, or -1 with error. */
+int export_trace(const struct export_job *job, struct export_report *report, struct error *error);
 
 #endif

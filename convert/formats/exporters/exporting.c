@@ -192,13 +192,13 @@ static void add_lost(struct export_report *report, uint64_t count, const char *w
     snprintf(report->text + used, sizeof report->text - used, "%s%" PRIu64 " %s", used ? ", " : "", count, what);
 }
 
-int export_trace(const struct export_format *format, struct trace_reader *reader, FILE *out, const char *out_name,
-                 const struct history_options *history, struct export_report *report, struct error *error) {
-  struct export export = {.reader = reader, .out = out, .out_name = out_name, .history = history, .error = error};
+int export_trace(const struct export_job *job, struct export_report *report, struct error *error) {
+  struct export export = {
+      .reader = job->reader, .out = job->out.file, .out_name = job->out.name, .history = job->history, .error = error};
   report->text[0] = '\0';
-  if (format->run(&export) != 0)
+  if (job->format->run(&export) != 0)
     return -1;
-  if (fflush(out) != 0 || ferror(out))
+  if (fflush(export.out) != 0 || ferror(export.out))
     return export_write_failed(&export);
   add_lost(report, export.lost.usable_sizes, "calls of malloc_usable_size left out");
   add_lost(report, export.lost.failures, "failed calls left out");

@@ -15,10 +15,16 @@
 
 struct import; /* importing.h */
 
+/* What an import had to leave out or put right, in words; empty: nothing. */
+struct import_report {
+  char text[512];
+};
+
 struct import_options {
   bool allow_gaps; /* take a recording that reports missing events: each loss becomes a GAP of the trace */
   bool has_process;
-  uint64_t process; /* of a recording of several processes: the one wanted, by its pid */
+  uint64_t process;             /* of a recording of several processes: the one wanted, by its pid */
+  struct import_report *report; /* is filled in; NULL: not wanted */
 };
 
 /* A file's beginning and size, to tell a format by. */
@@ -38,14 +44,8 @@ extern const struct import_format import_format_text, import_format_android, imp
     import_format_heaptrack, import_format_kdump, import_format_ltrace, import_format_lttng, import_format_memray,
     import_format_mtrace, import_format_rep, import_format_valgrind, import_format_wl;
 
-/* What an import had to leave out or put right, in words; empty: nothing. */
-struct import_report {
-  char text[512];
-};
-
-/* Reads path ("-": standard input) and writes the trace to out. Returns 0, or -1 with error; then out is incomplete.
-   options may be NULL. */
+/* Reads path ("-": standard input) and writes the trace to out. Returns 0, or -1 with error; then out is incomplete. */
 int import_file(const struct import_format *format, const char *path, const struct import_options *options,
-                const char *out, struct import_report *report, struct error *error);
+                const char *out, struct error *error);
 
 #endif

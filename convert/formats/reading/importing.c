@@ -107,13 +107,12 @@ int import_no_memory(struct import *import) {
 }
 
 int import_file(const struct import_format *format, const char *path, const struct import_options *options,
-                const char *out, struct import_report *report, struct error *error) {
-  static const struct import_options defaults;
+                const char *out, struct error *error) {
   struct import_report unread;
   struct import import = {.path = path,
                           .out = out,
-                          .options = options ? options : &defaults,
-                          .report = report ? report : &unread,
+                          .options = options,
+                          .report = options->report ? options->report : &unread,
                           .error = error,
                           .cached_id = UINT64_MAX,
                           .last_thread = UINT32_MAX};

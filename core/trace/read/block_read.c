@@ -12,6 +12,8 @@
    block does (truncated), -1 with error. */
 int block_read_head(const struct block_source *source, uint64_t offset, struct block *block, struct error *error) {
   const char *path = source->path;
+  block->source = source;
+  block->offset = offset;
   struct block_header *header = &block->header;
   uint64_t left = source->file_bytes - offset;
   if (left < sizeof *header)
@@ -48,18 +50,22 @@ int block_read_head(const struct block_source *source, uint64_t offset, struct b
 static uint64_t column_limit(const struct block_header *header, uint8_t id) {
   if (header->type == BLOCK_INFO)
     return TRACE_MAX_INFO_BYTES;
-  if (header->type != BLOCK_EVENTS)
+  if (header->type != BLOCK_EVENTS && header->type != BLOCK_ACCESSES)
     return TRACE_MAX_OTHER_COLUMN_BYTES;
   uint64_t limit = 10 * (uint64_t)header->rows + 64;
+  if (header->type == BLOCK_ACCESSES)
+    return limit;
   if (id == COLUMN_ROWS)
     return 4 * limit;
   return id == COLUMN_STAMP_GAP || id == COLUMN_STAMP_DELTA || id == COLUMN_TOUCHED ? 2 * limit : limit;
 }
 
-/* Reads the columns with ids below known, decompresses them one after another into raw, and gives their places. */
-int block_read_columns(const struct block_source *source, uint64_t offset, const struct block *block, int known,
-                       struct byte_span *spans, struct buffer *stored, struct buffer *raw, struct error *error) {
+int block_read_columns(const struct block *block, int known, struct byte_span *spans, struct block_memory *memory,
+                       struct error *error) {
+  const struct block_source *source = block->source;
   const struct block_header *header = &block->header;
+  struct buffer *stored = &memory->stored, *raw = &memory->raw;
+  uint64_t offset = block->offset;
   uint64_t at = offset + sizeof *header + header->columns * sizeof *block->directory;
   size_t starts[TRACE_MAX_COLUMNS] = {0}, sizes[TRACE_MAX_COLUMNS] = {0};
   bool seen[TRACE_MAX_COLUMNS] = {false};
@@ -100,6 +106,11 @@ int block_read_columns(const struct block_source *source, uint64_t offset, const
   return 0;
 }
 
+void block_memory_free(struct block_memory *memory) {
+  buffer_free(&memory->stored);
+  buffer_free(&memory->raw);
+}
+
 /* A value takes 3 bytes in the file's column and a hundred in memory, so they are counted before they are parsed.
    Separators tell: there is one before each value. */
 static bool json_is_small(const uint8_t *at, const uint8_t *end) {
@@ -117,55 +128,51 @@ static bool json_is_small(const uint8_t *at, const uint8_t *end) {
 }
 
 /* NULL with error if it is none. */
-static json_t *parse_json(const struct block_source *source, uint64_t offset, const struct byte_span *span,
-                          json_error_t *wrong, struct error *error) {
+static json_t *parse_json(const struct block *block, const struct byte_span *span, json_error_t *wrong,
+                          struct error *error) {
   if (!json_is_small(span->at, span->end)) {
-    error_at(error, source->path, offset, "JSON of more than %d values", TRACE_MAX_JSON_VALUES);
+    error_at(error, block->source->path, block->offset, "JSON of more than %d values", TRACE_MAX_JSON_VALUES);
     return NULL;
   }
   return json_loadb((const char *)span->at, (size_t)(span->end - span->at), JSON_REJECT_DUPLICATES, wrong);
 }
 
-/* Column 1 of a block as JSON text, NUL-terminated, owned by the caller; checks that it is one object. */
-char *block_read_json(const struct block_source *source, uint64_t offset, const struct block *block, json_t **object,
-                      struct error *error) {
+char *block_read_json(const struct block *block, json_t **object, struct error *error) {
+  const char *path = block->source->path;
   struct byte_span spans[3] = {{0}};
-  struct buffer stored = {0}, raw = {0};
+  struct block_memory memory = {0};
   char *text = NULL;
-  if (block_read_columns(source, offset, block, 3, spans, &stored, &raw, error) == 0) {
+  if (block_read_columns(block, 3, spans, &memory, error) == 0) {
     json_error_t wrong = {.text = ""};
     size_t bytes = (size_t)(spans[1].end - spans[1].at);
-    *object = parse_json(source, offset, &spans[1], &wrong, error);
+    *object = parse_json(block, &spans[1], &wrong, error);
     if (!json_is_object(*object))
-      error_at(error, source->path, offset, "not a JSON object: %s", *object ? "another type" : wrong.text);
+      error_at(error, path, block->offset, "not a JSON object: %s", *object ? "another type" : wrong.text);
     else if (!(text = strndup((const char *)spans[1].at, bytes)))
-      error_at(error, source->path, offset, "out of memory");
+      error_at(error, path, block->offset, "out of memory");
     if (!text) {
       json_decref(*object);
       *object = NULL;
     }
   }
-  buffer_free(&stored);
-  buffer_free(&raw);
+  block_memory_free(&memory);
   return text;
 }
 
-json_t *block_read_array(const struct block_source *source, uint64_t offset, const struct block *block,
-                         struct error *error) {
+json_t *block_read_array(const struct block *block, struct error *error) {
   struct byte_span spans[2] = {{0}};
-  struct buffer stored = {0}, raw = {0};
+  struct block_memory memory = {0};
   json_t *array = NULL;
-  if (block_read_columns(source, offset, block, 2, spans, &stored, &raw, error) == 0) {
+  if (block_read_columns(block, 2, spans, &memory, error) == 0) {
     json_error_t wrong = {.text = ""};
-    array = parse_json(source, offset, &spans[1], &wrong, error);
+    array = parse_json(block, &spans[1], &wrong, error);
     if (!json_is_array(array) || json_array_size(array) != block->header.rows) {
-      error_at(error, source->path, offset, "not a JSON array of %u values%s%s", block->header.rows, array ? "" : ": ",
-               array ? "" : wrong.text);
+      error_at(error, block->source->path, block->offset, "not a JSON array of %u values%s%s", block->header.rows,
+               array ? "" : ": ", array ? "" : wrong.text);
       json_decref(array);
       array = NULL;
     }
   }
-  buffer_free(&stored);
-  buffer_free(&raw);
+  block_memory_free(&memory);
   return array;
 }

@@ -20,26 +20,32 @@ struct block_source {
 };
 
 struct block {
+  const struct block_source *source;
+  uint64_t offset;
   struct block_header header;
   struct column_entry directory[TRACE_MAX_COLUMNS];
 };
 
+/* Memory that the reading of several blocks shares. */
+struct block_memory {
+  struct buffer stored, raw;
+};
+void block_memory_free(struct block_memory *memory);
+
 /* Reads and checks header and directory at offset. Returns 1, 0 if the file ends before the block does (truncated), or
-   -1 with error. */
+   -1 with error. The source must live as long as the block. */
 int block_read_head(const struct block_source *source, uint64_t offset, struct block *block, struct error *error);
 
-/* Decompresses the columns with ids below known into raw and gives the place of each in spans[known] (an empty span for
-   a column that is left out). stored is scratch; spans hold until raw changes. Returns 0, or -1 with error. */
-int block_read_columns(const struct block_source *source, uint64_t offset, const struct block *block, int known,
-                       struct byte_span *spans, struct buffer *stored, struct buffer *raw, struct error *error);
+/* Decompresses the columns with ids below known into memory->raw and gives the place of each in spans[known] (an empty
+   span for a column that is left out). spans hold until memory->raw changes. Returns 0, or -1 with error. */
+int block_read_columns(const struct block *block, int known, struct byte_span *spans, struct block_memory *memory,
+                       struct error *error);
 
 /* Column 1 as JSON: its text, NUL-terminated, and the object, both the caller's to free. NULL with error if it is not
    one object. */
-char *block_read_json(const struct block_source *source, uint64_t offset, const struct block *block, json_t **object,
-                      struct error *error);
+char *block_read_json(const struct block *block, json_t **object, struct error *error);
 
 /* The same for an array of as many values as the block has rows, without its text. NULL with error. */
-json_t *block_read_array(const struct block_source *source, uint64_t offset, const struct block *block,
-                         struct error *error);
+json_t *block_read_array(const struct block *block, struct error *error);
 
 #endif

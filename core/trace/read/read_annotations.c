@@ -11,20 +11,21 @@ struct stack_visit {
   uint32_t modules;
 };
 
-static int visit_stacks(const struct trace_reader *reader, const struct block_place *place, struct visit_memory *memory,
+static int visit_stacks(const struct block *block, const struct block_place *place, struct block_memory *memory,
                         struct stack_visit *to, struct error *error) {
   struct byte_span spans[3];
   struct trace_stack_node node = {.node = place->stack_nodes, .modules = to->modules};
-  if (reader_columns(reader, place, 3, spans, memory, error) != 0)
+  if (block_read_columns(block, 3, spans, memory, error) != 0)
     return -1;
   for (uint32_t row = 0; row < place->rows; row++) {
     uint64_t up, difference;
     if (!leb_get(&spans[STACK_COLUMN_PARENT].at, spans[STACK_COLUMN_PARENT].end, &up) ||
         !leb_get(&spans[STACK_COLUMN_INSTRUCTION].at, spans[STACK_COLUMN_INSTRUCTION].end, &difference))
-      return error_at(error, reader->path, place->offset, "a STACKS column is too short or has a bad number");
+      return error_at(error, block->source->path, block->offset, "a STACKS column is too short or has a bad number");
     node.node++;
     if (up == 0 || up > node.node)
-      return error_at(error, reader->path, place->offset, "row %u: a stack's parent is not before its child", row);
+      return error_at(error, block->source->path, block->offset, "row %u: a stack's parent is not before its child",
+                      row);
     node.parent = node.node - (uint32_t)up;
     node.instruction += (uint64_t)unzigzag(difference);
     int stop = to->visit(to->context, &node);
@@ -32,35 +33,28 @@ static int visit_stacks(const struct trace_reader *reader, const struct block_pl
       return stop;
   }
   if (spans[1].at != spans[1].end || spans[2].at != spans[2].end)
-    return error_at(error, reader->path, place->offset, "a STACKS column is too long");
+    return error_at(error, block->source->path, block->offset, "a STACKS column is too long");
   return 0;
 }
 
 int trace_reader_stacks(struct trace_reader *reader, int (*visit)(void *context, const struct trace_stack_node *node),
                         void *context, struct error *error) {
   struct stack_visit to = {visit, context, 0};
-  struct visit_memory memory = {0};
+  struct block_memory memory = {0};
+  struct block block;
   int result = 0;
   for (size_t i = 0; i < place_count(&reader->others) && result == 0; i++) {
     const struct block_place *place = place_at(&reader->others, i);
     if (place->type == BLOCK_MODULES)
       to.modules += place->rows;
-    else if (place->type == BLOCK_STACKS)
-      result = visit_stacks(reader, place, &memory, &to, error);
+    if (place->type != BLOCK_STACKS)
+      continue;
+    result = reader_block(reader, place, &block, error);
+    if (result == 0)
+      result = visit_stacks(&block, place, &memory, &to, error);
   }
-  buffer_free(&memory.stored);
-  buffer_free(&memory.raw);
+  block_memory_free(&memory);
   return result;
-}
-
-static json_t *read_array(const struct trace_reader *reader, const struct block_place *place, struct error *error) {
-  struct block block;
-  int got = block_read_head(&reader->source, place->offset, &block, error);
-  if (got > 0)
-    return block_read_array(&reader->source, place->offset, &block, error);
-  if (got == 0)
-    error_at(error, reader->path, place->offset, "file shrank while it was read");
-  return NULL;
 }
 
 /* A whole number from 0 on. */
@@ -82,11 +76,11 @@ struct module_visit {
   void *context;
 };
 
-static int visit_modules(const struct trace_reader *reader, const struct block_place *place,
-                         struct visit_memory *memory, void *context, struct error *error) {
-  (void)memory;
+static int visit_modules(const struct block *block, const struct block_place *place, struct block_memory *memory,
+                         void *context, struct error *error) {
+  (void)place, (void)memory;
   const struct module_visit *to = context;
-  json_t *array = read_array(reader, place, error);
+  json_t *array = block_read_array(block, error);
   int result = array ? 0 : -1;
   for (size_t i = 0; i < json_array_size(array) && result == 0; i++) {
     const json_t *row = json_array_get(array, i);
@@ -97,7 +91,7 @@ static int visit_modules(const struct trace_reader *reader, const struct block_p
         get_number(row, "bias", &module.bias) && module.start < module.end)
       result = to->visit(to->context, &module);
     else
-      result = error_at(error, reader->path, place->offset, "row %zu is not a module", i);
+      result = error_at(error, block->source->path, block->offset, "row %zu is not a module", i);
   }
   json_decref(array);
   return result;
@@ -114,11 +108,11 @@ struct mark_visit {
   void *context;
 };
 
-static int visit_marks(const struct trace_reader *reader, const struct block_place *place, struct visit_memory *memory,
+static int visit_marks(const struct block *block, const struct block_place *place, struct block_memory *memory,
                        void *context, struct error *error) {
-  (void)memory;
+  (void)place, (void)memory;
   const struct mark_visit *to = context;
-  json_t *array = read_array(reader, place, error);
+  json_t *array = block_read_array(block, error);
   int result = array ? 0 : -1;
   for (size_t i = 0; i < json_array_size(array) && result == 0; i++) {
     const json_t *row = json_array_get(array, i);
@@ -129,7 +123,7 @@ static int visit_marks(const struct trace_reader *reader, const struct block_pla
       mark.thread = (uint32_t)thread;
       result = to->visit(to->context, &mark);
     } else {
-      result = error_at(error, reader->path, place->offset, "row %zu is not a mark", i);
+      result = error_at(error, block->source->path, block->offset, "row %zu is not a mark", i);
     }
   }
   json_decref(array);
@@ -147,11 +141,11 @@ struct name_visit {
   void *context;
 };
 
-static int visit_thread_names(const struct trace_reader *reader, const struct block_place *place,
-                              struct visit_memory *memory, void *context, struct error *error) {
-  (void)memory;
+static int visit_thread_names(const struct block *block, const struct block_place *place, struct block_memory *memory,
+                              void *context, struct error *error) {
+  (void)place, (void)memory;
   const struct name_visit *to = context;
-  json_t *array = read_array(reader, place, error);
+  json_t *array = block_read_array(block, error);
   int result = array ? 0 : -1;
   for (size_t i = 0; i < json_array_size(array) && result == 0; i++) {
     const json_t *row = json_array_get(array, i);
@@ -160,7 +154,7 @@ static int visit_thread_names(const struct trace_reader *reader, const struct bl
     if (get_number(row, "thread", &thread) && thread < TRACE_MAX_THREADS && get_text(row, "name", 255, false, &name))
       result = to->visit(to->context, (uint32_t)thread, name);
     else
-      result = error_at(error, reader->path, place->offset, "row %zu is not the name of a thread", i);
+      result = error_at(error, block->source->path, block->offset, "row %zu is not the name of a thread", i);
   }
   json_decref(array);
   return result;

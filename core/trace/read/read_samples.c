@@ -2,24 +2,26 @@
 #include "core/trace/read/reader.h"
 #include "core/trace/read/trace_read.h"
 
-int reader_columns(const struct trace_reader *reader, const struct block_place *place, int known,
-                   struct byte_span *spans, struct visit_memory *memory, struct error *error) {
-  struct block block;
-  int got = block_read_head(&reader->source, place->offset, &block, error);
-  if (got <= 0)
-    return got < 0 ? -1 : error_at(error, reader->path, place->offset, "file shrank while it was read");
-  return block_read_columns(&reader->source, place->offset, &block, known, spans, &memory->stored, &memory->raw, error);
+int reader_block(const struct trace_reader *reader, const struct block_place *place, struct block *block,
+                 struct error *error) {
+  int got = block_read_head(&reader->source, place->offset, block, error);
+  return got == 0 ? error_at(error, reader->path, place->offset, "file shrank while it was read") : got < 0 ? -1 : 0;
 }
 
 int reader_visit_blocks(const struct trace_reader *reader, enum block_type type, block_visit visit, void *context,
                         struct error *error) {
-  struct visit_memory memory = {0};
+  struct block_memory memory = {0};
+  struct block block;
   int result = 0;
-  for (size_t i = 0; i < place_count(&reader->others) && result == 0; i++)
-    if (place_at(&reader->others, i)->type == type)
-      result = visit(reader, place_at(&reader->others, i), &memory, context, error);
-  buffer_free(&memory.stored);
-  buffer_free(&memory.raw);
+  for (size_t i = 0; i < place_count(&reader->others) && result == 0; i++) {
+    const struct block_place *place = place_at(&reader->others, i);
+    if (place->type != type)
+      continue;
+    result = reader_block(reader, place, &block, error);
+    if (result == 0)
+      result = visit(&block, place, &memory, context, error);
+  }
+  block_memory_free(&memory);
   return result;
 }
 
@@ -36,13 +38,13 @@ struct sample_visit {
   void *context;
 };
 
-static int visit_samples(const struct trace_reader *reader, const struct block_place *place,
-                         struct visit_memory *memory, void *context, struct error *error) {
+static int visit_samples(const struct block *block, const struct block_place *place, struct block_memory *memory,
+                         void *context, struct error *error) {
   const struct sample_visit *to = context;
   struct byte_span spans[SAMPLE_COLUMNS + 1];
   uint64_t previous[SAMPLE_COLUMNS] = {0};
   bool missing[SAMPLE_COLUMNS];
-  if (reader_columns(reader, place, SAMPLE_COLUMNS + 1, spans, memory, error) != 0)
+  if (block_read_columns(block, SAMPLE_COLUMNS + 1, spans, memory, error) != 0)
     return -1;
   for (int column = 0; column < SAMPLE_COLUMNS; column++)
     missing[column] = spans[column + 1].at == spans[column + 1].end;
@@ -51,7 +53,7 @@ static int visit_samples(const struct trace_reader *reader, const struct block_p
     for (int column = 0; column < SAMPLE_COLUMNS; column++) {
       uint64_t entry = 0;
       if (!missing[column] && !leb_get(&spans[column + 1].at, spans[column + 1].end, &entry))
-        return error_at(error, reader->path, place->offset, "samples column %d is too short", column + 1);
+        return error_at(error, block->source->path, block->offset, "samples column %d is too short", column + 1);
       previous[column] += (uint64_t)unzigzag(entry);
       *sample_field(&sample, column) = missing[column] ? TRACE_SAMPLE_MISSING : previous[column];
     }
@@ -61,7 +63,7 @@ static int visit_samples(const struct trace_reader *reader, const struct block_p
   }
   for (int column = 0; column < SAMPLE_COLUMNS; column++)
     if (spans[column + 1].at != spans[column + 1].end)
-      return error_at(error, reader->path, place->offset, "samples column %d is too long", column + 1);
+      return error_at(error, block->source->path, block->offset, "samples column %d is too long", column + 1);
   return 0;
 }
 
@@ -76,24 +78,24 @@ struct touched_visit {
   void *context;
 };
 
-static int visit_touched(const struct trace_reader *reader, const struct block_place *place,
-                         struct visit_memory *memory, void *context, struct error *error) {
+static int visit_touched(const struct block *block, const struct block_place *place, struct block_memory *memory,
+                         void *context, struct error *error) {
   const struct touched_visit *to = context;
   struct byte_span spans[3];
   uint64_t address = 0, difference, os_pages;
-  if (reader_columns(reader, place, 3, spans, memory, error) != 0)
+  if (block_read_columns(block, 3, spans, memory, error) != 0)
     return -1;
   for (uint32_t row = 0; row < place->rows; row++) {
     if (!leb_get(&spans[1].at, spans[1].end, &difference) || !leb_get(&spans[2].at, spans[2].end, &os_pages) ||
         os_pages >= UINT32_MAX)
-      return error_at(error, reader->path, place->offset, "a TOUCHED column is too short or has a bad number");
+      return error_at(error, block->source->path, block->offset, "a TOUCHED column is too short or has a bad number");
     address += (uint64_t)unzigzag(difference);
     int stop = to->visit(to->context, address, (uint32_t)os_pages);
     if (stop)
       return stop;
   }
   if (spans[1].at != spans[1].end || spans[2].at != spans[2].end)
-    return error_at(error, reader->path, place->offset, "a TOUCHED column is too long");
+    return error_at(error, block->source->path, block->offset, "a TOUCHED column is too long");
   return 0;
 }
 

@@ -22,6 +22,7 @@ struct trace_reader {
   struct buffer places; /* struct block_place: EVENTS and GAP, sorted by thread, then place in the file */
   struct buffer others; /* likewise: all blocks of section 4a and 6, in file order */
   uint64_t footer_offset;
+  uint64_t acquired_in_accesses; /* the last ACCESSES block's last stamp */
 };
 
 static inline size_t place_count(const struct buffer *places) {
@@ -34,18 +35,14 @@ static inline struct block_place *place_at(const struct buffer *places, size_t i
 /* Index of the thread's first block in places, or the place count. */
 size_t reader_first_place(const struct trace_reader *reader, uint32_t thread);
 
-/* Memory that the visits of several blocks share. */
-struct visit_memory {
-  struct buffer stored, raw;
-};
+/* Reads the head of a block that the walk found. Returns 0, or -1 with error. */
+int reader_block(const struct trace_reader *reader, const struct block_place *place, struct block *block,
+                 struct error *error);
 
-/* Reads the block's columns with ids below known. Returns 0, or -1 with error. */
-int reader_columns(const struct trace_reader *reader, const struct block_place *place, int known,
-                   struct byte_span *spans, struct visit_memory *memory, struct error *error);
-
-/* Calls visit for each block of the type, in file order, while it returns 0. */
-typedef int (*block_visit)(const struct trace_reader *reader, const struct block_place *place,
-                           struct visit_memory *memory, void *context, struct error *error);
+/* Calls visit for each block of the type, in file order, while it returns 0. place has what the block's own header does
+   not tell. */
+typedef int (*block_visit)(const struct block *block, const struct block_place *place, struct block_memory *memory,
+                           void *context, struct error *error);
 int reader_visit_blocks(const struct trace_reader *reader, enum block_type type, block_visit visit, void *context,
                         struct error *error);
 

@@ -1,6 +1,7 @@
 #include "core/trace/read/trace_read.h"
 
 #include "core/base/os.h"
+#include "core/trace/accesses.h"
 #include "core/trace/read/reader.h"
 
 #include <errno.h>
@@ -12,11 +13,17 @@
 #include <unistd.h>
 #include <zlib.h>
 
+/* Whole numbers of 0 or more; anything else is 0. */
+static uint64_t json_count(const json_t *object, const char *key) {
+  json_int_t value = json_integer_value(json_object_get(object, key));
+  return value > 0 ? (uint64_t)value : 0;
+}
+
 static int take_info(struct trace_reader *reader, uint64_t offset, const struct block *block, struct error *error) {
   if (reader->info_json)
     return error_at(error, reader->path, offset, "a second INFO block");
   json_t *info = NULL;
-  reader->info_json = block_read_json(&reader->source, offset, block, &info, error);
+  reader->info_json = block_read_json(block, &info, error);
   if (!reader->info_json)
     return -1;
   json_t *clock = json_object_get(info, "clock");
@@ -26,13 +33,16 @@ static int take_info(struct trace_reader *reader, uint64_t offset, const struct 
   } else {
     error_at(error, reader->path, offset, "INFO has no clock");
   }
+  json_t *accesses = json_object_get(info, "accesses");
+  reader->summary.accesses.recorded = json_is_object(accesses);
+  reader->summary.access_filter_bytes = json_count(accesses, "filter_bytes");
   json_decref(info);
   return error->text[0] ? -1 : 0;
 }
 
 static int take_gap(struct trace_reader *reader, uint64_t offset, const struct block *block, struct error *error) {
   json_t *gap = NULL;
-  char *text = block_read_json(&reader->source, offset, block, &gap, error);
+  char *text = block_read_json(block, &gap, error);
   if (!text)
     return -1;
   json_int_t dropped = json_integer_value(json_object_get(gap, "dropped"));
@@ -45,9 +55,22 @@ static int take_gap(struct trace_reader *reader, uint64_t offset, const struct b
   return error->text[0] ? -1 : 0;
 }
 
+static void take_access_totals(struct trace_access_totals *totals, const json_t *footer) {
+  const json_t *accesses = json_object_get(footer, "accesses");
+  totals->recorded |= json_is_object(accesses);
+  totals->calls = json_count(accesses, "calls");
+  totals->objects = json_count(accesses, "objects");
+  totals->other = json_count(accesses, "other");
+  totals->lost = json_count(accesses, "lost");
+  for (int total = 0; total < ACCESS_TOTAL_LIMIT; total++) {
+    totals->known[total] = json_is_integer(json_object_get(accesses, access_total_names[total]));
+    totals->counted[total] = json_count(accesses, access_total_names[total]);
+  }
+}
+
 static int take_footer(struct trace_reader *reader, uint64_t offset, const struct block *block, struct error *error) {
   json_t *footer = NULL;
-  reader->footer_json = block_read_json(&reader->source, offset, block, &footer, error);
+  reader->footer_json = block_read_json(block, &footer, error);
   if (!reader->footer_json)
     return -1;
   reader->footer_offset = offset;
@@ -56,11 +79,18 @@ static int take_footer(struct trace_reader *reader, uint64_t offset, const struc
     reader->summary.clock_hz = json_number_value(hz);
   uint64_t events = (uint64_t)json_integer_value(json_object_get(footer, "events"));
   uint64_t dropped = (uint64_t)json_integer_value(json_object_get(footer, "dropped"));
+  take_access_totals(&reader->summary.accesses, footer);
   json_decref(footer);
   if (events != reader->summary.events || dropped != reader->summary.dropped)
     return error_at(error, reader->path, offset,
                     "footer counts %" PRIu64 " events and %" PRIu64 " dropped, blocks hold %" PRIu64 " and %" PRIu64,
                     events, dropped, reader->summary.events, reader->summary.dropped);
+  const struct trace_access_totals *accesses = &reader->summary.accesses;
+  uint64_t rows = accesses->calls + accesses->objects + accesses->other;
+  if (rows != reader->summary.access_rows)
+    return error_at(error, reader->path, offset,
+                    "footer counts %" PRIu64 " rows of data accesses, blocks hold %" PRIu64, rows,
+                    reader->summary.access_rows);
   return 0;
 }
 
@@ -74,6 +104,18 @@ static void count_events(struct trace_summary *summary, const struct block *bloc
   for (int i = 0; i < header->columns; i++)
     if (block->directory[i].id < TRACE_MAX_COLUMNS && block->directory[i].raw_bytes)
       summary->columns |= 1ull << block->directory[i].id;
+}
+
+/* Objects are numbered over all blocks, so each must go on where the one before ended. */
+static int take_accesses(struct trace_reader *reader, uint64_t offset, const struct block_header *header,
+                         struct error *error) {
+  if (header->first_stamp != reader->acquired_in_accesses || header->last_stamp < header->first_stamp)
+    return error_at(error, reader->path, offset, "ACCESSES block does not follow the one before");
+  reader->acquired_in_accesses = header->last_stamp;
+  reader->summary.accesses.recorded = true;
+  reader->summary.access_rows += header->rows;
+  reader->summary.access_bytes += sizeof *header + header->payload_bytes;
+  return 0;
 }
 
 static int take_block(struct trace_reader *reader, uint64_t offset, const struct block *block, struct error *error) {
@@ -105,6 +147,11 @@ static int take_block(struct trace_reader *reader, uint64_t offset, const struct
     if (header->rows > TRACE_MAX_STACK_NODES - reader->summary.stack_nodes)
       return error_at(error, reader->path, offset, "more stack nodes than a trace can have");
     reader->summary.stack_nodes += header->rows;
+    buffer_append(&reader->others, &place, sizeof place);
+    break;
+  case BLOCK_ACCESSES:
+    if (take_accesses(reader, offset, header, error) != 0)
+      return -1;
     buffer_append(&reader->others, &place, sizeof place);
     break;
   case BLOCK_SAMPLES:
@@ -279,7 +326,7 @@ struct trace_cursor {
   uint64_t block_offset;
   uint64_t last_stamp; /* of the block before: stamps of a thread must not go back */
   bool in_block;
-  struct buffer stored, raw;
+  struct block_memory memory;
   struct block_decoder decoder;
 };
 
@@ -296,8 +343,7 @@ int trace_cursor_open(struct trace_cursor **out, struct trace_reader *reader, ui
 }
 
 static void cursor_drop_memory(struct trace_cursor *cursor) {
-  buffer_free(&cursor->stored);
-  buffer_free(&cursor->raw);
+  block_memory_free(&cursor->memory);
   block_decoder_free(&cursor->decoder);
 }
 
@@ -322,12 +368,10 @@ static int cursor_load(struct trace_cursor *cursor) {
   } while (place->type != BLOCK_EVENTS);
   struct block block;
   cursor->block_offset = place->offset;
-  int got = block_read_head(&reader->source, place->offset, &block, cursor->error);
-  if (got <= 0)
-    return got < 0 ? -1 : error_at(cursor->error, reader->path, place->offset, "file shrank while it was read");
+  if (reader_block(reader, place, &block, cursor->error) != 0)
+    return -1;
   struct block_decoder *decoder = &cursor->decoder;
-  if (block_read_columns(&reader->source, place->offset, &block, EVENT_COLUMNS, decoder->columns, &cursor->stored,
-                         &cursor->raw, cursor->error) != 0)
+  if (block_read_columns(&block, EVENT_COLUMNS, decoder->columns, &cursor->memory, cursor->error) != 0)
     return -1;
   decoder->rows = block.header.rows;
   decoder->steps = block.header.steps;

@@ -7,6 +7,7 @@
 #ifndef CORE_TRACE_READ_TRACE_READ_H
 #define CORE_TRACE_READ_TRACE_READ_H
 
+#include "core/accesses/stream.h"
 #include "core/base/error.h"
 #include "core/trace/annotations.h"
 #include "core/trace/event.h"
@@ -70,6 +71,16 @@ int trace_reader_thread_names(struct trace_reader *reader,
 int trace_reader_gaps(struct trace_reader *reader, uint32_t thread,
                       int (*visit)(void *context, uint64_t events_before, uint64_t dropped, const char *why),
                       void *context, struct error *error);
+
+/* The data accesses of a trace that has them, with the calls between them, in order: items of kind ACCESS_EVENT,
+   ACCESS_OBJECT and ACCESS_OTHER (the totals are in the summary). An object is numbered by the calls before it that
+   acquired, and below their count; whether it is alive is not checked. Memory is one block. next fills *item and
+   returns 1; 0 at the end; or -1 with the error given to open filled in, also where the rows are not those that the
+   footer counts. */
+struct trace_access_cursor;
+int trace_access_cursor_open(struct trace_access_cursor **out, const struct trace_reader *reader, struct error *error);
+void trace_access_cursor_close(struct trace_access_cursor *cursor);
+int trace_access_cursor_next(struct trace_access_cursor *cursor, struct access_item *item);
 
 /* Stamp as nanoseconds since the recording's start; 0 where the clock has no rate. */
 double trace_stamp_ns(const struct trace_summary *summary, uint64_t stamp);

@@ -21,6 +21,7 @@ struct archive_encoder {
   struct freed *freed;
   uint32_t
       *releases; /* of each event: number of the acquire whose object it releases, NO_ACQUIRE: none of this block */
+  uint8_t shift; /* of the addresses */
   uint32_t acquired, pushed;
   uint64_t expected;                 /* address, if no stack has it */
   uint32_t last_reference;           /* number of the acquire that was referred to last */
@@ -115,8 +116,7 @@ static uint64_t take_from_stack(struct archive_encoder *encoder, uint64_t class,
   return PLACE_FRESH;
 }
 
-static uint64_t place_of(struct archive_encoder *encoder, const struct trace_event *event, uint8_t shift,
-                         enum class_system system) {
+static uint64_t place_of(struct archive_encoder *encoder, const struct trace_event *event, enum class_system system) {
   uint64_t request_bytes = trace_event_request_bytes(event), address = event->acquired;
   uint64_t class = archive_class(system, request_bytes), place = PLACE_FRESH;
   bool small = class < PREDICTOR_CLASSES;
@@ -125,7 +125,7 @@ static uint64_t place_of(struct archive_encoder *encoder, const struct trace_eve
   if (place == PLACE_FRESH) {
     /* The same entry wherever both would do, so that an anonymised trace has but one. */
     if (!small || address == encoder->expected || fresh_expected(&encoder->fresh[class], class) != address)
-      place = PLACE_ELSEWHERE + zigzag((int64_t)(address - encoder->expected) >> shift);
+      place = PLACE_ELSEWHERE + zigzag((int64_t)(address - encoder->expected) >> encoder->shift);
     if (small)
       fresh_note(&encoder->fresh[class], address);
   }
@@ -137,7 +137,7 @@ static uint64_t place_of(struct archive_encoder *encoder, const struct trace_eve
 
 /* Column 17 into places. Returns how many of its bytes are not 0: what it will cost once compressed, about. */
 static size_t encode_places(struct archive_encoder *encoder, struct buffer *places, const struct trace_event *events,
-                            uint32_t count, uint8_t shift, enum class_system system) {
+                            uint32_t count, enum class_system system) {
   places->used = 0;
   uint8_t *place = buffer_reserve(places, ((size_t)count + 1) * LEB_MAX_BYTES);
   if (!place)
@@ -153,7 +153,7 @@ static size_t encode_places(struct archive_encoder *encoder, struct buffer *plac
       push(encoder, encoder->releases[i]);
     if (!trace_event_acquires(&events[i]))
       continue;
-    uint64_t entry = place_of(encoder, &events[i], shift, system);
+    uint64_t entry = place_of(encoder, &events[i], system);
     uint8_t *end = leb_put(place, entry);
     cost += entry ? (size_t)(end - place) : 0;
     place = end;
@@ -169,8 +169,9 @@ void archive_encode(struct archive_encoder *encoder, struct encoded_block *block
   struct buffer *places = &block->columns[COLUMN_PLACES], *other = &encoder->other_places;
   block->columns[COLUMN_ROWS].used = 0;
   encode_rows(encoder, block, events, count);
-  size_t cost = encode_places(encoder, places, events, count, block->address_shift, CLASSES_EVEN);
-  if (encode_places(encoder, other, events, count, block->address_shift, CLASSES_GEOMETRIC) < cost) {
+  encoder->shift = block->address_shift;
+  size_t cost = encode_places(encoder, places, events, count, CLASSES_EVEN);
+  if (encode_places(encoder, other, events, count, CLASSES_GEOMETRIC) < cost) {
     struct buffer worse = *places;
     *places = *other;
     *other = worse;

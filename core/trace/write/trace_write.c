@@ -42,6 +42,7 @@ static int open_output(struct trace_writer *writer, const struct trace_writer_op
   if (!writer->encoder || !writer->zstd || (options && options->archive && !writer->archive))
     return writer_fail(writer, ENOMEM);
   int level = options && options->zstd_level ? options->zstd_level : DEFAULT_ZSTD_LEVEL;
+  writer->zstd_level = level;
   ZSTD_CCtx_setParameter(writer->zstd, ZSTD_c_compressionLevel, level);
   ZSTD_CCtx_setParameter(writer->zstd, ZSTD_c_checksumFlag, 1);
   ZSTD_CCtx_setParameter(writer->zstd, ZSTD_c_contentSizeFlag, 1);
@@ -56,6 +57,7 @@ void trace_writer_free(struct trace_writer *writer) {
   free(writer->threads.at);
   block_encoder_free(writer->encoder);
   archive_encoder_free(writer->archive);
+  access_encoder_free(writer->accesses);
   ZSTD_freeCCtx(writer->zstd);
   buffer_free(&writer->compressed);
   buffer_free(&writer->index);
@@ -253,6 +255,9 @@ static char *footer_json(const struct trace_writer *writer, const char *end, dou
     json_object_set_new(footer, WIFSIGNALED(totals->exit_status) ? "signal" : "exit_status",
                         json_integer(WIFSIGNALED(totals->exit_status) ? WTERMSIG(totals->exit_status)
                                                                       : WEXITSTATUS(totals->exit_status)));
+  json_t *accesses = footer ? footer_accesses(writer) : NULL;
+  if (accesses)
+    json_object_set_new(footer, "accesses", accesses);
   if (footer && clock_hz > 0)
     json_object_set_new(footer, "clock_hz", json_real(clock_hz));
   if (footer && totals->note)
@@ -289,7 +294,7 @@ int trace_writer_flush(struct trace_writer *writer) {
     if (trace_writer_flush_thread(writer, thread) != 0)
       return -1;
   flush_annotations(writer);
-  return flush_samples(writer) != 0 || flush_touched(writer) != 0 ? -1 : 0;
+  return flush_samples(writer) != 0 || flush_touched(writer) != 0 || flush_accesses(writer) != 0 ? -1 : 0;
 }
 
 /* After a failed write: takes back a block that is there in part, and gives the file an end, which needs no more than
@@ -298,6 +303,7 @@ static void write_last_words(struct trace_writer *writer, double clock_hz) {
   int error = writer->saved_errno;
   for (uint32_t thread = 0; thread < writer->threads.count; thread++)
     lose(writer, &writer->threads.at[thread], writer->threads.at[thread].count);
+  lose_accesses(writer);
   char why[128];
   snprintf(why, sizeof why, "events of all threads can't be written: %s", strerror(error));
   writer->saved_errno = 0;
@@ -315,6 +321,7 @@ int trace_writer_finish(struct trace_writer *writer, const char *end, double clo
     flush_thread(writer, thread);
   flush_samples(writer);
   flush_touched(writer);
+  flush_accesses(writer);
   flush_annotations(writer);
   writer->last_words = true;
   if (!writer->saved_errno)

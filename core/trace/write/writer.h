@@ -8,6 +8,7 @@
 #include "core/base/vector.h"
 #include "core/trace/layout.h"
 #include "core/trace/summary.h"
+#include "core/trace/write/accesses_encode.h"
 #include "core/trace/write/archive_encode.h"
 #include "core/trace/write/block_encode.h"
 #include "core/trace/write/stack_table.h"
@@ -40,6 +41,7 @@ struct trace_writer {
   struct block_encoder *encoder;
   struct archive_encoder *archive; /* NULL: not requested */
   ZSTD_CCtx *zstd;
+  int zstd_level;
   struct buffer compressed, index;
   struct trace_sample samples[SAMPLES_PER_BLOCK];
   uint32_t sample_count;
@@ -50,6 +52,7 @@ struct trace_writer {
   struct buffer stack_column[2]; /* of the STACKS block to come: parent, instruction */
   uint32_t stack_count;
   uint64_t stack_instruction;
+  struct access_encoder *accesses;        /* NULL: no access has come */
   json_t *modules, *marks, *thread_names; /* arrays of the blocks to come; NULL: empty */
   struct trace_totals totals;
 };
@@ -76,7 +79,13 @@ int write_json_block(struct trace_writer *writer, struct block_header header, co
 /* Write what waits for a block of its kind. */
 int flush_samples(struct trace_writer *writer);
 int flush_touched(struct trace_writer *writer);
+int flush_accesses(struct trace_writer *writer);
 int flush_annotations(struct trace_writer *writer);
 void annotations_free(struct trace_writer *writer);
+
+/* The rows that wait for a block are given up. */
+void lose_accesses(struct trace_writer *writer);
+/* FOOTER's `accesses`; NULL if none were recorded. */
+json_t *footer_accesses(const struct trace_writer *writer);
 
 #endif

@@ -116,7 +116,8 @@ def simulate(tmp_path, *command, options=()):
 def flat(part):
     levels = [part["instruction_cache"], *part["caches"], *part["tlbs"]]
     misses = [level[key] for level in levels for key in ("misses", "instruction_misses") if key in level]
-    return [part["instructions"], part["data_accesses"], part["syscalls"], *misses]
+    counts = [part[key] for key in ("instructions", "data_accesses", "page_faults", "syscalls")]
+    return counts + list(part["syscalls_by_kind"].values()) + misses
 
 
 def test_allocator_and_program_sum_to_the_whole(tmp_path):
@@ -152,10 +153,82 @@ def test_the_whole_of_a_preloaded_allocator_is_the_allocators_its_start_up_too(t
 def test_each_process_has_a_result_of_its_own(tmp_path):
     whole = simulate(tmp_path, PROGRAMS / "simulated_forks")
     others = [json.loads(path.read_text()) for path in tmp_path.glob("result.json.*")]
-    assert sorted(other["name"] for other in others) == ["simulated_forks", "true"]
-    (child,) = (other for other in others if other["name"] == "simulated_forks")
-    assert child["parent"] == whole["pid"]
-    assert whole["allocator"]["instructions"] < 1000 < child["allocator"]["instructions"]
+    assert sorted(other["name"] for other in others) == ["simulated_forks", "simulated_forks", "true"]
+    for child in (other for other in others if other["name"] == "simulated_forks"):
+        assert child["parent"] == whole["pid"]
+        assert whole["allocator"]["instructions"] < 1000 < child["allocator"]["instructions"]
+
+
+def test_a_process_that_becomes_another_program_leaves_the_counts_of_each(tmp_path):
+    """Each did 100,000 rounds of a loop less than the one before; failed execs leave nothing."""
+    last = simulate(tmp_path, PROGRAMS / "simulated_execs", "2")
+    paths = [tmp_path / f"result.json.{last['pid']}.{number}" for number in (1, 2)]
+    assert sorted(tmp_path.glob("result.json.*")) == paths
+    first, second = (json.loads(path.read_text())["instructions"] for path in paths)
+    assert first - second == pytest.approx(second - last["instructions"], rel=0.01)
+    assert last["instructions"] > 100000 * 3
+
+
+# With 1,000 OS pages that are touched, then given back or not, then touched again.
+FAULTS = {
+    "nothing": 1000, "dontneed": 2000, "free": 1000, "refused": 1000, "half": 1500, "over": 2000, "again": 2000,
+    "remap": 2000, "segment": 2000, "fork": 1000,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", FAULTS)
+def test_page_faults_are_first_touches_of_os_pages_that_were_not_given_back_since(tmp_path, how):
+    plain = simulate(tmp_path, PROGRAMS / "simulated_pages", "none")
+    result = simulate(tmp_path, PROGRAMS / "simulated_pages", how)
+    extra = result["page_faults"] - plain["page_faults"]
+    assert extra == pytest.approx(FAULTS[how], abs=3)  # code and data of the C library that only one of them needs
+    assert result["allocator"]["page_faults"] == plain["allocator"]["page_faults"]
+
+
+def test_a_forks_child_starts_with_its_parents_pages(tmp_path):
+    simulate(tmp_path, PROGRAMS / "simulated_pages", "fork")
+    (path,) = tmp_path.glob("result.json.*")
+    assert json.loads(path.read_text())["page_faults"] == pytest.approx(1000, abs=3)
+
+
+def test_system_calls_are_counted_by_kind(tmp_path):
+    def kinds(how):
+        return simulate(tmp_path, PROGRAMS / "simulated_pages", how)["program"]["syscalls_by_kind"]
+
+    plain = kinds("none")
+    for how, extra in (
+        ("again", {"mmap": 2, "munmap": 1}), ("half", {"mmap": 1, "madvise": 1}), ("remap", {"mmap": 2, "mremap": 1}),
+        ("segment", {"brk": 5}), ("fork", {"mmap": 1, "other": 2}),
+    ):  # fmt: skip
+        assert {kind: count - plain[kind] for kind, count in kinds(how).items() if count != plain[kind]} == extra
+
+
+def test_without_caches_for_instructions_data_alone_reaches_the_outer_caches(tmp_path):
+    program = PROGRAMS / "simulated_vectors"
+    whole, data = ours(tmp_path, program, "simulate"), ours(tmp_path, program, "simulate", "--data-only=yes")
+    assert "instruction_cache" not in data
+    assert all("instruction_misses" not in level for level in data["caches"])
+    for key in ("instructions", "data_accesses", "page_faults", "syscalls", "tlbs"):
+        assert data[key] == whole[key]
+    # A vector in two lines that are both missing is one miss for cachegrind, and two lines to fetch.
+    assert data["caches"][0]["misses"] >= whole["caches"][0]["misses"]
+    assert data["caches"][1]["misses"] < whole["caches"][1]["misses"] + whole["caches"][1]["instruction_misses"]
+
+
+def test_a_call_that_longjmp_leaves_has_ended(tmp_path):
+    returns = simulate(tmp_path, PROGRAMS / "simulated_jumps")
+    jumps = simulate(tmp_path, PROGRAMS / "simulated_jumps", "jump")
+    loop = returns["allocator"]["instructions"] - jumps["allocator"]["instructions"]
+    assert loop > 100000 * 3
+    assert jumps["allocator"]["instructions"] < 20000
+    assert jumps["program"]["instructions"] == pytest.approx(returns["program"]["instructions"], rel=0.01)
+
+
+def test_a_handler_on_a_stack_of_its_own_does_not_end_the_call_that_it_interrupts(tmp_path):
+    returns = simulate(tmp_path, PROGRAMS / "simulated_jumps")
+    interrupted = simulate(tmp_path, PROGRAMS / "simulated_jumps", "signal")
+    assert interrupted["allocator"]["instructions"] == pytest.approx(2 * returns["allocator"]["instructions"], rel=0.1)
+    assert interrupted["program"]["instructions"] == pytest.approx(returns["program"]["instructions"], rel=0.01)
 
 
 def test_sizes_are_options(tmp_path):
@@ -198,3 +271,5 @@ def test_a_tool_that_is_missing_or_does_not_fit_is_one_clear_line(tmp_path, buil
 def test_options_of_the_simulation_need_it():
     run(OBSERVE, "--caches", "32768:8", "--", "/bin/true", status=2)
     run(OBSERVE, "--simulate", "--time-only", "--", "/bin/true", status=2)
+    run(OBSERVE, "--data-only", "--", "/bin/true", status=2)
+    run(OBSERVE, "--simulate", "--data-only", "--instruction-cache", "32768:8", "--", "/bin/true", status=2)

@@ -1,4 +1,4 @@
-/* Huge blocks: a few buffers from a megabyte to many, replaced one by one, resized now and then. Where an allocator
+/* Huge objects: a few buffers from a megabyte to many, replaced one by one, resized now and then. Where an allocator
    asks the kernel for each, what counts is system calls, page faults and how soon memory goes back. --fill=1 writes to
    every OS page of each, as programs that need such buffers do.
 
@@ -10,10 +10,10 @@ static uint64_t rounds = 500, slots = 8, lowest_bytes = 1 << 20, highest_bytes =
 
 static void run(struct actor *actor) {
   struct rng rng = rng_seed(pattern_seed, 0);
-  block *table = pattern_array(slots, sizeof *table);
+  object_ref *table = pattern_array(slots, sizeof *table);
   actor->fills = fill;
   for (uint64_t i = 0; i < rounds; i++) {
-    block *place = &table[rng_below(&rng, slots)];
+    object_ref *place = &table[rng_below(&rng, slots)];
     size_t size_bytes = rng_log_between(&rng, lowest_bytes, highest_bytes);
     if (*place && rng_below(&rng, 100) < resized_percent) {
       *place = do_realloc(actor, *place, size_bytes);
@@ -27,8 +27,8 @@ static void run(struct actor *actor) {
 }
 
 static const struct option_number options[] = {
-    {"rounds", &rounds, 0, UINT64_MAX, "blocks replaced or resized"},
-    {"slots", &slots, 1, 1 << 20, "blocks at a time"},
+    {"rounds", &rounds, 0, UINT64_MAX, "objects replaced or resized"},
+    {"slots", &slots, 1, 1 << 20, "objects at a time"},
     {"lowest", &lowest_bytes, 1, 1ull << 40, "smallest request in bytes"},
     {"highest", &highest_bytes, 1, 1ull << 40, "largest request in bytes"},
     {"resized", &resized_percent, 0, 100, "percent of the rounds that resize instead"},
@@ -36,4 +36,4 @@ static const struct option_number options[] = {
     {NULL, NULL, 0, 0, NULL},
 };
 
-const struct pattern pattern = {.summary = "a few huge blocks, replaced and resized", .options = options, .run = run};
+const struct pattern pattern = {.summary = "a few huge objects, replaced and resized", .options = options, .run = run};

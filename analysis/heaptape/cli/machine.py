@@ -1,0 +1,89 @@
+"""`heaptape machine`: what misses, faults and instructions cost here."""
+
+import argparse
+import json
+from typing import TYPE_CHECKING
+
+from heaptape.common.errors import UsageError
+
+if TYPE_CHECKING:
+    from heaptape.model.penalties import Penalties, Penalty
+    from heaptape.tables.usual import Table
+
+SUMMARY = "measure what misses, page faults and instructions cost on this machine"
+DESCRIPTION = (
+    "Measures what instructions, cache and TLB misses, page faults and system calls cost here, by chains of loads that "
+    "depend on one another and chains that don't, and keeps the result (~/.cache/heaptape/machine.json) for the "
+    "predictions of `heaptape compare`. Takes some seconds; best on an idle machine."
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command line."""
+    parser.add_argument("--again", action="store_true", help="measure even if there is a result for this processor")
+    parser.add_argument(
+        "--rounds", type=int, default=30, help="samples of each figure, 3 to 1024, in turns (default 30)"
+    )
+    parser.add_argument("--json", action="store_true", help="the measurement as it is, with its quantiles")
+    parser.add_argument(
+        "--options", action="store_true", help="print --caches and --tlbs of this machine for the simulator, no more"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Measures where nothing is kept, and shows the table."""
+    from heaptape.measure import penalties as measuring
+    from heaptape.model.penalties import penalties
+    from heaptape.tables.usual import render_text
+
+    if not 3 <= arguments.rounds <= 1024:
+        raise UsageError("machine --rounds: between 3 and 1024")
+    if arguments.options:
+        print(" ".join(measuring.own_geometry(arguments.home).options))
+        return 0
+    measured = None if arguments.again else measuring.known()
+    measured = measured or measuring.measure(arguments.home, arguments.rounds)
+    if arguments.json:
+        print(json.dumps(measured, indent=1))
+        return 0
+    print(render_text([_table(measured, penalties(measured))]), end="")
+    return 0
+
+
+def _table(measured: dict, known: "Penalties") -> "Table":
+    from heaptape.model.geometry import Geometry
+    from heaptape.model.penalties import geometry_of, levels
+    from heaptape.tables.usual import Cell, Table
+
+    geometry = geometry_of(measured) or Geometry()
+    rows = [
+        ("instruction of a program", known.program_instruction),
+        ("instruction of an allocator", known.allocator_instruction),
+    ]
+    for inner, outer in levels([level.capacity for level in geometry.caches]):
+        where = f"hits {_bytes(outer)}" if outer else "goes to memory"
+        rows.append((f"load that misses {_bytes(inner)} and {where}", known.cache_miss(inner, outer)))
+    for entries, more in levels([level.capacity for level in geometry.tlbs]):
+        where = f"hits {more:,}" if more else "walks the page table"
+        rows.append((f"load that misses {entries:,} TLB entries and {where}", known.tlb_miss(entries, more)))
+    rows.append(("page fault of fresh memory", known.page_fault))
+    rows += [(f"system call {name}", penalty) for name, penalty in known.system_calls.items()]
+    cells = [[Cell(name), *_cells(penalty)] for name, penalty in rows]
+    cycle = measured["code"]["cycle_ns"]["median"]
+    notes = [
+        f"{measured.get('cpu')}, a cycle {cycle:.3f} ns. Misses: beyond a hit in the first level. At least: quarter of "
+        "the samples of independent loads; at most: three quarters of those of dependent ones."
+    ]
+    if not all(row["huge_pages"] for row in measured["working_sets"]):
+        notes.append("The kernel gave no huge pages: cache misses have some TLB misses in them.")
+    return Table("What things cost on this machine, ns", ["", "at least", "middle", "at most"], cells, notes)
+
+
+def _cells(penalty: "Penalty") -> list:
+    from heaptape.tables.usual import Cell, rounded
+
+    return [Cell(rounded(value), value) for value in (penalty.low, penalty.middle, penalty.high)]
+
+
+def _bytes(size: int) -> str:
+    return f"{size >> 20:,} MiB" if size >= 1 << 20 else f"{size >> 10:,} KiB"

@@ -1,0 +1,222 @@
+"""The judge without noise: programs live under the simulation of heaptape-observe, and what replays predict of them.
+
+A simulated run counts: instructions, page faults, system calls, misses of caches and TLBs, the allocator's and the
+program's apart. A program of one thread gives the same counts each time, but for one thing: addresses. Where the stack
+begins depends on the length of the environment, and misses depend on addresses. So each program runs in several layouts
+(environments padded to several lengths), and the preloaded libraries have paths of one length, as these lie in the
+environment too. What comes of the counts: counted_certificate.py.
+"""
+
+import json
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from heaptape.common.errors import HeaptapeError
+from heaptape.common.home import PACKAGE, Home
+from heaptape.fidelity import live, verify
+from heaptape.measure import capture, recipes, replay
+from heaptape.measure.recipes import Recipe
+from heaptape.measure.registry import Choice
+from heaptape.measure.rounds import Settings
+
+DIRECTORIES = (PACKAGE.parent / "workloads" / "counted", PACKAGE.parent.parent / "workloads" / "counted")
+PADDINGS_BYTES = (0, 1360, 2720)  # thirds of an OS page, and multiples of 16, as the stack is aligned to that
+PADDING_VARIABLE = "HEAPTAPE_PADDING"
+PASSES = ("memory", "instructions")
+PASS_WITH_ACCESSES = "misses"
+KEPT_OF_SIDES = ("allocator", "program")
+KEPT_OF_COUNTS = ("instructions", "data_accesses", "page_faults", "syscalls", "syscalls_by_kind", "caches", "tlbs")
+KEPT_OF_REPLAYS = (
+    "pass", "order", "instructions_total", "instructions_counted_by", "startup_instructions",
+    "startup_process_instructions", "op_limit", "page_faults", "startup_page_faults", "syscalls", "misses",
+)  # fmt: skip
+
+
+def count(
+    recipe: Recipe,
+    choices: Sequence[Choice],
+    layouts: int,
+    home: Home,
+    cache: Path,
+    tell: Callable[[str], None] = lambda text: None,
+    earlier: Mapping | None = None,
+    accesses: bool = False,
+) -> dict:
+    """All counts of one program: the content of a raw results file of kind "counted".
+
+    `layouts`: in how many of PADDINGS_BYTES each allocator runs. `earlier`: a result whose live runs are used again;
+    those in layouts that it lacks are made.
+    `accesses`: record the program's data accesses too, and replay them (pass misses). An allocator that fails has the
+    reason in "failures". Raises HeaptapeError where the program can't run here, or fails on the C library's allocator.
+    """
+    missing = recipe.missing()
+    if missing:
+        raise HeaptapeError(f"{recipe.name}: {missing}")
+    began = time.time()
+    prepared = recipes.prepare(recipe, cache)
+    with recipes.scratch_directory() as scratch:
+        place = live.Place(prepared, scratch, home)
+        lived, failures = _live(recipe, place, choices, PADDINGS_BYTES[:layouts], tell, earlier)
+        known = {run["allocator"] for run in lived}
+        if verify.BASELINE not in known:
+            raise HeaptapeError(next(iter(failures.values()), f"{recipe.name}: no live run"))
+        kept = [choice for choice in choices if choice.label in known and choice.label not in failures]
+        results = _replay(recipe, place, kept, cache, tell, accesses)
+    for run in results["runs"]:
+        if "error" in run:
+            failures[verify.label_of(run)] = f"replay, {run['pass']}: {run['error']}"
+    data = verify.about_run(recipe, began, layouts, "recorded", "counted")
+    data["app"] |= {"threads": results["workload"]["threads"], "ops": results["workload"]["ops"]}
+    paddings = sorted({run["padding_bytes"] for run in lived})
+    data["settings"] = {"paddings_bytes": paddings, "accesses": accesses}
+    return data | {
+        "heaptape": results["heaptape"],
+        "allocators": results["allocators"],
+        "live": lived,
+        "replays": [_replay_row(run) for run in results["runs"] if "error" not in run],
+        "failures": failures,
+    }
+
+
+def _live(
+    recipe: Recipe,
+    place: live.Place,
+    choices: Sequence[Choice],
+    paddings: Sequence[int],
+    tell: Callable[[str], None],
+    earlier: Mapping | None,
+) -> tuple[list[dict], dict[str, str]]:
+    paths = libraries(choices, place.scratch / "libraries")
+    runs: list[dict] = list(earlier["live"]) if earlier else []
+    there = {(run["allocator"], run["padding_bytes"]) for run in runs}
+    failures: dict[str, str] = {}
+    for padding in paddings:
+        for choice in choices:
+            if choice.label in failures or (choice.label, padding) in there:
+                continue
+            tell(f"live, environment longer by {padding}, {choice.label}")
+            settings = dict(choice.environment) | {"LD_PRELOAD": str(paths[choice.label])}
+            settings[PADDING_VARIABLE] = "x" * padding
+            try:
+                counts = simulate(recipe, place, settings)
+            except HeaptapeError as error:
+                failures[choice.label] = f"live: {error}"
+                continue
+            runs.append({"allocator": choice.label, "padding_bytes": padding, "counts": counts})
+    return runs, failures
+
+
+def libraries(choices: Sequence[Choice], folder: Path) -> dict[str, Path]:
+    """label -> a link to the library that is preloaded for it, of which all have paths of one length. For the C
+    library's own allocator that is the C library.
+    """
+    folder.mkdir(exist_ok=True)
+    paths = {}
+    for number, choice in enumerate(choices):
+        path = folder / f"{number:04}.so"
+        path.symlink_to(choice.preload or live.c_library())
+        paths[choice.label] = path
+    return paths
+
+
+def simulate(recipe: Recipe, place: live.Place, settings: Mapping[str, str]) -> dict:
+    """The counts of one run in that environment, of the process that is meant: KEPT_OF_COUNTS of the whole, and of
+    KEPT_OF_SIDES. Raises HeaptapeError where it fails or that process is not among those that ended.
+    """
+    folder = place.scratch / "counts"
+    folder.mkdir()
+    wrapper = [str(place.home.program("observe")), "--simulate", "--data-only", "-o", str(folder / "counts.json"), "--"]
+    printed = place.scratch / "output"
+    try:
+        finished = recipes.run(recipe, place.prepared, place.scratch / "run", wrapper, settings, printed)
+        if not recipe.ended_well(finished.status):
+            raise HeaptapeError(f"{recipe.name}: exit status {finished.status}{live.last_words(printed)}")
+        return _kept(_meant([json.loads(path.read_bytes()) for path in folder.iterdir()], recipe))
+    except (OSError, ValueError, KeyError) as error:
+        raise HeaptapeError(f"{recipe.name}: the simulation's result can't be read: {error}") from None
+    finally:
+        for path in folder.iterdir():
+            path.unlink()
+        folder.rmdir()
+
+
+def _meant(processes: Sequence[dict], recipe: Recipe) -> dict:
+    """Of several of that name the one with most instructions."""
+    named = [one for one in processes if recipe.is_meant(one["name"])]
+    if not named:
+        raise KeyError(f"no program {recipe.process} among {', '.join(sorted({one['name'] for one in processes}))}")
+    return max(named, key=lambda one: one["instructions"])
+
+
+def _kept(counts: dict) -> dict:
+    kept = {key: counts[key] for key in KEPT_OF_COUNTS}
+    return kept | {side: {key: counts[side][key] for key in KEPT_OF_COUNTS} for side in KEPT_OF_SIDES}
+
+
+def _replay(
+    recipe: Recipe,
+    place: live.Place,
+    choices: Sequence[Choice],
+    cache: Path,
+    tell: Callable[[str], None],
+    accesses: bool,
+) -> dict:
+    tell("recording")
+    tape = place.scratch / f"{recipe.name}.tape"
+    capture.capture(recipe, tape, place.home, ("--preload", live.c_library()), cache=cache)
+    workload = replay.prepare(str(tape), place.home, tape.parent)
+    about = replay.describe_workload(workload, tape.stem)
+    tell("replaying")
+    settings = Settings(repeats=1, passes=PASSES, order="recorded", timeout_s=verify.RUN_LIMIT_S)
+    results = replay.replay(workload, about, list(choices), settings, place.home)
+    if accesses:
+        results["runs"] += _replay_accesses(recipe, place, choices, cache, tell)
+    return results
+
+
+def _replay_accesses(
+    recipe: Recipe, place: live.Place, choices: Sequence[Choice], cache: Path, tell: Callable[[str], None]
+) -> list[dict]:
+    """Runs of the pass misses, of a recording of its own: the program under Valgrind, whose accesses are recorded. The
+    libraries' paths are of one length here too.
+    """
+    tell("recording accesses")
+    tape = place.scratch / f"{recipe.name}-accesses.tape"
+    capture.capture(recipe, tape, place.home, ("--accesses", "--preload", live.c_library()), cache=cache)
+    workload, stream = tape.with_suffix(".work"), tape.with_suffix(".accesses")
+    convert = [str(place.home.program("convert")), "compile", str(tape), "-o", str(workload), "--accesses", str(stream)]
+    _succeed(recipe, convert)
+    paths, output = libraries(choices, place.scratch / "replayed-libraries"), place.scratch / "misses.json"
+    runs = []
+    for choice in choices:
+        tell(f"replaying accesses, {choice.label}")
+        about = {"allocator": choice.allocator, "variant": choice.variant, "pass": PASS_WITH_ACCESSES}
+        command = [str(place.home.program("replay")), "--pass", PASS_WITH_ACCESSES, "--accesses", str(stream)]
+        command += ["--preload", str(paths[choice.label])] if choice.preload else []
+        command += [word for name, value in choice.environment.items() for word in ("--env", f"{name}={value}")]
+        try:
+            _succeed(recipe, [*command, "-o", str(output), str(workload)])
+            runs.append(about | json.loads(output.read_bytes()))
+        except HeaptapeError as error:
+            runs.append(about | {"error": str(error)})
+    return runs
+
+
+def _succeed(recipe: Recipe, command: Sequence[str]) -> None:
+    """Runs one of our programs. Raises HeaptapeError with its last line."""
+    done = subprocess.run(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+    )
+    if done.returncode != 0:
+        raise HeaptapeError(f"{recipe.name}: {done.stderr.strip().rpartition(chr(10))[2] or done.returncode}")
+
+
+def _replay_row(run: dict) -> dict:
+    return {"allocator": verify.label_of(run)} | {key: run[key] for key in KEPT_OF_REPLAYS if key in run}

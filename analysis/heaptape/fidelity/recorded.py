@@ -1,0 +1,111 @@
+"""Live runs under the recorder, which knows how far the program is: their memory at the same points of the program."""
+
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from heaptape.common.errors import HeaptapeError
+from heaptape.fidelity import live, prediction
+from heaptape.fidelity.prediction import Samples
+from heaptape.measure import capture, replay
+from heaptape.measure.recipes import Recipe
+from heaptape.measure.registry import Choice
+
+KIND = "recorded"
+# How often the recorder looks at the program's memory: means of 10 ms ones are off where a peak is shorter.
+SAMPLE_MS = 2
+POINTS = 120
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A recording, compiled: where it is, what is known of the workload, and RssAnon in bytes at each sample."""
+
+    tape: Path
+    workload: Path
+    about: dict
+    samples: Samples
+    rss_anon: np.ndarray
+
+
+@dataclass(frozen=True)
+class Series:
+    """What all recordings of a program have in common."""
+
+    recipe: Recipe
+    place: live.Place
+    cache: Path
+    tell: Callable[[str], None] = lambda text: None
+    own_mappings: bool = False  # of the recording that is replayed, which is then no live run
+
+    def record(
+        self, choices: Sequence[Choice], repeats: int, baseline: str, failures: dict[str, str]
+    ) -> tuple[Recording, list[dict]]:
+        """The recording that is to be replayed, the first on the allocator `baseline`, whose files are kept; and a row
+        for each live run on each of the allocators. An allocator on which that fails has the reason in `failures`,
+        under its label and the kind of run. Raises HeaptapeError where it is the baseline, the first time.
+        """
+        first = next(choice for choice in choices if choice.label == baseline)
+        self.tell(f"recording, {baseline}")
+        base = self._record(first, "base", ("--own-mappings",) if self.own_mappings else ())
+        rows = [] if self.own_mappings else [row(base, first, 0, base.samples)]
+        for number in range(repeats):
+            for choice in choices:
+                about = f"{choice.label}, {KIND}"
+                if about in failures or (number == 0 and choice is first and not self.own_mappings):
+                    continue
+                self.tell(f"live, {KIND}, {number + 1} of {repeats}, {choice.label}")
+                try:
+                    rows.append(row(self._record(choice, "other"), choice, number, base.samples))
+                except HeaptapeError as error:
+                    failures[about] = str(error)
+                shutil.rmtree(self.place.scratch / "other", ignore_errors=True)
+        return base, rows
+
+    def _record(self, choice: Choice, folder: str, more: tuple[str, ...] = ()) -> Recording:
+        """Into a folder of the scratch place, which is made."""
+        home, into = self.place.home, self.place.scratch / folder
+        into.mkdir()
+        tape = into / f"{self.recipe.name}.tape"
+        options = ("--preload", choice.preload or live.c_library(), "--sample-ms", str(SAMPLE_MS), *more)
+        capture.capture(self.recipe, tape, home, options, cache=self.cache, environment=choice.environment)
+        workload = replay.prepare(str(tape), home, into)
+        return Recording(tape, workload, replay.describe_workload(workload, tape.stem), *_read(tape, workload))
+
+
+def row(recording: Recording, choice: Choice, repeat: int, clock: Samples) -> dict:
+    """The live run as a raw result has it. `clock`: of the recording that is replayed."""
+    mean = prediction.aligned_mean(recording.samples, recording.rss_anon, clock)
+    return {
+        "allocator": choice.label,
+        "kind": KIND,
+        "repeat": repeat,
+        "ops": recording.about["ops"],
+        "rss_anon_peak_bytes": int(recording.rss_anon.max()),
+        "rss_anon_aligned_mean_bytes": round(mean),
+        "timeline": prediction.thinned(recording.samples.share, recording.rss_anon, POINTS),
+    }
+
+
+def without(lived: Sequence[dict]) -> list[dict]:
+    """Live runs less recorded ones, which were compared with another recording."""
+    return [run for run in lived if run["kind"] != KIND]
+
+
+def _read(tape: Path, workload: Path) -> tuple[Samples, np.ndarray]:
+    from heaptape.formats.tape_format import open_trace
+    from heaptape.formats.tape_times import times_ns
+    from heaptape.formats.workload_format import read_workload
+
+    compiled = read_workload(workload)
+    line = compiled.timeline()
+    with open_trace(tape) as trace:
+        rows = trace.samples()
+        times = times_ns(trace, rows["stamp"].to_numpy(np.uint64)).astype(float)
+    cpu = (rows["user_ns"] + rows["system_ns"]).to_numpy(float)
+    line_ns, position = line["time_ns"].to_numpy(float), line["position"].to_numpy(float)
+    samples = prediction.samples_at(times, cpu, line_ns, position, compiled.ops)
+    return samples, rows["rss_anon_bytes"].to_numpy(float)

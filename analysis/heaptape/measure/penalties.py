@@ -1,0 +1,103 @@
+"""What misses, faults and instructions cost on this machine: measured once by heaptape-machine, and kept."""
+
+import json
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from heaptape.common.errors import HeaptapeError
+from heaptape.common.home import Home
+from heaptape.common.output import write_text
+from heaptape.measure import machine
+from heaptape.model.geometry import Geometry, Level, machine_geometry
+from heaptape.model.penalties import cache_file, kept, penalties, plan
+
+ROUNDS = 30
+TIMEOUT_S = 600
+
+
+def known() -> dict[str, Any] | None:
+    """The measurement that is kept of this processor model, if there is one."""
+    return kept(_cpu())
+
+
+def measure(home: Home, rounds: int = ROUNDS, path: Path | None = None) -> dict[str, Any]:
+    """Measures this machine and keeps the result in `path` (default: the user's cache). Returns it. A place that can't
+    be written is no error. Raises HeaptapeError if the program fails or a figure is missing.
+    """
+    program = home.program("machine")
+    geometry = machine_geometry(_tlbs(program))
+    sets, pages = plan([Geometry(), geometry])
+    arguments = ["--working-sets", ",".join(map(str, sets)), "--os-pages", ",".join(map(str, pages))]
+    before = machine.describe()
+    measured = _run([str(program), *arguments, "--rounds", str(rounds)])
+    measured |= {
+        "cpu": before["cpu"],
+        "kernel_release": before["kernel"],
+        "cores": before["cores"],
+        "load_before": before["load_before"],
+        "created_unix_s": round(time.time()),
+        "geometry": {
+            "caches": [{"bytes": level.capacity, "ways": level.ways} for level in geometry.caches],
+            "tlbs": [{"entries": level.capacity, "ways": level.ways} for level in geometry.tlbs],
+        },
+    }
+    penalties(measured)
+    place = path or cache_file()
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        write_text(str(place), json.dumps(measured, indent=1) + "\n")
+    except (OSError, HeaptapeError):
+        pass
+    return measured
+
+
+def of_this_machine(home: Home) -> dict[str, Any]:
+    """What is kept, or else a new measurement, which takes some seconds."""
+    return known() or measure(home)
+
+
+def for_passes(passes: Sequence[str], home: Home) -> dict[str, Any] | None:
+    """What the results of these passes carry: of the pass misses this machine's measurement, made if none is kept; of
+    the pass instructions one that is kept; of others none. A machine that can't be measured is told by nothing here.
+    """
+    if "misses" not in passes and "instructions" not in passes:
+        return None
+    try:
+        return of_this_machine(home) if "misses" in passes else known()
+    except HeaptapeError:
+        return None
+
+
+def own_geometry(home: Home) -> Geometry:
+    """This machine's caches and TLBs as the simulator can have them."""
+    return machine_geometry(_tlbs(home.program("machine")))
+
+
+def _cpu() -> str | None:
+    return str(machine.describe()["cpu"] or "") or None
+
+
+def _tlbs(program: Path) -> list[Level]:
+    """As CPUID tells them; none on a processor that does not."""
+    found = _run([str(program), "--sizes"])
+    return [Level(int(one["entries"]), int(one["ways"])) for one in found.get("tlbs", [])]
+
+
+def _run(command: list[str]) -> dict[str, Any]:
+    try:
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        raise HeaptapeError(f"measuring this machine took more than {TIMEOUT_S} s") from None
+    if done.returncode != 0:
+        lines = done.stderr.strip().splitlines()
+        raise HeaptapeError(lines[-1] if lines else f"heaptape-machine: status {done.returncode}")
+    try:
+        found = json.loads(done.stdout)
+    except ValueError as error:
+        raise HeaptapeError(f"heaptape-machine gave no JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise HeaptapeError("heaptape-machine gave no JSON object")
+    return found

@@ -1,0 +1,147 @@
+"""What the passes of a replay counted, as the terms that the model of time adds up."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from operator import itemgetter
+
+from heaptape.model.penalties import LEAST_NS, Penalties, Penalty
+from heaptape.results.schema import Results, label_of, number
+
+INSTRUCTIONS, CACHES, TLBS, FAULTS, CALLS = "instructions", "caches", "TLB", "page faults", "system calls"
+LINES_OF_OS_PAGE = 64
+PARTS = (INSTRUCTIONS, CACHES, TLBS, FAULTS, CALLS)
+
+
+@dataclass(frozen=True)
+class Term:
+    """So many of one thing, at so much each. `part`: which of PARTS it belongs to."""
+
+    name: str
+    part: str
+    count: float
+    penalty: Penalty
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Of one allocator in one repetition. `whole`: the program's own instructions and misses are among them, so that
+    percentages of the program can be named. `named`: counts that sentences name, those of outer levels last.
+    `missing`: what was not counted.
+    """
+
+    terms: tuple[Term, ...]
+    whole: bool
+    named: dict[str, float] = field(default_factory=dict)
+    missing: tuple[str, ...] = ()
+
+
+def counts(file: Results, penalties: Penalties) -> dict[str, list[Counts]]:
+    """By allocator, one for each repetition of the pass `misses`; without that pass, one of the pass `instructions`
+    and what the memory pass adds to it. An allocator that neither of them counted is not there.
+    """
+    found = {}
+    for name in file.labels:
+        runs = [run for run in file.runs if label_of(run) == name]
+        memory = next((run for run in runs if run.get("pass") == "memory"), None)
+        simulated = [run["misses"] for run in runs if isinstance(run.get("misses"), dict)]
+        if simulated:
+            found[name] = [of_misses(one, memory or {}, penalties) for one in simulated]
+            continue
+        counted = next((run for run in runs if run.get("pass") == "instructions"), None)
+        if counted:
+            found[name] = [of_calls(counted, memory or {}, file, penalties)]
+    return found
+
+
+def of_misses(misses: dict, memory: dict, penalties: Penalties) -> Counts:
+    """The pass `misses`: "misses" of a run, and the memory pass for the kinds of its system calls."""
+    terms, named, missing = [], {}, []
+    program, allocator = number(misses.get("program_instructions")), number(misses.get("allocator_instructions"))
+    if program is not None and allocator is not None:
+        terms.append(Term("program_instructions", INSTRUCTIONS, program, penalties.program_instruction))
+        terms.append(Term("allocator_instructions", INSTRUCTIONS, allocator, penalties.allocator_instruction))
+        named[INSTRUCTIONS] = program + allocator
+    for term, name, count in _levels(misses, penalties):
+        terms.append(term)
+        named[name] = count
+    faults = number(misses.get("page_faults"))
+    if faults is None:
+        faults = number(memory.get("page_faults"))
+    if faults is None:
+        missing.append("page faults")
+    else:
+        terms.append(Term("page_faults", FAULTS, faults, penalties.page_fault))
+        named[FAULTS] = faults
+    terms += _system_calls(memory.get("syscalls") or misses.get("syscalls"), penalties, named, missing)
+    return Counts(tuple(terms), program is not None and allocator is not None, named, tuple(missing))
+
+
+def of_calls(instructions: dict, memory: dict, file: Results, penalties: Penalties) -> Counts:
+    """Without accesses: the calls' instructions, page faults and system calls alone."""
+    terms: list[Term] = []
+    named: dict[str, float] = {}
+    missing = ["the program's own instructions", "cache and TLB misses"]
+    total, limit = number(instructions.get("instructions_total")), number(instructions.get("op_limit"))
+    ops = number(file.workload.get("ops"))
+    if total is not None:
+        if limit and ops and limit < ops:
+            total *= ops / limit
+        start = number(instructions.get("startup_process_instructions"))
+        total += start or number(instructions.get("startup_instructions")) or 0.0
+        terms.append(Term("allocator_instructions", INSTRUCTIONS, total, penalties.allocator_instruction))
+        named["instructions of the calls"] = total
+    else:
+        missing.append("instructions of the calls")
+    faults = number(memory.get("page_faults"))
+    if faults is not None:
+        terms.append(Term("page_faults", FAULTS, faults, penalties.page_fault))
+        named[FAULTS] = faults
+    else:
+        missing.append("page faults")
+    terms += _system_calls(memory.get("syscalls"), penalties, named, missing)
+    return Counts(tuple(terms), False, named, tuple(missing))
+
+
+def _levels(misses: dict, penalties: Penalties) -> Iterator[tuple[Term, str, float]]:
+    """Misses of each level, at what the step to the next level costs: each is simulated as if it were the only outer
+    one, so what misses a level misses those before it, too. A line of an OS page that was just given was not there
+    before, so it misses; but the kernel has just zeroed it, so that it mostly is in a cache: such misses of the last
+    level cost between nothing and the whole step.
+    """
+    fresh_lines = LINES_OF_OS_PAGE * (number(misses.get("page_faults")) or 0)
+    for part, key, size, steps in (
+        (CACHES, "caches", "bytes", penalties.cache_steps),
+        (TLBS, "tlbs", "entries", penalties.tlb_steps),
+    ):
+        rows = sorted(misses.get(key) or [], key=itemgetter(size))
+        for row, step in zip(rows, steps([row[size] for row in rows])):
+            last = part == CACHES and row is rows[-1]
+            name = "last-level misses" if last else f"misses of {_size(part, row[size])}"
+            fresh = min(row["misses"], fresh_lines) if last else 0
+            yield Term(f"{part} {row[size]}", part, row["misses"] - fresh, step), name, row["misses"]
+            if last:
+                yield Term("fresh lines", part, fresh, Penalty.between(LEAST_NS, step.high)), name, row["misses"]
+
+
+def _size(part: str, capacity: int) -> str:
+    if part == TLBS:
+        return f"a TLB of {capacity:,} entries"
+    return f"{capacity >> 20:,} MiB" if capacity >= 1 << 20 else f"{capacity >> 10:,} KiB"
+
+
+def _system_calls(found: object, penalties: Penalties, named: dict[str, float], missing: list[str]) -> list[Term]:
+    """Of kinds where they are known, else a total."""
+    if isinstance(found, dict):
+        kinds = dict.fromkeys(penalties.system_calls, 0.0) | {name: number(count) for name, count in found.items()}
+        known = {name: count for name, count in kinds.items() if count is not None}
+        named[CALLS] = sum(known.values())
+        return [
+            Term(name, CALLS, count, penalties.system_calls.get(name, penalties.other_system_call))
+            for name, count in known.items()
+        ]
+    total = number(found)
+    if total is None:
+        missing.append("system calls")
+        return []
+    named[CALLS] = total
+    return [Term("syscalls", CALLS, total, penalties.other_system_call)]

@@ -1,0 +1,107 @@
+"""The caches and TLBs of a machine, as the simulator can have them.
+
+The simulator wants a power of two of sets. A size that has none with the machine's ways keeps its bytes (or entries)
+and gets the nearest number of ways that fits.
+"""
+
+import math
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+LINE_BYTES = 64
+CACHE_FOLDER = Path("/sys/devices/system/cpu/cpu0/cache")
+ODD_LIMIT = 128  # ways that a simulated cache may have beyond a power of two
+
+
+@dataclass(frozen=True)
+class Level:
+    """A cache of `capacity` bytes, or a TLB of `capacity` entries."""
+
+    capacity: int
+    ways: int
+
+    def __str__(self) -> str:
+        return f"{self.capacity}:{self.ways}"
+
+
+# The simulator's own, and what it has where a machine does not tell its sizes.
+SIMULATED_CACHES = (Level(32 << 10, 8), Level(256 << 10, 8), Level(1 << 20, 16), Level(32 << 20, 16))
+SIMULATED_TLBS = (Level(64, 64), Level(1536, 12))
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """Levels from the first outwards, each larger than the one before; `caches` hold data."""
+
+    caches: tuple[Level, ...] = SIMULATED_CACHES
+    tlbs: tuple[Level, ...] = SIMULATED_TLBS
+
+    @property
+    def options(self) -> list[str]:
+        """As options of `heaptape-replay --pass misses` and `heaptape-observe --simulate`."""
+        return ["--caches", ",".join(map(str, self.caches)), "--tlbs", ",".join(map(str, self.tlbs))]
+
+
+def machine_geometry(tlbs: Sequence[Level] = (), folder: Path = CACHE_FOLDER) -> Geometry:
+    """The machine's own sizes, from sysfs, else from getconf, fitted to the simulator. `tlbs`: as CPUID tells them
+    (heaptape-machine reads them). What is not known is the simulator's own. A last level that processors share counts
+    whole.
+    """
+    found = rising(from_sysfs(folder) or from_getconf())
+    known = rising([fitted(level, 1) for level in tlbs])
+    caches = tuple(fitted(level, LINE_BYTES) for level in found)
+    return Geometry(caches if len(caches) > 1 else SIMULATED_CACHES, known if len(known) > 1 else SIMULATED_TLBS)
+
+
+def fitted(level: Level, block: int) -> Level:
+    """The same capacity with ways that make a power of two of sets; where that would take more than ODD_LIMIT ways, the
+    power of two below. `block`: units of capacity in a line or entry.
+    """
+    blocks = level.capacity // block
+    odd = blocks // (blocks & -blocks)
+    if odd > ODD_LIMIT:
+        blocks, odd = 1 << (blocks.bit_length() - 1), 1
+    ways = [odd << shift for shift in range((blocks // odd).bit_length())]
+    wanted = math.log(max(level.ways, 1))
+    return Level(blocks * block, min(ways, key=lambda count: abs(math.log(count) - wanted)))
+
+
+def rising(levels: Sequence[Level]) -> tuple[Level, ...]:
+    """Sorted by capacity, of each capacity one."""
+    return tuple({level.capacity: level for level in sorted(levels, key=lambda level: level.capacity)}.values())
+
+
+def from_sysfs(folder: Path) -> list[Level]:
+    """Data and unified caches of the first processor; none if sysfs does not tell them."""
+    found = []
+    for index in sorted(folder.glob("index*")):
+        kind, size, ways = (_text(index / name) for name in ("type", "size", "ways_of_associativity"))
+        match = re.fullmatch(r"(\d+)([KM]?)", size)
+        if kind in ("Data", "Unified") and match and int(match[1]):
+            capacity = int(match[1]) << {"": 0, "K": 10, "M": 20}[match[2]]
+            # 0 or nothing: fully associative, which large caches are not in truth.
+            found.append(Level(capacity, int(ways) if ways.isdigit() and int(ways) else 16))
+    return found
+
+
+def from_getconf() -> list[Level]:
+    """The same from sysconf, which has 0 for what it does not know."""
+    found = []
+    for name in ("LEVEL1_DCACHE", "LEVEL2_CACHE", "LEVEL3_CACHE"):
+        try:
+            size, ways = os.sysconf(f"SC_{name}_SIZE"), os.sysconf(f"SC_{name}_ASSOC")
+        except (ValueError, OSError):
+            continue
+        if size > 0:
+            found.append(Level(size, ways if ways > 0 else 16))
+    return found
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""

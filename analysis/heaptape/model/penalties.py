@@ -1,0 +1,169 @@
+"""What an instruction, a miss, a page fault and a system call cost on a machine, each as a range in ns.
+
+From what heaptape-machine measured. The low end is of independent chains of loads, the high end of dependent ones, less
+what a hit in the first level takes; a program's loads lie between, so the middle is their geometric mean. A page fault:
+its first touch, and at most giving the OS page back with it.
+"""
+
+import json
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from heaptape.common.errors import HeaptapeError
+from heaptape.model.geometry import SIMULATED_CACHES, SIMULATED_TLBS, Geometry, Level
+
+SCHEMA = 1
+LEAST_NS = 0.001  # a penalty below is noise of two figures that are nearly the same
+# system call -> key of the measurement; one that is not here costs between the cheapest and the dearest of them
+SYSTEM_CALLS = {"mmap": "mmap", "munmap": "munmap", "mremap": "mremap", "madvise": "madvise", "brk": "brk"}
+
+
+@dataclass(frozen=True)
+class Penalty:
+    """Nanoseconds for one: at least, in the middle, at most."""
+
+    low: float
+    middle: float
+    high: float
+
+    @staticmethod
+    def between(low: float, high: float) -> "Penalty":
+        """The range of the two, in either order, with their geometric mean."""
+        low, high = sorted((max(low, LEAST_NS), max(high, LEAST_NS)))
+        return Penalty(low, math.sqrt(low * high), high)
+
+
+@dataclass(frozen=True)
+class Penalties:
+    """`measured`: the measurement as it is, for whoever wants its quantiles."""
+
+    program_instruction: Penalty
+    allocator_instruction: Penalty
+    page_fault: Penalty
+    system_calls: dict[str, Penalty]
+    other_system_call: Penalty
+    measured: dict[str, Any] = field(repr=False, default_factory=dict)
+
+    def cache_miss(self, inner_bytes: int, outer_bytes: int | None) -> Penalty:
+        """Of an access that misses a cache of `inner_bytes` and hits the next, of `outer_bytes`; None: memory."""
+        near, far = working_sets_between(inner_bytes, outer_bytes)
+        sets = self.measured["working_sets"]
+        first = min(sets, key=lambda row: row["bytes"])
+        one, other = _nearest(sets, "bytes", near), _nearest(sets, "bytes", far)
+        low = one["independent_ns"]["quarter"] - first["independent_ns"]["median"]
+        high = other["dependent_ns"]["three_quarters"] - first["dependent_ns"]["median"]
+        return Penalty.between(low, high)
+
+    def tlb_miss(self, inner_entries: int, outer_entries: int | None) -> Penalty:
+        """Of an access that misses a TLB of `inner_entries` and hits the next, of `outer_entries`; None: page walk."""
+        row = _nearest(self.measured["os_page_sets"], "os_pages", os_pages_between(inner_entries, outer_entries))
+        apart, dense = row["one_per_os_page"], row["side_by_side"]
+        low = apart["independent_ns"]["quarter"] - dense["independent_ns"]["median"]
+        high = apart["dependent_ns"]["three_quarters"] - dense["dependent_ns"]["median"]
+        return Penalty.between(low, high)
+
+    def cache_steps(self, capacities: Sequence[int]) -> list[Penalty]:
+        """For each level of so many bytes: what a miss there costs beyond a hit there, if the next level hits. With
+        steps a miss of an outer level can't be cheaper than a hit there, as it could with one range for each level.
+        """
+        return _steps([self.cache_miss(*pair) for pair in levels(capacities)])
+
+    def tlb_steps(self, entries: Sequence[int]) -> list[Penalty]:
+        """The same for TLBs of so many entries."""
+        return _steps([self.tlb_miss(*pair) for pair in levels(entries)])
+
+
+def _steps(whole: Sequence[Penalty]) -> list[Penalty]:
+    inner = [Penalty(0, 0, 0), *whole]
+    return [Penalty.between(one.low - less.low, one.high - less.high) for one, less in zip(whole, inner)]
+
+
+def working_sets_between(inner_bytes: int, outer_bytes: int | None) -> tuple[int, int]:
+    """Working sets in bytes, a small and a large one, that miss the inner cache and hit the outer."""
+    if outer_bytes is None:
+        return 4 * inner_bytes, 4 * inner_bytes
+    far = max(outer_bytes // 2, 2 * inner_bytes)
+    return min(4 * inner_bytes, far), far
+
+
+def os_pages_between(inner_entries: int, outer_entries: int | None) -> int:
+    """How many OS pages miss the inner TLB and hit the outer."""
+    if outer_entries is None:
+        return 2 * inner_entries
+    return round(math.sqrt(inner_entries * outer_entries))
+
+
+def plan(geometries: Sequence[Geometry]) -> tuple[list[int], list[int]]:
+    """What to measure for these: working sets in bytes, and numbers of OS pages."""
+    sets, pages = set(), set()
+    for geometry in geometries:
+        sets.add(geometry.caches[0].capacity // 2)
+        for inner, outer in levels([level.capacity for level in geometry.caches]):
+            sets |= set(working_sets_between(inner, outer))
+        for inner, outer in levels([level.capacity for level in geometry.tlbs]):
+            pages.add(os_pages_between(inner, outer))
+    return sorted(sets), sorted(pages)
+
+
+def levels(capacities: Sequence[int]) -> list[tuple[int, int | None]]:
+    """Each level with the next behind it; None behind the last."""
+    return list(zip(capacities, [*capacities[1:], None]))
+
+
+def penalties(measured: dict[str, Any]) -> Penalties:
+    """From the JSON object of heaptape-machine. Raises HeaptapeError if a figure that is needed is not there."""
+    try:
+        code, kernel = measured["code"], measured["kernel"]
+        fast, slow, own = (code[name]["instruction_ns"] for name in ("arithmetic", "interpreter", "allocator"))
+        ranges = {
+            name: Penalty.between(kernel[f"{key}_ns"]["quarter"], kernel[f"{key}_ns"]["three_quarters"])
+            for name, key in SYSTEM_CALLS.items()
+        }
+        touch, unmapped = kernel["first_touch_ns"], kernel["unmapped_page_ns"]
+        found = Penalties(
+            Penalty.between(fast["quarter"], slow["three_quarters"]),
+            Penalty.between(own["quarter"], slow["three_quarters"]),
+            Penalty.between(touch["quarter"], touch["median"] + unmapped["median"]),
+            ranges,
+            Penalty.between(kernel["getppid_ns"]["quarter"], max(one.high for one in ranges.values())),
+            measured,
+        )
+        found.cache_miss(SIMULATED_CACHES[0].capacity, None)
+        found.tlb_miss(SIMULATED_TLBS[0].capacity, None)
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise HeaptapeError(f"the measurement of this machine lacks a figure that the model needs ({error})") from error
+    return found
+
+
+def geometry_of(measured: dict[str, Any]) -> Geometry | None:
+    """The machine's own caches and TLBs, as they were found when it was measured."""
+    told = measured.get("geometry")
+    if not isinstance(told, dict):
+        return None
+    caches = tuple(Level(int(one["bytes"]), int(one["ways"])) for one in told.get("caches", ()))
+    tlbs = tuple(Level(int(one["entries"]), int(one["ways"])) for one in told.get("tlbs", ()))
+    return Geometry(caches or SIMULATED_CACHES, tlbs or SIMULATED_TLBS)
+
+
+def cache_file() -> Path:
+    """Where the measurement of this machine is kept."""
+    folder = os.environ.get("XDG_CACHE_HOME")
+    return (Path(folder) if folder else Path.home() / ".cache") / "heaptape" / "machine.json"
+
+
+def kept(cpu: str | None, path: Path | None = None) -> dict[str, Any] | None:
+    """The measurement that is kept, if it is of that processor model and can be read."""
+    try:
+        measured = json.loads((path or cache_file()).read_text())
+    except (OSError, ValueError, RuntimeError):
+        return None
+    fits = isinstance(measured, dict) and measured.get("schema") == SCHEMA and cpu and measured.get("cpu") == cpu
+    return measured if fits else None
+
+
+def _nearest(rows: Sequence[dict[str, Any]], key: str, wanted: int) -> dict[str, Any]:
+    return min(rows, key=lambda row: abs(math.log(row[key] / wanted)))

@@ -1,0 +1,116 @@
+"""The prediction in sentences."""
+
+import math
+from collections.abc import Sequence
+
+import pandas as pd
+
+from heaptape.model.time_model import ALL, has_counts, penalties_of, prediction
+from heaptape.results import summary
+from heaptape.results.compare import choose_baseline
+from heaptape.results.schema import Results
+
+REASONS = 3
+LEAST_PERCENT = 0.05  # a change of a count that rounds to less is not named
+
+
+def time_sentences(files: Sequence[Results], baseline: str) -> list[str]:
+    """What each other allocator would change in the program's CPU time, one sentence each, with the workload's name
+    where there are several; and, where it can't be predicted though there are counts, why.
+    """
+    frame = prediction(files, baseline)
+    whole = frame[frame["part"] == ALL]
+    several = len(files) > 1
+    out = [
+        (f"{row['workload']}: " if several else "") + sentence(row, frame, baseline) for row in whole.to_dict("records")
+    ]
+    missing = sorted({name for names in whole["missing"] for name in names.split(", ") if name})
+    if missing:
+        out.append(f"Not counted, and so not in these predictions: {', '.join(missing)}.{_how(missing)}")
+    if any(has_counts(file) and penalties_of(file) is None for file in files):
+        out.append(
+            "The change of the program's CPU time is not predicted, as what a miss costs on that machine is not known: "
+            "run `heaptape machine` there."
+        )
+    return out
+
+
+def in_words(files: Results | Sequence[Results], baseline: str | None = None) -> list[str]:
+    """What the results say, as sentences: the predictions of the program's time, then `results.summary.in_words`.
+    Raises as that does.
+    """
+    listed = [files] if isinstance(files, Results) else list(files)
+    return time_sentences(listed, choose_baseline(listed, baseline)) + summary.in_words(listed, baseline)
+
+
+def sentence(row: dict, frame: pd.DataFrame, baseline: str) -> str:
+    """One row of part "all" of `time_model.prediction`, which is `frame`."""
+    name = row["allocator"]
+    told = reasons(row, frame)
+    because = f": {', '.join(told)}" if told else ""
+    if math.isnan(row["percent"]):
+        return f"{name} against {baseline}, by what was counted: {_milliseconds(row)}{because}."
+    low, high = row["low"], row["high"]
+    if low <= 0 <= high:
+        span = f"{_signed(low)} to {_signed(high)} % of the program's CPU time"
+        return f"{name} against {baseline}: no difference can be predicted, {span}{because}."
+    direction = "slower" if low > 0 else "faster"
+    return f"{name} would make this program {_span(low, high)} % {direction} than {baseline}{because}."
+
+
+def _milliseconds(row: dict) -> str:
+    low, high = row["ns_low"] / 1e6, row["ns_high"] / 1e6
+    if low <= 0 <= high:
+        return f"no difference can be predicted, {_signed(low)} to {_signed(high)} ms of CPU time"
+    return f"{_span(low, high)} ms {'more' if low > 0 else 'less'} CPU time"
+
+
+def reasons(row: dict, frame: pd.DataFrame) -> list[str]:
+    """The counts that change: instructions first, then those of the parts that matter most."""
+    here = frame[(frame["workload"] == row["workload"]) & (frame["allocator"] == row["allocator"])]
+    weight = here[here["part"] != ALL].set_index("part")["ns"].abs()
+    found = []
+    for name, (before, after) in row["counted"].items():
+        part = _part_of(name)
+        percent = 100 * (after - before) / before if before > 0 else math.nan
+        if abs(percent) >= LEAST_PERCENT:
+            found.append((part != "instructions", -float(weight.get(part, 0.0)), _more_or_fewer(percent, name), part))
+    named: dict[str, str] = {}
+    for _, _, text, part in sorted(found, key=lambda one: one[:2]):
+        named[part] = text  # of the levels of a part the last, where misses cost most
+    return list(named.values())[:REASONS]
+
+
+def _part_of(name: str) -> str:
+    if name.startswith("instructions"):
+        return "instructions"
+    if "TLB" in name:
+        return "TLB"
+    return "caches" if "misses" in name else name
+
+
+def _more_or_fewer(percent: float, name: str) -> str:
+    return f"{_rounded(abs(percent))} % {'more' if percent > 0 else 'fewer'} {name}"
+
+
+def _span(one: float, other: float) -> str:
+    """Two ends of one sign, without it: 6 ± 2, or 0.4 to 9 where half the interval is more than half of its middle."""
+    low, high = sorted((abs(one), abs(other)))
+    middle, half = (low + high) / 2, (high - low) / 2
+    if half > middle / 2:
+        return f"{_rounded(low)} to {_rounded(high)}"
+    return f"{_rounded(middle)} ± {_rounded(half)}"
+
+
+def _rounded(value: float) -> str:
+    return f"{value:,.0f}" if value >= 9.5 else f"{value:.1f}"
+
+
+def _signed(value: float) -> str:
+    return f"{'+' if value > 0 else '-' if value < 0 else ''}{_rounded(abs(value))}"
+
+
+def _how(missing: Sequence[str]) -> str:
+    if "cache and TLB misses" in missing:
+        return " A trace of `heaptape record --accesses` and `heaptape replay --passes misses` have them."
+    return ""

@@ -1,0 +1,93 @@
+"""The table `time`: the predicted change of the program's CPU time, and its parts."""
+
+import math
+from collections.abc import Sequence
+
+import pandas as pd
+
+from heaptape.model.counts import PARTS
+from heaptape.model.time_model import ALL, prediction
+from heaptape.model.words import time_sentences
+from heaptape.results.schema import Results
+from heaptape.tables.usual import MISSING, Cell, Table, rounded
+
+CALLS_ALONE = "Cycles per call below are of the calls alone, with the caches to themselves."
+NOTE = (
+    "Predicted from counts, in percent of the program's CPU time: instructions, misses by level, page faults and "
+    "system calls, each times what it costs on the measured machine. Ends: all loads independent of each other, or all "
+    "dependent (docs/TIME_MODEL.md). ~: no difference can be predicted."
+)
+NOTE_NS = "In ms of CPU time, as the program's own instructions were not counted; caches and TLBs are left out."
+
+
+def frame(files: Sequence[Results], baseline: str) -> pd.DataFrame:
+    """`time_model.prediction`, with the counts of the baseline and of each allocator as rows of their own: columns
+    workload, allocator, part, percent, low, high, ns, ns_low, ns_high, counted_before, counted_after, repetitions,
+    missing. Rows of counts have the count's name as part and no percentages but `percent`: the change of the count.
+    """
+    rows = []
+    for row in prediction(files, baseline).to_dict("records"):
+        counted = row.pop("counted")
+        rows.append(row | {"counted_before": math.nan, "counted_after": math.nan})
+        for name, (before, after) in counted.items():
+            percent = 100 * (after - before) / before if before > 0 else math.nan
+            same = {key: row[key] for key in ("workload", "allocator", "repetitions", "missing")}
+            rows.append(
+                same
+                | {"part": f"count of {name}", "percent": percent, "counted_before": before, "counted_after": after}
+            )
+    columns = ["workload", "allocator", "part", "percent", "low", "high", "ns", "ns_low", "ns_high"]
+    return pd.DataFrame(rows, columns=[*columns, "counted_before", "counted_after", "repetitions", "missing"])
+
+
+def tables(found: pd.DataFrame, baseline: str, sentences: Sequence[str] = ()) -> list[Table]:
+    """Per workload a row for each allocator: the change with its interval, then its parts. `sentences`: below."""
+    out = []
+    several = found["workload"].nunique() > 1
+    for workload, here in found.groupby("workload", sort=False):
+        whole = here[here["part"] == ALL]
+        in_percent = not whole["percent"].isna().any()
+        parts = [part for part in PARTS if part in set(here["part"])]
+        rows = []
+        for label in dict.fromkeys(here["allocator"]):
+            mine = here[here["allocator"] == label].set_index("part")
+            rows.append([Cell(str(label)), *(_cell(mine, part, in_percent) for part in (ALL, *parts))])
+        unit = f"% of {baseline}'s" if in_percent else f"ms, against {baseline}"
+        title = f"CPU time of the program: predicted change, {unit}{f' — {workload}' if several else ''}"
+        out.append(Table(title, ["allocator", "whole program", *parts], rows, [NOTE if in_percent else NOTE_NS]))
+    return [*out, *_words(sentences)]
+
+
+def words(files: Sequence[Results], baseline: str) -> list[Table]:
+    """The sentences alone."""
+    return _words(time_sentences(files, baseline))
+
+
+def _words(sentences: Sequence[str]) -> list[Table]:
+    return [Table("CPU time of the program, in words", [], [], list(sentences))] if sentences else []
+
+
+def usual(files: Sequence[Results], baseline: str) -> list[Table]:
+    """Table and sentences as the usual comparison begins with them; none where nothing was counted."""
+    found = tables(frame(files, baseline), baseline, time_sentences(files, baseline))
+    if not found:
+        return []
+    last = found[-1]
+    return [*found[:-1], Table(last.title, last.columns, last.rows, [*last.notes, CALLS_ALONE])]
+
+
+def _cell(rows: pd.DataFrame, part: str, in_percent: bool) -> Cell:
+    if part not in rows.index:
+        return Cell(MISSING)
+    row = rows.loc[part]
+    value, low, high = (row[key] for key in ("percent", "low", "high"))
+    if not in_percent:
+        value, low, high = (row[key] / 1e6 for key in ("ns", "ns_low", "ns_high"))
+    if low == high == 0:
+        return Cell("0", 0.0)
+    unsure = bool(low <= 0 <= high)
+    return Cell(f"{'~' if unsure else ''}{_signed(value)} ({_signed(low)} to {_signed(high)})", float(value), unsure)
+
+
+def _signed(value: float) -> str:
+    return f"{'+' if value > 0 else '-' if value < 0 else ''}{rounded(abs(value))}"

@@ -1,0 +1,272 @@
+"""The model of time: planted penalties and counts give exactly the change that was planted."""
+
+import itertools
+import math
+
+import hypothesis
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from heaptape.common.errors import HeaptapeError
+from heaptape.model.counts import counts
+from heaptape.model.geometry import Geometry
+from heaptape.model.penalties import Penalty, kept, penalties, plan
+from heaptape.model.time_model import COUNT_ERROR_PERCENT, prediction, ratio_bounds
+from heaptape.model.words import in_words, time_sentences
+from heaptape.tables import time_table
+from heaptape.tables.kinds import KINDS, Question
+from heaptape.tables.usual import render_text
+from model.planted import measurement, misses, results
+
+# The middles of planted.measurement, in ns: geometric means. Of levels: of the step from a hit to the next level.
+PROGRAM, ALLOCATOR = math.sqrt(0.1 * 0.4), math.sqrt(0.2 * 0.4)
+LEVELS = (math.sqrt(1 * 4), math.sqrt(9 * 36), math.sqrt(10 * 140))
+TLBS = (math.sqrt(2 * 8), math.sqrt(3 * 12))
+FAULT = math.sqrt(1000 * 1200)
+
+
+def row(frame, allocator, part="all"):
+    return frame[(frame["allocator"] == allocator) & (frame["part"] == part)].iloc[0]
+
+
+def total_ns(program, allocator, caches, tlbs, faults):
+    return (
+        program * PROGRAM
+        + allocator * ALLOCATOR
+        + sum(n * ns for n, ns in zip(caches, LEVELS))
+        + sum(n * ns for n, ns in zip(tlbs, TLBS))
+        + faults * FAULT
+    )
+
+
+def test_the_whole_change_is_the_sum_of_counts_times_penalties():
+    # The pages are counted apart: what is fresh of the last level is another test's.
+    base = (1_000_000, 100_000, (3000, 2000, 1000), (400, 300), 0)
+    other = (1_000_000, 90_000, (3300, 1500, 700), (380, 310), 0)
+    frame = prediction([results({"glibc": [misses(*base)], "other": [misses(*other)]})], "glibc")
+    before, after = total_ns(*base), total_ns(*other)
+    assert row(frame, "other")["percent"] == pytest.approx(100 * (after - before) / before)
+    assert row(frame, "other")["ns"] == pytest.approx(after - before)
+    parts = frame[(frame["allocator"] == "other") & (frame["part"] != "all")]
+    assert parts["ns"].sum() == pytest.approx(after - before)
+    assert row(frame, "other", "instructions")["ns"] == pytest.approx(-10_000 * ALLOCATOR)
+
+
+def test_the_interval_of_one_level_is_its_penalty_range_over_the_range_of_the_rest():
+    # Only last-level misses change: 1,000 fewer, of 20 to 180 ns each, of 1,000,000 x (0.1 to 0.4) ns and 2,000 misses.
+    nothing = {"allocator": 0, "tlbs": (0, 0), "faults": 0}
+    frame = prediction(
+        [
+            results(
+                {
+                    "glibc": [misses(caches=(2000, 2000, 2000), **nothing)],
+                    "other": [misses(caches=(1000, 1000, 1000), **nothing)],
+                }
+            )
+        ],
+        "glibc",
+    )
+    found = row(frame, "other")
+    assert found["low"] == pytest.approx(-100 * 1000 * 180 / (1e6 * 0.1 + 2000 * 180) - COUNT_ERROR_PERCENT)
+    assert found["high"] == pytest.approx(-100 * 1000 * 20 / (1e6 * 0.4 + 2000 * 20) + COUNT_ERROR_PERCENT)
+    caches = row(frame, "other", "caches")
+    assert (caches["ns_low"], caches["ns_high"]) == pytest.approx((-180_000, -20_000))
+
+
+counts_of_terms = st.lists(
+    st.tuples(st.integers(-1000, 1000), st.integers(1, 5000), st.floats(0.1, 10), st.floats(1, 20)),
+    min_size=1,
+    max_size=7,
+)
+
+
+@hypothesis.given(counts_of_terms)
+def test_bounds_of_the_ratio_are_the_best_and_worst_corner_of_the_box(terms):
+    delta, base, low, factor = (np.array(column, float) for column in zip(*terms))
+    box = np.stack([low, low * np.sqrt(factor), low * factor], axis=1)
+    corners = [np.array(corner) for corner in itertools.product(*box[:, [0, 2]])]
+    ratios = [100 * (corner @ delta) / (corner @ base) for corner in corners]
+    assert ratio_bounds(delta, base, box) == pytest.approx((min(ratios), max(ratios)))
+
+
+def test_repetitions_widen_the_interval_to_that_of_all():
+    base, near, far = misses(), misses(caches=(3000, 2000, 900)), misses(caches=(3000, 2000, 500))
+    one = row(prediction([results({"glibc": [base], "other": [near]})], "glibc"), "other")
+    two = row(prediction([results({"glibc": [base], "other": [far]})], "glibc"), "other")
+    both = row(prediction([results({"glibc": [base, base], "other": [near, far]})], "glibc"), "other")
+    assert both["percent"] == pytest.approx((one["percent"] + two["percent"]) / 2)
+    assert (both["low"], both["high"]) == (two["low"], one["high"])
+    assert both["repetitions"] == 2
+
+
+def test_misses_of_fresh_os_pages_may_cost_nothing():
+    # 10 faults more bring 640 cold lines, which the kernel has just zeroed.
+    one, two = misses(faults=0), misses(caches=(3640, 2640, 1640), faults=10)
+    found = row(prediction([results({"glibc": [one], "other": [two]})], "glibc"), "other", "caches")
+    assert row(prediction([results({"glibc": [one], "other": [two]})], "glibc"), "other", "page faults")[
+        "ns"
+    ] == pytest.approx(10 * FAULT)
+    inner_low, whole_high = 640 * 10, 640 * 180
+    assert (found["ns_low"], found["ns_high"]) == pytest.approx((inner_low, whole_high), rel=1e-3)
+
+
+def test_system_calls_cost_by_their_kind_where_the_memory_pass_has_them():
+    memory = [
+        {"allocator": name, "repeat": 0, "pass": "memory", "syscalls": {"mmap": calls, "munmap": 1, "brk": 0}}
+        for name, calls in (("glibc", 10), ("other", 14))
+    ]
+    frame = prediction([results({"glibc": [misses()], "other": [misses()]}, tuple(memory))], "glibc")
+    assert row(frame, "other")["ns"] == pytest.approx(4 * 500)
+    assert row(frame, "other", "system calls")["ns"] == pytest.approx(4 * 500)
+
+
+def instructions_runs():
+    runs = []
+    for name, total, faults in (("glibc", 5_000_000, 100), ("other", 4_000_000, 90)):
+        runs.append({"allocator": name, "repeat": 0, "pass": "instructions", "instructions_total": total})
+        runs.append({"allocator": name, "repeat": 0, "pass": "memory", "page_faults": faults})
+    return tuple(runs)
+
+
+def test_without_accesses_the_change_is_told_in_milliseconds_and_what_is_missing_is_said():
+    file = results({}, instructions_runs())
+    found = row(prediction([file], "glibc"), "other")
+    assert math.isnan(found["percent"])
+    assert found["repetitions"] == 0
+    assert found["ns"] == pytest.approx(-1_000_000 * ALLOCATOR - 10 * FAULT)
+    assert (found["ns_low"], found["ns_high"]) == pytest.approx((-412_000, -210_000))
+    told = time_sentences([file], "glibc")
+    assert "0.3 ± 0.1 ms less CPU time: 20 % fewer instructions of the calls, 10 % fewer page faults" in told[0]
+    assert "cache and TLB misses" in told[1]
+    assert "record --accesses" in told[1]
+
+
+def test_the_allocators_start_up_counts():
+    runs = [dict(run) for run in instructions_runs()]
+    runs[2]["startup_process_instructions"] = 3_000_000
+    runs[2]["startup_instructions"] = 1_000_000
+    found = row(prediction([results({}, tuple(runs))], "glibc"), "other", "instructions")
+    assert found["ns"] == pytest.approx(2_000_000 * ALLOCATOR)
+
+
+def test_instructions_of_the_first_ops_stand_for_all_ops():
+    runs = [run | ({"op_limit": 250} if run["pass"] == "instructions" else {}) for run in instructions_runs()]
+    found = row(prediction([results({}, tuple(runs))], "glibc"), "other", "instructions")
+    assert found["ns"] == pytest.approx(-4_000_000 * ALLOCATOR)
+
+
+def test_a_difference_beyond_the_interval_is_a_sentence_with_its_reasons():
+    base = misses(caches=(300_000, 200_000, 100_000), faults=50)
+    fewer = misses(allocator=101_100, caches=(300_000, 200_000, 10_000), faults=52)
+    found = time_sentences([results({"glibc": [base], "jemalloc": [fewer]})], "glibc")[0]
+    assert found.startswith("jemalloc would make this program")
+    assert "faster than glibc: 0.1 % more instructions, 90 % fewer last-level misses, 4.0 % more page faults" in found
+
+
+def test_an_interval_with_zero_in_it_claims_nothing():
+    mixed = misses(allocator=110_000, caches=(3000, 2000, 980))
+    told = time_sentences([results({"glibc": [misses()], "other": [mixed]})], "glibc")[0]
+    assert "no difference can be predicted, -" in told
+    assert "to +" in told
+    assert "faster" not in told
+    assert "slower" not in told
+
+
+def test_without_penalties_nothing_is_predicted_and_the_reason_is_given():
+    file = results({"glibc": [misses()], "other": [misses()]}, with_penalties=False)
+    assert prediction([file], "glibc").empty
+    assert "heaptape machine" in time_sentences([file], "glibc")[0]
+
+
+def test_results_without_counts_say_nothing_of_time():
+    runs = tuple({"allocator": name, "pass": "time", "cycles_total": 5, "repeat": 0} for name in ("glibc", "other"))
+    file = results({}, runs)
+    assert time_sentences([file], "glibc") == []
+    assert time_table.usual([file], "glibc") == []
+
+
+def test_misses_of_other_sizes_are_not_compared():
+    other = misses()
+    other["caches"] = [{"bytes": 48 << 10, "ways": 12, "misses": 9}]
+    found = row(prediction([results({"glibc": [misses()], "other": [other]})], "glibc"), "other")
+    assert found["ns"] == 0
+    assert found["missing"] == "caches"
+
+
+def test_each_level_costs_the_step_to_the_next_so_that_all_steps_are_the_way_to_memory():
+    known = penalties(measurement())
+    terms = {term.name: term for term in counts(results({"glibc": [misses()]}), known)["glibc"][0].terms}
+    steps = [terms[f"caches {size}"].penalty for size in (32 << 10, 1 << 20, 32 << 20)]
+    assert sum(step.low for step in steps) == pytest.approx(known.cache_miss(32 << 20, None).low)
+    assert sum(step.high for step in steps) == pytest.approx(known.cache_miss(32 << 20, None).high)
+    assert [terms[f"TLB {entries}"].count for entries in (64, 1536)] == [400, 300]
+
+
+def test_a_miss_that_becomes_a_hit_of_the_level_before_never_costs_more():
+    fewer = misses(caches=(3000, 2000, 500))
+    found = row(prediction([results({"glibc": [misses()], "other": [fewer]})], "glibc"), "other")
+    assert found["high"] < COUNT_ERROR_PERCENT
+
+
+def test_penalties_are_what_a_load_takes_beyond_a_hit():
+    known = penalties(measurement())
+    assert known.cache_miss(32 << 10, 1 << 20) == Penalty(1, 2, 4)
+    assert known.cache_miss(32 << 20, None) == Penalty(20, pytest.approx(60), 180)
+    assert known.tlb_miss(64, 1536) == Penalty(2, 4, 8)
+    assert known.program_instruction == Penalty(0.1, pytest.approx(0.2), 0.4)
+
+
+def test_a_measurement_without_a_figure_is_one_error():
+    lacking = measurement()
+    del lacking["kernel"]["munmap_ns"]
+    with pytest.raises(HeaptapeError, match="munmap_ns"):
+        penalties(lacking)
+
+
+def test_instructions_that_could_not_be_stepped_through_are_an_error():
+    lacking = measurement()
+    lacking["code"]["allocator"] = {"instructions_per_iteration": None, "instruction_ns": None}
+    with pytest.raises(HeaptapeError, match="lacks a figure"):
+        penalties(lacking)
+
+
+def test_a_kept_measurement_is_of_the_same_processor_or_none(tmp_path):
+    place = tmp_path / "machine.json"
+    assert kept("made up", place) is None
+    import json
+
+    place.write_text(json.dumps(measurement()))
+    assert kept("made up", place) == measurement()
+    assert kept("another", place) is None
+    assert kept(None, place) is None
+    place.write_text("{")
+    assert kept("made up", place) is None
+
+
+def test_what_is_measured_has_a_set_for_every_level():
+    sets, pages = plan([Geometry()])
+    assert sets == [16 << 10, 128 << 10, 512 << 10, 4 << 20, 16 << 20, 128 << 20]
+    assert pages == [314, 3072]
+
+
+def test_the_table_time_has_the_parts_and_the_counts():
+    file = results({"glibc": [misses()], "other": [misses(caches=(3000, 2000, 500))]})
+    question = Question([file], "glibc")
+    frame = KINDS["time"].frame(question)
+    counted = frame[frame["part"] == "count of last-level misses"].iloc[0]
+    assert (counted["counted_before"], counted["counted_after"], counted["percent"]) == (1000, 500, -50)
+    text = render_text(KINDS["time"].view(frame, question), 200)
+    assert "predicted change, % of glibc's" in text
+    assert "fewer last-level misses" in text
+
+
+def test_the_usual_tables_begin_with_it_and_say_that_cycles_are_of_the_calls():
+    file = results({"glibc": [misses()], "other": [misses(caches=(3000, 2000, 500))]})
+    found = time_table.usual([file], "glibc")
+    assert found[0].title.startswith("CPU time of the program")
+    assert "of the calls alone" in found[-1].notes[-1]
+
+
+def test_in_words_begins_with_time():
+    file = results({"glibc": [misses()], "other": [misses(caches=(3000, 2000, 0))]})
+    assert in_words(file)[0].startswith("other would make this program")

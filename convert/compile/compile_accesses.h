@@ -1,0 +1,27 @@
+/* Writes the file of data accesses that belongs to a workload (WORKLOAD.md, accesses): one EVENT item for each op, in
+   the workload's order, and between them the accesses that the program made there, objects named by their slots; then
+   the recording's totals.
+
+   Calls that are no ops (failed ones, releases of objects never seen, those that a gap counts) have no item. Not its
+   job: the order (convert/history/access_order.h). Not thread-safe. */
+#ifndef CONVERT_COMPILE_COMPILE_ACCESSES_H
+#define CONVERT_COMPILE_COMPILE_ACCESSES_H
+
+#include "convert/history/access_order.h"
+
+struct compile_accesses;
+
+/* Creates or truncates path. Returns 0, or -1 with error, also if the trace has no accesses. */
+int compile_accesses_open(struct compile_accesses **out, struct trace_reader *reader, const char *path,
+                          struct error *error);
+
+/* To be told of all ops and steps left out. */
+struct access_order *compile_accesses_order(struct compile_accesses *accesses);
+
+/* After the last op: completes the file and fills in counts. Returns 0, or -1 with the error given to open. */
+int compile_accesses_finish(struct compile_accesses *accesses, struct access_order_counts *counts);
+
+/* accesses may be NULL. */
+void compile_accesses_free(struct compile_accesses *accesses);
+
+#endif

@@ -1,0 +1,49 @@
+/* Brings a trace's data accesses into the order that its history proved (convert/history/history.h), and into the terms
+   of it: objects named by their slots.
+
+   The trace's stream has the calls as they came, the history has them in the order that is legal: they agree but for
+   steps of calls that overlap. Where they don't, the history's order is kept, and an access to an object that is not
+   live there is counted and left out. Not its job: that order, reading blocks, what becomes of the items.
+   Memory is O(live objects + threads + gaps) plus one block; calls that the history has in another order wait, at most
+   ACCESS_ORDER_MAX_WAITING of them. Not thread-safe. */
+#ifndef CONVERT_HISTORY_ACCESS_ORDER_H
+#define CONVERT_HISTORY_ACCESS_ORDER_H
+
+#include "convert/history/history.h"
+
+enum { ACCESS_ORDER_MAX_WAITING = 1 << 20 };
+
+struct access_order_counts {
+  uint64_t objects, other;   /* accesses given out */
+  uint64_t lost;             /* accesses left out, as their object is not live where they stand */
+  uint64_t ops_without_call; /* the stream ended before their calls */
+};
+
+/* Takes the items, in order: ACCESS_EVENT with thread and stack pointer, ACCESS_OBJECT with the object's slot,
+   ACCESS_OTHER. Returns 0, or -1 to stop, and fills in the error itself. */
+struct access_sink {
+  int (*put)(void *context, const struct access_item *item);
+  void *context;
+};
+
+struct access_order;
+
+/* error must outlive it. Returns 0, or -1 with error, also if the trace has no accesses. */
+int access_order_open(struct access_order **out, struct trace_reader *reader, const struct access_sink *sink,
+                      struct error *error);
+
+/* The next op, and each step that gives none (history_consumer.left_out): all of them, in order, and the sink gets what
+   stands before. An op gives one ACCESS_EVENT; a step that gives none gives one if wanted says so, and it is the last
+   of its event. Return 0, or -1. */
+int access_order_op(struct access_order *order, const struct history_op *op);
+int access_order_left_out(struct access_order *order, const struct merge_step *step, bool wanted);
+
+/* After the last op: the rest of the stream. Returns 0, or -1. */
+int access_order_finish(struct access_order *order);
+
+const struct access_order_counts *access_order_counts(const struct access_order *order);
+
+/* order may be NULL. */
+void access_order_close(struct access_order *order);
+
+#endif

@@ -1,0 +1,369 @@
+"""Data accesses on their way from a trace to the file beside a workload, and through what makes traces of traces."""
+
+import csv
+import json
+from dataclasses import fields
+from pathlib import Path
+
+from heaptape.formats import calls
+from heaptape.formats.tape_format import open_trace
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from convert.test.access_maker import (
+    TOTALS,
+    Row,
+    add_accesses,
+    add_gap,
+    compiled_rows,
+    gives_op,
+    made_rows,
+    stack_pointer,
+)
+from convert.test.history_maker import damage, jitter, legal
+from convert.test.history_model import Event, text
+from convert.test.workload_ops import WorkloadOp, ops_of
+from tests.support import CONVERT, run, succeed
+
+PROPERTY = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+SHAPES = {
+    "seed": st.integers(0, 1 << 32),
+    "threads": st.integers(1, 5),
+    "steps": st.integers(1, 150),
+    "addresses": st.integers(1, 40),
+}
+COUNTED = {"program_instructions": 3_000_000, "allocator_instructions": 700_000, "program_accesses": 1_000_000}
+
+
+def tape_of(folder: Path, events: list[Event], threads: int) -> Path:
+    source, tape = folder / "a.txt", folder / "a.tape"
+    source.write_text("# heaptape-text 1\n" + text(events, threads))
+    succeed(CONVERT, "convert", source, tape)
+    return tape
+
+
+def all_threads(events: list[Event]) -> list[Event]:
+    """With threads numbered from 0 without a hole, so that a trace keeps the numbers."""
+    numbers = {thread: number for number, thread in enumerate(sorted({e.thread for e in events}))}
+    for event in events:
+        event.thread = numbers[event.thread]
+    return events
+
+
+def distinct_times(events: list[Event]) -> list[Event]:
+    """Every step has a time of its own, in the order in which they were made; calls are in the order of the last."""
+    steps = []
+    for index, event in enumerate(events):
+        steps.append((event.first_ns, index, event, False))
+        if event.releases and event.hands_out:
+            steps.append((event.second_ns, index, event, True))
+    for time, (_, _, event, second) in enumerate(sorted(steps, key=lambda step: step[:2])):
+        event.second_ns = 10 * time
+        if not second:
+            event.first_ns = 10 * time
+    return sorted(events, key=lambda event: event.second_ns)
+
+
+def compiled(tape: Path) -> tuple[list[WorkloadOp], list[Row], dict, str]:
+    """The workload's ops, the rows beside it, its info's `accesses`, what was said on stderr."""
+    work, out = tape.with_suffix(".work"), tape.with_suffix(".accesses")
+    result = succeed(CONVERT, "compile", tape, "-o", work, "--accesses", out)
+    told = json.loads(succeed(CONVERT, "info", work, "--json").stdout)["info"]["accesses"]
+    filter_bytes, rows, totals = compiled_rows(out)
+    assert filter_bytes == told["filter_bytes"] == 4096
+    assert totals == {key: told[key] for key in TOTALS if key in told}
+    assert told["objects"] == sum(row.kind == "object" for row in rows)
+    assert told["other"] == sum(row.kind == "other" for row in rows)
+    return ops_of(work), rows, told, result.stderr
+
+
+def expected_rows(rows: list[Row], events: list[Event], ops: list[WorkloadOp]) -> list[Row]:
+    """The rows where calls and ops are in one order: calls that give no op are gone, objects have their ops' slots."""
+    slots, out = [], []
+    op = iter(ops)
+    made_of = iter(events)
+    for row in rows:
+        if row.kind == "other":
+            out.append(Row("other", granule=row.granule))
+        elif row.kind == "object":
+            out.append(Row("object", object=slots[row.object], granule=row.granule))
+        else:
+            event = next(made_of)
+            if not gives_op(event):
+                continue
+            made = next(op)
+            out.append(Row("call", stack_pointer=row.stack_pointer))
+            if event.hands_out:
+                slots.append(made.slot)
+    assert next(op, None) is None
+    return out
+
+
+@PROPERTY
+@given(**SHAPES)
+def test_accesses_stand_between_the_ops_as_they_stood_between_the_calls(tmp_path, seed, threads, steps, addresses):
+    events = distinct_times(all_threads(legal(seed, threads, steps, addresses)))
+    rows = made_rows(seed, events, 6)
+    tape = tape_of(tmp_path, events, threads)
+    add_accesses(tape, rows, block_rows=1 + seed % 150, totals=COUNTED)
+    ops, found, told, said = compiled(tape)
+    assert found == expected_rows(rows, events, ops)
+    assert (told["lost"], told["ops_without_call"]) == (0, 0)
+    assert "data accesses" not in said
+
+
+@PROPERTY
+@given(**SHAPES, most_ns=st.integers(0, 40), lost=st.sampled_from([0, 0, 0.1]))
+def test_where_calls_overlap_the_order_is_that_of_the_workload(
+    tmp_path, seed, threads, steps, addresses, most_ns, lost
+):
+    """Whatever the order: each op has the row of its call, every access is there or counted, none is to a dead slot."""
+    events = all_threads(damage(seed, jitter(seed, legal(seed, threads, steps, addresses), most_ns), lost, lost))
+    if not events:
+        return
+    rows = made_rows(seed, events, 4)
+    tape = tape_of(tmp_path, events, threads)
+    add_accesses(tape, rows)
+    ops, found, told, said = compiled(tape)
+    made = [row for row in found if row.kind == "call"]
+    assert len(made) == len(ops)
+    by_pointer = {}
+    for thread in range(threads):
+        for number, event in enumerate(e for e in events if e.thread == thread):
+            by_pointer[stack_pointer(thread, number)] = event
+    renumbered: dict[int, int] = {}
+    for row, op in zip(made, ops, strict=True):
+        thread = by_pointer[row.stack_pointer].thread
+        assert renumbered.setdefault(op.thread, thread) == thread
+    assert told["ops_without_call"] == 0
+    given_rows = sum(row.kind != "call" for row in rows)
+    assert told["objects"] + told["other"] + told["lost"] == given_rows
+    assert [r.granule for r in found if r.kind == "other"] == [r.granule for r in rows if r.kind == "other"]
+    assert (f"{told['lost']} of {given_rows} data accesses left out" in said) == (told["lost"] > 0)
+    live: set[int] = set()
+    op = iter(ops)
+    for row in found:
+        if row.kind == "call":
+            follow(live, next(op))
+        elif row.kind == "object":
+            assert row.object in live
+
+
+def follow(live: set[int], op: WorkloadOp) -> None:
+    """The slots that hold an object, after the op."""
+    number, failed = op.call & calls.ID_MASK, bool(op.call & calls.NULL_OUT)
+    if calls.ACQUIRES[number] and not failed:
+        live.add(op.slot)
+    elif calls.RELEASE_KIND[number] == calls.RELEASES:
+        live.discard(op.slot)
+
+
+@PROPERTY
+@given(seed=st.integers(0, 1 << 32), dropped=st.integers(1, 40), steps=st.integers(2, 80))
+def test_calls_that_a_gap_counts_have_rows_and_no_op(tmp_path, seed, dropped, steps):
+    """Objects that these calls acquired are not known: accesses to them are counted."""
+    events = distinct_times(all_threads(legal(seed, 2, dropped + steps, 10)))
+    missing = [e for e in events if e.thread == 0][:dropped]
+    kept = [e for e in events if not any(e is m for m in missing)]
+    if not missing or not any(e.thread == 0 for e in kept):
+        return
+    rows = made_rows(seed, events, 4)
+    tape = tape_of(tmp_path, kept, 2)
+    add_gap(tape, 0, len(missing))
+    add_accesses(tape, rows)
+    ops, found, told, _ = compiled(tape)
+    assert len([row for row in found if row.kind == "call"]) == len(ops)
+    assert told["ops_without_call"] == 0
+    assert told["objects"] + told["other"] + told["lost"] == sum(row.kind != "call" for row in rows)
+    numbers = [i for i, e in enumerate(e for e in events if e.hands_out) if any(e is m for m in missing)]
+    to_missing = sum(row.kind == "object" and row.object in numbers for row in rows)
+    assert told["lost"] >= to_missing
+
+
+def test_where_the_accesses_end_early_the_ops_go_on(tmp_path):
+    events = distinct_times(legal(5, 1, 200, 10))
+    rows = made_rows(5, events, 4)
+    tape = tape_of(tmp_path, events, 1)
+    end = [i for i, row in enumerate(rows) if row.kind == "call"][100]
+    add_accesses(tape, rows[:end])
+    ops, found, told, said = compiled(tape)
+    assert sum(row.kind == "call" for row in found) == len(ops)
+    ended = sum(gives_op(event) for event in events[100:])
+    assert told["ops_without_call"] == ended
+    assert f"the data accesses end {ended} calls before the events" in said
+
+
+def test_a_call_row_that_is_not_the_events_is_one_error(tmp_path):
+    events = distinct_times(legal(5, 1, 50, 10))
+    rows = made_rows(5, events, 0)
+    place = next(i for i, row in enumerate(rows) if row.acquires)
+    rows[place] = Row("call", stack_pointer=rows[place].stack_pointer)
+    tape = tape_of(tmp_path, events, 1)
+    add_accesses(tape, [row for row in rows if row.kind == "call"])
+    out = tape.with_suffix(".accesses")
+    result = run(CONVERT, "compile", tape, "--accesses", out)
+    assert result.status == 1
+    assert "is not that of the event, a " in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert not out.exists()
+    assert not tape.with_suffix(".work").exists()
+
+
+def test_a_trace_without_accesses_is_told_as_such(tmp_path):
+    tape = tape_of(tmp_path, legal(1, 1, 20, 5), 1)
+    out = tmp_path / "out.accesses"
+    for command in (["compile", tape, "--accesses", out], ["dump", tape, "--accesses"]):
+        result = run(CONVERT, *command)
+        assert result.status == 1
+        assert result.stderr.endswith("has no data accesses: 'heaptape record --accesses' records them\n")
+        assert result.stderr.count("\n") == 1
+    assert not out.exists()
+    assert not tape.with_suffix(".work").exists()
+
+
+def dumped(tape: Path) -> list[Row]:
+    """What dump prints of a trace's accesses as CSV."""
+    lines = csv.DictReader(succeed(CONVERT, "dump", tape, "--accesses", "--format", "csv").stdout.splitlines())
+    return [
+        Row(
+            line["kind"], int(line["thread"] or 0), line["acquires"] == "1", int(line["stack_pointer"] or 0),
+            int(line["object"] or 0), int(line["granule"] or 0),
+        )
+        for line in lines
+    ]  # fmt: skip
+
+
+def read_in_python(tape: Path) -> list[Row]:
+    with open_trace(tape) as trace:
+        frames = list(trace.accesses())
+        assert trace.differences == []
+    rows = []
+    for frame in frames:
+        empty = dict.fromkeys(["thread", "stack_pointer", "object", "granule"], 0) | {"acquires": False}
+        rows += [Row(*row) for row in frame.fillna(empty)[[f.name for f in fields(Row)]].itertuples(index=False)]
+    return rows
+
+
+@PROPERTY
+@given(**SHAPES)
+def test_two_readers_agree(tmp_path, seed, threads, steps, addresses):
+    events = all_threads(legal(seed, threads, steps, addresses))
+    rows = made_rows(seed, events, 12)
+    tape = tape_of(tmp_path, events, threads)
+    add_accesses(tape, rows, block_rows=40 + seed % 500)
+    assert dumped(tape) == rows
+    assert read_in_python(tape) == rows
+
+
+def test_info_tells_rows_bytes_filter_and_totals(tmp_path):
+    events = legal(3, 2, 100, 10)
+    rows = made_rows(3, all_threads(events), 5)
+    tape = tape_of(tmp_path, events, 2)
+    before = tape.stat().st_size
+    add_accesses(tape, rows, totals=COUNTED)
+    told = json.loads(succeed(CONVERT, "info", tape, "--json").stdout)["accesses"]
+    assert told["rows"] == len(rows) == told["calls"] + told["objects"] + told["other"]
+    assert told["filter_bytes"] == 4096
+    assert {key: told[key] for key in COUNTED} == COUNTED
+    assert 0 < told["file_bytes"] <= tape.stat().st_size - before + 200
+    said = succeed(CONVERT, "info", tape).stdout
+    assert f"rows of data accesses  {len(rows):,}" in said
+    assert "program's instructions 3,000,000" in said
+
+
+def test_footer_that_counts_other_rows_is_refused(tmp_path):
+    events = legal(3, 2, 100, 10)
+    rows = made_rows(3, all_threads(events), 5)
+    tape = tape_of(tmp_path, events, 2)
+    add_accesses(tape, rows, totals={"objects": 1})
+    result = run(CONVERT, "info", tape)
+    assert result.status == 1
+    assert "rows of data accesses, blocks hold" in result.stderr
+    made, other = (sum(row.kind == kind for row in rows) for kind in ("call", "other"))
+    tape = tape_of(tmp_path, events, 2)
+    add_accesses(tape, rows, totals={"calls": other, "other": made})
+    result = run(CONVERT, "dump", tape, "--accesses")
+    assert result.status == 1
+    assert "ACCESSES blocks hold" in result.stderr
+    with open_trace(tape) as trace:
+        for _ in trace.accesses():
+            pass
+        assert [d for d in trace.differences if d.startswith("accesses, calls: the footer says")]
+
+
+@PROPERTY
+@given(**SHAPES)
+def test_archive_has_the_same_accesses(tmp_path, seed, threads, steps, addresses):
+    events = all_threads(legal(seed, threads, steps, addresses))
+    rows = made_rows(seed, events, 6)
+    tape, archive = tape_of(tmp_path, events, threads), tmp_path / "b.tape"
+    add_accesses(tape, rows, block_rows=40, totals=COUNTED)
+    succeed(CONVERT, "convert", "--archive", tape, archive)
+    assert dumped(archive) == rows
+    told = json.loads(succeed(CONVERT, "info", archive, "--json").stdout)
+    assert {key: told["accesses"][key] for key in COUNTED} == COUNTED
+    assert told["info"]["accesses"] == {"granule_bytes": 16, "filter_bytes": 4096}
+
+
+def assert_hidden(found: list[int], given_addresses: list[int], regions: int) -> None:
+    """Addresses keep their places in their MiB; the MiBs are others, one for one, with small numbers."""
+    assert [a & 0xFFFFF for a in found] == [a & 0xFFFFF for a in given_addresses]
+    pairs = {(a >> 20, b >> 20) for a, b in zip(found, given_addresses, strict=True)}
+    assert len(pairs) == len({a for a, _ in pairs}) == len({b for _, b in pairs})
+    assert {a for a, _ in pairs} <= set(range(1, regions + 1))
+
+
+def addresses_of(rows: list[Row]) -> list[int]:
+    return [row.stack_pointer if row.kind == "call" else row.granule << 4 for row in rows if row.kind != "object"]
+
+
+@PROPERTY
+@given(**SHAPES)
+def test_anonymised_trace_replays_the_same_accesses_and_hides_where_they_were(
+    tmp_path, seed, threads, steps, addresses
+):
+    events = distinct_times(all_threads(legal(seed, threads, steps, addresses)))
+    rows = made_rows(seed, events, 6)
+    tape, anonymous = tape_of(tmp_path, events, threads), tmp_path / "b.tape"
+    add_accesses(tape, rows, totals=COUNTED)
+    succeed(CONVERT, "convert", "--anonymise", tape, anonymous)
+    _, before, told, _ = compiled(tape)
+    _, after, again, _ = compiled(anonymous)
+    assert [row for row in after if row.kind == "object"] == [row for row in before if row.kind == "object"]
+    assert [row.kind for row in after] == [row.kind for row in before]
+    assert_hidden(addresses_of(after), addresses_of(before), len({a >> 20 for a in addresses_of(rows)}))
+    assert again["lost"] == again["ops_without_call"] == 0
+    assert again.get("lost_in_trace", 0) == told["lost"]
+
+
+@PROPERTY
+@given(**SHAPES, most_ns=st.integers(0, 40), lost=st.sampled_from([0, 0.1]))
+def test_anonymised_trace_of_overlapping_calls_loses_no_access_uncounted(
+    tmp_path, seed, threads, steps, addresses, most_ns, lost
+):
+    events = all_threads(damage(seed, jitter(seed, legal(seed, threads, steps, addresses), most_ns), lost, lost))
+    if not events:
+        return
+    rows = made_rows(seed, events, 3)
+    tape, anonymous = tape_of(tmp_path, events, threads), tmp_path / "b.tape"
+    add_accesses(tape, rows)
+    succeed(CONVERT, "convert", "--anonymise", tape, anonymous)
+    _, _, told, _ = compiled(anonymous)
+    assert told["lost"] == 0
+    assert told["objects"] + told["other"] + told.get("lost_in_trace", 0) == sum(row.kind != "call" for row in rows)
+
+
+def test_slices_and_merged_traces_tell_that_accesses_are_left_out(tmp_path):
+    events = all_threads(legal(3, 2, 100, 10))
+    tape, out = tape_of(tmp_path, events, 2), tmp_path / "b.tape"
+    plain = tape.rename(tmp_path / "plain.tape")
+    tape.write_bytes(plain.read_bytes())
+    add_accesses(tape, made_rows(3, events, 5))
+    for command in (["--slice", "progress=10%..50%", tape], ["--merge", plain, tape], ["--merge", tape, plain]):
+        result = succeed(CONVERT, "convert", *command, out)
+        assert result.stderr.count("data accesses are left out") == 1
+        told = json.loads(succeed(CONVERT, "info", out, "--json").stdout)
+        assert "accesses" not in told
+        assert "accesses" not in told["info"]
+        assert told["footer"]["note"] == "data accesses are left out: they belong to the whole of one trace"
+    assert "data accesses" not in succeed(CONVERT, "convert", "--merge", plain, plain, out).stderr

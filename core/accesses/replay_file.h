@@ -1,0 +1,26 @@
+/* The file that a stream for replaying lies in (W.accesses): a header, and the stream (stream.h) up to the file's end.
+
+   Job: the header. Not its job: writing the stream (convert/), checking it (replay/parent/), playing it
+   (observe/valgrind/). Self-contained, without the C library, as the Valgrind tool has none. Numbers are little-endian.
+
+   The stream has exactly one EVENT item for each op of its workload, in the workload's total order; `object` of an
+   OBJECT item is the slot that its object has in the workload at that point. */
+#ifndef CORE_ACCESSES_REPLAY_FILE_H
+#define CORE_ACCESSES_REPLAY_FILE_H
+
+#include <stdint.h>
+
+#define ACCESS_FILE_MAGIC "HEAPACCS"
+
+enum { ACCESS_FILE_VERSION = 1 };
+
+struct access_file_header {
+  char magic[8]; /* ACCESS_FILE_MAGIC, without its final zero */
+  uint32_t version;
+  uint32_t filter_bytes; /* of the filter in front of the recording; 0: every access was recorded; UINT32_MAX: that or
+                            more */
+};
+
+_Static_assert(sizeof(struct access_file_header) == 16, "as in WORKLOAD.md");
+
+#endif

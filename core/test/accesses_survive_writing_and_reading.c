@@ -1,0 +1,194 @@
+/* Whatever data accesses are written, the same ones are read, over several blocks, whole and archived; so are the
+   totals. What the format can't hold is refused and leaves no trace. A recording of no access at all is told
+   as such. Columns that break a rule are refused, each with its message. */
+#include "core/test/generate_accesses.h"
+#include "core/trace/read/accesses_decode.h"
+#include "core/trace/read/trace_read.h"
+#include "core/trace/write/trace_write.h"
+
+#include <string.h>
+#include <unistd.h>
+
+enum { MAX_ITEMS = 60000, LONG_ITEMS = (1 << 20) + 70000 };
+
+static char path[] = "/tmp/heaptape-test-XXXXXX";
+static struct error error;
+static struct access_item *written;
+
+static bool same(const struct access_item *a, const struct access_item *b) {
+  return a->kind == b->kind && a->thread == b->thread && a->acquires == b->acquires &&
+         a->stack_pointer == b->stack_pointer && a->object == b->object && a->granule == b->granule;
+}
+
+static struct trace_writer *begin(bool archive) {
+  struct trace_writer *writer;
+  struct trace_writer_options options = {.zstd_level = 1, .archive = archive};
+  const char *info =
+      "{\"clock\":{\"kind\":\"tsc\",\"hz\":1e9},\"accesses\":{\"granule_bytes\":16,\"filter_bytes\":4096}}";
+  error.text[0] = '\0';
+  CHECK(trace_writer_open(&writer, path, info, &options, &error) == 0, "%s", error.text);
+  return writer;
+}
+
+static struct trace_reader *end(struct trace_writer *writer) {
+  struct trace_reader *reader;
+  CHECK(trace_writer_close(writer, "exit", 0, &error) == 0, "%s", error.text);
+  CHECK(trace_reader_open(&reader, path, &error) == 0, "%s", error.text);
+  return reader;
+}
+
+/* Items that no block can hold. */
+static void put_bad(struct trace_writer *writer, const struct access_generator *g) {
+  const struct access_item bad[] = {
+      {.kind = ACCESS_EVENT, .thread = 1 << 24},
+      {.kind = ACCESS_OBJECT, .object = g->acquired},
+      {.kind = ACCESS_OBJECT, .object = g->acquired - (g->acquired > 0), .granule = 1ll << 59},
+      {.kind = ACCESS_OBJECT, .object = g->acquired - (g->acquired > 0), .granule = -(1ll << 59) - 1},
+      {.kind = ACCESS_OTHER, .granule = -1},
+      {.kind = ACCESS_OTHER, .granule = 1ll << 60},
+      {.kind = ACCESS_TOTAL, .total = ACCESS_TOTAL_LIMIT},
+  };
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+    CHECK(trace_writer_access(writer, &bad[i]) == 1, "bad item %zu is taken", i);
+}
+
+static void round_trip(uint64_t seed, int count, bool archive) {
+  struct access_generator g = {.random = seed};
+  g.call_every = 2 + (uint32_t)test_below(&g.random, 40);
+  g.spread = 1 + (uint32_t)test_below(&g.random, 200);
+  uint64_t counts[ACCESS_TOTAL] = {0};
+  struct trace_writer *writer = begin(archive);
+  for (int i = 0; i < count; i++) {
+    written[i] = generate_access(&g);
+    counts[written[i].kind]++;
+    CHECK(trace_writer_access(writer, &written[i]) == 0, "seed %lu item %d", seed, i);
+    if (test_below(&g.random, 1000) == 0)
+      put_bad(writer, &g);
+    if (count <= MAX_ITEMS && test_below(&g.random, 5000) == 0) /* a block ends here */
+      CHECK(trace_writer_flush(writer) == 0, "flush");
+  }
+  for (uint32_t total = 0; total < ACCESS_TOTAL_LIMIT; total++)
+    if (total != seed % ACCESS_TOTAL_LIMIT)
+      CHECK(trace_writer_access(
+                writer, &(struct access_item){.kind = ACCESS_TOTAL, .total = total, .value = (seed << 40) + total}) ==
+                0,
+            "total");
+  struct trace_reader *reader = end(writer);
+  const struct trace_summary *summary = trace_reader_summary(reader);
+  const struct trace_access_totals *totals = &summary->accesses;
+  CHECK(totals->recorded && summary->access_filter_bytes == 4096 && summary->access_rows == (uint64_t)count &&
+            totals->calls == counts[ACCESS_EVENT] && totals->objects == counts[ACCESS_OBJECT] &&
+            totals->other == counts[ACCESS_OTHER] && totals->lost == 0,
+        "totals differ");
+  for (uint32_t total = 0; total < ACCESS_TOTAL_LIMIT; total++) {
+    bool known = total != seed % ACCESS_TOTAL_LIMIT;
+    CHECK(totals->known[total] == known && totals->counted[total] == (known ? (seed << 40) + total : 0), "total %u",
+          total);
+  }
+  struct trace_access_cursor *cursor;
+  struct access_item item;
+  CHECK(trace_access_cursor_open(&cursor, reader, &error) == 0, "%s", error.text);
+  for (int i = 0; i < count; i++) {
+    CHECK(trace_access_cursor_next(cursor, &item) == 1, "seed %lu item %d: %s", seed, i, error.text);
+    CHECK(same(&item, &written[i]), "seed %lu item %d of kind %d differs", seed, i, item.kind);
+  }
+  CHECK(trace_access_cursor_next(cursor, &item) == 0, "more than was written: %s", error.text);
+  trace_access_cursor_close(cursor);
+  trace_reader_close(reader);
+}
+
+static void test_a_recording_without_an_access(void) {
+  struct trace_writer *writer = begin(false);
+  CHECK(trace_writer_accesses_begin(writer) == 0, "begin");
+  struct trace_reader *reader = end(writer);
+  CHECK(trace_reader_summary(reader)->accesses.recorded && trace_reader_summary(reader)->access_rows == 0, "summary");
+  CHECK(strstr(trace_reader_summary(reader)->footer_json, "\"accesses\":{\"calls\":0"), "%s",
+        trace_reader_summary(reader)->footer_json);
+  trace_reader_close(reader);
+}
+
+/* Columns that each break one rule; every one is refused with a message. */
+static void test_columns_that_break_a_rule(void) {
+  static const struct {
+    const char *says;
+    uint32_t rows;
+    uint64_t acquired, last_acquired;
+    const char *columns[ACCESS_COLUMNS]; /* hexadecimal, NULL: empty */
+  } cases[] = {
+      {"unknown code", 1, 0, 0, {[1] = "04"}},
+      {"unknown code", 1, 0, 0, {[1] = "3f"}},
+      {"another length", 2, 0, 0, {[1] = "00", [2] = "00", [3] = "00"}},
+      {"another length", 1, 0, 0, {NULL}},
+      {"more calls that acquired", 1, 5, 4, {[1] = "00", [2] = "00", [3] = "00"}},
+      {"more calls that acquired", 1, 5, 7, {[1] = "01", [2] = "00", [3] = "00"}},
+      {"not those of the header", 1, 5, 6, {[1] = "00", [2] = "00", [3] = "00"}},
+      {"not those of the header", 1, 5, 5, {[1] = "01", [2] = "00", [3] = "00"}},
+      {"threads or stack pointers", 1, 0, 0, {[1] = "00", [3] = "00"}},
+      {"threads or stack pointers", 1, 0, 0, {[1] = "00", [2] = "00"}},
+      {"threads or stack pointers", 1, 0, 0, {[1] = "00", [2] = "00", [3] = "80808080808080808002"}},
+      {"thread number or stack pointer", 1, 0, 0, {[1] = "00", [2] = "80808008", [3] = "00"}},
+      {"thread number or stack pointer", 1, 0, 0, {[1] = "00", [2] = "00", [3] = "01"}},
+      {"left over", 1, 0, 0, {[1] = "00", [2] = "0000", [3] = "00"}},
+      {"left over", 1, 0, 0, {[1] = "00", [2] = "00", [3] = "00", [7] = "00"}},
+      {"place beyond the list of objects", 1, 9, 9, {[1] = "40", [5] = "00"}},
+      {"place beyond the list of objects", 2, 9, 9, {[1] = "0241", [4] = "01", [5] = "0000"}},
+      {"OS page that the block", 1, 9, 9, {[1] = "80", [7] = "00"}},
+      {"OS page that the block", 2, 9, 9, {[1] = "0381", [6] = "02", [7] = "0000"}},
+      {"OS page that the block", 2, 9, 9, {[1] = "03ff", [6] = "02", [7] = "0000", [8] = "00"}},
+      {"OS page that the block", 2, 9, 9, {[1] = "03ff", [6] = "02", [7] = "0000", [8] = "81ffffffffffffffff01"}},
+      {"far OS pages", 2, 9, 9, {[1] = "03ff", [6] = "02", [7] = "0000"}},
+      {"no call before has acquired", 1, 9, 9, {[1] = "02", [4] = "00", [5] = "00"}},
+      {"no call before has acquired", 1, 9, 9, {[1] = "02", [4] = "0a", [5] = "00"}},
+      {"column of objects", 1, 9, 9, {[1] = "02", [5] = "00"}},
+      {"column of offsets", 1, 9, 9, {[1] = "02", [4] = "01"}},
+      {"granule of an object", 1, 9, 9, {[1] = "02", [4] = "01", [5] = "ffffffffffffffffff01"}},
+      {"granule of an object", 1, 9, 9, {[1] = "02", [4] = "01", [5] = "808080808080808010"}}, /* 2^59 */
+      {"column of OS pages", 1, 9, 9, {[1] = "03", [7] = "00"}},
+      {"number of an OS page", 1, 9, 9, {[1] = "03", [6] = "01", [7] = "00"}},
+      {"number of an OS page", 1, 9, 9, {[1] = "03", [6] = "8080808080808010", [7] = "00"}}, /* 2^52 */
+      {"places in OS pages", 1, 9, 9, {[1] = "03", [6] = "02"}},
+      {NULL, 2, 9, 9, {[1] = "0240", [4] = "09", [5] = "ffffffffffffffff0f02"}}, /* -2^59, then one on */
+      {NULL, 2, 9, 9, {[1] = "0380", [6] = "feffffffffffff0f", [7] = "ff00"}},   /* 2^52 - 1, twice */
+      {NULL, 2, 9, 10, {[1] = "0102", [2] = "ffffff07", [3] = "00", [4] = "0a", [5] = "00"}},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    static struct access_decoder decoder;
+    uint8_t bytes[ACCESS_COLUMNS][16];
+    access_decoder_free(&decoder);
+    memset(&decoder, 0, sizeof decoder);
+    decoder.rows = cases[i].rows;
+    decoder.acquired = cases[i].acquired;
+    decoder.last_acquired = cases[i].last_acquired;
+    for (int id = 1; id < ACCESS_COLUMNS; id++) {
+      const char *hexadecimal = cases[i].columns[id] ? cases[i].columns[id] : "";
+      size_t count = strlen(hexadecimal) / 2;
+      for (size_t at = 0; at < count; at++)
+        sscanf(hexadecimal + 2 * at, "%2hhx", &bytes[id][at]);
+      decoder.columns[id] = (struct byte_span){bytes[id], bytes[id] + count};
+    }
+    struct access_item item;
+    const char *wrong = access_decode_begin(&decoder);
+    for (uint32_t row = 0; row < decoder.rows && !wrong; row++)
+      wrong = access_decode_next(&decoder, &item);
+    if (cases[i].says)
+      CHECK(wrong && strstr(wrong, cases[i].says), "case %zu: %s", i, wrong ? wrong : "accepted");
+    else
+      CHECK(!wrong, "case %zu: %s", i, wrong);
+  }
+}
+
+int main(void) {
+  int fd = mkstemp(path);
+  CHECK(fd >= 0, "mkstemp");
+  close(fd);
+  written = malloc(LONG_ITEMS * sizeof *written);
+  CHECK(written, "no memory");
+  for (uint64_t seed = 1; seed <= 30; seed++)
+    round_trip(seed, 1 + (int)(seed * 7919 % MAX_ITEMS), seed % 4 == 0);
+  round_trip(31, LONG_ITEMS, false);
+  test_a_recording_without_an_access();
+  test_columns_that_break_a_rule();
+  free(written);
+  unlink(path);
+  return 0;
+}

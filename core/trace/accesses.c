@@ -1,0 +1,8 @@
+#include "core/trace/accesses.h"
+
+const char *const access_total_names[ACCESS_TOTAL_LIMIT] = {
+    [ACCESS_TOTAL_PROGRAM_INSTRUCTIONS] = "program_instructions",
+    [ACCESS_TOTAL_ALLOCATOR_INSTRUCTIONS] = "allocator_instructions",
+    [ACCESS_TOTAL_PROGRAM_ACCESSES] = "program_accesses",
+    [ACCESS_TOTAL_SYSCALLS] = "program_syscalls",
+};

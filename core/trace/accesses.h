@@ -1,0 +1,61 @@
+/* What writer and reader of ACCESSES blocks share: the list of recent objects, limits, names of totals
+   (FORMAT.md section 6a). Not its job: columns, files. */
+#ifndef CORE_TRACE_ACCESSES_H
+#define CORE_TRACE_ACCESSES_H
+
+#include "core/accesses/stream.h"
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+enum {
+  RECENT_PLACES = 64,
+  ACCESS_PAGE_GRANULES = 256, /* granules in an OS page of 4 KiB */
+  ACCESS_NEAR_PAGES = 127,    /* OS pages of a block whose numbers are in the code */
+};
+#define ACCESS_OBJECT_GRANULES ((int64_t)1 << 59) /* a granule in an object is from minus this to below it */
+#define ACCESS_PAGES ((uint64_t)1 << 52)
+#define ACCESS_STACK_POINTERS ((uint64_t)1 << 61) /* divided by 8 */
+
+/* FOOTER's key of each total; ACCESS_TOTAL_LIMIT of them. */
+extern const char *const access_total_names[ACCESS_TOTAL_LIMIT];
+
+/* A list that what is used moves to the front of. All zero: empty. */
+struct recent_list {
+  uint32_t count;
+  uint64_t keys[RECENT_PLACES];
+  int64_t granules[RECENT_PLACES]; /* last accessed in each */
+};
+
+/* The key's place; RECENT_PLACES: it is not in the list. */
+static inline uint32_t recent_find(const struct recent_list *list, uint64_t key) {
+  for (uint32_t i = 0; i < list->count; i++)
+    if (list->keys[i] == key)
+      return i;
+  return RECENT_PLACES;
+}
+
+/* Moves what is at place (below count) to place 0. */
+static inline void recent_use(struct recent_list *list, uint32_t place) {
+  uint64_t key = list->keys[place];
+  int64_t granule = list->granules[place];
+  if (place == 0)
+    return;
+  memmove(list->keys + 1, list->keys, place * sizeof *list->keys);
+  memmove(list->granules + 1, list->granules, place * sizeof *list->granules);
+  list->keys[0] = key;
+  list->granules[0] = granule;
+}
+
+/* Puts in a key at place 0, with granule 0; the last one leaves a list that is full. */
+static inline void recent_add(struct recent_list *list, uint64_t key) {
+  if (list->count < RECENT_PLACES)
+    list->count++;
+  memmove(list->keys + 1, list->keys, (list->count - 1) * sizeof *list->keys);
+  memmove(list->granules + 1, list->granules, (list->count - 1) * sizeof *list->granules);
+  list->keys[0] = key;
+  list->granules[0] = 0;
+}
+
+#endif

@@ -1,0 +1,35 @@
+/* Turns items of the stream of data accesses (core/accesses/stream.h) into the columns of ACCESSES blocks (FORMAT.md
+   section 6a), before compression.
+
+   Not its job: compression, headers, files. One encoder serves a whole trace, as objects are numbered over all blocks.
+   Memory is one block's columns. Not thread-safe. */
+#ifndef CORE_TRACE_WRITE_ACCESSES_ENCODE_H
+#define CORE_TRACE_WRITE_ACCESSES_ENCODE_H
+
+#include "core/accesses/stream.h"
+#include "core/base/buffer.h"
+#include "core/trace/layout.h"
+
+struct access_encoder;
+
+/* NULL if there is no memory. */
+struct access_encoder *access_encoder_new(void);
+void access_encoder_free(struct access_encoder *encoder);
+
+/* Adds a row to the block; not for totals, nor beyond TRACE_MAX_ROWS. False, and nothing has changed, if the format
+   can't hold the item. */
+bool access_encode(struct access_encoder *encoder, const struct access_item *item);
+
+/* The block so far; the encoder's own, until its next use. Lack of memory is columns[i].failed. */
+struct encoded_accesses {
+  struct buffer columns[ACCESS_COLUMNS];
+  uint32_t rows;
+  uint64_t calls, objects, other;    /* rows of each sort */
+  uint64_t first_acquired, acquired; /* call rows that acquired, before the block and after it */
+};
+struct encoded_accesses *access_encoder_block(struct access_encoder *encoder);
+
+/* Begins the next block. */
+void access_encoder_next_block(struct access_encoder *encoder);
+
+#endif

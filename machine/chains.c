@@ -1,0 +1,116 @@
+#include "machine/chains.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+enum {
+  HUGE_BYTES = 2 << 20,
+  /* Without huge pages: so many OS pages are walked in random order before the next, so that a TLB misses once in 64
+     loads. The processor's prefetchers see no pattern in 2,048 lines at random. */
+  GROUP_LINES = 32 * CHAINS_OS_PAGE_BYTES / CHAINS_LINE_BYTES,
+};
+
+static uint64_t random_next(uint64_t *state) {
+  *state ^= *state << 13;
+  *state ^= *state >> 7;
+  *state ^= *state << 17;
+  return *state;
+}
+
+static long minor_faults(void) {
+  struct rusage usage;
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_minflt;
+}
+
+/* Maps and touches the memory. Whether it lies on huge pages is seen from the faults: one for 2 MiB. */
+static int map(struct chains *chains, size_t bytes, bool want_huge) {
+  size_t whole = (bytes + HUGE_BYTES - 1) / HUGE_BYTES * HUGE_BYTES;
+  char *mapped = mmap(NULL, whole + HUGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapped == MAP_FAILED)
+    return -1;
+  size_t before = -(uintptr_t)mapped % HUGE_BYTES;
+  if (before > 0)
+    munmap(mapped, before);
+  if (before < HUGE_BYTES)
+    munmap(mapped + before + whole, HUGE_BYTES - before);
+  chains->memory = mapped + before;
+  chains->bytes = whole;
+  madvise(chains->memory, whole, want_huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+  long faults = minor_faults();
+  for (size_t at = 0; at < bytes; at += CHAINS_OS_PAGE_BYTES)
+    chains->memory[at] = 1;
+  chains->huge_pages = want_huge && (size_t)(minor_faults() - faults) <= 2 * whole / HUGE_BYTES;
+  return 0;
+}
+
+static void **node_at(const struct chains *chains, enum chains_layout layout, uint32_t number) {
+  size_t line = number;
+  /* Lines at one offset of every OS page would all fall into a few sets. */
+  if (layout == CHAINS_ONE_PER_PAGE)
+    line = (size_t)number * (CHAINS_OS_PAGE_BYTES / CHAINS_LINE_BYTES) + number * 29 % 64;
+  return (void **)(chains->memory + line * CHAINS_LINE_BYTES);
+}
+
+/* Random order of order[begin] to order[end - 1]. */
+static void shuffle(uint32_t *order, size_t begin, size_t end, uint64_t *state) {
+  for (size_t index = end - 1; index > begin; index--) {
+    size_t other = begin + random_next(state) % (index - begin + 1);
+    uint32_t kept = order[index];
+    order[index] = order[other];
+    order[other] = kept;
+  }
+}
+
+int chains_make(struct chains *chains, enum chains_layout layout, size_t nodes, uint64_t seed) {
+  memset(chains, 0, sizeof *chains);
+  size_t spacing = layout == CHAINS_ONE_PER_PAGE ? CHAINS_OS_PAGE_BYTES : CHAINS_LINE_BYTES;
+  uint32_t *order = malloc(nodes * sizeof *order);
+  if (!order || map(chains, nodes * spacing, layout == CHAINS_EVERY_LINE) != 0) {
+    free(order);
+    return -1;
+  }
+  chains->nodes = nodes;
+  size_t group = layout == CHAINS_EVERY_LINE && !chains->huge_pages ? GROUP_LINES : nodes;
+  uint64_t state = seed * 2 + 1;
+  for (size_t index = 0; index < nodes; index++)
+    order[index] = (uint32_t)index;
+  for (size_t begin = 0; begin < nodes; begin += group)
+    shuffle(order, begin, begin + group < nodes ? begin + group : nodes, &state);
+  for (size_t index = 0; index < nodes; index++)
+    *node_at(chains, layout, order[index]) = node_at(chains, layout, order[(index + 1) % nodes]);
+  for (size_t walker = 0; walker < CHAINS_WALKERS; walker++)
+    chains->walkers[walker] = node_at(chains, layout, order[walker * (nodes / CHAINS_WALKERS)]);
+  free(order);
+  return 0;
+}
+
+void chains_free(struct chains *chains) {
+  if (chains->memory)
+    munmap(chains->memory, chains->bytes);
+  memset(chains, 0, sizeof *chains);
+}
+
+void chains_walk_dependent(struct chains *chains, size_t loads) {
+  void **walker = chains->walkers[chains->turn];
+  for (size_t load = 0; load < loads; load += CHAINS_WALKERS) {
+#pragma GCC unroll 8
+    for (size_t step = 0; step < CHAINS_WALKERS; step++)
+      walker = *(void **volatile *)walker;
+  }
+  chains->walkers[chains->turn] = walker;
+  chains->turn = (chains->turn + 1) % CHAINS_WALKERS;
+}
+
+void chains_walk_independent(struct chains *chains, size_t loads) {
+  void **walkers[CHAINS_WALKERS];
+  memcpy(walkers, chains->walkers, sizeof walkers);
+  for (size_t load = 0; load < loads; load += CHAINS_WALKERS) {
+#pragma GCC unroll 8
+    for (size_t index = 0; index < CHAINS_WALKERS; index++)
+      walkers[index] = *(void **volatile *)walkers[index];
+  }
+  memcpy(chains->walkers, walkers, sizeof walkers);
+}

@@ -1,0 +1,40 @@
+/* Chains of loads: what a miss costs, from one that waits for the load before, to eight at a time.
+
+   Job: lays a ring of nodes, each holding the address of the next, over a working set in random order, and walks it.
+   One walker is a dependent chain: no load can start before the last has come back. CHAINS_WALKERS of them, spread
+   evenly over the ring, are independent chains: each node is still met once per turn of the ring, so a cache that is
+   smaller than the set and replaces the least recently used hits nothing, however many walk. Not its job: when and how
+   often to walk. Invariants: the ring has `nodes` nodes, no two in one line. Not thread-safe. */
+#ifndef MACHINE_CHAINS_H
+#define MACHINE_CHAINS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { CHAINS_WALKERS = 8, CHAINS_LINE_BYTES = 64, CHAINS_OS_PAGE_BYTES = 4096 };
+
+struct chains {
+  char *memory;
+  size_t bytes; /* mapped */
+  size_t nodes;
+  bool huge_pages; /* the kernel gave 2 MiB pages, so that no TLB misses */
+  void **walkers[CHAINS_WALKERS];
+  unsigned turn; /* which walker makes the next dependent walk: all get on alike */
+};
+
+enum chains_layout {
+  CHAINS_EVERY_LINE, /* every line of the working set; on huge pages, or in random order within 32 OS pages at a time */
+  CHAINS_ONE_PER_PAGE /* one line of each OS page of 4 KiB, at offsets that differ */
+};
+
+/* Lays a ring of `nodes` nodes (at least CHAINS_WALKERS, a multiple of it). Returns 0, or -1: no memory. To be freed
+   with chains_free. */
+int chains_make(struct chains *chains, enum chains_layout layout, size_t nodes, uint64_t seed);
+void chains_free(struct chains *chains);
+
+/* Each makes `loads` loads, a multiple of CHAINS_WALKERS, and goes on where the last ended. */
+void chains_walk_dependent(struct chains *chains, size_t loads);
+void chains_walk_independent(struct chains *chains, size_t loads);
+
+#endif

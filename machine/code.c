@@ -1,0 +1,119 @@
+#include "machine/code.h"
+
+#include "machine/stepping.h"
+
+#include <stdlib.h>
+
+static uint64_t random_state = 88172645463325252u;
+static volatile uint64_t sink;
+
+static uint64_t random_next(void) {
+  random_state ^= random_state << 13;
+  random_state ^= random_state >> 7;
+  random_state ^= random_state << 17;
+  return random_state;
+}
+
+static void run_cycle(unsigned iterations) {
+  uint64_t sum = iterations;
+  for (unsigned iteration = 0; iteration < iterations; iteration++) {
+#pragma GCC unroll 64
+    for (unsigned step = 0; step < CODE_CYCLES_EACH; step++)
+      __asm__ volatile("add %1, %0" : "+r"(sum) : "r"((uint64_t)iteration));
+  }
+  sink = sum;
+}
+
+static uint64_t table[256] = {1, 2, 3};
+
+static void run_arithmetic(unsigned iterations) {
+  uint64_t sums[4] = {1, 2, 3, 4};
+  for (unsigned iteration = 0; iteration < iterations; iteration++) {
+#pragma GCC unroll 4
+    for (unsigned lane = 0; lane < 4; lane++) {
+      uint64_t loaded = table[(iteration * 4 + lane) % 256];
+      __asm__ volatile("" : "+r"(loaded)); /* no vector code: programs are plain */
+      sums[lane] += (loaded ^ iteration) + (loaded >> 3);
+    }
+  }
+  sink = sums[0] + sums[1] + sums[2] + sums[3];
+}
+
+/* A program of random byte codes over 64 words. Its branches depend on data, as those of a real one. */
+enum { PROGRAM = 512, WORDS = 64 };
+static struct { uint8_t operation, to, one, two; } program[PROGRAM];
+static uint64_t words[WORDS];
+
+static void make_program(void) {
+  for (unsigned at = 0; at < PROGRAM; at++) {
+    uint64_t bits = random_next();
+    program[at].operation = (uint8_t)(bits % 8);
+    program[at].to = (uint8_t)(bits >> 8) % WORDS;
+    program[at].one = (uint8_t)(bits >> 16) % WORDS;
+    program[at].two = (uint8_t)(bits >> 24) % WORDS;
+    words[at % WORDS] = bits;
+  }
+}
+
+static void run_interpreter(unsigned iterations) {
+  static unsigned at;
+  if (words[0] == 0 && words[1] == 0)
+    make_program();
+  for (unsigned iteration = 0; iteration < iterations; iteration++, at = (at + 1) % PROGRAM) {
+    uint64_t one = words[program[at].one], two = words[program[at].two], *to = &words[program[at].to];
+    switch (program[at].operation) {
+    case 0:
+      *to = one + two;
+      break;
+    case 1:
+      *to = one ^ (two << 7 | two >> 57);
+      break;
+    case 2:
+      *to = one - two + at;
+      break;
+    case 3:
+      *to = (one | 1) * (two | 3);
+      break;
+    case 4:
+      *to = one > two ? one : ~two;
+      break;
+    case 5: /* taken one time in eight */
+      if (one % 8 == 0)
+        at = (at + two % 16) % PROGRAM;
+      break;
+    case 6:
+      *to = words[one % WORDS] + at;
+      break;
+    default:
+      for (unsigned step = 0; step < two % 4; step++)
+        *to += one >> step;
+    }
+  }
+  sink = words[0];
+}
+
+enum { OBJECTS = 64 };
+
+static void run_allocator(unsigned iterations) {
+  static void *objects[OBJECTS];
+  for (unsigned iteration = 0; iteration < iterations; iteration++) {
+    uint64_t bits = random_next();
+    void **object = &objects[bits % OBJECTS];
+    free(*object);
+    /* Sizes of programs: most are small, one in 32 is not. */
+    *object = malloc(bits >> 59 ? 16 + (bits >> 8) % 112 : 16 + (bits >> 8) % 2000);
+  }
+}
+
+const struct code codes[CODE_COUNT] = {
+    [CODE_CYCLE] = {"cycle", run_cycle, 20},
+    [CODE_ARITHMETIC] = {"arithmetic", run_arithmetic, 256},
+    [CODE_INTERPRETER] = {"interpreter", run_interpreter, 1024},
+    [CODE_ALLOCATOR] = {"allocator", run_allocator, 256},
+};
+
+/* That of no iteration is what stepping in and out of the code takes. */
+double code_instructions(const struct code *code) {
+  int64_t whole = stepping_count(code->run, code->counted_iterations), around = stepping_count(code->run, 0);
+  return whole < 0 || around < 0 ? -1 : (double)(whole - around) / code->counted_iterations;
+}

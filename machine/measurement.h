@@ -1,0 +1,27 @@
+/* A measurement of this machine: every figure sampled once in each round, so that a disturbance hits all of them alike.
+
+   Job: the plan, the rounds, the result as JSON. Not its job: what follows from the figures (analysis/heaptape/model/).
+ */
+#ifndef MACHINE_MEASUREMENT_H
+#define MACHINE_MEASUREMENT_H
+
+#include "core/base/error.h"
+
+#include <jansson.h>
+#include <stddef.h>
+
+enum { PLAN_MAX = 16 };
+
+struct plan {
+  size_t working_set_bytes[PLAN_MAX], working_sets; /* caches: chains over so many bytes */
+  size_t os_pages[PLAN_MAX], os_page_sets; /* TLBs: one line of each of so many OS pages, and as many side by side */
+  unsigned rounds;
+};
+
+/* Measures. Returns the result, to be given back with json_decref; or NULL with an error: no memory. */
+json_t *measurement_make(const struct plan *plan, struct error *error);
+
+/* Only what is known without measuring: "tlbs". */
+json_t *measurement_sizes(void);
+
+#endif

@@ -1,0 +1,12 @@
+/* Counts the instructions of a call by stepping through it in a child process, one instruction at a time. */
+#ifndef MACHINE_STEPPING_H
+#define MACHINE_STEPPING_H
+
+#include <stdint.h>
+
+/* Runs call(argument) in a fork of this process and returns how many instructions that took, with some around it, which
+   are the same for each call; -1: the child could not be traced, or died. What the call changes is lost with the child.
+ */
+int64_t stepping_count(void (*call)(unsigned), unsigned argument);
+
+#endif

@@ -1,0 +1,67 @@
+/* A ring has as many nodes as planned, each in a line of its own, and walkers stand evenly on it: so one turn of all
+   walkers meets each line once, and no cache smaller than the ring hits. */
+#include "machine/chains.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define CHECK(holds)                                                                                                   \
+  do {                                                                                                                 \
+    if (!(holds)) {                                                                                                    \
+      fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #holds);                                                      \
+      exit(1);                                                                                                         \
+    }                                                                                                                  \
+  } while (0)
+
+static void check_ring(enum chains_layout layout, size_t nodes) {
+  struct chains chains;
+  CHECK(chains_make(&chains, layout, nodes, 7) == 0);
+  CHECK(chains.nodes == nodes);
+  size_t spacing = layout == CHAINS_ONE_PER_PAGE ? CHAINS_OS_PAGE_BYTES : CHAINS_LINE_BYTES;
+  unsigned char *met = calloc(nodes, 1);
+  CHECK(met != NULL);
+  void **start = chains.walkers[0], **at = start;
+  size_t in_order = 0;
+  for (size_t index = 0; index < nodes; index++) {
+    if (index % (nodes / CHAINS_WALKERS) == 0)
+      CHECK(chains.walkers[index / (nodes / CHAINS_WALKERS)] == at);
+    size_t offset = (size_t)((char *)at - chains.memory);
+    CHECK(offset < nodes * spacing && offset % CHAINS_LINE_BYTES == 0);
+    CHECK(met[offset / spacing]++ == 0);
+    void **next = *at;
+    in_order += next == at + spacing / sizeof *at;
+    at = next;
+  }
+  CHECK(at == start);
+  CHECK(in_order < nodes / 4); /* at random, one of `nodes` would do */
+  free(met);
+  chains_free(&chains);
+}
+
+static void check_walks(void) {
+  struct chains chains;
+  enum { NODES = 4096, LOADS = 96 };
+  CHECK(chains_make(&chains, CHAINS_EVERY_LINE, NODES, 3) == 0);
+  void **expected[CHAINS_WALKERS];
+  for (size_t walker = 0; walker < CHAINS_WALKERS; walker++) {
+    expected[walker] = chains.walkers[walker];
+    size_t steps = LOADS / CHAINS_WALKERS + (walker == 0 ? LOADS : 0);
+    for (size_t step = 0; step < steps; step++)
+      expected[walker] = *expected[walker];
+  }
+  chains_walk_dependent(&chains, LOADS);
+  chains_walk_independent(&chains, LOADS);
+  for (size_t walker = 0; walker < CHAINS_WALKERS; walker++)
+    CHECK(chains.walkers[walker] == expected[walker]);
+  chains_free(&chains);
+}
+
+int main(void) {
+  for (size_t nodes = 64; nodes <= 1 << 16; nodes *= 4) {
+    check_ring(CHAINS_EVERY_LINE, nodes);
+    check_ring(CHAINS_ONE_PER_PAGE, nodes > 4096 ? 4096 : nodes);
+  }
+  check_ring(CHAINS_EVERY_LINE, 3 * 2048 + 8);
+  check_walks();
+  return 0;
+}

@@ -1,0 +1,46 @@
+/* Stepping counts each instruction once: a loop whose instructions are known gives exactly them, and the codes that are
+   timed have as many as their text says. */
+#include "machine/code.h"
+#include "machine/stepping.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define CHECK(holds)                                                                                                   \
+  do {                                                                                                                 \
+    if (!(holds)) {                                                                                                    \
+      fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #holds);                                                      \
+      exit(1);                                                                                                         \
+    }                                                                                                                  \
+  } while (0)
+
+/* Two instructions each time round. */
+static void count_down(unsigned times) {
+  unsigned left = times + 1;
+  __asm__ volatile("1: dec %0\n jnz 1b" : "+r"(left)::"cc");
+}
+
+static void die(unsigned how) {
+  if (how)
+    abort();
+}
+
+int main(void) {
+  int64_t none = stepping_count(count_down, 0);
+  if (none < 0) {
+    puts("a child can't be traced here");
+    return 77;
+  }
+  CHECK(stepping_count(count_down, 1) == none + 2);
+  CHECK(stepping_count(count_down, 1000) == none + 2000);
+  CHECK(stepping_count(die, 1) == -1);
+  /* The additions, and the loop's own few. */
+  double cycle = code_instructions(&codes[CODE_CYCLE]);
+  CHECK(cycle >= CODE_CYCLES_EACH && cycle < CODE_CYCLES_EACH * 2);
+  for (int index = CODE_ARITHMETIC; index < CODE_COUNT; index++) {
+    double instructions = code_instructions(&codes[index]);
+    CHECK(isfinite(instructions) && instructions >= 4 && instructions < 2000);
+  }
+  return 0;
+}

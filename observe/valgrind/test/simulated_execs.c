@@ -1,0 +1,17 @@
+/* Becomes itself as often as its argument says, after an exec that fails; each does work of its own. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+int main(int count, char **arguments) {
+  int left = count > 1 ? atoi(arguments[1]) : 0;
+  for (volatile int i = 0; i < (left + 1) * 100000; i++)
+    ;
+  execl("/nonexistent", "nonexistent", NULL);
+  if (left == 0)
+    return 0;
+  char text[16];
+  snprintf(text, sizeof text, "%d", left - 1);
+  execl(arguments[0], arguments[0], text, NULL);
+  return 1;
+}

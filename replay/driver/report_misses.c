@@ -1,0 +1,62 @@
+#include "replay/driver/report_misses.h"
+
+#include "replay/driver/report_json.h"
+
+/* What was made of the program is its recording's: the replay executes none of it. NULL: the recording doesn't say. */
+static json_t *total_json(const struct access_stream *stream, enum access_total total) {
+  return stream->totals_known >> total & 1 ? json_unsigned(stream->totals[total]) : json_null();
+}
+
+static json_t *sum_json(const json_t *left, const json_t *right) {
+  if (!json_is_integer(left) || !json_is_integer(right))
+    return json_null();
+  return json_integer(json_integer_value(left) + json_integer_value(right));
+}
+
+/* Rows of caches or TLBs: their size, ways and data misses. */
+static json_t *levels_json(const json_t *levels, const char *size) {
+  json_t *rows = json_array();
+  size_t index;
+  json_t *level;
+  json_array_foreach(levels, index, level) {
+    json_t *row = json_object();
+    for (const char *const *key = (const char *const[]){size, "ways", "misses", NULL}; *key; key++)
+      json_object_set(row, *key, json_object_get(level, *key));
+    json_array_append_new(rows, row);
+  }
+  return rows;
+}
+
+/* As simulated: of both sides, or one. */
+static json_t *simulated_json(const json_t *from) {
+  json_t *out = json_object();
+  for (const char *const *key = (const char *const[]){"instructions", "data_accesses", "page_faults", "syscalls", NULL};
+       *key; key++)
+    json_object_set_new(out, *key,
+                        json_is_integer(json_object_get(from, *key)) ? json_incref(json_object_get(from, *key))
+                                                                     : json_null());
+  json_object_set_new(out, "caches", levels_json(json_object_get(from, "caches"), "bytes"));
+  json_object_set_new(out, "tlbs", levels_json(json_object_get(from, "tlbs"), "entries"));
+  return out;
+}
+
+void report_misses(json_t *into, const struct run *run) {
+  const struct access_stream *stream = &run->accesses;
+  json_t *out = simulated_json(run->simulated);
+  json_t *allocator = simulated_json(json_object_get(run->simulated, "allocator"));
+  json_t *program = simulated_json(json_object_get(run->simulated, "program"));
+  json_object_set_new(program, "instructions", total_json(stream, ACCESS_TOTAL_PROGRAM_INSTRUCTIONS));
+  json_object_set_new(program, "data_accesses", total_json(stream, ACCESS_TOTAL_PROGRAM_ACCESSES));
+  json_object_set_new(program, "syscalls", total_json(stream, ACCESS_TOTAL_SYSCALLS));
+  for (const char *const *key = (const char *const[]){"data_accesses", "syscalls", NULL}; *key; key++)
+    json_object_set_new(out, *key, sum_json(json_object_get(allocator, *key), json_object_get(program, *key)));
+  json_object_del(out, "instructions");
+  json_object_set(out, "program_instructions", json_object_get(program, "instructions"));
+  json_object_set(out, "allocator_instructions", json_object_get(allocator, "instructions"));
+  json_object_set_new(out, "allocator", allocator);
+  json_object_set_new(out, "program", program);
+  json_object_set_new(out, "simulated_accesses", json_unsigned(stream->accesses));
+  json_object_set(out, "lost_accesses", json_object_get(run->simulated, "lost_accesses"));
+  json_object_set_new(out, "filter_bytes", json_unsigned(stream->filter_bytes));
+  json_object_set_new(into, "misses", out);
+}

@@ -1,0 +1,23 @@
+/* Checks a stream of accesses for replaying (core/accesses/replay_file.h) against its workload, before it is replayed.
+
+   Job: is each item whole and legal, are there as many EVENT items as ops, are the slots those of the workload; and the
+   recording's totals. So the tool that plays it may believe it. Not its job: whether the accesses are the program's.
+   Single-threaded. */
+#ifndef REPLAY_PARENT_ACCESS_STREAM_H
+#define REPLAY_PARENT_ACCESS_STREAM_H
+
+#include "core/accesses/stream.h"
+#include "core/base/error.h"
+
+struct access_stream {
+  uint32_t filter_bytes;
+  uint64_t events, accesses; /* items */
+  uint32_t totals_known;     /* bit i: enum access_total i */
+  uint64_t totals[ACCESS_TOTAL_LIMIT];
+};
+
+/* Reads the whole file. ops, slots: of the workload. Returns 0, or -1 with error filled in. */
+int access_stream_check(struct access_stream *stream, const char *path, uint64_t ops, uint64_t slots,
+                        struct error *error);
+
+#endif

@@ -1,0 +1,42 @@
+#include "replay/parent/miss_counter.h"
+
+#include <inttypes.h>
+
+int miss_counter_begin(struct miss_counter *counter, const struct miss_request *request, const char *workload,
+                       struct error *error) {
+  char why[sizeof error->text - 128];
+  if (!request->accesses)
+    return error_set(error, workload, "misses are those of recorded accesses, and none were given");
+  if (valgrind_find_tool(&counter->under.valgrind, why, sizeof why) != 0)
+    return error_set(error, workload, "misses can't be counted: %s", why);
+  if (access_stream_check(&counter->stream, request->accesses, request->ops, request->slots, error) != 0)
+    return -1;
+  struct under_valgrind *under = &counter->under;
+  if (under_valgrind_begin(under, error) != 0)
+    return -1;
+  under_valgrind_add(under, "--tool=heaptape");
+  under_valgrind_add(under, "--mode=replay");
+  under_valgrind_add(under, "--out-file=%s", under->output);
+  under_valgrind_add(under, "--accesses=%s", request->accesses);
+  if (request->caches)
+    under_valgrind_add(under, "--caches=%s", request->caches);
+  if (request->tlbs)
+    under_valgrind_add(under, "--tlbs=%s", request->tlbs);
+  return 0;
+}
+
+int miss_counter_read(struct miss_counter *counter, const struct miss_request *request, struct error *error) {
+  json_error_t what;
+  counter->simulated = json_load_file(counter->under.output, 0, &what);
+  if (!counter->simulated)
+    return error_set(error, counter->under.output, "the Valgrind tool left no result");
+  uint64_t events = (uint64_t)json_integer_value(json_object_get(counter->simulated, "events"));
+  if (events != request->ops)
+    return error_set(error, request->accesses,
+                     "calls played: %" PRIu64 " of %" PRIu64 "; the file was changed meanwhile", events, request->ops);
+  return 0;
+}
+
+void miss_counter_finish(struct miss_counter *counter) {
+  under_valgrind_finish(&counter->under);
+}

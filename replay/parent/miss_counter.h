@@ -1,0 +1,36 @@
+/* The parent's half of the misses pass: the engine under our Valgrind tool, mode replay.
+
+   Job: check the recorded accesses, start the engine under the tool, read what it simulated. Not its job: what the
+   engine does (replay/passes/misses.h), the model (observe/valgrind/simulate.h). Single-threaded. */
+#ifndef REPLAY_PARENT_MISS_COUNTER_H
+#define REPLAY_PARENT_MISS_COUNTER_H
+
+#include "replay/parent/access_stream.h"
+#include "replay/parent/under_valgrind.h"
+
+#include <jansson.h>
+
+struct miss_request {
+  const char *accesses;      /* file; NULL: none was given */
+  const char *caches, *tlbs; /* as the tool takes them; NULL: its own */
+  uint64_t ops, slots;       /* of the workload */
+};
+
+struct miss_counter {
+  struct under_valgrind under;
+  struct access_stream stream;
+  json_t *simulated; /* the tool's result; NULL: not read */
+};
+
+/* workload: named in errors. Returns 0, or -1 with error filled in: no tool, or a stream that is damaged or not this
+   workload's. miss_counter_finish in either case. */
+int miss_counter_begin(struct miss_counter *counter, const struct miss_request *request, const char *workload,
+                       struct error *error);
+
+/* Reads the tool's result. Returns 0, or -1 with error filled in. */
+int miss_counter_read(struct miss_counter *counter, const struct miss_request *request, struct error *error);
+
+/* Removes temporary files; `simulated` stays the caller's. */
+void miss_counter_finish(struct miss_counter *counter);
+
+#endif

@@ -1,0 +1,21 @@
+#include "replay/passes/misses.h"
+
+#include "core/valgrind/requests.h"
+#include "replay/state/engine_state.h"
+
+#include <stddef.h>
+
+/* As the tool reads the table. */
+_Static_assert(sizeof(struct object) == 2 * sizeof(uint64_t) && offsetof(struct object, pointer) == 0,
+               "an entry is two words, the first the object's address");
+
+/* The assembly keeps the compiler from leaving the call out. */
+__attribute__((noinline)) void misses_before_op(void) {
+  __asm__ volatile("" ::: "memory");
+}
+
+void misses_begin(void) {
+  valgrind_request(VALGRIND_REQUEST_CALLS, (const unsigned long[VALGRIND_ARGUMENTS]){(unsigned long)misses_before_op,
+                                                                                     (unsigned long)engine.objects,
+                                                                                     engine.workload.header.slots});
+}

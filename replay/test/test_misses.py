@@ -1,0 +1,298 @@
+"""The misses pass: streams made by hand miss exactly what they must, wherever an allocator puts the objects."""
+
+import json
+import os
+import shutil
+import struct
+
+import heaptape
+import pytest
+from heaptape.formats.workload_format import read_workload
+from heaptape.results.structs import json_schema
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+
+from tests.access_streams import GRANULE, Model, file
+from tests.line_sharing_model import Step, history, text
+from tests.support import CONVERT, HEAPTAPE, OUT, REPLAY, run, succeed
+
+TOOL = OUT / "libexec/valgrind/heaptape-amd64-linux"
+PLANTED, PLACING = OUT / "test-programs/libplanted.so", OUT / "test-programs/libplacing.so"
+STACK = 0x1FFE000038
+
+pytestmark = [
+    pytest.mark.skipif(not shutil.which("valgrind"), reason="valgrind is not installed"),
+    pytest.mark.skipif(not TOOL.exists(), reason="the Valgrind tool was not built: no headers of Valgrind's"),
+]
+
+
+def compiled(tmp_path, steps):
+    """The workload, and the slot of each step's object."""
+    source, tape, work = (tmp_path / name for name in ("h.txt", "h.tape", "h.work"))
+    source.write_text("# heaptape-text 1\n" + text(steps))
+    succeed(CONVERT, "convert", source, tape)
+    succeed(CONVERT, "compile", tape, "-o", work, "--json")
+    slots = {thread: iter(read_workload(work).ops_of(thread)["slot"]) for thread in {s.thread for s in steps}}
+    return work, [int(next(slots[step.thread])) for step in steps]
+
+
+def misses_pass(work, items, *arguments, filter_bytes=0):
+    """items: of the stream, or the file's bytes."""
+    accesses = work.with_suffix(".accesses")
+    accesses.write_bytes(items if isinstance(items, bytes) else file(items, filter_bytes))
+    said = succeed(REPLAY, "--pass", "misses", "--accesses", accesses, *arguments, work).stdout
+    return json.loads(said)
+
+
+def levels(side):
+    """Misses of caches, of TLBs, page faults."""
+    return [c["misses"] for c in side["caches"]], [t["misses"] for t in side["tlbs"]], side["page_faults"]
+
+
+def mallocs(sizes, threads=1):
+    """Those objects, one behind the other; threads take turns."""
+    return [Step("malloc", n % threads, n, size, (1 << 20) + n * 65536) for n, size in enumerate(sizes)]
+
+
+def test_objects_that_an_allocator_puts_into_one_set_drive_each_other_out(tmp_path):
+    """Nine objects of an OS page each, their first bytes accessed in turn: too many for 8 ways, not for 9."""
+    work, slots = compiled(tmp_path, mallocs([4096] * 9))
+    calls = [("event", STACK)] * 9
+    rounds = [("object", slot, 0) for slot in slots] * 10
+    caches = ["--null", "--caches", "32768:8,36864:9,1048576:16", "--tlbs", "8:8,16:16"]
+    found = misses_pass(work, calls + rounds, *caches)["misses"]
+    assert levels(found["program"]) == ([90, 9, 9], [90, 9], 9)
+    assert levels(found["allocator"]) == ([0, 0, 0], [0, 0], 0)
+    assert levels(found) == levels(found["program"])
+    spread = [("object", slot, 4 * place) for place, slot in enumerate(slots)] * 10
+    assert levels(misses_pass(work, calls + spread, *caches)["misses"]["program"])[0] == [9, 9, 9]
+
+
+def test_an_object_is_accessed_where_it_is_at_that_time(tmp_path):
+    """A slot that is used again and an object that realloc moves are at new addresses, from their call on."""
+    steps = [
+        Step("malloc", 0, 0, 64, 1 << 20),
+        Step("free", 0, 0, 0, 0, 1 << 20),
+        Step("malloc", 0, 1, 64, 1 << 20),
+        Step("realloc", 0, 1, 128, 1 << 21, 1 << 20),
+    ]
+    work, slots = compiled(tmp_path, steps)
+    assert len(set(slots)) == 1
+    access = ("object", slots[0], 0)
+    items = []
+    for _ in steps:
+        items += [("event", STACK), access, access]
+    items[3:6] = [("event", STACK)]  # nothing is there after the free
+    assert levels(misses_pass(work, items, "--null")["misses"]["program"])[0] == [3, 3, 3, 3]
+
+
+def test_an_access_to_an_object_that_its_allocator_refused_is_counted_as_lost(tmp_path):
+    work, slots = compiled(tmp_path, mallocs([64, 4096]))
+    items = [("event", STACK)] * 2 + [("object", slots[0], 0)] + [("object", slots[1], n) for n in range(5)]
+    run = misses_pass(work, items, "--preload", PLANTED, "--env=PLANT_REFUSE_FROM=4096")
+    assert run["failed_calls"] == 1
+    assert run["misses"]["lost_accesses"] == 5
+    assert run["misses"]["program"]["caches"][0]["misses"] <= 1
+
+
+def test_offsets_outside_an_object_are_its_owners(tmp_path):
+    """Vector reads: granules before and behind."""
+    work, slots = compiled(tmp_path, mallocs([64, 64]))
+    items = [("event", STACK)] * 2 + [("object", slots[0], 4), ("object", slots[1], 0), ("object", slots[1], -4)]
+    assert levels(misses_pass(work, items, "--null")["misses"]["program"])[0] == [2, 2, 2, 2]
+
+
+def test_the_stack_of_a_call_is_where_it_was_recorded(tmp_path):
+    """The call's return address is read at its end, so that line is in the cache then; a line further up is not."""
+    work, _ = compiled(tmp_path, mallocs([64]))
+    at, elsewhere = (
+        misses_pass(work, [("event", STACK), ("other", address // GRANULE)], "--preload", PLACING)["misses"]
+        for address in (STACK, STACK + (1 << 20))
+    )
+    assert levels(at["program"])[0] == [0, 0, 0, 0]
+    assert levels(elsewhere["program"])[0] == [1, 1, 1, 1]
+    assert levels(at["allocator"]) == levels(elsewhere["allocator"])
+    before = misses_pass(work, [("other", STACK // GRANULE), ("event", STACK)], "--preload", PLACING)["misses"]
+    assert before["allocator"]["caches"][0]["misses"] == at["allocator"]["caches"][0]["misses"] - 1
+
+
+def test_the_allocators_start_up_counts(tmp_path):
+    """It holds a MiB from its constructor on, which it writes a byte of each OS page of."""
+    work, _ = compiled(tmp_path, mallocs([64]))
+    without, held = (
+        misses_pass(work, [("event", STACK)], "--preload", PLANTED, f"--env=PLANT_HOLD_BYTES={size}")["misses"]
+        for size in (0, 1 << 20)
+    )
+    assert held["allocator"]["page_faults"] - without["allocator"]["page_faults"] >= 256
+    assert held["allocator"]["caches"][0]["misses"] - without["allocator"]["caches"][0]["misses"] >= 256
+
+
+def test_nothing_of_the_engine_is_simulated(tmp_path):
+    work, _ = compiled(tmp_path, mallocs([64] * 1000, threads=3))
+    found = misses_pass(work, [("event", STACK)] * 1000, "--null")["misses"]
+    assert found["allocator_instructions"] < 10_000  # the C library's, at a thread's start
+    assert levels(found["program"]) == ([0] * 4, [0] * 2, 0)
+
+
+def test_what_the_recording_counted_is_told(tmp_path):
+    work, _ = compiled(tmp_path, mallocs([64]))
+    totals = [("total", number, 1000 + number) for number in range(4)]
+    found = misses_pass(work, [("event", STACK), *totals], "--preload", PLACING, filter_bytes=4096)["misses"]
+    assert found["program_instructions"] == found["program"]["instructions"] == 1000
+    assert found["program"]["data_accesses"] == 1002
+    assert found["data_accesses"] == 1002 + found["allocator"]["data_accesses"]
+    assert found["syscalls"] == 1003 + found["allocator"]["syscalls"]
+    assert found["allocator_instructions"] == found["allocator"]["instructions"] > 10
+    assert found["filter_bytes"] == 4096
+    without = misses_pass(work, [("event", STACK)], "--preload", PLACING)["misses"]
+    assert without["program_instructions"] is without["program"]["data_accesses"] is without["syscalls"] is None
+
+
+def test_threads_that_take_turns_have_one_stream(tmp_path):
+    """Each thread's objects of a line in a region of its own; accessed by whichever thread has the next call."""
+    work, slots = compiled(tmp_path, mallocs([64] * 200, threads=4))
+    items = []
+    for number in range(len(slots)):
+        items.append(("event", STACK))
+        items += [("object", slots[before], 1) for before in range(max(0, number - 6), number + 1)]
+    found = misses_pass(work, items, "--null", "--caches", "65536:1024")["misses"]
+    assert levels(found["program"])[0] == [200]
+    assert found["program"]["page_faults"] == 4
+    assert found["lost_accesses"] == 0
+
+
+# Each example starts Valgrind, so none is made smaller.
+@settings(
+    max_examples=15,
+    deadline=None,
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(seed=st.integers(0, 1 << 32), count=st.integers(1, 60), data=st.data())
+def test_any_stream_misses_what_the_model_misses(tmp_path, seed, count, data):
+    """On the null allocator, which puts objects one behind the other from the start of an OS page on."""
+    caches, tlbs = [(512, 1), (2048, 4), (8192, 2), (16384, 256)], [(2, 2), (8, 8)]
+    steps = history(seed, 1, count, bump_step=16)
+    work, slots = compiled(tmp_path, steps)
+    model, bump, places, items = Model(caches, tlbs), 0, {}, []
+    for step, slot in zip(steps, slots):
+        for wanted in data.draw(st.lists(st.tuples(st.booleans(), st.integers(0, 1 << 20)), max_size=12)):
+            if wanted[0] and places:
+                at = sorted(places)[wanted[1] % len(places)]
+                address, size = places[at]
+                granule = wanted[1] % (size // GRANULE + 1)
+                items.append(("object", at, granule))
+                model.access("objects", address + granule * GRANULE)
+            else:
+                granule = 1 << 30 | wanted[1] % 1024
+                items.append(("other", granule))
+                model.access("other", granule * GRANULE)
+        items.append(("event", STACK - 64 * data.draw(st.integers(0, 5))))
+        if step.kind == "free":
+            del places[slot]
+        else:
+            places[slot] = (bump, step.size)
+            bump += -(-step.size // GRANULE) * GRANULE
+    sizes = [
+        "--caches",
+        ",".join(f"{size}:{ways}" for size, ways in caches),
+        "--tlbs",
+        ",".join(f"{size}:{ways}" for size, ways in tlbs),
+    ]
+    assert levels(misses_pass(work, items, "--null", *sizes)["misses"]["program"]) == model.counted()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "is no stream of accesses"),
+        (b"HEAPTAPE" + bytes(8), "is no stream of accesses"),
+        (b"HEAPACCS" + struct.pack("<II", 2, 0), "version 2"),
+        (file([("event", STACK)]), "1 calls, and the workload has 2: it is another workload's"),
+        (file([("event", STACK)] * 3), "3 calls, and the workload has 2"),
+        (file([("event", STACK)] * 2)[:-1], "is cut short"),
+        (file([("event", STACK)] * 2) + b"\xff" * 40, "more than 64 bits"),
+        (file([("event", STACK)] * 2 + [("object", 1 << 20, 0)]), "slot 1048576, and the workload has"),
+        (file([("event", STACK)] * 2 + [("total", 9, 0)]), "total 9 is unknown"),
+        (file([("event", STACK)] * 2 + [("total", 0, 0)] * 2), "there twice"),
+        (file([("event", STACK)] * 2 + [("total", 0, 0), ("other", 1)]), "behind the totals"),
+        (None, "No such file"),
+    ],
+)
+def test_a_stream_that_does_not_fit_is_one_clear_error(tmp_path, content, message):
+    work, _ = compiled(tmp_path, mallocs([64, 64]))
+    accesses = tmp_path / "h.accesses"
+    if content is not None:
+        accesses.write_bytes(content)
+    result = run(REPLAY, "--pass", "misses", "--accesses", accesses, work)
+    assert result.status == 1
+    assert len(result.stderr.splitlines()) == 1
+    assert message in result.stderr
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ["--caches", "1000:8"],
+        ["--caches", "32768"],
+        ["--tlbs", "64:0"],
+        ["--tlbs", "64:64,"],
+        ["--order", "window"],
+        ["--as-malloc"],
+    ],
+)
+def test_what_the_pass_can_not_do_is_said_before_it_starts(tmp_path, wrong):
+    result = run(REPLAY, "--pass", "misses", "--accesses", tmp_path / "x", *wrong, CONVERT)
+    assert result.status == 2
+
+
+def test_missing_valgrind_is_one_clear_error(tmp_path):
+    work, _ = compiled(tmp_path, mallocs([64]))
+    (tmp_path / "h.accesses").write_bytes(file([("event", STACK)]))
+    result = run(REPLAY, "--pass", "misses", "--accesses", tmp_path / "h.accesses", work, env={"PATH": str(tmp_path)})
+    assert result.status == 1
+    assert len(result.stderr.splitlines()) == 1
+    assert "valgrind is not installed" in result.stderr
+
+
+def test_heaptape_replay_has_the_pass_where_accesses_lie_beside_the_workload(tmp_path):
+    """By default; and its tables, results and figures agree with the engine's."""
+    work, slots = compiled(tmp_path, mallocs([4096] * 9))
+    items = [("event", STACK)] * 9 + [("object", slot, 0) for slot in slots] * 10 + [("total", 0, 5000)]
+    engine = misses_pass(work, items, "--preload", PLACING, "--env=PLACE_ROUND_BYTES=4096", "--caches", "32768:8")
+    placing = f"{PLACING}:PLACE_ROUND_BYTES=4096"
+    result = tmp_path / "r"
+    done = succeed(
+        HEAPTAPE, "replay", work, "-a", "glibc", "-a", placing, "-n", "1", "--caches", "32768:8", "-o", result
+    )
+    data = json.loads(result.read_text())
+    Draft202012Validator(json_schema()).validate(data)
+    assert data["settings"]["passes"] == ["time", "memory", "bare", "misses"]
+    found = next(run for run in data["runs"] if run["pass"] == "misses" and run["allocator"] != "glibc")
+    assert found["misses"]["program"] == engine["misses"]["program"]
+    frame = heaptape.results(result).figures().set_index(["allocator", "metric"])["value"]
+    assert frame.xs("misses/program/instructions", level=1).tolist() == [5000, 5000]
+    misses = frame.xs("misses/program/cache_32768", level=1)
+    assert misses.drop("glibc").tolist() == [90]
+    assert misses["glibc"] < 20  # its headers move each object on by 16 bytes, some into other sets
+    assert "Simulated misses, % of glibc" in done.stdout
+
+
+def test_the_pass_needs_accesses_and_says_so(tmp_path):
+    work, _ = compiled(tmp_path, mallocs([64]))
+    result = run(HEAPTAPE, "replay", work, "-a", "glibc", "--passes", "misses", "-o", tmp_path / "r")
+    assert result.status == 1
+    assert len(result.stderr.splitlines()) == 1
+    assert "no data accesses" in result.stderr
+
+
+def test_the_same_twice(tmp_path):
+    steps = history(7, 3, 400)
+    work, slots = compiled(tmp_path, steps)
+    items = []
+    for slot in slots:
+        items += [("other", slot * 3), ("event", STACK)]
+    first, second = (misses_pass(work, items)["misses"] for _ in range(2))
+    assert first == second
+    assert os.environ.get("LD_PRELOAD") is None or first["lost_accesses"] == 0

@@ -1,0 +1,93 @@
+"""Streams of data accesses made by hand (core/accesses/stream.h), and a slow, obvious model of what they miss.
+
+An item is a tuple: ("event", stack_pointer), ("object", slot, granule), ("other", granule) or ("total", number, value).
+"""
+
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+EVENT, OBJECT, OTHER, TOTAL = range(4)
+GRANULE, LINE, OS_PAGE = 16, 64, 4096
+
+
+def leb(value: int) -> bytes:
+    """LEB128."""
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*out, value])
+
+
+def zigzag(value: int) -> int:
+    """Signs in the lowest bit, of 64 bits."""
+    return (value << 1 ^ value >> 63) & (1 << 64) - 1
+
+
+def encoded(items: Iterable[tuple]) -> bytes:
+    """The stream."""
+    out, stack, last_object, last_granule = bytearray(), 0, 0, 0
+    for kind, *values in items:
+        if kind == "event":
+            out += leb(EVENT) + leb(zigzag((values[0] >> 3) - stack))
+            stack = values[0] >> 3
+        elif kind == "object":
+            out += leb(zigzag(values[0] - last_object) << 2 | OBJECT) + leb(zigzag(values[1]))
+            last_object = values[0]
+        elif kind == "other":
+            out += leb(zigzag(values[0] - last_granule) << 2 | OTHER)
+            last_granule = values[0]
+        else:
+            out += leb(values[0] << 2 | TOTAL) + leb(values[1])
+    return bytes(out)
+
+
+def file(items: Iterable[tuple], filter_bytes: int = 0) -> bytes:
+    """The whole W.accesses."""
+    return b"HEAPACCS" + struct.pack("<II", 1, filter_bytes) + encoded(items)
+
+
+class Lru:
+    """A set-associative cache of blocks. capacity: in blocks."""
+
+    def __init__(self, capacity: int, ways: int) -> None:
+        self._sets: list[list] = [[] for _ in range(capacity // ways)]
+        self._ways = ways
+        self.misses = 0
+
+    def misses_block(self, space: str, block: int) -> bool:
+        """Looks it up, and makes it the newest. space: blocks of two spaces never coincide, but share sets."""
+        here = self._sets[block % len(self._sets)]
+        missing = (space, block) not in here
+        if not missing:
+            here.remove((space, block))
+        here.insert(0, (space, block))
+        del here[self._ways :]
+        self.misses += missing
+        return missing
+
+
+@dataclass
+class Model:
+    """Caches (bytes, ways) and TLBs (entries, ways): the first of each in front of all others."""
+
+    caches: list[tuple[int, int]]
+    tlbs: list[tuple[int, int]]
+    pages: set = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self._caches = [Lru(size // LINE, ways) for size, ways in self.caches]
+        self._tlbs = [Lru(size, ways) for size, ways in self.tlbs]
+
+    def access(self, space: str, address: int) -> None:
+        """One granule's."""
+        self.pages.add((space, address // OS_PAGE))
+        for levels, block in ((self._caches, address // LINE), (self._tlbs, address // OS_PAGE)):
+            if levels[0].misses_block(space, block):
+                for level in levels[1:]:
+                    level.misses_block(space, block)
+
+    def counted(self) -> tuple[list[int], list[int], int]:
+        """Misses of caches, of TLBs, and page faults."""
+        return [c.misses for c in self._caches], [t.misses for t in self._tlbs], len(self.pages)
