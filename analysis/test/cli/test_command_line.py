@@ -23,7 +23,8 @@ WRONG = {
     "replay {text} -n 0": (2, "heaptape: replay -n: at least one repetition"),
     "replay {text} --passes time,x": (
         2,
-        "heaptape: replay --passes: unknown pass 'x': there are instructions, time, memory, bare, verify, sharing, misses",
+        "heaptape: replay --passes: unknown pass 'x': there are instructions, time, memory, bare, verify, "
+        "sharing, misses",
     ),
     "replay {text} --order sorted": (
         2,
