@@ -200,10 +200,16 @@ def _predicted(data: dict, metric: str) -> dict[str, float]:
         value = _of_memory_pass(run, metric)
         if value is not None:
             found[label] = value
-    simulated = {label: _of_counts(run["misses"], metric) for label, run in by_pass.get("misses", {}).items()}
+    simulated = {label: _of_misses_pass(run["misses"], metric) for label, run in by_pass.get("misses", {}).items()}
     if BASELINE in simulated and simulated[BASELINE] is not None:
         return {label: value for label, value in simulated.items() if value is not None}
     return found
+
+
+def _of_misses_pass(counts: Mapping, metric: str) -> float | None:
+    """With what loading the engine took, of which the difference between two allocators is the program's too."""
+    value, loading = _of_counts(counts, metric), _of_counts(counts.get("loading") or {}, metric)
+    return value if value is None or loading is None else value + loading
 
 
 def _of_memory_pass(run: Mapping, metric: str) -> float | None:
