@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What recording data accesses costs: time on the wall and processor time (the recorder's included) of three programs
 # under `valgrind --tool=none` and under `heaptape record --accesses`; bytes on disk. Usage: accesses.sh [OUT [RUNS]]
-# The lowest of RUNS runs (3). The programs execute 0.6 to 2.3 G instructions. PYTHON: ours, and python3 to record.
+# The lowest of RUNS runs (3). The programs execute 0.6 to 2.3 G instructions. PYTHON: the python3 to record.
 set -euo pipefail
 out=$(realpath "${1:-out}")
 runs=${2:-3}
