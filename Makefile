@@ -153,8 +153,12 @@ fidelity: setup-test ## run programs live and replayed on every allocator; write
 	+@$(BUILD) everything python-environment
 	-$(OUT)/bin/heaptape verify-fidelity $(FIDELITY_APPS) -v -n $(FIDELITY_REPEATS) --results docs/fidelity
 	@$(MAKE) --no-print-directory fidelity-document
+fidelity-counted: setup-test ## the same by counts, on short programs under a simulation (some 40 minutes of one processor)
+	+@$(BUILD) everything python-environment
+	-$(OUT)/bin/heaptape verify-fidelity --counted $(FIDELITY_APPS) -v --results docs/fidelity/counted
+	@$(MAKE) --no-print-directory fidelity-document
 fidelity-document: ## write docs/FIDELITY.md and the errors that comparisons carry from docs/fidelity/
-	$(OUT)/bin/heaptape verify-fidelity --read docs/fidelity/*.json.zst --write docs/FIDELITY.md --table analysis/heaptape/results/fidelity.json
+	$(OUT)/bin/heaptape verify-fidelity --read docs/fidelity/*.json.zst $(wildcard docs/fidelity/counted/*.json.zst) --write docs/FIDELITY.md --table analysis/heaptape/results/fidelity.json
 
 lint: lint-c lint-python ## formatting and warnings: clang-format, ruff, and both compilers with -Werror
 lint-c: setup-test
@@ -200,4 +204,4 @@ clean: ## remove what was built (not .venv)
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 24
 
-.PHONY: lint-programs all everything setup python-environment setup-test demo programs long-programs test test-all check debug asan-programs compile_commands.json bench stress suites fuzz fuzzers fidelity fidelity-document lint lint-c layers golden install clean help
+.PHONY: lint-programs all everything setup python-environment setup-test demo programs long-programs test test-all check debug asan-programs compile_commands.json bench stress suites fuzz fuzzers fidelity fidelity-counted fidelity-document lint lint-c layers golden install clean help

@@ -36,9 +36,9 @@ install-python: analysis/launcher.in $(VENV)/.stamp
 	find $(DESTDIR)$(PREFIX)/lib/heaptape/heaptape -name __pycache__ -prune -exec rm -r {} +
 	cp allocators/allocators.toml $(DESTDIR)$(PREFIX)/lib/heaptape/
 	install -m 755 tools/setup $(DESTDIR)$(PREFIX)/lib/heaptape/
-	rm -rf $(DESTDIR)$(PREFIX)/lib/heaptape/workloads/apps
+	rm -rf $(addprefix $(DESTDIR)$(PREFIX)/lib/heaptape/workloads/,apps counted)
 	mkdir -p $(DESTDIR)$(PREFIX)/lib/heaptape/workloads
-	cp -r workloads/apps $(DESTDIR)$(PREFIX)/lib/heaptape/workloads/
+	cp -r workloads/apps workloads/counted $(DESTDIR)$(PREFIX)/lib/heaptape/workloads/
 	for site in $(DESTDIR)$(PREFIX)/lib/heaptape/venv/lib/python3*/site-packages; do echo ../../../.. >$$site/heaptape.pth; done
 	sed 's|@VENV@|$(PREFIX)/lib/heaptape/venv|; s|@CHECKOUT@||' $< >$(DESTDIR)$(PREFIX)/bin/heaptape
 	chmod +x $(DESTDIR)$(PREFIX)/bin/heaptape

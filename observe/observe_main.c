@@ -28,7 +28,7 @@ static const char USAGE[] =
     "                        [--tlbs ENTRIES:WAYS,...] [-o OUT.json] -- CMD [ARGUMENT...]\n";
 
 struct options {
-  bool time_only, simulate;
+  bool time_only, simulate, help;
   struct simulation simulation;
   uint64_t interval_us;
   const char *output;
@@ -44,6 +44,7 @@ static bool parse(int count, char **arguments, struct options *options) {
                                         {"tlbs", required_argument, NULL, 'l'},
                                         {"instruction-cache", required_argument, NULL, 'I'},
                                         {"data-only", no_argument, NULL, 'd'},
+                                        {"help", no_argument, NULL, 'h'},
                                         {NULL, 0, NULL, 0}};
   int option;
   while ((option = getopt_long(count, arguments, "+o:", names, NULL)) != -1) {
@@ -64,6 +65,8 @@ static bool parse(int count, char **arguments, struct options *options) {
       options->simulation.instruction_cache = optarg;
     else if (option == 'd')
       options->simulation.data_only = true;
+    else if (option == 'h')
+      options->help = true;
     else
       return false;
     if (*end != '\0' || (option == 'i' && (options->interval_us == 0 || options->interval_us > 10000000)))
@@ -76,7 +79,7 @@ static bool parse(int count, char **arguments, struct options *options) {
     return false;
   bool of_simulation = simulation->caches || simulation->tlbs || simulation->instruction_cache || simulation->data_only;
   bool of_observation = options->time_only || options->interval_us;
-  return optind < count && !(options->simulate ? of_observation : of_simulation);
+  return options->help || (optind < count && !(options->simulate ? of_observation : of_simulation));
 }
 
 static void add(json_t *object, const char *key, uint64_t value) {
@@ -175,6 +178,10 @@ int main(int count, char **arguments) {
   if (!parse(count, arguments, &options)) {
     fputs(USAGE, stderr);
     return EXIT_USAGE;
+  }
+  if (options.help) {
+    fputs(USAGE, stdout);
+    return 0;
   }
   if (options.simulate)
     return simulate(&options.simulation);

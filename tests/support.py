@@ -1,8 +1,11 @@
 """What tests and benchmarks share: where things are built, and running heaptape's programs."""
 
+import io
 import json
 import os
+import signal
 import subprocess
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,6 +40,25 @@ def run(*command: str | Path, env: dict[str, str] | None = None, timeout_s: floa
         stdin=subprocess.DEVNULL,
     )
     return Result(done.returncode, done.stdout, done.stderr)
+
+
+def call_heaptape(*arguments: str | Path) -> Result:
+    """The command in this process: without the second that a fresh interpreter takes to import pandas. Only for what
+    ends in Python: a subcommand that is a C program replaces the process.
+    """
+    from heaptape.cli.main import main
+    from heaptape.common.home import Home
+
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGPIPE, signal.SIGTERM, signal.SIGHUP)}
+    with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as errors:
+        try:
+            status = main([str(word) for word in arguments], Home(OUT))
+        except SystemExit as ended:
+            status = int(ended.code or 0)
+        finally:
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+    return Result(status, out.getvalue(), errors.getvalue())
 
 
 def succeed(*command: str | Path, env: dict[str, str] | None = None, timeout_s: float = TIMEOUT_S) -> Result:

@@ -13,6 +13,7 @@ PARTS = [
     "convert",
     "core",
     "docs",
+    "machine",
     "observe",
     "replay",
     "tests",

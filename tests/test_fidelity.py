@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from heaptape.common.home import Home
-from heaptape.fidelity import certificate
+from heaptape.fidelity import certificate, counted, counted_certificate
 from heaptape.fidelity.verify import verify
 from heaptape.measure import recipes, registry
 
@@ -114,3 +114,38 @@ def test_a_program_whose_memory_is_known_is_predicted(tmp_path: Path) -> None:
     assert set(errors.index) == set(names)
     assert abs(errors["glibc"]) < 1
     assert errors.abs().max() < 8
+    aligned = table[table["figure"] == "aligned_mean"].set_index("allocator")["error"]
+    assert set(aligned.index) == set(names)
+    assert aligned.abs().max() < 8
+
+
+@pytest.mark.skipif(not (OUT / "libexec/valgrind/heaptape-amd64-linux").exists(), reason="no Valgrind tool")
+def test_a_programs_instructions_and_page_faults_on_another_allocator_are_predicted(tmp_path: Path) -> None:
+    """Counts repeat, so what is left is what the prediction leaves out: a few thousand instructions of the dynamic
+    linker's. Most of this program's own are the allocator's.
+    """
+    recipe = tmp_path / "phases.toml"
+    command = json.dumps([str(OUT / "workloads" / "phases"), "--objects=3000", "--phases=4"])
+    recipe.write_text(f'summary = "phases"\nstands_for = "a test"\nset = "tuned"\ncommand = {command}\n')
+    home = Home(OUT)
+    choices = [registry.choose(name, registry.load(home)) for name in ("glibc", "reference")]
+    data = counted.count(recipes.read(recipe), choices, 2, home, tmp_path / "cache")
+    assert not data["failures"]
+    assert [run["padding_bytes"] for run in data["live"]] == [0, 0, 1360, 1360]
+    table = counted_certificate.changes([data]).set_index("metric")
+    print(table[["live", "low", "high", "predicted", "error"]].to_string())
+    instructions, own, faults = (table.loc[name] for name in ("instructions", "allocator_instructions", "page_faults"))
+    assert instructions["live"] < -1
+    assert instructions["high"] - instructions["low"] < 0.1
+    assert abs(instructions["error"]) < 0.5
+    assert abs(own["error"]) < 0.05
+    assert abs(faults["predicted"] - faults["live"]) < 5
+
+
+def test_preloaded_libraries_have_paths_of_one_length(tmp_path: Path) -> None:
+    home = Home(OUT)
+    choices = [registry.choose(name, registry.load(home)) for name in ("glibc", "reference")]
+    paths = counted.libraries(choices, tmp_path / "libraries")
+    assert len({len(str(path)) for path in paths.values()}) == 1
+    assert paths["glibc"].resolve().name.startswith("libc.so")
+    assert paths["reference"].resolve() == (OUT / "lib" / "libreference.so").resolve()

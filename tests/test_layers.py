@@ -10,6 +10,7 @@ from tests.support import REPOSITORY
 
 sys.path.insert(0, str(REPOSITORY / "tools"))
 import c_arrows  # noqa: E402
+import c_parameters  # noqa: E402
 import layers  # noqa: E402
 import python_arrows  # noqa: E402
 
@@ -104,6 +105,16 @@ def test_a_circle_of_c_files_is_found_through_their_headers(tmp_path):
     files |= {"low/b.h": "", "low/b.c": '#include "low/c.h"\n', "low/d.c": '#include "low/a.h"\n'}
     root = plant_c(tmp_path, files)
     assert layers.circles(c_arrows.graph(root, {"low": []})) == [["low/a", "low/b", "low/c"]]
+
+
+def test_a_c_function_of_six_parameters_is_found(tmp_path):
+    five = "int five(int a, int (*b)(int, int), int c[2], int d, int e) {\n  five(1, 2, 3, 4, 5, 6);\n}\n"
+    six = "static struct thing *six(struct thing *a, int (*b)(int, int),\n    int c, int d, int e, int f) {\n}\n"
+    of_others = "int imposed(int a, int b, int c, int d, int e, int f) {\n}\n"
+    root = plant_c(tmp_path, {"low/a.c": five + six, "low/test/b.h": of_others})
+    (found,) = c_parameters.offences(root, {"low"}, ["imposed"])
+    assert found.startswith("low/a.c:4: six takes 6 parameters, more than 5")
+    assert len(c_parameters.offences(root, {"low"}, [])) == 2
 
 
 def test_this_checkout_has_no_such_arrow_and_no_circle():

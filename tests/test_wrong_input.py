@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import CONVERT, HEAPTAPE, RECORD, Result, check, info, record, run, succeed, workload
+from tests.support import CONVERT, HEAPTAPE, RECORD, Result, call_heaptape, check, info, record, run, succeed, workload
 
 FAILED, USAGE, NOT_EXECUTABLE, NOT_FOUND = 1, 2, 126, 127
 READERS = ("check", "info", "dump", "compile")
@@ -77,10 +77,8 @@ def test_full_disk_does_not_harm_the_program() -> None:
     assert "No space left" in result.stderr
 
 
-@pytest.mark.parametrize("command", READERS)
-@pytest.mark.parametrize("kind", ["text", "empty", "directory", "missing", "zeros"])
-def test_what_is_no_trace_is_refused(tmp_path: Path, command: str, kind: str) -> None:
-    path = tmp_path / "input"
+def unusable(path: Path, kind: str) -> Path:
+    """What is no trace, at that path; "missing": nothing."""
     if kind == "text":
         path.write_text("Once upon a time\nthere was no trace.\n")
     elif kind == "empty":
@@ -89,22 +87,21 @@ def test_what_is_no_trace_is_refused(tmp_path: Path, command: str, kind: str) ->
         path.mkdir()
     elif kind == "zeros":
         path.write_bytes(bytes(4096))
+    return path
+
+
+@pytest.mark.parametrize("command", READERS)
+@pytest.mark.parametrize("kind", ["text", "empty", "directory", "missing", "zeros"])
+def test_what_is_no_trace_is_refused(tmp_path: Path, command: str, kind: str) -> None:
+    path = unusable(tmp_path / "input", kind)
     assert_one_clear_line(run(CONVERT, command, path), FAILED, str(path))
 
 
 @pytest.mark.parametrize("command", ["replay", "compare", "report"])
 @pytest.mark.parametrize("kind", ["text", "empty", "directory", "missing"])
 def test_the_command_refuses_what_it_cannot_use(tmp_path: Path, command: str, kind: str) -> None:
-    path = tmp_path / "input"
-    if kind == "text":
-        path.write_text("Once upon a time\nthere was no trace.\n")
-    elif kind == "empty":
-        path.touch()
-    elif kind == "directory":
-        path.mkdir()
-    result = run(HEAPTAPE, command, path)
-    assert_one_clear_line(result, FAILED, str(path))
-    assert "Traceback" not in result.stderr
+    path = unusable(tmp_path / "input", kind)
+    assert_one_clear_line(call_heaptape(command, path), FAILED, str(path))
 
 
 def test_unknown_allocator_is_refused(small_tape: Path) -> None:

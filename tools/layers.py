@@ -3,7 +3,7 @@
 
 Three rules, for C and Python alike: an include or import that the table does not allow is an offence; so is a folder
 that the table does not know; and so is a circle of files, where a file is a C source with its header, or a Python
-module.
+module. A fourth for C, tests included: a function of more than five parameters (c_parameters.py).
 """
 
 import re
@@ -12,11 +12,15 @@ import tomllib
 from pathlib import Path
 
 import c_arrows
+import c_parameters
 import python_arrows
 
 TABLE = Path(__file__).resolve().parent / "layers.toml"
 # A library loaded into Python; the C library's own calls (CDLL(None), for prctl) are the system's, not ours.
 C_INTERNALS = re.compile(r"\bcffi\b|\bcdll\b|\b[CP]yDLL\(|\bCDLL\((?!None\))")
+
+
+C_PARTS = {"allocators", "capture", "convert", "core", "machine", "observe", "replay", "tests", "workloads"}
 
 
 def circles(graph: dict[str, set[str]]) -> list[list[str]]:
@@ -53,8 +57,9 @@ def c_internals(root: Path) -> list[str]:
 
 
 def offences(root: Path, table: dict[str, dict[str, list[str]]]) -> list[str]:
-    """All of the checkout, by the table's parts [c] and [python]."""
+    """All of the checkout, by the table's parts."""
     found = c_arrows.offences(root, table["c"]) + python_arrows.offences(root, table["python"]) + c_internals(root)
+    found += c_parameters.offences(root, C_PARTS, table["parameters"]["imposed"])
     for graph in (c_arrows.graph(root, table["c"]), python_arrows.graph(root)):
         found += ["a circle of files: " + ", ".join(circle) for circle in circles(graph)]
     return found
@@ -62,7 +67,11 @@ def offences(root: Path, table: dict[str, dict[str, list[str]]]) -> list[str]:
 
 def main() -> int:
     problems = offences(Path(__file__).resolve().parent.parent, tomllib.loads(TABLE.read_text()))
-    print("\n".join(problems) if problems else "layers: every arrow is in tools/layers.toml; no circle of files")
+    print(
+        "\n".join(problems)
+        if problems
+        else "layers: every arrow is in tools/layers.toml; no circle of files, no C function of too many parameters"
+    )
     return 1 if problems else 0
 
 

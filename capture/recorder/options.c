@@ -14,7 +14,7 @@
 static const char usage[] =
     "usage: heaptape record [-o F.tape] [--on-full wait|drop] [--no-follow] [--describe] [--preload LIB]\n"
     "                       [--start-paused] [--signal NAME] [--duration SECONDS] [--max-size BYTES] [--sample-ms MS]\n"
-    "                       [--stamp tags|every] [--clock auto|counter] [--touch-min BYTES]\n"
+    "                       [--stamp tags|every] [--clock auto|counter] [--touch-min BYTES] [--own-mappings]\n"
     "                       [--accesses[=all|BYTES]]\n"
     "                       [--latency] [--usable] [--stacks[=DEPTH]] [--unwind auto|dwarf|fp] [--] CMD "
     "[ARGUMENT...]\n";
@@ -40,6 +40,9 @@ static const char usage_details[] =
     "  --clock auto|counter stamps from the cycle counter where it can be trusted (auto), or from a shared counter\n"
     "  --touch-min BYTES    of objects of this size or more, record how many OS pages the program touched (default\n"
     "                       8192; 0: none)\n"
+    "  --own-mappings        objects of 8 KiB or more of glibc's malloc become mappings of their own, where its heap\n"
+    "                       has no room, so that OS pages that earlier objects touched don't count as theirs; the\n"
+    "                       program's own memory is another then\n"
     "  --latency            store how long each call took, in units of the cycle counter; what reading it costs is "
     "subtracted\n"
     "  --usable             store how much of each object can be used (malloc_usable_size)\n"
@@ -152,6 +155,7 @@ enum {
   STAMP,
   CLOCK,
   TOUCH_MIN,
+  OWN_MAPPINGS,
   START_PAUSED,
   SIGNAL,
   DURATION,
@@ -194,6 +198,9 @@ static bool take(struct command *command, int option, const char *value) {
     settings->touch_min_bytes = bytes_of("touch-min", value);
     if (!settings->touch_min_bytes)
       settings->touch_min_bytes = UINT64_MAX;
+    break;
+  case OWN_MAPPINGS:
+    command->own_mappings = true;
     break;
   case START_PAUSED:
     settings->start_paused = true;
@@ -251,6 +258,7 @@ void options_parse(struct command *command, int argc, char **argv) {
                                           {"stamp", required_argument, NULL, STAMP},
                                           {"clock", required_argument, NULL, CLOCK},
                                           {"touch-min", required_argument, NULL, TOUCH_MIN},
+                                          {"own-mappings", no_argument, NULL, OWN_MAPPINGS},
                                           {"start-paused", no_argument, NULL, START_PAUSED},
                                           {"signal", required_argument, NULL, SIGNAL},
                                           {"duration", required_argument, NULL, DURATION},

@@ -12,7 +12,8 @@ struct command {
   const char *preload;                /* NULL: none */
   int toggle_signal;                  /* starts and stops the recording when the recorder receives it; 0: none */
   bool describe;
-  char **arguments; /* of the program to be recorded */
+  bool own_mappings; /* for large objects of glibc's malloc */
+  char **arguments;  /* of the program to be recorded */
 };
 
 /* Fills in command from the options; argv is kept by reference. */

@@ -1,12 +1,13 @@
 """Touch truth brings a replay on the recording's own allocator to the recorded peak. pytest -rP prints the figures."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
 import pytest
 
-from tests.support import CONVERT, OUT, RECORD, info, run
+from tests.support import CONVERT, OUT, RECORD, info, record, run, succeed
 
 REPLAY = OUT / "libexec" / "heaptape-replay"
 SQL = (
@@ -59,3 +60,39 @@ def test_replay_reaches_the_recorded_peak(tmp_path: Path, name: str) -> None:
     print("{}: host {} (all its RSS {}), without {}, with {} MiB".format(name, *mib))
     assert host - 0.15 * host - (6 << 20) < seeing < whole
     assert blind < (0.7 if name == "python3" else 0.98) * seeing
+
+
+# Two rounds of blocks in the same place: all of the first is written to, none of the second.
+RECYCLE = """
+#include <stdlib.h>
+#include <string.h>
+enum { BLOCKS = 20, BYTES = 64000 };
+int main(void) {
+  void *volatile blocks[BLOCKS];
+  for (int round = 0; round < 2; round++) {
+    for (int block = 0; block < BLOCKS; block++) {
+      blocks[block] = malloc(BYTES);
+      if (round == 0)
+        memset(blocks[block], 1, BYTES);
+    }
+    for (int block = BLOCKS; block-- > 0;)
+      free(blocks[block]);
+  }
+  return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_memory_that_an_earlier_object_touched_counts_unless_each_has_its_own(tmp_path: Path, own: bool) -> None:
+    """Two blocks fit into the heap as it begins (132 KiB), and are no mappings in any case."""
+    (tmp_path / "recycle.c").write_text(RECYCLE)
+    program = tmp_path / "recycle"
+    assert run("gcc", "-O1", "-o", program, tmp_path / "recycle.c").status == 0
+    trace = tmp_path / "a.tape"
+    options = ("--own-mappings",) if own else ()
+    # Without trimming: else the heap's end goes back to the kernel between the rounds.
+    record(trace, program, options=options, env={"MALLOC_TRIM_THRESHOLD_": "1000000000"})
+    dumped = succeed(CONVERT, "dump", trace).stdout
+    touched = [int(count) for count in re.findall(r" free\(.* touched=(\d+)", dumped)]
+    assert touched == [16] * 20 + [0 if own else 16] * 18 + [16] * 2

@@ -79,7 +79,7 @@ static json_t *accesses_json(const struct compile_info *info) {
     if (totals->known[total])
       set_count(object, access_total_names[total], totals->counted[total]);
   if (totals->lost)
-    set_count(object, "not_written", totals->lost);
+    set_count(object, "lost_in_trace", totals->lost);
   if (info->compiled) {
     set_count(object, "objects", info->compiled->objects);
     set_count(object, "other", info->compiled->other);

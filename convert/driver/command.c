@@ -71,7 +71,7 @@ int print_json(json_t *object) {
 static void print_lost_accesses(const char *in, const struct trace_reader *reader,
                                 const struct access_order_counts *compiled) {
   uint64_t lost = compiled->lost, all = compiled->objects + compiled->other + lost;
-  uint64_t not_written = trace_reader_summary(reader)->accesses.lost;
+  uint64_t lost_before = trace_reader_summary(reader)->accesses.lost;
   if (lost)
     fprintf(stderr,
             "heaptape-convert: %s: %" PRIu64 " of %" PRIu64
@@ -80,9 +80,9 @@ static void print_lost_accesses(const char *in, const struct trace_reader *reade
   if (compiled->ops_without_call)
     fprintf(stderr, "heaptape-convert: %s: the data accesses end %" PRIu64 " calls before the events\n", in,
             compiled->ops_without_call);
-  if (not_written)
-    fprintf(stderr, "heaptape-convert: %s: the recorder could not write %" PRIu64 " rows of data accesses\n", in,
-            not_written);
+  if (lost_before)
+    fprintf(stderr, "heaptape-convert: %s: %" PRIu64 " data accesses were lost when the trace was made\n", in,
+            lost_before);
 }
 
 int compile_to(struct trace_reader *reader, const char *out, const struct options *options, struct witness *witness,

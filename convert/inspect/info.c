@@ -301,7 +301,7 @@ static void print_accesses(const json_t *accesses, FILE *out) {
     return;
   print_count(out, "rows of data accesses", accesses, "rows");
   print_bytes(out, "  bytes in the file", accesses, "file_bytes");
-  print_bytes(out, "  filter", accesses, "filter_bytes");
+  print_count(out, "  bytes of the filter", accesses, "filter_bytes");
   print_count(out, "  to objects", accesses, "objects");
   print_count(out, "  to other memory", accesses, "other");
   print_count(out, "  lost", accesses, "lost");

@@ -12,7 +12,7 @@ from pathlib import Path
 from convert.test.history_model import ACQUIRES, Event
 from convert.test.tape_maker import GAP, Block, Column, Tape, leb
 
-ACCESSES, LIST_PLACES, PAGE_GRANULES = 10, 64, 256
+ACCESSES, LIST_PLACES, PAGE_GRANULES, NEAR_PAGES = 10, 64, 256, 127
 TOTALS = ("program_instructions", "allocator_instructions", "program_accesses", "program_syscalls")
 
 
@@ -51,7 +51,7 @@ def made_rows(seed: int, events: Iterable[Event], most: int) -> list[Row]:
                 number = source.choice(list(live.values()))
                 rows.append(Row("object", object=number, granule=source.choice([0, 0, 1, 5, 300, -1, -(1 << 40)])))
             else:
-                page = source.choice([0x400, 0x401, 0x7FFFF, source.randrange(1 << 36)])
+                page = source.choice([0x400, 0x7FFFF, 0x800 + source.randrange(200), source.randrange(1 << 36)])
                 rows.append(Row("other", granule=page * PAGE_GRANULES + source.randrange(PAGE_GRANULES)))
 
     access()
@@ -84,9 +84,9 @@ def _place(recent: list, key: int, code: int, fresh: int) -> tuple[int, bool]:
 
 def block_of(rows: list[Row], acquired: int) -> Block:
     """One ACCESSES block; acquired: calls that acquired before it."""
-    columns = {number: bytearray() for number in range(1, 8)}
+    columns = {number: bytearray() for number in range(1, 9)}
     objects: list[list[int]] = []
-    pages: list[list[int]] = []
+    pages: dict[int, int] = {}
     first, stack, last_page = acquired, 0, 0
     for row in rows:
         if row.kind == "call":
@@ -104,11 +104,16 @@ def block_of(rows: list[Row], acquired: int) -> Block:
             objects[0][1] = row.granule
         else:
             page = row.granule // PAGE_GRANULES
-            code, fresh = _place(pages, page, 128, 3)
-            columns[1].append(code)
-            if fresh:
+            if page not in pages:
+                pages[page] = len(pages)
+                columns[1].append(3)
                 columns[6] += zig(page - last_page)
                 last_page = page
+            elif pages[page] < NEAR_PAGES:
+                columns[1].append(128 + pages[page])
+            else:
+                columns[1].append(255)
+                columns[8] += leb(pages[page] - NEAR_PAGES)
             columns[7].append(row.granule % PAGE_GRANULES)
     return Block(
         ACCESSES,

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
+import pyarrow as pa
 import pytest
 from heaptape.formats.tape_blocks import EVENTS, GAP
 from heaptape.formats.tape_format import Trace, open_trace
@@ -37,8 +38,9 @@ def random_trace(path: Path, seed: int, events: int = 3000) -> Path:
 
 
 def events_of(trace: Trace, thread: int) -> pd.DataFrame:
-    frames = list(trace.frames(thread))
-    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
+    batches = list(trace.events(thread))
+    nullable = {pa.uint64(): pd.UInt64Dtype(), pa.uint32(): pd.UInt32Dtype()}
+    return pa.Table.from_batches(batches).to_pandas(types_mapper=nullable.get) if batches else pd.DataFrame()
 
 
 def gaps_of(trace: Trace) -> list[tuple[int, int, object]]:

@@ -2,6 +2,8 @@
 
 #include "core/base/os.h"
 
+#include <string.h>
+
 enum { FIRST_BITS = 12 };
 
 static bool allocate(struct address_map *map, unsigned bits) {
@@ -20,6 +22,12 @@ bool address_map_init(struct address_map *map) {
 void address_map_free(struct address_map *map) {
   os_unmap(map->entries, (map->mask + 1) * sizeof *map->entries);
   *map = (struct address_map){0};
+}
+
+void address_map_clear(struct address_map *map) {
+  if (map->count)
+    memset(map->entries, 0, (map->mask + 1) * sizeof *map->entries);
+  map->count = 0;
 }
 
 bool address_map_grow(struct address_map *map) {

@@ -29,6 +29,9 @@ struct address_map {
 bool address_map_init(struct address_map *map);
 void address_map_free(struct address_map *map);
 
+/* Removes all entries; the table keeps its size. */
+void address_map_clear(struct address_map *map);
+
 /* Doubles the table; false if there is no memory (the table is as it was). */
 bool address_map_grow(struct address_map *map);
 

@@ -37,10 +37,6 @@ void buffer_append_leb(struct buffer *buffer, uint64_t value) {
     buffer->used += (size_t)(leb_put(to, value) - to);
 }
 
-void buffer_append_u32(struct buffer *buffer, uint32_t value) {
-  buffer_append(buffer, &value, sizeof value);
-}
-
 void buffer_append_u64(struct buffer *buffer, uint64_t value) {
   buffer_append(buffer, &value, sizeof value);
 }

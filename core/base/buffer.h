@@ -17,7 +17,6 @@ struct buffer {
 uint8_t *buffer_reserve(struct buffer *buffer, size_t more);
 void buffer_append(struct buffer *buffer, const void *bytes, size_t count);
 void buffer_append_leb(struct buffer *buffer, uint64_t value);
-void buffer_append_u32(struct buffer *buffer, uint32_t value);
 void buffer_append_u64(struct buffer *buffer, uint64_t value);
 void buffer_free(struct buffer *buffer);
 

@@ -116,7 +116,7 @@ static void test_columns_that_break_a_rule(void) {
     const char *columns[ACCESS_COLUMNS]; /* hexadecimal, NULL: empty */
   } cases[] = {
       {"unknown code", 1, 0, 0, {[1] = "04"}},
-      {"unknown code", 1, 0, 0, {[1] = "c0"}},
+      {"unknown code", 1, 0, 0, {[1] = "3f"}},
       {"another length", 2, 0, 0, {[1] = "00", [2] = "00", [3] = "00"}},
       {"another length", 1, 0, 0, {NULL}},
       {"more calls that acquired", 1, 5, 4, {[1] = "00", [2] = "00", [3] = "00"}},
@@ -132,8 +132,11 @@ static void test_columns_that_break_a_rule(void) {
       {"left over", 1, 0, 0, {[1] = "00", [2] = "00", [3] = "00", [7] = "00"}},
       {"place beyond the list of objects", 1, 9, 9, {[1] = "40", [5] = "00"}},
       {"place beyond the list of objects", 2, 9, 9, {[1] = "0241", [4] = "01", [5] = "0000"}},
-      {"place beyond the list of OS pages", 1, 9, 9, {[1] = "80", [7] = "00"}},
-      {"place beyond the list of OS pages", 2, 9, 9, {[1] = "0381", [6] = "02", [7] = "0000"}},
+      {"OS page that the block", 1, 9, 9, {[1] = "80", [7] = "00"}},
+      {"OS page that the block", 2, 9, 9, {[1] = "0381", [6] = "02", [7] = "0000"}},
+      {"OS page that the block", 2, 9, 9, {[1] = "03ff", [6] = "02", [7] = "0000", [8] = "00"}},
+      {"OS page that the block", 2, 9, 9, {[1] = "03ff", [6] = "02", [7] = "0000", [8] = "81ffffffffffffffff01"}},
+      {"far OS pages", 2, 9, 9, {[1] = "03ff", [6] = "02", [7] = "0000"}},
       {"no call before has acquired", 1, 9, 9, {[1] = "02", [4] = "00", [5] = "00"}},
       {"no call before has acquired", 1, 9, 9, {[1] = "02", [4] = "0a", [5] = "00"}},
       {"column of objects", 1, 9, 9, {[1] = "02", [5] = "00"}},
@@ -151,6 +154,7 @@ static void test_columns_that_break_a_rule(void) {
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     static struct access_decoder decoder;
     uint8_t bytes[ACCESS_COLUMNS][16];
+    access_decoder_free(&decoder);
     memset(&decoder, 0, sizeof decoder);
     decoder.rows = cases[i].rows;
     decoder.acquired = cases[i].acquired;

@@ -9,7 +9,7 @@
 struct access_generator {
   uint64_t random;
   uint64_t acquired;
-  uint64_t objects[200], pages[200]; /* accessed before; more than the lists of the format hold */
+  uint64_t objects[200], pages[200]; /* accessed before: more than the format's list and its codes hold */
   uint32_t object_count, page_count;
   uint32_t call_every;
   uint32_t spread; /* how many of those are drawn from */

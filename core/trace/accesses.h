@@ -1,4 +1,4 @@
-/* What writer and reader of ACCESSES blocks share: the lists of recent objects and OS pages, limits, names of totals
+/* What writer and reader of ACCESSES blocks share: the list of recent objects, limits, names of totals
    (FORMAT.md section 6a). Not its job: columns, files. */
 #ifndef CORE_TRACE_ACCESSES_H
 #define CORE_TRACE_ACCESSES_H
@@ -12,6 +12,7 @@
 enum {
   RECENT_PLACES = 64,
   ACCESS_PAGE_GRANULES = 256, /* granules in an OS page of 4 KiB */
+  ACCESS_NEAR_PAGES = 127,    /* OS pages of a block whose numbers are in the code */
 };
 #define ACCESS_OBJECT_GRANULES ((int64_t)1 << 59) /* a granule in an object is from minus this to below it */
 #define ACCESS_PAGES ((uint64_t)1 << 52)

@@ -69,7 +69,8 @@ enum access_column {
   ACCESS_COLUMN_OFFSET = 5,
   ACCESS_COLUMN_PAGE = 6,
   ACCESS_COLUMN_PLACE = 7,
-  ACCESS_COLUMNS = 8, /* ids are below this */
+  ACCESS_COLUMN_FAR_PAGE = 8,
+  ACCESS_COLUMNS = 9, /* ids are below this */
 };
 enum access_code {
   ACCESS_CODE_CALL = 0,
@@ -77,7 +78,8 @@ enum access_code {
   ACCESS_CODE_OBJECT = 2,
   ACCESS_CODE_PAGE = 3,
   ACCESS_CODE_RECENT_OBJECT = 64,
-  ACCESS_CODE_RECENT_PAGE = 128,
+  ACCESS_CODE_KNOWN_PAGE = 128, /* plus its number */
+  ACCESS_CODE_FAR_PAGE = 255,
 };
 
 struct file_header {

@@ -28,7 +28,8 @@ struct trace_final {
 struct trace_access_totals {
   bool recorded;                        /* there are ACCESSES blocks, or there could have been */
   uint64_t calls, objects, other;       /* rows in the file */
-  uint64_t lost;                        /* rows that could not be written */
+  uint64_t lost;                        /* rows that could not be written, or placed */
+  uint64_t pending;                     /* rows that are in no block yet */
   uint64_t counted[ACCESS_TOTAL_LIMIT]; /* by enum access_total */
   bool known[ACCESS_TOTAL_LIMIT];
 };

@@ -34,8 +34,7 @@ void call_helper(IRSB *into, const HChar *name, void *function, IRExpr *argument
   add_call(into, unsafeIRDirty_0_N(1, name, VG_(fnptr_to_fnentry)(function), mkIRExprVec_1(argument)), guard);
 }
 
-void call_helper_with(IRSB *into, const HChar *name, void *function, IRExpr *argument, HWord constant, IRExpr *guard) {
-  IRExpr **arguments = mkIRExprVec_2(argument, mkIRExpr_HWord(constant));
+void call_helper_2(IRSB *into, const HChar *name, void *function, IRExpr **arguments, IRExpr *guard) {
   add_call(into, unsafeIRDirty_0_N(2, name, VG_(fnptr_to_fnentry)(function), arguments), guard);
 }
 

@@ -12,7 +12,7 @@ struct block {
   IRSB *in, *out;
   UInt pending; /* instructions not yet counted */
   UWord line;   /* fetched last in this superblock */
-  /* Mode replay: only the allocator's accesses count. allocators: does it run? */
+  /* Mode replay: only the allocator's accesses count. allocators: does it run? NULL: all count, while it is loaded. */
   Bool replays;
   IRExpr *allocators;
   /* The read that a write to the same bytes by the same instruction joins: NULL if there is none. */
@@ -25,10 +25,11 @@ static void add_access(struct block *block, IRExpr *address, Int bytes, IRExpr *
     bytes = SIMULATED_LINE_BYTES;
   /* Where the access has a guard of its own, replay_access sees whose it is. */
   if (block->replays)
-    call_helper_with(block->out, "replay_access", replay_access, address, (HWord)bytes,
-                     guard ? guard : block->allocators);
+    call_helper_2(block->out, "replay_access", replay_access, mkIRExprVec_2(address, mkIRExpr_HWord((HWord)bytes)),
+                  guard ? guard : block->allocators);
   else
-    call_helper_with(block->out, "simulate_access", simulate_access, address, (HWord)bytes, guard);
+    call_helper_2(block->out, "simulate_access", simulate_access, mkIRExprVec_2(address, mkIRExpr_HWord((HWord)bytes)),
+                  guard);
 }
 
 static void add_read(struct block *block, IRExpr *address, Int bytes) {
@@ -52,7 +53,8 @@ static void add_guarded(struct block *block, IRExpr *address, Int bytes, IRExpr 
 static void add_fetch(struct block *block, Addr address, UInt bytes) {
   UWord first = address / SIMULATED_LINE_BYTES, last = (address + bytes - 1) / SIMULATED_LINE_BYTES;
   if (first != last)
-    call_helper_with(block->out, "simulate_fetch_across", simulate_fetch_across, mkIRExpr_HWord(address), bytes, NULL);
+    call_helper_2(block->out, "simulate_fetch_across", simulate_fetch_across,
+                  mkIRExprVec_2(mkIRExpr_HWord(address), mkIRExpr_HWord(bytes)), NULL);
   else if (first != block->line)
     call_helper(block->out, "simulate_fetch_line", simulate_fetch_line, mkIRExpr_HWord(first), NULL);
   block->line = last;
@@ -135,7 +137,7 @@ IRSB *simulate_instrument(IRSB *in, const struct translation *translation, Bool 
   allocator_instrument(block.out, translation);
   if (replays) {
     replay_instrument(block.out, translation);
-    block.allocators = word_equals(block.out, &allocator_runs, 1);
+    block.allocators = replay_is_loading() ? NULL : word_equals(block.out, &allocator_runs, 1);
   }
   for (; index < in->stmts_used; index++)
     add_statement(&block, in->stmts[index]);

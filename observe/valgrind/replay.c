@@ -3,6 +3,7 @@
 #include "core/accesses/replay_file.h"
 #include "core/accesses/stream.h"
 #include "observe/valgrind/allocator.h"
+#include "observe/valgrind/simulate.h"
 #include "observe/valgrind/simulate_events.h"
 
 #include <pub_tool_libcbase.h>
@@ -16,6 +17,8 @@ enum {
   STACK_BYTES = 128 << 10,
 };
 
+static const ULong ADDRESS_SPACE_BYTES = 1ull << 47;
+
 static Int fd = -1;
 static struct access_coder coder;
 static UChar buffer[BUFFER_BYTES];
@@ -28,6 +31,7 @@ static UWord slots;
 
 static Addr recorded_stack_pointer; /* of the call under way; 0: none yet */
 static ULong events, lost;
+static Bool loaded;
 
 /* The header is skipped: it was checked. */
 Bool replay_open(const HChar *path) {
@@ -43,6 +47,19 @@ Bool replay_register(Addr called, Addr objects, UWord count) {
   table = (const Addr *)objects;
   slots = count;
   VG_(discard_translations_safely)(function, 1, "heaptape call");
+  return True;
+}
+
+Bool replay_is_loading(void) {
+  return !loaded;
+}
+
+Bool replay_note_loaded(void) {
+  if (loaded)
+    return False;
+  loaded = True;
+  simulate_note_loaded();
+  VG_(discard_translations_safely)(0, ADDRESS_SPACE_BYTES, "heaptape loaded");
   return True;
 }
 
@@ -107,7 +124,7 @@ void replay_instrument(IRSB *into, const struct translation *translation) {
 
 /* The return address, which the call's end reads, lies at the stack pointer; what is above is the engine's. */
 VG_REGPARM(2) void replay_access(Addr address, UWord bytes) {
-  if (!allocator_runs)
+  if (!allocator_runs && loaded)
     return;
   Addr above = allocator_left_above + sizeof(Addr);
   if (recorded_stack_pointer && address - (above - STACK_BYTES) < STACK_BYTES)

@@ -2,7 +2,9 @@
 
    The client (replay/engine) makes the recorded calls, one thread at a time, and nothing else of it counts. Job: before
    each call, simulate what the program accessed up to that call, as its own; while the allocator runs (allocator.h: in
-   calls, in its start-up, in what it does at a thread's start and end), simulate what it accesses. Not its job: the
+   calls, in its start-up, in what it does at a thread's start and end), simulate what it accesses. Until main begins
+   all accesses are simulated, and reported apart as of the loading: an allocator whose library needs others makes each
+   program load them, of which the recorded stream, made on another allocator, knows nothing. Not its job: the
    model (simulate.h), checking the stream (replay/parent/access_stream.h: whoever starts this has done so).
 
    Where accesses lie:
@@ -29,6 +31,10 @@ Bool replay_open(const HChar *path);
 /* function: called before each call. table: slots entries of two words, the first the object's address or 0, mapped up
    to the process's end. Before the first call. Returns False for a second table. */
 Bool replay_register(Addr function, Addr table, UWord slots);
+
+/* Main begins. Returns False if it was told before. */
+Bool replay_note_loaded(void);
+Bool replay_is_loading(void);
 
 /* What a superblock begins with; and an access of the allocator's. */
 void replay_instrument(IRSB *into, const struct translation *translation);

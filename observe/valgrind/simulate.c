@@ -13,7 +13,10 @@
 #include <pub_tool_libcbase.h>
 #include <pub_tool_libcproc.h>
 
-enum { OUTER_LIMIT = 8, LEVEL_LIMIT = OUTER_LIMIT + 1, LINE_SHIFT = 6, OS_PAGE_SHIFT = PAGE_FAULTS_SHIFT, SIDES = 2 };
+enum { OUTER_LIMIT = 8, LEVEL_LIMIT = OUTER_LIMIT + 1, LINE_SHIFT = 6, OS_PAGE_SHIFT = PAGE_FAULTS_SHIFT };
+
+/* Whose a count is: the program's, the allocator's (allocator.h), or of loading the program (mode replay). */
+enum { PROGRAM, ALLOCATOR, LOADING, SIDES };
 
 /* The sizes of a cache or TLB, as given, and what missed in it: by the side that was running (allocator.h). */
 struct level {
@@ -145,6 +148,15 @@ static __attribute__((noinline)) void miss_data(Addr address, UWord bytes, UInt 
     caches[index].misses[side] += cache_misses(&caches[index].cache, address, bytes);
 }
 
+/* Each line by itself. */
+static inline void access_lines(Addr address, UWord bytes, UInt side) {
+  UWord first = address >> LINE_SHIFT, last = (address + bytes - 1) >> LINE_SHIFT;
+  if (cache_misses_block(&caches[0].cache, first))
+    miss_data(first << LINE_SHIFT, 1, side);
+  if (last != first && cache_misses_block(&caches[0].cache, last))
+    miss_data(last << LINE_SHIFT, 1, side);
+}
+
 VG_REGPARM(2) void simulate_access(Addr address, UWord bytes) {
   UInt side = (UInt)allocator_runs;
   accesses[side]++;
@@ -153,7 +165,9 @@ VG_REGPARM(2) void simulate_access(Addr address, UWord bytes) {
     translate_page(page, side);
   if (end_page != page)
     translate_page(end_page, side);
-  if (cache_misses(&caches[0].cache, address, bytes))
+  if (simulate_data_only)
+    access_lines(address, bytes, side);
+  else if (cache_misses(&caches[0].cache, address, bytes))
     miss_data(address, bytes, side);
 }
 
@@ -194,6 +208,26 @@ void simulate_move(Addr from, Addr to, SizeT bytes) {
   last_page = CACHE_EMPTY;
 }
 
+static void move_to_loading(ULong counts[SIDES]) {
+  counts[LOADING] = counts[PROGRAM];
+  counts[PROGRAM] = 0;
+}
+
+static Bool loading_known;
+static ULong loading_instructions;
+
+void simulate_note_loaded(void) {
+  loading_known = True;
+  loading_instructions = instructions_executed - allocator_instructions();
+  for (UInt index = 0; index < LEVEL_LIMIT; index++) {
+    move_to_loading(caches[index].misses);
+    move_to_loading(tlbs[index].misses);
+  }
+  move_to_loading(accesses);
+  move_to_loading(page_faults);
+  syscalls_note_loaded();
+}
+
 static ULong of(const ULong counts[SIDES], Int side) {
   return side < 0 ? counts[0] + counts[1] : counts[side];
 }
@@ -225,13 +259,19 @@ static void write_tlbs(VgFile *file, Int side) {
   VG_(fprintf)(file, "]");
 }
 
-/* Of both sides where side is negative. */
+static ULong instructions_of(Int side) {
+  if (side < 0)
+    return instructions_executed;
+  if (side == LOADING)
+    return loading_instructions;
+  return side == ALLOCATOR ? allocator_instructions() : instructions_executed - allocator_instructions();
+}
+
+/* Of program and allocator where side is negative. */
 static void write_side(VgFile *file, Int side) {
-  ULong allocators = allocator_instructions();
-  ULong instructions = side < 0 ? instructions_executed : side ? allocators : instructions_executed - allocators;
   VG_(fprintf)
-  (file, "\"instructions\": %llu, \"data_accesses\": %llu, \"page_faults\": %llu, ", instructions, of(accesses, side),
-   of(page_faults, side));
+  (file, "\"instructions\": %llu, \"data_accesses\": %llu, \"page_faults\": %llu, ", instructions_of(side),
+   of(accesses, side), of(page_faults, side));
   syscalls_write(file, side);
   write_caches(file, side);
   write_tlbs(file, side);
@@ -241,8 +281,13 @@ void simulate_write(VgFile *file) {
   VG_(fprintf)(file, ", ");
   write_side(file, -1);
   VG_(fprintf)(file, ", \"allocator\": {");
-  write_side(file, 1);
+  write_side(file, ALLOCATOR);
   VG_(fprintf)(file, "}, \"program\": {");
-  write_side(file, 0);
+  write_side(file, PROGRAM);
+  VG_(fprintf)(file, "}");
+  if (!loading_known)
+    return;
+  VG_(fprintf)(file, ", \"loading\": {");
+  write_side(file, LOADING);
   VG_(fprintf)(file, "}");
 }

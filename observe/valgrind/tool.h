@@ -15,10 +15,10 @@ extern ULong instructions_executed;
 /* Adds to into the code that counts `instructions` guest instructions; nothing for 0. */
 void count_instructions(IRSB *into, UInt instructions);
 
-/* Adds to into a call of function(argument) or, with an argument more, function(argument, constant). guard: NULL for
+/* Adds to into a call of function(argument), or of a function of two arguments (mkIRExprVec_2). guard: NULL for
    always. Arguments are atoms of type I64. */
 void call_helper(IRSB *into, const HChar *name, void *function, IRExpr *argument, IRExpr *guard);
-void call_helper_with(IRSB *into, const HChar *name, void *function, IRExpr *argument, HWord constant, IRExpr *guard);
+void call_helper_2(IRSB *into, const HChar *name, void *function, IRExpr **arguments, IRExpr *guard);
 
 /* An atom of type I1: does the word at address, read when it is executed, equal value? */
 IRExpr *word_equals(IRSB *into, const UWord *address, UWord value);

@@ -112,6 +112,7 @@ void report_memory(json_t *into, const struct run *run, const struct baseline *b
   set(into, "live_bytes_end", result->live_bytes_end);
   set(into, "live_bytes_peak", result->live_bytes_peak);
   set(into, "page_faults", (int64_t)result->page_faults > 0 ? result->page_faults : 0);
+  set(into, "startup_page_faults", result->startup_page_faults);
   set(into, "page_faults_major", result->page_faults_major);
   add_held(into, run, baseline);
   json_object_set_new(into, "memory_map", report_map(result));

@@ -55,6 +55,7 @@ void report_misses(json_t *into, const struct run *run) {
   json_object_set(out, "allocator_instructions", json_object_get(allocator, "instructions"));
   json_object_set_new(out, "allocator", allocator);
   json_object_set_new(out, "program", program);
+  json_object_set_new(out, "loading", simulated_json(json_object_get(run->simulated, "loading")));
   json_object_set_new(out, "simulated_accesses", json_unsigned(stream->accesses));
   json_object_set(out, "lost_accesses", json_object_get(run->simulated, "lost_accesses"));
   json_object_set_new(out, "filter_bytes", json_unsigned(stream->filter_bytes));

@@ -220,6 +220,7 @@ int engine_main(int result_fd, int workload_fd) {
   if (!engine.result)
     return 1;
   struct replay_result *result = engine.result;
+  result->startup_page_faults = faults_of_process();
   atomic_store(&result->phase, PHASE_SETUP);
   result->brk_at_setup = (uint64_t)(uintptr_t)sbrk(0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);

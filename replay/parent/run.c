@@ -100,7 +100,8 @@ __attribute__((noreturn)) static void become_engine(struct replay_result *result
   if (set_preloads(request->preloads) != 0 || pad_environment() != 0)
     _exit(126);
   char argument[64];
-  snprintf(argument, sizeof argument, "--engine=%d,%d", result_fd, request->workload_fd);
+  /* Of one length, as arguments lie above the stack, too. */
+  snprintf(argument, sizeof argument, "--engine=%06d,%06d", result_fd, request->workload_fd);
   char *arguments[] = {"heaptape-replay", argument, NULL};
   if (request->pass == PASS_MEMORY && !request->baseline_only)
     syscalls_install(socket);

@@ -171,6 +171,7 @@ struct replay_result {
   uint64_t verified_objects, verified_bytes, verified_partly, verified_at_end; /* verify.h; partly: objects */
 
   uint64_t wall_ns, cpu_ns;                /* cpu_ns: of the replaying threads, less what they spent waiting */
+  uint64_t startup_page_faults;            /* both kinds, up to main */
   uint64_t page_faults, page_faults_major; /* both kinds; the engine's own subtracted from the first */
   uint64_t rss_anon_start_bytes, vm_size_start_bytes; /* just before the first op */
   uint64_t rss_anon_end_bytes, vm_size_end_bytes, live_bytes_end;

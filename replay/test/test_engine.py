@@ -5,42 +5,22 @@ Long: 10,000 threads; 1,000 are in the short run.
 
 import base64
 import json
-import os
 import struct
 import subprocess
 import zlib
-from pathlib import Path
 
 import pytest
 
-OUT = Path(os.environ.get("HEAPTAPE_OUT", Path(__file__).resolve().parents[2] / "out"))
-ENGINE = OUT / "libexec/heaptape-replay"
+from .engine import OUT, PLANTED, engine, make, replay
+
 ON_PLANTED_CLOCK = OUT / "test-programs/heaptape-replay-planted-clock"  # the same sources on planted_clock.h
 READING = 32  # cycles that a reading of that clock takes
-PLANTED = OUT / "test-programs/libplanted.so"
 RSS_ERROR_BYTES = 64 * 4096  # Linux before 6.17 counts RssAnon up to 64 OS pages late.
 ORDERS = ["recorded", "causal", "window=256", "window"]
 PASSES = ["time", "memory", "bare"]
 
 MIXED = {"ops": 20000, "threads": 4, "live_objects": 500, "remote_percent": 20}
 SINGLE = {"ops": 30000, "threads": 1, "live_objects": 800}
-
-
-def make(path, **shape):
-    command = [OUT / "test-programs/make_workload", path, *(f"{name}={value}" for name, value in shape.items())]
-    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-
-
-def engine(*arguments, program=ENGINE, timeout=240, **plants):
-    settings = [f"--env=PLANT_{name}={value}" for name, value in plants.items()]
-    command = [str(a) for a in (program, *settings, *arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=timeout)
-
-
-def replay(*arguments, **plants):
-    result = engine(*arguments, **plants)
-    assert result.returncode == 0, result.stderr
-    return json.loads(result.stdout)
 
 
 def replay_on_planted_clock(*arguments, **plants):

@@ -1,10 +1,7 @@
 """Fragmentation: on an allocator whose every OS page is known beforehand each figure is exact, in the results and in
 the drawn picture; on real ones the parts are never negative and add up to RSS."""
 
-import json
 import os
-import subprocess
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,9 +13,9 @@ from heaptape.results.schema import Results
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgb
 
-OUT = Path(os.environ.get("HEAPTAPE_OUT", Path(__file__).resolve().parents[2] / "out"))
-ENGINE = OUT / "libexec/heaptape-replay"
-PLANTED = OUT / "test-programs/libplanted.so"
+from . import engine
+from .engine import OUT, PLANTED, make
+
 REFERENCE = OUT / "lib/libreference.so"
 OS_PAGE = 4096
 # RssAnon itself is exact from Linux 6.17 on, and residency without the kernel's zero page from 6.7 on.
@@ -35,18 +32,8 @@ ALLOCATORS = [
 ]
 
 
-def make(path, **shape):
-    command = [OUT / "test-programs/make_workload", path, *(f"{name}={value}" for name, value in shape.items())]
-    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-
-
 def memory_pass(path, *arguments, preload=PLANTED, **plants):
-    settings = [f"--env=PLANT_{name}={value}" for name, value in plants.items()]
-    preloads = ["--preload", preload] if preload else []
-    command = [str(a) for a in (ENGINE, "--pass", "memory", *preloads, *settings, *arguments, path)]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=240)
-    assert result.returncode == 0, result.stderr
-    return json.loads(result.stdout) | {"allocator": "it"}
+    return engine.memory_pass(path, *arguments, preload=preload, **plants) | {"allocator": "it"}
 
 
 def results_of(run):

@@ -1,16 +1,12 @@
 """The instructions pass: our Valgrind tool and callgrind count what was planted, instruction by instruction."""
 
 import json
-import os
 import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
 
-OUT = Path(os.environ.get("HEAPTAPE_OUT", Path(__file__).resolve().parents[2] / "out"))
-ENGINE = OUT / "libexec/heaptape-replay"
-PLANTED = OUT / "test-programs/libplanted.so"
+from .engine import ENGINE, OUT, PLANTED, engine, make, replay
 
 TOOL = OUT / "libexec/valgrind/heaptape-amd64-linux"
 
@@ -19,21 +15,8 @@ needs_tool = pytest.mark.skipif(not TOOL.exists(), reason="the Valgrind tool was
 both_counters = pytest.mark.parametrize("counter", [pytest.param("heaptape", marks=needs_tool), "callgrind"])
 
 
-def make(path, **shape):
-    command = [OUT / "test-programs/make_workload", path, *(f"{name}={value}" for name, value in shape.items())]
-    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-
-
-def engine(path, *arguments, environment=None, **plants):
-    settings = [f"--env=PLANT_{name}={value}" for name, value in plants.items()]
-    command = [str(a) for a in (ENGINE, "--pass", "instructions", *settings, *arguments, path)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=240, env=environment)
-
-
 def count(path, *arguments, **plants):
-    result = engine(path, *arguments, **plants)
-    assert result.returncode == 0, result.stderr
-    return json.loads(result.stdout)
+    return replay("--pass", "instructions", *arguments, path, **plants)
 
 
 @pytest.fixture(scope="module")
@@ -135,12 +118,12 @@ def test_a_prefix_is_said_to_be_one(single):
 
 
 def test_recorded_order_has_no_prefix(single):
-    result = engine(single[0], "--op-limit", 10, "--order", "recorded")
+    result = engine("--pass", "instructions", single[0], "--op-limit", 10, "--order", "recorded")
     assert result.returncode == 2
 
 
 def test_missing_valgrind_is_one_clear_error(single, tmp_path):
-    result = engine(single[0], environment={"PATH": str(tmp_path)})
+    result = engine("--pass", "instructions", single[0], environment={"PATH": str(tmp_path)})
     assert result.returncode == 1
     assert "valgrind, which is not installed here" in result.stderr
 

@@ -5,14 +5,17 @@ import os
 import shutil
 import struct
 
+import heaptape
 import pytest
 from heaptape.formats.workload_format import read_workload
+from heaptape.results.structs import json_schema
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
 
 from tests.access_streams import GRANULE, Model, file
 from tests.line_sharing_model import Step, history, text
-from tests.support import CONVERT, OUT, REPLAY, run, succeed
+from tests.support import CONVERT, HEAPTAPE, OUT, REPLAY, run, succeed
 
 TOOL = OUT / "libexec/valgrind/heaptape-amd64-linux"
 PLANTED, PLACING = OUT / "test-programs/libplanted.so", OUT / "test-programs/libplacing.so"
@@ -251,6 +254,37 @@ def test_missing_valgrind_is_one_clear_error(tmp_path):
     assert result.status == 1
     assert len(result.stderr.splitlines()) == 1
     assert "valgrind is not installed" in result.stderr
+
+
+def test_heaptape_replay_has_the_pass_where_accesses_lie_beside_the_workload(tmp_path):
+    """By default; and its tables, results and figures agree with the engine's."""
+    work, slots = compiled(tmp_path, mallocs([4096] * 9))
+    items = [("event", STACK)] * 9 + [("object", slot, 0) for slot in slots] * 10 + [("total", 0, 5000)]
+    engine = misses_pass(work, items, "--preload", PLACING, "--env=PLACE_ROUND_BYTES=4096", "--caches", "32768:8")
+    placing = f"{PLACING}:PLACE_ROUND_BYTES=4096"
+    result = tmp_path / "r"
+    done = succeed(
+        HEAPTAPE, "replay", work, "-a", "glibc", "-a", placing, "-n", "1", "--caches", "32768:8", "-o", result
+    )
+    data = json.loads(result.read_text())
+    Draft202012Validator(json_schema()).validate(data)
+    assert data["settings"]["passes"] == ["time", "memory", "bare", "misses"]
+    found = next(run for run in data["runs"] if run["pass"] == "misses" and run["allocator"] != "glibc")
+    assert found["misses"]["program"] == engine["misses"]["program"]
+    frame = heaptape.results(result).figures().set_index(["allocator", "metric"])["value"]
+    assert frame.xs("misses/program/instructions", level=1).tolist() == [5000, 5000]
+    misses = frame.xs("misses/program/cache_32768", level=1)
+    assert misses.drop("glibc").tolist() == [90]
+    assert misses["glibc"] < 20  # its headers move each object on by 16 bytes, some into other sets
+    assert "Simulated misses, % of glibc" in done.stdout
+
+
+def test_the_pass_needs_accesses_and_says_so(tmp_path):
+    work, _ = compiled(tmp_path, mallocs([64]))
+    result = run(HEAPTAPE, "replay", work, "-a", "glibc", "--passes", "misses", "-o", tmp_path / "r")
+    assert result.status == 1
+    assert len(result.stderr.splitlines()) == 1
+    assert "no data accesses" in result.stderr
 
 
 def test_the_same_twice(tmp_path):

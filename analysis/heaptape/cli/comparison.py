@@ -19,24 +19,26 @@ if TYPE_CHECKING:
 
 def print_comparison(files: Sequence[Results], baseline: str, form: str = "text", method: Method = "t") -> None:
     """The usual tables as text, Markdown or LaTeX; failed runs to standard error. HeaptapeError if there are none."""
-    from heaptape.tables import line_sharing, time_table
+    from heaptape.tables import line_sharing, misses_table, time_table
     from heaptape.tables.usual import comparison
 
     sharing = line_sharing.table(line_sharing.summary(files))
-    _print_tables([*time_table.usual(files, baseline), *comparison(files, baseline, method), *sharing], files, form)
+    counted = [*time_table.usual(files, baseline), *misses_table.usual(files, baseline)]
+    _print_tables([*counted, *comparison(files, baseline, method), *sharing], files, form)
 
 
 def print_kinds(question: "Question", names: list[str], form: str) -> None:
     """The tables of these names (kinds.KINDS)."""
+    from heaptape.results.compare import as_shown
     from heaptape.tables.kinds import KINDS
 
     frames = {name: KINDS[name].frame(question) for name in names}
     if form == "csv":
-        write_text(STANDARD_OUTPUT, frames[names[0]].to_csv(index=False, lineterminator="\n"))
+        write_text(STANDARD_OUTPUT, as_shown(frames[names[0]]).to_csv(index=False, lineterminator="\n"))
     elif form == "json":
         about = {"schema": 1, "baseline": question.baseline, "level": LEVEL, "interval": question.method}
         about |= {"corners": question.corners.labels} if question.corners else {}
-        rows = {name: _records(frame) for name, frame in frames.items()}
+        rows = {name: _records(as_shown(frame)) for name, frame in frames.items()}
         write_text(STANDARD_OUTPUT, json.dumps(about | {"tables": rows}, indent=1) + "\n")
     else:
         tables = [table for name in names for table in KINDS[name].view(frames[name], question)]
@@ -45,13 +47,14 @@ def print_kinds(question: "Question", names: list[str], form: str) -> None:
 
 def print_corners(question: "Question", form: str) -> None:
     """The four-corner matrix and RSS overhead."""
+    from heaptape.results.compare import as_shown
     from heaptape.tables.corner_tables import corner_tables
     from heaptape.tables.frames import corner_matrix
 
     if form not in ("csv", "json"):
         _print_tables(corner_tables(question.files, question.four, question.method), question.files, form)
         return
-    frame = corner_matrix(question.files, question.four, question.method)
+    frame = as_shown(corner_matrix(question.files, question.four, question.method))
     if form == "csv":
         write_text(STANDARD_OUTPUT, frame.to_csv(index=False, lineterminator="\n"))
         return
@@ -61,9 +64,9 @@ def print_corners(question: "Question", form: str) -> None:
 
 def print_long(files: Sequence[Results], baseline: str, form: str, method: Method) -> None:
     """The whole comparison as one table, for other programs."""
-    from heaptape.results.compare import long_table
+    from heaptape.results.compare import as_shown, long_table
 
-    table = long_table(files, baseline, method)
+    table = as_shown(long_table(files, baseline, method))
     if form == "csv":
         write_text(STANDARD_OUTPUT, table.to_csv(index=False, lineterminator="\n"))
         return

@@ -4,6 +4,7 @@ import os
 import subprocess
 from collections.abc import Sequence
 
+from heaptape.cli import observe
 from heaptape.common.home import Home
 from heaptape.common.output import flush_standard_output
 
@@ -15,11 +16,14 @@ PROGRAMS: dict[str, tuple[str, tuple[str, ...], str]] = {
     "check": ("convert", ("check",), "prove that a trace or workload is a legal history"),
     "convert": ("convert", ("convert",), "translate between formats"),
     "compile": ("convert", ("compile",), "make a workload from a trace"),
+    "observe": ("observe", (), observe.SUMMARY),
 }
 
 
 def run(name: str, arguments: Sequence[str], home: Home) -> int:
-    """Replaces the process by the program. Returns only after a conversion that is written in Python."""
+    """Replaces the process by the program. Returns only after what is written in Python: some conversions, observe."""
+    if name == "observe":
+        return observe.run(arguments, home)
     status = _convert(arguments, home) if name == "convert" and arguments else None
     if status is None:
         program, leading, _ = PROGRAMS[name]

@@ -1,6 +1,7 @@
 """`heaptape replay`: replays, writes R.json, prints the comparison."""
 
 import argparse
+import dataclasses
 import json
 import os
 import re
@@ -40,7 +41,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--repeats",
         type=int,
         default=5,
-        help="repetitions of the time pass (default 5); bare runs twice, memory too where that is enough, others once",
+        help="repetitions of the time pass (default 5); bare and instructions run twice, memory too where that is "
+        "enough, others once",
     )
     parser.add_argument(
         "--until-ci",
@@ -59,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="MODE",
         help="recorded, causal, window[=N], paced[=SPEED] (keeps the recorded times, SPEED times as fast) or "
         "random=SEED (a random legal order, one thread at a time). Default: window for time and bare, recorded for "
-        "memory",
+        "instructions and memory",
     )
     parser.add_argument(
         "--as-malloc",
@@ -97,11 +99,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--passes",
-        default="time,memory,bare",
         metavar="LIST",
-        help="of time, memory, bare (default: these), instructions (counted by valgrind), verify, sharing "
-        "(cache lines that threads share)",
+        help="of instructions (exact, counted under Valgrind), time, memory, bare (default: these; instructions only "
+        "where heaptape's Valgrind tool is, else by name, under callgrind), verify, sharing (cache lines that threads "
+        "share), misses (cache and TLB misses of program and allocator, simulated; default where the trace has data "
+        "accesses: record --accesses)",
     )
+    for name, what in (("caches", "BYTES:WAYS"), ("tlbs", "ENTRIES:WAYS")):
+        parser.add_argument(
+            f"--{name}", default="", metavar=f"{what},...", help=f"{name} of the pass misses, the first level first"
+        )
     parser.add_argument(
         "--verify",
         action="store_true",
@@ -148,6 +155,8 @@ def run(arguments: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory(prefix="heaptape.") as scratch:
         workload = replay.prepare(arguments.input, arguments.home, Path(scratch))
         about = replay.describe_workload(workload, name)
+        if arguments.passes is None and not arguments.verify and replay.accesses_of(workload):
+            settings = dataclasses.replace(settings, passes=(*settings.passes, "misses"))
         for doubt in doubts(about):
             print(f"heaptape: {arguments.input}: {doubt}", file=sys.stderr)
         with WorkProgress() as progress:
@@ -163,6 +172,8 @@ def run(arguments: argparse.Namespace) -> int:
 
             data = replay.replay(workload, about, choices, settings, arguments.home, on_progress, on_failure)
     _give_results(output, data, arguments.baseline)
+    for pass_, why in data["settings"].get("left_out", {}).items():
+        print(f"heaptape: {pass_} are left out: {why}", file=sys.stderr)
     stop_rule = data["settings"].get("until_ci")
     if stop_rule:
         done = "reached" if stop_rule["reached"] else "not reached"
@@ -177,7 +188,10 @@ def run(arguments: argparse.Namespace) -> int:
 def _replay_settings(arguments: argparse.Namespace) -> "rounds.Settings":
     from heaptape.measure import rounds
 
-    passes = ("verify",) if arguments.verify else tuple(dict.fromkeys(p for p in arguments.passes.split(",") if p))
+    passes: tuple[str, ...] = rounds.DEFAULT_PASSES
+    if arguments.verify or arguments.passes is not None:
+        names = "verify" if arguments.verify else arguments.passes
+        passes = tuple(dict.fromkeys(p for p in names.split(",") if p))
     unknown = [p for p in passes if p not in rounds.PASSES]
     if unknown or not passes:
         named = f"unknown pass '{unknown[0]}'" if unknown else "no pass"
@@ -214,6 +228,9 @@ def _replay_settings(arguments: argparse.Namespace) -> "rounds.Settings":
         arguments.threads_to_cores,
         arguments.clock == "real",
         arguments.disturb,
+        arguments.caches,
+        arguments.tlbs,
+        optional=("instructions",) if arguments.passes is None else (),
     )
 
 

@@ -4,10 +4,13 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.output import STANDARD_OUTPUT, write_text
+
+if TYPE_CHECKING:
+    from heaptape.measure.recipes import Recipe
 
 SUMMARY = "how far replays are from live programs, by running both"
 DESCRIPTION = (
@@ -29,6 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--set", choices=["tuned", "held-out"], help="only this half of the apps")
     parser.add_argument("--touch", default="recorded", metavar="POLICY", help="as of replay (default recorded)")
+    parser.add_argument("--own-mappings", action="store_true", help="as of record, in the recording that is replayed")
     parser.add_argument("--results", metavar="FOLDER", help="keep raw results there, one file for each app")
     parser.add_argument(
         "--quick",
@@ -37,7 +41,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--live-only", action="store_true", help="only the live runs, for --live")
     parser.add_argument(
-        "--live", metavar="FOLDER", help="take live runs from earlier results there; only record and replay anew"
+        "--live",
+        metavar="FOLDER",
+        help="take live runs from results there, but for layouts that they lack (--counted); record and replay anew",
     )
     parser.add_argument("--read", action="store_true", help="run nothing: the arguments are files of raw results")
     parser.add_argument(
@@ -114,7 +120,7 @@ def _make(arguments: argparse.Namespace) -> tuple[list[dict], bool]:
     return results, failed
 
 
-def _verify(arguments: argparse.Namespace, recipe: Any, choices: Sequence, tell: Callable[[str], None]) -> dict:
+def _verify(arguments: argparse.Namespace, recipe: "Recipe", choices: Sequence, tell: Callable[[str], None]) -> dict:
     from heaptape.fidelity import counted
     from heaptape.fidelity.verify import verify
     from heaptape.measure import recipes
@@ -128,6 +134,7 @@ def _verify(arguments: argparse.Namespace, recipe: Any, choices: Sequence, tell:
     return verify(
         recipe, choices, arguments.repeats, home, recipes.cache_directory(), tell,
         arguments.touch, earlier["live"] if earlier else None, arguments.quick, arguments.live_only,
+        arguments.own_mappings,
     )  # fmt: skip
 
 

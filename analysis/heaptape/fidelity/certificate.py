@@ -16,7 +16,7 @@ SMALL_BYTES = 64 << 10
 FIGURES = {
     "peak": "peak RssAnon",
     "peak_part": "its allocator-caused part",
-    "mean": "RssAnon, mean over time",
+    "mean": "RssAnon, mean over each run's own time",
     "mean_part": "its allocator-caused part",
     "aligned_mean": "RssAnon, mean over the recording's time",
     "aligned_mean_part": "its allocator-caused part",

@@ -13,10 +13,13 @@ MIB = 1 << 20
 HALVES = {"tuned": "tuned on", "held-out": "held out: never used for tuning"}
 # What was promised: median and 90th percentile in percent; of rankings the share that is right.
 TARGETS = {
-    "peak": (1, 3), "peak_part": (3, 8), "mean": (1, 3), "mean_part": (3, 8), "vm_size": (None, None),
-    "cpu_change": (30, None),
+    "peak": (1, 3), "peak_part": (3, 8), "mean": (1, 3), "mean_part": (3, 8), "aligned_mean": (1, 3),
+    "aligned_mean_part": (3, 8), "vm_size": (None, None), "cpu_change": (30, None),
 }  # fmt: skip
-RANKINGS = {"peak": ("peak RssAnon", 95), "mean": ("RssAnon, mean over time", 95), "cpu": ("CPU time", 90)}
+RANKINGS = {
+    "peak": (FIGURES["peak"], 95), "mean": (FIGURES["mean"], 95), "aligned_mean": (FIGURES["aligned_mean"], 95),
+    "cpu": ("CPU time", 90),
+}  # fmt: skip
 METHOD = """\
 Each program runs live on every allocator (`LD_PRELOAD`), observed from outside: its RssAnon and VmSize every 2 ms and
 before each system call that may shrink it, so that the peak of a program of one thread is exact; its user and system
@@ -26,7 +29,13 @@ memory pass gives RssAnon and VmSize at each position of the recording, the bare
 - **Prediction.** The program's own part is what the live run on glibc had above the glibc replay: one number for the
   peak, one for the mean. It is added to the replay's peak or mean on another allocator. The prediction uses no live
   run on that other allocator. glibc's own row is no prediction: its error is 0 by construction, so summaries leave it
-  out; pairs may contain glibc. Means are over the program's processor time, as wall time depends on what else runs.
+  out; pairs may contain glibc. Means are over processor time, as wall time depends on what else runs.
+- **Mean over each run's own time**: live, over the processor time of that very run; predicted, over the recording's.
+- **Mean over the recording's time**: the program also runs live on every allocator under the recorder, which sees its
+  RssAnon every 2 ms and how many of its calls were made by then. Its memory and that of the replay are compared at the
+  same points of the program (a share of its calls; between two calls, of the time), and both are weighted with the
+  processor time from each point to the next in the recording that was replayed. So a run that was slower in one phase,
+  as the machine was busy then, changes nothing; what is left is memory.
 - **Error**: predicted less live, in percent of live (median of the repetitions). *Allocator's part*: both less the
   program's own part. The baseline is the process before the allocator exists, so start-up memory is the allocator's.
 - **CPU time**: live, the user and system time on the allocator less that on glibc; predicted, the same difference of
@@ -38,8 +47,8 @@ memory pass gives RssAnon and VmSize at each position of the recording, the bare
 
 
 def document(results: Sequence[dict], command: str, counts: Sequence[dict] = ()) -> str:
-    """The whole document. `results`: raw results (verify_fidelity.py); `counts`: those of kind "counted"; `command`: how
-    to make it again.
+    """The whole document. `results`: raw results (verify_fidelity.py); `counts`: those of kind "counted"; `command`:
+    how to make it again.
     """
     if not results:
         return "\n".join(["# How far replays are from live programs", "", *section(counts)]) + "\n"
@@ -53,6 +62,8 @@ def document(results: Sequence[dict], command: str, counts: Sequence[dict] = ())
         *_summary_table(table),
         "",
         *_ranking_table(results),
+        "",
+        *_noise(table),
         "",
         "## How it is measured",
         "",
@@ -112,7 +123,7 @@ def _summary_table(table: pd.DataFrame) -> Iterable[str]:
                 continue
             row = found.iloc[0]
             apps = part[part["figure"] == figure]["app"].nunique()
-            about = f"{name} (of the mean)" if figure == "mean_part" else name
+            about = f"{name} (of the mean)" if figure in ("mean_part", "aligned_mean_part") else name
             cells = [about if half == "all" else "", f"{half}, {apps}", str(row["count"])]
             cells += [_amount(row[column]) for column in ("median", "p90", "worst")]
             cells += [row["worst_at"], promised if half == "all" else ""]
@@ -138,6 +149,20 @@ def _ranking_table(results: Sequence[dict]) -> Iterable[str]:
             )
 
 
+def _noise(table: pd.DataFrame) -> Iterable[str]:
+    """How far the live runs of one program on one allocator are from each other: nearer no prediction can be."""
+    yield "Live runs of the same program on the same allocator, largest less smallest, in percent:"
+    yield ""
+    yield "| figure | programs | median | 90th percentile |"
+    yield "|---|---|---:|---:|"
+    for figure in ("peak", "mean", "aligned_mean"):
+        part = table[(table["figure"] == figure) & table["noise"].notna()]
+        if not part.empty:
+            values = part["noise"]
+            amounts = f"{_amount(values.median())} | {_amount(values.quantile(0.9))}"
+            yield f"| {FIGURES[figure]} | {part['app'].nunique()} | {amounts} |"
+
+
 def _app_tables(results: Sequence[dict], table: pd.DataFrame) -> Iterable[str]:
     for half in (*HALVES, ""):
         chosen = [data for data in results if data["app"].get("set", "") == half]
@@ -157,13 +182,15 @@ def _app_table(data: dict, table: pd.DataFrame) -> Iterable[str]:
         f"{app.get('ops', 0):,} calls): {app.get('summary', '')}"
     )
     yield ""
-    yield "| allocator | live peak, MiB | ± | peak | its part | mean | its part | VmSize | CPU live | predicted | ± |"
-    yield "|---|" + "---:|" * 10
+    row = "| allocator | live peak, MiB | ± | peak | its part | own mean | its part | mean | its part | VmSize | "
+    yield row + "CPU live | predicted | ± |"
+    yield "|---|" + "---:|" * 12
     for allocator, part in table.groupby("allocator", sort=False):
         rows = part.set_index("figure")
         name = f"{allocator} (calibrated on)" if allocator == BASELINE else allocator
         cells = [name, _cell(rows, "peak", "live", MIB), _cell(rows, "peak", "noise")]
-        cells += [_cell(rows, figure, "error", sign=True) for figure in ("peak", "peak_part", "mean", "mean_part")]
+        means = ("mean", "mean_part", "aligned_mean", "aligned_mean_part")
+        cells += [_cell(rows, figure, "error", sign=True) for figure in ("peak", "peak_part", *means)]
         cells += [_cell(rows, "vm_size", "error", sign=True)]
         cells += [
             _cell(rows, "cpu_change", column, sign=column != "noise") for column in ("live", "predicted", "noise")

@@ -35,7 +35,7 @@ def _pairs_table(table: pd.DataFrame) -> str:
         row = {"app": app, "allocator": allocator}
         if "peak" in by_figure.index:
             row["live peak, MiB"] = f"{by_figure.loc['peak', 'live'] / MIB:.2f}"
-        for figure in ("peak", "peak_part", "mean", "mean_part", "vm_size"):
+        for figure in ("peak", "peak_part", "mean", "mean_part", "aligned_mean", "vm_size"):
             if figure in by_figure.index:
                 row[f"{figure}, %"] = _signed(by_figure.loc[figure, "error"])
         if "peak" in by_figure.index:
@@ -59,7 +59,7 @@ def _summary_lines(table: pd.DataFrame) -> str:
         lines.append(f"Errors in percent, {half or 'all'} ({part['app'].nunique()} apps):")
         for _, row in found.iterrows():
             lines.append(
-                f"  {FIGURES[row['figure']]:<28} {row['figure']:<10} median {row['median']:6.2f}  90th percentile "
+                f"  {FIGURES[row['figure']]:<39} {row['figure']:<17} median {row['median']:6.2f}  90th percentile "
                 f"{row['p90']:6.2f}  worst {row['worst']:7.2f} ({row['worst_at']}), {row['count']} pairs"
             )
     return "\n".join(lines)
@@ -69,14 +69,14 @@ def _ranking_lines(results: Sequence[dict]) -> str:
     lines = [
         "Pairs of allocators in the same order live and replayed, of those whose live difference exceeds its noise:"
     ]
-    for figure, name in (("peak", "peak RssAnon"), ("mean", "RssAnon, mean over time"), ("cpu", "CPU time")):
+    for figure, name in (*((key, FIGURES[key]) for key in ("peak", "mean", "aligned_mean")), ("cpu", "CPU time")):
         found = pairs(results, figure)
         clear = found[found["beyond_noise"]]
         if clear.empty:
             continue
         size = (clear["predicted"] / clear["live"] - 1).abs().median() * 100
         lines.append(
-            f"  {name:<24} {100 * clear['right'].mean():5.1f} % of {len(clear)} pairs (of {len(found)}); "
+            f"  {name:<39} {100 * clear['right'].mean():5.1f} % of {len(clear)} pairs (of {len(found)}); "
             f"magnitude off by {size:.0f} % at the median"
         )
     return "\n".join(lines)

@@ -8,6 +8,7 @@ environment too. What comes of the counts: counted_certificate.py.
 """
 
 import json
+import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -29,7 +30,7 @@ KEPT_OF_SIDES = ("allocator", "program")
 KEPT_OF_COUNTS = ("instructions", "data_accesses", "page_faults", "syscalls", "syscalls_by_kind", "caches", "tlbs")
 KEPT_OF_REPLAYS = (
     "pass", "order", "instructions_total", "instructions_counted_by", "startup_instructions",
-    "startup_process_instructions", "op_limit", "page_faults", "syscalls", "misses",
+    "startup_process_instructions", "op_limit", "page_faults", "startup_page_faults", "syscalls", "misses",
 )  # fmt: skip
 
 
@@ -45,7 +46,8 @@ def count(
 ) -> dict:
     """All counts of one program: the content of a raw results file of kind "counted".
 
-    `layouts`: in how many of PADDINGS_BYTES each allocator runs. `earlier`: a result whose live runs are used again.
+    `layouts`: in how many of PADDINGS_BYTES each allocator runs. `earlier`: a result whose live runs are used again;
+    those in layouts that it lacks are made.
     `accesses`: record the program's data accesses too, and replay them (pass misses). An allocator that fails has the
     reason in "failures". Raises HeaptapeError where the program can't run here, or fails on the C library's allocator.
     """
@@ -56,10 +58,7 @@ def count(
     prepared = recipes.prepare(recipe, cache)
     with recipes.scratch_directory() as scratch:
         place = live.Place(prepared, scratch, home)
-        failures: dict[str, str] = {}
-        lived = list(earlier["live"]) if earlier else []
-        if not earlier:
-            lived, failures = _live(recipe, place, choices, PADDINGS_BYTES[:layouts], tell)
+        lived, failures = _live(recipe, place, choices, PADDINGS_BYTES[:layouts], tell, earlier)
         known = {run["allocator"] for run in lived}
         if verify.BASELINE not in known:
             raise HeaptapeError(next(iter(failures.values()), f"{recipe.name}: no live run"))
@@ -70,7 +69,8 @@ def count(
             failures[verify.label_of(run)] = f"replay, {run['pass']}: {run['error']}"
     data = verify.about_run(recipe, began, layouts, "recorded", "counted")
     data["app"] |= {"threads": results["workload"]["threads"], "ops": results["workload"]["ops"]}
-    data["settings"] = {"paddings_bytes": list(PADDINGS_BYTES[:layouts]), "accesses": accesses}
+    paddings = sorted({run["padding_bytes"] for run in lived})
+    data["settings"] = {"paddings_bytes": paddings, "accesses": accesses}
     return data | {
         "heaptape": results["heaptape"],
         "allocators": results["allocators"],
@@ -81,14 +81,20 @@ def count(
 
 
 def _live(
-    recipe: Recipe, place: live.Place, choices: Sequence[Choice], paddings: Sequence[int], tell: Callable[[str], None]
+    recipe: Recipe,
+    place: live.Place,
+    choices: Sequence[Choice],
+    paddings: Sequence[int],
+    tell: Callable[[str], None],
+    earlier: Mapping | None,
 ) -> tuple[list[dict], dict[str, str]]:
     paths = libraries(choices, place.scratch / "libraries")
-    runs: list[dict] = []
+    runs: list[dict] = list(earlier["live"]) if earlier else []
+    there = {(run["allocator"], run["padding_bytes"]) for run in runs}
     failures: dict[str, str] = {}
     for padding in paddings:
         for choice in choices:
-            if choice.label in failures:
+            if choice.label in failures or (choice.label, padding) in there:
                 continue
             tell(f"live, environment longer by {padding}, {choice.label}")
             settings = dict(choice.environment) | {"LD_PRELOAD": str(paths[choice.label])}
@@ -159,14 +165,57 @@ def _replay(
 ) -> dict:
     tell("recording")
     tape = place.scratch / f"{recipe.name}.tape"
-    options = ["--preload", live.c_library(), *(["--accesses"] if accesses else [])]
-    capture.capture(recipe, tape, place.home, options, cache=cache)
+    capture.capture(recipe, tape, place.home, ("--preload", live.c_library()), cache=cache)
     workload = replay.prepare(str(tape), place.home, tape.parent)
     about = replay.describe_workload(workload, tape.stem)
     tell("replaying")
-    passes = (*PASSES, PASS_WITH_ACCESSES) if accesses else PASSES
-    settings = Settings(repeats=1, passes=passes, order="recorded", timeout_s=verify.RUN_LIMIT_S)
-    return replay.replay(workload, about, list(choices), settings, place.home)
+    settings = Settings(repeats=1, passes=PASSES, order="recorded", timeout_s=verify.RUN_LIMIT_S)
+    results = replay.replay(workload, about, list(choices), settings, place.home)
+    if accesses:
+        results["runs"] += _replay_accesses(recipe, place, choices, cache, tell)
+    return results
+
+
+def _replay_accesses(
+    recipe: Recipe, place: live.Place, choices: Sequence[Choice], cache: Path, tell: Callable[[str], None]
+) -> list[dict]:
+    """Runs of the pass misses, of a recording of its own: the program under Valgrind, whose accesses are recorded. The
+    libraries' paths are of one length here too.
+    """
+    tell("recording accesses")
+    tape = place.scratch / f"{recipe.name}-accesses.tape"
+    capture.capture(recipe, tape, place.home, ("--accesses", "--preload", live.c_library()), cache=cache)
+    workload, stream = tape.with_suffix(".work"), tape.with_suffix(".accesses")
+    convert = [str(place.home.program("convert")), "compile", str(tape), "-o", str(workload), "--accesses", str(stream)]
+    _succeed(recipe, convert)
+    paths, output = libraries(choices, place.scratch / "replayed-libraries"), place.scratch / "misses.json"
+    runs = []
+    for choice in choices:
+        tell(f"replaying accesses, {choice.label}")
+        about = {"allocator": choice.allocator, "variant": choice.variant, "pass": PASS_WITH_ACCESSES}
+        command = [str(place.home.program("replay")), "--pass", PASS_WITH_ACCESSES, "--accesses", str(stream)]
+        command += ["--preload", str(paths[choice.label])] if choice.preload else []
+        command += [word for name, value in choice.environment.items() for word in ("--env", f"{name}={value}")]
+        try:
+            _succeed(recipe, [*command, "-o", str(output), str(workload)])
+            runs.append(about | json.loads(output.read_bytes()))
+        except HeaptapeError as error:
+            runs.append(about | {"error": str(error)})
+    return runs
+
+
+def _succeed(recipe: Recipe, command: Sequence[str]) -> None:
+    """Runs one of our programs. Raises HeaptapeError with its last line."""
+    done = subprocess.run(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+    )
+    if done.returncode != 0:
+        raise HeaptapeError(f"{recipe.name}: {done.stderr.strip().rpartition(chr(10))[2] or done.returncode}")
 
 
 def _replay_row(run: dict) -> dict:

@@ -177,11 +177,13 @@ def _of_counts(counts: Mapping, metric: str) -> float | None:
         levels = [level for level in counts.get(f"{kind}s", ()) if level[key] == int(capacity)]
         return float(levels[0]["misses"]) if levels else None
     if metric == "allocator_instructions":
-        return float(counts["allocator"]["instructions"])
+        value = counts["allocator"]["instructions"]
+        return None if value is None else float(value)
     if metric == "memory_syscalls":
         kinds = counts.get("syscalls_by_kind")
         return float(sum(kinds.get(kind, 0) for kind in MEMORY_CALLS)) if kinds else None
-    return float(counts[metric]) if metric in counts else None
+    value = counts.get(metric)
+    return None if value is None else float(value)
 
 
 def _predicted(data: dict, metric: str) -> dict[str, float]:
@@ -198,15 +200,21 @@ def _predicted(data: dict, metric: str) -> dict[str, float]:
         value = _of_memory_pass(run, metric)
         if value is not None:
             found[label] = value
-    simulated = {label: _of_counts(run["misses"], metric) for label, run in by_pass.get("misses", {}).items()}
+    simulated = {label: _of_misses_pass(run["misses"], metric) for label, run in by_pass.get("misses", {}).items()}
     if BASELINE in simulated and simulated[BASELINE] is not None:
         return {label: value for label, value in simulated.items() if value is not None}
     return found
 
 
+def _of_misses_pass(counts: Mapping, metric: str) -> float | None:
+    """With what loading the engine took, of which the difference between two allocators is the program's too."""
+    value, loading = _of_counts(counts, metric), _of_counts(counts.get("loading") or {}, metric)
+    return value if value is None or loading is None else value + loading
+
+
 def _of_memory_pass(run: Mapping, metric: str) -> float | None:
     if metric == "page_faults" and "page_faults" in run:
-        return float(run["page_faults"])
+        return float(run["page_faults"] + (run.get("startup_page_faults") or 0))
     if metric == "memory_syscalls" and isinstance(run.get("syscalls"), Mapping):
         return float(sum(run["syscalls"].get(kind, 0) for kind in MEMORY_CALLS))
     return None

@@ -10,15 +10,18 @@ from heaptape.fidelity.counted_certificate import METRICS, changes, summary
 
 METHOD = """\
 Short programs (`workloads/counted/`; half of them held out) run live under the simulation of `heaptape-observe
---simulate --data-only`, on every allocator, in several layouts: environments of several lengths, with library paths of
-one length. Each is recorded once, natively, on glibc; the replays are what a user's would be. Counts repeat exactly but
-for programs of several threads, whose spread the layouts show too.
+--simulate --data-only`, on every allocator, in one or several layouts: environments of several lengths, with library
+paths of one length. Each is recorded on glibc, natively and, where it says so, a second time with its data accesses.
+Counts repeat exactly but for programs of several threads and servers, whose spread the layouts show too.
 
-- **Instructions**: predicted, those of the calls (instructions pass) and of the start-up with each allocator, less the
-  same on glibc. The error is in percent of the program's instructions.
-- **Page faults, system calls for memory** (mmap, munmap, mremap, madvise, brk): predicted by the memory pass, or by the
-  pass misses where the recording has data accesses. Faults are first touches of OS pages.
-- **Misses**: of data, in virtual addresses; predicted by the pass misses alone.
+- **Instructions**: predicted, those of the calls (instructions pass) and of the start-up with each allocator (the
+  allocator's own, and the dynamic linker's that loads its libraries), less the same on glibc. The error is in percent
+  of the program's instructions. *Allocator's part*: without the dynamic linker's.
+- **Page faults**: live, first touches of OS pages by data accesses. Predicted by the pass misses where there are
+  accesses, with what loading the libraries takes; else the kernel's count of the memory pass and of the start-up.
+- **System calls for memory** (mmap, munmap, mremap, madvise, brk): predicted by the memory pass, which does not have
+  those of the start-up; most are, in programs as short as these.
+- **Misses**: of data, in virtual addresses; predicted by the pass misses alone, with what loading the libraries takes.
 - Of all but instructions, changes are in percent of the count on glibc, and errors in percent of the live change where
   that is 2 % or more. The live change is the median over layouts.
 - **Pairs**: every two allocators of a program whose live difference is at least 2 % (instructions: 0.5 %). *Undecided*:

@@ -39,6 +39,7 @@ class Series:
     place: live.Place
     cache: Path
     tell: Callable[[str], None] = lambda text: None
+    own_mappings: bool = False  # of the recording that is replayed, which is then no live run
 
     def record(
         self, choices: Sequence[Choice], repeats: int, baseline: str, failures: dict[str, str]
@@ -49,12 +50,12 @@ class Series:
         """
         first = next(choice for choice in choices if choice.label == baseline)
         self.tell(f"recording, {baseline}")
-        base = self._record(first, "base")
-        rows = [row(base, first, 0, base.samples)]
+        base = self._record(first, "base", ("--own-mappings",) if self.own_mappings else ())
+        rows = [] if self.own_mappings else [row(base, first, 0, base.samples)]
         for number in range(repeats):
             for choice in choices:
                 about = f"{choice.label}, {KIND}"
-                if about in failures or (number == 0 and choice is first):
+                if about in failures or (number == 0 and choice is first and not self.own_mappings):
                     continue
                 self.tell(f"live, {KIND}, {number + 1} of {repeats}, {choice.label}")
                 try:
@@ -64,12 +65,12 @@ class Series:
                 shutil.rmtree(self.place.scratch / "other", ignore_errors=True)
         return base, rows
 
-    def _record(self, choice: Choice, folder: str) -> Recording:
+    def _record(self, choice: Choice, folder: str, more: tuple[str, ...] = ()) -> Recording:
         """Into a folder of the scratch place, which is made."""
         home, into = self.place.home, self.place.scratch / folder
         into.mkdir()
         tape = into / f"{self.recipe.name}.tape"
-        options = ("--preload", choice.preload or live.c_library(), "--sample-ms", str(SAMPLE_MS))
+        options = ("--preload", choice.preload or live.c_library(), "--sample-ms", str(SAMPLE_MS), *more)
         capture.capture(self.recipe, tape, home, options, cache=self.cache, environment=choice.environment)
         workload = replay.prepare(str(tape), home, into)
         return Recording(tape, workload, replay.describe_workload(workload, tape.stem), *_read(tape, workload))

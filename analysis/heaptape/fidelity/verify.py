@@ -37,6 +37,7 @@ def verify(
     lived: list[dict] | None = None,
     quick: bool = False,
     live_only: bool = False,
+    own_mappings: bool = False,
 ) -> dict:
     """All runs of one program and the predictions made of them: the content of a raw results file.
 
@@ -44,7 +45,8 @@ def verify(
     MEMORY_REPEATS of them, as watching it closely costs the program time, and in as many under the recorder, which
     knows how far the program is. `quick`: in the same runs, and in one under the recorder. An allocator whose live run
     or replay fails has the reason in "failures", and no figures. `lived`: live runs of an earlier result, to be used
-    again, less those under the recorder; `live_only`: make only these. Raises HeaptapeError where the program can't run
+    again, less those under the recorder; `live_only`: make only these. `own_mappings`: as of record, for the recording
+    that is replayed. Raises HeaptapeError where the program can't run
     here, or fails on the C library's own allocator.
     """
     missing = recipe.missing()
@@ -64,7 +66,7 @@ def verify(
         if live_only:
             return about_run(recipe, began, repeats, touch) | {"live": lived, "failures": failures}
         kept = [choice for choice in choices if choice.label in known and choice.label not in failures]
-        series = recorded.Series(recipe, place, cache, tell)
+        series = recorded.Series(recipe, place, cache, tell, own_mappings)
         base, rows = series.record(kept, 1 if quick else MEMORY_REPEATS, BASELINE, failures)
         lived = recorded.without(lived) + rows
         tell("replaying")
@@ -72,6 +74,7 @@ def verify(
         results = replay.replay(base.workload, base.about, kept, settings, home)
         predicted = _predict(base, results, lived, failures)
     data = about_run(recipe, began, repeats, touch)
+    data["settings"]["own_mappings"] = own_mappings
     data["app"] |= {"threads": base.about["threads"], "ops": base.about["ops"]}
     return data | {
         "heaptape": results["heaptape"],

@@ -11,7 +11,7 @@ from heaptape.formats.tape_numbers import U64, Malformed, exactly, leb, zigzag
 
 KINDS = ("call", "object", "other")
 ACCESSES_COLUMNS = ("kind", "thread", "acquires", "stack_pointer", "object", "granule")
-CALL, ACQUIRED, NEW_OBJECT, NEW_PAGE, RECENT_OBJECT, RECENT_PAGE, END = 0, 1, 2, 3, 64, 128, 192
+CALL, ACQUIRED, NEW_OBJECT, NEW_PAGE, RECENT_OBJECT, KNOWN_PAGE, FAR_PAGE = 0, 1, 2, 3, 64, 128, 255
 LIST_PLACES, PAGE_GRANULES, MAX_THREAD = 64, 256, 1 << 24
 MAX_GRANULE, MAX_PAGE, MAX_STACK = U64(1 << 59), U64(1 << 52), U64(1 << 61)
 
@@ -24,11 +24,11 @@ def decode_accesses(rows: int, first_acquired: int, last_acquired: int, columns:
     `columns`: id -> raw bytes. `first_acquired`, `last_acquired`: the block's stamps. Raises Malformed.
     """
     code = exactly(np.frombuffer(columns.get(1, b""), np.uint8), rows, "what")
-    if ((code >= END) | ((code > NEW_PAGE) & (code < RECENT_OBJECT))).any():
+    if ((code > NEW_PAGE) & (code < RECENT_OBJECT)).any():
         raise Malformed("a code of an access is not known")
     acquires = code == ACQUIRED
     calls = code <= ACQUIRED
-    others = (code == NEW_PAGE) | (code >= RECENT_PAGE)
+    others = (code == NEW_PAGE) | (code >= KNOWN_PAGE)
     objects = ~calls & ~others
     acquired = U64(first_acquired) + np.cumsum(acquires, dtype=U64)
     if first_acquired + int(acquires.sum()) != last_acquired:
@@ -69,20 +69,18 @@ def _calls(count: int, columns: dict[int, bytes]) -> tuple[np.ndarray, np.ndarra
     return thread, stack
 
 
-def _entries(code: np.ndarray, recent: int, name: str) -> np.ndarray:
-    """For each access, how many things were put into its list before the one that it means. recent: the code of
-    place 0; lower ones put something in.
-    """
+def _entries(code: np.ndarray) -> np.ndarray:
+    """For each access to an object, how many were put into the list before the one that it means."""
     listed: list[int] = []
     out = np.empty(len(code), np.int64)
     count = 0
-    for row, place in enumerate((code.astype(np.int64) - recent).tolist()):
+    for row, place in enumerate((code.astype(np.int64) - RECENT_OBJECT).tolist()):
         if place < 0:
             listed.insert(0, count)
             del listed[LIST_PLACES:]
             count += 1
         elif place >= len(listed):
-            raise Malformed(f"a place beyond the list of {name}")
+            raise Malformed("a place beyond the list of objects")
         elif place:
             listed.insert(0, listed.pop(place))
         out[row] = listed[0]
@@ -97,7 +95,7 @@ def _objects(code: np.ndarray, acquired: np.ndarray, columns: dict[int, bytes]) 
     if (back == 0).any() or (back > before).any():
         raise Malformed("an object that no call before has acquired")
     step = zigzag(exactly(leb(columns.get(5, b""), "offset"), len(code), "offset"))
-    entry = _entries(code, RECENT_OBJECT, "objects")
+    entry = _entries(code)
     granule = _sums_within(step, entry)
     if (granule + MAX_GRANULE >= U64(2) * MAX_GRANULE).any():
         raise Malformed("a granule of an object is out of range")
@@ -122,4 +120,10 @@ def _other(code: np.ndarray, columns: dict[int, bytes]) -> np.ndarray:
     if (page >= MAX_PAGE).any():
         raise Malformed("the number of an OS page is out of range")
     place = exactly(np.frombuffer(columns.get(7, b""), np.uint8), len(code), "place")
-    return page[_entries(code, RECENT_PAGE, "OS pages")] * U64(PAGE_GRANULES) + place
+    far = exactly(leb(columns.get(8, b""), "far page"), int((code == FAR_PAGE).sum()), "far page")
+    had = np.cumsum(code == NEW_PAGE)
+    number = np.where(code == NEW_PAGE, had - 1, code.astype(np.int64) - KNOWN_PAGE)
+    number[code == FAR_PAGE] += np.minimum(far, U64(len(code))).astype(np.int64)
+    if (number >= had).any():
+        raise Malformed("an OS page that the block does not have")
+    return page[number] * U64(PAGE_GRANULES) + place

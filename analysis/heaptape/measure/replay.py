@@ -2,6 +2,7 @@
 C program heaptape-replay.
 """
 
+import contextlib
 import json
 import os
 import signal
@@ -11,12 +12,14 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import PACKAGE, Home
 from heaptape.common.version import __version__
+from heaptape.formats.tape_format import open_trace
 from heaptape.formats.workload_format import is_workload, read_workload
 from heaptape.measure import machine, noise, penalties
 from heaptape.measure.agreement import agreement
@@ -27,23 +30,33 @@ from heaptape.results import disturbance
 from heaptape.results.structs import SCHEMA
 
 # Memory is only true in the recorded order; time only where threads really compete, and so do an allocator's mistakes.
+# Instructions of threads that run freely differ by 0.01 to 0.6 % from run to run (23 threads of mariadb), in the
+# recorded order by nothing.
 DEFAULT_ORDER = {
     "time": "window",
     "memory": "recorded",
     "bare": "window",
-    "instructions": "window",
+    "instructions": "recorded",
     "verify": "window",
     "sharing": "recorded",
+    "misses": "recorded",
 }
-# Under callgrind an op takes some 2 us: these take 10 s.
-INSTRUCTIONS_OPS = 4_000_000
+# Whatever order was asked for: the accesses between two calls are those of the recording.
+ONE_ORDER = ("misses",)
+# The instructions pass counts the first so many ops of a longer workload. Under our Valgrind tool an op takes 0.3 to
+# 0.8 us in the recorded order with few threads, 2.5 us with 23 (docs/measurements/replay.md): 10 to 50 s a run. The
+# recorded order has no prefix: a longer workload is run in `window`, in which a single thread's count is as exact, and
+# those of several differ a little from run to run.
+INSTRUCTIONS_OPS = 20_000_000
 # One run of each allocator before the first round, not kept: its library and the workload get into the page cache, and
 # the processors out of their sleep.
 WARM_UP_OPS = 1 << 20
 
 
 def prepare(source: str, home: Home, directory: Path) -> Path:
-    """The workload to replay: `source` itself if it is one, else compiled into `directory`. `-` is standard input."""
+    """The workload to replay: `source` itself if it is one, else compiled into `directory`, its data accesses, if it
+    has any, beside it (`accesses_of`). `-` is standard input.
+    """
     path = Path(source)
     if source == "-":
         path = directory / "input"
@@ -60,6 +73,7 @@ def prepare(source: str, home: Home, directory: Path) -> Path:
     # the compiler shows its own progress, and tells its own error.
     terminal = sys.stderr.isatty()
     command = [str(home.program("convert")), "compile", str(path), "-o", str(compiled), "--json"]
+    command += ["--accesses", str(_accesses_path(compiled))] if _has_accesses(path) else []
     result = subprocess.run(
         command,
         stdin=subprocess.DEVNULL,
@@ -73,6 +87,25 @@ def prepare(source: str, home: Home, directory: Path) -> Path:
         )
     sys.stderr.write(result.stderr or "")
     return compiled
+
+
+def accesses_of(workload: Path) -> Path | None:
+    """The file of the workload's data accesses, for the pass `misses`: W.accesses beside W.work. None: it has none."""
+    path = _accesses_path(workload)
+    return path if path.is_file() else None
+
+
+def _accesses_path(workload: Path) -> Path:
+    return workload.with_suffix(".accesses")
+
+
+def _has_accesses(path: Path) -> bool:
+    """False for what is no trace of ours, too: the compiler says what is wrong with it."""
+    try:
+        with contextlib.closing(open_trace(path)) as trace:
+            return trace.access_rows > 0
+    except (HeaptapeError, OSError):
+        return False
 
 
 def describe_workload(path: Path, name: str) -> dict:
@@ -107,10 +140,15 @@ def replay(
     with its "error" and told to `on_failure`; the rest goes on. Raises HeaptapeError if the engine can't run this
     workload at all.
     """
+    if "misses" in settings.passes and not accesses_of(workload_path):
+        raise HeaptapeError(
+            f"{workload['name']}: no data accesses, which the misses pass needs: record with --accesses"
+        )
     engine = home.program("replay")
     about_machine = machine.describe()
     started = time.time()
     baseline = _baseline(engine, workload_path)
+    settings, left_out = _without_impossible(engine, workload_path, settings)
     warmed = _warm_up(engine, workload_path, choices, settings)
     rounds = Rounds(choices, settings)
     finished: list[dict] = []
@@ -144,7 +182,7 @@ def replay(
         "workload": workload,
         "settings": {
             "repeats": {p: 1 + max(run["repeat"] for run in finished if run["pass"] == p) for p in settings.passes},
-            "order": {p: settings.order or DEFAULT_ORDER[p] for p in settings.passes},
+            "order": {p: order_of(p, settings, workload["ops"]) for p in settings.passes},
             "touch": settings.touch,
             "passes": list(settings.passes),
             "seed": settings.seed,
@@ -152,6 +190,7 @@ def replay(
             "aslr": settings.aslr,
             "warm_up": warmed,
         }
+        | ({"left_out": left_out} if left_out else {})
         | ({"until_ci": _stop_rule(finished, choices, settings)} if settings.until_ci_percent else {}),
         "penalties": penalties.for_passes(settings.passes, home),
         "noise": disturbance.summarise(finished),
@@ -159,6 +198,34 @@ def replay(
         "agreement": agreement(finished),
         "runs": finished,
     }
+
+
+def order_of(pass_: str, settings: Settings, ops: int) -> str:
+    """The order of the pass's runs, as the engine takes it. Of instructions a pause between calls changes nothing, so
+    they aren't paced.
+    """
+    if pass_ in ONE_ORDER:
+        return DEFAULT_ORDER[pass_]
+    if pass_ != "instructions":
+        return settings.order or DEFAULT_ORDER[pass_]
+    if settings.order and not settings.order.startswith("paced"):
+        return settings.order
+    return DEFAULT_ORDER[pass_] if ops <= INSTRUCTIONS_OPS else "window"
+
+
+def _without_impossible(engine: Path, workload: Path, settings: Settings) -> tuple[Settings, dict[str, str]]:
+    """The settings without those optional passes that can't be made here, and why: pass -> reason."""
+    if "instructions" not in settings.passes or "instructions" not in settings.optional:
+        return settings, {}
+    # Nothing preloaded: an allocator that Valgrind can't run fails by itself, later.
+    run = Run(Choice("", "default", Path(), "", {}), "instructions", -1)
+    arguments = ["--counter", "heaptape", "--order", "window", "--op-limit", "1"]
+    why = _measure_with(engine, workload, run, settings, arguments, lambda share: None).get("error")
+    if why is None:
+        return settings, {}
+    kept = tuple(pass_ for pass_ in settings.passes if pass_ != "instructions")
+    about = (f"{workload.name}: ", "instructions can't be counted: ")
+    return replace(settings, passes=kept), {"instructions": str(why).removeprefix(about[0]).removeprefix(about[1])}
 
 
 def _warm_up(engine: Path, workload: Path, choices: list[Choice], settings: Settings) -> str | None:
@@ -216,11 +283,18 @@ def _measure(
     tell: Callable[[float], None],
 ) -> dict:
     """One run of the engine: its JSON object, or {"pass", "order", "touch", "error"}."""
-    order = settings.order or DEFAULT_ORDER[run.pass_]
+    order = order_of(run.pass_, settings, ops)
     arguments = ["--order", order, "--baseline-rss-anon-bytes", str(baseline)]
+    arguments += _misses_arguments(workload, settings) if run.pass_ == "misses" else []
     if run.pass_ == "instructions" and ops > INSTRUCTIONS_OPS and not order.startswith(("recorded", "random")):
         arguments += ["--op-limit", str(INSTRUCTIONS_OPS)]
     return {"order": order} | _measure_with(engine, workload, run, settings, arguments, tell)
+
+
+def _misses_arguments(workload: Path, settings: Settings) -> list[str]:
+    arguments = ["--accesses", str(_accesses_path(workload))]
+    arguments += ["--caches", settings.caches] if settings.caches else []
+    return arguments + (["--tlbs", settings.tlbs] if settings.tlbs else [])
 
 
 def _measure_with(
@@ -231,7 +305,7 @@ def _measure_with(
         output = Path(scratch) / "run.json"
         command = [str(engine), "--pass", run.pass_, "--touch", settings.touch, *arguments]
         command += ["--aslr"] if settings.aslr else []
-        command += ["--as-malloc"] if settings.as_malloc and run.pass_ != "verify" else []
+        command += ["--as-malloc"] if settings.as_malloc and run.pass_ not in ("verify", "misses") else []
         command += ["--threads-to-cores"] if settings.threads_to_cores else []
         command += ["--disturb", str(settings.disturb_lines)] if settings.disturb_lines and run.pass_ == "time" else []
         command += ["--clock", "real"] if settings.real_clock else []

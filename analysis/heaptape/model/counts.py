@@ -4,10 +4,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from operator import itemgetter
 
-from heaptape.model.penalties import Penalties, Penalty
+from heaptape.model.penalties import LEAST_NS, Penalties, Penalty
 from heaptape.results.schema import Results, label_of, number
 
 INSTRUCTIONS, CACHES, TLBS, FAULTS, CALLS = "instructions", "caches", "TLB", "page faults", "system calls"
+LINES_OF_OS_PAGE = 64
 PARTS = (INSTRUCTIONS, CACHES, TLBS, FAULTS, CALLS)
 
 
@@ -24,13 +25,14 @@ class Term:
 @dataclass(frozen=True)
 class Counts:
     """Of one allocator in one repetition. `whole`: the program's own instructions and misses are among them, so that
-    percentages of the program can be told. `told`: counts that sentences name, most telling last in its part.
+    percentages of the program can be given. `named`: counts that sentences name, and by how much each matters: the
+    ns of one, in the middle of its range.
     `missing`: what was not counted.
     """
 
     terms: tuple[Term, ...]
     whole: bool
-    told: dict[str, float] = field(default_factory=dict)
+    named: dict[str, tuple[float, float]] = field(default_factory=dict)
     missing: tuple[str, ...] = ()
 
 
@@ -54,15 +56,17 @@ def counts(file: Results, penalties: Penalties) -> dict[str, list[Counts]]:
 
 def of_misses(misses: dict, memory: dict, penalties: Penalties) -> Counts:
     """The pass `misses`: "misses" of a run, and the memory pass for the kinds of its system calls."""
-    terms, told, missing = [], {}, []
+    terms: list[Term] = []
+    named: dict[str, tuple[float, float]] = {}
+    missing: list[str] = []
     program, allocator = number(misses.get("program_instructions")), number(misses.get("allocator_instructions"))
     if program is not None and allocator is not None:
         terms.append(Term("program_instructions", INSTRUCTIONS, program, penalties.program_instruction))
         terms.append(Term("allocator_instructions", INSTRUCTIONS, allocator, penalties.allocator_instruction))
-        told[INSTRUCTIONS] = program + allocator
+        named[INSTRUCTIONS] = (program + allocator, penalties.allocator_instruction.middle)
     for term, name, count in _levels(misses, penalties):
         terms.append(term)
-        told[name] = count
+        named[name] = (count, term.penalty.middle)
     faults = number(misses.get("page_faults"))
     if faults is None:
         faults = number(memory.get("page_faults"))
@@ -70,39 +74,44 @@ def of_misses(misses: dict, memory: dict, penalties: Penalties) -> Counts:
         missing.append("page faults")
     else:
         terms.append(Term("page_faults", FAULTS, faults, penalties.page_fault))
-        told[FAULTS] = faults
-    terms += _system_calls(memory.get("syscalls") or misses.get("syscalls"), penalties, told, missing)
-    return Counts(tuple(terms), program is not None and allocator is not None, told, tuple(missing))
+        named[FAULTS] = (faults, penalties.page_fault.middle)
+    terms += _system_calls(memory.get("syscalls") or misses.get("syscalls"), penalties, named, missing)
+    return Counts(tuple(terms), program is not None and allocator is not None, named, tuple(missing))
 
 
 def of_calls(instructions: dict, memory: dict, file: Results, penalties: Penalties) -> Counts:
     """Without accesses: the calls' instructions, page faults and system calls alone."""
     terms: list[Term] = []
-    told: dict[str, float] = {}
+    named: dict[str, tuple[float, float]] = {}
     missing = ["the program's own instructions", "cache and TLB misses"]
     total, limit = number(instructions.get("instructions_total")), number(instructions.get("op_limit"))
     ops = number(file.workload.get("ops"))
     if total is not None:
         if limit and ops and limit < ops:
             total *= ops / limit
+        start = number(instructions.get("startup_process_instructions"))
+        total += start or number(instructions.get("startup_instructions")) or 0.0
         terms.append(Term("allocator_instructions", INSTRUCTIONS, total, penalties.allocator_instruction))
-        told["instructions of the calls"] = total
+        named["instructions of the calls"] = (total, penalties.allocator_instruction.middle)
     else:
         missing.append("instructions of the calls")
     faults = number(memory.get("page_faults"))
     if faults is not None:
         terms.append(Term("page_faults", FAULTS, faults, penalties.page_fault))
-        told[FAULTS] = faults
+        named[FAULTS] = (faults, penalties.page_fault.middle)
     else:
         missing.append("page faults")
-    terms += _system_calls(memory.get("syscalls"), penalties, told, missing)
-    return Counts(tuple(terms), False, told, tuple(missing))
+    terms += _system_calls(memory.get("syscalls"), penalties, named, missing)
+    return Counts(tuple(terms), False, named, tuple(missing))
 
 
 def _levels(misses: dict, penalties: Penalties) -> Iterator[tuple[Term, str, float]]:
     """Misses of each level, at what the step to the next level costs: each is simulated as if it were the only outer
-    one, so what misses a level misses those before it, too.
+    one, so what misses a level misses those before it, too. A line of an OS page that was just given was not there
+    before, so it misses; but the kernel has just zeroed it, so that it mostly is in a cache: such misses of the last
+    level cost between nothing and the whole step.
     """
+    fresh_lines = LINES_OF_OS_PAGE * (number(misses.get("page_faults")) or 0)
     for part, key, size, steps in (
         (CACHES, "caches", "bytes", penalties.cache_steps),
         (TLBS, "tlbs", "entries", penalties.tlb_steps),
@@ -111,7 +120,10 @@ def _levels(misses: dict, penalties: Penalties) -> Iterator[tuple[Term, str, flo
         for row, step in zip(rows, steps([row[size] for row in rows])):
             last = part == CACHES and row is rows[-1]
             name = "last-level misses" if last else f"misses of {_size(part, row[size])}"
-            yield Term(f"{part} {row[size]}", part, row["misses"], step), name, row["misses"]
+            fresh = min(row["misses"], fresh_lines) if last else 0
+            if last:
+                yield Term("fresh lines", part, fresh, Penalty.between(LEAST_NS, step.high)), name, row["misses"]
+            yield Term(f"{part} {row[size]}", part, row["misses"] - fresh, step), name, row["misses"]
 
 
 def _size(part: str, capacity: int) -> str:
@@ -120,12 +132,14 @@ def _size(part: str, capacity: int) -> str:
     return f"{capacity >> 20:,} MiB" if capacity >= 1 << 20 else f"{capacity >> 10:,} KiB"
 
 
-def _system_calls(found: object, penalties: Penalties, told: dict[str, float], missing: list[str]) -> list[Term]:
+def _system_calls(
+    found: object, penalties: Penalties, named: dict[str, tuple[float, float]], missing: list[str]
+) -> list[Term]:
     """Of kinds where they are known, else a total."""
     if isinstance(found, dict):
-        named = dict.fromkeys(penalties.system_calls, 0.0) | {name: number(count) for name, count in found.items()}
-        known = {name: count for name, count in named.items() if count is not None}
-        told[CALLS] = sum(known.values())
+        kinds = dict.fromkeys(penalties.system_calls, 0.0) | {name: number(count) for name, count in found.items()}
+        known = {name: count for name, count in kinds.items() if count is not None}
+        named[CALLS] = (sum(known.values()), penalties.other_system_call.middle)
         return [
             Term(name, CALLS, count, penalties.system_calls.get(name, penalties.other_system_call))
             for name, count in known.items()
@@ -134,5 +148,5 @@ def _system_calls(found: object, penalties: Penalties, told: dict[str, float], m
     if total is None:
         missing.append("system calls")
         return []
-    told[CALLS] = total
+    named[CALLS] = (total, penalties.other_system_call.middle)
     return [Term("syscalls", CALLS, total, penalties.other_system_call)]

@@ -1,7 +1,8 @@
 """What an instruction, a miss, a page fault and a system call cost on a machine, each as a range in ns.
 
 From what heaptape-machine measured. The low end is of independent chains of loads, the high end of dependent ones, less
-what a hit in the first level takes; a program's loads lie between, so the middle is their geometric mean.
+what a hit in the first level takes; a program's loads lie between, so the middle is their geometric mean. A page fault:
+its first touch, and at most giving the OS page back with it.
 """
 
 import json
@@ -126,7 +127,7 @@ def penalties(measured: dict[str, Any]) -> Penalties:
         found = Penalties(
             Penalty.between(fast["quarter"], slow["three_quarters"]),
             Penalty.between(own["quarter"], slow["three_quarters"]),
-            Penalty.between(touch["quarter"], touch["three_quarters"] + unmapped["three_quarters"]),
+            Penalty.between(touch["quarter"], touch["median"] + unmapped["median"]),
             ranges,
             Penalty.between(kernel["getppid_ns"]["quarter"], max(one.high for one in ranges.values())),
             measured,

@@ -154,17 +154,21 @@ def against_baseline(axes: Axes, percents: pd.DataFrame, labels: Sequence[str]) 
     """One metric in percent of the baseline, one row per allocator, with its 95 % interval; hollow: not supported.
 
     `percents`: rows of compare.relative or compare.long_table of one metric. Where there are several workloads the
-    large point is their geometric mean, and each of them a small one.
+    large point is their geometric mean, and each of them a small one. Where there is a `reason` against the number,
+    that is said in its place.
     """
     single = percents[~percents["workload"].str.endswith(" mean")]
     several = single["workload"].nunique() > 1
     main = percents[percents["workload"] == "geometric mean"] if several else single
     main = main.drop_duplicates("allocator").set_index("allocator")
+    sure = [frame[frame["reason"] == ""] if "reason" in frame.columns else frame for frame in (main, single)]
     for number, label in enumerate(labels):
         if several:
-            here = single.loc[single["allocator"] == label, "percent"]
+            here = sure[1].loc[sure[1]["allocator"] == label, "percent"]
             axes.plot(here, [number] * len(here), ".", color=INK, alpha=0.55, markersize=4)
-        if label in main.index:
+        if label in main.index and main.loc[label].get("reason"):
+            axes.text(100, number, " too noisy", color=INK, alpha=0.7, va="center", fontsize=8)
+        elif label in main.index:
             row = main.loc[label]
             colour = OKABE_ITO[0 if row["percent"] <= 100 else 1]
             fill = colour if row["supported"] is True or row["supported"] == 1 else "none"
@@ -172,7 +176,7 @@ def against_baseline(axes: Axes, percents: pd.DataFrame, labels: Sequence[str]) 
                 [row["percent"]], [number], xerr=_error(row), fmt="o", color=colour, markerfacecolor=fill,
                 markersize=6, capsize=2.5, linewidth=1.4,
             )  # fmt: skip
-    shown = [100.0, *main["percent"], *(single["percent"] if several else [])]
+    shown = [100.0, *sure[0]["percent"], *(sure[1]["percent"] if several else [])]
     room = max(0.12 * (max(shown) - min(shown)), 4)
     axes.set_xlim(min(shown) - room, max(shown) + room)
     axes.axvline(100, color=INK, linewidth=0.8)
@@ -182,12 +186,20 @@ def against_baseline(axes: Axes, percents: pd.DataFrame, labels: Sequence[str]) 
     axes.xaxis.set_major_locator(MaxNLocator(6))
 
 
-def time_against_memory(axes: Axes, percents: pd.DataFrame, order: Sequence[str], baseline: str) -> None:
-    """Each allocator at (total cycles, peak RSS), both in percent of the baseline, with intervals.
+def cost_of_calls(percents: pd.DataFrame) -> str:
+    """The metric that says best what the calls cost: instructions where they were counted, else cycles."""
+    return "total_instructions" if "total_instructions" in set(percents["metric"]) else "total_cycles"
 
-    `percents`: rows of compare.relative of one workload.
+
+def time_against_memory(axes: Axes, percents: pd.DataFrame, order: Sequence[str], baseline: str) -> None:
+    """Each allocator at (`cost_of_calls`, peak RSS), both in percent of the baseline, with intervals.
+
+    `percents`: rows of compare.relative of one workload. An allocator with a `reason` against its number is left out.
     """
-    time, memory = (percents[percents["metric"] == m].set_index("allocator") for m in ("total_cycles", "peak_rss"))
+    if "reason" in percents.columns:
+        percents = percents[percents["reason"] == ""]
+    cost = cost_of_calls(percents)
+    time, memory = (percents[percents["metric"] == m].set_index("allocator") for m in (cost, "peak_rss"))
     points = []
     for number, label in enumerate(order):
         at = (100.0, 100.0)
@@ -208,7 +220,7 @@ def time_against_memory(axes: Axes, percents: pd.DataFrame, order: Sequence[str]
     _label_points(axes, points)
     axes.axhline(100, color=INK, linewidth=0.6)
     axes.axvline(100, color=INK, linewidth=0.6)
-    axes.set_xlabel(f"total cycles in calls, % of {baseline}")
+    axes.set_xlabel(f"{cost.removeprefix('total_')} in calls, % of {baseline}")
     axes.set_ylabel(f"peak RSS, % of {baseline}")
     axes.xaxis.set_major_locator(MaxNLocator(7))
 

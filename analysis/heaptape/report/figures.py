@@ -117,9 +117,10 @@ def galleries(file: Results, order: Sequence[str], baseline: str) -> list[Galler
 
 
 def against_baseline(files: Sequence[Results], order: Sequence[str], baseline: str) -> list[Picture]:
-    """Cycles and memory as percentages of the baseline, with intervals: of one workload, or the mean of several."""
+    """Instructions, cycles and memory as percentages of the baseline: of one workload, or the mean of several."""
     percents = _percents(files, baseline)
     metrics = {
+        "total_instructions": f"instructions in allocator calls, % of {baseline}",
         "total_cycles": f"cycles in allocator calls, % of {baseline}",
         "peak_rss": f"peak RSS, % of {baseline}",
     }
@@ -142,36 +143,41 @@ def against_baseline(files: Sequence[Results], order: Sequence[str], baseline: s
     words = "; ".join(_percents_in_words(percents, metric, rows) for metric in shown)
     salt = _salt(*(file.name for file in files), "baseline")
     height = 0.75 + 0.27 * len(rows)
-    picture = partial(Picture, "Cycles and memory", caption=caption, words=words)
+    picture = partial(Picture, "Instructions, cycles and memory", caption=caption, words=words)
     return [_draw(picture, salt, height, draw, columns=len(shown), left_in=_label_width_in(rows), sharey=True)]
 
 
 def _percents(files: Sequence[Results], baseline: str) -> pd.DataFrame:
-    """`compare.relative` of cycles and peak RSS only: each other metric would cost as much."""
+    """`compare.relative` of instructions, cycles and peak RSS only: each other metric would cost as much."""
     table = figures(files)
-    return relative(table[table["metric"].isin(("total_cycles", "peak_rss"))], baseline)
+    return relative(table[table["metric"].isin(("total_instructions", "total_cycles", "peak_rss"))], baseline)
 
 
 def _percents_in_words(percents: pd.DataFrame, metric: str, rows: Sequence[str]) -> str:
     """The overall percentage of each allocator: the geometric mean, where there are several workloads."""
     here = percents[percents["metric"] == metric]
-    here = here[here["workload"] == "geometric mean"].set_index("allocator")["percent"]
-    what = {"total_cycles": "cycles", "peak_rss": "peak RSS"}[metric]
-    return f"{what}: " + ", ".join(f"{label} {here[label]:.0f} %" for label in rows if label in here.index)
+    here = here[here["workload"] == "geometric mean"].set_index("allocator")
+    what = {"total_instructions": "instructions", "total_cycles": "cycles", "peak_rss": "peak RSS"}[metric]
+    shown = here["percent"].map("{:.0f} %".format).where(here["reason"] == "", "too noisy")
+    return f"{what}: " + ", ".join(f"{label} {shown[label]}" for label in rows if label in shown.index)
 
 
 def _trade(file: Results, order: Sequence[str], baseline: str) -> list[Picture]:
     percents = _percents([file], baseline)
     percents = percents[~percents["workload"].str.endswith(" mean")]
-    if not {"total_cycles", "peak_rss"} <= set(percents["metric"]):
+    cost = plots.cost_of_calls(percents)
+    if not {cost, "peak_rss"} <= set(percents["metric"]):
         return []
 
     def draw(axes: np.ndarray) -> None:
         plots.time_against_memory(axes[0, 0], percents, order, baseline)
 
-    caption = f"Left is faster, down is smaller. Bars: 95 % intervals, cut at the edge. The lines cross at {baseline}."
-    words = "The same percentages, cycles against peak RSS"
-    picture = partial(Picture, "Time against memory", caption=caption, words=words)
+    what = cost.removeprefix("total_")
+    caption = (
+        f"Left is fewer {what}, down is smaller. Bars: 95 % intervals, cut at the edge. The lines cross at {baseline}."
+    )
+    words = f"The same percentages, {what} against peak RSS"
+    picture = partial(Picture, f"{what.capitalize()} against memory", caption=caption, words=words)
     return [_draw(picture, _salt(file.name, "trade"), 3.6, draw)]
 
 

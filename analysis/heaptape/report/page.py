@@ -22,7 +22,7 @@ from heaptape.report.methods import allocators, methods
 from heaptape.results.compare import allocator_order
 from heaptape.results.schema import Results, call_details, figures
 from heaptape.results.summary import VerdictTexts, sentences, verdicts_in_words, warnings
-from heaptape.tables import line_sharing, time_table
+from heaptape.tables import line_sharing, misses_table, time_table
 from heaptape.tables.usual import MISSING, Cell, Table, comparison
 
 matplotlib.use("Agg")
@@ -111,7 +111,12 @@ def _section(file: Results, baseline: str, words: VerdictTexts) -> Section:
     return Section(
         file.name,
         [*time_sentences([file], here), *sentences(file, baseline, words)],
-        [*time_table.usual([file], here), *comparison([file], here), *line_sharing.table(line_sharing.summary([file]))],
+        [
+            *time_table.usual([file], here),
+            *misses_table.usual([file], here),
+            *comparison([file], here),
+            *line_sharing.table(line_sharing.summary([file])),
+        ],
         _latency_tables(file, order),
         galleries(file, order, here),
     )

@@ -11,7 +11,16 @@ from pathlib import Path
 import pandas as pd
 
 from heaptape.common.errors import HeaptapeError
-from heaptape.results.intervals import LogRatio, Method, combined, log_ratio, mean_of
+from heaptape.results.intervals import (
+    LogRatio,
+    Method,
+    combined,
+    is_exact,
+    log_ratio,
+    mean_of,
+    steadied,
+    too_noisy,
+)
 from heaptape.results.schema import Results, all_results, figures
 
 GEOMETRIC, ARITHMETIC = "geometric mean", "arithmetic mean"
@@ -64,13 +73,14 @@ def relative(table: pd.DataFrame, baseline: str, method: Method = "t") -> pd.Dat
 
     From `results_file.figures`. Columns: workload, allocator, metric, percent, low, high (percent; NaN if one
     repetition or none), repetitions, supported (True: the interval leaves out 100; False: it doesn't; None: one
-    repetition, no telling). The last rows have the workloads "geometric mean" and "arithmetic mean". A metric that the
-    baseline lacks, or where it is zero, has no row.
+    repetition, no telling), reason (why the percentage should not be shown as a number: the interval spans a
+    factor of two or more; else empty), exact (the same in every repetition, of both). The last rows have the workloads
+    "geometric mean" and "arithmetic mean". A metric that the baseline lacks, or where it is zero, has no row.
     """
     rows: list[dict] = []
     ratios: dict[tuple[str, str], list[LogRatio]] = {}
     series = {
-        key: group.set_index("round")["value"]
+        key: steadied(group.set_index("round")["value"], key[1])
         for key, group in table[table["metric"] != "ideal_rss"].groupby(["workload", "metric", "allocator"], sort=False)
     }
     for (workload, metric, allocator), values in series.items():
@@ -80,22 +90,45 @@ def relative(table: pd.DataFrame, baseline: str, method: Method = "t") -> pd.Dat
         ratio = log_ratio(base, values)
         if ratio is not None:
             ratios.setdefault((metric, allocator), []).append(ratio)
-            rows.append({"workload": workload, "allocator": allocator, "metric": metric} | percent_row(ratio, method))
+            about = {"workload": workload, "allocator": allocator, "metric": metric}
+            rows.append(about | percent_row(ratio, method) | {"exact": is_exact(base) and is_exact(values)})
+    exact = {(row["metric"], row["allocator"], row["workload"]): row["exact"] for row in rows}
     for (metric, allocator), found in ratios.items():
-        about = {"allocator": allocator, "metric": metric}
+        here = [known for (m, a, _), known in exact.items() if (m, a) == (metric, allocator)]
+        about = {"allocator": allocator, "metric": metric, "exact": all(here)}
         rows.append({"workload": GEOMETRIC} | about | percent_row(mean_of(found), method))
         rows.append({"workload": ARITHMETIC} | about | arithmetic_row(found, method))
-    columns = ["workload", "allocator", "metric", "percent", "low", "high", "repetitions", "supported"]
-    return pd.DataFrame(rows, columns=columns).astype(
-        {"percent": float, "low": float, "high": float, "supported": object}
-    )
+    columns = [
+        "workload",
+        "allocator",
+        "metric",
+        "percent",
+        "low",
+        "high",
+        "repetitions",
+        "supported",
+        "reason",
+        "exact",
+    ]
+    types = {"percent": float, "low": float, "high": float, "supported": object, "reason": object, "exact": bool}
+    return pd.DataFrame(rows, columns=columns).astype(types)
+
+
+def exactness(table: pd.DataFrame) -> pd.DataFrame:
+    """Which figures of `absolute` were the same in every repetition, of two at least; same shape."""
+    rows: dict[tuple[str, str], dict[str, bool]] = {}
+    for (workload, allocator, metric), group in table.groupby(["workload", "allocator", "metric"], sort=False):
+        rows.setdefault((workload, allocator), {})[metric] = is_exact(steadied(group["value"], metric))
+    index = pd.MultiIndex.from_tuples(list(rows), names=["workload", "allocator"])
+    return pd.DataFrame(list(rows.values()), index=index).fillna(False).astype(bool)
 
 
 def long_table(files: Sequence[Results], baseline: str, method: Method = "t") -> pd.DataFrame:
     """`absolute` and `relative` side by side, one figure per row, for CSV and JSON.
 
     Columns: workload, allocator, metric, unit, value (mean over repetitions), repetitions, percent, low, high,
-    supported. The mean rows have no value of their own. The baseline's percent is 100 without an interval.
+    supported, reason, exact (of the percentage), as in `relative`. The mean rows have no value of their own. The
+    baseline's percent is 100 without an interval.
     """
     table = figures(files)
     keys = ["workload", "allocator", "metric"]
@@ -104,6 +137,7 @@ def long_table(files: Sequence[Results], baseline: str, method: Method = "t") ->
     percents = relative(table, baseline, method).drop(columns="repetitions")
     merged = values.merge(percents, on=keys, how="outer", sort=False)
     merged.loc[(merged["allocator"] == baseline) & (merged["metric"] != "ideal_rss"), "percent"] = 100.0
+    merged["reason"] = merged["reason"].fillna("")
     merged["repetitions"] = merged["repetitions"].astype("Int64")
     order = {name: number for number, name in enumerate(dict.fromkeys([*table["workload"], GEOMETRIC, ARITHMETIC]))}
     ranks = {name: number for number, name in enumerate(allocator_order(files))}
@@ -112,8 +146,18 @@ def long_table(files: Sequence[Results], baseline: str, method: Method = "t") ->
     return merged.drop(columns=["_workload", "_allocator"]).reset_index(drop=True)
 
 
+def as_shown(frame: pd.DataFrame) -> pd.DataFrame:
+    """A table with `reason` as CSV and JSON have it: no percentage and no interval where there is a reason."""
+    if "reason" not in frame.columns:
+        return frame
+    noisy = frame["reason"] != ""
+    hidden = [name for name in ("percent", "low", "high") if name in frame.columns]
+    hidden += ["value"] * ("column" in frame.columns)  # the matrix of corners
+    return frame.assign(**{name: frame[name].mask(noisy) for name in hidden})
+
+
 def percent_row(ratio: LogRatio, method: Method = "t") -> dict:
-    """The keys percent, low, high, repetitions, supported of `relative`."""
+    """The keys percent, low, high, repetitions, supported, reason of `relative`."""
     low, high = ratio.interval(method=method)
     return _row(100 * math.exp(ratio.mean), 100 * low, 100 * high, ratio.repetitions)
 
@@ -131,7 +175,8 @@ def arithmetic_row(ratios: list[LogRatio], method: Method = "t") -> dict:
 
 def _row(percent: float, low: float, high: float, count: int) -> dict:
     supported = None if math.isnan(low) else not low <= 100 <= high
-    return {"percent": percent, "low": low, "high": high, "repetitions": count, "supported": supported}
+    row = {"percent": percent, "low": low, "high": high, "repetitions": count, "supported": supported}
+    return row | {"reason": too_noisy(low, high, count)}
 
 
 def compared(*files: Results | str | Path, baseline: str | None = None) -> pd.DataFrame:

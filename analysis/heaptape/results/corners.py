@@ -12,7 +12,7 @@ import pandas as pd
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.results.compare import ARITHMETIC, GEOMETRIC, arithmetic_row, percent_row
-from heaptape.results.intervals import LogRatio, Method, log_ratio, mean_of
+from heaptape.results.intervals import LogRatio, Method, log_ratio, mean_of, steadied
 
 CORNERS = ("Neither", "A", "B", "Both")
 # column -> (measured, against)
@@ -55,16 +55,16 @@ def four_corners(table: pd.DataFrame, metric: str, corners: Corners, method: Met
     """The matrix of one metric, in long form.
 
     From `results_file.figures`. Columns: workload, column (of CORNERS: the mean over repetitions, in the metric's unit;
-    of COMPARISONS: percent), value, low, high, repetitions, supported (as in `compare.relative`; NaN and None for
-    CORNERS). After the workloads, the rows "geometric mean" and "arithmetic mean" of the percentages, over the
-    workloads that have them. A workload that lacks a corner lacks what needs it.
+    of COMPARISONS: percent), value, low, high, repetitions, supported, reason (as in `compare.relative`; NaN, None and
+    empty for CORNERS). After the workloads, the rows "geometric mean" and "arithmetic mean" of the percentages, over
+    the workloads that have them. A workload that lacks a corner lacks what needs it.
     """
     rows: list[dict] = []
     ratios: dict[str, list[LogRatio]] = {name: [] for name in COMPARISONS}
     here = table[table["metric"] == metric]
     for workload, group in here.groupby("workload", sort=False):
         series = {
-            corner: group[group["allocator"] == label].set_index("round")["value"]
+            corner: steadied(group[group["allocator"] == label].set_index("round")["value"], metric)
             for corner, label in corners.labels.items()
         }
         rows += [_value_row(workload, corner, values) for corner, values in series.items() if len(values)]
@@ -77,13 +77,13 @@ def four_corners(table: pd.DataFrame, metric: str, corners: Corners, method: Met
         if found:
             rows.append(_comparison_row(GEOMETRIC, name, percent_row(mean_of(found), method)))
             rows.append(_comparison_row(ARITHMETIC, name, arithmetic_row(found, method)))
-    columns = ["workload", "column", "value", "low", "high", "repetitions", "supported"]
+    columns = ["workload", "column", "value", "low", "high", "repetitions", "supported", "reason"]
     frame = pd.DataFrame(rows, columns=columns)
     return frame.astype({"value": float, "low": float, "high": float, "supported": object})
 
 
 def _value_row(workload: str, corner: str, values: pd.Series) -> dict:
-    about = {"low": float("nan"), "high": float("nan"), "repetitions": len(values), "supported": None}
+    about = {"low": float("nan"), "high": float("nan"), "repetitions": len(values), "supported": None, "reason": ""}
     return {"workload": workload, "column": corner, "value": values.mean()} | about
 
 

@@ -19,6 +19,11 @@ from heaptape.results import bootstrap
 
 LEVEL = 0.95
 LARGEST_LOG = 700.0  # exp of more overflows
+# An interval whose upper end is so many times its lower says too little of the figure to be shown as a number.
+NOISY_FACTOR = 2.0
+# Counted instructions of runs in one order: an allocator that looks at the clock differs by up to 0.006 % from run to
+# run. Within this share of the figure they count as the same.
+COUNTED_AGREES = 1e-4
 
 Method = Literal["t", "bootstrap"]
 
@@ -69,6 +74,32 @@ class LogRatio:
         if method == "bootstrap" and bootstrap.enough(self.parts):
             return bootstrap.p_value(self.parts, statistic)
         return float(2 * stdtr(self.freedom, -abs(statistic)))
+
+
+def steadied(values: pd.Series, metric: str) -> pd.Series:
+    """The figures of a metric as they are compared: counted instructions that agree within COUNTED_AGREES are all their
+    mean.
+    """
+    if "instructions" not in metric or len(values) < 2 or values.max() - values.min() > COUNTED_AGREES * values.max():
+        return values
+    return pd.Series(float(values.mean()), index=values.index)
+
+
+def is_exact(values: pd.Series) -> bool:
+    """Was the figure the same in every repetition, of two or more?"""
+    return len(values) > 1 and values.nunique() == 1
+
+
+def too_noisy(low: float, high: float, repetitions: int) -> str:
+    """Why a figure with that interval (of a ratio, or in percent) is not shown as a number; empty where it can be."""
+    if math.isnan(low) or high < NOISY_FACTOR * low:
+        return ""
+    factor = high / low if low > 0 else math.inf
+    spans = f"{factor:,.3g}" if factor < 100 else f"{factor:,.0f}" if factor < 10_000 else "more than 10,000"
+    return (
+        f"too noisy: the 95 % interval of {repetitions} repetitions spans a factor of {spans}; "
+        "repeat more often (replay -n, --until-ci) or on a quieter machine"
+    )
 
 
 def log_ratio(baseline: pd.Series, other: pd.Series) -> LogRatio | None:

@@ -17,12 +17,15 @@ from heaptape.common.checked import checked
 from heaptape.common.errors import HeaptapeError
 from heaptape.formats.embedded import is_page, unpack
 from heaptape.formats.memory_map import CompactMap, decode, without_gaps
+from heaptape.results import misses
 from heaptape.results.structs import ResultsFile
 from heaptape.results.timeline import timeline_frame
 
 SYSTEM_CALLS = ("mmap", "munmap", "mremap", "madvise", "brk")
 # metric -> (key in a run, unit, passes that measure it best first)
 RUN_METRICS: dict[str, tuple[str, str, tuple[str, ...]]] = {
+    "total_instructions": ("instructions_total", "instructions", ("instructions",)),
+    "startup_instructions": ("startup_instructions", "instructions", ("instructions",)),
     "total_cycles": ("cycles_total", "cycles", ("time",)),
     "peak_rss": ("rss_anon_peak_bytes", "bytes", ("memory", "bare", "time")),
     "mean_rss": ("rss_anon_mean_bytes", "bytes", ("memory", "bare", "time")),
@@ -153,8 +156,9 @@ def figures(files: Iterable[Results]) -> pd.DataFrame:
     Columns: workload, allocator (label), round (file and repetition: figures of one round were measured next to one
     another), metric, unit, value (float). Metrics: those of RUN_METRICS, "calls/NAME" (mean cycles per call),
     "instructions/NAME" (mean instructions per call), "pmu/NAME" (processor's counters per op, the engine's taken off),
-    "syscalls/NAME" and "syscall_bytes/NAME", "ideal_rss" (the workload's, the same for all). A metric is taken from the
-    pass that measures it best. Two files of one workload (name and hash) count as more repetitions of it.
+    "syscalls/NAME" and "syscall_bytes/NAME", "misses/SIDE/COUNT" (results/misses.py), "ideal_rss" (the workload's, the
+    same for all). A metric is taken from the pass that measures it best. Two files of one workload (name and hash)
+    count as more repetitions of it.
     """
     rows: list[tuple] = []
     names: dict[tuple, str] = {}
@@ -218,6 +222,9 @@ def _file_figures(file: Results) -> Iterator[tuple[str, str, dict, float | None]
                 mean = number(_object(detail).get("instructions_mean"))
                 if mean is not None:
                     yield f"instructions/{call}", "instructions", run, mean
+        if run.get("pass") == "misses":
+            for metric, unit, value in misses.figures(_object(run.get("misses"))):
+                yield metric, unit, run, value
     for key, unit in (("syscalls", "calls"), ("syscall_bytes", "bytes")):
         for run in _runs_of_pass(file, ("memory", "bare", "time"), key):
             for name in SYSTEM_CALLS:

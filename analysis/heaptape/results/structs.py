@@ -207,6 +207,46 @@ class LineSharing(msgspec.Struct):
     progress: list[list[Finite]] | None = None
 
 
+class SimulatedLevel(msgspec.Struct):
+    """A cache of `bytes` or a TLB of `entries`, and what missed in it."""
+
+    bytes: Count = None
+    entries: Count = None
+    ways: Count = None
+    misses: Count = None
+
+
+class SimulatedSide(msgspec.Struct):
+    """What was simulated of the program, or of its allocator."""
+
+    instructions: Count = None
+    data_accesses: Count = None
+    page_faults: Count = None
+    syscalls: Count = None
+    caches: list[SimulatedLevel] | None = None
+    tlbs: list[SimulatedLevel] | None = None
+
+
+class Misses(msgspec.Struct):
+    """The pass `misses`: the program's recorded data accesses and the allocator's own, simulated; in all and by side.
+    `program_instructions` and what else was counted of the program while it was recorded is null where the recording
+    doesn't say.
+    """
+
+    program_instructions: Count = None
+    allocator_instructions: Count = None
+    data_accesses: Count = None
+    page_faults: Count = None
+    syscalls: Count = None
+    caches: list[SimulatedLevel] | None = None
+    tlbs: list[SimulatedLevel] | None = None
+    allocator: SimulatedSide | None = None
+    program: SimulatedSide | None = None
+    simulated_accesses: Count = None
+    lost_accesses: Count = None
+    filter_bytes: Count = None
+
+
 class Run(msgspec.Struct, rename={"pass_": "pass"}):
     """One run of one pass; with `error` where it failed. `timeline`: rows of ops done, RssAnon, VmSize, live bytes.
     `syscall_rows`: rows of ops done, kind, bytes. Cycles are of the calibrated counter.
@@ -262,6 +302,7 @@ class Run(msgspec.Struct, rename={"pass_": "pass"}):
     peaks: Text = None
     page_faults: Number = None
     page_faults_major: Number = None
+    startup_page_faults: Number = None
     syscalls: Counts = None
     syscall_bytes: Counts = None
     syscall_rows: list[tuple[int, str, int]] | None = None
@@ -276,6 +317,7 @@ class Run(msgspec.Struct, rename={"pass_": "pass"}):
     startup_process_instructions: Number = None
     op_limit: Count = None
     line_sharing: LineSharing | None = None
+    misses: Misses | None = None
     verified: Counts = None
 
 

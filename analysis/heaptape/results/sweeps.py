@@ -14,13 +14,16 @@ from scipy.special import stdtrit
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.results.compare import allocator_order, percent_row
-from heaptape.results.intervals import LEVEL, Method, log_ratio
+from heaptape.results.intervals import LEVEL, Method, log_ratio, steadied
 from heaptape.results.schema import Results, figures
 
-METRICS = ("total_cycles", "calls/malloc", "calls/calloc", "calls/realloc", "calls/free", "peak_rss", "mean_rss")
+METRICS = (
+    "total_instructions", "total_cycles", "calls/malloc", "calls/calloc", "calls/realloc", "calls/free", "peak_rss",
+    "mean_rss",
+)  # fmt: skip
 COLUMNS = (
     "workload", "allocator", "tunable", "value", "figure", "unit", "mean", "mean_low", "mean_high", "percent", "low",
-    "high", "repetitions", "supported",
+    "high", "repetitions", "supported", "reason",
 )  # fmt: skip
 _SETTING = re.compile(r"(?<![\w.])([A-Za-z_][\w.]*)[=:](-?[0-9]+(?:\.[0-9]+)?)(?![\w.])")
 
@@ -74,8 +77,8 @@ def sweep(
     Columns: workload; allocator: the curve's label, without the tunable; tunable; value; figure: a metric of
     `results_file.figures`; unit; mean over the repetitions, mean_low and mean_high: its 95 % interval (Student's t of
     the plain values; the mean itself where all are the same, NaN with one repetition); percent, low, high, repetitions,
-    supported: against the curve's lowest value, as `compare.relative` (100 and NaN at that value itself). A run of the
-    curve's label that doesn't set the tunable has value NaN, and comes first.
+    supported, reason: against the curve's lowest value, as `compare.relative` (100 and NaN at that value itself). A run
+    of the curve's label that doesn't set the tunable has value NaN, and comes first.
     """
     table = figures(files)
     table = table[table["metric"].isin(metrics)]
@@ -83,7 +86,10 @@ def sweep(
     swept = {name for name, value in points.values() if value is not None}
     rows = []
     for (workload, metric, unit), group in table.groupby(["workload", "metric", "unit"], sort=False):
-        series = {label: values.set_index("round")["value"] for label, values in group.groupby("allocator", sort=False)}
+        series = {
+            label: steadied(values.set_index("round")["value"], metric)
+            for label, values in group.groupby("allocator", sort=False)
+        }
         for name in dict.fromkeys(points[label][0] for label in points if label in series):
             if name in swept:
                 about = {"workload": workload, "allocator": name, "tunable": tunable, "figure": metric, "unit": unit}
@@ -105,6 +111,7 @@ def _curve_rows(points: dict[float | None, pd.Series], method: Method) -> list[d
         if value == known[0] or ratio is None:
             percent = 100.0 if value == known[0] else float("nan")
             row |= {"percent": percent, "low": float("nan"), "high": float("nan"), "supported": None}
+            row["reason"] = ""
         else:
             row |= percent_row(ratio, method)
         rows.append(row | {"repetitions": len(values)})

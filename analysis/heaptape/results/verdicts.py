@@ -17,17 +17,19 @@ import pandas as pd
 
 from heaptape.results.compare import GEOMETRIC, allocator_order, choose_baseline
 from heaptape.results.effects import cliffs_delta, hedges_g, hedges_g_unpaired
-from heaptape.results.intervals import LEVEL, LogRatio, Method, log_ratio, mean_of
+from heaptape.results.intervals import LEVEL, LogRatio, Method, is_exact, log_ratio, mean_of, steadied, too_noisy
 from heaptape.results.schema import Results
 from heaptape.results.schema import figures as figures_of
 
 COLUMNS = (
     "workload", "figure", "a", "b", "percent", "low", "high", "effect", "cliffs_delta", "repetitions", "exact",
-    "p_value", "p_adjusted", "comparisons", "verdict", "sentence",
+    "p_value", "p_adjusted", "comparisons", "verdict", "reason", "sentence",
 )  # fmt: skip
-DEFAULT_FIGURES = ("total_cycles", "peak_rss", "mean_rss")
+# What is counted exactly first: it decides where repetitions are few.
+DEFAULT_FIGURES = ("total_instructions", "page_faults", "peak_rss", "mean_rss", "total_cycles")
 # (figure, a, b) -> percent
 ErrorOf = Callable[[str, str, str], float]
+ALIKE = 0.1  # percent: a smaller exact difference is in the table, but not worth a claim in words
 WIDE = 10.0  # percent: a wider half interval is told by its ends, as it isn't symmetric
 
 
@@ -42,6 +44,8 @@ class Wording:
 
 
 WORDINGS = {
+    "total_instructions": Wording("instructions", "needs", "instructions in allocator calls", "fewer"),
+    "startup_instructions": Wording("instructions at start-up", "needs", "instructions to start up", "fewer"),
     "total_cycles": Wording("cycles", "spends", "cycles in allocator calls", "fewer"),
     "peak_rss": Wording("RSS at its peak", "uses", "RSS at its peak"),
     "mean_rss": Wording("RSS on average", "uses", "RSS on average"),
@@ -85,7 +89,9 @@ def verdicts(
     NaN if exact;
     cliffs_delta: of the repetitions (1: every one of a's is larger); repetitions; exact; p_value and p_adjusted
     (Holm); comparisons: how many were adjusted for; verdict: "more", "less", "same" (exactly), "not shown", "not told"
-    (one repetition) or "within error"; sentence. Where there are several workloads, rows of "geometric mean" come
+    (one repetition), "too noisy" (not shown, and the interval spans a factor of two or more) or "within error"; reason:
+    why percent should not be shown as a number (its interval spans a factor of two or more; the direction may still be
+    claimed), else empty; sentence. Where there are several workloads, rows of "geometric mean" come
     last: of these workloads, not of all that there may be. A figure that either lacks, or that is 0, has no row.
     Raises HeaptapeError if the baseline is unknown.
     """
@@ -123,7 +129,12 @@ def paragraphs(frame: pd.DataFrame) -> list[str]:
         )
         out.append(f"{about}: {_relation(rows, a, b)}.")
     if frame["exact"].any():
-        out.append("Exact: the same in every repetition, so there is no interval.")
+        out.append("Exact: the same in every repetition (instructions: within 0.01 %), so there is no interval.")
+    if (frame["reason"] != "").any():
+        out.append(
+            "Too noisy: an interval that spans a factor of two or more is no answer. Repeat more often (replay -n, "
+            "--until-ci) or on a quieter machine."
+        )
     comparisons = int(frame["comparisons"].max()) if len(frame) else 0
     if comparisons > 1:
         out.append(
@@ -135,13 +146,18 @@ def paragraphs(frame: pd.DataFrame) -> list[str]:
 
 def _relation(rows: pd.DataFrame, a: str, b: str) -> str:
     """The differences that are claimed, then what is not."""
-    claims, others = [], []
+    claims, others, alike = [], [], []
     for row in rows.to_dict("records"):
         words = wording(row["figure"])
-        if row["verdict"] in ("more", "less"):
+        if row["exact"] and abs(row["percent"]) < ALIKE:
+            alike.append(words.name)
+        elif row["verdict"] in ("more", "less"):
             claims.append(_claim(row, words) + (" (exact)" if row["exact"] else ""))
         else:
             others.append(f"{words.name}: {_no_claim(row, f'{a} and {b}', math.nan)}")
+    if alike:
+        same = " and ".join([", ".join(alike[:-1]), alike[-1]]) if len(alike) > 1 else alike[0]
+        others.insert(0, f"{same}: the same within {ALIKE:g} %")
     joined = " and ".join([", ".join(claims[:-1]), claims[-1]]) if len(claims) > 1 else "".join(claims)
     return "; ".join(([f"{a} {joined} than {b}"] if claims else []) + others)
 
@@ -155,7 +171,7 @@ def _pairs(order: list[str], baseline: str, every_pair: bool) -> list[tuple[str,
 def _comparisons(table: pd.DataFrame, pairs: list[tuple[str, str]], figures: Sequence[str]) -> Iterable[_Comparison]:
     wanted = table[table["metric"].isin(figures)]
     series = {
-        key: group.set_index("round")["value"]
+        key: steadied(group.set_index("round")["value"], key[1])
         for key, group in wanted.groupby(["workload", "metric", "allocator"], sort=False)
     }
     workloads = list(dict.fromkeys(wanted["workload"]))
@@ -166,7 +182,7 @@ def _comparisons(table: pd.DataFrame, pairs: list[tuple[str, str]], figures: Seq
             continue
         ratio = log_ratio(base, other)
         if ratio is not None:
-            exact = _is_exact(base) and _is_exact(other)
+            exact = is_exact(base) and is_exact(other)
             one = _Comparison(
                 workload,
                 figure,
@@ -186,10 +202,6 @@ def _comparisons(table: pd.DataFrame, pairs: list[tuple[str, str]], figures: Seq
                 yield _Comparison(GEOMETRIC, figure, a, b, mean, all(c.exact for c in found))
 
 
-def _is_exact(values: pd.Series) -> bool:
-    return len(values) > 1 and values.nunique() == 1
-
-
 def _effect(ratio: LogRatio) -> float:
     if len(ratio.parts) == 1:
         return hedges_g(ratio.parts[0][1])
@@ -204,6 +216,9 @@ def _row(c: _Comparison, p_value: float, p_adjusted: float, count: int, method: 
     row |= {"p_value": p_value, "p_adjusted": p_adjusted, "comparisons": count}
     error = abs(error_of(c.figure, c.a, c.b))
     row["verdict"] = _verdict(row, error)
+    row["reason"] = too_noisy(1 + low / 100, 1 + high / 100, c.ratio.repetitions)
+    if row["reason"] and row["verdict"] in ("not shown", "within error"):
+        row["verdict"] = "too noisy"
     return row | {"sentence": _sentence(row, error)}
 
 
@@ -247,6 +262,8 @@ def _sentence(row: dict, error: float) -> str:
 
 def _claim(row: dict, words: Wording) -> str:
     direction = "more" if row["verdict"] == "more" else words.less
+    if row["reason"]:
+        return f"{words.verb} {direction} {words.what} (how many is too noisy to tell)"
     return f"{words.verb} {_amount(row)} {direction} {words.what}"
 
 
@@ -277,6 +294,9 @@ def _no_claim(row: dict, pair: str, error: float) -> str:
     match row["verdict"]:
         case "same":
             return f"{pair} are the same in every repetition"
+        case "too noisy":
+            what = row["reason"].partition(";")[0].removeprefix("too noisy: ")
+            return f"too noisy to tell: {what}"
         case "not told":
             return f"one repetition only of {pair}, so there is no verdict"
         case "within error":

@@ -9,10 +9,11 @@ from heaptape.results.corners import COMPARISONS, CORNERS, Corners
 from heaptape.results.intervals import Method
 from heaptape.results.schema import Results
 from heaptape.tables.frames import corner_matrix, rss_overhead
-from heaptape.tables.usual import LEGEND, MIB, MISSING, Cell, Table, percent_cell, rounded
+from heaptape.tables.usual import MIB, MISSING, Cell, Table, legend, percent_cell, rounded
 
 # figure -> (title, unit shown, divisor)
 SHOWN = {
+    "total_instructions": ("Total instructions", "M", 1e6),
     "total_cycles": ("Total cycles", "M", 1e6),
     "malloc_mean_cycles": ("malloc", "mean cycles", 1),
     "calloc_mean_cycles": ("calloc", "mean cycles", 1),
@@ -32,7 +33,8 @@ def corner_tables(files: Sequence[Results], corners: Corners, method: Method = "
 def matrix_tables(frame: pd.DataFrame, corners: Corners) -> list[Table]:
     """`table_frames.corner_matrix`, one table per figure; a legend below the last."""
     tables = [_matrix(frame[frame["figure"] == figure], figure, corners) for figure in SHOWN]
-    return _legend_last([table for table in tables if table.rows], [_corner_legend(), LEGEND])
+    found = [table for table in tables if table.rows]
+    return _legend_last(found, [_corner_legend(), *legend(found)])
 
 
 def overhead_tables(frame: pd.DataFrame, variants: dict[str, str], named_above: bool = False) -> list[Table]:

@@ -8,14 +8,22 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from heaptape.results.compare import ARITHMETIC, GEOMETRIC, MAIN_CALLS, absolute, relative, repetitions
+from heaptape.results.compare import (
+    ARITHMETIC,
+    GEOMETRIC,
+    MAIN_CALLS,
+    absolute,
+    allocator_order,
+    relative,
+    repetitions,
+)
 from heaptape.results.corners import Corners, four_corners
 from heaptape.results.intervals import Method
 from heaptape.results.schema import SYSTEM_CALLS, Results, figures
 
 # metric -> column of `cost`, in order
 COST = (
-    {"total_cycles": "total_cycles"}
+    {"total_instructions": "total_instructions", "total_cycles": "total_cycles"}
     | {f"calls/{call}": f"{call}_mean_cycles" for call in MAIN_CALLS}
     | {"peak_rss": "rss_peak_bytes"}
 )
@@ -29,25 +37,26 @@ SYSTEM = (
 def cost(files: Sequence[Results]) -> pd.DataFrame:
     """What each allocator costs: one row per (workload, allocator).
 
-    Columns: workload, allocator, total_cycles, malloc_mean_cycles, calloc_mean_cycles, realloc_mean_cycles,
-    free_mean_cycles, rss_peak_bytes (means over the repetitions), repetitions (of the total; 0: there is none).
+    Columns: workload, allocator, total_instructions, total_cycles, malloc_mean_cycles, calloc_mean_cycles,
+    realloc_mean_cycles, free_mean_cycles, rss_peak_bytes (means over the repetitions), repetitions (of the
+    total; 0: there is none).
     """
     table = figures(files)
     frame = _wide(table, COST)
     counts = repetitions(table).reindex(columns=["total_cycles"], fill_value=0)
-    return frame.assign(repetitions=counts["total_cycles"].to_numpy())
+    return _in_order(frame.assign(repetitions=counts["total_cycles"].to_numpy()), files)
 
 
 def percent(files: Sequence[Results], baseline: str, method: Method = "t") -> pd.DataFrame:
     """The figures of `cost` as percentages of the baseline's, with 95 % intervals and their means over workloads.
 
     Columns: workload ("geometric mean" and "arithmetic mean" in the last rows), allocator, figure (a column of `cost`),
-    percent, low, high, repetitions, supported: as `compare.relative`.
+    percent, low, high, repetitions, supported, reason, exact: as `compare.relative`.
     """
     table = figures(files)
     found = relative(table[table["metric"].isin(COST)], baseline, method)
     found["metric"] = found["metric"].map(COST)
-    return found.rename(columns={"metric": "figure"})
+    return _in_order(found.rename(columns={"metric": "figure"}), files, ["allocator"])
 
 
 def corner_matrix(files: Sequence[Results], corners: Corners, method: Method = "t") -> pd.DataFrame:
@@ -93,7 +102,19 @@ def system(files: Sequence[Results]) -> pd.DataFrame:
     Columns: workload, allocator, then for mmap, munmap, mremap, madvise and brk: NAME_calls and NAME_bytes (of brk: by
     how much it moved, up or down); vm_size_peak_bytes, rss_peak_bytes. Means over the repetitions.
     """
-    return _wide(figures(files), SYSTEM)
+    return _in_order(_wide(figures(files), SYSTEM), files)
+
+
+def _in_order(
+    frame: pd.DataFrame, files: Sequence[Results], by: Sequence[str] = ("workload", "allocator")
+) -> pd.DataFrame:
+    """Sorted by those columns: workloads as they come, allocators as they were chosen (runs are in random order)."""
+    ranks = {
+        "workload": {name: rank for rank, name in enumerate(dict.fromkeys(frame["workload"]))},
+        "allocator": {name: rank for rank, name in enumerate(allocator_order(files))},
+    }
+    keys = pd.DataFrame({column: frame[column].map(ranks[column]) for column in by})
+    return frame.loc[keys.sort_values(list(by), kind="stable").index].reset_index(drop=True)
 
 
 def _wide(table: pd.DataFrame, names: Mapping[str, str]) -> pd.DataFrame:

@@ -12,10 +12,10 @@ from heaptape.results.compare import allocator_order
 from heaptape.results.corners import Corners
 from heaptape.results.intervals import Method
 from heaptape.results.schema import Results
-from heaptape.tables import corner_tables, fragmentation_table, line_sharing, time_table
+from heaptape.tables import corner_tables, fragmentation_table, line_sharing, misses_table, time_table
 from heaptape.tables import frames as table_frames
 from heaptape.tables import views as table_views
-from heaptape.tables.usual import Table
+from heaptape.tables.usual import WITHHELD, Table
 
 
 @dataclass(frozen=True)
@@ -45,10 +45,12 @@ class Question:
 
 
 def _error_of(files: Sequence[Results]) -> verdicts.ErrorOf | None:
-    """What replaying was measured to be off by, of whichever of the two is worse; None if these are no replays."""
+    """What replaying was measured to be off by, of whichever of the two is worse, for the figures that are withheld
+    within it; None if these are no replays.
+    """
     if not all(fidelity.is_replay(file.data) for file in files):
         return None
-    return lambda figure, a, b: fidelity.errors_of([figure], [a, b]).get(figure, 0.0)
+    return lambda figure, a, b: fidelity.errors_of([figure], [a, b]).get(figure, 0.0) if figure in WITHHELD else 0.0
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,9 @@ KINDS: dict[str, Kind] = {
     "system": Kind(lambda q: table_frames.system(q.files), lambda frame, q: table_views.system_table(frame)),
     "fragmentation": Kind(
         lambda q: fragmentation_table.frame(q.files), lambda frame, q: fragmentation_table.tables(frame)
+    ),
+    "misses": Kind(
+        lambda q: misses_table.frame(q.files, q.baseline), lambda frame, q: misses_table.tables(frame, q.baseline)
     ),
     "latency": Kind(lambda q: latency.latency(q.files), lambda frame, q: table_views.latency_tables(frame)),
     "sweep": Kind(

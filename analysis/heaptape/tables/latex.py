@@ -4,9 +4,9 @@ Wants `\\usepackage{booktabs}`, `\\usepackage{graphicx}` (what is wider than the
 carry more than ASCII, an engine that reads UTF-8 (any since 2018).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from heaptape.tables.usual import Table
+from heaptape.tables.usual import Cell, Table
 
 PREAMBLE = r"% Wants \usepackage{booktabs} and \usepackage{graphicx}."
 # Scales down to the line what is wider, and nothing else.
@@ -37,7 +37,7 @@ def _environment(table: Table) -> str:
     figures = len(table.columns) - table.text_columns
     lines = [r"\begin{table}[htbp]", r"\centering", rf"\caption{{{escape(table.title)}}}"]
     lines += [SHRUNK, rf"\begin{{tabular}}{{{'l' * table.text_columns}{'r' * figures}}}", r"\toprule"]
-    lines += [_row(table.columns), r"\midrule", *[_row([cell.text for cell in row]) for row in table.rows]]
+    lines += [_row(map(escape, table.columns)), r"\midrule", *[_row(map(_cell, row)) for row in table.rows]]
     lines += [r"\bottomrule", r"\end{tabular}}"]
     lines += [rf"\par\smallskip{{\footnotesize {escape(note)}\par}}" for note in table.notes]
     return "\n".join([*lines, r"\end{table}", ""])
@@ -48,6 +48,10 @@ def _prose(table: Table) -> str:
     return "\n".join([rf"\paragraph{{{escape(table.title)}}}", r"\begin{itemize}", *items, r"\end{itemize}", ""])
 
 
-def _row(cells: Sequence[str]) -> str:
+def _cell(cell: Cell) -> str:
+    return rf"\textbf{{{escape(cell.text)}}}" if cell.exact else escape(cell.text)
+
+
+def _row(cells: Iterable[str]) -> str:
     # Empty braces: a row that begins with [ would be taken for an argument of the \\ before it.
-    return " & ".join(("{}" if cell.startswith("[") else "") + escape(cell) for cell in cells) + r" \\"
+    return " & ".join(("{}" if cell.startswith("[") else "") + cell for cell in cells) + r" \\"

@@ -5,7 +5,7 @@ can't support says so.
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -19,39 +19,54 @@ from heaptape.results.compare import (
     MAIN_CALLS,
     absolute,
     allocator_order,
+    exactness,
     relative,
     repetitions,
 )
 from heaptape.results.intervals import Method
-from heaptape.results.schema import HELD_METRICS, Results, figures
+from heaptape.results.schema import HELD_METRICS, Results, figures, unique_name
 
 MISSING = "–"
 MIB = 1 << 20
 WIDE_INTERVAL = 0.1  # of the figure
 FILE_WIDTH = 110
 INSTRUCTIONS_NOTE = (
-    "Of the allocator alone, counted under Valgrind, which needs no PMU and is not disturbed by other processes."
+    "Of the allocator's calls alone, counted under Valgrind: no clock, no PMU, no other process has a part in it."
 )
+STARTUP_NOTE = "start-up: by the allocator before the first call; in no other column."
 HELD_NOTE = "all freed: RSS after every object was released; purged: RSS after the allocator's own purge as well."
-ENDLESS = 10_000  # percent: an interval that ends beyond says nothing
-LEGEND = (
-    "± is half of a 95 % interval over the repetitions, (a–b) its ends where it is wide; neither: every repetition "
-    "gave the same figure. ~: the repetitions don't support a difference from the baseline; ?: one repetition, so "
-    "there is no interval; –: no figure, or one below the cost of reading the counter."
+SHOWN_HALF = 0.05  # percent: a narrower half interval would be shown as 0.0
+NOISY = "too noisy"
+# Figures whose differences are withheld within the error of replaying. Of what is counted (instructions, faults, system
+# calls, memory) the figure is given, and the error of replaying beside it.
+WITHHELD = ("bare_wall", "bare_cpu")
+# In this order comparisons are printed: what is counted comes first, as it needs no repetitions.
+SUBJECTS = ("instructions", "system", "memory", "time")
+EXACT_LEGEND = (
+    "No mark: exact, the same in every repetition (bold, where the format has bold), or within 0.05 of what is shown."
 )
-
-WITHIN_ERROR = "≈: the difference from the baseline is within the error of replaying, so the two are not ranked."
+# mark -> does a cell have it, what it means
+MARKS: dict[str, tuple[Callable[[str], bool], str]] = {
+    "±": (lambda text: "±" in text, "half of the 95 % interval over the repetitions"),
+    "(a–b)": (lambda text: "(" in text, "its ends, where it is wide"),
+    "~": (lambda text: "~" in text, "the repetitions don't support a difference from the baseline"),
+    "?": (lambda text: "?" in text, "one repetition, so there is no interval"),
+    "≈": (lambda text: "≈" in text, "within the error of replaying CPU time, so the two are not ranked by it"),
+    "–": (lambda text: text == MISSING, "no figure, or one below the cost of reading the counter"),
+}
 
 
 @dataclass(frozen=True)
 class Cell:
     """One cell: as shown, and the number to sort by (None: text or missing). `muted`: a difference that isn't
-    supported.
+    supported. `exact`: the same in every repetition; shown in bold. `reason`: why there is no number.
     """
 
     text: str
     value: float | None = None
     muted: bool = False
+    exact: bool = False
+    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -65,28 +80,69 @@ class Table:
     text_columns: int = 1
 
 
+@dataclass(frozen=True)
+class _Figures:
+    """Of one workload: figures by allocator and metric, how many repetitions each has, which are exact; and which ops
+    instructions were counted of, if not of all.
+    """
+
+    values: pd.DataFrame
+    counts: pd.DataFrame
+    exact: pd.DataFrame
+    counted_ops: str
+
+
 def comparison(files: Sequence[Results], baseline: str, method: Method = "t") -> list[Table]:
-    """All tables of a comparison: per workload cycles, memory and system calls, then percentages of the baseline."""
+    """All tables of a comparison, subject by subject: what is counted exactly (instructions, system calls and page
+    faults, memory), then what a clock measured. Of one workload each subject's percentages of the baseline follow its
+    figures; of several the figures of each come first.
+    """
     table = figures(files)
     order = allocator_order(files)
-    values, counts = absolute(table), repetitions(table)
-    percents = relative(table, baseline, method)
-    tables = []
+    values, counts, exact = absolute(table), repetitions(table), exactness(table)
     workloads = list(dict.fromkeys(table["workload"]))
-    for workload in workloads:
-        here, seen = values.xs(workload), counts.xs(workload)
-        rows = [label for label in order if label in here.index]
-        tables += _absolute_tables(
-            workload, here.loc[rows].dropna(axis=1, how="all"), seen.loc[rows], len(workloads) > 1
-        )
+    tables: list[tuple[int, Table]] = []
+    for number, workload in enumerate(workloads):
+        rows = [label for label in order if label in values.xs(workload).index]
+        here = [frame.xs(workload).loc[rows] for frame in (values, counts, exact)]
+        shown = _Figures(here[0].dropna(axis=1, how="all"), here[1], here[2], _counted_ops(files, workload))
+        suffix = f" — {workload}" if len(workloads) > 1 else ""
+        base = len(SUBJECTS) * number if len(workloads) > 1 else 0
+        tables += [(base + SUBJECTS.index(subject), one) for subject, one in _absolute_tables(shown, suffix)]
     if len([label for label in order if label != baseline]):
+        percents = relative(table, baseline, method)
         carried = all(fidelity.is_replay(file.data) for file in files)
-        tables += _relative_tables(percents, order, baseline, workloads, carried)
-    if tables:
-        noises = {file.name: disturbance.sentence(file.data.get("noise")) for file in files}
-        noise = [f"Noise{f', {name}' * (len(files) > 1)}: {text}" for name, text in noises.items() if text]
-        tables[-1] = replace(tables[-1], notes=[*tables[-1].notes, *noise])
-    return tables
+        base = len(SUBJECTS) * len(workloads) if len(workloads) > 1 else 0
+        found = _relative_tables(percents, order, baseline, workloads, carried)
+        tables += [(base + SUBJECTS.index(subject), one) for subject, one in found]
+    in_order = [one for _, one in sorted(tables, key=lambda pair: pair[0])]
+    if in_order:
+        in_order[-1] = replace(in_order[-1], notes=[*in_order[-1].notes, *_closing_notes(files)])
+    return in_order
+
+
+def _closing_notes(files: Sequence[Results]) -> list[str]:
+    notes = []
+    for file in files:
+        name = f", {file.name}" * (len(files) > 1)
+        settings = file.data.get("settings")
+        left_out = settings.get("left_out") if isinstance(settings, dict) else None
+        reasons = left_out.items() if isinstance(left_out, dict) else ()
+        notes += [f"Left out{name}: {pass_} ({why})." for pass_, why in reasons]
+        noise = disturbance.sentence(file.data.get("noise"))
+        notes += [f"Noise{name}: {noise}"] * bool(noise)
+    return notes
+
+
+def _counted_ops(files: Sequence[Results], workload: str) -> str:
+    """Said where instructions are those of a workload's beginning."""
+    names: dict[tuple, str] = {}
+    for file in files:
+        if unique_name(file, names) == workload:
+            for run in file.runs:
+                if run.get("pass") == "instructions" and run.get("op_limit"):
+                    return f"Of the first {run['op_limit']:,} of {file.workload.get('ops') or 0:,} ops."
+    return ""
 
 
 def calls_in(columns: Sequence[str]) -> list[str]:
@@ -95,23 +151,13 @@ def calls_in(columns: Sequence[str]) -> list[str]:
     return [c for c in MAIN_CALLS if c in names] + sorted(c for c in names if c not in MAIN_CALLS)
 
 
-def _absolute_tables(workload: str, values: pd.DataFrame, counts: pd.DataFrame, name_workload: bool) -> list[Table]:
-    suffix = f" — {workload}" if name_workload else ""
-    calls = calls_in(list(values.columns))
-    main = [c for c in calls if c in MAIN_CALLS]
-    others = [c for c in calls if c not in MAIN_CALLS]
-    columns = (
-        {"total_cycles": "Total, M cycles"}
-        | {f"calls/{c}": c for c in main}
-        | {"bare_wall": "bare, ms", "bare_cpu": "bare CPU, ms"}
-    )
-    tables = [_metric_table(f"Time: cycles per call, mean{suffix}", values, columns, [_n_note(counts, "total_cycles")])]
-    for begin in range(0, len(others), 4):
-        columns = {f"calls/{c}": c for c in others[begin : begin + 4]}
-        tables.append(_metric_table(f"Time: cycles per call, mean, other calls{suffix}", values, columns, []))
-    counters = {m: m.removeprefix("pmu/").replace("_", " ") for m in values.columns if m.startswith("pmu/")}
-    tables.append(_metric_table(f"Processor counters per op{suffix}", values, counters, []))
-    tables += _instructions_tables(suffix, values)
+def _absolute_tables(shown: "_Figures", suffix: str) -> list[tuple[str, Table]]:
+    """(subject, table): of one workload."""
+    values, tables = shown.values, [("instructions", one) for one in _instructions_tables(shown, suffix)]
+    system = {f"syscalls/{c}": c for c in ("mmap", "munmap", "mremap", "madvise", "brk")} | {
+        "page_faults": "page faults"
+    }
+    tables.append(("system", _metric_table(f"System calls and page faults{suffix}", shown, system, [])))
     memory = {
         "peak_rss": "peak RSS",
         "mean_rss": "mean RSS",
@@ -121,41 +167,73 @@ def _absolute_tables(workload: str, values: pd.DataFrame, counts: pd.DataFrame, 
         "purged_rss": "purged",
         "vm_size": "VmSize",
     }
-    if {"peak_rss", "ideal_rss"} <= set(values.columns):
-        values = values.assign(overhead=values["peak_rss"] - values["ideal_rss"])
     if {"peak_rss", "mean_rss", "vm_size"} & set(values.columns):
-        notes = [_n_note(counts, "peak_rss"), HELD_NOTE if "held_rss" in values.columns else ""]
-        tables.append(_metric_table(f"Memory, MiB{suffix}", values, memory, notes))
-    system = {f"syscalls/{c}": c for c in ("mmap", "munmap", "mremap", "madvise", "brk")} | {
-        "page_faults": "page faults"
-    }
-    tables.append(_metric_table(f"System calls and page faults{suffix}", values, system, []))
-    return [t for t in tables if len(t.columns) > 1]
+        more = values
+        if {"peak_rss", "ideal_rss"} <= set(values.columns):
+            more = values.assign(overhead=values["peak_rss"] - values["ideal_rss"])
+        notes = [_n_note(shown.counts, "peak_rss"), HELD_NOTE if "held_rss" in values.columns else ""]
+        tables.append(("memory", _metric_table(f"Memory, MiB{suffix}", replace(shown, values=more), memory, notes)))
+    calls = calls_in(list(values.columns))
+    timed = {"total_cycles", *(f"calls/{c}" for c in calls), "bare_wall", "bare_cpu"} & set(values.columns)
+    columns = (
+        ({"total_instructions": "instructions, M"} if timed else {})
+        | {"total_cycles": "Total, M cycles"}
+        | {f"calls/{c}": c for c in calls if c in MAIN_CALLS}
+        | {"bare_wall": "bare, ms", "bare_cpu": "bare CPU, ms"}
+    )
+    notes = [_n_note(shown.counts, "total_cycles")]
+    tables.append(("time", _metric_table(f"Time: cycles per call, mean{suffix}", shown, columns, notes)))
+    others = [c for c in calls if c not in MAIN_CALLS]
+    for begin in range(0, len(others), 4):
+        columns = {f"calls/{c}": c for c in others[begin : begin + 4]}
+        tables.append(("time", _metric_table(f"Time: cycles per call, mean, other calls{suffix}", shown, columns, [])))
+    counters = {m: m.removeprefix("pmu/").replace("_", " ") for m in values.columns if m.startswith("pmu/")}
+    tables.append(("time", _metric_table(f"Processor counters per op{suffix}", shown, counters, [])))
+    return [(subject, table) for subject, table in tables if len(table.columns) > 1]
 
 
-def _instructions_tables(suffix: str, values: pd.DataFrame) -> list[Table]:
-    counted = [m.removeprefix("instructions/") for m in values.columns if m.startswith("instructions/")]
+def _instructions_tables(shown: "_Figures", suffix: str) -> list[Table]:
+    metrics = [m for m in shown.values.columns if m.startswith("instructions/")]
+    counted = [m.removeprefix("instructions/") for m in metrics]
     main = [c for c in MAIN_CALLS if c in counted]
     others = sorted(c for c in counted if c not in MAIN_CALLS)
+    total = "total_instructions"
+    exact = total in shown.values.columns and bool(shown.exact.loc[shown.values[total].notna(), total].all())
+    notes = [INSTRUCTIONS_NOTE, shown.counted_ops]
+    if "startup_instructions" in shown.values.columns:
+        notes.append(STARTUP_NOTE)
     groups = [main, *(others[begin : begin + 4] for begin in range(0, len(others), 4))]
     tables = []
-    for calls in groups:
-        title = f"Instructions per call, mean{', other calls' * (calls != main)}{suffix}"
+    for number, calls in enumerate(groups):
+        title = f"Instructions per call{', other calls' * (number > 0)}{' (exact)' * exact}{suffix}"
         columns = {f"instructions/{c}": c for c in calls}
-        tables.append(_metric_table(title, values, columns, [INSTRUCTIONS_NOTE] * (calls == main)))
+        if number == 0:
+            columns = {"total_instructions": "Total, M"} | columns | {"startup_instructions": "start-up, M"}
+        told = [" ".join(note for note in notes if note)] if number == 0 else []
+        tables.append(_metric_table(title, shown, columns, told))
     return tables
 
 
-def _metric_table(title: str, values: pd.DataFrame, columns: dict[str, str], notes: list[str]) -> Table:
+def _metric_table(title: str, shown: "_Figures", columns: dict[str, str], notes: list[str]) -> Table:
+    values, exact = shown.values, shown.exact
     present = {metric: name for metric, name in columns.items() if metric in values.columns}
-    rows = [[Cell(label), *[_figure(metric, values.at[label, metric]) for metric in present]] for label in values.index]
+    rows = []
+    for label in values.index:
+        cells = [
+            replace(
+                _figure(metric, values.at[label, metric]),
+                exact=metric in exact.columns and bool(exact.at[label, metric]),
+            )
+            for metric in present
+        ]
+        rows.append([Cell(label), *cells])
     return Table(title, ["allocator", *present.values()], rows, [n for n in notes if n])
 
 
 def _figure(metric: str, value: float) -> Cell:
     if pd.isna(value):
         return Cell(MISSING)
-    if metric in ("total_cycles", "bare_wall", "bare_cpu"):
+    if metric in ("total_instructions", "startup_instructions", "total_cycles", "bare_wall", "bare_cpu"):
         return Cell(rounded(value / 1e6), value)
     if metric in ("peak_rss", "mean_rss", "ideal_rss", "overhead", "vm_size", *HELD_METRICS):
         return Cell(rounded(value / MIB), value)
@@ -179,45 +257,73 @@ def _n_note(counts: pd.DataFrame, metric: str) -> str:
 
 def _relative_tables(
     percents: pd.DataFrame, order: list[str], baseline: str, workloads: list[str], carried: bool
-) -> list[Table]:
-    """`carried`: the figures are a replay's, and carry its error."""
-    errors = {
-        (r.allocator, r.metric): max(fidelity.errors_of([r.metric], [r.allocator, baseline]).values(), default=0.0)
-        for r in percents.itertuples()
-        if carried
-    }
-    cells = {
-        (r.workload, r.allocator, r.metric): percent_cell(r, errors.get((r.allocator, r.metric), 0.0))
-        for r in percents.itertuples()
-    }
-    calls = [c for c in calls_in(list(percents["metric"].unique())) if c in MAIN_CALLS]
-    time = {"total_cycles": "Total"} | {f"calls/{c}": c for c in calls}
-    bare = {"bare_wall": "bare", "bare_cpu": "bare CPU"}
+) -> list[tuple[str, Table]]:
+    """(subject, table). `carried`: the figures are a replay's, and carry its error."""
+    cells = {}
+    for r in percents.itertuples():
+        withheld = carried and r.metric in WITHHELD
+        errors = fidelity.errors_of([r.metric], [r.allocator, baseline]) if withheld else {}
+        cells[r.workload, r.allocator, r.metric] = percent_cell(r, max(errors.values(), default=0.0))
+    present = set(percents["metric"])
+    calls = [c for c in calls_in([m.replace("instructions/", "calls/") for m in present]) if c in MAIN_CALLS]
+    totals = percents[percents["metric"] == "total_instructions"]
+    exact = len(totals) > 0 and bool(totals["exact"].all())
+    instructions = {"total_instructions": f"instructions{' (exact)' * exact}"}
     memory = {"peak_rss": "peak RSS", "mean_rss": "mean RSS", "vm_size": "VmSize", "page_faults": "page faults"}
+    bare = {"bare_wall": "bare", "bare_cpu": "bare CPU"}
+    cycles = {"total_cycles": "Total"} | {f"calls/{c}": c for c in calls}
+    kinds = [
+        (
+            "instructions",
+            f"Instructions{' (exact)' * exact}",
+            {"total_instructions": "Total"} | {f"instructions/{c}": c for c in calls},
+        ),
+        ("memory", "Memory", memory),
+        ("time", "Time", instructions | cycles if present & set(cycles) else {}),
+        ("time", "Time of whole streams", instructions | bare if present & set(bare) else {}),
+    ]
     others = [label for label in order if label != baseline]
     means = [GEOMETRIC, ARITHMETIC] if len(workloads) > 1 else []
-    tables = []
-    kinds = {"Time": time, "Time of whole streams": bare, "Memory": memory}
-    for title, columns in ((f"{kind}, % of {baseline}", columns) for kind, columns in kinds.items()):
-        present = {m: name for m, name in columns.items() if any((w, a, m) in cells for w in workloads for a in others)}
+    tables: list[tuple[str, Table]] = []
+    for subject, kind, columns in kinds:
+        here = {m: name for m, name in columns.items() if any((w, a, m) in cells for w in workloads for a in others)}
         rows = []
         for label in others:
             for workload in workloads + means:
-                line = [cells.get((workload, label, metric), Cell(MISSING)) for metric in present]
                 name = label if len(workloads) == 1 else f"{label}, {workload}"
-                rows.append([Cell(name), *line])
-        if present:
-            tables.append(Table(title, ["allocator", *present.values()], rows, [LEGEND]))
-    fidelity_text = fidelity.sentence([*bare, *memory], others) if carried else ""
-    # One legend is enough for tables that stand together.
-    last = [f"{LEGEND} {WITHIN_ERROR}", fidelity_text] if fidelity_text else [LEGEND]
-    return [Table(t.title, t.columns, t.rows, last if t is tables[-1] else []) for t in tables]
+                rows.append([Cell(name), *[cells.get((workload, label, m), Cell(MISSING)) for m in here]])
+        if here:
+            tables.append((subject, Table(f"{kind}, % of {baseline}", ["allocator", *here.values()], rows)))
+    if tables:
+        # One legend is enough for tables that stand together.
+        fidelity_text = fidelity.sentence([*bare, *memory], others) if carried else ""
+        notes = legend([table for _, table in tables]) + [fidelity_text] * bool(fidelity_text)
+        tables[-1] = (tables[-1][0], replace(tables[-1][1], notes=notes))
+    return tables
+
+
+def legend(tables: Sequence[Table]) -> list[str]:
+    """What the marks in percentages mean, those that occur."""
+    cells = [cell for table in tables for row in table.rows for cell in row[table.text_columns :]]
+    found = {mark: what for mark, (has, what) in MARKS.items() if any(has(cell.text) for cell in cells)}
+    marks = "; ".join(f"{mark}: {what}" for mark, what in found.items())
+    parts = [EXACT_LEGEND] * any(cell.exact for cell in cells) + [f"{marks}."] * bool(marks)
+    notes = [" ".join(parts)] if parts else []
+    noisy = [cell.reason for cell in cells if cell.reason]
+    if noisy:
+        one, *_ = noisy
+        first = "of one of them, " * (len(noisy) > 1) + one.removeprefix(f"{NOISY}: ")
+        which = f"{len(noisy)} figures" if len(noisy) > 1 else "1 figure"
+        notes.append(f"{NOISY} ({which}): {first}.")
+    return notes
 
 
 def percent_cell(row: Any, error: float = 0.0) -> Cell:  # noqa: ANN401
     """A row of `compare.relative` as shown: the percentage, its interval, and whether it is supported. `error`: by how
     many percent a replay may be off; a difference that is not beyond it is no difference.
     """
+    if row.reason:
+        return Cell(NOISY, None, True, reason=row.reason)
     if error > 0 and abs(row.percent - 100) <= error:
         plain = percent_cell(row)
         return Cell(f"≈{plain.text.removeprefix('~')}", plain.value, True)
@@ -226,11 +332,13 @@ def percent_cell(row: Any, error: float = 0.0) -> Cell:  # noqa: ANN401
         return Cell(f"{text} ?", row.percent, True)
     mark, half = "" if row.supported else "~", (row.high - row.low) / 2
     if half <= 1e-12 * row.percent:
+        # No difference at all is as sure as any.
+        return Cell(text, row.percent, exact=bool(getattr(row, "exact", True)))
+    if half < SHOWN_HALF:
         return Cell(f"{mark}{text}", row.percent, not row.supported)
     # Intervals are symmetric as ratios: a wide one is not around its middle, so its ends are shown.
     if half > WIDE_INTERVAL * row.percent:
-        high = f"{row.high:,.{_decimals(row.high)}f}" if row.high < ENDLESS else f"{ENDLESS:,}+"
-        ends = f"({row.low:,.{_decimals(row.low)}f}–{high})"
+        ends = f"({row.low:,.{_decimals(row.low)}f}–{row.high:,.{_decimals(row.high)}f})"
         return Cell(f"{mark}{row.percent:,.{_decimals(row.percent)}f} {ends}", row.percent, not row.supported)
     return Cell(f"{mark}{text} ±{half:,.1f}", row.percent, not row.supported)
 
@@ -254,13 +362,17 @@ def render_text(tables: Sequence[Table], width: int | None = None) -> str:
                 justify: Literal["left", "right"] = "left" if number < table.text_columns else "right"
                 drawn.add_column(Text(column), justify=justify, overflow="fold")
             for row in table.rows:
-                drawn.add_row(*[Text(cell.text, style="dim" if cell.muted else "") for cell in row])
+                drawn.add_row(*[Text(cell.text, style=_style(cell)) for cell in row])
             if table.columns:
                 console.print(drawn)
             for note in table.notes:
                 console.print(Text(note, style="dim" if table.columns else ""))
             console.print()
     return capture.get()
+
+
+def _style(cell: Cell) -> str:
+    return "dim" if cell.muted else "bold" if cell.exact else ""
 
 
 def render_markdown(tables: Sequence[Table]) -> str:
@@ -273,9 +385,13 @@ def render_markdown(tables: Sequence[Table]) -> str:
             continue
         lines.append("| " + " | ".join(_escape(c) for c in table.columns) + " |")
         lines.append("|" + "---|" * table.text_columns + "---:|" * (len(table.columns) - table.text_columns))
-        lines += ["| " + " | ".join(_escape(cell.text) for cell in row) + " |" for row in table.rows]
+        lines += ["| " + " | ".join(map(_markdown_cell, row)) + " |" for row in table.rows]
         lines += ["", *table.notes, ""] if table.notes else [""]
     return "\n".join(lines)
+
+
+def _markdown_cell(cell: Cell) -> str:
+    return f"**{_escape(cell.text)}**" if cell.exact else _escape(cell.text)
 
 
 def _escape(text: str) -> str:

@@ -2,16 +2,19 @@
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pandas as pd
 
 from heaptape.results.compare import ARITHMETIC, GEOMETRIC, MAIN_CALLS
 from heaptape.results.schema import SYSTEM_CALLS
 from heaptape.results.verdicts import paragraphs, wording
-from heaptape.tables.usual import LEGEND, MIB, MISSING, Cell, Table, percent_cell, rounded
+from heaptape.tables.usual import MIB, MISSING, NOISY, Cell, Table, legend, percent_cell, rounded
 
 COST_NAMES = (
-    {"total_cycles": "Total"} | {f"{call}_mean_cycles": call for call in MAIN_CALLS} | {"rss_peak_bytes": "peak RSS"}
+    {"total_instructions": "instructions", "total_cycles": "Total"}
+    | {f"{call}_mean_cycles": call for call in MAIN_CALLS}
+    | {"rss_peak_bytes": "peak RSS"}
 )
 LATENCY_NAMES = {
     "count": "calls", "mean": "mean", "p50": "p50", "p90": "p90", "p99": "p99", "p999": "p99.9", "max": "max",
@@ -20,7 +23,11 @@ LATENCY_NAMES = {
 
 def cost_table(frame: pd.DataFrame) -> list[Table]:
     """`table_frames.cost`: cycles in millions, means of calls in cycles, RSS in MiB."""
-    units = {"total_cycles": "Total, M cycles", "rss_peak_bytes": "peak RSS, MiB"}
+    units = {
+        "total_instructions": "instructions, M",
+        "total_cycles": "Total, M cycles",
+        "rss_peak_bytes": "peak RSS, MiB",
+    }
     columns = {key: (units.get(key, name), _cost_cell(key)) for key, name in COST_NAMES.items()}
     counts = sorted(set(frame["repetitions"])) or [0]
     often = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
@@ -41,7 +48,8 @@ def percent_table(frame: pd.DataFrame, baseline: str) -> list[Table]:
             found = [cells.get((workload, allocator, figure), Cell(MISSING)) for figure in present]
             rows.append([Cell(allocator), Cell(workload), *found])
     columns = ["allocator", "workload", *[COST_NAMES[figure] for figure in present]]
-    return [Table(f"Percent of {baseline}", columns, rows, [LEGEND], 2)] if rows else []
+    table = Table(f"Percent of {baseline}", columns, rows, [], 2)
+    return [replace(table, notes=legend([table]))] if rows else []
 
 
 def system_table(frame: pd.DataFrame) -> list[Table]:
@@ -105,7 +113,8 @@ def sweep_tables(frame: pd.DataFrame) -> list[Table]:
     if tables:
         lowest = "%: of the figure at the lowest value. "
         last = tables[-1]
-        tables[-1] = Table(last.title, last.columns, last.rows, [lowest + LEGEND])
+        first, *more = legend(tables) or [""]
+        tables[-1] = Table(last.title, last.columns, last.rows, [(lowest + first).strip(), *more])
     return tables
 
 
@@ -115,7 +124,9 @@ def verdict_tables(frame: pd.DataFrame) -> list[Table]:
     for row in frame.to_dict("records"):
         cells = [Cell(row["workload"]), Cell(f"{row['a']} / {row['b']}"), Cell(wording(row["figure"]).name)]
         ends = MISSING if pd.isna(row["low"]) else f"{_signed(row['low'])} to {_signed(row['high'])}"
-        cells += [Cell(_signed(row["percent"]), row["percent"]), Cell("exact" if row["exact"] else ends)]
+        shown = Cell(NOISY, None, True, reason=row["reason"]) if row["reason"] else None
+        change = shown or Cell(_signed(row["percent"]), row["percent"], exact=row["exact"])
+        cells += [change, shown or Cell("exact" if row["exact"] else ends)]
         cells += [_number(row["effect"], 1), _number(row["cliffs_delta"], 2), _p_cell(row["p_adjusted"])]
         rows.append([*cells, Cell(row["verdict"])])
     columns = ["workload", "allocators", "figure", "change, %", "95 % interval", "g", "delta", "p", "verdict"]
@@ -141,7 +152,7 @@ def _by_workload(
 def _cost_cell(key: str) -> Callable[[float], Cell]:
     if key == "rss_peak_bytes":
         return _mib
-    return _millions if key == "total_cycles" else lambda value: _rounded(value, 1)
+    return _millions if key in ("total_instructions", "total_cycles") else lambda value: _rounded(value, 1)
 
 
 def _rounded(value: float, divisor: float) -> Cell:
@@ -182,7 +193,11 @@ def _short(size: int) -> str:
 
 
 def _sweep_name(figure: str) -> str:
-    names = {"total_cycles": "Total, M cycles", "peak_rss": "peak RSS, MiB", "mean_rss": "mean RSS, MiB"}
+    names = {"total_instructions": "instructions, M"} | {
+        "total_cycles": "Total, M cycles",
+        "peak_rss": "peak RSS, MiB",
+        "mean_rss": "mean RSS, MiB",
+    }
     return names.get(figure, figure.removeprefix("calls/"))
 
 
@@ -190,8 +205,8 @@ def _point_cells(at: pd.DataFrame, figure: str) -> list[Cell]:
     if figure not in at.index:
         return [Cell(MISSING), Cell(MISSING)]
     row = at.loc[figure]
-    divisor = 1e6 if figure == "total_cycles" else MIB if figure.endswith("_rss") else 1
-    if pd.isna(row["percent"]):
+    divisor = 1e6 if figure.startswith("total_") else MIB if figure.endswith("_rss") else 1
+    if pd.isna(row["percent"]) and not row["reason"]:
         return [_rounded(row["mean"], divisor), Cell(MISSING)]
     percent = Cell("100", 100.0) if pd.isna(row["low"]) and row["percent"] == 100 else percent_cell(row)
     return [_rounded(row["mean"], divisor), percent]

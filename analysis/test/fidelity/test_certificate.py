@@ -8,10 +8,12 @@ from heaptape.common.errors import HeaptapeError
 from heaptape.fidelity.certificate import carried_errors, errors, pairs, summary
 from heaptape.fidelity.certificate_document import document
 from heaptape.fidelity.prediction import predict
-from heaptape.fidelity.verify import not_verified, read_results, write_results
+from heaptape.fidelity.raw import read_results, write_results
+from heaptape.fidelity.verify import not_verified
 from heaptape.measure import recipes
 
 MIB = 1 << 20
+ABOUT = {"created_unix_s": 0, "machine": {}, "elapsed_s": 0}
 
 
 def a_result(**live_and_predicted: tuple[list[float], float]) -> dict:
@@ -40,6 +42,19 @@ def with_cpu(data: dict, **times: tuple[list[float], float]) -> dict:
         for repeat, value in enumerate(values):
             data["live"].append({"allocator": label, "kind": "time", "repeat": repeat, "cpu_ns": value * 1e6})
         data["replays"].append({"allocator": label, "pass": "bare", "repeat": 0, "cpu_ns": replayed * 1e6})
+    return data
+
+
+def with_recorded(data: dict, own_mib: float, **means: tuple[list[float], float]) -> dict:
+    """allocator=([aligned means of live repetitions in MiB], predicted)."""
+    for label, (values, said) in means.items():
+        for repeat, value in enumerate(values):
+            figures = {"rss_anon_peak_bytes": 0, "rss_anon_aligned_mean_bytes": value * MIB}
+            data["live"].append({"allocator": label, "kind": "recorded", "repeat": repeat} | figures)
+        data["predicted"][label] |= {
+            "rss_anon_aligned_mean_bytes": said * MIB,
+            "own_aligned_mean_bytes": own_mib * MIB,
+        }
     return data
 
 
@@ -78,6 +93,32 @@ def test_a_pair_counts_only_where_repetitions_do_not_overlap() -> None:
     assert set(zip(clear["a"], clear["b"])) == {("glibc", "mimalloc"), ("jemalloc", "mimalloc")}
     assert not clear["right"].any()
     assert bool(found.iloc[0]["right"])
+
+
+def test_live_runs_under_the_recorder_tell_of_the_aligned_mean_only() -> None:
+    bare = a_result(glibc=([100, 100], 100), jemalloc=([110, 110], 99))
+    data = with_recorded(bare, 10, glibc=([40, 40], 40), jemalloc=([50, 52], 48.96))
+    assert error_of(data, "jemalloc", "aligned_mean") == pytest.approx(-4)
+    assert error_of(data, "jemalloc", "aligned_mean_part") == pytest.approx(-100 * 2.04 / 41)
+    assert error_of(data, "jemalloc", "peak") == pytest.approx(-10)
+    found = pairs([data], "aligned_mean").iloc[0]
+    assert bool(found["beyond_noise"])
+    assert bool(found["right"])
+    assert "mean over the recording's time" in document([data | ABOUT], "a command")
+
+
+def test_the_own_part_of_an_aligned_mean_is_of_runs_under_the_recorder() -> None:
+    lived = [
+        {"allocator": "glibc", "kind": "memory"} | of_replay(100, 50),
+        *({"allocator": "glibc", "kind": "recorded", "rss_anon_aligned_mean_bytes": mean} for mean in (58, 62)),
+    ]
+    replays = {
+        label: [of_replay(peak, 40) | {"rss_anon_aligned_mean_bytes": mean}]
+        for label, peak, mean in (("glibc", 80, 41), ("jemalloc", 90, 45))
+    }
+    found = predict(replays, lived, "glibc")["jemalloc"]
+    assert (found["rss_anon_aligned_mean_bytes"], found["own_aligned_mean_bytes"]) == (64, 19)
+    assert found["rss_anon_peak_bytes"] == 110
 
 
 def test_an_error_is_carried_only_where_many_pairs_stand_behind_it() -> None:

@@ -2,7 +2,15 @@
 
 import numpy as np
 import pytest
-from heaptape.fidelity.prediction import Samples, mean_over_time, replayed, rss_at, thinned
+from heaptape.fidelity.prediction import (
+    Samples,
+    aligned_mean,
+    mean_over_time,
+    replayed,
+    rss_at,
+    samples_at,
+    thinned,
+)
 
 MS = 1e6
 
@@ -47,3 +55,39 @@ def test_thinned_line_keeps_the_highest_of_each_span() -> None:
     line = thinned(time, values, 10)
     assert len(line) == 10
     assert [value for _, value in line] == [0, 0, 0, 0, 8, 0, 0, 0, 0, 0]
+
+
+def ramp(turning_ns: float) -> Samples:
+    """100 ops in 100 ms of processor time, the first 50 by turning_ns."""
+    times = np.linspace(0, 100 * MS, 1001)
+    line_ns, line_position = np.array([0, turning_ns, 100 * MS]), np.array([0.0, 50, 100])
+    return samples_at(times, times, line_ns, line_position, 100)
+
+
+def test_aligned_mean_does_not_depend_on_how_fast_the_live_run_was() -> None:
+    """The same memory at each op: 1 below op 50, 3 from there on. The clock of the recording says 80 to 20."""
+    clock, slow, fast = ramp(80 * MS), ramp(80 * MS), ramp(5 * MS)
+    own_means = []
+    for live in (slow, fast):
+        rss = np.where(live.position < 50, 1.0, 3.0)
+        assert aligned_mean(live, rss, clock) == pytest.approx(0.8 * 1 + 0.2 * 3, rel=0.02)
+        own_means.append(mean_over_time(live.cpu_ns, rss))
+    assert own_means == pytest.approx([1.4, 2.9], rel=0.01)
+
+
+def test_runs_with_more_calls_are_aligned_by_the_share_of_their_calls() -> None:
+    times = np.linspace(0, 100 * MS, 1001)
+    longer = samples_at(times, times, np.array([0, 100 * MS]), np.array([0.0, 4000]), 4000)
+    rss = longer.position / 4000
+    assert aligned_mean(longer, rss, ramp(50 * MS)) == pytest.approx(0.5, rel=0.01)
+
+
+def test_time_before_the_first_and_after_the_last_op_counts() -> None:
+    """Memory that is held after the last op, for half of the run, by the live program and by the clock's."""
+    times = np.linspace(0, 100 * MS, 1001)
+    run = samples_at(times, times, np.array([25, 50]) * MS, np.array([0.0, 10]), 10)
+    assert (run.position[0], run.position[-1]) == (-1, 11)
+    assert np.all(np.diff(run.share) > 0)
+    assert (run.share[0], run.share[-1]) == (0, 1)
+    rss = np.where(times >= 75 * MS, 8.0, 0.0)
+    assert aligned_mean(run, rss, run) == pytest.approx(2, rel=0.01)

@@ -58,7 +58,7 @@ def misses(
     allocator: int = 100_000,
     caches: tuple[int, int, int] = (3000, 2000, 1000),
     tlbs: tuple[int, int] = (400, 300),
-    faults: int = 50,
+    faults: int = 0,
 ) -> dict:
     """ "misses" of a run."""
     sizes = ((32 << 10, 8), (1 << 20, 16), (32 << 20, 16))

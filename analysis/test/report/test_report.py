@@ -94,13 +94,17 @@ def test_report_of_a_published_table_has_its_figures_and_nothing_made_up():
     assert "<h3>Memory usage by address" not in page
 
 
-def test_several_workloads_get_their_means(data):
-    page = report.make(
-        [Results("a", data), Results("b", make_results("other", 5, repeats=2, allocators=("glibc", "jemalloc")))],
-        "glibc",
-    )
-    assert "geometric mean" in page
-    assert page.count(f'type="{TYPE}"') == 2
+@pytest.fixture(scope="module")
+def page_of_two(data):
+    """A report of two workloads; the second one's results carry an error of replaying."""
+    other = make_results("other", 5, repeats=2, allocators=("glibc", "jemalloc"))
+    other["fidelity"] = {"rss_error_percent": 3.25}
+    return report.make([Results("a", data), Results("b", other)], "glibc")
+
+
+def test_several_workloads_get_their_means(page_of_two):
+    assert "geometric mean" in page_of_two
+    assert page_of_two.count(f'type="{TYPE}"') == 2
 
 
 def test_a_report_is_read_as_the_results_that_it_holds(page, data, tmp_path, heaptape):
@@ -112,9 +116,8 @@ def test_a_report_is_read_as_the_results_that_it_holds(page, data, tmp_path, hea
         assert told[0].stdout == told[1].stdout != ""
 
 
-def test_a_report_of_several_workloads_gives_all_of_them(data, tmp_path):
-    files = [Results("a", data), Results("b", make_results("other", 5, repeats=2, allocators=("glibc", "jemalloc")))]
-    (tmp_path / "both.html").write_text(report.make(files, "glibc"))
+def test_a_report_of_several_workloads_gives_all_of_them(page_of_two, tmp_path):
+    (tmp_path / "both.html").write_text(page_of_two)
     assert [file.name for file in all_results(tmp_path / "both.html")] == ["made <up>", "other"]
     with pytest.raises(HeaptapeError, match="holds the results of 2 workloads"):
         results(tmp_path / "both.html")
@@ -207,6 +210,7 @@ def test_of_fragmentation_the_first_run_of_each_allocator_stays():
 
 
 def test_maps_too_large_for_the_page_are_left_out_and_page_and_results_say_so(data, monkeypatch):
+    data = data | {"runs": [run for run in data["runs"] if run["allocator"] == "glibc" and run["pass"] == "memory"]}
     files = [Results("a", data)]
     monkeypatch.setattr(report, "MAP_BYTES_LIMIT", 1000)
     page = report.make(files, "glibc")
@@ -227,9 +231,8 @@ def test_facts_that_differ_between_workloads_stand_side_by_side(data):
     assert rows["cores"] == ["2"]
 
 
-def test_an_error_of_replaying_that_the_results_carry_is_shown(data):
-    page = report.make([Results("a", data | {"fidelity": {"rss_error_percent": 3.25}})], "glibc")
-    assert re.search(r"error of replaying: rss error percent</th><td>3.25", page)
+def test_an_error_of_replaying_that_the_results_carry_is_shown(page_of_two):
+    assert re.search(r"error of replaying: rss error percent</th>.*?<td>3.25", page_of_two)
 
 
 def places(value, path=()):

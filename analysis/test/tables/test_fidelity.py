@@ -79,13 +79,23 @@ def test_a_damaged_table_is_refused_by_name(table, damage: str) -> None:
         fidelity.error_percent("peak_rss", "jemalloc")
 
 
-def test_compare_ranks_only_beyond_the_error(table) -> None:
-    table(TABLE)
-    text = shown(peaks(glibc=100_000, jemalloc=103_000, mimalloc=111_000))
+def test_compare_ranks_cpu_time_only_beyond_the_error(table) -> None:
+    table(TABLE | {"figures": {"bare_cpu": TABLE["figures"]["peak_rss"]}})
+    file = peaks(glibc=100_000, jemalloc=103_000, mimalloc=111_000)
+    for run in file.data["runs"]:
+        run |= {"pass": "bare", "cpu_ns": run.pop("rss_anon_peak_bytes")}
+    text = shown(file)
     assert "≈103.0" in text
     assert "≈111" not in text
     assert "111.0" in text
-    assert "not ranked" in text
+    assert "not ranked by it" in text
+
+
+def test_compare_gives_memory_as_counted_and_the_error_of_replaying_beside_it(table) -> None:
+    table(TABLE)
+    text = shown(peaks(glibc=100_000, jemalloc=103_000, mimalloc=111_000))
+    assert "103.0" in text
+    assert "≈" not in text
     assert "peak RSS 4.0 to 9.0 %" in text
 
 

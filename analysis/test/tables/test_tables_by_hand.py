@@ -49,13 +49,14 @@ TWO = results_of("two", 4000, {"a": ([(80, 8, 1, 1, 8)] * 2, 5000), "b": ([(160,
 def test_cost_by_hand():
     """One: (100 + 200) / 2 and so on; two: the same in both repetitions."""
     frame = table_frames.cost([ONE, TWO]).set_index(["workload", "allocator"])
-    assert frame.loc[("one", "a")].tolist() == [150, 11, 21, 32, 42, 1500, 2]
-    assert frame.loc[("one", "b")].tolist() == [75, 5.5, 21, 64, 42, 1250, 2]
-    assert frame.loc[("two", "a")].tolist() == [80, 8, 1, 1, 8, 5000, 2]
-    assert frame.loc[("two", "b")].tolist() == [160, 8, 2, 1, 4, 6000, 2]
+    assert frame.loc[("one", "a")].tolist()[1:] == [150, 11, 21, 32, 42, 1500, 2]
+    assert frame.loc[("one", "b")].tolist()[1:] == [75, 5.5, 21, 64, 42, 1250, 2]
+    assert frame.loc[("two", "a")].tolist()[1:] == [80, 8, 1, 1, 8, 5000, 2]
+    assert frame.loc[("two", "b")].tolist()[1:] == [160, 8, 2, 1, 4, 6000, 2]
+    assert frame["total_instructions"].isna().all()
     assert list(frame.columns) == [
-        "total_cycles", "malloc_mean_cycles", "calloc_mean_cycles", "realloc_mean_cycles", "free_mean_cycles",
-        "rss_peak_bytes", "repetitions",
+        "total_instructions", "total_cycles", "malloc_mean_cycles", "calloc_mean_cycles", "realloc_mean_cycles",
+        "free_mean_cycles", "rss_peak_bytes", "repetitions",
     ]  # fmt: skip
 
 
@@ -69,11 +70,11 @@ def test_percent_of_the_baseline_and_both_means_by_hand():
         "geometric mean": (100, 50 * math.sqrt(2), 100 * math.sqrt(2), 100 * math.sqrt(2), 50 * math.sqrt(2), 100),
         "arithmetic mean": (125, 75, 150, 150, 75, 610 / 6),
     }
-    figures = list(table_frames.COST.values())
+    figures = [figure for figure in table_frames.COST.values() if figure != "total_instructions"]
     for workload, percents in expected.items():
         assert [cells[workload, figure] for figure in figures] == pytest.approx(percents), workload
     (table,) = percent_table(frame, "a")
-    assert [cell.text for cell in table.rows[0]] == ["b", "one", "50.0", "50.0", "~100.0", "200.0", "~100.0", "83.3"]
+    assert [cell.text for cell in table.rows[0]] == ["b", "one", "50.0", "50.0", "100.0", "200.0", "100.0", "83.3"]
 
 
 def test_rss_overhead_of_any_allocators_by_hand():
@@ -158,7 +159,7 @@ def test_percentiles_agree_with_the_engines(small_results):
     data = json.loads(small_results.read_text())
     checked = 0
     for run in data["runs"]:
-        for detail in (run.get("calls") or {}).values():
+        for detail in (run.get("calls") or {}).values() if run["pass"] == "time" else ():
             overhead = run["counter_overhead_cycles"]
             for key, share in (("p50", 0.5), ("p99", 0.99)):
                 if "histogram" in detail and detail["histogram"][0][0] > 0:
@@ -294,10 +295,10 @@ def test_what_makes_no_sense_is_refused(arguments, error, line, tmp_path):
         compare(make_parser().parse_args(["compare", path, *arguments]))
 
 
-def test_verdicts_of_replays_carry_the_error_of_replaying(monkeypatch):
-    """RSS of b is 83.3 % of a's: said, unless replays are off by 20 %; of a table from elsewhere it is always said."""
+def test_verdicts_of_memory_are_those_of_the_counts_whatever_replays_are_off_by(monkeypatch):
+    """RSS of b is 83.3 % of a's: said, though replays may be off by 20 %; that stands beside it."""
     monkeypatch.setattr(fidelity, "errors_of", lambda figures, labels: {"peak_rss": 20.0} if "b" in labels else {})
-    for heaptape, verdict in (({}, "within error"), (None, "less")):
+    for heaptape in ({}, None):
         file = Results("one.json", ONE.data | ({} if heaptape is None else {"heaptape": heaptape}))
         frame = KINDS["verdict"].frame(Question([file], "a")).set_index("figure")
-        assert frame.loc["peak_rss", "verdict"] == verdict
+        assert frame.loc["peak_rss", "verdict"] == "less"

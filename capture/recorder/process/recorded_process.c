@@ -503,7 +503,7 @@ void recorded_process_flush(struct recorded_process *process) {
 uint64_t recorded_process_file_bytes(const struct recorded_process *process) {
   enum { FOOTER_BYTES = 16 << 10, EVENT_BYTES = 3 };
   const struct trace_totals *running = trace_writer_totals(process->writer);
-  return running->file_bytes + (running->pending) * EVENT_BYTES + FOOTER_BYTES;
+  return running->file_bytes + (running->pending + running->accesses.pending) * EVENT_BYTES + FOOTER_BYTES;
 }
 
 void recorded_process_sample(struct recorded_process *process, uint64_t stamp) {

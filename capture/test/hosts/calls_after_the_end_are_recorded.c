@@ -42,7 +42,7 @@ __attribute__((destructor)) static void at_program_end(void) {
     call();
 }
 
-static int host(void) {
+int host(void) {
   pthread_t threads[THREADS];
   pthread_key_create(&key, at_thread_end);
   for (int i = 0; i < THREADS; i++)
@@ -63,11 +63,7 @@ static void count(void *context, uint32_t thread, const struct trace_event *even
   *(int *)context += event->call == CALL_malloc && event->size_bytes == BYTES;
 }
 
-int main(int argc, char **argv) {
-  (void)argv;
-  if (argc > 1)
-    return host();
-  recording_directory();
+int test(void) {
   same_as_bare(NULL, NULL);
   int seen = 0;
   read_trace("t.tape", count, &seen);

@@ -5,7 +5,7 @@
 
 enum { ROUNDS = 1000, BYTES = 99 };
 
-static int host(void) {
+int host(void) {
   for (int i = 0; i < ROUNDS; i++)
     free(keep(realloc(keep(calloc(1, BYTES)), BYTES)));
   heaptape_exclude();
@@ -26,14 +26,8 @@ static void count(void *context, uint32_t thread, const struct trace_event *even
     counts[id == CALL_malloc ? 0 : id == CALL_calloc ? 1 : 2]++;
 }
 
-int main(int argc, char **argv) {
-  (void)argv;
-  if (argc > 1)
-    return host();
-  recording_directory();
-  char preload[512];
-  snprintf(preload, sizeof preload, "%s", built_file("lib/test/libbump.so"));
-  CHECK(record_self((const char *const[]){"-o", "t.tape", "--preload", preload, NULL}) == 0, "the host failed");
+int test(void) {
+  record_self_on_bump();
   int counts[3] = {0};
   struct recorded recorded = read_trace("t.tape", count, counts);
   CHECK(counts[0] == 1 && counts[1] == ROUNDS && counts[2] == ROUNDS, "malloc %d, calloc %d, realloc %d", counts[0],

@@ -47,7 +47,7 @@ static void *all_calls(void *context) {
   return NULL;
 }
 
-static int host(void) {
+int host(void) {
   all_calls(NULL);
   pthread_t thread;
   CHECK(pthread_create(&thread, NULL, all_calls, NULL) == 0, "pthread_create");
@@ -66,12 +66,8 @@ static int host(void) {
   return 0;
 }
 
-int main(int argc, char **argv) {
-  (void)argv;
-  if (argc > 1)
-    return host();
-  recording_directory();
-  int status = record_self((const char *const[]){"-o", "t.tape", NULL});
+int test(void) {
+  int status = record_self(NULL);
   CHECK(status == 0, "status %x", status);
   CHECK(read_trace("t.tape", NULL, NULL).events >= 600000, "too few events");
   return 0;

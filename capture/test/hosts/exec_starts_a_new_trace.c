@@ -4,17 +4,17 @@
 #include <string.h>
 #include <unistd.h>
 
-int main(int argc, char **argv) {
-  if (argc > 2)
+int host(void) {
+  if (host_arguments[0])
     return 0;
-  if (argc > 1) {
-    for (int i = 0; i < 1000; i++)
-      free(keep(malloc(100)));
-    execl("/proc/self/exe", argv[0], "host", "again", NULL);
-    return 1;
-  }
-  recording_directory();
-  CHECK(record_self((const char *const[]){"-o", "t.tape", NULL}) == 0, "the host failed");
+  for (int i = 0; i < 1000; i++)
+    free(keep(malloc(100)));
+  execl("/proc/self/exe", "/proc/self/exe", "host", "again", NULL);
+  return 1;
+}
+
+int test(void) {
+  CHECK(record_self(NULL) == 0, "the host failed");
   char paths[4][256];
   CHECK(list_traces(paths, 4) == 2, "two traces were expected");
   struct recorded before = read_trace("t.tape", NULL, NULL);

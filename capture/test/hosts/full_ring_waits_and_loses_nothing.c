@@ -49,7 +49,7 @@ static void release_when_it_waits(struct progress *progress, int host, int recor
   kill(recorder, SIGCONT);
 }
 
-static int host(void) {
+int host(void) {
   struct progress *progress = mmap(NULL, sizeof *progress, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   int recorder = getppid(), self = getpid();
   if (progress == MAP_FAILED)
@@ -66,12 +66,8 @@ static int host(void) {
   return progress->stopped > 0 && progress->stopped < ROUNDS ? 0 : 1; /* it did wait */
 }
 
-int main(int argc, char **argv) {
-  (void)argv;
-  if (argc > 1)
-    return host();
-  recording_directory();
-  int status = record_self((const char *const[]){"-o", "t.tape", NULL});
+int test(void) {
+  int status = record_self(NULL);
   CHECK(status == 0, "status %x", status);
   struct recorded recorded = read_trace("t.tape", NULL, NULL);
   CHECK(recorded.calls[CALL_malloc] == ROUNDS && recorded.dropped == 0, "%llu of %d",

@@ -7,7 +7,21 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static int host(void) {
+static int limited(int mib) {
+  size_t bytes = ((size_t)mib << 20) / (mib < 16 ? 8 : 2);
+  char *object = keep(malloc(bytes));
+  if (!object)
+    return 3;
+  memset(object, 1, bytes);
+  free(object);
+  for (int i = 0; i < 20000; i++)
+    free(keep(malloc(100 + i % 1000)));
+  return 0;
+}
+
+int host(void) {
+  if (host_arguments[0])
+    return limited(atoi(host_arguments[0]));
   /* Below 8 MiB the library itself, about 1 MiB with what it links, may be too much. The limit binds the image that is
    * exec'ed, from its first mapping on. */
   for (int mib = 8; mib <= 64; mib *= 2) {
@@ -27,24 +41,7 @@ static int host(void) {
   return 0;
 }
 
-static int limited(int mib) {
-  size_t bytes = ((size_t)mib << 20) / (mib < 16 ? 8 : 2);
-  char *object = keep(malloc(bytes));
-  if (!object)
-    return 3;
-  memset(object, 1, bytes);
-  free(object);
-  for (int i = 0; i < 20000; i++)
-    free(keep(malloc(100 + i % 1000)));
-  return 0;
-}
-
-int main(int argc, char **argv) {
-  if (argc > 2)
-    return limited(atoi(argv[2]));
-  if (argc > 1)
-    return host();
-  recording_directory();
+int test(void) {
   same_as_bare(NULL, NULL);
   return 0;
 }

@@ -32,7 +32,7 @@ static void *work(void *argument) {
 
 static char *crowd[CROWD];
 
-static int host(void) {
+int host(void) {
   mallopt(M_MMAP_THRESHOLD,
           OBJECT_BYTES / 2); /* fixed, and more than an arena begins with: no memory that was resident before */
   pthread_t threads[THREADS];
@@ -77,16 +77,12 @@ static void compare(void *context, uint32_t thread, const struct trace_event *ev
   }
 }
 
-int main(int argc, char **argv) {
-  (void)argv;
-  if (argc > 1)
-    return host();
+int test(void) {
   if (sysconf(_SC_PAGESIZE) != PAGE_BYTES) {
     puts("the numbers here are of OS pages of 4096 bytes");
     return 77;
   }
-  recording_directory();
-  CHECK(record_self((const char *const[]){"-o", "t.tape", NULL}) == 0, "the host failed");
+  CHECK(record_self(NULL) == 0, "the host failed");
   read_trace("t.tape", compare, NULL);
   CHECK(seen.known + seen.unknown == THREADS * ROUNDS + CROWD, "%ld known, %ld unknown", seen.known, seen.unknown);
   CHECK(seen.known > THREADS * ROUNDS + CROWD / 2, "only %ld known", seen.known);

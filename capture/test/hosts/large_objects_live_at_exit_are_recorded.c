@@ -16,14 +16,14 @@ static void *touched_object(long os_pages) {
   return object;
 }
 
-static int host(const char *how) {
+int host(void) {
   mallopt(M_MMAP_THRESHOLD, 128 << 10); /* fixed: memory that was resident before is not handed out again */
   touched_object(11);
   touched_object(0);
   touched_object(40);
   free(touched_object(77));
   keep(malloc(1000));
-  if (strcmp(how, "quick") == 0)
+  if (strcmp(host_arguments[0], "quick") == 0)
     _exit(0);
   return 0;
 }
@@ -52,9 +52,7 @@ static struct seen record(const char *how) {
   ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
   CHECK(length > 0, "readlink");
   self[length] = 0;
-  CHECK(record_program((const char *const[]){"-o", "t.tape", NULL}, (const char *const[]){self, "host", how, NULL}) ==
-            0,
-        "the host failed");
+  CHECK(record_program(NULL, (const char *const[]){self, "host", how, NULL}) == 0, "the host failed");
   CHECK(trace_reader_open(&reader, "t.tape", &error) == 0, "%s", error.text);
   CHECK(trace_reader_touched(reader, note, &seen, &error) == 0, "%s", error.text);
   trace_reader_close(reader);
@@ -62,10 +60,7 @@ static struct seen record(const char *how) {
   return seen;
 }
 
-int main(int argc, char **argv) {
-  if (argc > 2)
-    return host(argv[2]);
-  recording_directory();
+int test(void) {
   struct seen seen = record("slow");
   CHECK(seen.rows == 3, "%u rows", seen.rows);
   CHECK(seen.os_pages[0] == 0 && seen.os_pages[1] == 11 && seen.os_pages[2] == 40, "%u, %u and %u OS pages",

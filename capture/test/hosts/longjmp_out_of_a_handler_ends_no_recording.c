@@ -29,7 +29,7 @@ static void *shoot(void *target) {
   return NULL;
 }
 
-static int host(void) {
+int host(void) {
   pthread_t self = pthread_self(), shooter;
   signal(SIGUSR1, handler);
   if (pthread_create(&shooter, NULL, shoot, &self) != 0)
@@ -64,14 +64,8 @@ static void count(void *context, uint32_t thread, const struct trace_event *even
   }
 }
 
-int main(int argc, char **argv) {
-  (void)argv;
-  if (argc > 1)
-    return host();
-  recording_directory();
-  char preload[512];
-  snprintf(preload, sizeof preload, "%s", built_file("lib/test/libbump.so"));
-  CHECK(record_self((const char *const[]){"-o", "t.tape", "--preload", preload, NULL}) == 0, "the host failed");
+int test(void) {
+  record_self_on_bump();
   struct seen seen = {0, 0, 0};
   struct recorded recorded = read_trace("t.tape", count, &seen);
   CHECK(recorded.dropped == 0, "%llu dropped", (unsigned long long)recorded.dropped);

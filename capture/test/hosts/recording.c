@@ -11,6 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+char **host_arguments;
+
 static char directory[] = "/tmp/heaptape-test-XXXXXX";
 static int owner;
 
@@ -25,10 +27,15 @@ static void remove_directory(void) {
   rmdir(directory);
 }
 
-void recording_directory(void) {
+int main(int argc, char **argv) {
+  if (argc > 1) {
+    host_arguments = argv + 2;
+    return host();
+  }
   owner = getpid();
   CHECK(mkdtemp(directory) && chdir(directory) == 0, "%s", directory);
   atexit(remove_directory);
+  return test();
 }
 
 /* The test is OUT/test/capture/NAME. */
@@ -46,8 +53,8 @@ const char *built_file(const char *name) {
 
 int record_program(const char *const *options, const char *const *program) {
   enum { ARGUMENTS_MAX = 40 };
-  const char *arguments[ARGUMENTS_MAX + 1] = {built_file("libexec/heaptape-record")};
-  int count = 1;
+  const char *arguments[ARGUMENTS_MAX + 1] = {built_file("libexec/heaptape-record"), "-o", "t.tape"};
+  int count = 3;
   for (; options && *options && count < ARGUMENTS_MAX; options++)
     arguments[count++] = *options;
   arguments[count++] = "--";
@@ -70,6 +77,12 @@ int record_self(const char *const *options) {
   ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
   self[length > 0 ? length : 0] = '\0';
   return record_program(options, (const char *const[]){self, "host", NULL});
+}
+
+void record_self_on_bump(void) {
+  char preload[PATH_MAX];
+  snprintf(preload, sizeof preload, "%s", built_file("lib/test/libbump.so"));
+  CHECK(record_self((const char *const[]){"--preload", preload, NULL}) == 0, "the host failed");
 }
 
 static long footer_number(const json_t *footer, const char *key) {

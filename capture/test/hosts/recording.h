@@ -1,7 +1,8 @@
 /* For the tests of this folder: runs a program under the recorder that was built beside the test, and reads what it
    wrote.
 
-   Every test is driver and host in one: without arguments it drives, with "host" it is the program that is recorded. */
+   Every test is driver and host in one: without arguments it drives, with some (the first is "host") it is the program
+   that is recorded. */
 #ifndef CAPTURE_TEST_HOSTS_RECORDING_H
 #define CAPTURE_TEST_HOSTS_RECORDING_H
 
@@ -20,6 +21,12 @@
     }                                                                                                                  \
   } while (0)
 
+/* The test's own: what is done without arguments, in an empty directory that is removed at exit, and with some. They
+   return the exit status. */
+int test(void);
+int host(void);
+extern char **host_arguments; /* those after the first; ends with NULL */
+
 struct recorded {
   uint64_t events, dropped, calls[CALL_LIMIT], failed[CALL_LIMIT], null_in[CALL_LIMIT];
   uint32_t threads;
@@ -28,13 +35,12 @@ struct recorded {
   char end[16];
 };
 
-/* An empty directory of its own, made the current one; removed at exit. */
-void recording_directory(void);
-
-/* Runs heaptape-record OPTIONS... -- SELF host; options ends with NULL and may be NULL. Returns its wait status. The
-   second form runs another program (found as execvp would) instead of SELF host. */
+/* Runs heaptape-record -o t.tape OPTIONS... -- SELF host; options ends with NULL and may be NULL. Returns its wait
+   status. The second form runs another program (found as execvp would) instead of SELF host; the third preloads our
+   allocator in front of the C library's, and the host must end well. */
 int record_self(const char *const *options);
 int record_program(const char *const *options, const char *const *program);
+void record_self_on_bump(void);
 
 /* Runs SELF host bare and recorded (with -o t.tape): exit status, standard output and standard error, but for our own
    lines, must be the same, and every trace whole and a legal history. A host that exits with 77 skips the test, with

@@ -17,7 +17,7 @@ static void *work(void *unused) {
   return unused;
 }
 
-static int host(void) {
+int host(void) {
   static pthread_t threads[THREADS];
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
@@ -31,11 +31,7 @@ static int host(void) {
   return 0;
 }
 
-int main(int argc, char **argv) {
-  (void)argv;
-  if (argc > 1)
-    return host();
-  recording_directory();
+int test(void) {
   struct recorded recorded = same_as_bare(NULL, NULL);
   CHECK(recorded.dropped == 0 && recorded.events >= 4ull * PAIRS * THREADS, "%llu events, %llu dropped",
         (unsigned long long)recorded.events, (unsigned long long)recorded.dropped);

@@ -30,7 +30,7 @@ static void *work(void *stack) {
   return NULL;
 }
 
-static int host(void) {
+int host(void) {
   struct sigaction action = {.sa_handler = handler, .sa_flags = SA_ONSTACK};
   sigaction(SIGUSR1, &action, NULL);
   pthread_attr_t attributes;
@@ -48,11 +48,7 @@ static int host(void) {
   return 0;
 }
 
-int main(int argc, char **argv) {
-  (void)argv;
-  if (argc > 1)
-    return host();
-  recording_directory();
+int test(void) {
   struct recorded recorded = same_as_bare(NULL, NULL);
   CHECK(recorded.dropped == 0 && recorded.calls[CALL_realloc] >= (uint64_t)PAIRS * THREADS, "%llu events, %llu dropped",
         (unsigned long long)recorded.events, (unsigned long long)recorded.dropped);

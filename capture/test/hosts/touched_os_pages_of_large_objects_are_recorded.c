@@ -26,7 +26,7 @@ static void release(char *object) {
     _exit(3);
 }
 
-static int host(void) {
+int host(void) {
   page_bytes = sysconf(_SC_PAGESIZE);
   mallopt(M_MMAP_THRESHOLD, 128 << 10); /* fixed: memory that was resident before is not handed out again */
   free(keep(malloc(MARK_BYTES)));
@@ -101,7 +101,7 @@ static void compare(void *context, uint32_t thread, const struct trace_event *ev
 }
 
 static void record(const char *touch_min, bool off) {
-  CHECK(record_self((const char *const[]){"-o", "t.tape", "--touch-min", touch_min, NULL}) == 0, "the host failed");
+  CHECK(record_self((const char *const[]){"--touch-min", touch_min, NULL}) == 0, "the host failed");
   memset(&seen, 0, sizeof seen);
   seen.off = off;
   read_trace("t.tape", compare, NULL);
@@ -109,15 +109,11 @@ static void record(const char *touch_min, bool off) {
   CHECK((seen.known == 0) == off, "%ld releases known", seen.known);
 }
 
-int main(int argc, char **argv) {
-  (void)argv;
-  if (argc > 1)
-    return host();
+int test(void) {
   if (sysconf(_SC_PAGESIZE) != 4096) {
     puts("the numbers here are of OS pages of 4096 bytes");
     return 77;
   }
-  recording_directory();
   record("65536", false);
   record("0", true);
   return 0;

@@ -5,7 +5,8 @@
 const char *access_decode_begin(struct access_decoder *decoder) {
   decoder->row = 0;
   decoder->stack = decoder->page = 0;
-  decoder->objects.count = decoder->pages.count = 0;
+  decoder->objects.count = 0;
+  decoder->pages.used = 0;
   if (decoder->last_acquired < decoder->acquired || decoder->last_acquired - decoder->acquired > decoder->rows)
     return "more calls that acquired than rows";
   if ((size_t)(decoder->columns[ACCESS_COLUMN_WHAT].end - decoder->columns[ACCESS_COLUMN_WHAT].at) != decoder->rows)
@@ -57,25 +58,40 @@ static const char *decode_object(struct access_decoder *decoder, uint8_t code, s
   return NULL;
 }
 
-static const char *decode_other(struct access_decoder *decoder, uint8_t code, struct access_item *item) {
-  struct recent_list *list = &decoder->pages;
-  struct byte_span *places = &decoder->columns[ACCESS_COLUMN_PLACE];
-  uint64_t entry;
-  if (code != ACCESS_CODE_PAGE) {
-    if (code - ACCESS_CODE_RECENT_PAGE >= (int)list->count)
-      return "place beyond the list of OS pages";
-    recent_use(list, code - ACCESS_CODE_RECENT_PAGE);
-  } else {
+/* *number: of the page among the block's. */
+static const char *decode_page(struct access_decoder *decoder, uint8_t code, uint64_t *number) {
+  uint64_t entry, count = decoder->pages.used / sizeof decoder->page;
+  if (code == ACCESS_CODE_PAGE) {
     if (!get_leb(decoder, ACCESS_COLUMN_PAGE, &entry))
       return "the column of OS pages is too short or has a bad number";
     decoder->page += (uint64_t)unzigzag(entry);
     if (decoder->page >= ACCESS_PAGES)
       return "number of an OS page out of range";
-    recent_add(list, decoder->page);
+    buffer_append(&decoder->pages, &decoder->page, sizeof decoder->page);
+    *number = count;
+    return decoder->pages.failed ? "out of memory" : NULL;
   }
+  *number = (uint64_t)code - ACCESS_CODE_KNOWN_PAGE;
+  if (code == ACCESS_CODE_FAR_PAGE) {
+    if (!get_leb(decoder, ACCESS_COLUMN_FAR_PAGE, &entry))
+      return "the column of far OS pages is too short or has a bad number";
+    if (entry >= TRACE_MAX_ROWS)
+      return "OS page that the block does not have";
+    *number = ACCESS_NEAR_PAGES + entry;
+  }
+  return *number < count ? NULL : "OS page that the block does not have";
+}
+
+static const char *decode_other(struct access_decoder *decoder, uint8_t code, struct access_item *item) {
+  struct byte_span *places = &decoder->columns[ACCESS_COLUMN_PLACE];
+  uint64_t number;
+  const char *wrong = decode_page(decoder, code, &number);
+  if (wrong)
+    return wrong;
   if (places->at == places->end)
     return "the column of places in OS pages is too short";
-  uint64_t granule = list->keys[0] * ACCESS_PAGE_GRANULES + *places->at++;
+  const uint64_t *pages = (const uint64_t *)decoder->pages.bytes;
+  uint64_t granule = pages[number] * ACCESS_PAGE_GRANULES + *places->at++;
   *item = (struct access_item){.kind = ACCESS_OTHER, .granule = (int64_t)granule};
   return NULL;
 }
@@ -92,14 +108,17 @@ const char *access_decode_next(struct access_decoder *decoder, struct access_ite
   const char *wrong;
   if (code <= ACCESS_CODE_ACQUIRED)
     wrong = decode_call(decoder, code, item);
-  else if (code == ACCESS_CODE_PAGE ||
-           (code >= ACCESS_CODE_RECENT_PAGE && code < ACCESS_CODE_RECENT_PAGE + RECENT_PLACES))
+  else if (code == ACCESS_CODE_PAGE || code >= ACCESS_CODE_KNOWN_PAGE)
     wrong = decode_other(decoder, code, item);
-  else if (code == ACCESS_CODE_OBJECT || (code >= ACCESS_CODE_RECENT_OBJECT && code < ACCESS_CODE_RECENT_PAGE))
+  else if (code == ACCESS_CODE_OBJECT || code >= ACCESS_CODE_RECENT_OBJECT)
     wrong = decode_object(decoder, code, item);
   else
     wrong = "unknown code";
   if (wrong)
     return wrong;
   return ++decoder->row == decoder->rows ? check_end(decoder) : NULL;
+}
+
+void access_decoder_free(struct access_decoder *decoder) {
+  buffer_free(&decoder->pages);
 }

@@ -1,8 +1,8 @@
 /* Turns the columns of an ACCESSES block (FORMAT.md section 6a), already decompressed, back into items of the stream.
 
    Not its job: files, checksums, decompression; whether an object is alive, which takes the events. Every code, place
-   and number is checked, so any bytes at all give items or an error, never a wild read. Needs no memory of its own. Not
-   thread-safe; one decoder per cursor. */
+   and number is checked, so any bytes at all give items or an error, never a wild read. Memory is 8 bytes for each OS
+   page of a block. Not thread-safe; one decoder per cursor. */
 #ifndef CORE_TRACE_READ_ACCESSES_DECODE_H
 #define CORE_TRACE_READ_ACCESSES_DECODE_H
 
@@ -16,7 +16,8 @@ struct access_decoder {
   uint32_t rows, row;
   uint64_t acquired, last_acquired; /* call rows that acquired: up to here; after the block, by its header */
   uint64_t stack, page;             /* of the rows before: stack pointer divided by 8, page put into the list */
-  struct recent_list objects, pages;
+  struct recent_list objects;
+  struct buffer pages; /* uint64_t each: the block's OS pages by number */
 };
 
 /* Begins a block whose columns (empty spans where left out), rows, acquired (the header's first stamp) and
@@ -27,5 +28,7 @@ const char *access_decode_begin(struct access_decoder *decoder);
 /* Decodes the next row; call it exactly rows times. Returns NULL, or what is wrong. After the last one it has also
    checked that nothing is left over. */
 const char *access_decode_next(struct access_decoder *decoder, struct access_item *item);
+
+void access_decoder_free(struct access_decoder *decoder);
 
 #endif

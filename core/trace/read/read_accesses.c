@@ -29,6 +29,7 @@ void trace_access_cursor_close(struct trace_access_cursor *cursor) {
   if (!cursor)
     return;
   block_memory_free(&cursor->memory);
+  access_decoder_free(&cursor->decoder);
   free(cursor);
 }
 

@@ -1,5 +1,6 @@
 #include "core/trace/write/accesses_encode.h"
 
+#include "core/base/address_map.h"
 #include "core/base/leb.h"
 #include "core/trace/accesses.h"
 
@@ -8,11 +9,16 @@
 struct access_encoder {
   struct encoded_accesses block;
   uint64_t stack, page; /* of the rows before: stack pointer divided by 8, page put into the list */
-  struct recent_list objects, pages;
+  struct recent_list objects;
+  struct address_map pages; /* numbers of the block's OS pages, by page plus 1 */
 };
 
 struct access_encoder *access_encoder_new(void) {
-  return calloc(1, sizeof(struct access_encoder));
+  struct access_encoder *encoder = calloc(1, sizeof *encoder);
+  if (!encoder || address_map_init(&encoder->pages))
+    return encoder;
+  free(encoder);
+  return NULL;
 }
 
 void access_encoder_free(struct access_encoder *encoder) {
@@ -20,6 +26,7 @@ void access_encoder_free(struct access_encoder *encoder) {
     return;
   for (int id = 0; id < ACCESS_COLUMNS; id++)
     buffer_free(&encoder->block.columns[id]);
+  address_map_free(&encoder->pages);
   free(encoder);
 }
 
@@ -70,19 +77,21 @@ static bool encode_object(struct access_encoder *encoder, const struct access_it
 }
 
 static bool encode_other(struct access_encoder *encoder, const struct access_item *item) {
-  struct recent_list *list = &encoder->pages;
   uint64_t page = (uint64_t)item->granule / ACCESS_PAGE_GRANULES;
   if (page >= ACCESS_PAGES)
     return false;
-  uint32_t place = recent_find(list, page);
-  if (place < RECENT_PLACES) {
-    put_byte(encoder, ACCESS_COLUMN_WHAT, ACCESS_CODE_RECENT_PAGE + place);
-    recent_use(list, place);
-  } else {
+  struct address_entry *entry = address_map_find(&encoder->pages, page + 1);
+  if (!entry->address) {
+    if (!address_map_add(&encoder->pages, entry, page + 1, (uint32_t)encoder->pages.count, false))
+      encoder->block.columns[ACCESS_COLUMN_PAGE].failed = true;
     put_byte(encoder, ACCESS_COLUMN_WHAT, ACCESS_CODE_PAGE);
     put_leb(encoder, ACCESS_COLUMN_PAGE, zigzag((int64_t)(page - encoder->page)));
     encoder->page = page;
-    recent_add(list, page);
+  } else if (entry->slot < ACCESS_NEAR_PAGES) {
+    put_byte(encoder, ACCESS_COLUMN_WHAT, ACCESS_CODE_KNOWN_PAGE + entry->slot);
+  } else {
+    put_byte(encoder, ACCESS_COLUMN_WHAT, ACCESS_CODE_FAR_PAGE);
+    put_leb(encoder, ACCESS_COLUMN_FAR_PAGE, entry->slot - ACCESS_NEAR_PAGES);
   }
   put_byte(encoder, ACCESS_COLUMN_PLACE, (uint32_t)((uint64_t)item->granule % ACCESS_PAGE_GRANULES));
   encoder->block.other++;
@@ -120,5 +129,6 @@ void access_encoder_next_block(struct access_encoder *encoder) {
   block->calls = block->objects = block->other = 0;
   block->first_acquired = block->acquired;
   encoder->stack = encoder->page = 0;
-  encoder->objects.count = encoder->pages.count = 0;
+  encoder->objects.count = 0;
+  address_map_clear(&encoder->pages);
 }

@@ -42,6 +42,7 @@ static int open_output(struct trace_writer *writer, const struct trace_writer_op
   if (!writer->encoder || !writer->zstd || (options && options->archive && !writer->archive))
     return writer_fail(writer, ENOMEM);
   int level = options && options->zstd_level ? options->zstd_level : DEFAULT_ZSTD_LEVEL;
+  writer->zstd_level = level;
   ZSTD_CCtx_setParameter(writer->zstd, ZSTD_c_compressionLevel, level);
   ZSTD_CCtx_setParameter(writer->zstd, ZSTD_c_checksumFlag, 1);
   ZSTD_CCtx_setParameter(writer->zstd, ZSTD_c_contentSizeFlag, 1);

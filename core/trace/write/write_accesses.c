@@ -4,6 +4,10 @@
 
 #include <errno.h>
 
+/* At least. Measured on recordings of perl, python3 and sqlite3: 7 takes 11, 4 and 25 % less than 3, and some 30 ns
+   more for a row; 9 gains 3 % more, 12 takes six times as long. */
+enum { ACCESSES_ZSTD_LEVEL = 7 };
+
 int trace_writer_accesses_begin(struct trace_writer *writer) {
   writer->totals.accesses.recorded = true;
   if (!writer->accesses && !(writer->accesses = access_encoder_new()))
@@ -23,13 +27,18 @@ int flush_accesses(struct trace_writer *writer) {
   }
   struct block_header header = {
       .type = BLOCK_ACCESSES, .rows = block->rows, .first_stamp = block->first_acquired, .last_stamp = block->acquired};
-  if (write_block(writer, &header, columns, ACCESS_COLUMNS - 1) != 0)
+  if (writer->zstd_level < ACCESSES_ZSTD_LEVEL)
+    ZSTD_CCtx_setParameter(writer->zstd, ZSTD_c_compressionLevel, ACCESSES_ZSTD_LEVEL);
+  int result = write_block(writer, &header, columns, ACCESS_COLUMNS - 1);
+  ZSTD_CCtx_setParameter(writer->zstd, ZSTD_c_compressionLevel, writer->zstd_level);
+  if (result != 0)
     return -1;
   struct trace_access_totals *totals = &writer->totals.accesses;
   totals->calls += block->calls;
   totals->objects += block->objects;
   totals->other += block->other;
   access_encoder_next_block(writer->accesses);
+  writer->totals.accesses.pending = 0;
   writer->totals.file_bytes = writer->offset;
   return 0;
 }
@@ -39,6 +48,7 @@ void lose_accesses(struct trace_writer *writer) {
     return;
   writer->totals.accesses.lost += access_encoder_block(writer->accesses)->rows;
   access_encoder_next_block(writer->accesses);
+  writer->totals.accesses.pending = 0;
 }
 
 int trace_writer_access(struct trace_writer *writer, const struct access_item *item) {
@@ -58,7 +68,10 @@ int trace_writer_access(struct trace_writer *writer, const struct access_item *i
   }
   if (access_encoder_block(writer->accesses)->rows == TRACE_MAX_ROWS && flush_accesses(writer) != 0)
     return -1;
-  return access_encode(writer->accesses, item) ? 0 : 1;
+  if (!access_encode(writer->accesses, item))
+    return 1;
+  totals->pending = access_encoder_block(writer->accesses)->rows;
+  return 0;
 }
 
 json_t *footer_accesses(const struct trace_writer *writer) {

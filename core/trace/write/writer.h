@@ -41,6 +41,7 @@ struct trace_writer {
   struct block_encoder *encoder;
   struct archive_encoder *archive; /* NULL: not requested */
   ZSTD_CCtx *zstd;
+  int zstd_level;
   struct buffer compressed, index;
   struct trace_sample samples[SAMPLES_PER_BLOCK];
   uint32_t sample_count;

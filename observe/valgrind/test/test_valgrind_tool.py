@@ -210,7 +210,8 @@ def test_without_caches_for_instructions_data_alone_reaches_the_outer_caches(tmp
     assert all("instruction_misses" not in level for level in data["caches"])
     for key in ("instructions", "data_accesses", "page_faults", "syscalls", "tlbs"):
         assert data[key] == whole[key]
-    assert data["caches"][0]["misses"] == whole["caches"][0]["misses"]
+    # A vector in two lines that are both missing is one miss for cachegrind, and two lines to fetch.
+    assert data["caches"][0]["misses"] >= whole["caches"][0]["misses"]
     assert data["caches"][1]["misses"] < whole["caches"][1]["misses"] + whole["caches"][1]["instruction_misses"]
 
 

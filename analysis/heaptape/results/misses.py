@@ -1,0 +1,47 @@
+"""Figures of the pass `misses`: what a run's "misses" object says, as metrics, and their names.
+
+A metric is "misses/SIDE/COUNT": SIDE is all, program or allocator; COUNT is cache_BYTES, tlb_ENTRIES, page_faults or
+instructions.
+"""
+
+from collections.abc import Iterator
+
+SIDES = ("all", "program", "allocator")
+PAGE_FAULTS, INSTRUCTIONS = "page_faults", "instructions"
+
+
+def figures(misses: dict) -> Iterator[tuple[str, str, float]]:
+    """Metric, unit and count of all that the "misses" object of a run has; what it lacks is left out."""
+    for side in SIDES:
+        counts = misses if side == "all" else misses.get(side) or {}
+        for name, unit, value in _of_side(counts):
+            if isinstance(value, int):
+                yield f"misses/{side}/{name}", unit, float(value)
+
+
+def _of_side(counts: dict) -> Iterator[tuple[str, str, object]]:
+    for level in counts.get("caches") or []:
+        yield f"cache_{level['bytes']}", "misses", level.get("misses")
+    for level in counts.get("tlbs") or []:
+        yield f"tlb_{level['entries']}", "misses", level.get("misses")
+    yield PAGE_FAULTS, "faults", counts.get("page_faults")
+    program, allocator = counts.get("program_instructions"), counts.get("allocator_instructions")
+    whole = program + allocator if isinstance(program, int) and isinstance(allocator, int) else None
+    yield INSTRUCTIONS, "instructions", counts.get("instructions", whole)
+
+
+def place(count: str) -> tuple[int, int]:
+    """To sort counts by: caches and TLBs by size, page faults, instructions."""
+    kind, _, size = count.rpartition("_")
+    order = ("cache", "tlb")
+    return (order.index(kind), int(size)) if kind in order else (2 + (count != PAGE_FAULTS), 0)
+
+
+def heading(count: str) -> str:
+    """As a table's column: "256 KiB", "TLB 64", "page faults"."""
+    kind, _, size = count.rpartition("_")
+    if kind == "tlb":
+        return f"TLB {int(size):,}"
+    if kind != "cache":
+        return count.replace("_", " ")
+    return f"{int(size) >> 20} MiB" if int(size) >= 1 << 20 else f"{int(size) >> 10} KiB"

@@ -1,0 +1,83 @@
+"""The table `misses`: each allocator's simulated cache and TLB misses, page faults and instructions, in all and by the
+program's share and the allocator's.
+"""
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from heaptape.results import misses
+from heaptape.results.compare import allocator_order
+from heaptape.results.schema import Results, figures
+from heaptape.tables.usual import MISSING, Cell, Table, rounded
+
+NOTE = (
+    "The program's recorded data accesses and the allocator's own, simulated: each outer cache as if it were the only "
+    "one behind the first. Counts: other processes don't disturb them. First-level misses also depend on where the "
+    "program's stack and globals happen to lie."
+)
+SHARES_NOTE = "program, allocator: their shares of the same whole, so that they add up to the allocator's first row."
+
+
+def frame(files: Sequence[Results], baseline: str) -> pd.DataFrame:
+    """Columns workload, allocator (label), side (all, program, allocator), count (results/misses.py), value (mean over
+    the repetitions) and percent (of the baseline's of side `all`; NaN where it has none).
+    """
+    table = figures(files)
+    found = table[table["metric"].str.startswith("misses/")]
+    parts = found["metric"].str.split("/", expand=True).reindex(columns=range(3))
+    found = found.assign(side=parts[1], count=parts[2])
+    keys = ["workload", "allocator", "side", "count"]
+    rank = {label: number for number, label in enumerate(allocator_order(files))}
+    found = found.sort_values("allocator", key=lambda labels: labels.map(rank), kind="stable")
+    means = found.groupby(keys, sort=False)["value"].mean().reset_index()
+    whole = means[(means["allocator"] == baseline) & (means["side"] == "all")]
+    whole = whole.rename(columns={"value": "whole"})[["workload", "count", "whole"]]
+    joined = means.merge(whole, on=["workload", "count"], how="left")
+    percent = 100 * joined["value"] / joined["whole"].where(joined["whole"] > 0)
+    return joined.assign(percent=percent)[[*keys, "value", "percent"]]
+
+
+def tables(found: pd.DataFrame, baseline: str) -> list[Table]:
+    """Of `frame`, per workload: counts in thousands, and percentages of the baseline where there is something to
+    compare. None where no run had the pass.
+    """
+    out = []
+    several = found["workload"].nunique() > 1
+    for workload, here in found.groupby("workload", sort=False):
+        suffix = f" — {workload}" if several else ""
+        counts = sorted(here["count"].unique(), key=misses.place)
+        columns = ["allocator", *map(misses.heading, counts)]
+        cells = here.set_index(["allocator", "side", "count"])
+        labels = list(dict.fromkeys(here["allocator"]))
+        rows = [[Cell(label), *(_thousands(cells, (label, "all", count)) for count in counts)] for label in labels]
+        out.append(Table(f"Simulated misses, thousands{suffix}", columns, rows, [NOTE]))
+        if len(labels) > 1 and baseline in labels:
+            shares = [_share(cells, label, side, counts) for label in labels for side in misses.SIDES]
+            out.append(Table(f"Simulated misses, % of {baseline}{suffix}", columns, shares, [SHARES_NOTE]))
+    return out
+
+
+def usual(files: Sequence[Results], baseline: str) -> list[Table]:
+    """`tables` of `frame`."""
+    return tables(frame(files, baseline), baseline)
+
+
+def _thousands(cells: pd.DataFrame, key: tuple[str, str, str]) -> Cell:
+    value = _value(cells, key, "value")
+    return Cell(MISSING) if value is None else Cell(rounded(value / 1000), value)
+
+
+def _share(cells: pd.DataFrame, label: str, side: str, counts: list[str]) -> list[Cell]:
+    row = [Cell(label if side == "all" else f"  {side}")]
+    for count in counts:
+        percent = _value(cells, (label, side, count), "percent")
+        row.append(Cell(MISSING) if percent is None else Cell(f"{percent:,.1f}", percent, side != "all"))
+    return row
+
+
+def _value(cells: pd.DataFrame, key: tuple[str, str, str], column: str) -> float | None:
+    if key not in cells.index:
+        return None
+    value = float(cells.at[key, column])
+    return None if pd.isna(value) else value

@@ -1,0 +1,88 @@
+"""`heaptape observe`: the observer's result as a table, on the allocator that was asked for."""
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+OUT = Path(os.environ.get("HEAPTAPE_OUT", Path(__file__).resolve().parents[3] / "out"))
+needs_tool = pytest.mark.skipif(
+    not shutil.which("valgrind") or not (OUT / "libexec/valgrind/heaptape-amd64-linux").exists(),
+    reason="the Valgrind tool was not built",
+)
+
+
+def observe(*arguments):
+    return subprocess.run([OUT / "bin/heaptape", "observe", *arguments], capture_output=True, text=True, timeout=120)
+
+
+def test_text_has_a_row_for_each_program_and_the_commands_output_and_status_are_its_own():
+    done = observe("--", "sh", "-c", "/bin/echo one; exit 3")
+    assert (done.returncode, done.stdout) == (3, "one\n")
+    lines = done.stderr.splitlines()
+    assert lines[0] == "Programs observed"
+    assert "peak RSS, MiB" in lines[1]
+    assert [line.split()[0] for line in lines[2:4]] == ["sh", "echo"]
+
+
+def test_json_is_everything_and_goes_where_it_is_told(tmp_path):
+    path = tmp_path / "o.json"
+    done = observe("--format", "json", "--interval-us", "500", "-o", path, "--", "sh", "-c", "exit 3")
+    assert (done.returncode, done.stderr) == (3, "")
+    found = json.loads(path.read_text())
+    assert found["status"] == 3
+    assert found["programs"][0]["rss_anon_peak_bytes"] > 0
+
+
+def test_the_program_runs_on_the_allocator_that_was_named():
+    done = observe("-a", "reference", "--", "sh", "-c", "echo $LD_PRELOAD")
+    assert done.stdout.strip().endswith("libreference.so")
+    assert "libreference.so" not in observe("--", "sh", "-c", "echo $LD_PRELOAD").stdout
+
+
+@needs_tool
+def test_a_simulation_tells_the_allocator_from_the_program():
+    done = observe(
+        "--simulate", "--caches", "65536:16,1048576:16", "-a", "reference", "--format", "json", "--", "ls", "/"
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stderr)
+    assert [cache["bytes"] for cache in found["caches"]] == [65536, 1048576]
+    assert found["allocator"]["instructions"] + found["program"]["instructions"] == found["instructions"]
+    assert found["allocator"]["instructions"] > 1000
+
+
+@needs_tool
+def test_a_simulation_as_text_has_its_figures_below_one_another():
+    lines = observe("--simulate", "--", "true").stderr.splitlines()
+    assert lines[0].startswith("true (")
+    assert lines[1].split() == ["figure", "all", "allocator", "program"]
+    assert lines[2].startswith("instructions ")
+    assert any(line.startswith("misses of 256 KiB ") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        ((), 2, "heaptape: observe: which command?"),
+        (("-a", "none-such", "--", "true"), 1, "heaptape: unknown allocator 'none-such'"),
+        (("--wrong", "--", "true"), 2, "heaptape-observe: unrecognized option '--wrong'"),
+        (("--format", "csv", "--", "true"), 2, "argument --format: invalid choice: 'csv'"),
+        (("--", "/none/such"), 127, "heaptape-observe: /none/such: No such file or directory"),
+    ],
+)
+def test_what_can_not_be_done_is_said_in_one_message(arguments, status, message):
+    done = observe(*arguments)
+    assert (done.returncode, done.stdout) == (status, "")
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_help_is_ours_and_the_programs():
+    done = observe("--help")
+    assert done.returncode == 0
+    assert "--format text|json" in done.stdout
+    assert "--instruction-cache BYTES:WAYS" in done.stdout

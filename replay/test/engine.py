@@ -1,0 +1,43 @@
+"""Running the engine on made workloads, for the tests of this folder."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+OUT = Path(os.environ.get("HEAPTAPE_OUT", Path(__file__).resolve().parents[2] / "out"))
+ENGINE = OUT / "libexec/heaptape-replay"
+PLANTED = OUT / "test-programs/libplanted.so"
+
+
+def make(path: Path, **shape: int) -> dict:
+    """Writes a workload of that shape (generate.h); what it is made of."""
+    command = [OUT / "test-programs/make_workload", path, *(f"{name}={value}" for name, value in shape.items())]
+    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+def engine(
+    *arguments: object,
+    program: Path = ENGINE,
+    timeout: float = 240,
+    environment: dict[str, str] | None = None,
+    **plants: object,
+) -> subprocess.CompletedProcess[str]:
+    """Runs it; plants are what planted_allocator.c is asked to do."""
+    settings = [f"--env=PLANT_{name}={value}" for name, value in plants.items()]
+    command = [str(a) for a in (program, *settings, *arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=timeout, env=environment)
+
+
+def replay(*arguments: object, **plants: Any) -> dict:  # noqa: ANN401
+    """The result of a run that must succeed."""
+    result = engine(*arguments, **plants)
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def memory_pass(path: Path, *arguments: object, preload: Path | str | None = PLANTED, **plants: object) -> dict:
+    """The same of the memory pass; preload None: no allocator but the C library's."""
+    preloads = ["--preload", preload] if preload else []
+    return replay("--pass", "memory", *preloads, *arguments, path, **plants)
