@@ -49,7 +49,8 @@ METRICS = {
 
 def changes(results: Sequence[dict]) -> pd.DataFrame:
     """One row per app, allocator and metric that has a prediction. Columns: app, set, threads, allocator, metric, live,
-    low, high (over layouts), predicted (all in percent), error (NaN where the live change is too small to be judged).
+    low, high (over layouts), predicted (all in percent), error (NaN where the live change is too small to be judged, or
+    has not the same sign in each layout).
     """
     rows = []
     for about, metric, live, predicted in _tables(results):
@@ -64,11 +65,16 @@ def _change(name: str, live: np.ndarray, predicted: float) -> dict:
     middle, metric = float(np.median(live)), METRICS[name]
     error = predicted - middle
     if metric.relative:
-        error = 100 * error / abs(middle) if abs(middle) >= metric.threshold else np.nan
+        judged = abs(middle) >= metric.threshold and _has_one_sign(live)
+        error = 100 * error / abs(middle) if judged else np.nan
     return {
         "metric": name, "live": middle, "low": float(live.min()), "high": float(live.max()),
         "predicted": predicted, "error": error,
     }  # fmt: skip
+
+
+def _has_one_sign(values: np.ndarray) -> bool:
+    return bool(np.all(values > 0) or np.all(values < 0))
 
 
 def pairs(results: Sequence[dict]) -> pd.DataFrame:
@@ -81,7 +87,7 @@ def pairs(results: Sequence[dict]) -> pd.DataFrame:
         for a, b in combinations([label for label in predicted if label in live], 2):
             difference = live[a] - live[b]
             middle, said = float(np.median(difference)), predicted[a] - predicted[b]
-            decided = bool(np.all(difference > 0) or np.all(difference < 0))
+            decided = _has_one_sign(difference)
             rows.append(
                 about
                 | {"metric": name, "a": a, "b": b, "live": middle, "predicted": said}
