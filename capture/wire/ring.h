@@ -25,8 +25,9 @@ enum record_op {
   RECORD_STAMP = 63,          /* word 1: stamp of the next step */
   RECORD_BEGIN = 62 | 0x40,   /* a resize has begun: address = old object, word 1 = stamp of the release, or 0 */
   RECORD_WRAP = 63 | 0x40,    /* the next record is at the ring's start */
-  RECORD_THREAD = 62 | 0x80,  /* the ring has a new owner; the old one, if there was one, is dead. Word 1: serial number of
-                                 the owner among the process's threads; with ATTACH_ACCESSES first owners have one too */
+  RECORD_THREAD =
+      62 | 0x80, /* the ring has a new owner; the old one, if there was one, is dead. Word 1: serial number of
+                    the owner among the process's threads; with ATTACH_ACCESSES first owners have one too */
   RECORD_DROPPED = 63 | 0x80, /* word 1: that many events of this thread are missing here; address: enum missing */
   RECORD_TOUCHED = 62 | 0xc0, /* the next event or BEGIN releases address, of which word 1 OS pages are resident */
   RECORD_LIVE =

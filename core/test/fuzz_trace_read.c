@@ -1,6 +1,7 @@
 /* libFuzzer target: any bytes as a trace. The checksums of headers and frames would keep a fuzzer out of the decoder,
-   so the first byte of the input chooses between the file reader on the bytes as they are and the block decoder on
-   columns cut from them. */
+   so the first byte of the input chooses between the file reader on the bytes as they are and the block decoders, of
+   events and of data accesses, on columns cut from them. */
+#include "core/trace/read/accesses_decode.h"
 #include "core/trace/read/block_decode.h"
 #include "core/trace/read/trace_read.h"
 
@@ -30,6 +31,19 @@ static int ignore_name(void *context, uint32_t thread, const char *name) {
   return strlen(name) > 255;
 }
 
+static void read_accesses(const struct trace_reader *reader, struct error *error) {
+  struct trace_access_cursor *cursor;
+  struct access_item item;
+  uint64_t acquired = 0;
+  if (trace_access_cursor_open(&cursor, reader, error) == 0)
+    while (trace_access_cursor_next(cursor, &item) == 1) {
+      if (item.kind == ACCESS_OBJECT && item.object >= acquired)
+        __builtin_trap();
+      acquired += item.kind == ACCESS_EVENT && item.acquires;
+    }
+  trace_access_cursor_close(cursor);
+}
+
 static void read_as_file(const uint8_t *bytes, size_t count) {
   int fd = memfd_create("fuzz", 0);
   char path[64];
@@ -52,6 +66,7 @@ static void read_as_file(const uint8_t *bytes, size_t count) {
         trace_reader_marks(reader, ignore_mark, NULL, &error) > 0 ||
         trace_reader_thread_names(reader, ignore_name, NULL, &error) > 0)
       __builtin_trap();
+    read_accesses(reader, &error);
     trace_reader_close(reader);
   }
   close(fd);
@@ -87,8 +102,36 @@ static void decode_as_columns(const uint8_t *bytes, size_t count) {
       return;
 }
 
+/* Input: rows, and acquires before and after them, in three bytes, then for each column a length byte and so many
+   bytes, as many of the first as there are rows. */
+static void decode_as_accesses(const uint8_t *bytes, size_t count) {
+  struct access_decoder decoder = {
+      .rows = 1 + bytes[0], .acquired = bytes[1], .last_acquired = (uint64_t)bytes[1] + bytes[2]};
+  const uint8_t *end = bytes + count;
+  struct access_item item;
+  bytes += 3;
+  for (int column = ACCESS_COLUMN_WHAT; column < ACCESS_COLUMNS && bytes < end; column++) {
+    size_t length = *bytes++;
+    if (column == ACCESS_COLUMN_WHAT)
+      length = decoder.rows;
+    if (length > (size_t)(end - bytes))
+      length = (size_t)(end - bytes);
+    decoder.columns[column] = (struct byte_span){bytes, bytes + length};
+    bytes += length;
+  }
+  const char *wrong = access_decode_begin(&decoder);
+  for (uint32_t row = 0; row < decoder.rows && !wrong; row++) {
+    wrong = access_decode_next(&decoder, &item);
+    if (!wrong && item.kind == ACCESS_OBJECT && item.object >= decoder.acquired)
+      __builtin_trap();
+  }
+  access_decoder_free(&decoder);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count) {
-  if (count > 9 && bytes[0] & 1)
+  if (count > 9 && (bytes[0] & 3) == 3)
+    decode_as_accesses(bytes + 1, count - 1);
+  else if (count > 9 && bytes[0] & 1)
     decode_as_columns(bytes + 1, count - 1);
   else
     read_as_file(bytes, count);

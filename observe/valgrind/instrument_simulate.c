@@ -12,7 +12,7 @@ struct block {
   IRSB *in, *out;
   UInt pending; /* instructions not yet counted */
   UWord line;   /* fetched last in this superblock */
-  /* Mode replay: only the allocator's accesses count. allocators: does it run? NULL: all count, while it is loaded. */
+  /* Mode replay: only the allocator's accesses count. allocators: does it run? NULL: all count. */
   Bool replays;
   IRExpr *allocators;
   /* The read that a write to the same bytes by the same instruction joins: NULL if there is none. */
@@ -137,7 +137,7 @@ IRSB *simulate_instrument(IRSB *in, const struct translation *translation, Bool 
   allocator_instrument(block.out, translation);
   if (replays) {
     replay_instrument(block.out, translation);
-    block.allocators = replay_is_loading() ? NULL : word_equals(block.out, &allocator_runs, 1);
+    block.allocators = replay_counts_all() ? NULL : word_equals(block.out, &allocator_runs, 1);
   }
   for (; index < in->stmts_used; index++)
     add_statement(&block, in->stmts[index]);

@@ -183,7 +183,7 @@ static Bool take_request(ThreadId thread, UWord *arguments, UWord *answer) {
     *answer = mode == MODE_ACCESSES && accesses_set_recording(arguments + 1);
     return True;
   case VALGRIND_REQUEST_STARTED:
-    *answer = mode == MODE_COUNT && count_note_started();
+    *answer = (mode == MODE_COUNT && count_note_started()) || (mode == MODE_REPLAY && replay_note_started());
     return True;
   case VALGRIND_REQUEST_LOADED:
     *answer = (mode == MODE_COUNT && count_note_loaded()) || (mode == MODE_REPLAY && replay_note_loaded());

@@ -33,6 +33,9 @@ static Addr recorded_stack_pointer; /* of the call under way; 0: none yet */
 static ULong events, lost;
 static Bool loaded;
 
+static Bool starting = True;
+static ULong startup_instructions, startup_accesses; /* not the allocator's */
+
 /* The header is skipped: it was checked. */
 Bool replay_open(const HChar *path) {
   struct access_file_header header;
@@ -50,16 +53,17 @@ Bool replay_register(Addr called, Addr objects, UWord count) {
   return True;
 }
 
-Bool replay_is_loading(void) {
-  return !loaded;
+Bool replay_counts_all(void) {
+  return starting;
 }
 
-Bool replay_note_loaded(void) {
-  if (loaded)
+/* Code of the start-up that runs again, in the allocator or out of it, needs its guards from now on. */
+Bool replay_note_started(void) {
+  if (!starting)
     return False;
-  loaded = True;
-  simulate_note_loaded();
-  VG_(discard_translations_safely)(0, ADDRESS_SPACE_BYTES, "heaptape loaded");
+  starting = False;
+  startup_instructions = instructions_executed - allocator_instructions();
+  VG_(discard_translations_safely)(0, ~0ull, "heaptape start-up");
   return True;
 }
 
@@ -124,8 +128,9 @@ void replay_instrument(IRSB *into, const struct translation *translation) {
 
 /* The return address, which the call's end reads, lies at the stack pointer; what is above is the engine's. */
 VG_REGPARM(2) void replay_access(Addr address, UWord bytes) {
-  if (!allocator_runs && loaded)
+  if (!allocator_runs && !starting)
     return;
+  startup_accesses += !allocator_runs;
   Addr above = allocator_left_above + sizeof(Addr);
   if (recorded_stack_pointer && address - (above - STACK_BYTES) < STACK_BYTES)
     address = (address - allocator_left_above + recorded_stack_pointer) | REPLAY_OTHER;
@@ -133,5 +138,7 @@ VG_REGPARM(2) void replay_access(Addr address, UWord bytes) {
 }
 
 void replay_write(VgFile *file) {
-  VG_(fprintf)(file, ", \"events\": %llu, \"lost_accesses\": %llu", events, lost);
+  VG_(fprintf)
+  (file, ", \"events\": %llu, \"lost_accesses\": %llu, \"startup_instructions\": %llu, \"startup_accesses\": %llu",
+   events, lost, startup_instructions, startup_accesses);
 }

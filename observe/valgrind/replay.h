@@ -2,10 +2,10 @@
 
    The client (replay/engine) makes the recorded calls, one thread at a time, and nothing else of it counts. Job: before
    each call, simulate what the program accessed up to that call, as its own; while the allocator runs (allocator.h: in
-   calls, in its start-up, in what it does at a thread's start and end), simulate what it accesses. Until main begins
-   all accesses are simulated, and reported apart as of the loading: an allocator whose library needs others makes each
-   program load them, of which the recorded stream, made on another allocator, knows nothing. Not its job: the
-   model (simulate.h), checking the stream (replay/parent/access_stream.h: whoever starts this has done so).
+   calls, in its start-up, in what it does at a thread's start and end), simulate what it accesses; and as the
+   program's, what the client does up to replay_note_started: the dynamic linker's work, which depends on the libraries
+   that an allocator needs, and which comes before the recording of the program itself. Not its job: the model
+   (simulate.h), checking the stream (replay/parent/access_stream.h: whoever starts this has done so).
 
    Where accesses lie:
    - an object's: at the address that its slot holds in the client's own table, read when the access is played. A slot
@@ -32,18 +32,21 @@ Bool replay_open(const HChar *path);
    to the process's end. Before the first call. Returns False for a second table. */
 Bool replay_register(Addr function, Addr table, UWord slots);
 
-/* Main begins. Returns False if it was told before. */
-Bool replay_note_loaded(void);
-Bool replay_is_loading(void);
+/* The client's start-up is over: its own code begins. Returns False the second time. */
+Bool replay_note_started(void);
 
 /* What a superblock begins with; and an access of the allocator's. */
 void replay_instrument(IRSB *into, const struct translation *translation);
+
+/* Does a superblock's access need no guard: does it count whoever makes it? */
+Bool replay_counts_all(void);
 VG_REGPARM(2) void replay_access(Addr address, UWord bytes);
 
 /* Plays the rest of the stream, behind the last call. */
 void replay_finish(void);
 
-/* Keys "events" (calls for which the stream was played) and "lost_accesses". */
+/* Keys "events" (calls for which the stream was played), "lost_accesses", and of the start-up, less the allocator's,
+   "startup_instructions" and "startup_accesses". */
 void replay_write(VgFile *file);
 
 #endif

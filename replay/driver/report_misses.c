@@ -13,6 +13,14 @@ static json_t *sum_json(const json_t *left, const json_t *right) {
   return json_integer(json_integer_value(left) + json_integer_value(right));
 }
 
+/* The recording begins after the dynamic linker's work: that of the engine's process stands for the program's. */
+static json_t *with_startup(const struct access_stream *stream, enum access_total total, const json_t *startup) {
+  json_t *recorded = total_json(stream, total);
+  if (json_is_integer(recorded))
+    json_integer_set(recorded, json_integer_value(recorded) + json_integer_value(startup));
+  return recorded;
+}
+
 /* Rows of caches or TLBs: their size, ways and data misses. */
 static json_t *levels_json(const json_t *levels, const char *size) {
   json_t *rows = json_array();
@@ -45,8 +53,11 @@ void report_misses(json_t *into, const struct run *run) {
   json_t *out = simulated_json(run->simulated);
   json_t *allocator = simulated_json(json_object_get(run->simulated, "allocator"));
   json_t *program = simulated_json(json_object_get(run->simulated, "program"));
-  json_object_set_new(program, "instructions", total_json(stream, ACCESS_TOTAL_PROGRAM_INSTRUCTIONS));
-  json_object_set_new(program, "data_accesses", total_json(stream, ACCESS_TOTAL_PROGRAM_ACCESSES));
+  json_t *startup_instructions = json_object_get(run->simulated, "startup_instructions");
+  json_t *startup_accesses = json_object_get(run->simulated, "startup_accesses");
+  json_object_set_new(program, "instructions",
+                      with_startup(stream, ACCESS_TOTAL_PROGRAM_INSTRUCTIONS, startup_instructions));
+  json_object_set_new(program, "data_accesses", with_startup(stream, ACCESS_TOTAL_PROGRAM_ACCESSES, startup_accesses));
   json_object_set_new(program, "syscalls", total_json(stream, ACCESS_TOTAL_SYSCALLS));
   for (const char *const *key = (const char *const[]){"data_accesses", "syscalls", NULL}; *key; key++)
     json_object_set_new(out, *key, sum_json(json_object_get(allocator, *key), json_object_get(program, *key)));
@@ -55,7 +66,8 @@ void report_misses(json_t *into, const struct run *run) {
   json_object_set(out, "allocator_instructions", json_object_get(allocator, "instructions"));
   json_object_set_new(out, "allocator", allocator);
   json_object_set_new(out, "program", program);
-  json_object_set_new(out, "loading", simulated_json(json_object_get(run->simulated, "loading")));
+  json_object_set(out, "startup_instructions", startup_instructions);
+  json_object_set(out, "startup_accesses", startup_accesses);
   json_object_set_new(out, "simulated_accesses", json_unsigned(stream->accesses));
   json_object_set(out, "lost_accesses", json_object_get(run->simulated, "lost_accesses"));
   json_object_set_new(out, "filter_bytes", json_unsigned(stream->filter_bytes));

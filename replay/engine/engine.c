@@ -221,6 +221,8 @@ int engine_main(int result_fd, int workload_fd) {
     return 1;
   struct replay_result *result = engine.result;
   result->startup_page_faults = faults_of_process();
+  if (result->setup.pass == PASS_MISSES)
+    misses_started();
   atomic_store(&result->phase, PHASE_SETUP);
   result->brk_at_setup = (uint64_t)(uintptr_t)sbrk(0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);

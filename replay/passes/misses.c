@@ -14,6 +14,10 @@ __attribute__((noinline)) void misses_before_op(void) {
   __asm__ volatile("" ::: "memory");
 }
 
+void misses_started(void) {
+  valgrind_request(VALGRIND_REQUEST_STARTED, (const unsigned long[5]){0});
+}
+
 void misses_begin(void) {
   valgrind_request(VALGRIND_REQUEST_CALLS, (const unsigned long[VALGRIND_ARGUMENTS]){(unsigned long)misses_before_op,
                                                                                      (unsigned long)engine.objects,

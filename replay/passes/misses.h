@@ -10,6 +10,9 @@
 #ifndef REPLAY_PASSES_MISSES_H
 #define REPLAY_PASSES_MISSES_H
 
+/* Tells the tool that the process's start-up is over. As the engine's first act. */
+void misses_started(void);
+
 /* Reports to the tool, if the engine runs under it. Before the first op; engine.objects is there. */
 void misses_begin(void);
 

@@ -24,7 +24,7 @@ from heaptape.model.words import time_sentences
 from heaptape.results.schema import Results
 from scipy.stats import t as student
 
-from tests.support import CONVERT, RECORD, REPLAY
+from tests.support import CONVERT, OUT, RECORD, REPLAY
 
 PERL = """
 my %h; my $s = 0;
@@ -38,7 +38,9 @@ for r in range(4):
     s = sum(len(v[0]) + len(v[2]["k"]) for v in d.values())
 e = sorted(d.items(), key=lambda kv: kv[1][0])
 """
-PROGRAMS = {"perl": ["perl", "-e", PERL], "python3": ["/usr/bin/python3", "-S", "-c", PYTHON]}
+# A list whose nodes lie between cold objects, or apart, as the allocator has it.
+PLANTED = [str(OUT / "test-programs" / "planted_locality"), "interleaved", "48", "200", "30000", "60"]
+PROGRAMS = {"planted": PLANTED, "perl": ["perl", "-e", PERL], "python3": ["/usr/bin/python3", "-S", "-c", PYTHON]}
 SETTINGS = {"PERL_HASH_SEED": "0", "PERL_PERTURB_KEYS": "0", "PYTHONMALLOC": "malloc", "PYTHONHASHSEED": "0"}
 ALLOCATORS = ("glibc", "jemalloc", "tcmalloc", "mimalloc", "tbbmalloc", "reference")
 

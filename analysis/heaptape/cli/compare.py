@@ -17,6 +17,7 @@ TABLES = {
     "fragmentation": "what RSS consists of at its peak: live, rounding, caches and bins, empty OS pages, metadata",
     "latency": "percentiles by call type and size class",
     "sweep": "figures at each value of a tunable",
+    "misses": "simulated cache and TLB misses, page faults and instructions (replay --passes misses)",
     "sharing": "cache lines that threads share (replay --passes sharing)",
     "verdict": "which differences the repetitions support, in words, with effect sizes",
 }

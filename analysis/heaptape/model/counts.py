@@ -25,13 +25,14 @@ class Term:
 @dataclass(frozen=True)
 class Counts:
     """Of one allocator in one repetition. `whole`: the program's own instructions and misses are among them, so that
-    percentages of the program can be named. `named`: counts that sentences name, those of outer levels last.
+    percentages of the program can be given. `named`: counts that sentences name, and by how much each matters: the
+    ns of one, in the middle of its range.
     `missing`: what was not counted.
     """
 
     terms: tuple[Term, ...]
     whole: bool
-    named: dict[str, float] = field(default_factory=dict)
+    named: dict[str, tuple[float, float]] = field(default_factory=dict)
     missing: tuple[str, ...] = ()
 
 
@@ -55,15 +56,17 @@ def counts(file: Results, penalties: Penalties) -> dict[str, list[Counts]]:
 
 def of_misses(misses: dict, memory: dict, penalties: Penalties) -> Counts:
     """The pass `misses`: "misses" of a run, and the memory pass for the kinds of its system calls."""
-    terms, named, missing = [], {}, []
+    terms: list[Term] = []
+    named: dict[str, tuple[float, float]] = {}
+    missing: list[str] = []
     program, allocator = number(misses.get("program_instructions")), number(misses.get("allocator_instructions"))
     if program is not None and allocator is not None:
         terms.append(Term("program_instructions", INSTRUCTIONS, program, penalties.program_instruction))
         terms.append(Term("allocator_instructions", INSTRUCTIONS, allocator, penalties.allocator_instruction))
-        named[INSTRUCTIONS] = program + allocator
+        named[INSTRUCTIONS] = (program + allocator, penalties.allocator_instruction.middle)
     for term, name, count in _levels(misses, penalties):
         terms.append(term)
-        named[name] = count
+        named[name] = (count, term.penalty.middle)
     faults = number(misses.get("page_faults"))
     if faults is None:
         faults = number(memory.get("page_faults"))
@@ -71,7 +74,7 @@ def of_misses(misses: dict, memory: dict, penalties: Penalties) -> Counts:
         missing.append("page faults")
     else:
         terms.append(Term("page_faults", FAULTS, faults, penalties.page_fault))
-        named[FAULTS] = faults
+        named[FAULTS] = (faults, penalties.page_fault.middle)
     terms += _system_calls(memory.get("syscalls") or misses.get("syscalls"), penalties, named, missing)
     return Counts(tuple(terms), program is not None and allocator is not None, named, tuple(missing))
 
@@ -79,7 +82,7 @@ def of_misses(misses: dict, memory: dict, penalties: Penalties) -> Counts:
 def of_calls(instructions: dict, memory: dict, file: Results, penalties: Penalties) -> Counts:
     """Without accesses: the calls' instructions, page faults and system calls alone."""
     terms: list[Term] = []
-    named: dict[str, float] = {}
+    named: dict[str, tuple[float, float]] = {}
     missing = ["the program's own instructions", "cache and TLB misses"]
     total, limit = number(instructions.get("instructions_total")), number(instructions.get("op_limit"))
     ops = number(file.workload.get("ops"))
@@ -89,13 +92,13 @@ def of_calls(instructions: dict, memory: dict, file: Results, penalties: Penalti
         start = number(instructions.get("startup_process_instructions"))
         total += start or number(instructions.get("startup_instructions")) or 0.0
         terms.append(Term("allocator_instructions", INSTRUCTIONS, total, penalties.allocator_instruction))
-        named["instructions of the calls"] = total
+        named["instructions of the calls"] = (total, penalties.allocator_instruction.middle)
     else:
         missing.append("instructions of the calls")
     faults = number(memory.get("page_faults"))
     if faults is not None:
         terms.append(Term("page_faults", FAULTS, faults, penalties.page_fault))
-        named[FAULTS] = faults
+        named[FAULTS] = (faults, penalties.page_fault.middle)
     else:
         missing.append("page faults")
     terms += _system_calls(memory.get("syscalls"), penalties, named, missing)
@@ -118,9 +121,9 @@ def _levels(misses: dict, penalties: Penalties) -> Iterator[tuple[Term, str, flo
             last = part == CACHES and row is rows[-1]
             name = "last-level misses" if last else f"misses of {_size(part, row[size])}"
             fresh = min(row["misses"], fresh_lines) if last else 0
-            yield Term(f"{part} {row[size]}", part, row["misses"] - fresh, step), name, row["misses"]
             if last:
                 yield Term("fresh lines", part, fresh, Penalty.between(LEAST_NS, step.high)), name, row["misses"]
+            yield Term(f"{part} {row[size]}", part, row["misses"] - fresh, step), name, row["misses"]
 
 
 def _size(part: str, capacity: int) -> str:
@@ -129,12 +132,14 @@ def _size(part: str, capacity: int) -> str:
     return f"{capacity >> 20:,} MiB" if capacity >= 1 << 20 else f"{capacity >> 10:,} KiB"
 
 
-def _system_calls(found: object, penalties: Penalties, named: dict[str, float], missing: list[str]) -> list[Term]:
+def _system_calls(
+    found: object, penalties: Penalties, named: dict[str, tuple[float, float]], missing: list[str]
+) -> list[Term]:
     """Of kinds where they are known, else a total."""
     if isinstance(found, dict):
         kinds = dict.fromkeys(penalties.system_calls, 0.0) | {name: number(count) for name, count in found.items()}
         known = {name: count for name, count in kinds.items() if count is not None}
-        named[CALLS] = sum(known.values())
+        named[CALLS] = (sum(known.values()), penalties.other_system_call.middle)
         return [
             Term(name, CALLS, count, penalties.system_calls.get(name, penalties.other_system_call))
             for name, count in known.items()
@@ -143,5 +148,5 @@ def _system_calls(found: object, penalties: Penalties, named: dict[str, float], 
     if total is None:
         missing.append("system calls")
         return []
-    named[CALLS] = total
+    named[CALLS] = (total, penalties.other_system_call.middle)
     return [Term("syscalls", CALLS, total, penalties.other_system_call)]

@@ -41,9 +41,9 @@ def prediction(files: Sequence[Results], baseline: str, known: Penalties | None 
 
     One row per (workload, allocator, part); part is "all" or one of counts.PARTS. Columns: workload, allocator, part,
     percent, low, high (of the baseline's CPU time; NaN where the program's own instructions were not counted), ns,
-    ns_low, ns_high (change in ns), counted ({name: (baseline's count, this one's)}, in rows of "all"), repetitions (of
-    the pass misses; 0: it was not made), missing (what was not counted). Workloads without counts, without the baseline
-    or without penalties are left out.
+    ns_low, ns_high (change in ns), counted ({name: (baseline's count, this one's, ns of the change)}, in rows of
+    "all"), repetitions (of the pass misses; 0: it was not made), missing (what was not counted). Workloads without
+    counts, without the baseline or without penalties are left out.
     """
     rows = []
     names: dict[tuple, str] = {}
@@ -83,16 +83,15 @@ def _unshared(one: Counts, two: Counts) -> list[str]:
     return [part for part in PARTS if any(part == term_part for _, term_part in names[0] ^ names[1])]
 
 
-def _counted(pairs: Sequence[tuple[Counts, Counts]]) -> dict[str, tuple[float, float]]:
-    """Means over the repetitions of what both counted."""
+def _counted(pairs: Sequence[tuple[Counts, Counts]]) -> dict[str, tuple[float, float, float]]:
+    """Of what both counted, means over the repetitions: the baseline's, this one's, and what the change costs in ns."""
     names = [name for name in pairs[0][0].named if all(name in one.named for pair in pairs for one in pair)]
-    return {
-        name: (
-            float(np.mean([one.named[name] for one, _ in pairs])),
-            float(np.mean([two.named[name] for _, two in pairs])),
-        )
-        for name in names
-    }
+    found = {}
+    for name in names:
+        before = float(np.mean([one.named[name][0] for one, _ in pairs]))
+        after = float(np.mean([two.named[name][0] for _, two in pairs]))
+        found[name] = (before, after, (after - before) * pairs[0][0].named[name][1])
+    return found
 
 
 def _of_pair(base: Counts, other: Counts, whole: bool) -> dict[str, dict[str, float]]:

@@ -3,8 +3,6 @@
 import math
 from collections.abc import Sequence
 
-import pandas as pd
-
 from heaptape.model.time_model import ALL, has_counts, penalties_of, prediction
 from heaptape.results import summary
 from heaptape.results.compare import choose_baseline
@@ -21,9 +19,7 @@ def time_sentences(files: Sequence[Results], baseline: str) -> list[str]:
     frame = prediction(files, baseline)
     whole = frame[frame["part"] == ALL]
     several = len(files) > 1
-    out = [
-        (f"{row['workload']}: " if several else "") + sentence(row, frame, baseline) for row in whole.to_dict("records")
-    ]
+    out = [(f"{row['workload']}: " if several else "") + sentence(row, baseline) for row in whole.to_dict("records")]
     missing = sorted({name for names in whole["missing"] for name in names.split(", ") if name})
     if missing:
         out.append(f"Not counted, and so not in these predictions: {', '.join(missing)}.{_how(missing)}")
@@ -43,11 +39,10 @@ def in_words(files: Results | Sequence[Results], baseline: str | None = None) ->
     return time_sentences(listed, choose_baseline(listed, baseline)) + summary.in_words(listed, baseline)
 
 
-def sentence(row: dict, frame: pd.DataFrame, baseline: str) -> str:
-    """One row of part "all" of `time_model.prediction`, which is `frame`."""
+def sentence(row: dict, baseline: str) -> str:
+    """One row of part "all" of `time_model.prediction`."""
     name = row["allocator"]
-    told = reasons(row, frame)
-    because = f": {', '.join(told)}" if told else ""
+    because = ": " + ", ".join(reasons(row)) if reasons(row) else ""
     if math.isnan(row["percent"]):
         return f"{name} against {baseline}, by what was counted: {_milliseconds(row)}{because}."
     low, high = row["low"], row["high"]
@@ -65,20 +60,17 @@ def _milliseconds(row: dict) -> str:
     return f"{_span(low, high)} ms {'more' if low > 0 else 'less'} CPU time"
 
 
-def reasons(row: dict, frame: pd.DataFrame) -> list[str]:
-    """The counts that change: instructions first, then those of the parts that matter most."""
-    here = frame[(frame["workload"] == row["workload"]) & (frame["allocator"] == row["allocator"])]
-    weight = here[here["part"] != ALL].set_index("part")["ns"].abs()
-    found = []
-    for name, (before, after) in row["counted"].items():
+def reasons(row: dict) -> list[str]:
+    """The counts that change: instructions first, then of each part the one whose change costs most, the parts that
+    matter most first.
+    """
+    found: dict[str, tuple[bool, float, str]] = {}
+    for name, (before, after, ns) in row["counted"].items():
         part = _part_of(name)
         percent = 100 * (after - before) / before if before > 0 else math.nan
-        if abs(percent) >= LEAST_PERCENT:
-            found.append((part != "instructions", -float(weight.get(part, 0.0)), _more_or_fewer(percent, name), part))
-    named: dict[str, str] = {}
-    for _, _, text, part in sorted(found, key=lambda one: one[:2]):
-        named[part] = text  # of the levels of a part the last, where misses cost most
-    return list(named.values())[:REASONS]
+        if abs(percent) >= LEAST_PERCENT and (part not in found or found[part][1] > -abs(ns)):
+            found[part] = (part != "instructions", -abs(ns), _more_or_fewer(percent, name))
+    return [text for _, _, text in sorted(found.values())][:REASONS]
 
 
 def _part_of(name: str) -> str:

@@ -242,6 +242,8 @@ class Misses(msgspec.Struct):
     tlbs: list[SimulatedLevel] | None = None
     allocator: SimulatedSide | None = None
     program: SimulatedSide | None = None
+    startup_instructions: Count = None
+    startup_accesses: Count = None
     simulated_accesses: Count = None
     lost_accesses: Count = None
     filter_bytes: Count = None

@@ -19,8 +19,8 @@ def in_words(files: Results | Sequence[Results], baseline: str | None = None) ->
     none is named, else the first. Raises HeaptapeError if it is unknown.
 
     >>> import heaptape
-    >>> print(heaptape.in_words(heaptape.results("small.json"))[0][:15])
-    jemalloc spends
+    >>> print(heaptape.in_words(heaptape.results("small.json"))[0].split()[0])
+    jemalloc
     """
     files = [files] if isinstance(files, Results) else list(files)
     chosen = choose_baseline(files, baseline)

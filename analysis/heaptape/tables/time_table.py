@@ -29,7 +29,7 @@ def frame(files: Sequence[Results], baseline: str) -> pd.DataFrame:
     for row in prediction(files, baseline).to_dict("records"):
         counted = row.pop("counted")
         rows.append(row | {"counted_before": math.nan, "counted_after": math.nan})
-        for name, (before, after) in counted.items():
+        for name, (before, after, _) in counted.items():
             percent = 100 * (after - before) / before if before > 0 else math.nan
             same = {key: row[key] for key in ("workload", "allocator", "repetitions", "missing")}
             rows.append(

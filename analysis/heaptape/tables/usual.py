@@ -312,8 +312,8 @@ def legend(tables: Sequence[Table]) -> list[str]:
     noisy = [cell.reason for cell in cells if cell.reason]
     if noisy:
         one, *_ = noisy
-        first = one.removeprefix(f"{NOISY}: ")
-        which = f"{len(noisy)} figures, for instance" if len(noisy) > 1 else "1 figure"
+        first = "of one of them, " * (len(noisy) > 1) + one.removeprefix(f"{NOISY}: ")
+        which = f"{len(noisy)} figures" if len(noisy) > 1 else "1 figure"
         notes.append(f"{NOISY} ({which}): {first}.")
     return notes
 

@@ -163,6 +163,12 @@ def test_a_difference_beyond_the_interval_is_a_sentence_with_its_reasons():
     assert "faster than glibc: 0.1 % more instructions, 90 % fewer last-level misses, 4.0 % more page faults" in found
 
 
+def test_of_the_levels_the_one_that_matters_is_named():
+    base, other = misses(caches=(90_000, 80_000, 1000)), misses(caches=(50_000, 40_000, 990))
+    found = time_sentences([results({"glibc": [base], "other": [other]})], "glibc")[0]
+    assert "50 % fewer misses of 1 MiB" in found
+
+
 def test_an_interval_with_zero_in_it_claims_nothing():
     mixed = misses(allocator=110_000, caches=(3000, 2000, 980))
     told = time_sentences([results({"glibc": [misses()], "other": [mixed]})], "glibc")[0]

@@ -1,0 +1,171 @@
+/* A program whose accesses to its objects are known: test_accesses.py names them. Usage: planted MODE [NUMBER] */
+#include "capture/wire/heaptape.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { FIRST = 1088, SECOND = 1104, THIRD = 1120, MANY = 8192, THREADS = 24 };
+
+static void touch(volatile char *object, size_t offset) {
+  object[offset] = 1;
+}
+
+/* Reads 16 bytes at once, as a vector's strlen does. */
+static void read_vector(const char *object, size_t offset) {
+  __asm__ volatile("movups (%0), %%xmm0" ::"r"(object + offset) : "xmm0");
+}
+
+static void objects(void) {
+  char *first = malloc(FIRST), *second = malloc(SECOND);
+  touch(first, 0);
+  touch(second, 0);
+  touch(first, 40);
+  touch(first, 1087);
+  read_vector(first, 1080); /* past its end: granules 67 and 68 */
+  touch(first, 5);
+  char *third = realloc(first, THIRD); /* its copy is the allocator's */
+  touch(third, 16);
+  free(second);
+  touch(third, 32);
+  free(third);
+}
+
+/* Nothing but the allocator touches these. */
+static void untouched(void) {
+  void *all[500];
+  for (int round = 0; round < 3; round++) {
+    for (int i = 0; i < 500; i++)
+      all[i] = calloc(1, 24 + (size_t)i % 7 * 16);
+    for (int i = 0; i < 500; i += 2)
+      all[i] = realloc(all[i], 300);
+    for (int i = 0; i < 500; i++)
+      free(all[i]);
+  }
+}
+
+static void cycles(void) {
+  volatile char *many = malloc(MANY);
+  for (int round = 0; round < 2; round++)
+    for (size_t at = 0; at < MANY; at += 16)
+      many[at] = 1;
+  free((void *)many);
+}
+
+static void counted(long times) {
+  volatile char *one = malloc(FIRST);
+  for (long i = 0; i < times; i++)
+    one[8] = 1;
+  free((void *)one);
+}
+
+static void *thread(void *number) {
+  for (int i = 0; i < 40; i++) {
+    char *object = malloc(FIRST + 16 * (size_t)(uintptr_t)number);
+    touch(object, 16 * (size_t)i);
+    if (i % 3 == 0)
+      object = realloc(object, SECOND);
+    free(object);
+  }
+  return NULL;
+}
+
+static void threads(void) {
+  pthread_t running[THREADS];
+  for (int i = 0; i < THREADS; i++) {
+    pthread_create(&running[i], NULL, thread, (void *)(uintptr_t)i);
+    if (i % 4 == 3)
+      for (int j = i - 3; j <= i; j++)
+        pthread_join(running[j], NULL);
+  }
+}
+
+static volatile int handled;
+
+static void handler(int number) {
+  (void)number;
+  char *object = malloc(SECOND);
+  touch(object, 0);
+  object = realloc(object, THIRD);
+  free(object);
+  handled++;
+}
+
+static void signals(void) {
+  struct itimerval often = {{0, 500}, {0, 500}};
+  signal(SIGALRM, handler);
+  setitimer(ITIMER_REAL, &often, NULL);
+  while (handled < 300) {
+    char *object = malloc(FIRST);
+    touch(object, 48);
+    free(object);
+  }
+  setitimer(ITIMER_REAL, &(struct itimerval){{0, 0}, {0, 0}}, NULL);
+}
+
+static void forks(void) {
+  char *before = malloc(FIRST);
+  touch(before, 0);
+  pid_t child = fork();
+  char *after = malloc(child ? SECOND : THIRD);
+  touch(before, 64);
+  touch(after, child ? 16 : 32);
+  free(after);
+  if (child == 0)
+    _exit(0);
+  waitpid(child, NULL, 0);
+}
+
+static void pauses(void) {
+  char *first = malloc(FIRST);
+  touch(first, 16);
+  heaptape_pause();
+  free(malloc(10)); /* the pause is seen at a call */
+  touch(first, 32);
+  for (int i = 0; i < 20; i++)
+    free(malloc(THIRD));
+  heaptape_resume();
+  char *second = malloc(SECOND);
+  touch(first, 64);
+  touch(second, 80);
+  free(second);
+}
+
+int main(int argc, char **argv) {
+  const char *mode = argc > 1 ? argv[1] : "";
+  if (strcmp(mode, "objects") == 0)
+    objects();
+  else if (strcmp(mode, "untouched") == 0)
+    untouched();
+  else if (strcmp(mode, "cycles") == 0)
+    cycles();
+  else if (strcmp(mode, "counted") == 0)
+    counted(atol(argv[2]));
+  else if (strcmp(mode, "threads") == 0)
+    threads();
+  else if (strcmp(mode, "signals") == 0)
+    signals();
+  else if (strcmp(mode, "forks") == 0)
+    forks();
+  else if (strcmp(mode, "pauses") == 0)
+    pauses();
+  else if (strcmp(mode, "exec") == 0)
+    execl(argv[0], argv[0], "objects", (char *)NULL);
+  else if (strcmp(mode, "killed") == 0) {
+    cycles();
+    for (int i = 0; i < 40000; i++)
+      free(malloc(FIRST));
+    if (fork() == 0) { /* of its own SIGKILL, Valgrind would know before */
+      kill(getppid(), SIGKILL);
+      _exit(0);
+    }
+    for (;;)
+      free(malloc(SECOND));
+  }
+  return 0;
+}
