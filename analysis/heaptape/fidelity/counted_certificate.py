@@ -48,16 +48,16 @@ METRICS = {
 
 
 def changes(results: Sequence[dict]) -> pd.DataFrame:
-    """One row per app, allocator and metric that has a prediction. Columns: app, set, threads, allocator, metric, live,
-    low, high (over layouts), predicted (all in percent), error (NaN where the live change is too small to be judged, or
-    has not the same sign in each layout).
+    """One row per app, allocator and metric that has a prediction. Columns: app, set, threads, alone (one thread, and
+    no server), allocator, metric, live, low, high (over layouts), predicted (all in percent), error (NaN where the live
+    change is too small to be judged, or has not the same sign in each layout).
     """
     rows = []
     for about, metric, live, predicted in _tables(results):
         for label in predicted:
             if label != BASELINE and label in live:
                 rows.append(about | {"allocator": label} | _change(metric, live[label], predicted[label]))
-    columns = ["app", "set", "threads", "allocator", "metric", "live", "low", "high", "predicted", "error"]
+    columns = ["app", "set", "threads", "alone", "allocator", "metric", "live", "low", "high", "predicted", "error"]
     return pd.DataFrame(rows, columns=columns)
 
 
@@ -78,8 +78,8 @@ def _has_one_sign(values: np.ndarray) -> bool:
 
 
 def pairs(results: Sequence[dict]) -> pd.DataFrame:
-    """Each two allocators of each app, the baseline too, by metric: app, set, threads, metric, a, b, live and predicted
-    (a less b, in the unit of `changes`), beyond (the live difference reaches the metric's threshold), decided (its sign
+    """Each two allocators of each app, the baseline too, by metric: app, set, threads, alone, metric, a, b, live and
+    predicted (a less b, in the unit of `changes`), beyond (the live difference reaches the metric's threshold), decided (its sign
     is the same in each layout), right (the prediction has that sign).
     """
     rows = []
@@ -93,7 +93,7 @@ def pairs(results: Sequence[dict]) -> pd.DataFrame:
                 | {"metric": name, "a": a, "b": b, "live": middle, "predicted": said}
                 | {"beyond": abs(middle) >= METRICS[name].threshold, "decided": decided, "right": said * middle > 0}
             )
-    columns = ["app", "set", "threads", "metric", "a", "b", "live", "predicted", "beyond", "decided", "right"]
+    columns = ["app", "set", "threads", "alone", "metric", "a", "b", "live", "predicted", "beyond", "decided", "right"]
     return pd.DataFrame(rows, columns=columns)
 
 
@@ -112,7 +112,7 @@ def summary(results: Sequence[dict]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-GROUPS = ("all", "tuned", "held-out", "one thread", "several threads")
+GROUPS = ("all", "tuned", "held-out", "one thread", "servers, threads")
 
 
 def of_group(table: pd.DataFrame, group: str) -> pd.DataFrame:
@@ -121,7 +121,7 @@ def of_group(table: pd.DataFrame, group: str) -> pd.DataFrame:
         return table
     if group in ("tuned", "held-out"):
         return table[table["set"] == group]
-    return table[table["threads"] == 1] if group == "one thread" else table[table["threads"] > 1]
+    return table[table["alone"] == (group == "one thread")]
 
 
 def _judged(part: pd.DataFrame, ranked: pd.DataFrame) -> dict:
@@ -148,6 +148,7 @@ def _tables(results: Sequence[dict]) -> Iterator[tuple[dict, str, dict[str, np.n
     for data in results:
         app = data["app"]
         about = {"app": app["name"], "set": app.get("set", ""), "threads": app.get("threads", 0)}
+        about["alone"] = about["threads"] == 1 and not app.get("server", False)
         for metric in METRICS:
             live, predicted = _live_by_layout(data, metric), _predicted(data, metric)
             if BASELINE not in live or BASELINE not in predicted:

@@ -149,11 +149,11 @@ def test_the_summary_counts_right_signs_of_decided_pairs_by_group():
     table = counted_certificate.summary([planted(), held])
     judged = {group: row(table, "instructions", group=group) for group in counted_certificate.GROUPS}
     assert {group: one["apps"] for group, one in judged.items()} == {
-        "all": 2, "tuned": 1, "held-out": 1, "one thread": 1, "several threads": 1,
+        "all": 2, "tuned": 1, "held-out": 1, "one thread": 1, "servers, threads": 1,
     }  # fmt: skip
     assert (judged["all"]["pairs"], judged["all"]["decided"], judged["all"]["right_percent"]) == (4, 4, 50)
     assert judged["tuned"]["right_percent"] == 100
-    assert judged["several threads"]["right_percent"] == 0
+    assert judged["servers, threads"]["right_percent"] == 0
     assert judged["tuned"]["median"] == pytest.approx(0.2)  # of 0.1 and 0.3
     assert judged["tuned"]["p90"] == pytest.approx(0.28)
     assert judged["tuned"]["worst_at"] == "planted on b"
