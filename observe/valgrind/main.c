@@ -186,7 +186,7 @@ static Bool take_request(ThreadId thread, UWord *arguments, UWord *answer) {
     *answer = (mode == MODE_COUNT && count_note_started()) || (mode == MODE_REPLAY && replay_note_started());
     return True;
   case VALGRIND_REQUEST_LOADED:
-    *answer = (mode == MODE_COUNT && count_note_loaded()) || (mode == MODE_REPLAY && replay_note_loaded());
+    *answer = mode == MODE_COUNT && count_note_loaded();
     return True;
   case VALGRIND_REQUEST_CALLS:
     *answer = mode == MODE_REPLAY && replay_register(arguments[1], arguments[2], arguments[3]);

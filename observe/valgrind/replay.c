@@ -3,7 +3,6 @@
 #include "core/accesses/replay_file.h"
 #include "core/accesses/stream.h"
 #include "observe/valgrind/allocator.h"
-#include "observe/valgrind/simulate.h"
 #include "observe/valgrind/simulate_events.h"
 
 #include <pub_tool_libcbase.h>
@@ -17,8 +16,6 @@ enum {
   STACK_BYTES = 128 << 10,
 };
 
-static const ULong ADDRESS_SPACE_BYTES = 1ull << 47;
-
 static Int fd = -1;
 static struct access_coder coder;
 static UChar buffer[BUFFER_BYTES];
@@ -31,7 +28,6 @@ static UWord slots;
 
 static Addr recorded_stack_pointer; /* of the call under way; 0: none yet */
 static ULong events, lost;
-static Bool loaded;
 
 static Bool starting = True;
 static ULong startup_instructions, startup_accesses; /* not the allocator's */

@@ -13,10 +13,7 @@
 #include <pub_tool_libcbase.h>
 #include <pub_tool_libcproc.h>
 
-enum { OUTER_LIMIT = 8, LEVEL_LIMIT = OUTER_LIMIT + 1, LINE_SHIFT = 6, OS_PAGE_SHIFT = PAGE_FAULTS_SHIFT };
-
-/* Whose a count is: the program's, the allocator's (allocator.h), or of loading the program (mode replay). */
-enum { PROGRAM, ALLOCATOR, LOADING, SIDES };
+enum { OUTER_LIMIT = 8, LEVEL_LIMIT = OUTER_LIMIT + 1, LINE_SHIFT = 6, OS_PAGE_SHIFT = PAGE_FAULTS_SHIFT, SIDES = 2 };
 
 /* The sizes of a cache or TLB, as given, and what missed in it: by the side that was running (allocator.h). */
 struct level {
@@ -208,26 +205,6 @@ void simulate_move(Addr from, Addr to, SizeT bytes) {
   last_page = CACHE_EMPTY;
 }
 
-static void move_to_loading(ULong counts[SIDES]) {
-  counts[LOADING] = counts[PROGRAM];
-  counts[PROGRAM] = 0;
-}
-
-static Bool loading_known;
-static ULong loading_instructions;
-
-void simulate_note_loaded(void) {
-  loading_known = True;
-  loading_instructions = instructions_executed - allocator_instructions();
-  for (UInt index = 0; index < LEVEL_LIMIT; index++) {
-    move_to_loading(caches[index].misses);
-    move_to_loading(tlbs[index].misses);
-  }
-  move_to_loading(accesses);
-  move_to_loading(page_faults);
-  syscalls_note_loaded();
-}
-
 static ULong of(const ULong counts[SIDES], Int side) {
   return side < 0 ? counts[0] + counts[1] : counts[side];
 }
@@ -259,19 +236,13 @@ static void write_tlbs(VgFile *file, Int side) {
   VG_(fprintf)(file, "]");
 }
 
-static ULong instructions_of(Int side) {
-  if (side < 0)
-    return instructions_executed;
-  if (side == LOADING)
-    return loading_instructions;
-  return side == ALLOCATOR ? allocator_instructions() : instructions_executed - allocator_instructions();
-}
-
-/* Of program and allocator where side is negative. */
+/* Of both sides where side is negative. */
 static void write_side(VgFile *file, Int side) {
+  ULong allocators = allocator_instructions();
+  ULong instructions = side < 0 ? instructions_executed : side ? allocators : instructions_executed - allocators;
   VG_(fprintf)
-  (file, "\"instructions\": %llu, \"data_accesses\": %llu, \"page_faults\": %llu, ", instructions_of(side),
-   of(accesses, side), of(page_faults, side));
+  (file, "\"instructions\": %llu, \"data_accesses\": %llu, \"page_faults\": %llu, ", instructions, of(accesses, side),
+   of(page_faults, side));
   syscalls_write(file, side);
   write_caches(file, side);
   write_tlbs(file, side);
@@ -281,13 +252,8 @@ void simulate_write(VgFile *file) {
   VG_(fprintf)(file, ", ");
   write_side(file, -1);
   VG_(fprintf)(file, ", \"allocator\": {");
-  write_side(file, ALLOCATOR);
+  write_side(file, 1);
   VG_(fprintf)(file, "}, \"program\": {");
-  write_side(file, PROGRAM);
-  VG_(fprintf)(file, "}");
-  if (!loading_known)
-    return;
-  VG_(fprintf)(file, ", \"loading\": {");
-  write_side(file, LOADING);
+  write_side(file, 0);
   VG_(fprintf)(file, "}");
 }

@@ -32,9 +32,6 @@ void simulate_note_syscall(UInt number);
 void simulate_give_back(Addr address, SizeT bytes);
 void simulate_move(Addr from, Addr to, SizeT bytes);
 
-/* What was the program's up to now was its loading, and is reported apart. */
-void simulate_note_loaded(void);
-
 /* In a fork's child: counts begin anew; the caches stay as they are. */
 void simulate_reset(void);
 

@@ -9,7 +9,7 @@ enum kind { KIND_MMAP, KIND_MUNMAP, KIND_BRK, KIND_MADVISE, KIND_MPROTECT, KIND_
 static const HChar *const kind_names[KINDS] = {"mmap",     "munmap", "brk",   "madvise",
                                                "mprotect", "mremap", "futex", "other"};
 
-enum { SIDES = 3, LOADING = 2, ADVICE_DONTNEED = 4, ADVICE_REMOVE = 9, ADVICE_DONTNEED_LOCKED = 24 };
+enum { SIDES = 2, ADVICE_DONTNEED = 4, ADVICE_REMOVE = 9, ADVICE_DONTNEED_LOCKED = 24 };
 
 static ULong calls[SIDES][KINDS];
 
@@ -36,13 +36,6 @@ static enum kind kind_of(UInt number) {
 
 void syscalls_count(UInt number, UInt side) {
   calls[side][kind_of(number)]++;
-}
-
-void syscalls_note_loaded(void) {
-  for (UInt kind = 0; kind < KINDS; kind++) {
-    calls[LOADING][kind] = calls[0][kind];
-    calls[0][kind] = 0;
-  }
 }
 
 void syscalls_reset(void) {

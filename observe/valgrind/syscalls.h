@@ -8,11 +8,8 @@
 #include <pub_tool_basics.h>
 #include <pub_tool_libcprint.h>
 
-/* side: 1 the allocator's, 0 the program's; 2, of results alone: those of loading it. */
+/* side: 1 the allocator's, 0 the program's. */
 void syscalls_count(UInt number, UInt side);
-
-/* What was the program's up to now was its loading. */
-void syscalls_note_loaded(void);
 void syscalls_reset(void);
 
 /* Keys "syscalls" (all) and "syscalls_by_kind"; of both sides where side is negative. */
