@@ -79,8 +79,8 @@ def _has_one_sign(values: np.ndarray) -> bool:
 
 def pairs(results: Sequence[dict]) -> pd.DataFrame:
     """Each two allocators of each app, the baseline too, by metric: app, set, threads, alone, metric, a, b, live and
-    predicted (a less b, in the unit of `changes`), beyond (the live difference reaches the metric's threshold), decided (its sign
-    is the same in each layout), right (the prediction has that sign).
+    predicted (a less b, in the unit of `changes`), beyond (the live difference reaches the metric's threshold),
+    decided (its sign is the same in each layout), right (the prediction has that sign).
     """
     rows = []
     for about, name, live, predicted in _tables(results):
@@ -214,7 +214,9 @@ def _predicted(data: dict, metric: str) -> dict[str, float]:
 
 
 def _of_misses_pass(counts: Mapping, metric: str) -> float | None:
-    """With what loading the engine took, of which the difference between two allocators is the program's too."""
+    """With what loading the engine took, of which the difference between two allocators is the program's too. The pass
+    has it in the program's part; raw results that have it apart are of engines that did not.
+    """
     value, loading = _of_counts(counts, metric), _of_counts(counts.get("loading") or {}, metric)
     return value if value is None or loading is None else value + loading
 
