@@ -48,15 +48,16 @@ METRICS = {
 
 
 def changes(results: Sequence[dict]) -> pd.DataFrame:
-    """One row per app, allocator and metric that has a prediction. Columns: app, set, threads, allocator, metric, live,
-    low, high (over layouts), predicted (all in percent), error (NaN where the live change is too small to be judged).
+    """One row per app, allocator and metric that has a prediction. Columns: app, set, threads, alone (one thread, and
+    no server), allocator, metric, live, low, high (over layouts), predicted (all in percent), error (NaN where the live
+    change is too small to be judged, or has not the same sign in each layout).
     """
     rows = []
     for about, metric, live, predicted in _tables(results):
         for label in predicted:
             if label != BASELINE and label in live:
                 rows.append(about | {"allocator": label} | _change(metric, live[label], predicted[label]))
-    columns = ["app", "set", "threads", "allocator", "metric", "live", "low", "high", "predicted", "error"]
+    columns = ["app", "set", "threads", "alone", "allocator", "metric", "live", "low", "high", "predicted", "error"]
     return pd.DataFrame(rows, columns=columns)
 
 
@@ -64,30 +65,35 @@ def _change(name: str, live: np.ndarray, predicted: float) -> dict:
     middle, metric = float(np.median(live)), METRICS[name]
     error = predicted - middle
     if metric.relative:
-        error = 100 * error / abs(middle) if abs(middle) >= metric.threshold else np.nan
+        judged = abs(middle) >= metric.threshold and _has_one_sign(live)
+        error = 100 * error / abs(middle) if judged else np.nan
     return {
         "metric": name, "live": middle, "low": float(live.min()), "high": float(live.max()),
         "predicted": predicted, "error": error,
     }  # fmt: skip
 
 
+def _has_one_sign(values: np.ndarray) -> bool:
+    return bool(np.all(values > 0) or np.all(values < 0))
+
+
 def pairs(results: Sequence[dict]) -> pd.DataFrame:
-    """Each two allocators of each app, the baseline too, by metric: app, set, threads, metric, a, b, live and predicted
-    (a less b, in the unit of `changes`), beyond (the live difference reaches the metric's threshold), decided (its sign
-    is the same in each layout), right (the prediction has that sign).
+    """Each two allocators of each app, the baseline too, by metric: app, set, threads, alone, metric, a, b, live and
+    predicted (a less b, in the unit of `changes`), beyond (the live difference reaches the metric's threshold),
+    decided (its sign is the same in each layout), right (the prediction has that sign).
     """
     rows = []
     for about, name, live, predicted in _tables(results):
         for a, b in combinations([label for label in predicted if label in live], 2):
             difference = live[a] - live[b]
             middle, said = float(np.median(difference)), predicted[a] - predicted[b]
-            decided = bool(np.all(difference > 0) or np.all(difference < 0))
+            decided = _has_one_sign(difference)
             rows.append(
                 about
                 | {"metric": name, "a": a, "b": b, "live": middle, "predicted": said}
                 | {"beyond": abs(middle) >= METRICS[name].threshold, "decided": decided, "right": said * middle > 0}
             )
-    columns = ["app", "set", "threads", "metric", "a", "b", "live", "predicted", "beyond", "decided", "right"]
+    columns = ["app", "set", "threads", "alone", "metric", "a", "b", "live", "predicted", "beyond", "decided", "right"]
     return pd.DataFrame(rows, columns=columns)
 
 
@@ -106,7 +112,7 @@ def summary(results: Sequence[dict]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-GROUPS = ("all", "tuned", "held-out", "one thread", "several threads")
+GROUPS = ("all", "tuned", "held-out", "one thread", "servers, threads")
 
 
 def of_group(table: pd.DataFrame, group: str) -> pd.DataFrame:
@@ -115,7 +121,7 @@ def of_group(table: pd.DataFrame, group: str) -> pd.DataFrame:
         return table
     if group in ("tuned", "held-out"):
         return table[table["set"] == group]
-    return table[table["threads"] == 1] if group == "one thread" else table[table["threads"] > 1]
+    return table[table["alone"] == (group == "one thread")]
 
 
 def _judged(part: pd.DataFrame, ranked: pd.DataFrame) -> dict:
@@ -142,6 +148,7 @@ def _tables(results: Sequence[dict]) -> Iterator[tuple[dict, str, dict[str, np.n
     for data in results:
         app = data["app"]
         about = {"app": app["name"], "set": app.get("set", ""), "threads": app.get("threads", 0)}
+        about["alone"] = about["threads"] == 1 and not app.get("server", False)
         for metric in METRICS:
             live, predicted = _live_by_layout(data, metric), _predicted(data, metric)
             if BASELINE not in live or BASELINE not in predicted:
@@ -207,7 +214,9 @@ def _predicted(data: dict, metric: str) -> dict[str, float]:
 
 
 def _of_misses_pass(counts: Mapping, metric: str) -> float | None:
-    """With what loading the engine took, of which the difference between two allocators is the program's too."""
+    """With what loading the engine took, of which the difference between two allocators is the program's too. The pass
+    has it in the program's part; raw results that have it apart are of engines that did not.
+    """
     value, loading = _of_counts(counts, metric), _of_counts(counts.get("loading") or {}, metric)
     return value if value is None or loading is None else value + loading
 

@@ -23,7 +23,7 @@ Counts repeat exactly but for programs of several threads and servers, whose spr
   those of the start-up; most are, in programs as short as these.
 - **Misses**: of data, in virtual addresses; predicted by the pass misses alone, with what loading the libraries takes.
 - Of all but instructions, changes are in percent of the count on glibc, and errors in percent of the live change where
-  that is 2 % or more. The live change is the median over layouts.
+  that is 2 % or more and has one sign in all layouts. The live change is the median over layouts.
 - **Pairs**: every two allocators of a program whose live difference is at least 2 % (instructions: 0.5 %). *Undecided*:
   its sign differs between layouts. *Right*: of those decided, the prediction has the live sign.
 """
