@@ -69,7 +69,6 @@ def count(
             failures[verify.label_of(run)] = f"replay, {run['pass']}: {run['error']}"
     data = verify.about_run(recipe, began, layouts, "recorded", "counted")
     data["app"] |= {"threads": results["workload"]["threads"], "ops": results["workload"]["ops"]}
-    data["app"]["server"] = bool(recipe.load)
     paddings = sorted({run["padding_bytes"] for run in lived})
     data["settings"] = {"paddings_bytes": paddings, "accesses": accesses}
     return data | {

@@ -49,8 +49,8 @@ METRICS = {
 
 def changes(results: Sequence[dict]) -> pd.DataFrame:
     """One row per app, allocator and metric that has a prediction. Columns: app, set, threads, alone (one thread, and
-    no server), allocator, metric, live, low, high (over layouts), predicted (all in percent), error (NaN where the live
-    change is too small to be judged, or has not the same sign in each layout).
+    the same calls each time), allocator, metric, live, low, high (over layouts), predicted (all in percent), error (NaN
+    where the live change is too small to be judged, or has not the same sign in each layout).
     """
     rows = []
     for about, metric, live, predicted in _tables(results):
@@ -148,7 +148,7 @@ def _tables(results: Sequence[dict]) -> Iterator[tuple[dict, str, dict[str, np.n
     for data in results:
         app = data["app"]
         about = {"app": app["name"], "set": app.get("set", ""), "threads": app.get("threads", 0)}
-        about["alone"] = about["threads"] == 1 and not app.get("server", False)
+        about["alone"] = about["threads"] == 1 and app.get("deterministic", True)
         for metric in METRICS:
             live, predicted = _live_by_layout(data, metric), _predicted(data, metric)
             if BASELINE not in live or BASELINE not in predicted:
