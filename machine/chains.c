@@ -114,3 +114,17 @@ void chains_walk_independent(struct chains *chains, size_t loads) {
   }
   memcpy(chains->walkers, walkers, sizeof walkers);
 }
+
+void chains_walk_stream(struct chains *chains, size_t loads) {
+  while (loads > 0) {
+    size_t here = chains->nodes - chains->line < loads ? chains->nodes - chains->line : loads;
+    const char *at = chains->memory + chains->line * CHAINS_LINE_BYTES;
+    for (size_t load = 0; load < here; load += CHAINS_WALKERS) {
+#pragma GCC unroll 8
+      for (size_t step = 0; step < CHAINS_WALKERS; step++)
+        (void)*(void *const volatile *)(at + (load + step) * CHAINS_LINE_BYTES);
+    }
+    chains->line = (chains->line + here) % chains->nodes;
+    loads -= here;
+  }
+}

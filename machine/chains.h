@@ -3,8 +3,9 @@
    Job: lays a ring of nodes, each holding the address of the next, over a working set in random order, and walks it.
    One walker is a dependent chain: no load can start before the last has come back. CHAINS_WALKERS of them, spread
    evenly over the ring, are independent chains: each node is still met once per turn of the ring, so a cache that is
-   smaller than the set and replaces the least recently used hits nothing, however many walk. Not its job: when and how
-   often to walk. Invariants: the ring has `nodes` nodes, no two in one line. Not thread-safe. */
+   smaller than the set and replaces the least recently used hits nothing, however many walk. And walks the set's lines
+   in order of address, each address known beforehand: what a line costs that a prefetcher brings. Not its job: when and
+   how often to walk. Invariants: the ring has `nodes` nodes, no two in one line. Not thread-safe. */
 #ifndef MACHINE_CHAINS_H
 #define MACHINE_CHAINS_H
 
@@ -20,6 +21,7 @@ struct chains {
   size_t nodes;
   bool huge_pages; /* the kernel gave 2 MiB pages, so that no TLB misses */
   void **walkers[CHAINS_WALKERS];
+  size_t line;   /* where the walk in order of address goes on */
   unsigned turn; /* which walker makes the next dependent walk: all get on alike */
 };
 
@@ -36,5 +38,8 @@ void chains_free(struct chains *chains);
 /* Each makes `loads` loads, a multiple of CHAINS_WALKERS, and goes on where the last ended. */
 void chains_walk_dependent(struct chains *chains, size_t loads);
 void chains_walk_independent(struct chains *chains, size_t loads);
+
+/* The same, line by line in order of address, from the first again after the last. Of CHAINS_EVERY_LINE. */
+void chains_walk_stream(struct chains *chains, size_t loads);
 
 #endif

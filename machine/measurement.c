@@ -21,7 +21,8 @@ static const unsigned code_iterations[CODE_COUNT] = {12000, 60000, 60000, 6000};
 
 struct chain_samples {
   struct chains chains;
-  struct samples dependent, independent;
+  bool of_working_set; /* and so walked in order of address, too */
+  struct samples dependent, independent, stream;
 };
 
 static const char *const kernel_names[] = {
@@ -41,10 +42,12 @@ struct measurement {
 
 static int make_chains(struct measurement *all) {
   const struct plan *plan = all->plan;
-  for (size_t index = 0; index < plan->working_sets; index++, all->set_count++)
+  for (size_t index = 0; index < plan->working_sets; index++, all->set_count++) {
+    all->sets[all->set_count].of_working_set = true;
     if (chains_make(&all->sets[all->set_count].chains, CHAINS_EVERY_LINE,
                     plan->working_set_bytes[index] / CHAINS_LINE_BYTES, index) != 0)
       return -1;
+  }
   for (size_t index = 0; index < 2 * plan->os_page_sets; index++, all->set_count++)
     if (chains_make(&all->sets[all->set_count].chains, index % 2 ? CHAINS_EVERY_LINE : CHAINS_ONE_PER_PAGE,
                     plan->os_pages[index / 2], index) != 0)
@@ -63,6 +66,10 @@ static void sample_chains(struct chain_samples *set) {
   uint64_t end = samples_cpu_ns();
   samples_add(&set->dependent, (double)(middle - begin) / (double)loads);
   samples_add(&set->independent, (double)(end - middle) / (double)loads);
+  if (!set->of_working_set)
+    return;
+  chains_walk_stream(&set->chains, loads);
+  samples_add(&set->stream, (double)(samples_cpu_ns() - end) / (double)loads);
 }
 
 static void sample_code(struct measurement *all, size_t index) {
@@ -145,6 +152,7 @@ static json_t *result_json(struct measurement *all) {
   json_t *sets = json_array(), *pages = json_array();
   for (size_t index = 0; index < plan->working_sets; index++) {
     json_t *set = chain_json(&all->sets[index]);
+    json_object_set_new(set, "stream_ns", quantiles_json(&all->sets[index].stream, 1));
     json_object_set_new(set, "bytes", json_integer((json_int_t)plan->working_set_bytes[index]));
     json_array_append_new(sets, set);
   }
@@ -153,7 +161,7 @@ static json_t *result_json(struct measurement *all) {
     json_array_append_new(pages, json_pack("{s:I, s:o, s:o}", "os_pages", (json_int_t)plan->os_pages[index],
                                            "one_per_os_page", chain_json(pair), "side_by_side", chain_json(pair + 1)));
   }
-  return json_pack("{s:i, s:i, s:i, s:i, s:o, s:o, s:o, s:o, s:o}", "schema", 1, "rounds", (int)plan->rounds,
+  return json_pack("{s:i, s:i, s:i, s:i, s:o, s:o, s:o, s:o, s:o}", "schema", 2, "rounds", (int)plan->rounds,
                    "independent_chains", CHAINS_WALKERS, "line_bytes", CHAINS_LINE_BYTES, "tlbs", tlbs_json(),
                    "working_sets", sets, "os_page_sets", pages, "code", code_json(all), "kernel", kernel_json(all));
 }

@@ -69,6 +69,31 @@ class Lru:
 
 
 @dataclass
+class Streams:
+    """The last 16 streams of lines: ((space, line), direction, steps), newest first."""
+
+    rows: list = field(default_factory=list)
+
+    def foresees(self, space: str, line: int) -> bool:
+        """Adds the line; had the stream that it continues made two steps in that direction?"""
+        for row in self.rows:
+            (here, last), direction, steps = row
+            same_page = here == space and last * LINE // OS_PAGE == line * LINE // OS_PAGE
+            if same_page and line - last in (-1, 0, 1, 2):
+                turn = (line > last) - (line < last)
+                self.rows.remove(row)
+                if turn:
+                    steps, goes_on = (steps, True) if turn == direction else (0, False)
+                    self.rows.insert(0, ((space, line), turn, steps + 1))
+                    return goes_on and steps >= 2
+                self.rows.insert(0, row)
+                return False
+        self.rows.insert(0, ((space, line), 0, 0))
+        del self.rows[16:]
+        return False
+
+
+@dataclass
 class Model:
     """Caches (bytes, ways) and TLBs (entries, ways): the first of each in front of all others."""
 
@@ -79,14 +104,19 @@ class Model:
     def __post_init__(self) -> None:
         self._caches = [Lru(size // LINE, ways) for size, ways in self.caches]
         self._tlbs = [Lru(size, ways) for size, ways in self.tlbs]
+        self._streams = Streams()
+        self.sequential = [0] * len(self.caches)
 
     def access(self, space: str, address: int) -> None:
         """One granule's."""
         self.pages.add((space, address // OS_PAGE))
-        for levels, block in ((self._caches, address // LINE), (self._tlbs, address // OS_PAGE)):
-            if levels[0].misses_block(space, block):
-                for level in levels[1:]:
-                    level.misses_block(space, block)
+        if self._caches[0].misses_block(space, address // LINE):
+            missing = [True, *[level.misses_block(space, address // LINE) for level in self._caches[1:]]]
+            if self._streams.foresees(space, address // LINE):
+                self.sequential = [count + misses for count, misses in zip(self.sequential, missing)]
+        if self._tlbs[0].misses_block(space, address // OS_PAGE):
+            for level in self._tlbs[1:]:
+                level.misses_block(space, address // OS_PAGE)
 
     def counted(self) -> tuple[list[int], list[int], int]:
         """Misses of caches, of TLBs, and page faults."""

@@ -53,6 +53,10 @@ static void check_walks(void) {
   chains_walk_independent(&chains, LOADS);
   for (size_t walker = 0; walker < CHAINS_WALKERS; walker++)
     CHECK(chains.walkers[walker] == expected[walker]);
+  chains_walk_stream(&chains, LOADS);
+  CHECK(chains.line == LOADS);
+  chains_walk_stream(&chains, 3 * NODES - LOADS + 8);
+  CHECK(chains.line == 8);
   chains_free(&chains);
 }
 

@@ -5,6 +5,7 @@
 #include "observe/valgrind/cache.h"
 #include "observe/valgrind/page_faults.h"
 #include "observe/valgrind/simulate_events.h"
+#include "observe/valgrind/streams.h"
 #include "observe/valgrind/syscalls.h"
 #include "observe/valgrind/tlb.h"
 
@@ -21,6 +22,7 @@ struct level {
   UInt ways;
   struct cache cache;
   ULong misses[SIDES], instruction_misses[SIDES];
+  ULong sequential_misses[SIDES]; /* of caches: of `misses`, those that a stream prefetcher foresees (streams.h) */
 };
 
 /* [0]: the first level; the others lie behind it. */
@@ -32,6 +34,7 @@ static struct level tlbs[LEVEL_LIMIT] = {{.capacity = 64, .ways = 64}, {.capacit
 static struct level instruction_cache = {.capacity = 32768, .ways = 8};
 static struct tlb first_tlb; /* of tlbs[0], in place of its cache */
 static UInt cache_count = 4, tlb_count = 2;
+static struct streams streams;
 
 Bool simulate_data_only;
 static ULong accesses[SIDES], page_faults[SIDES];
@@ -113,6 +116,7 @@ void simulate_begin(void) {
 static void forget_misses(struct level *level) {
   VG_(memset)(level->misses, 0, sizeof level->misses);
   VG_(memset)(level->instruction_misses, 0, sizeof level->instruction_misses);
+  VG_(memset)(level->sequential_misses, 0, sizeof level->sequential_misses);
 }
 
 void simulate_reset(void) {
@@ -139,19 +143,37 @@ static __attribute__((noinline)) void translate_page(UWord page, UInt side) {
     tlbs[index].misses[side] += cache_misses_block(&tlbs[index].cache, page);
 }
 
-static __attribute__((noinline)) void miss_data(Addr address, UWord bytes, UInt side) {
+/* from, to: the lines, one or two, that the first level misses. All of them foreseen is what makes a miss sequential.
+ */
+static __attribute__((noinline)) void miss_data(Addr address, UWord bytes, UWord from, UWord to, UInt side) {
+  Bool sequential = streams_foresee(&streams, from);
+  if (to != from)
+    sequential &= streams_foresee(&streams, to);
   caches[0].misses[side]++;
-  for (UInt index = 1; index < cache_count; index++)
-    caches[index].misses[side] += cache_misses(&caches[index].cache, address, bytes);
+  caches[0].sequential_misses[side] += sequential;
+  for (UInt index = 1; index < cache_count; index++) {
+    Bool missing = cache_misses(&caches[index].cache, address, bytes);
+    caches[index].misses[side] += missing;
+    caches[index].sequential_misses[side] += missing & sequential;
+  }
 }
 
 /* Each line by itself. */
 static inline void access_lines(Addr address, UWord bytes, UInt side) {
   UWord first = address >> LINE_SHIFT, last = (address + bytes - 1) >> LINE_SHIFT;
   if (cache_misses_block(&caches[0].cache, first))
-    miss_data(first << LINE_SHIFT, 1, side);
+    miss_data(first << LINE_SHIFT, 1, first, first, side);
   if (last != first && cache_misses_block(&caches[0].cache, last))
-    miss_data(last << LINE_SHIFT, 1, side);
+    miss_data(last << LINE_SHIFT, 1, last, last, side);
+}
+
+/* As cachegrind does: one miss where both are missing. */
+static inline void access_whole(Addr address, UWord bytes, UInt side) {
+  UWord first = address >> LINE_SHIFT, last = (address + bytes - 1) >> LINE_SHIFT;
+  Bool first_missing = cache_misses_block(&caches[0].cache, first);
+  Bool last_missing = last != first && cache_misses_block(&caches[0].cache, last);
+  if (first_missing || last_missing)
+    miss_data(address, bytes, first_missing ? first : last, last_missing ? last : first, side);
 }
 
 VG_REGPARM(2) void simulate_access(Addr address, UWord bytes) {
@@ -164,8 +186,8 @@ VG_REGPARM(2) void simulate_access(Addr address, UWord bytes) {
     translate_page(end_page, side);
   if (simulate_data_only)
     access_lines(address, bytes, side);
-  else if (cache_misses(&caches[0].cache, address, bytes))
-    miss_data(address, bytes, side);
+  else
+    access_whole(address, bytes, side);
 }
 
 static void miss_instruction(Addr address, UWord bytes) {
@@ -218,8 +240,8 @@ static void write_caches(VgFile *file, Int side) {
   for (UInt index = 0; index < cache_count; index++) {
     const struct level *level = &caches[index];
     VG_(fprintf)
-    (file, "%s{\"bytes\": %llu, \"ways\": %u, \"misses\": %llu", index ? ", " : "", level->capacity, level->ways,
-     of(level->misses, side));
+    (file, "%s{\"bytes\": %llu, \"ways\": %u, \"misses\": %llu, \"sequential_misses\": %llu", index ? ", " : "",
+     level->capacity, level->ways, of(level->misses, side), of(level->sequential_misses, side));
     if (index && !simulate_data_only)
       VG_(fprintf)(file, ", \"instruction_misses\": %llu", of(level->instruction_misses, side));
     VG_(fprintf)(file, "}");

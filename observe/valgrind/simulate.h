@@ -3,11 +3,12 @@
 
    Job: the model. Page faults are first touches of OS pages (page_faults.h). A first-level data cache and an
    instruction cache; behind both, several unified outer caches, each as if it were the only one; a first-level TLB for
-   data, and behind it several others, each as if it were the only one. All replace the least recently used. Not its
-   job: which instructions are the allocator's (allocator.h). Invariants: accesses, first-level and outer misses equal
-   cachegrind's for the same sizes. Where an instruction reads and writes the same bytes, that is one access. An access
-   of more than a line's length (fxsave) is cut to one. Addresses are virtual; nothing of the kernel's is seen. What a
-   mapping's end does to caches and TLBs is not simulated: they keep what they hold. */
+   data, and behind it several others, each as if it were the only one. All replace the least recently used; of the
+   caches' misses, those that a stream prefetcher would have brought are counted apart (streams.h). Not its job: which
+   instructions are the allocator's (allocator.h). Invariants: accesses, first-level and outer misses equal cachegrind's
+   for the same sizes. Where an instruction reads and writes the same bytes, that is one access. An access of more than
+   a line's length (fxsave) is cut to one. Addresses are virtual; nothing of the kernel's is seen. What a mapping's end
+   does to caches and TLBs is not simulated: they keep what they hold. */
 #ifndef OBSERVE_VALGRIND_SIMULATE_H
 #define OBSERVE_VALGRIND_SIMULATE_H
 

@@ -21,15 +21,16 @@ static json_t *with_startup(const struct access_stream *stream, enum access_tota
   return recorded;
 }
 
-/* Rows of caches or TLBs: their size, ways and data misses. */
+/* Rows of caches or TLBs: their size, ways and data misses; of caches the sequential ones among them. */
 static json_t *levels_json(const json_t *levels, const char *size) {
   json_t *rows = json_array();
   size_t index;
   json_t *level;
   json_array_foreach(levels, index, level) {
     json_t *row = json_object();
-    for (const char *const *key = (const char *const[]){size, "ways", "misses", NULL}; *key; key++)
-      json_object_set(row, *key, json_object_get(level, *key));
+    for (const char *const *key = (const char *const[]){size, "ways", "misses", "sequential_misses", NULL}; *key; key++)
+      if (json_object_get(level, *key))
+        json_object_set(row, *key, json_object_get(level, *key));
     json_array_append_new(rows, row);
   }
   return rows;

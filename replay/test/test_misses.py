@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from tests.access_streams import GRANULE, Model, file
+from tests.access_streams import GRANULE, LINE, OS_PAGE, Model, file
 from tests.line_sharing_model import Step, history, text
 from tests.support import CONVERT, HEAPTAPE, OUT, REPLAY, run, succeed
 
@@ -61,6 +61,17 @@ def added(work, items, *arguments):
     return caches, tlbs, found[2] - without[2]
 
 
+def added_in_sequence(work, items, *arguments):
+    """The same of the program's sequential misses."""
+
+    def found(stream):
+        caches = misses_pass(work, stream, *arguments)["misses"]["program"]["caches"]
+        return [level["sequential_misses"] for level in caches]
+
+    without = found([item for item in items if item[0] == "event"])
+    return [a - b for a, b in zip(found(items), without)]
+
+
 def mallocs(sizes, threads=1):
     """Those objects, one behind the other; threads take turns."""
     return [Step("malloc", n % threads, n, size, (1 << 20) + n * 65536) for n, size in enumerate(sizes)]
@@ -75,6 +86,54 @@ def test_objects_that_an_allocator_puts_into_one_set_drive_each_other_out(tmp_pa
     assert added(work, calls + rounds, *caches) == ([90, 9, 9], [90, 9], 9)
     spread = [("object", slot, 4 * place) for place, slot in enumerate(slots)] * 10
     assert added(work, calls + spread, *caches)[0] == [9, 9, 9]
+
+
+LINES_OF_PAGE = range(64)
+# lines of one OS page of other memory, and how many of them are sequential: the first three of a stream are not
+STREAMS = {
+    "upwards": (LINES_OF_PAGE, 61),
+    "downwards": (LINES_OF_PAGE[::-1], 61),
+    "one_of_each_pair": (LINES_OF_PAGE[::2], 29),
+    "two_down": (LINES_OF_PAGE[::-2], 0),
+    "one_of_three": (LINES_OF_PAGE[::3], 0),
+    "three_at_a_time": ([start + step for start in (0, 10, 20, 30) for step in range(3)], 0),
+    "four_at_a_time": ([start + step for start in (0, 10, 20, 30) for step in range(4)], 4),
+    "turning_back": ([10, 11, 12, 9, 8, 7, 6], 1),  # 9 begins a stream that 8, 7 and 6 continue
+    "across_os_pages": (range(62, 66), 0),
+    "two_os_pages": (range(128), 122),
+    "16_in_turns": ([64 * row + step for step in range(5) for row in range(16)], 32),
+    "17_in_turns": ([64 * row + step for step in range(5) for row in range(17)], 0),
+}
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_misses_that_continue_a_stream_are_sequential(tmp_path, name):
+    lines, sequential = STREAMS[name]
+    work, _ = compiled(tmp_path, mallocs([64]))
+    page = 1 << 20
+    items = [("event", STACK)] + [("other", (page * OS_PAGE + line * LINE) // GRANULE) for line in lines]
+    caches = ["--null", "--caches", "65536:16,131072:16"]
+    assert added(work, items, *caches)[0] == [len(lines), len(lines)]
+    assert added_in_sequence(work, items, *caches) == [sequential, sequential]
+
+
+def test_only_what_a_level_misses_is_sequential_there(tmp_path):
+    """A walk over more than the first level holds, twice: the second walk hits the outer one."""
+    work, _ = compiled(tmp_path, mallocs([64]))
+    walk = [("other", line * LINE // GRANULE) for line in range(1 << 20, (1 << 20) + 128)]
+    items = [("event", STACK), *walk, *walk]
+    caches = ["--null", "--caches", "4096:1,65536:16"]
+    assert added(work, items, *caches)[0] == [256, 128]
+    assert added_in_sequence(work, items, *caches) == [4 * 61, 2 * 61]
+
+
+def test_objects_side_by_side_are_a_stream_and_objects_apart_are_none(tmp_path):
+    """The same accesses, where an allocator puts objects of a line together, and in an OS page each."""
+    work, slots = compiled(tmp_path, mallocs([64] * 64))
+    items = [("event", STACK)] * 64 + [("object", slot, 0) for slot in slots]
+    assert added_in_sequence(work, items, "--null", "--caches", "65536:1024") == [61]
+    apart = ["--preload", PLACING, "--env=PLACE_ROUND_BYTES=4096", "--caches", "65536:1024"]
+    assert added_in_sequence(work, items, *apart) == [0]
 
 
 def test_an_object_is_accessed_where_it_is_at_that_time(tmp_path):
@@ -205,6 +264,7 @@ def test_any_stream_misses_what_the_model_misses(tmp_path, seed, count, data):
         ",".join(f"{size}:{ways}" for size, ways in tlbs),
     ]
     assert added(work, items, "--null", *sizes) == model.counted()
+    assert added_in_sequence(work, items, "--null", *sizes) == model.sequential
 
 
 @pytest.mark.parametrize(

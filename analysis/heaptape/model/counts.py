@@ -64,9 +64,11 @@ def of_misses(misses: dict, memory: dict, penalties: Penalties) -> Counts:
         terms.append(Term("program_instructions", INSTRUCTIONS, program, penalties.program_instruction))
         terms.append(Term("allocator_instructions", INSTRUCTIONS, allocator, penalties.allocator_instruction))
         named[INSTRUCTIONS] = (program + allocator, penalties.allocator_instruction.middle)
+    costs: dict[str, float] = {}
     for term, name, count in _levels(misses, penalties):
         terms.append(term)
-        named[name] = (count, term.penalty.middle)
+        costs[name] = costs.get(name, 0.0) + term.count * term.penalty.middle
+        named[name] = (count, costs[name] / count if count else term.penalty.middle)
     faults = number(misses.get("page_faults"))
     if faults is None:
         faults = number(memory.get("page_faults"))
@@ -107,23 +109,42 @@ def of_calls(instructions: dict, memory: dict, file: Results, penalties: Penalti
 
 def _levels(misses: dict, penalties: Penalties) -> Iterator[tuple[Term, str, float]]:
     """Misses of each level, at what the step to the next level costs: each is simulated as if it were the only outer
-    one, so what misses a level misses those before it, too. A line of an OS page that was just given was not there
-    before, so it misses; but the kernel has just zeroed it, so that it mostly is in a cache: such misses of the last
-    level cost between nothing and the whole step.
+    one, so what misses a level misses those before it, too.
     """
+    rows = sorted(misses.get("caches") or [], key=itemgetter("bytes"))
+    capacities = [row["bytes"] for row in rows]
+    foreseen = penalties.sequential_steps(capacities) or [None] * len(rows)
     fresh_lines = LINES_OF_OS_PAGE * (number(misses.get("page_faults")) or 0)
-    for part, key, size, steps in (
-        (CACHES, "caches", "bytes", penalties.cache_steps),
-        (TLBS, "tlbs", "entries", penalties.tlb_steps),
-    ):
-        rows = sorted(misses.get(key) or [], key=itemgetter(size))
-        for row, step in zip(rows, steps([row[size] for row in rows])):
-            last = part == CACHES and row is rows[-1]
-            name = "last-level misses" if last else f"misses of {_size(part, row[size])}"
-            fresh = min(row["misses"], fresh_lines) if last else 0
-            if last:
-                yield Term("fresh lines", part, fresh, Penalty.between(LEAST_NS, step.high)), name, row["misses"]
-            yield Term(f"{part} {row[size]}", part, row["misses"] - fresh, step), name, row["misses"]
+    for row, step, easy in zip(rows, penalties.cache_steps(capacities), foreseen):
+        last = row is rows[-1]
+        name = "last-level misses" if last else f"misses of {_size(CACHES, row['bytes'])}"
+        for term in _of_cache(row, step, easy, min(row["misses"], fresh_lines) if last else None):
+            yield term, name, row["misses"]
+    rows = sorted(misses.get("tlbs") or [], key=itemgetter("entries"))
+    for row, step in zip(rows, penalties.tlb_steps([row["entries"] for row in rows])):
+        yield (
+            Term(f"TLB {row['entries']}", TLBS, row["misses"], step),
+            f"misses of {_size(TLBS, row['entries'])}",
+            row["misses"],
+        )
+
+
+def _of_cache(row: dict, step: Penalty, easy: Penalty | None, fresh: float | None) -> Iterator[Term]:
+    """Where sequential misses are counted and `easy` is known, those apart, at what they cost.
+
+    `fresh`, of the last level: a line of an OS page that was just given was not there before, so it misses; but the
+    kernel has just zeroed it, so that it mostly is in a cache: such misses cost between nothing and the whole step.
+    Which of them are sequential is not counted: their share is taken to be that of all misses.
+    """
+    name, all_misses, sequential = f"caches {row['bytes']}", row["misses"], number(row.get("sequential_misses"))
+    parts = [("", all_misses, step)]
+    if easy is not None and sequential is not None:
+        parts = [(" at random", all_misses - sequential, step), (" in sequence", sequential, easy)]
+    for suffix, count, penalty in parts:
+        mine = fresh * count / all_misses if fresh and all_misses else 0
+        if fresh is not None:
+            yield Term(f"fresh lines{suffix}", CACHES, mine, Penalty.between(LEAST_NS, penalty.high))
+        yield Term(f"{name}{suffix}", CACHES, count - mine, penalty)
 
 
 def _size(part: str, capacity: int) -> str:

@@ -1,8 +1,9 @@
 """What an instruction, a miss, a page fault and a system call cost on a machine, each as a range in ns.
 
 From what heaptape-machine measured. The low end is of independent chains of loads, the high end of dependent ones, less
-what a hit in the first level takes; a program's loads lie between, so the middle is their geometric mean. A page fault:
-its first touch, and at most giving the OS page back with it.
+what a hit in the first level takes; a program's loads lie between, so the middle is their geometric mean. Misses in
+order of address have a range of their own: from a walk in that order to independent chains. A page fault: its first
+touch, and at most giving the OS page back with it.
 """
 
 import json
@@ -16,7 +17,7 @@ from typing import Any
 from heaptape.common.errors import HeaptapeError
 from heaptape.model.geometry import SIMULATED_CACHES, SIMULATED_TLBS, Geometry, Level
 
-SCHEMA = 1
+SCHEMA = 2
 LEAST_NS = 0.001  # a penalty below is noise of two figures that are nearly the same
 # system call -> key of the measurement; one that is not here costs between the cheapest and the dearest of them
 SYSTEM_CALLS = {"mmap": "mmap", "munmap": "munmap", "mremap": "mremap", "madvise": "madvise", "brk": "brk"}
@@ -58,6 +59,18 @@ class Penalties:
         high = other["dependent_ns"]["three_quarters"] - first["dependent_ns"]["median"]
         return Penalty.between(low, high)
 
+    def sequential_miss(self, inner_bytes: int, outer_bytes: int | None) -> Penalty:
+        """The same of an access that continues a stream of lines: from what a line costs in a walk in order of address,
+        where prefetchers leave no more than the bandwidth, to an independent load at random, as if they did nothing
+        but start the load while others are under way.
+        """
+        near, far = working_sets_between(inner_bytes, outer_bytes)
+        sets = self.measured["working_sets"]
+        first = min(sets, key=lambda row: row["bytes"])
+        low = _nearest(sets, "bytes", near)["stream_ns"]["quarter"] - first["stream_ns"]["median"]
+        high = _nearest(sets, "bytes", far)["independent_ns"]["three_quarters"] - first["independent_ns"]["median"]
+        return Penalty.between(low, high)
+
     def tlb_miss(self, inner_entries: int, outer_entries: int | None) -> Penalty:
         """Of an access that misses a TLB of `inner_entries` and hits the next, of `outer_entries`; None: page walk."""
         row = _nearest(self.measured["os_page_sets"], "os_pages", os_pages_between(inner_entries, outer_entries))
@@ -71,6 +84,14 @@ class Penalties:
         steps a miss of an outer level can't be cheaper than a hit there, as it could with one range for each level.
         """
         return _steps([self.cache_miss(*pair) for pair in levels(capacities)])
+
+    def sequential_steps(self, capacities: Sequence[int]) -> list[Penalty]:
+        """The same of accesses that continue a stream of lines. Empty: the measurement, of an earlier version, has no
+        walks in order of address.
+        """
+        if not all("stream_ns" in row for row in self.measured["working_sets"]):
+            return []
+        return _steps([self.sequential_miss(*pair) for pair in levels(capacities)])
 
     def tlb_steps(self, entries: Sequence[int]) -> list[Penalty]:
         """The same for TLBs of so many entries."""

@@ -208,12 +208,15 @@ class LineSharing(msgspec.Struct):
 
 
 class SimulatedLevel(msgspec.Struct):
-    """A cache of `bytes` or a TLB of `entries`, and what missed in it."""
+    """A cache of `bytes` or a TLB of `entries`, and what missed in it. `sequential_misses`, of caches: of `misses`, those that continue
+    a stream of lines in order of address.
+    """
 
     bytes: Count = None
     entries: Count = None
     ways: Count = None
     misses: Count = None
+    sequential_misses: Count = None
 
 
 class SimulatedSide(msgspec.Struct):

@@ -113,9 +113,12 @@ def simulate(tmp_path, *command, options=()):
     return json.loads(path.read_text())
 
 
+KEYS = ("misses", "sequential_misses", "instruction_misses")
+
+
 def flat(part):
     levels = [part["instruction_cache"], *part["caches"], *part["tlbs"]]
-    misses = [level[key] for level in levels for key in ("misses", "instruction_misses") if key in level]
+    misses = [level[key] for level in levels for key in KEYS if key in level]
     counts = [part[key] for key in ("instructions", "data_accesses", "page_faults", "syscalls")]
     return counts + list(part["syscalls_by_kind"].values()) + misses
 
