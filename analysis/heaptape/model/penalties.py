@@ -61,15 +61,15 @@ class Penalties:
 
     def sequential_miss(self, inner_bytes: int, outer_bytes: int | None) -> Penalty:
         """The same of an access that continues a stream of lines: from what a line costs in a walk in order of address,
-        where prefetchers leave no more than the bandwidth, to an independent load at random, as if they did nothing
-        but start the load while others are under way.
+        where prefetchers leave no more than the bandwidth, to the least that one at random costs. Not beyond: a miss
+        that prefetchers foresee never costs more than one that they don't, whatever that one costs.
         """
-        near, far = working_sets_between(inner_bytes, outer_bytes)
+        near, _ = working_sets_between(inner_bytes, outer_bytes)
         sets = self.measured["working_sets"]
         first = min(sets, key=lambda row: row["bytes"])
         low = _nearest(sets, "bytes", near)["stream_ns"]["quarter"] - first["stream_ns"]["median"]
-        high = _nearest(sets, "bytes", far)["independent_ns"]["three_quarters"] - first["independent_ns"]["median"]
-        return Penalty.between(low, high)
+        high = self.cache_miss(inner_bytes, outer_bytes).low
+        return Penalty.between(min(low, high), high)
 
     def tlb_miss(self, inner_entries: int, outer_entries: int | None) -> Penalty:
         """Of an access that misses a TLB of `inner_entries` and hits the next, of `outer_entries`; None: page walk."""

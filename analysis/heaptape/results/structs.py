@@ -208,8 +208,8 @@ class LineSharing(msgspec.Struct):
 
 
 class SimulatedLevel(msgspec.Struct):
-    """A cache of `bytes` or a TLB of `entries`, and what missed in it. `sequential_misses`, of caches: of `misses`, those that continue
-    a stream of lines in order of address.
+    """A cache of `bytes` or a TLB of `entries`, and what missed in it. `sequential_misses`, of caches: of `misses`,
+    those that continue a stream of lines in order of address.
     """
 
     bytes: Count = None

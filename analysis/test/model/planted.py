@@ -21,15 +21,18 @@ def chain(dependent: float, independent: float) -> dict:
 
 def measurement() -> dict:
     """Instructions 0.1 to 0.4 ns (of an allocator 0.2 to 0.4); misses that hit 1 MiB 1 to 4 ns, 32 MiB 10 to 40,
-    memory 20 to 180; TLB misses 2 to 8 and 5 to 20; a fault 1,000 to 1,200; mmap 500, munmap 700, brk 900.
+    memory 20 to 180; in order of address 0.5 to 1, 5 to 10, 10 to 20; TLB misses 2 to 8 and 5 to 20; a fault 1,000 to 1,200; mmap 500, munmap 700, brk 900.
     """
     sets = {16 << 10: (1, 0.5), 128 << 10: (5, 1.5), 512 << 10: (5, 1.5), 4 << 20: (41, 10.5), 16 << 20: (41, 10.5)}
     sets |= {128 << 20: (181, 20.5)}
+    streams = dict(zip(sets, (0.4, 0.9, 0.9, 5.4, 5.4, 10.4)))
     pages = {314: (9, 2.5), 3072: (21, 5.5)}
     return {
-        "schema": 1,
+        "schema": 2,
         "cpu": "made up",
-        "working_sets": [{"bytes": size} | chain(*ns) for size, ns in sets.items()],
+        "working_sets": [
+            {"bytes": size, "stream_ns": quantiles(streams[size])} | chain(*ns) for size, ns in sets.items()
+        ],
         "os_page_sets": [
             {"os_pages": count, "one_per_os_page": chain(*ns), "side_by_side": chain(1, 0.5)}
             for count, ns in pages.items()
@@ -59,8 +62,9 @@ def misses(
     caches: tuple[int, int, int] = (3000, 2000, 1000),
     tlbs: tuple[int, int] = (400, 300),
     faults: int = 0,
+    sequential: tuple[int, int, int] | None = None,
 ) -> dict:
-    """ "misses" of a run."""
+    """ "misses" of a run; of an earlier version unless `sequential` is given."""
     sizes = ((32 << 10, 8), (1 << 20, 16), (32 << 20, 16))
     return {
         "program_instructions": program,
@@ -68,7 +72,11 @@ def misses(
         "data_accesses": 300_000,
         "page_faults": faults,
         "syscalls": 0,
-        "caches": [{"bytes": size, "ways": ways, "misses": count} for (size, ways), count in zip(sizes, caches)],
+        "caches": [
+            {"bytes": size, "ways": ways, "misses": count}
+            | ({"sequential_misses": sequential[level]} if sequential else {})
+            for level, ((size, ways), count) in enumerate(zip(sizes, caches))
+        ],
         "tlbs": [
             {"entries": 64, "ways": 64, "misses": tlbs[0]},
             {"entries": 1536, "ways": 12, "misses": tlbs[1]},

@@ -214,6 +214,65 @@ def test_a_miss_that_becomes_a_hit_of_the_level_before_never_costs_more():
     assert found["high"] < COUNT_ERROR_PERCENT
 
 
+# Steps in order of address of planted.measurement, in ns: 0.5 to 1, 4.5 to 9, 5 to 10.
+SEQUENTIAL = (math.sqrt(0.5 * 1), math.sqrt(4.5 * 9), math.sqrt(5 * 10))
+
+
+def of_sequential(base, other):
+    file = results({"glibc": [misses(sequential=base)], "other": [misses(sequential=other)]})
+    return row(prediction([file], "glibc"), "other", "caches")
+
+
+def test_a_sequential_miss_costs_from_a_walk_in_order_to_the_least_at_random():
+    known = penalties(measurement())
+    assert known.sequential_miss(32 << 20, None) == Penalty(10, pytest.approx(math.sqrt(200)), 20)
+    assert known.sequential_miss(32 << 10, 1 << 20) == Penalty(0.5, pytest.approx(math.sqrt(0.5)), 1)
+
+
+def test_misses_that_become_sequential_cost_the_difference_of_the_two():
+    found = of_sequential((0, 0, 0), (3000, 1500, 200))
+    expected = sum(n * (easy - full) for n, easy, full in zip((3000, 1500, 200), SEQUENTIAL, LEVELS))
+    assert found["ns"] == pytest.approx(expected)
+    lows, highs = zip((0.5, 4.5, 5), (1, 9, 10)), zip((1, 9, 10), (4, 36, 140))
+    most = sum(n * (easy[0] - full[1]) for n, easy, full in zip((3000, 1500, 200), lows, highs))
+    assert found["ns_low"] == pytest.approx(most)
+
+
+def test_a_miss_that_becomes_sequential_never_costs_more():
+    found = of_sequential((0, 0, 0), (3000, 2000, 1000))
+    assert found["ns_high"] == pytest.approx(0)
+    assert found["high"] == pytest.approx(0)
+
+
+def test_fresh_lines_are_sequential_in_the_share_that_all_misses_are():
+    # 10 fresh OS pages: 640 lines of 1,000 misses, of which 250 are sequential.
+    known = penalties(measurement())
+    file = results({"glibc": [misses(faults=10, sequential=(0, 0, 250))]})
+    terms = {term.name: term for term in counts(file, known)["glibc"][0].terms}
+    fresh = terms["fresh lines in sequence"]
+    assert (terms["fresh lines at random"].count, fresh.count) == (480, 160)
+    assert (fresh.penalty.high, terms["fresh lines at random"].penalty.high) == (10, 140)
+    last = 32 << 20
+    assert (terms[f"caches {last} at random"].count, terms[f"caches {last} in sequence"].count) == (270, 90)
+
+
+def test_where_no_walk_in_order_was_measured_sequential_misses_cost_as_all_do():
+    lacking = measurement()
+    for one in lacking["working_sets"]:
+        del one["stream_ns"]
+    file = results({"glibc": [misses(sequential=(0, 0, 0))], "other": [misses(sequential=(3000, 2000, 1000))]})
+    found = prediction([file], "glibc", penalties(lacking))
+    assert row(found, "other")["ns"] == 0
+    assert row(found, "other")["missing"] == ""
+
+
+def test_sequential_misses_that_only_one_has_are_not_compared():
+    file = results({"glibc": [misses()], "other": [misses(sequential=(1, 1, 1))]})
+    found = row(prediction([file], "glibc"), "other")
+    assert found["ns"] == 0
+    assert found["missing"] == "caches"
+
+
 def test_penalties_are_what_a_load_takes_beyond_a_hit():
     known = penalties(measurement())
     assert known.cache_miss(32 << 10, 1 << 20) == Penalty(1, 2, 4)
