@@ -21,7 +21,8 @@ def chain(dependent: float, independent: float) -> dict:
 
 def measurement() -> dict:
     """Instructions 0.1 to 0.4 ns (of an allocator 0.2 to 0.4); misses that hit 1 MiB 1 to 4 ns, 32 MiB 10 to 40,
-    memory 20 to 180; in order of address 0.5 to 1, 5 to 10, 10 to 20; TLB misses 2 to 8 and 5 to 20; a fault 1,000 to 1,200; mmap 500, munmap 700, brk 900.
+    memory 20 to 180; in order of address 0.5 to 1, 5 to 10, 10 to 20; TLB misses 2 to 8 and 5 to 20; a fault 1,000
+    to 1,200; mmap 500, munmap 700, brk 900.
     """
     sets = {16 << 10: (1, 0.5), 128 << 10: (5, 1.5), 512 << 10: (5, 1.5), 4 << 20: (41, 10.5), 16 << 20: (41, 10.5)}
     sets |= {128 << 20: (181, 20.5)}
