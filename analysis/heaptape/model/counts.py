@@ -113,7 +113,7 @@ def _levels(misses: dict, penalties: Penalties) -> Iterator[tuple[Term, str, flo
     """
     rows = sorted(misses.get("caches") or [], key=itemgetter("bytes"))
     capacities = [row["bytes"] for row in rows]
-    foreseen = penalties.sequential_steps(capacities) or [None] * len(rows)
+    foreseen: list[Penalty | None] = [*penalties.sequential_steps(capacities)] or [None] * len(rows)
     fresh_lines = LINES_OF_OS_PAGE * (number(misses.get("page_faults")) or 0)
     for row, step, easy in zip(rows, penalties.cache_steps(capacities), foreseen):
         last = row is rows[-1]
