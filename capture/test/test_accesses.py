@@ -1,4 +1,4 @@
-"""Data accesses are recorded truly: which objects and where in them, between which calls, and nothing of the allocator's."""
+"""Data accesses are recorded truly: of which objects, where in them, between which calls; none of the allocator's."""
 
 import os
 import shutil
@@ -61,7 +61,9 @@ def requests(events: pd.DataFrame, rows: pd.DataFrame) -> list[int]:
 def accessed(rows: pd.DataFrame, sizes: list[int], wanted: set[int]) -> list[tuple[int, int]]:
     """(request of the object, granule) of the accesses to objects of these requests, in order."""
     objects = rows[rows["kind"] == "object"]
-    pairs = [(sizes[number], int(granule)) for number, granule in zip(objects["object"], objects["granule"], strict=True)]
+    pairs = [
+        (sizes[number], int(granule)) for number, granule in zip(objects["object"], objects["granule"], strict=True)
+    ]
     return [(size, granule) for size, granule in pairs if size in wanted]
 
 

@@ -44,8 +44,8 @@ MEMORY_FIGURES = ("rss_anon_peak_bytes", "rss_anon_mean_bytes")
 class Settings:
     """How to replay. `order` empty: each pass's own default. `timeout_s` 0: no limit. `until_ci_percent` 0: no stop
     rule. `baseline`: label that the stop rule compares with; None: glibc, else the first. `caches`, `tlbs`: those that
-    the pass `misses` simulates, as heaptape-replay takes them; empty: its own. `optional`: passes that are left out, and
-    told, where they can't be made.
+    the pass `misses` simulates, as heaptape-replay takes them; empty: its own. `optional`: passes that are left out,
+    and told, where they can't be made.
     """
 
     repeats: int = 5

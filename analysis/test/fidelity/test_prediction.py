@@ -91,3 +91,13 @@ def test_time_before_the_first_and_after_the_last_op_counts() -> None:
     assert (run.share[0], run.share[-1]) == (0, 1)
     rss = np.where(times >= 75 * MS, 8.0, 0.0)
     assert aligned_mean(run, rss, run) == pytest.approx(2, rel=0.01)
+
+
+def test_calls_that_an_allocator_makes_at_its_start_move_no_point_of_the_program() -> None:
+    """Ten ops of 10 ms; the memory is there in the last five. The other run has 14 more ops in its first ms."""
+    times = np.linspace(0, 100 * MS, 1001)
+    clock = samples_at(times, times, np.linspace(0, 100, 11) * MS, np.arange(11.0), 10)
+    line_ns = np.concatenate([np.linspace(0, 0.9, 14) * MS, np.linspace(1, 100, 11) * MS])
+    live = samples_at(times, times, line_ns, np.arange(25.0), 24)
+    rss = np.where(live.position - 14 >= 5, 4.0, 0.0)
+    assert aligned_mean(live, rss, clock) == pytest.approx(2, rel=0.02)

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# What recording data accesses costs: time on the wall and processor time of three programs natively, under
-# `valgrind --tool=none` and under `heaptape record --accesses`; bytes on disk. Usage: accesses.sh [OUT [RUNS]]
-# The lowest of RUNS runs (3). The programs execute 0.6 to 2.1 G instructions.
+# What recording data accesses costs: time on the wall and processor time (the recorder's included) of three programs
+# under `valgrind --tool=none` and under `heaptape record --accesses`; bytes on disk. Usage: accesses.sh [OUT [RUNS]]
+# The lowest of RUNS runs (3). The programs execute 0.6 to 2.3 G instructions. PYTHON: the python3 to record.
 set -euo pipefail
 out=$(realpath "${1:-out}")
 runs=${2:-3}
+ours=$(dirname "$out")/.venv/bin/python
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 export PERL_HASH_SEED=0 PYTHONHASHSEED=0
@@ -40,40 +41,40 @@ lowest() {
   done | awk '{ s = $2 + $3 } NR == 1 || $1 < wall { wall = $1 } NR == 1 || s < cpu { cpu = s }
     END { printf "%.2f %.2f", wall, cpu }'
 }
-total() {
-  "$out/libexec/heaptape-convert" info --json "$scratch/t.tape" | python3 -c "
-import json, sys
-a = json.load(sys.stdin)['footer']['accesses']
-print(a['$1'])"
-}
 row() {
   read -r wall cpu <<<"$2"
-  awk -v name="$1" -v wall="$wall" -v cpu="$cpu" -v none="$3" \
-    'BEGIN { printf "| %s | %.2f | %.2f | %.2f |\n", name, wall, cpu, wall / none }'
+  awk -v name="$1" -v wall="$wall" -v cpu="$cpu" -v none="${none% *}" -v disk="$3" \
+    'BEGIN { printf "| %s | %.2f | %.2f | %.2f | %s |\n", name, wall, cpu, wall / none, disk }'
+}
+# disk F: what is kept of the accesses, and MB per 10^9 instructions
+disk() {
+  "$ours" - "$1" <<'PYTHON'
+import os
+import sys
+
+from heaptape.formats.tape_format import open_trace
+
+with open_trace(sys.argv[1]) as trace:
+    counts = trace.footer["accesses"]
+instructions = counts["program_instructions"] + counts["allocator_instructions"]
+kept = (counts["objects"] + counts["other"]) / counts["program_accesses"]
+print(f"{100 * kept:.1f} % | {os.path.getsize(sys.argv[1]) / instructions * 1000:.1f}")
+PYTHON
 }
 
+interpreter=${PYTHON:-$(python3 -c 'import sys; print(sys.executable)')}
+echo "| | seconds | CPU seconds | times none | accesses kept | MB per 10^9 instructions |"
+echo "|---|---|---|---|---|---|"
 for name in perl python3 sqlite3; do
   case $name in
   perl) program=(perl "$scratch/program.pl") ;;
-  python3) program=(python3 -E -S "$scratch/program.py") ;;
+  python3) program=("$interpreter" -E -S "$scratch/program.py") ;;
   sqlite3) program=(sqlite3 :memory: ".read $scratch/program.sql") ;;
   esac
   none=$(lowest valgrind -q --tool=none "${program[@]}")
-  echo "| $name | seconds | CPU seconds | times none |"
-  echo "|---|---|---|---|"
-  row native "$(lowest "${program[@]}")" "${none% *}"
-  row "--tool=none" "$none" "${none% *}"
+  row "$name --tool=none" "$none" "| "
   for filter in 4096 1024 all; do
     took=$(lowest "$out/libexec/heaptape-record" -o "$scratch/t.tape" "--accesses=$filter" -- "${program[@]}")
-    row "--accesses=$filter" "$took" "${none% *}"
-    python3 - "$scratch/t.tape" "$filter" <<'PYTHON'
-import sys
-from heaptape.formats.tape_format import open_trace
-with open_trace(sys.argv[1]) as trace:
-    footer = trace.footer
-accesses = footer["accesses"]
-giga = (accesses["program_instructions"] + accesses["allocator_instructions"]) / 1e9
-PYTHON
+    row "$name --accesses=$filter" "$took" "$(disk "$scratch/t.tape")"
   done
-  echo
 done
