@@ -73,12 +73,11 @@ def _head(results: Sequence[dict]) -> Iterable[str]:
     layouts = sorted(
         {len(data["settings"]["paddings_bytes"]) for data in results if "paddings_bytes" in data["settings"]}
     )
-    minutes = sum(data.get("elapsed_s", 0) for data in results) / 60
     commits = sorted({(data.get("heaptape") or {}).get("commit") or "unknown" for data in results if data["live"]})
     with_accesses = sum(bool(data["settings"].get("accesses")) for data in results)
     yield (
         f"{len(results)} programs, {' or '.join(map(str, layouts))} layouts, {with_accesses} of the recordings "
-        f"with data accesses; heaptape {', '.join(commits)}; the runs took {minutes:.0f} minutes."
+        f"with data accesses; heaptape {', '.join(commits)}. Of a program in one layout, no pair can be undecided."
     )
     yield ""
 

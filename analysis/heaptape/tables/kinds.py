@@ -62,6 +62,10 @@ class Kind:
 
 
 KINDS: dict[str, Kind] = {
+    "time": Kind(
+        lambda q: time_table.frame(q.files, q.baseline),
+        lambda frame, q: time_table.tables(frame, q.baseline, time_table.time_sentences(q.files, q.baseline)),
+    ),
     "cost": Kind(lambda q: table_frames.cost(q.files), lambda frame, q: table_views.cost_table(frame)),
     "percent": Kind(
         lambda q: table_frames.percent(q.files, q.baseline, q.method),
@@ -79,21 +83,17 @@ KINDS: dict[str, Kind] = {
     "fragmentation": Kind(
         lambda q: fragmentation_table.frame(q.files), lambda frame, q: fragmentation_table.tables(frame)
     ),
-    "misses": Kind(
-        lambda q: misses_table.frame(q.files, q.baseline), lambda frame, q: misses_table.tables(frame, q.baseline)
-    ),
     "latency": Kind(lambda q: latency.latency(q.files), lambda frame, q: table_views.latency_tables(frame)),
     "sweep": Kind(
         lambda q: sweeps.sweep(q.files, sweeps.choose_tunable(q.files, q.tunable or None), method=q.method),
         lambda frame, q: table_views.sweep_tables(frame),
     ),
+    "misses": Kind(
+        lambda q: misses_table.frame(q.files, q.baseline), lambda frame, q: misses_table.tables(frame, q.baseline)
+    ),
     "sharing": Kind(lambda q: line_sharing.summary(q.files), lambda frame, q: line_sharing.table(frame)),
     "verdict": Kind(
         lambda q: verdicts.verdicts(q.files, q.baseline, method=q.method, error_percent=_error_of(q.files)),
         lambda frame, q: [*time_table.words(q.files, q.baseline), *table_views.verdict_tables(frame)],
-    ),
-    "time": Kind(
-        lambda q: time_table.frame(q.files, q.baseline),
-        lambda frame, q: time_table.tables(frame, q.baseline, time_table.time_sentences(q.files, q.baseline)),
     ),
 }

@@ -74,7 +74,7 @@ def test_flame_graph_zooms_weighs_and_searches(chromium, request, where):
         "const box = document.querySelector('.flame-graph input'); box.value = 'node|print';"
         "box.dispatchEvent(new Event('input'))"
     )
-    assert "2 frames found, 9 objects, 90.00 %" in chromium.ask("return document.querySelector('.told').textContent")
+    assert "2 frames found, 9 objects, 90.00 %" in chromium.ask("return document.querySelector('.status').textContent")
     assert chromium.ask("return document.querySelectorAll('.frame.found').length") == 2
     assert chromium.said() == []
 
