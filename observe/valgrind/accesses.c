@@ -79,7 +79,6 @@ void accesses_begin(void) {
     }
   }
   empty_filter();
-  live_begin();
   allocator_before_switches(accesses_settle);
 }
 
@@ -122,16 +121,33 @@ static void put(const struct access_item *item) {
     flush();
 }
 
-static __attribute__((noinline)) void put_access(Addr address, Addr first_byte) {
-  const struct live_object *owner = live_owner(first_byte);
-  struct access_item item = {.kind = owner ? ACCESS_OBJECT : ACCESS_OTHER};
-  if (owner) {
-    item.object = owner->number;
-    item.granule = (Long)(address - owner->start) >> ACCESS_GRANULE_SHIFT;
-  } else {
-    item.granule = (Long)(address >> ACCESS_GRANULE_SHIFT);
+/* What the filter let through, until a batch is full: searched together, objects are found in half the time. */
+static struct {
+  Addr addresses[LIVE_BATCH], first_bytes[LIVE_BATCH];
+  UInt count;
+} missed;
+
+static __attribute__((noinline)) void put_missed(void) {
+  struct live_object owners[LIVE_BATCH];
+  live_owners(missed.first_bytes, missed.count, owners);
+  for (UInt index = 0; index < missed.count; index++) {
+    const struct live_object *owner = &owners[index];
+    Addr address = missed.addresses[index];
+    if (owner->bytes)
+      put(&(struct access_item){.kind = ACCESS_OBJECT,
+                                .object = owner->number,
+                                .granule = (Long)(address - owner->start) >> ACCESS_GRANULE_SHIFT});
+    else
+      put(&(struct access_item){.kind = ACCESS_OTHER, .granule = (Long)(address >> ACCESS_GRANULE_SHIFT)});
   }
-  put(&item);
+  missed.count = 0;
+}
+
+static inline void put_access(Addr address, Addr first_byte) {
+  missed.addresses[missed.count] = address;
+  missed.first_bytes[missed.count] = first_byte;
+  if (++missed.count == LIVE_BATCH)
+    put_missed();
 }
 
 /* The filter as it is used in a loop: in registers, as a store to a way might change a global. ways: NULL for none. */
@@ -221,6 +237,7 @@ void accesses_settle(void) {
     settle(True, (struct used_filter){filter, filter_mask});
   else
     settle(True, (struct used_filter){NULL, 0});
+  put_missed();
   pending_end = pending;
 }
 
@@ -279,6 +296,7 @@ void accesses_reset(void) {
   pending_end = pending;
   output_end = output;
   coder = (struct access_coder){0};
+  missed.count = 0;
   acquired = 0;
   program_instructions = allocator_instructions_recorded = program_accesses = program_syscalls = 0;
   instructions_executed = 0;
