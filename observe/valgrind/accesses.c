@@ -121,7 +121,7 @@ static void put(const struct access_item *item) {
     flush();
 }
 
-/* What the filter let through, until a batch is full: searched together, objects are found in half the time. */
+/* What the filter let through, until a batch is full: so that the loads of several searches are under way together. */
 static struct {
   Addr addresses[LIVE_BATCH], first_bytes[LIVE_BATCH];
   UInt count;
@@ -173,6 +173,33 @@ static inline Bool is_held(struct used_filter used, UWord granule) {
   UWord fourth = ways[3];
   ways[3] = third;
   return fourth == granule;
+}
+
+static void forget_granule(UWord granule) {
+  UWord *ways = &filter[(granule & filter_mask) * FILTER_WAYS];
+  UInt way = 0;
+  while (way < FILTER_WAYS && ways[way] != granule)
+    way++;
+  if (way == FILTER_WAYS)
+    return;
+  for (; way < FILTER_WAYS - 1; way++)
+    ways[way] = ways[way + 1];
+  ways[way] = NO_GRANULE;
+}
+
+/* What a released object has in the filter: the next object at its address is to be seen from its first access on. */
+static void forget(Addr address, SizeT bytes) {
+  UWord first = address >> ACCESS_GRANULE_SHIFT;
+  UWord count = bytes ? ((address + bytes - 1) >> ACCESS_GRANULE_SHIFT) - first + 1 : 0;
+  UWord places = filter_bytes >> ACCESS_GRANULE_SHIFT;
+  if (count <= places) {
+    for (UWord granule = first; granule < first + count; granule++)
+      forget_granule(granule);
+    return;
+  }
+  for (UWord place = places; place-- > 0;)
+    if (filter[place] - first < count)
+      forget_granule(filter[place]);
 }
 
 /* The same where there is no filter. */
@@ -247,7 +274,7 @@ Bool accesses_take_event(const UWord *arguments) {
   if (stream == NO_STREAM)
     return False;
   if (released_address)
-    live_release(released_address);
+    forget(released_address, live_release(released_address));
   if (acquired_address)
     live_acquire(acquired_address, arguments[2], acquired);
   struct access_item item = {.kind = ACCESS_EVENT,
