@@ -114,6 +114,16 @@ def test_a_filter_keeps_what_misses_it(planted, tmp_path, filtered, kept):
     assert seen == [(MANY, granule) for granule in range(512)] * (kept // 512)
 
 
+@pytest.mark.parametrize("filtered", ["all", "4096", "256"])
+def test_the_filter_forgets_an_object_that_is_released(planted, tmp_path, filtered):
+    """256: a filter of 16 granules, fewer than the object has."""
+    record(tmp_path / "a.tape", planted, "reused", accesses=filtered)
+    events, rows = events_and_rows(tmp_path / "a.tape")
+    reused = events[events["request_bytes"] == FIRST]["acquired_address"]
+    assert len(reused) == 100 > reused.nunique()
+    assert accessed(rows, requests(events, rows), {FIRST}) == [(FIRST, 0)] * 100
+
+
 def test_totals_count_each_access_and_each_instruction(planted, tmp_path):
     footers = []
     for times in ("1000", "5000"):

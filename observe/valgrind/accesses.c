@@ -79,7 +79,6 @@ void accesses_begin(void) {
     }
   }
   empty_filter();
-  live_begin();
   allocator_before_switches(accesses_settle);
 }
 
@@ -122,16 +121,33 @@ static void put(const struct access_item *item) {
     flush();
 }
 
-static __attribute__((noinline)) void put_access(Addr address, Addr first_byte) {
-  const struct live_object *owner = live_owner(first_byte);
-  struct access_item item = {.kind = owner ? ACCESS_OBJECT : ACCESS_OTHER};
-  if (owner) {
-    item.object = owner->number;
-    item.granule = (Long)(address - owner->start) >> ACCESS_GRANULE_SHIFT;
-  } else {
-    item.granule = (Long)(address >> ACCESS_GRANULE_SHIFT);
+/* What the filter let through, until a batch is full: so that the loads of several searches are under way together. */
+static struct {
+  Addr addresses[LIVE_BATCH], first_bytes[LIVE_BATCH];
+  UInt count;
+} missed;
+
+static __attribute__((noinline)) void put_missed(void) {
+  struct live_object owners[LIVE_BATCH];
+  live_owners(missed.first_bytes, missed.count, owners);
+  for (UInt index = 0; index < missed.count; index++) {
+    const struct live_object *owner = &owners[index];
+    Addr address = missed.addresses[index];
+    if (owner->bytes)
+      put(&(struct access_item){.kind = ACCESS_OBJECT,
+                                .object = owner->number,
+                                .granule = (Long)(address - owner->start) >> ACCESS_GRANULE_SHIFT});
+    else
+      put(&(struct access_item){.kind = ACCESS_OTHER, .granule = (Long)(address >> ACCESS_GRANULE_SHIFT)});
   }
-  put(&item);
+  missed.count = 0;
+}
+
+static inline void put_access(Addr address, Addr first_byte) {
+  missed.addresses[missed.count] = address;
+  missed.first_bytes[missed.count] = first_byte;
+  if (++missed.count == LIVE_BATCH)
+    put_missed();
 }
 
 /* The filter as it is used in a loop: in registers, as a store to a way might change a global. ways: NULL for none. */
@@ -157,6 +173,33 @@ static inline Bool is_held(struct used_filter used, UWord granule) {
   UWord fourth = ways[3];
   ways[3] = third;
   return fourth == granule;
+}
+
+static void forget_granule(UWord granule) {
+  UWord *ways = &filter[(granule & filter_mask) * FILTER_WAYS];
+  UInt way = 0;
+  while (way < FILTER_WAYS && ways[way] != granule)
+    way++;
+  if (way == FILTER_WAYS)
+    return;
+  for (; way < FILTER_WAYS - 1; way++)
+    ways[way] = ways[way + 1];
+  ways[way] = NO_GRANULE;
+}
+
+/* What a released object has in the filter: the next object at its address is to be seen from its first access on. */
+static void forget(Addr address, SizeT bytes) {
+  UWord first = address >> ACCESS_GRANULE_SHIFT;
+  UWord count = bytes ? ((address + bytes - 1) >> ACCESS_GRANULE_SHIFT) - first + 1 : 0;
+  UWord places = filter_bytes >> ACCESS_GRANULE_SHIFT;
+  if (count <= places) {
+    for (UWord granule = first; granule < first + count; granule++)
+      forget_granule(granule);
+    return;
+  }
+  for (UWord place = places; place-- > 0;)
+    if (filter[place] - first < count)
+      forget_granule(filter[place]);
 }
 
 /* The same where there is no filter. */
@@ -221,6 +264,7 @@ void accesses_settle(void) {
     settle(True, (struct used_filter){filter, filter_mask});
   else
     settle(True, (struct used_filter){NULL, 0});
+  put_missed();
   pending_end = pending;
 }
 
@@ -230,7 +274,7 @@ Bool accesses_take_event(const UWord *arguments) {
   if (stream == NO_STREAM)
     return False;
   if (released_address)
-    live_release(released_address);
+    forget(released_address, live_release(released_address));
   if (acquired_address)
     live_acquire(acquired_address, arguments[2], acquired);
   struct access_item item = {.kind = ACCESS_EVENT,
@@ -279,6 +323,7 @@ void accesses_reset(void) {
   pending_end = pending;
   output_end = output;
   coder = (struct access_coder){0};
+  missed.count = 0;
   acquired = 0;
   program_instructions = allocator_instructions_recorded = program_accesses = program_syscalls = 0;
   instructions_executed = 0;

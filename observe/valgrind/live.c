@@ -18,41 +18,45 @@ enum {
   PAGES = 1 << (AREA_SHIFT - PAGE_SHIFT),
   UNITS = 1 << (PAGE_SHIFT - UNIT_SHIFT),
   WORDS = UNITS / 64,
-  CHUNK_SHIFT = 16,
-  CHUNKS = 1 << 16,
+  CHUNK_LEAVES = 128,
+  CHUNKS = 1 << 20,
 };
 
 /* Objects that are larger would cost an entry for each of their OS pages: they are in a list of their own. */
 static const SizeT HUGE_BYTES = 16 << 20;
 
-/* Where objects begin in an OS page. */
-struct leaf {
-  ULong starts[WORDS]; /* a bit for each unit */
-  UInt object[UNITS];
+struct record {
+  SizeT bytes;
+  ULong number;
 };
 
-/* Objects are named by index, from 1; 0: none. */
+/* The objects that begin in an OS page, each in the record of its first unit: an index into a table of objects was a
+   dependent load more, and a miss more in the processor's caches. */
+struct leaf {
+  ULong starts[WORDS]; /* a bit for each unit */
+  struct record records[UNITS];
+};
+
+/* Objects are named by their address; 0: none. */
 struct page {
   struct leaf *leaf;
-  UInt covering; /* begins in a page before, and reaches into this one */
+  Addr covering; /* begins in a page before, and reaches into this one */
 };
 
 static struct page *areas[AREAS];
-static struct live_object *chunks[CHUNKS];
-static UInt used = 1, first_free;      /* a free object's number is the next free one's index */
-static const struct live_object *last; /* found */
+
+/* Of leaves, taken in turn; of each its page's address. */
+static struct leaf *chunks[CHUNKS];
+static Addr *leaf_pages;
+static UInt leaf_count, leaf_room;
 
 /* By address. */
-static UInt *huge;
+static Addr *huge;
 static UInt huge_count, huge_room;
 
 /* Objects whose address was handed out again before their release was told. */
 static Addr *displaced;
 static UInt displaced_count, displaced_room;
-
-static struct live_object *object_at(UInt index) {
-  return &chunks[index >> CHUNK_SHIFT][index & ((1 << CHUNK_SHIFT) - 1)];
-}
 
 static void *take_memory(SizeT bytes) {
   void *memory = VG_(am_shadow_alloc)(bytes);
@@ -61,27 +65,6 @@ static void *take_memory(SizeT bytes) {
     VG_(exit)(1);
   }
   return memory;
-}
-
-void live_begin(void) {
-  chunks[0] = take_memory(sizeof **chunks << CHUNK_SHIFT);
-}
-
-static UInt new_object(void) {
-  UInt index = first_free;
-  if (index) {
-    first_free = (UInt)object_at(index)->number;
-    return index;
-  }
-  index = used++;
-  if (!chunks[index >> CHUNK_SHIFT])
-    chunks[index >> CHUNK_SHIFT] = take_memory(sizeof **chunks << CHUNK_SHIFT);
-  return index;
-}
-
-static void free_object(UInt index) {
-  *object_at(index) = (struct live_object){.number = first_free};
-  first_free = index;
 }
 
 static struct page *page_of(Addr address, Bool make) {
@@ -97,12 +80,34 @@ static UInt unit_of(Addr address) {
   return (UInt)(address >> UNIT_SHIFT) % UNITS;
 }
 
+/* Of the page at that address. */
+static struct leaf *new_leaf(Addr address) {
+  struct leaf **chunk = &chunks[leaf_count / CHUNK_LEAVES];
+  if (!*chunk)
+    *chunk = take_memory(sizeof **chunk * CHUNK_LEAVES);
+  if (leaf_count == leaf_room) {
+    leaf_room = leaf_room ? 2 * leaf_room : 1024;
+    leaf_pages = VG_(realloc)("live.leaves", leaf_pages, leaf_room * sizeof *leaf_pages);
+  }
+  leaf_pages[leaf_count] = address >> PAGE_SHIFT << PAGE_SHIFT;
+  return *chunk + leaf_count++ % CHUNK_LEAVES;
+}
+
+/* The object that begins there, or NULL. */
+static struct record *record_at(Addr address) {
+  const struct page *page = page_of(address, False);
+  if (!page || !page->leaf || address % (1 << UNIT_SHIFT))
+    return NULL;
+  UInt unit = unit_of(address);
+  return page->leaf->starts[unit / 64] >> unit % 64 & 1 ? &page->leaf->records[unit] : NULL;
+}
+
 /* The place in huge of the first object that begins above the address. */
 static UInt huge_above(Addr address) {
   UInt low = 0, high = huge_count;
   while (low < high) {
     UInt middle = (low + high) / 2;
-    if (object_at(huge[middle])->start > address)
+    if (huge[middle] > address)
       high = middle;
     else
       low = middle + 1;
@@ -110,43 +115,30 @@ static UInt huge_above(Addr address) {
   return low;
 }
 
-static void huge_insert(UInt index) {
+static void huge_insert(Addr address) {
   if (huge_count == huge_room) {
     huge_room = huge_room ? 2 * huge_room : 64;
     huge = VG_(realloc)("live.huge", huge, huge_room * sizeof *huge);
   }
-  UInt place = huge_above(object_at(index)->start);
+  UInt place = huge_above(address);
   VG_(memmove)(huge + place + 1, huge + place, (huge_count - place) * sizeof *huge);
-  huge[place] = index;
+  huge[place] = address;
   huge_count++;
 }
 
-static void huge_remove(UInt index) {
-  for (UInt place = huge_above(object_at(index)->start); place-- > 0;)
-    if (huge[place] == index) {
-      VG_(memmove)(huge + place, huge + place + 1, (huge_count - place - 1) * sizeof *huge);
-      huge_count--;
-      return;
-    }
+static void huge_remove(Addr address) {
+  UInt place = huge_above(address) - 1;
+  VG_(memmove)(huge + place, huge + place + 1, (huge_count - place - 1) * sizeof *huge);
+  huge_count--;
 }
 
-/* Makes index the covering object of the pages into which object reaches, where expected is it now (by 0: of all). */
-static void cover(const struct live_object *object, UInt index, UInt expected) {
-  Addr end = object->start + object->bytes;
-  for (Addr at = (object->start >> PAGE_SHIFT) + 1; at <= (end - 1) >> PAGE_SHIFT; at++) {
-    struct page *page = page_of(at << PAGE_SHIFT, index != 0);
+/* Makes covering that of the pages into which the object at start reaches, where expected is it now (by 0: of all). */
+static void cover(Addr start, SizeT bytes, Addr covering, Addr expected) {
+  for (Addr at = (start >> PAGE_SHIFT) + 1; at <= (start + bytes - 1) >> PAGE_SHIFT; at++) {
+    struct page *page = page_of(at << PAGE_SHIFT, covering != 0);
     if (page && (expected == 0 || page->covering == expected))
-      page->covering = index;
+      page->covering = covering;
   }
-}
-
-static UInt object_from(Addr address) {
-  const struct page *page = page_of(address, False);
-  if (!page || !page->leaf)
-    return 0;
-  UInt unit = unit_of(address);
-  UInt index = page->leaf->starts[unit / 64] >> unit % 64 & 1 ? page->leaf->object[unit] : 0;
-  return index && object_at(index)->start == address ? index : 0;
 }
 
 static void displace(Addr address) {
@@ -166,88 +158,115 @@ static Bool was_displaced(Addr address) {
   return False;
 }
 
-static void remove_object(UInt index) {
-  const struct live_object *object = object_at(index);
-  UInt unit = unit_of(object->start);
-  page_of(object->start, False)->leaf->starts[unit / 64] &= ~(1ull << unit % 64);
-  if (object->bytes >= HUGE_BYTES)
-    huge_remove(index);
+static void remove_object(Addr address, SizeT bytes) {
+  UInt unit = unit_of(address);
+  page_of(address, False)->leaf->starts[unit / 64] &= ~(1ull << unit % 64);
+  if (bytes >= HUGE_BYTES)
+    huge_remove(address);
   else
-    cover(object, 0, index);
-  free_object(index);
-  last = NULL;
+    cover(address, bytes, 0, address);
 }
 
 void live_acquire(Addr address, SizeT bytes, ULong number) {
   struct page *page = page_of(address, True);
-  if (!page)
+  if (!page || address % (1 << UNIT_SHIFT))
     return;
-  UInt before = object_from(address);
+  const struct record *before = record_at(address);
   if (before) {
-    remove_object(before);
+    remove_object(address, before->bytes);
     displace(address);
   }
-  UInt index = new_object();
-  struct live_object *object = object_at(index);
   SizeT granules = (bytes + (bytes == 0) + ACCESS_GRANULE_BYTES - 1) >> ACCESS_GRANULE_SHIFT;
-  *object = (struct live_object){address, granules << ACCESS_GRANULE_SHIFT, number};
+  bytes = granules << ACCESS_GRANULE_SHIFT;
   if (!page->leaf)
-    page->leaf = VG_(calloc)("live.leaf", 1, sizeof *page->leaf);
+    page->leaf = new_leaf(address);
   UInt unit = unit_of(address);
   page->leaf->starts[unit / 64] |= 1ull << unit % 64;
-  page->leaf->object[unit] = index;
-  if (object->bytes >= HUGE_BYTES)
-    huge_insert(index);
+  page->leaf->records[unit] = (struct record){bytes, number};
+  if (bytes >= HUGE_BYTES)
+    huge_insert(address);
   else
-    cover(object, index, 0);
-  last = NULL;
+    cover(address, bytes, address, 0);
 }
 
-void live_release(Addr address) {
+SizeT live_release(Addr address) {
   if (displaced_count && was_displaced(address))
-    return;
-  UInt index = object_from(address);
-  if (index)
-    remove_object(index);
+    return 0;
+  const struct record *record = record_at(address);
+  SizeT bytes = record ? record->bytes : 0;
+  if (record)
+    remove_object(address, bytes);
+  return bytes;
 }
 
-/* The object that begins last at or below the unit in its page. */
-static UInt begins_before(const struct leaf *leaf, UInt unit) {
-  UInt word = unit / 64;
+/* Where a search has come to: the object that begins last at or below the address in its page; record: NULL for none.
+ */
+struct candidate {
+  const struct page *page;
+  const struct record *record;
+  Addr start;
+};
+
+static struct candidate begins_before(Addr address) {
+  struct candidate candidate = {.page = page_of(address, False)};
+  const struct leaf *leaf = candidate.page ? candidate.page->leaf : NULL;
+  if (!leaf)
+    return candidate;
+  UInt unit = unit_of(address), word = unit / 64;
   ULong starts = leaf->starts[word] & (~0ull >> (63 - unit % 64));
-  while (!starts) {
-    if (word == 0)
-      return 0;
+  while (!starts && word > 0)
     starts = leaf->starts[--word];
-  }
-  return leaf->object[word * 64 + 63 - (UInt)__builtin_clzll(starts)];
+  if (!starts)
+    return candidate;
+  unit = word * 64 + 63 - (UInt)__builtin_clzll(starts);
+  candidate.record = &leaf->records[unit];
+  candidate.start = (address >> PAGE_SHIFT << PAGE_SHIFT) + ((Addr)unit << UNIT_SHIFT);
+  return candidate;
 }
 
-static const struct live_object *holds(UInt index, Addr address) {
-  const struct live_object *object = object_at(index);
-  return index && address - object->start < object->bytes ? object : NULL;
+/* The object from start, if it holds the address. */
+static struct live_object held(Addr start, const struct record *record, Addr address) {
+  if (!record || address - start >= record->bytes)
+    return (struct live_object){0};
+  return (struct live_object){start, record->bytes, record->number};
 }
 
-const struct live_object *live_owner(Addr address) {
-  if (last && address - last->start < last->bytes)
-    return last;
-  const struct page *page = page_of(address, False);
-  const struct live_object *found = NULL;
-  if (page && page->leaf)
-    found = holds(begins_before(page->leaf, unit_of(address)), address);
-  if (!found && page)
-    found = holds(page->covering, address);
-  if (!found && huge_count) {
+/* The object that holds the address and begins in another page. */
+static struct live_object reaches_in(const struct page *page, Addr address) {
+  struct live_object found = {0};
+  if (page && page->covering)
+    found = held(page->covering, record_at(page->covering), address);
+  if (!found.bytes && huge_count) {
     UInt above = huge_above(address);
-    found = above ? holds(huge[above - 1], address) : NULL;
+    if (above)
+      found = held(huge[above - 1], record_at(huge[above - 1]), address);
   }
-  return found ? last = found : NULL;
+  return found;
+}
+
+/* In two loops, so that the loads of records are under way together. */
+void live_owners(const Addr *addresses, UInt count, struct live_object *owners) {
+  struct candidate candidates[LIVE_BATCH];
+  for (UInt index = 0; index < count; index++) {
+    candidates[index] = begins_before(addresses[index]);
+    if (candidates[index].record)
+      __builtin_prefetch(candidates[index].record);
+  }
+  for (UInt index = 0; index < count; index++) {
+    const struct candidate *candidate = &candidates[index];
+    owners[index] = held(candidate->start, candidate->record, addresses[index]);
+    if (!owners[index].bytes)
+      owners[index] = reaches_in(candidate->page, addresses[index]);
+  }
 }
 
 /* Kept to what was used: a fork's child rarely has use for the table. */
 void live_forget(void) {
-  for (UInt index = 1; index < used; index++)
-    if (object_at(index)->bytes)
-      remove_object(index);
+  for (UInt index = 0; index < leaf_count; index++) {
+    const struct leaf *leaf = chunks[index / CHUNK_LEAVES] + index % CHUNK_LEAVES;
+    for (UInt unit = 0; unit < UNITS; unit++)
+      if (leaf->starts[unit / 64] >> unit % 64 & 1)
+        remove_object(leaf_pages[index] + ((Addr)unit << UNIT_SHIFT), leaf->records[unit].bytes);
+  }
   displaced_count = 0;
 }

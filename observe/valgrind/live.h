@@ -4,7 +4,8 @@
    Invariants: of two objects that overlap (the release of one was not seen yet) the one that begins later holds an
    address. A release at an address that was handed out again before it is that of the older object: a realloc's release
    is told after its call, and meanwhile another thread may have got the address. Memory is 16 bytes for each OS page
-   that holds part of an object, some 2 KiB for each in which one begins, and 24 bytes for each object. */
+   that holds part of an object, and 8 KiB for each in which one begins, of which only what holds records is touched: 16
+   bytes for each object. */
 #ifndef OBSERVE_VALGRIND_LIVE_H
 #define OBSERVE_VALGRIND_LIVE_H
 
@@ -16,16 +17,16 @@ struct live_object {
   ULong number;
 };
 
-void live_begin(void);
-
-/* An object at that address was handed out. */
+/* An object at that address, a multiple of 8, was handed out; another address is ignored. */
 void live_acquire(Addr address, SizeT bytes, ULong number);
 
-/* The object at that address was released; nothing if there is none. */
-void live_release(Addr address);
+/* The object at that address was released. Returns its bytes; 0 if there was none. */
+SizeT live_release(Addr address);
 
-/* The object that holds that byte, or NULL; valid until the next acquire or release. */
-const struct live_object *live_owner(Addr address);
+enum { LIVE_BATCH = 64 };
+
+/* The objects that hold those bytes; with 0 bytes where there is none. count is at most LIVE_BATCH. */
+void live_owners(const Addr *addresses, UInt count, struct live_object *owners);
 
 /* No object is known any more. */
 void live_forget(void);

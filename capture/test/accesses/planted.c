@@ -57,6 +57,15 @@ static void cycles(void) {
   free((void *)many);
 }
 
+/* An allocator that hands out first what was released last gives all the same address. */
+static void reused(void) {
+  for (int round = 0; round < 100; round++) {
+    volatile char *one = malloc(FIRST);
+    one[8] = 1;
+    free((void *)one);
+  }
+}
+
 static void counted(long times) {
   volatile char *one = malloc(FIRST);
   for (long i = 0; i < times; i++)
@@ -144,6 +153,8 @@ int main(int argc, char **argv) {
     untouched();
   else if (strcmp(mode, "cycles") == 0)
     cycles();
+  else if (strcmp(mode, "reused") == 0)
+    reused();
   else if (strcmp(mode, "counted") == 0)
     counted(atol(argv[2]));
   else if (strcmp(mode, "threads") == 0)
