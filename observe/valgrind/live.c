@@ -3,9 +3,9 @@
 #include "core/accesses/stream.h"
 
 #include <pub_tool_aspacemgr.h>
+#include <pub_tool_libcassert.h>
 #include <pub_tool_libcbase.h>
 #include <pub_tool_libcprint.h>
-#include <pub_tool_libcproc.h>
 #include <pub_tool_mallocfree.h>
 
 /* Addresses are 47 bits long: areas of 4 GiB, in each its OS pages, in each its units. Allocators align to 8 bytes at
