@@ -61,14 +61,6 @@ struct access_coder {
   int64_t other_granule;
 };
 
-static inline uint64_t access_zig(int64_t value) {
-  return (uint64_t)value << 1 ^ (uint64_t)(value >> 63);
-}
-
-static inline int64_t access_unzig(uint64_t value) {
-  return (int64_t)(value >> 1) ^ -(int64_t)(value & 1);
-}
-
 /* Writes item at to (room for ACCESS_ITEM_BYTES); returns the place after it. thread < 2^24; differences of objects and
    of granules in other memory are below 2^60. */
 static inline uint8_t *access_put(struct access_coder *coder, uint8_t *to, const struct access_item *item) {
@@ -76,16 +68,16 @@ static inline uint8_t *access_put(struct access_coder *coder, uint8_t *to, const
   case ACCESS_EVENT: {
     uint64_t stack = item->stack_pointer >> 3;
     to = leb_put(to, (uint64_t)item->thread << 3 | (uint64_t)item->acquires << 2 | ACCESS_EVENT);
-    to = leb_put(to, access_zig((int64_t)(stack - coder->stack_pointer)));
+    to = leb_put(to, zigzag((int64_t)(stack - coder->stack_pointer)));
     coder->stack_pointer = stack;
     return to;
   }
   case ACCESS_OBJECT:
-    to = leb_put(to, access_zig((int64_t)(item->object - coder->object)) << 2 | ACCESS_OBJECT);
+    to = leb_put(to, zigzag((int64_t)(item->object - coder->object)) << 2 | ACCESS_OBJECT);
     coder->object = item->object;
-    return leb_put(to, access_zig(item->granule));
+    return leb_put(to, zigzag(item->granule));
   case ACCESS_OTHER:
-    to = leb_put(to, access_zig(item->granule - coder->other_granule) << 2 | ACCESS_OTHER);
+    to = leb_put(to, zigzag(item->granule - coder->other_granule) << 2 | ACCESS_OTHER);
     coder->other_granule = item->granule;
     return to;
   default:
@@ -110,15 +102,15 @@ static inline bool access_get(struct access_coder *coder, const uint8_t **from, 
   case ACCESS_EVENT:
     item->thread = (uint32_t)(first >> 1);
     item->acquires = first & 1;
-    coder->stack_pointer += (uint64_t)access_unzig(second);
+    coder->stack_pointer += (uint64_t)unzigzag(second);
     item->stack_pointer = coder->stack_pointer << 3;
     break;
   case ACCESS_OBJECT:
-    item->object = coder->object += (uint64_t)access_unzig(first);
-    item->granule = access_unzig(second);
+    item->object = coder->object += (uint64_t)unzigzag(first);
+    item->granule = unzigzag(second);
     break;
   case ACCESS_OTHER:
-    item->granule = coder->other_granule += access_unzig(first);
+    item->granule = coder->other_granule += unzigzag(first);
     break;
   case ACCESS_TOTAL:
     item->total = (uint32_t)first;
