@@ -2,15 +2,15 @@
 
 #include "core/trace/event.h"
 
-void accesses_tell(uint32_t serial, const void *acquired, uint64_t request_bytes, const void *released) {
+void accesses_report_event(uint32_t serial, const void *acquired, uint64_t request_bytes, const void *released) {
   valgrind_request(VALGRIND_REQUEST_EVENT,
                    (const unsigned long[VALGRIND_ARGUMENTS]){serial, (unsigned long)(uintptr_t)acquired, request_bytes,
                                                              (unsigned long)(uintptr_t)released});
 }
 
-void accesses_tell_missing(uint32_t serial, uint64_t calls) {
+void accesses_report_missing(uint32_t serial, uint64_t calls) {
   for (uint64_t call = 0; accesses_are_recorded() && call < calls; call++)
-    accesses_tell(serial, NULL, 0, NULL);
+    accesses_report_event(serial, NULL, 0, NULL);
 }
 
 /* calls.def's columns. */
@@ -29,7 +29,7 @@ static bool describe(uint8_t id, bool *acquires, bool *releases, bool *counts) {
   }
 }
 
-void accesses_tell_side_record(uint32_t serial, struct accesses_side *side, const uint64_t record[2]) {
+void accesses_report_side_record(uint32_t serial, struct accesses_side *side, const uint64_t record[2]) {
   uint8_t op = (uint8_t)record[0];
   const void *address = (const void *)(uintptr_t)(record[0] >> 8);
   bool acquires, releases, counts;
@@ -50,20 +50,20 @@ void accesses_tell_side_record(uint32_t serial, struct accesses_side *side, cons
         released = NULL;
     }
     side->has_param = false;
-    accesses_tell(serial, acquires ? address : NULL, bytes, released);
+    accesses_report_event(serial, acquires ? address : NULL, bytes, released);
   }
 }
 
-static _Atomic bool told_paused;
+static _Atomic bool reported_paused;
 
 void accesses_follow(bool paused) {
-  if (accesses_are_recorded() && atomic_exchange(&told_paused, paused) != paused)
+  if (accesses_are_recorded() && atomic_exchange(&reported_paused, paused) != paused)
     valgrind_request(VALGRIND_REQUEST_RECORDING,
                      (const unsigned long[VALGRIND_ARGUMENTS]){paused ? RECORDING_PAUSES : RECORDING_GOES_ON});
 }
 
 bool accesses_begin(int fd) {
-  atomic_store(&told_paused, false);
+  atomic_store(&reported_paused, false);
   return valgrind_request(VALGRIND_REQUEST_RECORDING,
                           (const unsigned long[VALGRIND_ARGUMENTS]){RECORDING_BEGINS, (unsigned long)fd});
 }

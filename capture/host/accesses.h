@@ -1,4 +1,4 @@
-/* Tells the Valgrind tool which calls are events, where data accesses are recorded (ATTACH_ACCESSES).
+/* Reports to the Valgrind tool which calls are events, where data accesses are recorded (ATTACH_ACCESSES).
 
    Job: one request for each event, in the order in which the events of the thread are in its trace: those counted as
    missing included. Not its job: the trace itself.
@@ -15,10 +15,10 @@ static inline bool accesses_are_recorded(void) {
 }
 
 /* The thread of that serial number made an event. acquired, released: NULL where it did not. */
-void accesses_tell(uint32_t serial, const void *acquired, uint64_t request_bytes, const void *released);
+void accesses_report_event(uint32_t serial, const void *acquired, uint64_t request_bytes, const void *released);
 
 /* Calls of the thread that are counted, but not recorded. */
-void accesses_tell_missing(uint32_t serial, uint64_t calls);
+void accesses_report_missing(uint32_t serial, uint64_t calls);
 
 /* Records that leave the side buffer, one after another. All zero at the start. */
 struct accesses_side {
@@ -27,7 +27,7 @@ struct accesses_side {
   uint32_t resizes;
   const void *resized[4]; /* deeper only where handlers of handlers resize */
 };
-void accesses_tell_side_record(uint32_t serial, struct accesses_side *side, const uint64_t record[2]);
+void accesses_report_side_record(uint32_t serial, struct accesses_side *side, const uint64_t record[2]);
 
 /* The process has paused its recording, or goes on with it; nothing if the tool knows. */
 void accesses_follow(bool paused);

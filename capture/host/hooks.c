@@ -67,7 +67,7 @@ SLOW void acquired(struct producer_entry in, struct hook_call call, const void *
   if (!result)
     call.op |= CALL_NULL_OUT;
   bool recorded = producer_record(in, step_of(call, result), columns);
-  producer_tell(in, recorded, result, call.request_bytes, NULL);
+  producer_report_event(in, recorded, result, call.request_bytes, NULL);
   producer_leave(in);
 }
 
@@ -103,7 +103,7 @@ SLOW void releasing(struct producer_entry in, enum producer_state calling, struc
   struct producer_event event = step_of(call, object);
   event.stamped = !call.has_size;
   bool recorded = producer_record(in, event, NULL);
-  producer_tell(in, recorded, NULL, 0, call.op == CALL_malloc_usable_size ? NULL : object);
+  producer_report_event(in, recorded, NULL, 0, call.op == CALL_malloc_usable_size ? NULL : object);
   in.producer->state = in.was == PRODUCER_RECORDING ? PRODUCER_RECORDING : calling;
 }
 
@@ -146,7 +146,8 @@ SLOW void resized(struct producer_entry in, struct hook_call call, struct resize
   call.op |= (resize.object ? 0 : CALL_NULL_IN) | (result ? 0 : CALL_NULL_OUT);
   if (begun) { /* else it has been counted as dropped */
     bool recorded = producer_record(in, step_of(call, result), columns);
-    producer_tell(in, recorded, result, call.request_bytes, result || call.request_bytes == 0 ? resize.object : NULL);
+    producer_report_event(in, recorded, result, call.request_bytes,
+                          result || call.request_bytes == 0 ? resize.object : NULL);
   }
   HT_ASSERT(!resize.object || !begun || !in.producer->ring || in.producer->open > 0);
   in.producer->open -= resize.object && begun;

@@ -68,7 +68,7 @@ static inline void count_skipped(struct producer *producer) {
   producer->skipped++;
   uint64_t all = atomic_load_explicit(&producer->ring->skipped, memory_order_relaxed) + 1;
   atomic_store_explicit(&producer->ring->skipped, all, memory_order_relaxed);
-  accesses_tell_missing(producer->serial, 1);
+  accesses_report_missing(producer->serial, 1);
 }
 
 /* Called when the tick has advanced, as it is after a change of the pauses. A resize that has begun must end first. */
@@ -153,7 +153,7 @@ static void wait_for_collector(struct producer *producer) {
 static void count_dropped(struct producer *producer, uint64_t events) {
   producer->dropped += events;
   atomic_fetch_add_explicit(&producer->ring->dropped, events, memory_order_relaxed);
-  accesses_tell_missing(producer->serial, events);
+  accesses_report_missing(producer->serial, events);
 }
 
 static void put_missing(struct producer *producer) {
@@ -257,7 +257,7 @@ static void move_side(struct producer *producer) {
   uint64_t mask;
   signals_block(&mask);
   uint32_t count = atomic_load(&producer->side_count), moved = 0;
-  struct accesses_side told = {0};
+  struct accesses_side side = {0};
   HT_ASSERT(producer->state == PRODUCER_RECORDING);
   uint64_t lost = 0;
   do {
@@ -272,7 +272,7 @@ static void move_side(struct producer *producer) {
     }
     publish(producer);
     for (uint32_t i = first; accesses_are_recorded() && i < moved; i++)
-      accesses_tell_side_record(producer->serial, &told, producer->side[i]);
+      accesses_report_side_record(producer->serial, &side, producer->side[i]);
     for (; moved < count; moved++) {
       uint8_t op = (uint8_t)producer->side[moved][0];
       lost += (op & CALL_ID_MASK) < RECORD_TEXT;

@@ -251,12 +251,12 @@ static inline __attribute__((always_inline)) bool producer_record(struct produce
   return true;
 }
 
-/* Tells the Valgrind tool of an event after producer_record, whose result is recorded. An event that went into the side
-   buffer is told of when it leaves it. */
-static inline void producer_tell(struct producer_entry in, bool recorded, const void *acquired, uint64_t request_bytes,
-                                 const void *released) {
+/* Reports an event to the Valgrind tool after producer_record, whose result is recorded. An event that went into the
+   side buffer is reported when it leaves it. */
+static inline void producer_report_event(struct producer_entry in, bool recorded, const void *acquired,
+                                         uint64_t request_bytes, const void *released) {
   if (accesses_are_recorded() && recorded && in.was != PRODUCER_RECORDING)
-    accesses_tell(in.producer->serial, acquired, request_bytes, released);
+    accesses_report_event(in.producer->serial, acquired, request_bytes, released);
 }
 
 #endif
