@@ -1,5 +1,7 @@
 #include "machine/chains.h"
 
+#include "machine/random.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -11,13 +13,6 @@ enum {
      loads. The processor's prefetchers see no pattern in 2,048 lines at random. */
   GROUP_LINES = 32 * CHAINS_OS_PAGE_BYTES / CHAINS_LINE_BYTES,
 };
-
-static uint64_t random_next(uint64_t *state) {
-  *state ^= *state << 13;
-  *state ^= *state >> 7;
-  *state ^= *state << 17;
-  return *state;
-}
 
 static long minor_faults(void) {
   struct rusage usage;

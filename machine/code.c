@@ -1,18 +1,12 @@
 #include "machine/code.h"
 
+#include "machine/random.h"
 #include "machine/stepping.h"
 
 #include <stdlib.h>
 
 static uint64_t random_state = 88172645463325252u;
 static volatile uint64_t sink;
-
-static uint64_t random_next(void) {
-  random_state ^= random_state << 13;
-  random_state ^= random_state >> 7;
-  random_state ^= random_state << 17;
-  return random_state;
-}
 
 static void run_cycle(unsigned iterations) {
   uint64_t sum = iterations;
@@ -46,7 +40,7 @@ static uint64_t words[WORDS];
 
 static void make_program(void) {
   for (unsigned at = 0; at < PROGRAM; at++) {
-    uint64_t bits = random_next();
+    uint64_t bits = random_next(&random_state);
     program[at].operation = (uint8_t)(bits % 8);
     program[at].to = (uint8_t)(bits >> 8) % WORDS;
     program[at].one = (uint8_t)(bits >> 16) % WORDS;
@@ -97,7 +91,7 @@ enum { OBJECTS = 64 };
 static void run_allocator(unsigned iterations) {
   static void *objects[OBJECTS];
   for (unsigned iteration = 0; iteration < iterations; iteration++) {
-    uint64_t bits = random_next();
+    uint64_t bits = random_next(&random_state);
     void **object = &objects[bits % OBJECTS];
     free(*object);
     /* Sizes of programs: most are small, one in 32 is not. */

@@ -1,0 +1,14 @@
+/* Random numbers that a seed repeats: xorshift64. *state must not be 0. Pure. */
+#ifndef MACHINE_RANDOM_H
+#define MACHINE_RANDOM_H
+
+#include <stdint.h>
+
+static inline uint64_t random_next(uint64_t *state) {
+  *state ^= *state << 13;
+  *state ^= *state >> 7;
+  *state ^= *state << 17;
+  return *state;
+}
+
+#endif
