@@ -6,11 +6,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* More than the condition: as for printf. */
 #define CHECK(condition, ...)                                                                                          \
   do {                                                                                                                 \
     if (!(condition)) {                                                                                                \
-      fprintf(stderr, "%s:%d: %s does not hold: ", __FILE__, __LINE__, #condition);                                    \
-      fprintf(stderr, __VA_ARGS__);                                                                                    \
+      fprintf(stderr, "%s:%d: %s does not hold", __FILE__, __LINE__, #condition);                                      \
+      __VA_OPT__(fputs(": ", stderr); fprintf(stderr, __VA_ARGS__);)                                                   \
       fputc('\n', stderr);                                                                                             \
       exit(1);                                                                                                         \
     }                                                                                                                  \

@@ -1,17 +1,9 @@
 /* A ring has as many nodes as planned, each in a line of its own, and walkers stand evenly on it: so one turn of all
    walkers meets each line once, and no cache smaller than the ring hits. */
+#include "core/test/check.h"
 #include "machine/chains.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-
-#define CHECK(holds)                                                                                                   \
-  do {                                                                                                                 \
-    if (!(holds)) {                                                                                                    \
-      fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #holds);                                                      \
-      exit(1);                                                                                                         \
-    }                                                                                                                  \
-  } while (0)
 
 static void check_ring(enum chains_layout layout, size_t nodes) {
   struct chains chains;

@@ -1,17 +1,8 @@
 /* Planted samples: their quantiles are exact, whatever their order, and what is too much is left out. */
+#include "core/test/check.h"
 #include "machine/samples.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#define CHECK(holds)                                                                                                   \
-  do {                                                                                                                 \
-    if (!(holds)) {                                                                                                    \
-      fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #holds);                                                      \
-      exit(1);                                                                                                         \
-    }                                                                                                                  \
-  } while (0)
 
 static struct samples samples;
 

@@ -1,19 +1,12 @@
 /* Stepping counts each instruction once: a loop whose instructions are known gives exactly them, and the codes that are
    timed have as many as their text says. */
+#include "core/test/check.h"
 #include "machine/code.h"
 #include "machine/stepping.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-#define CHECK(holds)                                                                                                   \
-  do {                                                                                                                 \
-    if (!(holds)) {                                                                                                    \
-      fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #holds);                                                      \
-      exit(1);                                                                                                         \
-    }                                                                                                                  \
-  } while (0)
 
 /* Two instructions each time round. */
 static void count_down(unsigned times) {

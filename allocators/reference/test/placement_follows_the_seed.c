@@ -1,6 +1,7 @@
 /* The same requests under the same seed get the same places, under another seed others; without one, objects of one
    size lie side by side, as ever. No seed makes them overlap, and hardly any memory is lost. */
 #include "allocators/reference/entry.h"
+#include "core/test/check.h"
 
 #include <stdint.h>
 #include <stdio.h>
@@ -8,14 +9,6 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#define CHECK(holds)                                                                                                   \
-  do {                                                                                                                 \
-    if (!(holds)) {                                                                                                    \
-      fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #holds);                                                      \
-      exit(1);                                                                                                         \
-    }                                                                                                                  \
-  } while (0)
 
 enum { OBJECTS = 4000, OBJECT_BYTES = 104 };
 
