@@ -2,7 +2,7 @@
    (core/accesses/stream.h).
 
    Job: which accesses are written, and under what name. Not its job: which instructions are the allocator's
-   (allocator.h), which accesses a superblock has (instrument_accesses.c).
+   (allocator.h), which accesses a superblock has (data_accesses.h).
    Invariants: accesses made while the allocator runs are not written. Accesses are in the order of execution, and calls
    between them. The stream has whole items only, but where the process is killed. Nothing is written before the
    recorded library has handed over a descriptor; where the recorder has ended, the program goes on. */

@@ -18,9 +18,6 @@ extern UWord allocator_runs;
 /* While it runs: the stack pointer when it began, where the return address lies; all ones where that is not known. */
 extern Addr allocator_left_above;
 
-/* While it runs: the stack pointer when it began, where the return address lies. */
-extern Addr allocator_entry_stack_pointer;
-
 void allocator_begin(void);
 
 /* settle is called before each change of sides or threads, and before instructions are counted: for a mode that learns

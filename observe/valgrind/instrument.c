@@ -5,13 +5,13 @@
 
 ULong instructions_executed;
 
-static IRExpr *keep(IRSB *into, IRType type, IRExpr *expression) {
+IRExpr *keep(IRSB *into, IRType type, IRExpr *expression) {
   IRTemp temporary = newIRTemp(into->tyenv, type);
   addStmtToIRSB(into, IRStmt_WrTmp(temporary, expression));
   return IRExpr_RdTmp(temporary);
 }
 
-static IRExpr *load_word(IRSB *into, const void *address) {
+IRExpr *load_word(IRSB *into, const void *address) {
   return keep(into, Ity_I64, IRExpr_Load(Iend_LE, Ity_I64, mkIRExpr_HWord((HWord)address)));
 }
 

@@ -20,6 +20,12 @@ void count_instructions(IRSB *into, UInt instructions);
 void call_helper(IRSB *into, const HChar *name, void *function, IRExpr *argument, IRExpr *guard);
 void call_helper_2(IRSB *into, const HChar *name, void *function, IRExpr **arguments, IRExpr *guard);
 
+/* An atom with that value. */
+IRExpr *keep(IRSB *into, IRType type, IRExpr *expression);
+
+/* An atom of type I64: the word at address, read when it is executed. */
+IRExpr *load_word(IRSB *into, const void *address);
+
 /* An atom of type I1: does the word at address, read when it is executed, equal value? */
 IRExpr *word_equals(IRSB *into, const UWord *address, UWord value);
 
