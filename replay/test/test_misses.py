@@ -58,9 +58,7 @@ def added_and_sequential(work, items, *arguments):
     """
     events = [item for item in items if item[0] == "event"]
     without, found = (misses_pass(work, stream, *arguments)["misses"]["program"] for stream in (events, items))
-    caches, tlbs = (
-        [a - b for a, b in zip(now, before)] for now, before in zip(levels(found)[:2], levels(without)[:2])
-    )
+    caches, tlbs = ([a - b for a, b in zip(now, before)] for now, before in zip(levels(found)[:2], levels(without)[:2]))
     sequential = [
         now["sequential_misses"] - before["sequential_misses"]
         for now, before in zip(found["caches"], without["caches"])
