@@ -74,12 +74,6 @@ static int open_file(int pid, const char *path) {
   return fd >= 0 ? fd : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 }
 
-static void free_texts(struct trace_module *record) {
-  free((char *)record->name);
-  free((char *)record->path);
-  free((char *)record->build_id);
-}
-
 /* One line of maps. */
 struct mapping {
   uint64_t start, end, offset, device, inode;
@@ -136,7 +130,7 @@ static bool read_modules(struct modules *found, int pid) {
       continue;
     }
     if (last && !runs && last == &found->at[found->count - 1])
-      free_texts(&found->at[--found->count].record);
+      trace_module_free_texts(&found->at[--found->count].record);
     if (mapping.inode == 0 && !vdso) /* anonymous memory between two parts of a module does not end it */
       continue;
     last = add(found);
@@ -153,7 +147,7 @@ static bool read_modules(struct modules *found, int pid) {
       last = NULL;
   }
   if (last && !runs && last == &found->at[found->count - 1])
-    free_texts(&found->at[--found->count].record);
+    trace_module_free_texts(&found->at[--found->count].record);
   fclose(maps);
   return true;
 }
@@ -216,7 +210,7 @@ enum modules_change modules_look(struct modules *modules, int pid) {
       old++;
     if (old < modules->count && is_same(&modules->at[old], now)) {
       uint64_t end = now->record.end;
-      free_texts(&now->record);
+      trace_module_free_texts(&now->record);
       *now = modules->at[old];
       now->record.end = end;
       now->is_new = now->gone = false;
@@ -260,7 +254,7 @@ bool modules_have(const struct modules *modules, uint64_t address) {
 
 void modules_free(struct modules *modules) {
   for (size_t i = 0; i < modules->count; i++)
-    free_texts(&modules->at[i].record);
+    trace_module_free_texts(&modules->at[i].record);
   free(modules->at);
   *modules = (struct modules){0};
 }
