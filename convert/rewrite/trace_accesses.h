@@ -1,5 +1,5 @@
 /* Brings data accesses from one trace into another, for the makers of traces (convert/rewrite/trace_out.h): as they
-   are, or without what tells of the program's addresses.
+   are, or without what reveals the program's addresses.
 
    Not its job: events. Not thread-safe. */
 #ifndef CONVERT_REWRITE_TRACE_ACCESSES_H

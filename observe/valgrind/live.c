@@ -54,7 +54,7 @@ static UInt leaf_count, leaf_room;
 static Addr *huge;
 static UInt huge_count, huge_room;
 
-/* Objects whose address was handed out again before their release was told. */
+/* Objects whose address was handed out again before their release was reported. */
 static Addr *displaced;
 static UInt displaced_count, displaced_room;
 
@@ -260,7 +260,7 @@ void live_owners(const Addr *addresses, UInt count, struct live_object *owners) 
   }
 }
 
-/* Kept to what was used: a fork's child rarely has use for the table. */
+/* Clears only what was used: a fork's child rarely needs the table. */
 void live_forget(void) {
   for (UInt index = 0; index < leaf_count; index++) {
     const struct leaf *leaf = chunks[index / CHUNK_LEAVES] + index % CHUNK_LEAVES;
