@@ -44,7 +44,9 @@ static bool read_note(int fd, const Elf64_Phdr *header, char *id) {
   return found;
 }
 
-bool modules_read_elf(int fd, char *id, uint64_t *first_address) {
+/* The build id of the ELF file as hexadecimal digits, and the address of its first byte according to its own headers.
+   id has room for 2 * TRACE_MAX_BUILD_ID_BYTES + 1. False: it is no ELF file, or has no build id (id is empty then). */
+static bool read_elf(int fd, char *id, uint64_t *first_address) {
   Elf64_Ehdr file;
   id[0] = '\0';
   *first_address = 0;
@@ -165,7 +167,7 @@ static void describe(struct module *module, int pid) {
   if (fd < 0)
     return;
   uint64_t first_address;
-  if (modules_read_elf(fd, id, &first_address))
+  if (read_elf(fd, id, &first_address))
     module->record.build_id = strdup(id);
   module->record.bias -= first_address;
   close(fd);
