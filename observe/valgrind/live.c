@@ -132,7 +132,8 @@ static void huge_remove(Addr address) {
   huge_count--;
 }
 
-/* Makes covering that of the pages into which the object at start reaches, where expected is it now (by 0: of all). */
+/* Sets `covering` of the pages after its first into which the object at start reaches; only where it is `expected` now,
+   unless that is 0. */
 static void cover(Addr start, SizeT bytes, Addr covering, Addr expected) {
   for (Addr at = (start >> PAGE_SHIFT) + 1; at <= (start + bytes - 1) >> PAGE_SHIFT; at++) {
     struct page *page = page_of(at << PAGE_SHIFT, covering != 0);
@@ -199,8 +200,7 @@ SizeT live_release(Addr address) {
   return bytes;
 }
 
-/* Where a search has come to: the object that begins last at or below the address in its page; record: NULL for none.
- */
+/* The object that begins last at or below an address in its page; record: NULL for none. */
 struct candidate {
   const struct page *page;
   const struct record *record;
