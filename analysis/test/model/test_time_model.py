@@ -188,7 +188,7 @@ def test_results_without_counts_say_nothing_of_time():
     runs = tuple({"allocator": name, "pass": "time", "cycles_total": 5, "repeat": 0} for name in ("glibc", "other"))
     file = results({}, runs)
     assert time_sentences([file], "glibc") == []
-    assert time_table.usual([file], "glibc") == []
+    assert time_table.usual(prediction([file], "glibc"), "glibc", []) == []
 
 
 def test_misses_of_other_sizes_are_not_compared():
@@ -327,7 +327,7 @@ def test_the_table_time_has_the_parts_and_the_counts():
 
 def test_the_usual_tables_begin_with_it_and_say_that_cycles_are_of_the_calls():
     file = results({"glibc": [misses()], "other": [misses(caches=(3000, 2000, 500))]})
-    found = time_table.usual([file], "glibc")
+    found = time_table.usual(prediction([file], "glibc"), "glibc", time_sentences([file], "glibc"))
     assert found[0].title.startswith("CPU time of the program")
     assert "of the calls alone" in found[-1].notes[-1]
 
