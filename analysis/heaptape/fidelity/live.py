@@ -2,7 +2,8 @@
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +24,19 @@ class Place:
     prepared: Path
     scratch: Path
     home: Home
+
+
+@contextmanager
+def place_for(recipe: Recipe, home: Home, cache: Path) -> Iterator[Place]:
+    """Prepares the recipe's input. The scratch folder lasts as long as the context. Raises HeaptapeError where the
+    program can't run here.
+    """
+    missing = recipe.missing()
+    if missing:
+        raise HeaptapeError(f"{recipe.name}: {missing}")
+    prepared = recipes.prepare(recipe, cache)
+    with recipes.scratch_directory() as scratch:
+        yield Place(prepared, scratch, home)
 
 
 def observe(recipe: Recipe, place: Place, choice: Choice, memory: bool) -> dict:

@@ -161,7 +161,7 @@ def replay(
 
             tell(0.0)
             before = noise.read()
-            measured = _measure(engine, workload_path, run, settings, workload["ops"], baseline, tell)
+            measured = measure(engine, workload_path, run, settings, workload["ops"], baseline, tell)
             around = noise.between(before, noise.read())
             if "error" in measured:
                 on_failure(run, measured["error"])
@@ -273,16 +273,18 @@ def _baseline(engine: Path, workload: Path) -> int:
         raise HeaptapeError(f"the replay engine gave no baseline: {result.stdout.strip()[:80]!r}") from error
 
 
-def _measure(
+def measure(
     engine: Path,
     workload: Path,
     run: Run,
     settings: Settings,
-    ops: int,
-    baseline: int,
-    tell: Callable[[float], None],
+    ops: int = 0,
+    baseline: int = 0,
+    tell: Callable[[float], None] = lambda share: None,
 ) -> dict:
-    """One run of the engine: its JSON object, or {"pass", "order", "touch", "error"}."""
+    """One run of the engine: its JSON object, or {"pass", "order", "touch", "error"}. `ops`: the workload's, by
+    which the pass instructions chooses its order. `baseline`: RssAnon in bytes before the first op.
+    """
     order = order_of(run.pass_, settings, ops)
     arguments = ["--order", order, "--baseline-rss-anon-bytes", str(baseline)]
     arguments += _misses_arguments(workload, settings) if run.pass_ == "misses" else []

@@ -82,9 +82,9 @@ def make(
         overview = against_baseline(files, order, baseline) if len(files) > 1 else []
     sections, raw = zip(*parts)
     return _template().render(
-        sections=sections, overview=overview, verdicts=verdicts, means=_means(files, baseline), warnings=warnings(files),
-        methods=methods(files), allocators=allocators(files), raw=raw, raw_type=TYPE, left_out=leave_out,
-        version=__version__, baseline=baseline, title=_title(files), order=order,
+        sections=sections, overview=overview, verdicts=verdicts, means=_means(files, baseline),
+        warnings=warnings(files), methods=methods(files), allocators=allocators(files), raw=raw, raw_type=TYPE,
+        left_out=leave_out, version=__version__, baseline=baseline, title=_title(files), order=order,
     )  # fmt: skip
 
 

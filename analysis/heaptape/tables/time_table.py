@@ -19,9 +19,10 @@ NOTE_NS = "In ms of CPU time, as the program's own instructions were not counted
 
 
 def frame(predicted: pd.DataFrame) -> pd.DataFrame:
-    """What `time_model.prediction` gave, with the counts of the baseline and of each allocator as rows of their own: columns
-    workload, allocator, part, percent, low, high, ns, ns_low, ns_high, counted_before, counted_after, repetitions,
-    missing. Rows of counts have the count's name as part and no percentages but `percent`: the change of the count.
+    """`time_model.prediction`'s frame, with the counts of the baseline and of each allocator as rows of their own:
+    columns workload, allocator, part, percent, low, high, ns, ns_low, ns_high, counted_before, counted_after,
+    repetitions, missing. Rows of counts have the count's name as part and no percentages but `percent`: the change of
+    the count.
     """
     rows = []
     for row in predicted.to_dict("records"):
