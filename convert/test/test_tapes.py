@@ -159,6 +159,13 @@ def test_anonymised_damaged_trace_has_the_ops_that_compile_makes(
     assert all(witness[key] == 0 for key in MUST_BE_ZERO)
 
 
+def test_a_trace_that_begins_with_free_of_null_can_be_anonymised(tmp_path):
+    plain = tmp_path / "a.txt"
+    plain.write_text("# heaptape-text 1\n1 0 free(NULL)\n2 0 malloc(8) = 0x1000\n")
+    succeed(CONVERT, "convert", plain, tmp_path / "a.tape")
+    assert info(anonymise(tmp_path / "a.tape"))["calls"] == {"free": 1, "malloc": 1}
+
+
 def test_anonymised_trace_has_no_real_address_name_or_time(tmp_path):
     source = random_trace(tmp_path / "a.tape", 3)
     secret = tmp_path / "secret.tape"
