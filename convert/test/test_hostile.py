@@ -27,8 +27,8 @@ from convert.test.tape_maker import (
     Block,
     Column,
     Tape,
-    leb,
 )
+from tests.leb import leb
 from tests.support import CONVERT, Result, run, succeed
 
 ADDRESS_SPACE_BYTES = 512 << 20
