@@ -65,7 +65,7 @@ def figure_memory(
     states = found if found is not None and len(found.walk_states) > 0 else None
     with matplotlib.rc_context(_style(theme)):
         figure, axes = _panels([3.1, 1.15, 0.45, *([1.35] if states else [])], theme, right_in=0.95)
-        memory_plots.memory_map(axes[0], compact, theme.ink, height_bytes)
+        memory_plots.memory_map(axes[0], compact, height_bytes, theme.ink)
         _map_key(axes[0], compact, theme)
         timeline = plots.thinned(timeline_frame(run), DRAWN_SAMPLES)
         if len(timeline):
