@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import subprocess
+from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,6 +43,17 @@ def run(*command: str | Path, env: dict[str, str] | None = None, timeout_s: floa
     return Result(done.returncode, done.stdout, done.stderr)
 
 
+def compile_c(into: Path, source: str | Path, *options: str | Path, compiler: str = "cc") -> Path:
+    """Compiles a source file, or the text of one in C, to a program; with -shared and -fPIC to a library. Each call in
+    it stays the one that is written.
+    """
+    given: list[str | Path] = ["-x", "c", "-", "-x", "none"] if isinstance(source, str) else [source]
+    command = [compiler, "-fno-builtin", *given, "-o", into, *options]
+    text = source if isinstance(source, str) else None
+    subprocess.run([str(word) for word in command], input=text, text=True, check=True)
+    return into
+
+
 def call_heaptape(*arguments: str | Path) -> Result:
     """The command in this process: without the second that a fresh interpreter takes to import pandas. Only for what
     ends in Python: a subcommand that is a C program replaces the process.
@@ -74,10 +86,16 @@ def workload(name: str) -> Path:
 
 
 def record(
-    tape: Path, *command: str | Path, options: tuple[str, ...] = (), env: dict[str, str] | None = None
+    tape: Path,
+    *command: str | Path,
+    options: Sequence[str | Path] = (),
+    env: dict[str, str] | None = None,
+    status: int = 0,
 ) -> Result:
-    """Records a program that must exit with 0."""
-    return succeed(RECORD, "-o", tape, *options, "--", *command, env=env)
+    """Records a program; it must end with that exit status."""
+    result = run(RECORD, "-o", tape, *options, "--", *command, env=env)
+    assert result.status == status, f"{command} exited with {result.status}: {result.stderr}"
+    return result
 
 
 def check(path: Path) -> dict[str, Any]:

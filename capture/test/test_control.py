@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import HEAPTAPE, OUT, RECORD, check, info
+from tests.support import HEAPTAPE, OUT, RECORD, check, info, record, run, succeed
 
 HANG_S = 120  # bounds a hang, and is no claim
 
@@ -79,15 +79,12 @@ def start(tmp_path: Path) -> Iterator:
 
 def ctl(pid: int, verb: str) -> dict:
     """The reply of `heaptape ctl`."""
-    done = subprocess.run([HEAPTAPE, "ctl", str(pid), verb, "--json"], capture_output=True, text=True, timeout=HANG_S)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return json.loads(succeed(HEAPTAPE, "ctl", str(pid), verb, "--json").stdout)
 
 
 def calls_of_100_bytes(trace: Path) -> int:
     """Allocations of that size: the counted ones, and few others."""
-    dump = subprocess.run([HEAPTAPE, "dump", trace], capture_output=True, text=True, timeout=HANG_S, check=True)
-    return dump.stdout.count("malloc(100)")
+    return succeed(HEAPTAPE, "dump", trace).stdout.count("malloc(100)")
 
 
 @pytest.mark.parametrize("whose", ["program", "recorder"])
@@ -189,14 +186,8 @@ print("done")
 @pytest.mark.parametrize("limit", [100_000, 300_000])
 def test_a_size_limit_is_kept_and_leaves_a_legal_history(tmp_path: Path, limit: int) -> None:
     trace = tmp_path / "t.tape"
-    done = subprocess.run(
-        [RECORD, "-o", trace, "--max-size", str(limit), "--", "/usr/bin/python3", "-c", STORM],
-        capture_output=True,
-        text=True,
-        timeout=HANG_S,
-        env={**os.environ, "PYTHONMALLOC": "malloc"},
-    )
-    assert done.returncode == 0
+    command = ["/usr/bin/python3", "-c", STORM]
+    done = record(trace, *command, options=["--max-size", str(limit)], env={"PYTHONMALLOC": "malloc"})
     assert done.stdout == "done\n"
     assert "--max-size was reached" in done.stderr
     assert limit / 4 < trace.stat().st_size <= limit
@@ -208,8 +199,8 @@ def test_a_size_limit_is_kept_and_leaves_a_legal_history(tmp_path: Path, limit: 
 
 
 def test_ctl_refuses_a_process_that_nobody_records() -> None:
-    done = subprocess.run([HEAPTAPE, "ctl", str(os.getpid()), "stop"], capture_output=True, text=True, timeout=HANG_S)
-    assert done.returncode == 1
+    done = run(HEAPTAPE, "ctl", str(os.getpid()), "stop")
+    assert done.status == 1
     assert done.stderr == f"heaptape: process {os.getpid()}: no recorder of yours is or records it\n"
 
 
@@ -222,9 +213,7 @@ def test_ctl_refuses_another_user(start) -> None:
         "except Exception as error: print(error)"
     )
     package = str(Path(__file__).parents[2] / "analysis")
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(recording.pid), package], capture_output=True, text=True, timeout=HANG_S
-    )
+    done = run(sys.executable, "-c", code, str(recording.pid), package)
     assert "no recorder of yours" in done.stdout, done.stderr
     assert ctl(recording.pid, "status")["processes"][0]["state"] == "recording"
     recording.end()
@@ -235,8 +224,8 @@ def test_ctl_refuses_another_user(start) -> None:
 )
 def test_wrong_values_are_refused_before_the_program_starts(tmp_path: Path, option: list[str]) -> None:
     flag = tmp_path / "ran"
-    done = subprocess.run([RECORD, *option, "--", "touch", flag], capture_output=True, text=True, timeout=HANG_S)
-    assert done.returncode == 2
+    done = run(RECORD, *option, "--", "touch", flag)
+    assert done.status == 2
     assert done.stderr.count("\n") == 1
     assert not flag.exists()
 
@@ -244,13 +233,11 @@ def test_wrong_values_are_refused_before_the_program_starts(tmp_path: Path, opti
 def test_marks_show_in_dump_and_info(tmp_path: Path) -> None:
     trace = tmp_path / "t.tape"
     marking = OUT / "test" / "capture" / "hosts" / "marks_stand_where_the_program_set_them"
-    subprocess.run([RECORD, "-o", trace, "--", marking, "host"], check=True, capture_output=True, timeout=HANG_S)
+    record(trace, marking, "host")
     marks = info(trace)["marks"]
     assert len(marks) == 3 * 6000 + 2
     assert [mark["time_ns"] for mark in marks] == sorted(mark["time_ns"] for mark in marks)
-    dump = subprocess.run(
-        [HEAPTAPE, "dump", trace, "--format", "jsonl"], capture_output=True, timeout=HANG_S, check=True
-    )
+    dump = succeed(HEAPTAPE, "dump", trace, "--format", "jsonl")
     events: dict[int, int] = {}
     shown = []
     for line in map(json.loads, dump.stdout.splitlines()):
@@ -278,8 +265,7 @@ def test_starting_and_stopping_in_a_storm_leaves_a_legal_history(tmp_path: Path,
     for verb in verbs * 6:
         if recorder.poll() is not None:
             break
-        ask = subprocess.run([HEAPTAPE, "ctl", str(recorder.pid), verb], capture_output=True, timeout=HANG_S)
-        done += ask.returncode == 0
+        done += run(HEAPTAPE, "ctl", str(recorder.pid), verb).status == 0
         if verb == "flush" and done % 5 == 0:
             assert check(trace)["ok"]
     assert recorder.wait(timeout=HANG_S) == 0
@@ -304,8 +290,7 @@ def assert_legal_without_excuse(trace: Path, *, lacks_start: bool) -> None:
 @pytest.mark.parametrize("seconds", [0.07, 0.13, 0.19])
 def test_an_end_in_mid_storm_cuts_all_threads_at_one_time(tmp_path: Path, workload: str, seconds: float) -> None:
     trace = tmp_path / "t.tape"
-    command = [RECORD, "-o", trace, "--duration", str(seconds), "--", OUT / "workloads" / workload]
-    subprocess.run(command, check=True, capture_output=True, timeout=HANG_S)
+    record(trace, OUT / "workloads" / workload, options=["--duration", str(seconds)])
     assert_legal_without_excuse(trace, lacks_start=False)
 
 

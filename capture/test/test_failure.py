@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import RECORD, check, info, run
+from tests.support import RECORD, Result, check, compile_c, info, record, run, succeed
 
 HANG_S = 120  # bounds a hang, and is no claim
 needs_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root for a file system of its own")
@@ -29,20 +29,13 @@ threads = [threading.Thread(target=storm, args=[i]) for i in range(3)]
 [t.join() for t in threads]
 print("done", flush=True)
 """
-CALLS_OF_A_STORM = 6  # per round, at least
 
 
-def storm(folder: Path, *options: str, rounds: int = 100_000, before: str = "") -> subprocess.CompletedProcess:
+def storm(folder: Path, rounds: int = 100_000, before: str = "") -> Result:
     """Records a storm into folder/t.tape, in a shell that first does something."""
-    command = f'{before} exec "$@"'
-    return subprocess.run(
-        ["unshare", "-m", "sh", "-c", command, "sh", RECORD, "-o", folder / "t.tape", *options]
-        + ["--", "/usr/bin/python3", "-c", STORM, str(rounds)],
-        capture_output=True,
-        text=True,
-        timeout=HANG_S,
-        env={**os.environ, "PYTHONMALLOC": "malloc"},
-    )
+    shell = ["unshare", "-m", "sh", "-c", f'{before} exec "$@"', "sh"]
+    program = ["/usr/bin/python3", "-c", STORM, str(rounds)]
+    return run(*shell, RECORD, "-o", folder / "t.tape", "--", *program, env={"PYTHONMALLOC": "malloc"})
 
 
 @pytest.fixture
@@ -55,9 +48,9 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "-l", disk], check=True)
 
 
-def assert_told(done: subprocess.CompletedProcess, trace: Path, why: str) -> None:
+def assert_told(done: Result, trace: Path, why: str) -> None:
     """The program ended well; the trace has an end, and its gap is what the recorder said."""
-    assert done.returncode == 0
+    assert done.status == 0
     assert done.stdout == "done\n"
     said = re.search(r"ends early: (\d+) events are in it, at least (\d+) more are not", done.stderr)
     assert said, done.stderr
@@ -82,7 +75,7 @@ def test_a_disk_that_is_full_from_the_start_is_reported_before_the_program_runs(
     (small_disk / "ballast").write_bytes(bytes(400 << 10))
     done = storm(small_disk)
     assert "No space left on device" in done.stderr
-    assert "done" in done.stdout or done.returncode != 0
+    assert "done" in done.stdout or done.status != 0
 
 
 @needs_root
@@ -97,7 +90,7 @@ def test_a_size_limit_of_the_user_ends_the_trace_with_a_count(tmp_path: Path) ->
 @needs_root
 def test_a_limit_that_leaves_no_room_for_rings_is_reported(tmp_path: Path) -> None:
     done = storm(tmp_path, before="ulimit -f 400;", rounds=10)
-    assert done.returncode == 0
+    assert done.status == 0
     assert done.stdout == "done\n"
     assert "not recorded" in done.stderr
     assert "File too large" in done.stderr
@@ -108,7 +101,7 @@ def test_a_removed_directory_is_reported(tmp_path: Path) -> None:
     folder = tmp_path / "gone"
     folder.mkdir()
     done = storm(folder, before=f"(until [ -s {folder}/t.tape ]; do sleep 0.02; done; rm -rf {folder}) &")
-    assert done.returncode == 0
+    assert done.status == 0
     assert done.stdout == "done\n"
     assert "was removed" in done.stderr
 
@@ -230,9 +223,8 @@ int setsockopt(int fd, int level, int name, const void *value, socklen_t bytes) 
   return (int)syscall(SYS_setsockopt, fd, level, name, value, bytes);
 }}
 """
-    subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", shim], input=source, text=True, check=True)
-    command = [RECORD, "-o", tmp_path / "t.tape", "--on-full", on_full, "--", "true"]
-    subprocess.run(command, check=True, capture_output=True, env={**os.environ, "LD_PRELOAD": str(shim)})
+    compile_c(shim, source, "-shared", "-fPIC")
+    record(tmp_path / "t.tape", "true", options=["--on-full", on_full], env={"LD_PRELOAD": str(shim)})
     assert set(told.read_text().split()) == {str(seconds)}
 
 
@@ -246,14 +238,8 @@ def test_a_program_in_a_memory_cgroup_keeps_its_memory(tmp_path: Path) -> None:
         pytest.skip("no memory cgroup can be made here")
     try:
         program = "x = [bytearray(1 << 20) for _ in range(40)]; y = [bytes(999) for _ in range(9999)]; print('done')"
-        done = subprocess.run(
-            ["sh", "-c", f'echo $$ > {group}/cgroup.procs; exec "$@"', "sh", RECORD, "-o", tmp_path / "t.tape"]
-            + ["--", "/usr/bin/python3", "-c", program],
-            capture_output=True,
-            text=True,
-            timeout=HANG_S,
-        )
-        assert done.returncode == 0, done.stderr
+        shell = ["sh", "-c", f'echo $$ > {group}/cgroup.procs; exec "$@"', "sh"]
+        done = succeed(*shell, RECORD, "-o", tmp_path / "t.tape", "--", "/usr/bin/python3", "-c", program)
         assert done.stdout == "done\n"
         assert check(tmp_path / "t.tape")["ok"]
     finally:
@@ -290,9 +276,7 @@ print(silent.recv(1 << 16).decode())
 
 def test_a_process_that_is_slow_between_connect_and_request_is_still_answered(tmp_path: Path) -> None:
     """On a busy machine it may be off its processor there. Others that come meanwhile do not wait for it."""
-    done = run(RECORD, "-o", tmp_path / "t.tape", "--", "/usr/bin/python3", "-c", SILENT)
-    assert done.status == 0, done.stderr
-    reply = json.loads(done.stdout)
+    reply = json.loads(record(tmp_path / "t.tape", "/usr/bin/python3", "-c", SILENT).stdout)
     assert reply["ok"]
     assert reply["recorded"] == 4
     assert len(list(tmp_path.glob("*.tape"))) == 4
@@ -319,8 +303,5 @@ def test_a_daemon_that_is_held_up_before_its_first_call_is_recorded(tmp_path: Pa
                   }
                   _exit(0);
                 }"""
-    program = tmp_path / "program"
-    subprocess.run(["cc", "-x", "c", "-", "-o", program], input=source, text=True, check=True)
-    done = run(RECORD, "-o", tmp_path / "t.tape", "--", program)
-    assert done.status == 0, done.stderr
+    done = record(tmp_path / "t.tape", compile_c(tmp_path / "program", source))
     assert [info(tape)["events"] for tape in tmp_path.glob("t.*.tape")] == [10000], done.stderr
