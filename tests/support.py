@@ -98,6 +98,20 @@ def record(
     return result
 
 
+def import_text(folder: Path, lines: str, about: str = "") -> Path:
+    """A trace of a history in heaptape text. `about`: what its first line says."""
+    source, tape = folder / "history.txt", folder / "history.tape"
+    source.write_text(f"# heaptape-text 1 {about}".rstrip() + f"\n{lines}")
+    succeed(CONVERT, "convert", source, tape)
+    return tape
+
+
+def compile_trace(tape: Path) -> Path:
+    """The workload made of it, beside it."""
+    succeed(CONVERT, "compile", tape)
+    return tape.with_suffix(".work")
+
+
 def check(path: Path) -> dict[str, Any]:
     """What `check --json` says of a trace or workload, whether legal or not."""
     result = run(CONVERT, "check", path, "--json")

@@ -10,7 +10,7 @@ import pytest
 from heaptape.common.errors import FormatError
 from heaptape.formats import calls
 from heaptape.formats.tape_format import open_trace
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from convert.test.access_maker import (
@@ -27,9 +27,10 @@ from convert.test.history_maker import damage, jitter, legal
 from convert.test.history_model import Event, text
 from convert.test.tape_maker import Block, Column, Tape
 from convert.test.workload_ops import WorkloadOp, ops_of
-from tests.support import CONVERT, run, succeed
+from tests.examples import examples
+from tests.support import CONVERT, import_text, run, succeed
 
-PROPERTY = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+PROPERTY = examples(30)
 SHAPES = {
     "seed": st.integers(0, 1 << 32),
     "threads": st.integers(1, 5),
@@ -40,10 +41,7 @@ COUNTED = {"program_instructions": 3_000_000, "allocator_instructions": 700_000,
 
 
 def tape_of(folder: Path, events: list[Event], threads: int) -> Path:
-    source, tape = folder / "a.txt", folder / "a.tape"
-    source.write_text("# heaptape-text 1\n" + text(events, threads))
-    succeed(CONVERT, "convert", source, tape)
-    return tape
+    return import_text(folder, text(events, threads))
 
 
 def all_threads(events: list[Event]) -> list[Event]:

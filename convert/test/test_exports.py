@@ -4,15 +4,16 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from convert.test.history_maker import damage, legal
 from convert.test.history_model import text
-from convert.test.test_history import CALL_IDS, compiled, import_text, used_threads
-from tests.support import CONVERT, check, info, run, succeed
+from convert.test.test_history import CALL_IDS, compiled, used_threads
+from tests.examples import examples
+from tests.support import CONVERT, check, import_text, info, run, succeed
 
-PROPERTY = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+PROPERTY = examples(20)
 SHAPES = {
     "seed": st.integers(0, 1 << 32),
     "threads": st.integers(1, 5),

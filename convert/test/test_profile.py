@@ -4,15 +4,16 @@ import json
 from collections import Counter
 from pathlib import Path
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from convert.test.history_maker import legal
 from convert.test.history_model import Op, judge, text
-from convert.test.test_history import import_text, used_threads
-from tests.support import CONVERT, run, succeed
+from convert.test.test_history import used_threads
+from tests.examples import examples
+from tests.support import CONVERT, import_text, run, succeed
 
-PROPERTY = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+PROPERTY = examples(40)
 COUNTED = ("calloc", "reallocarray")
 
 

@@ -11,16 +11,17 @@ import pyarrow as pa
 import pytest
 from heaptape.formats.tape_blocks import EVENTS, GAP
 from heaptape.formats.tape_format import Trace, open_trace
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from convert.test.history_maker import damage, jitter, legal
 from convert.test.history_model import Event, judge, text
-from convert.test.test_history import compiled, import_text, used_threads
+from convert.test.test_history import compiled, used_threads
 from convert.test.workload_ops import streams_of
-from tests.support import CONVERT, OUT, check, info, record, run, succeed
+from tests.examples import examples
+from tests.support import CONVERT, OUT, check, import_text, info, record, run, succeed
 
-PROPERTY = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+PROPERTY = examples(40)
 SHAPES = {
     "seed": st.integers(0, 1 << 32),
     "threads": st.integers(1, 6),
@@ -160,10 +161,8 @@ def test_anonymised_damaged_trace_has_the_ops_that_compile_makes(
 
 
 def test_a_trace_that_begins_with_free_of_null_can_be_anonymised(tmp_path):
-    plain = tmp_path / "a.txt"
-    plain.write_text("# heaptape-text 1\n1 0 free(NULL)\n2 0 malloc(8) = 0x1000\n")
-    succeed(CONVERT, "convert", plain, tmp_path / "a.tape")
-    assert info(anonymise(tmp_path / "a.tape"))["calls"] == {"free": 1, "malloc": 1}
+    tape = import_text(tmp_path, "1 0 free(NULL)\n2 0 malloc(8) = 0x1000\n")
+    assert info(anonymise(tape))["calls"] == {"free": 1, "malloc": 1}
 
 
 def test_anonymised_trace_has_no_real_address_name_or_time(tmp_path):
@@ -362,9 +361,7 @@ def test_merged_processes_keep_apart(tmp_path, seeds, steps):
 
 
 def test_merge_refuses_traces_without_times(tmp_path):
-    source, tape = tmp_path / "o.txt", tmp_path / "o.tape"
-    source.write_text("# heaptape-text 1 clock=ordinal\n1 0 malloc(8) = 0x1000\n")
-    succeed(CONVERT, "convert", source, tape)
+    tape = import_text(tmp_path, "1 0 malloc(8) = 0x1000\n", "clock=ordinal")
     result = run(CONVERT, "convert", "--merge", tape, tape, tmp_path / "m.tape")
     assert result.status == 1
     assert "has no times" in result.stderr

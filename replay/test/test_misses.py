@@ -16,7 +16,7 @@ from jsonschema import Draft202012Validator
 
 from tests.access_streams import GRANULE, LINE, OS_PAGE, Model, file
 from tests.line_sharing_model import Step, history, text
-from tests.support import CONVERT, HEAPTAPE, OUT, REPLAY, run, succeed
+from tests.support import CONVERT, HEAPTAPE, OUT, REPLAY, compile_trace, import_text, run, succeed
 
 TOOL = OUT / "libexec/valgrind/heaptape-amd64-linux"
 PLANTED, PLACING = OUT / "test-programs/libplanted.so", OUT / "test-programs/libplacing.so"
@@ -30,10 +30,7 @@ pytestmark = [
 
 def compiled(tmp_path, steps):
     """The workload, and the slot of each step's object."""
-    source, tape, work = (tmp_path / name for name in ("h.txt", "h.tape", "h.work"))
-    source.write_text("# heaptape-text 1\n" + text(steps))
-    succeed(CONVERT, "convert", source, tape)
-    succeed(CONVERT, "compile", tape, "-o", work, "--json")
+    work = compile_trace(import_text(tmp_path, text(steps)))
     slots = {thread: iter(read_workload(work).ops_of(thread)["slot"]) for thread in {s.thread for s in steps}}
     return work, [int(next(slots[step.thread])) for step in steps]
 

@@ -14,13 +14,14 @@ from heaptape.common.errors import FormatError
 from heaptape.formats import calls, tape_columns
 from heaptape.formats.tape_blocks import BLOCK_HEADER, COLUMN, EVENTS, FILE_HEADER, INFO
 from heaptape.formats.tape_format import open_trace
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.leb import leb, zigzag
 
 INFO_JSON = b'{"clock":{"kind":"tsc","hz":1e9}}'
-relaxed = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+relaxed = examples(150)
 
 
 def as_c_reader_prints(path):
