@@ -170,13 +170,13 @@ def _replay_accesses(
     capture.capture(recipe, tape, place.home, ("--accesses", "--preload", live.c_library()), cache=cache)
     workload = replay.prepare(str(tape), place.home, tape.parent)
     paths = libraries(choices, place.scratch / "replayed-libraries")
-    engine, settings = place.home.program("replay"), Settings(repeats=1, passes=(PASS_WITH_ACCESSES,))
+    engine = replay.Engine(place.home.program("replay"), workload, Settings())
     runs = []
     for choice in choices:
         tell(f"replaying accesses, {choice.label}")
         linked = replace(choice, preload=str(paths[choice.label])) if choice.preload else choice
         # Not `replay.replay`: it would measure what a miss costs on this machine, which no count needs.
-        found = replay.measure(engine, workload, Run(linked, PASS_WITH_ACCESSES, 0), settings)
+        found = replay.measure(engine, Run(linked, PASS_WITH_ACCESSES, 0))
         runs.append({"allocator": choice.allocator, "variant": choice.variant} | found)
     return runs
 
