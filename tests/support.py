@@ -43,6 +43,15 @@ def run(*command: str | Path, env: dict[str, str] | None = None, timeout_s: floa
     return Result(done.returncode, done.stdout, done.stderr)
 
 
+def refused(*command: str | Path, says: str, status: int = 1, env: dict[str, str] | None = None) -> Result:
+    """Runs a program that must fail with that exit status, and say why in one line."""
+    result = run(*command, env=env)
+    assert result.status == status, f"{command} exited with {result.status}: {result.stderr}"
+    assert result.stderr.count("\n") == 1, result.stderr
+    assert says in result.stderr, result.stderr
+    return result
+
+
 def compile_c(into: Path, source: str | Path, *options: str | Path, compiler: str = "cc") -> Path:
     """Compiles a source file, or the text of one in C, to a program; with -shared and -fPIC to a library. Each call in
     it stays the one that is written.

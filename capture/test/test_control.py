@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import HEAPTAPE, OUT, RECORD, check, info, record, run, succeed
+from tests.support import HEAPTAPE, OUT, RECORD, check, info, record, refused, run, succeed
 
 HANG_S = 120  # bounds a hang, and is no claim
 
@@ -199,8 +199,7 @@ def test_a_size_limit_is_kept_and_leaves_a_legal_history(tmp_path: Path, limit: 
 
 
 def test_ctl_refuses_a_process_that_nobody_records() -> None:
-    done = run(HEAPTAPE, "ctl", str(os.getpid()), "stop")
-    assert done.status == 1
+    done = refused(HEAPTAPE, "ctl", str(os.getpid()), "stop", says="no recorder")
     assert done.stderr == f"heaptape: process {os.getpid()}: no recorder of yours is or records it\n"
 
 
@@ -224,9 +223,7 @@ def test_ctl_refuses_another_user(start) -> None:
 )
 def test_wrong_values_are_refused_before_the_program_starts(tmp_path: Path, option: list[str]) -> None:
     flag = tmp_path / "ran"
-    done = run(RECORD, *option, "--", "touch", flag)
-    assert done.status == 2
-    assert done.stderr.count("\n") == 1
+    refused(RECORD, *option, "--", "touch", flag, says=option[0], status=2)
     assert not flag.exists()
 
 

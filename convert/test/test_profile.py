@@ -11,7 +11,7 @@ from convert.test.history_maker import legal
 from convert.test.history_model import Op, judge, text
 from convert.test.test_history import used_threads
 from tests.examples import examples
-from tests.support import CONVERT, import_text, run, succeed
+from tests.support import CONVERT, import_text, refused, succeed
 
 PROPERTY = examples(40)
 COUNTED = ("calloc", "reallocarray")
@@ -100,7 +100,4 @@ def test_thread_pairs_beyond_the_limit_are_counted(tmp_path):
 def test_profile_of_what_is_no_trace_is_one_error(tmp_path):
     file = tmp_path / "no.tape"
     file.write_bytes(b"\x00" * 100)
-    result = run(CONVERT, "profile", file)
-    assert result.status == 1
-    assert result.stderr.count("\n") == 1
-    assert str(file) in result.stderr
+    refused(CONVERT, "profile", file, says=str(file))

@@ -19,7 +19,7 @@ from convert.test.history_model import Event, judge, text
 from convert.test.test_history import compiled, used_threads
 from convert.test.workload_ops import streams_of
 from tests.examples import examples
-from tests.support import CONVERT, OUT, check, import_text, info, record, run, succeed
+from tests.support import CONVERT, OUT, check, import_text, info, record, refused, run, succeed
 
 PROPERTY = examples(40)
 SHAPES = {
@@ -320,9 +320,7 @@ def test_slice_between_marks(tmp_path):
 )  # fmt: skip
 def test_wrong_spec_is_wrong_usage(tmp_path, spec):
     tape = import_text(tmp_path, "1 0 malloc(8) = 0x1000\n")
-    result = run(CONVERT, "convert", "--slice", spec, tape, tmp_path / "o.tape")
-    assert result.status == 2
-    assert len(result.stderr.splitlines()) == 1
+    refused(CONVERT, "convert", "--slice", spec, tape, tmp_path / "o.tape", says="--slice", status=2)
     assert not (tmp_path / "o.tape").exists()
 
 
@@ -362,9 +360,7 @@ def test_merged_processes_keep_apart(tmp_path, seeds, steps):
 
 def test_merge_refuses_traces_without_times(tmp_path):
     tape = import_text(tmp_path, "1 0 malloc(8) = 0x1000\n", "clock=ordinal")
-    result = run(CONVERT, "convert", "--merge", tape, tape, tmp_path / "m.tape")
-    assert result.status == 1
-    assert "has no times" in result.stderr
+    refused(CONVERT, "convert", "--merge", tape, tape, tmp_path / "m.tape", says="has no times")
 
 
 def test_steps_of_a_conversion_can_be_combined(tmp_path):
