@@ -34,8 +34,8 @@ def call_ids() -> dict[str, int]:
 CALL_IDS = call_ids()
 
 
-def used_threads(events: list[Event], threads: int) -> tuple[list[Event], int]:
-    """Thread numbers made dense, as a trace has them."""
+def used_threads(events: list[Event]) -> tuple[list[Event], int]:
+    """Thread numbers made dense, as a trace has them, and how many there are."""
     used = sorted({e.thread for e in events})
     return [Event(**{**vars(e), "thread": used.index(e.thread)}) for e in events], len(used)
 
@@ -82,7 +82,7 @@ def compiled(work: Path) -> list[tuple]:
 
 
 def compare_with_model(folder: Path, events: list[Event], threads: int, horizon_ns: int) -> dict[str, int]:
-    events, threads = used_threads(events, threads)
+    events, threads = used_threads(events)
     tape = import_text(folder, text(events, threads))
     expected, ops = judge(events, threads, horizon_ns)
     witness = check(tape, horizon_ns)
@@ -128,7 +128,7 @@ def test_lost_and_repeated_events_are_counted_as_the_model_does(
 @PROPERTY
 @given(**SHAPES)
 def test_dump_gives_back_the_text(tmp_path, seed, threads, steps, addresses):
-    events, threads = used_threads(legal(seed, threads, steps, addresses), threads)
+    events, threads = used_threads(legal(seed, threads, steps, addresses))
     tape = import_text(tmp_path, text(events, threads))
     for thread in range(threads):
         lines = succeed(CONVERT, "dump", tape, "--thread", str(thread)).stdout.splitlines()

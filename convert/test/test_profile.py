@@ -53,7 +53,7 @@ def count_one_by_one(ops: list[Op]) -> dict:
 @PROPERTY
 @given(seed=st.integers(0, 1 << 32), threads=st.integers(1, 5), steps=st.integers(1, 150), addresses=st.integers(1, 12))
 def test_profile_is_what_counting_one_by_one_gives(tmp_path, seed, threads, steps, addresses):
-    events, threads = used_threads(legal(seed, threads, steps, addresses), threads)
+    events, threads = used_threads(legal(seed, threads, steps, addresses))
     _, ops = judge(events, threads, 10_000_000)
     told, found = count_one_by_one(ops), profile(import_text(tmp_path, text(events, threads)))
     assert found["allocated_bytes"] == told["allocated"]
@@ -75,7 +75,7 @@ def test_profile_is_what_counting_one_by_one_gives(tmp_path, seed, threads, step
 @PROPERTY
 @given(seed=st.integers(0, 1 << 32), threads=st.integers(1, 5), steps=st.integers(1, 150), addresses=st.integers(1, 12))
 def test_windows_add_up_to_the_whole(tmp_path, seed, threads, steps, addresses):
-    events, threads = used_threads(legal(seed, threads, steps, addresses), threads)
+    events, threads = used_threads(legal(seed, threads, steps, addresses))
     found = profile(import_text(tmp_path, text(events, threads)))
     windows = found["windows"]
     assert sum(row[2] for row in windows) == found["ops"] == found["witness"]["ops"]

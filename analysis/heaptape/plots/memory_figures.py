@@ -76,7 +76,7 @@ def figure_memory(
         if states:
             memory_plots.heap_states(axes[3], fragmentation.heap_states(states), theme.ink)
             _key(axes[3])
-        _finish(figure, axes, compact.positions)
+        _finish(axes, compact.positions)
     return figure
 
 
@@ -218,7 +218,7 @@ def _map_key(axes: Axes, compact: CompactMap, theme: Theme) -> None:
     axes.annotate(f"a cell is {cell}", (1.0, 1.0425), ha="right", **at)
 
 
-def _finish(figure: Figure, axes: Sequence[Axes], positions: np.ndarray) -> None:
+def _finish(axes: Sequence[Axes], positions: np.ndarray) -> None:
     """One x axis: labelled at the bottom only, to the last position."""
     for each in axes[:-1]:
         each.set_xlabel("")
