@@ -12,7 +12,7 @@ import numpy as np
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.fidelity.prediction import mean_over_time
-from heaptape.measure import recipes
+from heaptape.measure import recipes, registry
 from heaptape.measure.recipes import Recipe
 from heaptape.measure.registry import Choice
 
@@ -66,11 +66,10 @@ def c_library() -> str:
     """The C library's path. Preloaded, its malloc is taken even where a program is linked with an allocator of its own:
     Debian's redis-server is with jemalloc, and a run "on glibc" without this was one on jemalloc.
     """
-    for line in Path("/proc/self/maps").read_text().splitlines():
-        path = line.partition("/")[2]
-        if path.rpartition("/")[2].startswith("libc.so."):
-            return f"/{path}"
-    raise HeaptapeError("the C library's file is not known here")
+    path = registry.c_library()
+    if path is None:
+        raise HeaptapeError("the C library's file is not known here")
+    return str(path)
 
 
 def meant(programs: Sequence[dict], recipe: Recipe) -> dict:

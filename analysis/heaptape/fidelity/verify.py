@@ -4,7 +4,6 @@ replays. What they are compared by: prediction.py; what comes of it: certificate
 
 import random
 import shutil
-import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -14,16 +13,16 @@ import numpy as np
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.fidelity import live, prediction, recorded
+from heaptape.fidelity.certificate import BASELINE
 from heaptape.fidelity.raw import SCHEMA
 from heaptape.measure import machine, replay
 from heaptape.measure.recipes import Recipe
-from heaptape.measure.registry import Choice, sha256_of
+from heaptape.measure.registry import Choice, package_versions, sha256_of
 from heaptape.measure.rounds import Settings
 
 MEMORY_REPEATS = 2
 POINTS = 120  # of each time line that is kept
 RUN_LIMIT_S = 600
-BASELINE = "glibc"
 
 
 def verify(
@@ -197,11 +196,5 @@ def _version(recipe: Recipe) -> str:
     program = shutil.which(recipe.command[0])
     if not program:
         return ""
-    real = str(Path(program).resolve())
-    for path in (real, real.removeprefix("/usr")):
-        owner = subprocess.run(["dpkg-query", "-S", path], capture_output=True, text=True)
-        if owner.returncode == 0:
-            package = owner.stdout.partition(":")[0]
-            version = subprocess.run(["dpkg-query", "-W", "-f", "${Version}", package], capture_output=True, text=True)
-            return f"{package} {version.stdout}" if version.returncode == 0 else ""
-    return ""
+    real = Path(program).resolve()
+    return package_versions([real]).get(real, "")

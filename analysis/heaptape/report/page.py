@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import jinja2
 import matplotlib
-import pandas as pd
 
 from heaptape.common import forked
 from heaptape.common.errors import HeaptapeError
@@ -24,7 +23,7 @@ from heaptape.results.compare import allocator_order
 from heaptape.results.schema import Results, call_details, figures
 from heaptape.results.summary import VerdictTexts, sentences, verdicts_in_words, warnings
 from heaptape.tables import line_sharing, misses_table, time_table
-from heaptape.tables.usual import MISSING, Cell, Table, comparison
+from heaptape.tables.usual import Cell, Table, comparison, grouped
 
 matplotlib.use("Agg")
 
@@ -141,14 +140,10 @@ def _latency_tables(file: Results, order: list[str]) -> list[Table]:
         for label in [label for label in order if label in by_label.index]:
             row = by_label.loc[label]
             keys = ("count", "mean", "p50", "p99", "p999", "max")
-            rows.append([Cell(label), *[_count(row[key]) for key in keys]])
+            rows.append([Cell(label), *[grouped(row[key]) for key in keys]])
         columns = ["allocator", "calls", "mean", "p50", "p99", "p99.9", "max"]
         tables.append(Table(f"Latency of {call}, cycles", columns, rows))
     return tables
-
-
-def _count(value: float) -> Cell:
-    return Cell(MISSING) if pd.isna(value) else Cell(f"{value:,.0f}", value)
 
 
 __all__ = ["MAP_BYTES_LIMIT", "Picture", "make"]
