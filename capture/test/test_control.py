@@ -14,53 +14,18 @@ from pathlib import Path
 
 import pytest
 
+from capture.test.driven import HANG_S, Driven
 from tests.support import HEAPTAPE, OUT, RECORD, check, info, record, refused, run, succeed
 
-HANG_S = 120  # bounds a hang, and is no claim
 
-# Says "1\n" when it has made 20,000 calls more, for as long as it is asked; then exits with 7.
-COUNTING = """
-import ctypes, sys
-libc = ctypes.CDLL(None)
-malloc, free = libc.malloc, libc.free
-malloc.restype, free.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
-for line in sys.stdin:
-    for i in range(10000):
-        free(malloc(100))
-    print(1, flush=True)
-sys.exit(7)
-"""
-
-
-class Recording:
-    """A recorder and the program under it, which makes calls on request."""
+class Recording(Driven):
+    """20,000 calls each time. `pid`: the program's."""
 
     def __init__(self, folder: Path, *options: str) -> None:
-        self.trace = folder / "t.tape"
-        self.process = subprocess.Popen(
-            [RECORD, "-o", self.trace, *options, "--", "/usr/bin/python3", "-c", COUNTING],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        super().__init__(folder, *options, calls=10_000, size_bytes=100, status=7)
         self.work()
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
         self.pid = int(children[0])
-
-    def work(self) -> None:
-        """20,000 calls, done when this returns."""
-        assert self.process.stdin
-        assert self.process.stdout
-        self.process.stdin.write("\n")
-        self.process.stdin.flush()
-        assert self.process.stdout.readline() == "1\n"
-
-    def end(self) -> str:
-        """What the recorder printed."""
-        _, told = self.process.communicate(timeout=HANG_S)
-        assert self.process.returncode == 7, told
-        return told
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from capture.test.driven import HANG_S, Driven
 from tests.support import RECORD, Result, check, compile_c, info, record, run, succeed
 
-HANG_S = 120  # bounds a hang, and is no claim
 needs_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root for a file system of its own")
 
 # Calls whose sizes compress badly, from three threads; then says so.
@@ -106,73 +106,35 @@ def test_a_removed_directory_is_reported(tmp_path: Path) -> None:
     assert "was removed" in done.stderr
 
 
-class Stopped:
-    """A recorded program that makes calls when told, and its recorder, which can be stopped."""
-
-    PROGRAM = """
-import ctypes, sys
-libc = ctypes.CDLL(None)
-libc.malloc.restype, libc.free.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
-for line in sys.stdin:
-    for i in range(30000):
-        libc.free(libc.malloc(77))
-    print(1, flush=True)
-"""
-
-    def __init__(self, folder: Path, *options: str) -> None:
-        self.trace = folder / "t.tape"
-        self.recorder = subprocess.Popen(
-            [RECORD, "-o", self.trace, *options, "--", "/usr/bin/python3", "-c", self.PROGRAM],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-    def ask(self) -> None:
-        """Has 60,000 calls made; does not wait."""
-        assert self.recorder.stdin
-        self.recorder.stdin.write("\n")
-        self.recorder.stdin.flush()
-
-    def answer(self) -> None:
-        """Waits until they are."""
-        assert self.recorder.stdout
-        assert select.select([self.recorder.stdout], [], [], HANG_S)[0], "the program stands still"
-        assert self.recorder.stdout.readline() == "1\n"
-
-    def end(self) -> None:
-        _, told = self.recorder.communicate(timeout=HANG_S)
-        assert self.recorder.returncode == 0, told
+def driven(folder: Path, *options: str) -> Driven:
+    """60,000 calls each time."""
+    return Driven(folder, *options, calls=30_000, size_bytes=77)
 
 
 def test_a_stopped_collector_loses_nothing_under_wait(tmp_path: Path) -> None:
-    run = Stopped(tmp_path)
-    run.ask()
-    run.answer()
-    run.recorder.send_signal(signal.SIGSTOP)
-    run.ask()
+    program = driven(tmp_path)
+    program.work()
+    program.process.send_signal(signal.SIGSTOP)
+    program.ask()
     time.sleep(0.5)
-    run.recorder.send_signal(signal.SIGCONT)
-    run.answer()
-    run.end()
-    proof = check(run.trace)
+    program.process.send_signal(signal.SIGCONT)
+    program.answer()
+    program.end()
+    proof = check(program.trace)
     assert proof["ok"]
     assert proof["dropped"] == 0
     assert proof["events"] >= 120_000
 
 
 def test_a_stopped_collector_stops_nobody_under_drop_and_the_rest_is_counted(tmp_path: Path) -> None:
-    run = Stopped(tmp_path, "--on-full", "drop")
-    run.ask()
-    run.answer()
-    run.recorder.send_signal(signal.SIGSTOP)
+    program = driven(tmp_path, "--on-full", "drop")
+    program.work()
+    program.process.send_signal(signal.SIGSTOP)
     for _ in range(3):
-        run.ask()
-        run.answer()
-    run.recorder.send_signal(signal.SIGCONT)
-    run.end()
-    proof = check(run.trace)
+        program.work()
+    program.process.send_signal(signal.SIGCONT)
+    program.end()
+    proof = check(program.trace)
     assert proof["ok"]
     assert proof["dropped"] > 60_000
     assert 240_000 <= proof["events"] + proof["dropped"] < 260_000
@@ -248,18 +210,16 @@ def test_a_program_in_a_memory_cgroup_keeps_its_memory(tmp_path: Path) -> None:
 
 
 def test_a_killed_collector_leaves_a_trace_that_reads(tmp_path: Path) -> None:
-    run = Stopped(tmp_path)
+    program = driven(tmp_path)
     for _ in range(5):
-        run.ask()
-        run.answer()
-    run.recorder.kill()
-    run.ask()
-    run.answer()
-    summary = info(run.trace)
+        program.work()
+    program.process.kill()
+    program.work()
+    summary = info(program.trace)
     assert summary["truncated"]
-    assert check(run.trace)["ok"]
-    assert run.recorder.stdin
-    run.recorder.stdin.close()
+    assert check(program.trace)["ok"]
+    assert program.process.stdin
+    program.process.stdin.close()
 
 
 SILENT = """
