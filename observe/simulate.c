@@ -55,6 +55,8 @@ __attribute__((noreturn)) static void become_valgrind(const struct simulation *s
     ADD("--tlbs=%s", simulation->tlbs);
   if (simulation->data_only)
     ADD("--data-only=yes");
+  if (simulation->shift)
+    ADD("--shift=%s", simulation->shift);
 #undef ADD
   for (size_t word = 0; word < words; word++)
     arguments[at++] = simulation->command[word];
@@ -129,6 +131,7 @@ int simulate(const struct simulation *simulation) {
     return failure(simulation->command[0], why);
   if ((simulation->output && strlen(simulation->output) >= 4000) ||
       (simulation->caches && strlen(simulation->caches) >= OPTION_BYTES) ||
+      (simulation->shift && strlen(simulation->shift) >= OPTION_BYTES) ||
       (simulation->tlbs && strlen(simulation->tlbs) >= OPTION_BYTES) ||
       (simulation->instruction_cache && strlen(simulation->instruction_cache) >= OPTION_BYTES))
     return failure(simulation->command[0], "an option is too long");

@@ -73,11 +73,12 @@ def _head(results: Sequence[dict]) -> Iterable[str]:
     layouts = sorted(
         {len(data["settings"]["paddings_bytes"]) for data in results if "paddings_bytes" in data["settings"]}
     )
-    commits = sorted({(data.get("heaptape") or {}).get("commit") or "unknown" for data in results if data["live"]})
+    commits = {(data.get("heaptape") or {}).get("commit") or "unknown" for data in results if data["live"]}
+    commits |= {run["commit"] for data in results for run in data["live"] if run.get("commit")}
     with_accesses = sum(bool(data["settings"].get("accesses")) for data in results)
     yield (
         f"{len(results)} programs, {' or '.join(map(str, layouts))} layouts, {with_accesses} of the recordings "
-        f"with data accesses; heaptape {', '.join(commits)}. Of a program in one layout, no pair can be undecided."
+        f"with data accesses; heaptape {', '.join(sorted(commits))}. Of a program in one layout, no pair can be undecided."
     )
     yield ""
 

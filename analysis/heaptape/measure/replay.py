@@ -175,7 +175,7 @@ def replay(
     hz = next((r["cycles_hz"] for r in finished if "cycles_hz" in r), None)
     return {
         "schema": SCHEMA,
-        "heaptape": {"version": __version__, "commit": _commit()},
+        "heaptape": {"version": __version__, "commit": commit()},
         "created_unix_s": round(started),
         "elapsed_s": round(time.time() - started, 3),
         "machine": about_machine | {"cycles_hz": hz},
@@ -381,7 +381,7 @@ def _last_message(stderr: str, program: str) -> str:
     return lines[-1].removeprefix(f"heaptape-{program}: ") if lines else ""
 
 
-def _commit() -> str | None:
+def commit() -> str | None:
     """The checkout's commit, with a + if files differ from it; None if this is no checkout."""
     if not (PACKAGE.parent.parent / ".git").exists():
         return None
