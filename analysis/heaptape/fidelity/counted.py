@@ -3,11 +3,12 @@
 A simulated run counts: instructions, page faults, system calls, misses of caches and TLBs, the allocator's and the
 program's apart. A program of one thread gives the same counts each time, but for one thing: addresses. Where the stack
 begins depends on the length of the environment, where libraries and what allocators map lies depends on what was mapped
-before, and misses depend on addresses. So each program runs in several layouts, and the preloaded libraries have paths of one length, as these lie in the
-environment too. A live run has as many variables, in the same order and of the same lengths, as a recorded one: an
+before, and misses depend on addresses. So each program runs in several layouts, and the preloaded libraries have paths
+of one length, as these lie in the environment too. A live run has as many variables, in the same order and of the same lengths, as a recorded one: an
 interpreter copies them to its heap. What comes of the counts: counted_certificate.py.
 """
 
+import dataclasses
 import json
 import subprocess
 import time
@@ -17,7 +18,8 @@ from pathlib import Path
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import PACKAGE, Home
 from heaptape.fidelity import live, verify
-from heaptape.measure import capture, recipes, replay
+from heaptape.formats.workload_format import read_workload
+from heaptape.measure import capture, loaded, recipes, replay
 from heaptape.measure.recipes import Recipe
 from heaptape.measure.registry import Choice
 from heaptape.measure.rounds import Settings
@@ -144,7 +146,8 @@ def libraries(choices: Sequence[Choice], folder: Path, length: int = 0) -> dict[
 
 def simulate(recipe: Recipe, place: live.Place, settings: Mapping[str, str], shift_os_pages: int = 0) -> dict:
     """The counts of one run in that environment, of the process that is meant: KEPT_OF_COUNTS of the whole, and of
-    KEPT_OF_SIDES. `shift_os_pages`: its libraries, and what is mapped after them, lie so much higher. Raises HeaptapeError where it fails or that process is not among those that ended.
+    KEPT_OF_SIDES. `shift_os_pages`: its libraries, and what is mapped after them, lie so much higher. Raises
+    HeaptapeError where it fails or that process is not among those that ended.
     """
     folder = place.scratch / "counts"
     folder.mkdir()
@@ -211,12 +214,14 @@ def _replay_accesses(
     convert = [str(place.home.program("convert")), "compile", str(tape), "-o", str(workload), "--accesses", str(stream)]
     _succeed(recipe, convert)
     paths, output = libraries(choices, place.scratch / "replayed-libraries"), place.scratch / "misses.json"
-    runs = []
+    also, runs = loaded.also_loaded(read_workload(workload).info, choices), []
     for choice in choices:
         tell(f"replaying accesses, {choice.label}")
+        linked = dataclasses.replace(choice, preload=str(paths[choice.label]) if choice.preload else "")
         about = {"allocator": choice.allocator, "variant": choice.variant, "pass": PASS_WITH_ACCESSES}
         command = [str(place.home.program("replay")), "--pass", PASS_WITH_ACCESSES, "--accesses", str(stream)]
-        command += ["--preload", str(paths[choice.label])] if choice.preload else []
+        for path in loaded.preloads(linked, also):
+            command += ["--preload", path]
         command += [word for name, value in choice.environment.items() for word in ("--env", f"{name}={value}")]
         try:
             _succeed(recipe, [*command, "-o", str(output), str(workload)])

@@ -78,7 +78,8 @@ def _head(results: Sequence[dict]) -> Iterable[str]:
     with_accesses = sum(bool(data["settings"].get("accesses")) for data in results)
     yield (
         f"{len(results)} programs, {' or '.join(map(str, layouts))} layouts, {with_accesses} of the recordings "
-        f"with data accesses; heaptape {', '.join(sorted(commits))}. Of a program in one layout, no pair can be undecided."
+        f"with data accesses; heaptape {', '.join(sorted(commits))}. Of a program in one layout, no pair can be "
+        "undecided."
     )
     yield ""
 

@@ -21,7 +21,7 @@ from heaptape.common.home import PACKAGE, Home
 from heaptape.common.version import __version__
 from heaptape.formats.tape_format import open_trace
 from heaptape.formats.workload_format import is_workload, read_workload
-from heaptape.measure import machine, noise, penalties
+from heaptape.measure import loaded, machine, noise, penalties
 from heaptape.measure.agreement import agreement
 from heaptape.measure.registry import Choice, sha256_of
 from heaptape.measure.rounds import Rounds, Run, Settings, baseline_of, widest_interval
@@ -43,6 +43,7 @@ DEFAULT_ORDER = {
 }
 # Whatever order was asked for: the accesses between two calls are those of the recording.
 ONE_ORDER = ("misses",)
+COUNTS_START_UP = ("misses", "instructions")  # the passes in which loading libraries counts
 # The instructions pass counts the first so many ops of a longer workload. Under our Valgrind tool an op takes 0.3 to
 # 0.8 us in the recorded order with few threads, 2.5 us with 23 (docs/measurements/replay.md): 10 to 50 s a run. The
 # recorded order has no prefix: a longer workload is run in `window`, in which a single thread's count is as exact, and
@@ -148,6 +149,7 @@ def replay(
     about_machine = machine.describe()
     started = time.time()
     baseline = _baseline(engine, workload_path)
+    settings = replace(settings, also_loaded=tuple(loaded.also_loaded(read_workload(workload_path).info, choices)))
     settings, left_out = _without_impossible(engine, workload_path, settings)
     warmed = _warm_up(engine, workload_path, choices, settings)
     rounds = Rounds(choices, settings)
@@ -191,6 +193,7 @@ def replay(
             "warm_up": warmed,
         }
         | ({"left_out": left_out} if left_out else {})
+        | ({"also_loaded": [Path(path).name for path in settings.also_loaded]} if settings.also_loaded else {})
         | ({"until_ci": _stop_rule(finished, choices, settings)} if settings.until_ci_percent else {}),
         "penalties": penalties.for_passes(settings.passes, home),
         "noise": disturbance.summarise(finished),
@@ -309,7 +312,9 @@ def _measure_with(
         command += ["--threads-to-cores"] if settings.threads_to_cores else []
         command += ["--disturb", str(settings.disturb_lines)] if settings.disturb_lines and run.pass_ == "time" else []
         command += ["--clock", "real"] if settings.real_clock else []
-        command += ["--preload", run.choice.preload] if run.choice.preload else []
+        also = settings.also_loaded if run.pass_ in COUNTS_START_UP else ()
+        for path in loaded.preloads(run.choice, also):
+            command += ["--preload", path]
         for name, value in run.choice.environment.items():
             command += ["--env", f"{name}={value}"]
         command += ["-o", str(output)]
