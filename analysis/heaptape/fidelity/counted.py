@@ -4,8 +4,9 @@ A simulated run counts: instructions, page faults, system calls, misses of cache
 program's apart. A program of one thread gives the same counts each time, but for one thing: addresses. Where the stack
 begins depends on the length of the environment, where libraries and what allocators map lies depends on what was mapped
 before, and misses depend on addresses. So each program runs in several layouts, and the preloaded libraries have paths
-of one length, as these lie in the environment too. A live run has as many variables, in the same order and of the same lengths, as a recorded one: an
-interpreter copies them to its heap. What comes of the counts: counted_certificate.py.
+of one length, as these lie in the environment too. A live run has as many variables as a recorded one, in the same
+order and of the same lengths: an interpreter copies them to its heap. What comes of the counts:
+counted_certificate.py.
 """
 
 import dataclasses
