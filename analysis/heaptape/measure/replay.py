@@ -150,6 +150,7 @@ def replay(
     started = time.time()
     baseline = _baseline(engine, workload_path)
     settings = replace(settings, also_loaded=tuple(loaded.also_loaded(read_workload(workload_path).info, choices)))
+    settings, sizes = with_sizes(settings)
     settings, left_out = _without_impossible(engine, workload_path, settings)
     warmed = _warm_up(engine, workload_path, choices, settings)
     rounds = Rounds(choices, settings)
@@ -193,6 +194,7 @@ def replay(
             "warm_up": warmed,
         }
         | ({"left_out": left_out} if left_out else {})
+        | ({"simulated_sizes": sizes} if sizes else {})
         | ({"also_loaded": [Path(path).name for path in settings.also_loaded]} if settings.also_loaded else {})
         | ({"until_ci": _stop_rule(finished, choices, settings)} if settings.until_ci_percent else {}),
         "penalties": penalties.for_passes(settings.passes, home),
@@ -201,6 +203,21 @@ def replay(
         "agreement": agreement(finished),
         "runs": finished,
     }
+
+
+def with_sizes(settings: Settings) -> tuple[Settings, str | None]:
+    """The settings with the caches and TLBs that the pass `misses` simulates, and whose they are: "given", "machine"
+    (this machine's own, where it was measured: `heaptape machine`), or "default" (the tool's). None without that pass.
+    """
+    if "misses" not in settings.passes:
+        return settings, None
+    if settings.caches or settings.tlbs:
+        return settings, "given"
+    geometry = penalties.measured_geometry()
+    if geometry is None:
+        return settings, "default"
+    caches, tlbs = geometry.texts
+    return replace(settings, caches=caches, tlbs=tlbs), "machine"
 
 
 def order_of(pass_: str, settings: Settings, ops: int) -> str:
