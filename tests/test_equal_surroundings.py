@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from heaptape.common.home import Home
 from heaptape.fidelity import counted, live
-from heaptape.measure import recipes
+from heaptape.measure import loaded, recipes
 from heaptape.measure.registry import Choice
 
 from tests.support import HEAPTAPE, OUT, RECORD, run, succeed
@@ -60,3 +60,19 @@ def test_a_recording_names_the_libraries_that_the_program_has(tmp_path):
     assert {"libc.so.6", "libheaptape.so", "ld-linux-x86-64.so.2"} <= set(names)
     assert len(names) == len(set(names))
     assert not any("/" in name for name in names)
+
+
+def test_a_cpp_programs_own_runtime_is_loaded_on_every_allocator_and_the_result_says_so(tmp_path):
+    """Where an allocator here needs the C++ library; the exact instructions are still among the passes."""
+    allocators = json.loads(succeed(HEAPTAPE, "allocators", "--json").stdout)["allocators"]
+    if not any(row["name"] == "jemalloc" and row.get("path") for row in allocators):
+        pytest.skip("jemalloc is not installed")
+    tape, results = tmp_path / "t.tape", tmp_path / "r.json"
+    runtime = next(path for path in loaded.needs("libjemalloc.so.2") if "libstdc++" in path)
+    succeed(RECORD, "-o", tape, "--", "/bin/true", env={"LD_PRELOAD": runtime})
+    wanted = ("-a", "glibc", "-a", "jemalloc", "--passes", "instructions", "-n", "1")
+    succeed(HEAPTAPE, "replay", tape, *wanted, "-o", results)
+    data = json.loads(results.read_text())
+    assert Path(runtime).name in data["settings"]["also_loaded"]
+    starts = {one["allocator"]: one["startup_process_instructions"] for one in data["runs"]}
+    assert starts["glibc"] > 1_000_000  # the C++ library's relocations, which jemalloc alone would be charged for
