@@ -154,9 +154,9 @@ fidelity: setup-test ## run programs live and replayed on every allocator; write
 	+@$(BUILD) everything python-environment
 	-$(OUT)/bin/heaptape verify-fidelity $(FIDELITY_APPS) -v -n $(FIDELITY_REPEATS) --results docs/fidelity
 	@$(MAKE) --no-print-directory fidelity-document
-fidelity-counted: setup-test ## the same by counts, on short programs under a simulation (some 40 minutes of one processor)
+fidelity-counted: setup-test ## the same by counts, on short programs under a simulation (about an hour of one processor)
 	+@$(BUILD) everything python-environment
-	-$(OUT)/bin/heaptape verify-fidelity --counted $(FIDELITY_APPS) -v --results docs/fidelity/counted
+	-$(OUT)/bin/heaptape verify-fidelity --counted --accesses $(FIDELITY_APPS) -v --results docs/fidelity/counted
 	@$(MAKE) --no-print-directory fidelity-document
 fidelity-document: ## write docs/FIDELITY.md and the errors that comparisons carry from docs/fidelity/
 	$(OUT)/bin/heaptape verify-fidelity --read docs/fidelity/*.json.zst $(wildcard docs/fidelity/counted/*.json.zst) --write docs/FIDELITY.md --table analysis/heaptape/results/fidelity.json

@@ -98,6 +98,7 @@ char *compile_info_json(struct compile_info *info, const struct witness *witness
   set_string(object, "allocator", trace->allocator);
   json_object_set_new(object, "os_page_bytes", json_integer((json_int_t)trace->os_page_bytes));
   json_object_set(object, "lacks", trace->lacks);
+  json_object_set(object, "libraries", json_object_get(trace->json, "libraries"));
   for (int id = 0; id < CALL_LIMIT; id++)
     if (info->calls[id])
       json_object_set_new(calls, call_table[id].name, json_integer((json_int_t)info->calls[id]));

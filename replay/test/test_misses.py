@@ -7,6 +7,7 @@ import struct
 
 import heaptape
 import pytest
+from heaptape.fidelity.live import c_library
 from heaptape.formats.workload_format import read_workload
 from heaptape.measure.rounds import DEFAULT_PASSES
 from heaptape.results.structs import json_schema
@@ -332,6 +333,29 @@ def test_the_pass_needs_accesses_and_says_so(tmp_path):
     work, _ = compiled(tmp_path, mallocs([64]))
     command = [HEAPTAPE, "replay", work, "-a", "glibc", "--passes", "misses", "-o", tmp_path / "r"]
     refused(*command, says="no data accesses")
+
+
+def test_the_allocators_system_calls_are_told_by_kind_with_its_start_ups(tmp_path):
+    work, _ = compiled(tmp_path, mallocs([1 << 20] * 5))
+    items = [("event", STACK)] * 5
+    allocator = misses_pass(work, items)["misses"]["allocator"]
+    assert sum(allocator["syscalls_by_kind"].values()) == allocator["syscalls"]
+    assert allocator["syscalls_by_kind"]["mmap"] == 5  # above glibc's threshold, one each
+    assert "syscalls_by_kind" not in misses_pass(work, items)["misses"]["program"]
+
+
+def test_libraries_may_be_loaded_behind_the_c_librarys_allocator(tmp_path):
+    """The C library by name, then what the program has, be it an allocator: that one would refuse the call."""
+    work, _ = compiled(tmp_path, mallocs([4096]))
+    items = [("event", STACK)]
+    refusing = ("--preload", PLANTED, "--env=PLANT_REFUSE_FROM=4096")
+    assert misses_pass(work, items, *refusing)["failed_calls"] == 1
+    assert misses_pass(work, items, "--preload", c_library(), *refusing)["failed_calls"] == 0
+    refused = run(
+        REPLAY, "--pass", "misses", "--accesses", work.with_suffix(".accesses"), "--preload", "libm.so.6", work
+    )
+    assert refused.status == 1
+    assert "defines no malloc" in refused.stderr
 
 
 def test_the_same_twice(tmp_path):

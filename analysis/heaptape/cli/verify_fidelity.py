@@ -52,7 +52,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="count instead: live under a simulation, exact and free of noise; apps are those of workloads/counted",
     )
     parser.add_argument(
-        "--layouts", type=int, default=3, choices=(1, 2, 3), help="of --counted: environment sizes (default 3)"
+        "--layouts",
+        type=int,
+        default=3,
+        choices=(1, 2, 3),
+        help="of --counted: in how many layouts, of stack and mappings, each allocator runs (default 3)",
     )
     parser.add_argument(
         "--accesses", action="store_true", help="of --counted: record data accesses and replay the pass misses too"

@@ -45,7 +45,8 @@ class Settings:
     """How to replay. `order` empty: each pass's own default. `timeout_s` 0: no limit. `until_ci_percent` 0: no stop
     rule. `baseline`: label that the stop rule compares with; None: glibc, else the first. `caches`, `tlbs`: those that
     the pass `misses` simulates, as heaptape-replay takes them; empty: its own. `optional`: passes that are left out,
-    and told, where they can't be made.
+    and told, where they can't be made. `also_loaded`: libraries that the passes that count the start-up load on every
+    allocator (loaded.py).
     """
 
     repeats: int = 5
@@ -65,6 +66,7 @@ class Settings:
     caches: str = ""
     tlbs: str = ""
     optional: tuple[str, ...] = ()
+    also_loaded: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

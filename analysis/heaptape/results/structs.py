@@ -220,12 +220,13 @@ class SimulatedLevel(msgspec.Struct):
 
 
 class SimulatedSide(msgspec.Struct):
-    """What was simulated of the program, or of its allocator."""
+    """What was simulated of the program, or of its allocator. `syscalls_by_kind`: of the allocator alone."""
 
     instructions: Count = None
     data_accesses: Count = None
     page_faults: Count = None
     syscalls: Count = None
+    syscalls_by_kind: Counts = None
     caches: list[SimulatedLevel] | None = None
     tlbs: list[SimulatedLevel] | None = None
 
