@@ -87,7 +87,7 @@ static int compile_op(void *context, const struct history_op *op, const struct h
     if (!note_touched(compiler, op, number, slot->size_bytes))
       return compiler_fail(compiler, op, "out of memory");
   }
-  uint64_t ops = workload_put_op(writer, number, &(struct workload_op){op->call, op->slot, size_bytes, param});
+  uint64_t ops = workload_put_op(writer, number, &(struct workload_op){op->call, op->slot, size_bytes, param, op->region});
   if (slot)
     slot->last = waits_last(number, ops);
   compiler->info->slots = slots->count;

@@ -35,6 +35,7 @@ struct history_op {
   uint64_t size_bytes, param; /* as the call was given them */
   uint64_t request_bytes;     /* of ACQUIRE and MOVE */
   uint64_t stamp;
+  uint8_t region;                  /* memory apart that serves it; 0: the allocator's */
   uint32_t touched_os_pages;       /* of the object that is released or moves; 0: not known */
   const struct trace_event *event; /* valid during the call; NULL: a free that was never seen,
                                       implied by what came after */
