@@ -32,6 +32,7 @@ static bool parse_integer(const char *text, uint64_t *integer) {
 
 static int parse_flags(struct options *options, int argc, char **argv, struct options_error *error) {
   struct option long_options[] = {{"accesses", required_argument, NULL, 'a'},
+                                  {"origins", required_argument, NULL, 'O'},
                                   {"output", required_argument, NULL, 'o'},
                                   {"json", no_argument, NULL, 'j'},
                                   {"ranges", no_argument, NULL, 'r'},
@@ -65,6 +66,9 @@ static int parse_flags(struct options *options, int argc, char **argv, struct op
     case 'a':
       options->accesses = optarg;
       options->list_accesses = true;
+      break;
+    case 'O':
+      options->origins = optarg;
       break;
     case 'j':
       options->json = true;
