@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NAME_BYTES = 512, NAMED_FRAMES = 3 };
+enum { NAME_BYTES = SITE_FUNCTION_BYTES, NAMED_FRAMES = 3 };
 
 static const char no_stack[] = "no stack known";
 
@@ -138,6 +138,20 @@ static void name_frame(struct naming *naming, const struct symbol *symbol) {
   size_t used = strlen(naming->text);
   snprintf(naming->text + used, sizeof naming->text - used, "%s%s", naming->frames ? " < " : "", name);
   naming->frames++;
+}
+
+bool site_function(struct symbols *symbols, uint32_t node, char name[SITE_FUNCTION_BYTES]) {
+  struct naming naming = {.frames = 0};
+  if (node == 0)
+    return false;
+  for (; node && naming.frames == 0; node = symbols_parent(symbols, node)) {
+    size_t count;
+    const struct symbol *symbol = symbols_of(symbols, node, &count);
+    for (size_t i = 0; i < count && naming.frames == 0; i++)
+      name_frame(&naming, &symbol[i]);
+  }
+  memcpy(name, naming.frames ? naming.function : naming.innermost, NAME_BYTES);
+  return true;
 }
 
 static uint32_t number_function(struct site_names *names, const char *function) {

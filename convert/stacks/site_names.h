@@ -15,6 +15,11 @@
 /* Does a function of that name (demangled) only hand on what it allocates? */
 bool is_allocation_wrapper(const char *function);
 
+enum { SITE_FUNCTION_BYTES = 512 };
+/* The name of the function of the stack that ends at that node: its innermost that is no allocation wrapper, the
+   innermost if all are; where a frame has no name, library and offset. False for node 0. */
+bool site_function(struct symbols *symbols, uint32_t node, char name[SITE_FUNCTION_BYTES]);
+
 struct site_names;
 
 /* symbols must outlive it; NULL: there are no stacks. NULL: no memory. */
