@@ -92,7 +92,9 @@ static inline __attribute__((always_inline)) void *call_entry(uint8_t entry, con
   if (timed)                                                                                                           \
     *cycles = os_span_end() - begin;
   if (__builtin_expect(op->region != 0, 0)) {
-    TIMED(out = call_apart(op))
+    /* A copy, so that the op itself, whose address is not taken elsewhere, may stay in registers. */
+    const struct op copy = *op;
+    TIMED(out = call_apart(&copy))
     return out;
   }
   /* The most frequent two by branches of their own: where they come at random, that saves 1 of 10 ns per op against the
