@@ -101,15 +101,16 @@ def run(
     return data | {"noise": disturbance.summarise(data["runs"]), "agreement": agreement(data["runs"])}
 
 
-def _variant(variant: str, experiment: Experiment) -> str:
+def variant_of(variant: str, experiment: Experiment) -> str:
+    """What the runs of an experiment are called, of an allocator of that variant."""
     return experiment.name if variant == DEFAULT_VARIANT else f"{variant} {experiment.name}"
 
 
 def _joined(data: dict, found: dict, experiment: Experiment, groups: list[dict]) -> dict:
-    runs = [r | {"variant": _variant(r["variant"], experiment)} for r in found["runs"]]
-    columns = [a | {"variant": _variant(a["variant"], experiment)} for a in found["allocators"]]
+    runs = [r | {"variant": variant_of(r["variant"], experiment)} for r in found["runs"]]
+    columns = [a | {"variant": variant_of(a["variant"], experiment)} for a in found["allocators"]]
     names = {
-        label(a["name"], a["variant"]): label(a["name"], _variant(a["variant"], experiment))
+        label(a["name"], a["variant"]): label(a["name"], variant_of(a["variant"], experiment))
         for a in found["allocators"]
     }
     workload = {key: value for key, value in found["workload"].items() if key not in ("recorded", "request_sizes")}
