@@ -91,7 +91,8 @@ static int compile_op(void *context, const struct history_op *op, const struct h
     if (!note_touched(compiler, op, number, slot->size_bytes))
       return compiler_fail(compiler, op, "out of memory");
   }
-  uint64_t ops = workload_put_op(writer, number, &(struct workload_op){op->call, op->slot, size_bytes, param, op->region});
+  uint64_t ops =
+      workload_put_op(writer, number, &(struct workload_op){op->call, op->slot, size_bytes, param, op->region});
   if (slot)
     slot->last = waits_last(number, ops);
   compiler->info->slots = slots->count;
@@ -178,9 +179,10 @@ static int run(struct compiler *compiler, struct trace_reader *reader, struct co
 int compile_trace(struct trace_reader *reader, struct compile_outputs *outputs, const struct history_options *options,
                   struct witness *witness, struct error *error) {
   struct error history_error = {""};
-  struct compiler compiler = {
-      .path = trace_reader_path(reader), .error = &history_error, .observer = outputs->observer,
-      .rewriting = outputs->rewriting};
+  struct compiler compiler = {.path = trace_reader_path(reader),
+                              .error = &history_error,
+                              .observer = outputs->observer,
+                              .rewriting = outputs->rewriting};
   if (workload_writer_open(&compiler.writer, outputs->workload, error) != 0)
     return -1;
   int result = run(&compiler, reader, outputs, options, witness);

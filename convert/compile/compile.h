@@ -27,11 +27,11 @@ struct compile_rewriting {
 
 struct compile_outputs {
   const char *workload;
-  const struct compile_observer *observer; /* NULL: none */
-  const char *origins;                     /* for an observer of the caller's (convert/origins/); not written here */
+  const struct compile_observer *observer;   /* NULL: none */
+  const char *origins;                       /* for an observer of the caller's (convert/origins/); not written here */
   const struct compile_rewriting *rewriting; /* NULL: none; not together with accesses */
-  const char *accesses;                /* the trace's data accesses for the workload; NULL: not wanted */
-  struct access_order_counts compiled; /* what became of them, filled in */
+  const char *accesses;                      /* the trace's data accesses for the workload; NULL: not wanted */
+  struct access_order_counts compiled;       /* what became of them, filled in */
 };
 
 /* Writes the outputs (created or truncated; on failure what is there is incomplete and for the caller to remove).

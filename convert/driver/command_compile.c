@@ -53,7 +53,8 @@ static int run(const struct options *options) {
 
 const struct command command_compile = {
     .name = "compile",
-    .help = "usage: heaptape compile IN [-o OUT.work] [--accesses OUT.accesses] [--origins OUT.origins] [--group EXPR=ACTION]...\n"
+    .help = "usage: heaptape compile IN [-o OUT.work] [--accesses OUT.accesses] [--origins OUT.origins] [--group "
+            "EXPR=ACTION]...\n"
             "                        [--json] [--horizon NS]\n"
             "\n"
             "Orders the events, proves the history legal, and writes the program "

@@ -35,9 +35,9 @@ struct history_op {
   uint64_t size_bytes, param; /* as the call was given them */
   uint64_t request_bytes;     /* of ACQUIRE and MOVE */
   uint64_t stamp;
-  uint8_t region;                  /* memory apart that serves it; 0: the allocator's */
-  bool moved;                      /* by a rewriting, from where its event was left out; only events of ops elsewhere count */
-  uint32_t touched_os_pages;       /* of the object that is released or moves; 0: not known */
+  uint8_t region;            /* memory apart that serves it; 0: the allocator's */
+  bool moved;                /* by a rewriting, from where its event was left out; only events of ops elsewhere count */
+  uint32_t touched_os_pages; /* of the object that is released or moves; 0: not known */
   const struct trace_event *event; /* valid during the call; NULL: a free that was never seen,
                                       implied by what came after */
 };

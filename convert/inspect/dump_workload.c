@@ -232,7 +232,8 @@ int dump_workload(const struct workload *workload, const struct dump_options *op
     fprintf(out.file, "# heaptape workload: %" PRIu64 " ops of %" PRIu32 " threads, %" PRIu32 " slots\n", header->ops,
             header->threads, header->slots);
   if (options->format == DUMP_CSV)
-    fputs("position,thread,call,slot,size_bytes,param,null,frees,waits,starts,time_ns,touched_os_pages,apart\n", out.file);
+    fputs("position,thread,call,slot,size_bytes,param,null,frees,waits,starts,time_ns,touched_os_pages,apart\n",
+          out.file);
   int result = dump_ops(&dumper, options);
   if (fflush(out.file) != 0 && result == 0)
     result = error_errno(error, out.name, "can't write");

@@ -35,8 +35,8 @@ int origins_writer_open(struct origins_writer **out, struct trace_reader *reader
   struct origins_writer *writer = *out = calloc(1, sizeof *writer);
   if (!writer)
     return error_set(error, path, "out of memory");
-  *writer =
-      (struct origins_writer){.reader = reader, .path = path, .nodes = summary->stack_nodes, .threads = summary->threads};
+  *writer = (struct origins_writer){
+      .reader = reader, .path = path, .nodes = summary->stack_nodes, .threads = summary->threads};
   writer->site_of_node = calloc(writer->nodes + 1ull, sizeof *writer->site_of_node);
   writer->thread_numbers = malloc((writer->threads + 1ull) * sizeof *writer->thread_numbers);
   uint32_t *none = vector_add(&writer->sites);
@@ -139,8 +139,8 @@ static json_t *threads_json(struct origins_writer *writer, struct error *error) 
     snprintf(key, sizeof key, "%u", writer->thread_numbers[thread]);
     json_t *name = json_object_get(names.by_number, key);
     if (name)
-      json_array_append_new(
-          array, json_pack("{sI sO}", "thread", (json_int_t)writer->thread_numbers[thread], "name", name));
+      json_array_append_new(array,
+                            json_pack("{sI sO}", "thread", (json_int_t)writer->thread_numbers[thread], "name", name));
   }
   json_decref(names.by_number);
   return array;
@@ -176,8 +176,7 @@ static int write_sites(struct origins_writer *writer, json_t *json, uint32_t *fu
   int status = names ? 0 : no_memory(writer, error);
   for (size_t site = 0; status == 0 && site < writer->sites.count; site++) {
     uint32_t function = site_names_add(names, writer->sites.at[site]);
-    status =
-        function == UINT32_MAX ? no_memory(writer, error) : write_all(writer, &function, sizeof function, error);
+    status = function == UINT32_MAX ? no_memory(writer, error) : write_all(writer, &function, sizeof function, error);
   }
   if (status == 0 && site_names_json(names, json) != 0)
     status = no_memory(writer, error);
@@ -224,8 +223,7 @@ static int write_header(struct origins_writer *writer, struct origins_header *he
   return 0;
 }
 
-static int write_rest(struct origins_writer *writer, json_t *json, struct origins_header *header,
-                      struct error *error) {
+static int write_rest(struct origins_writer *writer, json_t *json, struct origins_header *header, struct error *error) {
   json_t *threads = threads_json(writer, error);
   if (!threads)
     return -1;

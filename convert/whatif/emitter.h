@@ -1,8 +1,9 @@
 /* Hands ops on to the consumer of a rewritten history: with slots, live bytes and a witness of their own, as
    convert/history/history.h does with those of the trace.
 
-   Not its job: which ops (rewriter.h). Invariant: each op handed on is legal after those before it, if the caller's are:
-   objects are acquired once, released once, and touched between. Memory is O(live objects + threads). Not thread-safe.
+   Not its job: which ops (rewriter.h). Invariant: each op handed on is legal after those before it, if the caller's
+   are: objects are acquired once, released once, and touched between. Memory is O(live objects + threads). Not
+   thread-safe.
  */
 #ifndef CONVERT_WHATIF_EMITTER_H
 #define CONVERT_WHATIF_EMITTER_H

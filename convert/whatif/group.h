@@ -28,7 +28,7 @@ struct group_term {
 struct group {
   char *text; /* EXPR=ACTION, as given */
   enum group_action action;
-  uint64_t pool_bytes;            /* of GROUP_POOL */
+  uint64_t pool_bytes;             /* of GROUP_POOL */
   VECTOR(struct group_term) terms; /* all of which must hold */
 };
 

@@ -201,7 +201,8 @@ int members_of(struct members *members, const struct history_op *op, size_t *gro
     if (!is_member)
       continue;
     if (*group != MEMBERS_NONE)
-      return error_set(members->error, members->path, "the groups '%s' and '%s' overlap: both have an object of %llu bytes",
+      return error_set(members->error, members->path,
+                       "the groups '%s' and '%s' overlap: both have an object of %llu bytes",
                        members->groups.at[*group].text, candidate->text, (unsigned long long)op->request_bytes);
     *group = i;
   }

@@ -15,8 +15,8 @@ struct groups {
   size_t count;
 };
 
-/* groups must outlive it. Returns 0, or -1 with error, also where a group asks for what the trace lacks: call stacks, or
-   marks. */
+/* groups must outlive it. Returns 0, or -1 with error, also where a group asks for what the trace lacks: call stacks,
+   or marks. */
 int members_open(struct members **out, struct trace_reader *reader, struct groups groups, struct error *error);
 void members_close(struct members *members);
 

@@ -5,8 +5,8 @@
 #ifndef CONVERT_WHATIF_MOVED_BIRTHS_H
 #define CONVERT_WHATIF_MOVED_BIRTHS_H
 
-#include "core/base/vector.h"
 #include "convert/history/history.h"
+#include "core/base/vector.h"
 
 #define BIRTHS_NONE UINT32_MAX
 
@@ -20,7 +20,7 @@ struct birth {
 
 struct moved_births {
   VECTOR(struct birth) births;
-  uint32_t free_list;    /* by next; BIRTHS_NONE: empty */
+  uint32_t free_list;     /* by next; BIRTHS_NONE: empty */
   uint32_t *first, *last; /* of each thread */
 };
 

@@ -1,21 +1,21 @@
 /* Pools: objects of a group carved from chunks, which are objects of the allocator under test.
 
-   The rule: each group has a pool for each thread. An object takes the next bytes of the thread's newest chunk, rounded up
-   to 16; where they do not fit, a new chunk is acquired by malloc, and the old one takes no more. A chunk is freed, by
-   whichever thread it is, when its last object goes, the newest chunk too. An object of more than a chunk, or aligned to
-   more than 16 bytes, is not for a pool. Memory is O(live objects + groups x threads). Not thread-safe. */
+   The rule: each group has a pool for each thread. An object takes the next bytes of the thread's newest chunk, rounded
+   up to 16; where they do not fit, a new chunk is acquired by malloc, and the old one takes no more. A chunk is freed,
+   by whichever thread it is, when its last object goes, the newest chunk too. An object of more than a chunk, or
+   aligned to more than 16 bytes, is not for a pool. Memory is O(live objects + groups x threads). Not thread-safe. */
 #ifndef CONVERT_WHATIF_POOLS_H
 #define CONVERT_WHATIF_POOLS_H
 
-#include "core/base/vector.h"
 #include "convert/whatif/emitter.h"
+#include "core/base/vector.h"
 
 struct chunk {
   uint64_t carved_bytes;
-  uint32_t slot;   /* the emitter's; SLOTS_NONE: the chunk is free */
-  uint32_t live;   /* objects */
-  uint32_t pool;   /* that it belongs to */
-  uint32_t next;   /* free chunk plus 1 */
+  uint32_t slot; /* the emitter's; SLOTS_NONE: the chunk is free */
+  uint32_t live; /* objects */
+  uint32_t pool; /* that it belongs to */
+  uint32_t next; /* free chunk plus 1 */
 };
 
 struct pools {

@@ -204,7 +204,8 @@ static int change_pooled(struct rewriter *rewriter, const struct history_op *op,
 static int change_object(struct rewriter *rewriter, const struct history_op *op, uint64_t old_bytes) {
   struct object *object = &rewriter->objects.at[op->slot];
   if (object->group)
-    count_op(rewriter, object, op->kind == HISTORY_TOUCH ? 0 : old_bytes, op->kind == HISTORY_MOVE ? op->request_bytes : 0);
+    count_op(rewriter, object, op->kind == HISTORY_TOUCH ? 0 : old_bytes,
+             op->kind == HISTORY_MOVE ? op->request_bytes : 0);
   switch ((enum fate)object->fate) {
   case REMOVED:
     return emitter_leave_out(&rewriter->emitter, op);

@@ -118,7 +118,10 @@ static ALWAYS_INLINE void make_call(const struct frame *frame, struct object *ob
 /* The op that the word and its extras describe; its pointer is not looked up yet. */
 static ALWAYS_INLINE struct op decode(const struct frame *frame, const uint64_t *at, const struct extras *extras,
                                       const struct call_plan plan) {
-  struct op op = {.call = word_code(*at), .slot = word_slot(*at), .param = extras->param, .touched = extras->touched,
+  struct op op = {.call = word_code(*at),
+                  .slot = word_slot(*at),
+                  .param = extras->param,
+                  .touched = extras->touched,
                   .region = (uint8_t)extras->region};
   op.size_bytes = op.request_bytes = word_size_low(*at) | extras->size_high;
   if ((plan.traits & CALL_COUNTED) && __builtin_mul_overflow(op.size_bytes, op.param, &op.request_bytes))
