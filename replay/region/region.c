@@ -16,7 +16,8 @@ enum {
   RUNS = BLOCK_BYTES / RUN_BYTES,
   CLASS_MAX_BYTES = 16 << 10,
   SPAN_MAX_BYTES = 2 << 20,
-  CLASSES = 36,
+  CLASS_STEP_BYTES = 16,
+  CLASSES = CLASS_MAX_BYTES / CLASS_STEP_BYTES,
   ADDRESS_BITS = 47,
   MOST_BLOCKS = 1 << 20, /* of one region: 4 TiB */
 };
@@ -40,6 +41,7 @@ struct block {
 struct region {
   pthread_mutex_t lock;
   struct run *with_room[CLASSES];
+  struct run *empty; /* the one that is kept though nothing lives in it; NULL: none */
   struct block *blocks;
   uint32_t block_count;
   uint32_t first_with_room; /* no block below has a free run */
@@ -52,7 +54,7 @@ struct owner {
 };
 
 static struct owner *owners;
-static struct region regions[REGION_LIMIT + 1];
+static struct region *regions; /* by number */
 
 static struct owner *owner_of(const void *object) {
   return &owners[(uintptr_t)object >> BLOCK_BITS];
@@ -60,7 +62,8 @@ static struct owner *owner_of(const void *object) {
 
 int region_setup(void) {
   owners = os_map(sizeof *owners << (ADDRESS_BITS - BLOCK_BITS), true);
-  if (!owners)
+  regions = os_map((REGION_LIMIT + 1) * sizeof *regions, true);
+  if (!owners || !regions)
     return -1;
   for (unsigned i = 1; i <= REGION_LIMIT; i++) {
     regions[i].blocks = os_map(MOST_BLOCKS * sizeof(struct block), true);
@@ -155,16 +158,13 @@ static void give_runs(struct region *region, struct run *run, unsigned count) {
     region->first_with_room = (uint32_t)(block - region->blocks);
 }
 
-/* The size class of a request of up to CLASS_MAX_BYTES, and its number. */
-static size_t class_of(size_t bytes, unsigned *number) {
-  if (bytes <= 128) {
-    size_t units = bytes ? (bytes + 15) / 16 : 1;
-    *number = (unsigned)units - 1;
-    return 16 * units;
-  }
-  unsigned high = 63 - (unsigned)__builtin_clzll(bytes - 1), shift = high - 2;
-  *number = 8 + 4 * (high - 7) + (unsigned)((bytes - 1) >> shift & 3);
-  return (((bytes - 1) >> shift) + 1) << shift;
+static size_t class_of(size_t bytes) {
+  size_t steps = (bytes + CLASS_STEP_BYTES - 1) / CLASS_STEP_BYTES;
+  return steps ? steps * CLASS_STEP_BYTES : CLASS_STEP_BYTES;
+}
+
+static unsigned class_number(size_t class_bytes) {
+  return (unsigned)(class_bytes / CLASS_STEP_BYTES - 1);
 }
 
 static void put_with_room(struct region *region, unsigned class, struct run *run) {
@@ -185,7 +185,8 @@ static void remove_with_room(struct region *region, unsigned class, struct run *
     region->with_room[class] = run->next;
 }
 
-static void *acquire_of_class(struct region *region, size_t class_bytes, unsigned class) {
+static void *acquire_of_class(struct region *region, size_t class_bytes) {
+  unsigned class = class_number(class_bytes);
   struct run *run = region->with_room[class];
   if (!run) {
     run = take_runs(region, 1);
@@ -199,22 +200,30 @@ static void *acquire_of_class(struct region *region, size_t class_bytes, unsigne
     memcpy(&run->freed, object, sizeof run->freed);
   else
     object = memory_of(run) + (size_t)run->carved++ * class_bytes;
+  if (run == region->empty)
+    region->empty = NULL;
   if (++run->used == run->room)
     remove_with_room(region, class, run);
   return object;
 }
 
+/* One empty run is kept: a lone object that comes and goes would cost two system calls each time. */
+static void keep_empty(struct region *region, struct run *run) {
+  struct run *before = region->empty;
+  region->empty = run;
+  if (!before)
+    return;
+  remove_with_room(region, class_number(before->class_bytes), before);
+  give_runs(region, before, 1);
+}
+
 static void release_of_class(struct region *region, struct run *run, void *object) {
-  unsigned class;
-  class_of(run->class_bytes, &class);
   memcpy(object, &run->freed, sizeof run->freed);
   run->freed = object;
   if (run->used-- == run->room)
-    put_with_room(region, class, run);
-  if (run->used > 0 || (!run->next && !run->previous))
-    return;
-  remove_with_room(region, class, run);
-  give_runs(region, run, 1);
+    put_with_room(region, class_number(run->class_bytes), run);
+  if (run->used == 0)
+    keep_empty(region, run);
 }
 
 static void *acquire_span(struct region *region, size_t bytes) {
@@ -252,15 +261,12 @@ void *region_acquire(unsigned number, const struct region_request *request) {
     errno = object ? saved_errno : ENOMEM;
     return object;
   }
-  unsigned class;
-  size_t class_bytes = bytes <= CLASS_MAX_BYTES ? class_of(bytes, &class) : 0;
-  while (class_bytes % align != 0 && class_bytes <= CLASS_MAX_BYTES)
-    class_bytes = class_of(class_bytes + 1, &class);
+  size_t class_bytes = bytes <= CLASS_MAX_BYTES ? (class_of(bytes) + align - 1) & ~(align - 1) : 0;
   if (class_bytes > CLASS_MAX_BYTES)
-    class_bytes = 0;
+    class_bytes = 0; /* a span */
   struct region *region = &regions[number];
   pthread_mutex_lock(&region->lock);
-  void *object = class_bytes ? acquire_of_class(region, class_bytes, class) : acquire_span(region, bytes);
+  void *object = class_bytes ? acquire_of_class(region, class_bytes) : acquire_span(region, bytes);
   pthread_mutex_unlock(&region->lock);
   if (object && request->zeroed && class_bytes)
     memset(object, 0, request->size_bytes); /* a span's memory comes from the kernel */
@@ -302,8 +308,7 @@ size_t region_usable_bytes(const void *object) {
 /* In place only where a new object would be as large: else a region of objects that shrank would keep what they had. */
 void *region_resize(void *object, size_t size_bytes) {
   size_t old_bytes = region_usable_bytes(object);
-  unsigned class;
-  size_t new_bytes = size_bytes <= CLASS_MAX_BYTES  ? class_of(size_bytes, &class)
+  size_t new_bytes = size_bytes <= CLASS_MAX_BYTES  ? class_of(size_bytes)
                      : size_bytes <= SPAN_MAX_BYTES ? (size_bytes + RUN_BYTES - 1) & ~(size_t)(RUN_BYTES - 1)
                                                     : whole_os_pages(size_bytes);
   if (new_bytes == old_bytes)

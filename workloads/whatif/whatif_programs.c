@@ -5,6 +5,8 @@
    objects lie in an arena that the program has written for them), pool (carved from chunks of 64 KiB by malloc). All
    else is the same in every mode. At the end: the peak and mean of its own RssAnon above that at its start, as JSON.
    What the program needs to know of its objects lies in memory that is resident from the start. */
+#include "capture/wire/heaptape.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -194,6 +196,7 @@ static void waves(void) {
   static const size_t sizes[] = {96, 160, 288, 416, 672, 928, 1440, 2080};
   unsigned cached = 0;
   for (unsigned wave = 0; wave < 8; wave++) {
+    heaptape_mark(wave % 2 ? "odd wave" : "even wave");
     unsigned count = scaled(6u << 20) * 4 / (unsigned)sizes[wave];
     for (unsigned i = 0; i < count; i++) {
       others[i] = other_new(sizes[wave]);

@@ -79,13 +79,13 @@ def compare(plan: Plan, tell: Callable[[str], None] = lambda text: None) -> pd.D
 
 
 def errors(table: pd.DataFrame) -> pd.DataFrame:
-    """Adds to `compare`: live_percent, predicted_percent (change of peak RSS, of that without the change),
+    """Adds to `compare`: live_percent, predicted_percent (change of peak RSS, of the live one without the change),
     error_points (their difference), error_percent (of the saving in bytes against the live one; NaN where the live
     change is below LEAST_CHANGE_PERCENT).
     """
     live, predicted = table["live_plain"] - table["live"], table["predicted_plain"] - table["predicted"]
     live_percent = -100 * live / table["live_plain"]
-    predicted_percent = -100 * predicted / table["predicted_plain"]
+    predicted_percent = -100 * predicted / table["live_plain"]
     return table.assign(
         live_percent=live_percent,
         predicted_percent=predicted_percent,
