@@ -44,8 +44,9 @@ static void plain_name(const char *function, char *name, size_t bytes) {
 bool is_allocation_wrapper(const char *function) {
   char name[NAME_BYTES];
   plain_name(function, name, sizeof name);
-  return strstr(name, "alloc") || strstr(name, "strdup") || strncmp(name, "operator new", 12) == 0 ||
-         strncmp(name, "std::", 5) == 0 || strncmp(name, "__gnu_cxx::", 11) == 0;
+  return strstr(name, "alloc") || strstr(name, "strdup") || strstr(name, "strndup") || strstr(name, "wcsdup") ||
+         strstr(name, "memdup") || strncmp(name, "operator new", 12) == 0 || strncmp(name, "std::", 5) == 0 ||
+         strncmp(name, "__gnu_cxx::", 11) == 0;
 }
 
 struct site_names *site_names_new(struct symbols *symbols) {
