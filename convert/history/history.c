@@ -1,6 +1,5 @@
 #include "convert/history/history.h"
 
-#include "convert/history/live_totals.h"
 #include "convert/history/merge.h"
 #include "convert/history/parking.h"
 #include "convert/history/ranges.h"

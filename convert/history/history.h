@@ -11,6 +11,7 @@
 #ifndef CONVERT_HISTORY_HISTORY_H
 #define CONVERT_HISTORY_HISTORY_H
 
+#include "convert/history/live_totals.h"
 #include "convert/history/merge.h"
 #include "core/trace/read/trace_read.h"
 #include "core/workload/slots.h"
@@ -43,11 +44,6 @@ struct history_op {
 };
 
 struct history;
-
-/* What the consumer sees of the whole at each op: the state before the op. */
-struct history_state {
-  uint64_t live_bytes, live_objects;
-};
 
 /* Callbacks that are NULL are not wanted; op always is. */
 struct history_consumer {

@@ -3,7 +3,12 @@
 #ifndef CONVERT_HISTORY_LIVE_TOTALS_H
 #define CONVERT_HISTORY_LIVE_TOTALS_H
 
-#include "convert/history/history.h"
+#include "core/workload/witness.h"
+
+/* What a history's consumer sees of the whole at each op: the state before the op. */
+struct history_state {
+  uint64_t live_bytes, live_objects;
+};
 
 struct live_totals {
   struct history_state state;

@@ -8,7 +8,7 @@
 #ifndef CONVERT_WHATIF_EMITTER_H
 #define CONVERT_WHATIF_EMITTER_H
 
-#include "convert/history/live_totals.h"
+#include "convert/history/history.h"
 
 struct emitter {
   const struct history_consumer *consumer;
