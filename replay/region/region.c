@@ -15,6 +15,8 @@ enum {
   RUN_BYTES = 1 << RUN_BITS,
   RUNS = BLOCK_BYTES / RUN_BYTES,
   CLASS_MAX_BYTES = 16 << 10,
+  LONG_CLASS_BYTES = 1 << 10, /* from here on runs of a class are long: what is left over at the end weighs less */
+  LONG_RUNS = 4,
   SPAN_MAX_BYTES = 2 << 20,
   CLASS_STEP_BYTES = 16,
   CLASSES = CLASS_MAX_BYTES / CLASS_STEP_BYTES,
@@ -28,8 +30,9 @@ struct run {
   void *freed;                 /* objects, each with the address of the next */
   uint32_t class_bytes;        /* 0: a span */
   uint32_t used, carved, room; /* objects: live; ever handed out; that fit */
-  uint32_t spans;              /* runs, of a span */
-  uint32_t unused[5];
+  uint32_t spans;              /* how many stand together: a span, or the long run of a class */
+  uint32_t back;               /* in a long run: how many before this one belong to it */
+  uint32_t unused[4];
 };
 _Static_assert(sizeof(struct run) * RUNS == 4096, "one OS page describes a block");
 
@@ -91,7 +94,8 @@ static void *map_aligned(size_t bytes, size_t align_bytes) {
 
 static struct run *run_of(const void *object) {
   uintptr_t block = (uintptr_t)object & ~(uintptr_t)(BLOCK_BYTES - 1);
-  return (struct run *)block + (((uintptr_t)object - block) >> RUN_BITS);
+  struct run *run = (struct run *)block + (((uintptr_t)object - block) >> RUN_BITS);
+  return run - run->back;
 }
 
 static uint8_t *memory_of(const struct run *run) {
@@ -149,7 +153,8 @@ static struct run *take_runs(struct region *region, unsigned count) {
   return (struct run *)block->first + first;
 }
 
-static void give_runs(struct region *region, struct run *run, unsigned count) {
+static void give_runs(struct region *region, struct run *run) {
+  unsigned count = run->spans;
   struct block *block = block_of(region, run);
   unsigned first = (unsigned)(run - (struct run *)block->first);
   madvise(memory_of(run), (size_t)count << RUN_BITS, MADV_DONTNEED);
@@ -189,10 +194,14 @@ static void *acquire_of_class(struct region *region, size_t class_bytes) {
   unsigned class = class_number(class_bytes);
   struct run *run = region->with_room[class];
   if (!run) {
-    run = take_runs(region, 1);
+    unsigned spans = class_bytes > LONG_CLASS_BYTES ? LONG_RUNS : 1;
+    run = take_runs(region, spans);
     if (!run)
       return NULL;
-    *run = (struct run){.class_bytes = (uint32_t)class_bytes, .room = RUN_BYTES / (uint32_t)class_bytes};
+    *run = (struct run){
+        .class_bytes = (uint32_t)class_bytes, .room = spans * RUN_BYTES / (uint32_t)class_bytes, .spans = spans};
+    for (unsigned i = 1; i < spans; i++)
+      run[i].back = i;
     put_with_room(region, class, run);
   }
   void *object = run->freed;
@@ -214,7 +223,7 @@ static void keep_empty(struct region *region, struct run *run) {
   if (!before)
     return;
   remove_with_room(region, class_number(before->class_bytes), before);
-  give_runs(region, before, 1);
+  give_runs(region, before);
 }
 
 static void release_of_class(struct region *region, struct run *run, void *object) {
@@ -291,7 +300,7 @@ void region_release(void *object) {
     if (run->class_bytes)
       release_of_class(region, run, object);
     else
-      give_runs(region, run, run->spans);
+      give_runs(region, run);
     pthread_mutex_unlock(&region->lock);
   }
   errno = saved_errno;

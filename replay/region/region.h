@@ -3,13 +3,14 @@
 
    Job: stand for an arena that a program would write for one group of objects. Not its job: which objects. The rule, of
    each region: requests of up to 16 KiB are rounded up to 16 bytes, and each size so rounded is a class, as in an arena
-   that knows the sizes of its objects. A class hands out of runs of 64 KiB, objects freed last first, then ever more of
-   the run; a run in which nothing lives goes back to the kernel, but for the one that was emptied last. Larger requests
-   take whole runs one beside the other, above 2 MiB a mapping of their own, and go back to the kernel when they are
-   freed. Runs come from blocks of 4 MiB, whose first OS page describes them. One lock per region. Invariants: no OS
-   page is shared with another region or with the allocator under test; all memory handed out, and the descriptions, are
-   anonymous and private, so that they count as the process's RssAnon; the map of who owns what is shared memory, and
-   does not. Thread-safe; never calls malloc; keeps errno as it finds it where it succeeds. */
+   that knows the sizes of its objects. A class hands out of runs of 64 KiB (256 KiB for objects above 1 KiB), objects
+   freed last first, then ever more of the run; a run in which nothing lives goes back to the kernel, but for the one
+   that was emptied last. Larger requests take whole runs one beside the other, above 2 MiB a mapping of their own, and
+   go back to the kernel when they are freed. Runs come from blocks of 4 MiB, whose first OS page describes them. One
+   lock per region. Invariants: no OS page is shared with another region or with the allocator under test; all memory
+   handed out, and the descriptions, are anonymous and private, so that they count as the process's RssAnon; the map of
+   who owns what is shared memory, and does not. Thread-safe; never calls malloc; keeps errno as it finds it where it
+   succeeds. */
 #ifndef REPLAY_REGION_REGION_H
 #define REPLAY_REGION_REGION_H
 

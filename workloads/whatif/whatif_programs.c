@@ -256,6 +256,7 @@ static void strings(void) {
       if (i % 1024 == 0)
         sample();
     }
+    sample();
     for (unsigned i = 0; i < count; i++)
       free(others[i]);
     sample();
