@@ -3,7 +3,9 @@
 import json
 from pathlib import Path
 
+import pandas as pd
 import pytest
+from heaptape.fidelity.whatif_live import errors
 from heaptape.formats.workload_format import read_workload
 
 from tests.support import CONVERT, OUT, call_heaptape, record, run, succeed
@@ -136,3 +138,13 @@ def test_verify_fidelity_whatif_compares_with_programs_that_do_it(tmp_path):
     rows = [line.split("|") for line in (tmp_path / "f.md").read_text().splitlines() if line.startswith("| lines |")]
     assert [row[2].strip() for row in rows] == ["remove", "arena", "pool"]
     assert abs(float(rows[0][8])) < 5
+
+
+def test_errors_are_of_the_saving_where_there_is_one():
+    row = {"program": "p", "change": "remove", "allocator": "glibc", "live_plain": 1000.0, "predicted_plain": 1100.0}
+    table = pd.DataFrame([row | {"live": 800.0, "predicted": 880.0}, row | {"live": 960.0, "predicted": 1000.0}])
+    found = errors(table)
+    assert list(found["live_percent"].round(9)) == [-20, -4]
+    assert list(found["error_points"].round(9)) == [-2, -6]
+    assert found["error_percent"].round(9)[0] == 10
+    assert found["error_percent"].isna()[1]

@@ -48,8 +48,8 @@ def test_memory_apart_counts_as_resident_and_goes_when_it_is_freed(tmp_path):
     count, size = 4000, 4000
     lines = many(count, size)
     found = replay("--pass", "memory", workload(tmp_path, lines, f"size={size}=segregate"))
-    # Sixteen to a run of 64 KiB.
-    whole = count * 4096
+    # 65 to a run of 256 KiB.
+    whole = count * size
     assert whole <= found["rss_anon_peak_bytes"] <= 1.02 * whole
     assert found["held"]["rss_anon_bytes"] < 0.02 * whole
 
