@@ -15,11 +15,6 @@
 /* Does a function of that name (demangled) only hand on what it allocates? */
 bool is_allocation_wrapper(const char *function);
 
-enum { SITE_FUNCTION_BYTES = 512 };
-/* The name of the function of the stack that ends at that node: its innermost that is no allocation wrapper, the
-   innermost if all are; where a frame has no name, library and offset. False for node 0. */
-bool site_function(struct symbols *symbols, uint32_t node, char name[SITE_FUNCTION_BYTES]);
-
 struct site_names;
 
 /* symbols must outlive it; NULL: there are no stacks. NULL: no memory. */
@@ -29,6 +24,11 @@ void site_names_free(struct site_names *names);
 /* Adds the next site: the stack that ends at that node; the first must be 0. Returns its function's number;
    UINT32_MAX: no memory. */
 uint32_t site_names_add(struct site_names *names, uint32_t node);
+
+/* The name of the function of the stack that ends at that node, as site_names_add finds it; the stack need not be a
+   site. Not with node 0. False: no memory. */
+enum { SITE_FUNCTION_BYTES = 512 };
+bool site_names_function(struct site_names *names, uint32_t node, char name[SITE_FUNCTION_BYTES]);
 
 uint32_t site_names_functions(const struct site_names *names);
 

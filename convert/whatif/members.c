@@ -12,8 +12,9 @@ enum answer { UNKNOWN, NO, YES };
 struct members {
   struct groups groups;
   struct origin_marks marks;
-  struct symbols *symbols; /* NULL: no group asks for names */
-  uint32_t *sites;         /* number of each stack node; 0: none yet */
+  struct symbols *symbols;  /* NULL: no group asks for names */
+  struct site_names *names; /* the same */
+  uint32_t *sites;          /* number of each stack node; 0: none yet */
   uint32_t site_count;
   uint32_t *threads; /* in the workload, plus 1; 0: no op yet */
   uint32_t thread_count;
@@ -59,7 +60,12 @@ static int fill_in(struct members *members, struct trace_reader *reader, struct 
   members->answers = calloc((members->nodes + 1u) * (members->name_terms + 1), 1);
   if (!members->sites || !members->threads || !members->answers)
     return error_set(error, members->path, "out of memory");
-  return members->name_terms ? symbols_open(&members->symbols, reader, false, error) : 0;
+  if (!members->name_terms)
+    return 0;
+  if (symbols_open(&members->symbols, reader, false, error) != 0)
+    return -1;
+  members->names = site_names_new(members->symbols);
+  return members->names ? 0 : error_set(error, members->path, "out of memory");
 }
 
 int members_open(struct members **out, struct trace_reader *reader, struct groups groups, struct error *error) {
@@ -73,6 +79,7 @@ int members_open(struct members **out, struct trace_reader *reader, struct group
 void members_close(struct members *members) {
   if (!members)
     return;
+  site_names_free(members->names);
   if (members->symbols)
     symbols_close(members->symbols);
   origin_marks_free(&members->marks);
@@ -127,7 +134,7 @@ static bool frame_matches(struct members *members, const struct group_term *term
 /* The name of the stack's function, as site_names.h finds it. */
 static bool function_matches(struct members *members, const struct group_term *term, uint32_t node) {
   char name[SITE_FUNCTION_BYTES];
-  return site_function(members->symbols, node, name) && name_is_among(term, name);
+  return node && site_names_function(members->names, node, name) && name_is_among(term, name);
 }
 
 static bool names_match(struct members *members, const struct group_term *term, uint32_t node, size_t number) {

@@ -2,9 +2,13 @@
 touched: which OS page holds what is computed from the history alone.
 """
 
+import itertools
 import random
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+from pathlib import Path
+
+from heaptape.formats.workload_format import read_workload
 
 from tests.line_sharing_model import Step
 
@@ -58,6 +62,7 @@ class Living:
     usable: int
     birth: int
     thread: int
+    slot: int
 
 
 @dataclass
@@ -70,19 +75,31 @@ class Model:
     resident: set[int] = field(default_factory=set)  # OS pages
     held: set[int] = field(default_factory=set)  # those in which an object has been
 
-    def take(self, position: int, step: Step) -> None:
-        """The step at that position."""
+    def take(self, position: int, step: Step, slot: int) -> None:
+        """The step at that position, on the object in that slot."""
         if step.kind == "free":
             del self.live[step.object]
             return
         usable = max(-(-step.size // self.round_bytes), 1) * self.round_bytes
         born = self.live.get(step.object) if step.kind == "realloc" else None
         birth, thread = (born.birth, born.thread) if born else (position, step.thread)
-        self.live[step.object] = Living(self.next, step.size, usable, birth, thread)
+        self.live[step.object] = Living(self.next, step.size, usable, birth, thread, slot)
         touched = range(self.next // OS_PAGE, (self.next + step.size - 1) // OS_PAGE + 1) if step.size else range(0)
         self.resident.update(touched)
         self.held.update(touched)
         self.next += usable
+
+
+def slots_of(workload: Path) -> list[int]:
+    """The slot of each op, by position."""
+    read = read_workload(workload)
+    streams = [iter(read.ops_of(thread)["slot"].tolist()) for thread in range(read.threads)]
+    schedule = read.schedule()
+    return [
+        slot
+        for thread, ops in zip(schedule["thread"].tolist(), schedule["ops"].tolist(), strict=True)
+        for slot in itertools.islice(streams[thread], ops)
+    ]
 
 
 def within(first: int, end: int, page: int) -> int:
@@ -117,7 +134,7 @@ def attribute(model: Model, position: int, origins: Origins) -> tuple[dict, dict
     found: dict[tuple[str, int], Counter] = defaultdict(Counter)
     sums: Counter = Counter()
     pages: dict[int, list[Living]] = defaultdict(list)
-    for living in sorted(model.live.values(), key=lambda living: living.address):
+    for living in sorted(model.live.values(), key=lambda living: living.slot):
         for key in groups_of(living, position, origins).items():
             found[key]["objects"] += 1
         end = living.address + living.usable

@@ -114,10 +114,10 @@ def test_each_figure_is_what_the_layout_says(tmp_path, seed, threads, steps, sit
     rows = assert_sums(run)
     positions = run["blame"]["positions"]
     assert asked <= {position["position"] for position in positions}
-    model, done = Model(round_bytes), 0
+    model, done, slots = Model(round_bytes), 0, blame_model.slots_of(work)
     for at, position in enumerate(positions):
         for number in range(done, position["position"]):
-            model.take(number, steps[number])
+            model.take(number, steps[number], slots[number])
         done = position["position"]
         sums, found = blame_model.attribute(model, done, told)
         assert {key: position[key] for key in sums} == dict(sums)
