@@ -114,7 +114,7 @@ def live_bytes(ops: list[WorkloadOp]) -> tuple[int, int]:
 
 
 def history(folder: Path, seed: int, threads: int, steps: int, addresses: int) -> Path:
-    events, threads = used_threads(legal(seed, threads, steps, addresses), threads)
+    events, threads = used_threads(legal(seed, threads, steps, addresses))
     return import_text(folder, text(events, threads))
 
 
