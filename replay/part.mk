@@ -1,5 +1,5 @@
 # The engine's components, and those of the process that starts it.
-ENGINE_COMPONENTS := replay/engine replay/passes replay/blame replay/memory replay/order replay/state
+ENGINE_COMPONENTS := replay/engine replay/passes replay/blame replay/memory replay/order replay/state replay/region
 REPLAY_COMPONENTS := replay/driver replay/parent $(ENGINE_COMPONENTS)
 REPLAY_BELOW := core/workload core/sharing core/valgrind core/trace core/base
 REPLAY_LIBS  := -ljansson -lz -lpthread -lm
@@ -12,6 +12,7 @@ $(call c_test,replay/test/touch_writes_what_each_policy_says.c,,,)
 $(call c_test,replay/test/disturbance_reads_so_many_lines.c,,replay/passes core/base,)
 $(call c_test,replay/test/gate_loses_no_wakeup.c,,replay/state core/base,-lpthread)
 $(call c_test,replay/test/overlapping_claims_are_found.c,,replay/passes core/base,)
+$(call c_test,replay/test/memory_apart_keeps_the_rules_of_malloc.c,,replay/region core/base,)
 $(call c_test,replay/test/resident_os_pages_are_found_both_ways.c,,replay/memory core/base,)
 
 $(call c_bench,replay/bench/counter_reads.c,,core/base,)
