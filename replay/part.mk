@@ -1,5 +1,5 @@
 # The engine's components, and those of the process that starts it.
-ENGINE_COMPONENTS := replay/engine replay/passes replay/memory replay/order replay/state
+ENGINE_COMPONENTS := replay/engine replay/passes replay/blame replay/memory replay/order replay/state
 REPLAY_COMPONENTS := replay/driver replay/parent $(ENGINE_COMPONENTS)
 REPLAY_BELOW := core/workload core/sharing core/valgrind core/trace core/base
 REPLAY_LIBS  := -ljansson -lz -lpthread -lm

@@ -22,6 +22,7 @@ struct compiler {
   struct touched_words touched;
   struct compile_info *info;
   struct compile_accesses *accesses; /* NULL: not wanted */
+  const struct compile_observer *observer;
   const char *path;
   struct error *error;
 };
@@ -77,6 +78,8 @@ static int compile_op(void *context, const struct history_op *op, const struct h
     thread->number = compiler->thread_count++;
   }
   uint32_t number = thread->number;
+  if (compiler->observer && compiler->observer->op(compiler->observer->context, op, number, compiler->error) != 0)
+    return -1;
   compile_info_op(compiler->info, workload_position(writer), op, before);
   if (workload_begin_op(writer, number) != 0)
     return -1; /* the writer tells why when it is closed */
@@ -97,6 +100,8 @@ static int compile_op(void *context, const struct history_op *op, const struct h
 static int compile_left_out(void *context, const struct merge_step *step, uint32_t slot) {
   (void)slot;
   struct compiler *compiler = context;
+  if (compiler->observer)
+    compiler->observer->left_out(compiler->observer->context, step);
   return compiler->accesses ? access_order_left_out(compile_accesses_order(compiler->accesses), step, false) : 0;
 }
 
@@ -168,7 +173,8 @@ static int run(struct compiler *compiler, struct trace_reader *reader, struct co
 int compile_trace(struct trace_reader *reader, struct compile_outputs *outputs, const struct history_options *options,
                   struct witness *witness, struct error *error) {
   struct error history_error = {""};
-  struct compiler compiler = {.path = trace_reader_path(reader), .error = &history_error};
+  struct compiler compiler = {
+      .path = trace_reader_path(reader), .error = &history_error, .observer = outputs->observer};
   if (workload_writer_open(&compiler.writer, outputs->workload, error) != 0)
     return -1;
   int result = run(&compiler, reader, outputs, options, witness);

@@ -49,14 +49,16 @@ static int run(const struct options *options) {
   return status;
 }
 
-const struct command command_compile = {
-    .name = "compile",
-    .help = "usage: heaptape compile IN [-o OUT.work] [--accesses OUT.accesses] [--json] [--horizon NS]\n"
-            "\n"
-            "Orders the events, proves the history legal, and writes the program "
-            "that the replay engine runs. `heaptape replay` does\n"
-            "this by itself when it is given a trace.\n"
-            "--accesses writes the trace's data accesses for the replay pass "
-            "`misses` (record --accesses).\n"
-            "--horizon is that of 'heaptape check'.\n",
-    .run = run};
+const struct command command_compile = {.name = "compile",
+                                        .help = "usage: heaptape compile IN [-o OUT.work] [--accesses OUT.accesses] "
+                                                "[--origins OUT.origins] [--json] [--horizon NS]\n"
+                                                "\n"
+                                                "Orders the events, proves the history legal, and writes the program "
+                                                "that the replay engine runs. `heaptape replay` does\n"
+                                                "this by itself when it is given a trace.\n"
+                                                "--accesses writes the trace's data accesses for the replay pass "
+                                                "`misses` (record --accesses).\n"
+                                                "--origins writes which call stack acquired each object, for the "
+                                                "replay pass `blame`.\n"
+                                                "--horizon is that of 'heaptape check'.\n",
+                                        .run = run};

@@ -18,6 +18,7 @@ struct options {
   enum dump_stacks stacks;
   bool help, json, ranges, list, has_thread, nodes, merge, anonymise, archive, list_accesses;
   const char *accesses; /* of compile: where they go; NULL: nowhere */
+  const char *origins;  /* the same */
   struct slice_spec slice;
   json_t *slices; /* as given; NULL: none */
   uint64_t thread;

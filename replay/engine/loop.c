@@ -1,6 +1,7 @@
 #include "replay/engine/loop.h"
 
 #include "core/base/assert.h"
+#include "replay/blame/blame.h"
 #include "replay/engine/threads.h"
 #include "replay/memory/fragmentation.h"
 #include "replay/memory/memory.h"
@@ -149,7 +150,7 @@ static ALWAYS_INLINE void replay_op(const struct frame *frame, const uint64_t *a
                                     const struct call_plan plan, const enum replay_pass pass) {
   struct op op = decode(frame, at, extras, plan);
   struct object *object = find_object(frame, at, &op, plan);
-  int64_t live_before = pass == PASS_MEMORY ? live_bytes(object) : 0;
+  int64_t live_before = pass_samples_memory(pass) ? live_bytes(object) : 0;
   if (pass == PASS_MISSES)
     misses_before_op();
   op.pointer = plan.traits & CALL_TAKES ? object->pointer : NULL;
@@ -164,10 +165,14 @@ static ALWAYS_INLINE void replay_op(const struct frame *frame, const uint64_t *a
       sharing_before_call(frame->self, plan, &op, object);
     make_call(frame, object, plan, &op, pass);
   }
-  if (pass == PASS_MEMORY && (plan.traits & CALL_ACQUIRES))
+  if (pass_samples_memory(pass) && (plan.traits & CALL_ACQUIRES))
     fragmentation_note_acquire(op.slot, object);
-  if (pass == PASS_MEMORY)
+  if (pass == PASS_BLAME && (plan.traits & (CALL_ACQUIRES | CALL_TAKES)) == CALL_ACQUIRES)
+    births_note(atomic_load_explicit(&engine.result->done, memory_order_relaxed), frame->self->number, op.slot);
+  if (pass_samples_memory(pass))
     memory_after_op(frame->worker, live_bytes(object) - live_before);
+  if (pass == PASS_BLAME)
+    blame_after_op(frame->worker);
   if (pass == PASS_SHARING)
     sharing_after_call(frame->self, plan, &op, object);
 }
@@ -334,16 +339,18 @@ LOOP(instructions_by_turns, PASS_INSTRUCTIONS, true)
 LOOP(sharing_freely, PASS_SHARING, false)
 LOOP(sharing_by_turns, PASS_SHARING, true)
 LOOP(misses_by_turns, PASS_MISSES, true)
+LOOP(blame_by_turns, PASS_BLAME, true)
 
 loop_body *loop_for(enum replay_pass pass, bool turns) {
-  static loop_body *const loops[7][2] = {
+  static loop_body *const loops[8][2] = {
       [PASS_TIME] = {time_freely, time_by_turns},
       [PASS_MEMORY] = {memory_freely, memory_by_turns},
       [PASS_BARE] = {bare_freely, bare_by_turns},
       [PASS_VERIFY] = {verify_freely, verify_by_turns},
       [PASS_INSTRUCTIONS] = {instructions_freely, instructions_by_turns},
       [PASS_SHARING] = {sharing_freely, sharing_by_turns},
-      [PASS_MISSES] = {NULL, misses_by_turns}, /* only the recorded order has it */
+      [PASS_MISSES] = {NULL, misses_by_turns}, /* only the recorded order has these */
+      [PASS_BLAME] = {NULL, blame_by_turns},
   };
   return loops[pass][turns];
 }

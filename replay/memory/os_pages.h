@@ -46,6 +46,10 @@ void os_pages_visit(void (*visit)(uint64_t address, uint64_t live_bytes, uint64_
 /* When all are added. What is not resident and not live forgets that an object ever was there. */
 void os_pages_sum_up(struct os_pages_sum *sum);
 
+/* After os_pages_sum_up: calls visit by rising address for each resident OS page in which requests or their rounding
+   lie, with the bytes of both as the sum has them. */
+void os_pages_visit_held(void (*visit)(uint64_t address, uint64_t live_bytes, uint64_t rounding_bytes));
+
 /* After os_pages_sum_up: adds a range to split. */
 void os_pages_split(uint64_t address, uint64_t bytes, struct os_pages_split *split);
 
