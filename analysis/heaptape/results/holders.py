@@ -15,6 +15,7 @@ LEAST_STEP, LEAST_RISE = 0.02, 0.1
 # Of RSS: less than this above live bytes needs no explanation.
 LEAST_EXCESS = 0.1
 WITHOUT_STACKS = ("thread", "size", "age")
+LEAST_SHOWN = 0.005
 OWN = "the allocator's own"
 KEY = ["kind", "group"]
 DIFFERENCE_FIGURES = ("objects", "live_bytes", "held_bytes", "alone_bytes")
@@ -82,7 +83,8 @@ def states(found: Blame, position: int) -> pd.DataFrame:
 
 def over_time(found: Blame, grouping: str, most: int = 8, top: int = 3) -> pd.DataFrame:
     """Of at most so many positions: position, rss_anon_bytes, live_bytes (resident), beside_live_bytes, empty_bytes,
-    and `holders`: a list of (group, bytes that it holds besides live ones), the `top` ones, most first.
+    and `holders`: a list of (group, bytes that it holds besides live ones): of the `top` ones, most first, those that
+    hold at least LEAST_SHOWN of it.
     """
     places = found.positions
     kept = sorted({round(number * (len(places) - 1) / max(most - 1, 1)) for number in range(min(most, len(places)))})
@@ -90,7 +92,7 @@ def over_time(found: Blame, grouping: str, most: int = 8, top: int = 3) -> pd.Da
     for number in kept:
         at = places.iloc[number]
         groups = at_position(found, "", int(at["position"]), grouping)
-        held = groups[(groups["kind"] == GROUP) & (groups["held_bytes"] > 0)].head(top)
+        held = groups[(groups["kind"] == GROUP) & (groups["share"] >= LEAST_SHOWN)].head(top)
         rows.append({
             "position": int(at["position"]), "rss_anon_bytes": int(at["rss_anon_bytes"]),
             "live_bytes": int(at["live_resident_bytes"]), "beside_live_bytes": int(at["beside_live_bytes"]),
