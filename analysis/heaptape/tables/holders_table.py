@@ -116,8 +116,8 @@ def over_time(found: Blame, label: str, grouping: str) -> Table:
         "op",
         "RSS, MiB",
         "live",
-        "empty in used OS pages",
-        "OS pages left",
+        "empty beside live",
+        "left",
         f"who holds most besides, by {grouping}",
     ]
     return Table(f"{label}: over time", columns, rows)
