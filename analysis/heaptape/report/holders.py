@@ -14,7 +14,7 @@ from heaptape.plots import memory_figures
 from heaptape.profile import flame_graph
 from heaptape.report.figures import Gallery, Picture, salt_of, svg
 from heaptape.results import holders
-from heaptape.results.blame import UNHELD, Blame, position_at
+from heaptape.results.blame import UNHELD, Blame, exit_begins, position_at
 from heaptape.results.schema import Results
 from heaptape.tables import holders_table
 from heaptape.tables.usual import Table, render_text
@@ -81,11 +81,16 @@ def _named(found: Sequence[Holder]) -> list[Holder]:
 
 def sentences(view: View) -> list[str]:
     """One per allocator, and where a recording has no call stacks, that."""
-    out = []
+    out: list[str] = []
+    exits: list[int] = []
     for holder in _named(view.holders):
         position = position_at(holder.found, view.places[-1])
         told = holders.verdict(holder.found, position).sentence
         out.append(f"{holder.label}, at {holders_table.where_text(view.places[-1], position)}: {told}.")
+        begins = exit_begins(holder.found)
+        if begins is not None and view.places[-1] == "widest" and begins not in exits:
+            exits.append(begins)
+            out.append(f"From op {begins:,} on the program only releases, as at an exit: --at end shows what is left.")
     lacking = [holder.source for holder in view.holders if holders.without_stacks(holder.found)]
     if lacking and not view.by:
         names = f"{', '.join(dict.fromkeys(lacking))}: " if _several_sources(view.holders) else ""

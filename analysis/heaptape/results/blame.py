@@ -39,6 +39,7 @@ COLUMNS = (
 GROUP, REST, UNHELD = "group", "others", "nobody"
 # RSS is less the engine's own, and before Linux 6.17 the kernel's figure is late: both may be below 0.
 SIGNED = ("rss_anon_bytes", "beside_table_bytes")
+LEFT_AT_EXIT = 0.05
 MAX_RAW_BYTES = 1 << 29
 LARGEST = 1 << 47
 
@@ -275,10 +276,25 @@ def _unheld(found: Blame, there: pd.DataFrame, number: int) -> pd.DataFrame:
     return made.drop(columns="value")
 
 
+def exit_begins(found: Blame) -> int | None:
+    """The position from which on the program only releases, to less than LEFT_AT_EXIT of the most live bytes: what a
+    process does when it ends. None where it does not. Between two positions live bytes may have done anything.
+    """
+    live = found.positions["live_bytes"].to_numpy()
+    if not len(live) or live[-1] >= LEFT_AT_EXIT * live.max():
+        return None
+    first = len(live) - 1
+    while first > 0 and live[first - 1] > live[first]:
+        first -= 1
+    return int(found.positions["position"].iloc[first]) if first < len(live) - 1 else None
+
+
 def widest(found: Blame) -> int:
-    """The position at which RSS is most above what is live (the first of them)."""
-    excess = found.positions["rss_anon_bytes"] - found.positions["live_resident_bytes"]
-    return int(found.positions["position"].iloc[int(excess.to_numpy().argmax())])
+    """The position at which RSS is most above what is live (the first of them), before the program's exit begins."""
+    begins = exit_begins(found)
+    places = found.positions if begins is None else found.positions[found.positions["position"] <= begins]
+    excess = places["rss_anon_bytes"] - places["live_resident_bytes"]
+    return int(places["position"].iloc[int(excess.to_numpy().argmax())])
 
 
 def position_at(found: Blame, where: str) -> int:

@@ -83,8 +83,8 @@ def states(found: Blame, position: int) -> pd.DataFrame:
 
 def over_time(found: Blame, grouping: str, most: int = 8, top: int = 3) -> pd.DataFrame:
     """Of at most so many positions: position, rss_anon_bytes, live_bytes (resident), beside_live_bytes, empty_bytes,
-    and `holders`: a list of (group, bytes that it holds besides live ones): of the `top` ones, most first, those that
-    hold at least LEAST_SHOWN of it.
+    and `holders`: a list of (number, group, bytes that it holds besides live ones): of the `top` ones, most first,
+    those that hold at least LEAST_SHOWN of it.
     """
     places = found.positions
     kept = sorted({round(number * (len(places) - 1) / max(most - 1, 1)) for number in range(min(most, len(places)))})
@@ -97,7 +97,7 @@ def over_time(found: Blame, grouping: str, most: int = 8, top: int = 3) -> pd.Da
             "position": int(at["position"]), "rss_anon_bytes": int(at["rss_anon_bytes"]),
             "live_bytes": int(at["live_resident_bytes"]), "beside_live_bytes": int(at["beside_live_bytes"]),
             "empty_bytes": int(at["empty_bytes"]),
-            "holders": list(zip(held["group"], held["held_bytes"])),
+            "holders": list(zip(held["number"], held["group"], held["held_bytes"])),
         })  # fmt: skip
     return pd.DataFrame(rows)
 
@@ -165,11 +165,13 @@ def _leak(found: Blame) -> Verdict | None:
 
 def _retained(found: Blame, at: pd.Series) -> str:
     before = found.positions[found.positions["position"] <= at["position"]]
-    fell = f"live bytes went from {size(before['live_bytes'].max())} to {size(at['live_bytes'])}"
-    rss = f"RSS from {size(before['rss_anon_bytes'].max())} to {size(at['rss_anon_bytes'])}"
+    most, now = before["live_bytes"].max(), at["live_bytes"]
+    fell = "fell" if now < (1 - LEAST_RISE) * most else "hardly fell"
     gone = percent(int(at["empty_bytes"]), int(at["rss_anon_bytes"]))
     return (
-        f"{fell}, {rss}; {size(at['empty_bytes'])} ({gone}) are OS pages that all objects left and the allocator keeps"
+        f"live bytes {fell}, from {size(most)} to {size(now)}, RSS went from {size(before['rss_anon_bytes'].max())} to "
+        f"{size(at['rss_anon_bytes'])}; {size(at['empty_bytes'])} of it ({gone}) are OS pages that all objects left "
+        "and the allocator keeps"
     )
 
 

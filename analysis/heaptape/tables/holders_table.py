@@ -11,7 +11,10 @@ from heaptape.results.blame import GROUP, UNHELD, Blame
 from heaptape.tables.usual import MIB, MISSING, Cell, Table
 
 MOST_ROWS = 12
-NAME_LETTERS = 72
+# Of RSS, or of what of it is not live: a group with less is among the others.
+LEAST_SHOWN = 0.005
+NAME_LETTERS = 44
+SIDES = ("one", "other")
 WHERE = {
     "widest": "where RSS is most above live bytes",
     "peak": "where RSS is largest",
@@ -36,8 +39,8 @@ def pinners(found: Blame, label: str, where: str, position: int, grouping: str) 
     at = found.positions[found.positions["position"] == position].iloc[0]
     groups, unheld = rows[rows["kind"] != UNHELD], rows[(rows["kind"] == UNHELD) & (rows["held_bytes"] != 0)]
     named = groups[groups["kind"] == GROUP]
-    # One row more would only hide one group.
-    shown = named if len(named) <= MOST_ROWS + 1 else named.head(MOST_ROWS)
+    shown = named[(named["share"] >= LEAST_SHOWN) | (named["live_bytes"] >= LEAST_SHOWN * at["rss_anon_bytes"])]
+    shown = shown.head(MOST_ROWS)
     rest = groups.drop(shown.index)
     lines = [_pinner(_numbered(grouping, row), row) for _, row in shown.iterrows()]
     if len(rest):
@@ -52,10 +55,12 @@ def pinners(found: Blame, label: str, where: str, position: int, grouping: str) 
 
 def _numbered(grouping: str, row: pd.Series) -> str:
     """Sites with the number by which commands take them: two may have one name."""
-    name = str(row["group"])
-    if len(name) > NAME_LETTERS:
-        name = name[: NAME_LETTERS - 1] + "…"
+    name = _cut(str(row["group"]))
     return f"#{row['number']} {name}" if grouping == "site" else name
+
+
+def _cut(name: str, letters: int = NAME_LETTERS) -> str:
+    return name if len(name) <= letters else name[: letters - 1] + "…"
 
 
 def _pinner(name: str, row: pd.Series, muted: bool = False) -> list[Cell]:
@@ -108,7 +113,7 @@ def over_time(found: Blame, label: str, grouping: str) -> Table:
         [
             Cell(f"{row['position']:,}", row["position"]),
             *(_mib(row[key]) for key in ("rss_anon_bytes", "live_bytes", "beside_live_bytes", "empty_bytes")),
-            Cell("; ".join(f"{_short(name)} {value / MIB:,.2f}" for name, value in row["holders"]) or MISSING),
+            Cell("; ".join(_held(grouping, *held) for held in row["holders"]) or MISSING),
         ]
         for _, row in holders.over_time(found, grouping).iterrows()
     ]
@@ -123,22 +128,27 @@ def over_time(found: Blame, label: str, grouping: str) -> Table:
     return Table(f"{label}: over time", columns, rows)
 
 
-def _short(name: str) -> str:
-    """Of a stack its innermost function."""
-    return name.split(" < ")[0]
+def _held(grouping: str, number: int, name: str, value: float) -> str:
+    """Of a site its number and the innermost function that has a name."""
+    if grouping != "site":
+        return f"{name} {value / MIB:,.2f}"
+    functions = name.split(" < ")
+    named = [function for function in functions if "+0x" not in function] or functions
+    return f"#{number} {named[0]} {value / MIB:,.2f}"
 
 
 def side_by_side(frame: pd.DataFrame, one: str, other: str, grouping: str, title: str) -> Table:
     """A frame of `holders.difference`: groups with what they hold on both sides, the largest changes first."""
     rows = []
-    changed = frame[frame["change_bytes"] != 0]
+    whole = max(frame[[f"{figure}_{side}" for figure in ("live_bytes", "held_bytes")]].sum().sum() for side in SIDES)
+    changed = frame[frame["change_bytes"].abs() > LEAST_SHOWN / 10 * whole]
     for _, row in changed.head(MOST_ROWS).iterrows():
-        pairs = [_mib(row[f"{figure}_{side}"]) for figure in ("live_bytes", "held_bytes") for side in ("one", "other")]
+        pairs = [_mib(row[f"{figure}_{side}"]) for figure in ("live_bytes", "held_bytes") for side in SIDES]
         change = Cell(f"{row['change_bytes'] / MIB:+,.2f}", float(row["change_bytes"]))
-        rows.append([Cell(str(row["group"]), muted=row["kind"] != GROUP), *pairs, change])
+        rows.append([Cell(_cut(str(row["group"]), 40), muted=row["kind"] != GROUP), *pairs, change])
     figures = [f"{what} {label}" for what in ("live, MiB:", "beside:") for label in (one, other)]
     columns = [grouping, *figures, "change"]
     total = float(frame["change_bytes"].sum())
-    rest = len(changed) - MOST_ROWS
-    notes = [f"{rest:,} more groups differ."] if rest > 0 else []
+    rest = int((frame["change_bytes"] != 0).sum()) - min(len(changed), MOST_ROWS)
+    notes = [f"{rest:,} more differ by less."] if rest > 0 else []
     return Table(title, columns, [*rows, [Cell("all"), *[Cell("")] * 4, Cell(f"{total / MIB:+,.2f}", total)]], notes)

@@ -92,9 +92,9 @@ def test_a_planted_cause_is_told(kind):
             "make_survivor < fill < main holds 100 % of that, and if it alone went, 256.0 KiB would go"
         )
     if kind == "retention":
-        assert (
-            "live bytes went from 240.0 KiB to 240 bytes, RSS from 256.0 KiB to 256.0 KiB; 252.0 KiB"
-            in verdict.sentence
+        assert verdict.sentence == (
+            "retention: live bytes fell, from 240.0 KiB to 240 bytes, RSS went from 256.0 KiB to 256.0 KiB; 252.0 KiB "
+            "of it (98 %) are OS pages that all objects left and the allocator keeps"
         )
     if kind == "leak":
         assert "from 120.0 KiB in its middle to 240.0 KiB at its end" in verdict.sentence
@@ -118,6 +118,18 @@ def test_names_of_groups_are_those_of_people():
 def test_a_place_is_found(where, position):
     found = blame.decode(make_run("glibc", planted("retention"), marks=[(1000, "fill"), (3000, "drop")]))
     assert blame.position_at(found, where) == position
+
+
+def test_what_a_program_releases_at_its_exit_is_not_the_widest_place():
+    laid = planted("none")
+    gone = [Layout(9000, laid[-1].things[:500], laid[-1].resident, laid[-1].resident, why=["even"])]
+    gone.append(Layout(10000, laid[-1].things[:3], laid[-1].resident, laid[-1].resident, why=["even", "end"]))
+    found = blame.decode(make_run("glibc", [*laid, *gone]))
+    assert blame.exit_begins(found) == 8000
+    assert blame.widest(found) == 2000
+    assert blame.position_at(found, "end") == 10000
+    assert blame.exit_begins(blame.decode(make_run("glibc", planted("retention")))) is None
+    assert blame.exit_begins(blame.decode(make_run("glibc", [*laid, *gone[:1]]))) is None
 
 
 @pytest.mark.parametrize(
