@@ -115,8 +115,7 @@ def figure_holders(
     phase, age) what is live and what lies beside it; panels as in `figure_occupancy`. None if no run has the pass
     blame. Raises HeaptapeError if what one says is malformed.
     """
-    frame = results.blame()
-    frame = frame[frame["grouping"] == by]
+    frame = results.blame(by)
     groups = frame[frame["kind"] == GROUP]
     sizes = groups[["live_bytes", "rounding_bytes", "empty_bytes"]].sum(axis=1).groupby(groups["number"]).sum()
     largest = sizes.sort_values(ascending=False, kind="stable").index[:DRAWN_HOLDERS].tolist()

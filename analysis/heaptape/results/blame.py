@@ -237,14 +237,17 @@ def _check_sums(found: Blame) -> None:
         raise ValueError(f"by {grouping}, at position {position}, groups don't add up to what is held")
 
 
-def tidy(found: Blame, allocator: str, groupings: Iterable[str] = GROUPINGS) -> pd.DataFrame:
-    """All of it, columns COLUMNS: a row per position, grouping and group. `kind`: "group"; "others": small groups
-    together; "nobody": resident memory in which no object lies, under `empty_bytes`. Of each position and grouping
-    live, rounding and empty bytes add up to RSS, rounding and empty bytes to RSS less live bytes.
+def tidy(found: Blame, allocator: str, groupings: Iterable[str] = GROUPINGS, only: int | None = None) -> pd.DataFrame:
+    """All of it, or of the position `only`, columns COLUMNS: a row per position, grouping and group. `kind`: "group";
+    "others": small groups together; "nobody": resident memory in which no object lies, under `empty_bytes`. Of each
+    position and grouping live, rounding and empty bytes add up to RSS, rounding and empty bytes to RSS less live bytes.
     """
     groupings = tuple(groupings)
-    wanted = found.groups[found.groups["grouping"].isin(groupings)]
     position = found.positions["position"].to_numpy()
+    chosen = found.groups["grouping"].isin(groupings)
+    if only is not None:
+        chosen &= found.groups["at"] == int(np.searchsorted(position, only))
+    wanted = found.groups[chosen]
     names = {
         key: found.name(*key)
         for key in wanted[["grouping", "group"]].drop_duplicates().itertuples(index=False, name=None)
@@ -256,7 +259,8 @@ def tidy(found: Blame, allocator: str, groupings: Iterable[str] = GROUPINGS) -> 
         kind=np.where(wanted["group"] < 0, REST, GROUP),
     )
     there = pd.MultiIndex.from_product(
-        [position, [name for name in found.groupings if name in groupings]], names=["position", "grouping"]
+        [position if only is None else [only], [name for name in found.groupings if name in groupings]],
+        names=["position", "grouping"],
     ).to_frame(index=False)
     nobody = [_unheld(found, there, number) for number in NOBODY]
     whole = pd.concat([rows, *nobody], ignore_index=True).assign(allocator=allocator)

@@ -53,8 +53,7 @@ def at_position(found: Blame, allocator: str, position: int, grouping: str) -> p
     """`tidy` rows of one position and grouping, those that hold most besides live bytes first; with `held_bytes`
     (rounding and empty bytes) and `share` of RSS less live bytes (0 to 1; NaN where there is none).
     """
-    rows = tidy(found, allocator, [grouping])
-    rows = rows[rows["position"] == position]
+    rows = tidy(found, allocator, [grouping], position)
     held = rows["rounding_bytes"] + rows["empty_bytes"]
     excess = held.sum()
     rows = rows.assign(held_bytes=held, share=held / excess if excess else float("nan"))

@@ -103,12 +103,13 @@ class Results:
         decoded = {name: blame.decode(run) for name, run in self._first_runs("blame").items()}
         return {name: found for name, found in decoded.items() if found is not None}
 
-    def blame(self) -> pd.DataFrame:
-        """Who holds the memory, one row per allocator, position, grouping and group (columns blame.COLUMNS; bytes). Of
-        each allocator, position and grouping rounding_bytes and empty_bytes add up to RSS less live bytes. Empty where
-        no run had the pass. Raises as `holders`.
+    def blame(self, by: str | None = None) -> pd.DataFrame:
+        """Who holds the memory, one row per allocator, position, grouping (all, or `by`) and group: columns
+        blame.COLUMNS; bytes. Of each allocator, position and grouping rounding_bytes and empty_bytes add up to RSS less
+        live bytes. Empty where no run had the pass. Raises as `holders`.
         """
-        frames = [blame.tidy(found, name) for name, found in self.holders().items()]
+        groupings = (by,) if by else blame.GROUPINGS
+        frames = [blame.tidy(found, name, groupings) for name, found in self.holders().items()]
         return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=list(blame.COLUMNS))
 
     def _first_runs(self, key: str) -> dict[str, dict]:
