@@ -13,7 +13,7 @@ from heaptape.tables.usual import MIB, MISSING, Cell, Table
 MOST_ROWS = 12
 # Of RSS, or of what of it is not live: a group with less is among the others.
 LEAST_SHOWN = 0.005
-NAME_LETTERS = 44
+NAME_LETTERS = 40
 SIDES = ("one", "other")
 WHERE = {
     "widest": "where RSS is most above live bytes",
@@ -55,8 +55,8 @@ def pinners(found: Blame, label: str, where: str, position: int, grouping: str) 
 
 def _numbered(grouping: str, row: pd.Series) -> str:
     """Sites with the number by which commands take them: two may have one name."""
-    name = _cut(str(row["group"]))
-    return f"#{row['number']} {name}" if grouping == "site" else name
+    name = str(row["group"])
+    return _cut(f"#{row['number']} {name}" if grouping == "site" else name)
 
 
 def _cut(name: str, letters: int = NAME_LETTERS) -> str:
@@ -145,7 +145,7 @@ def side_by_side(frame: pd.DataFrame, one: str, other: str, grouping: str, title
     for _, row in changed.head(MOST_ROWS).iterrows():
         pairs = [_mib(row[f"{figure}_{side}"]) for figure in ("live_bytes", "held_bytes") for side in SIDES]
         change = Cell(f"{row['change_bytes'] / MIB:+,.2f}", float(row["change_bytes"]))
-        rows.append([Cell(_cut(str(row["group"]), 40), muted=row["kind"] != GROUP), *pairs, change])
+        rows.append([Cell(_cut(str(row["group"]), 34), muted=row["kind"] != GROUP), *pairs, change])
     figures = [f"{what} {label}" for what in ("live, MiB:", "beside:") for label in (one, other)]
     columns = [grouping, *figures, "change"]
     total = float(frame["change_bytes"].sum())
