@@ -1,9 +1,10 @@
 /* Attribution: who holds each byte of the resident OS pages, at one position (docs/BLAME.md).
 
-   Job: join the live objects by address with the OS pages that have any, share each one's empty bytes among them, and
-   sum up by group. Not its job: when (blame.h), rows (groups.h), which OS pages are resident (replay/memory/).
+   Job: join the live objects with the OS pages that they lie in, share each one's empty bytes among them, and sum up by
+   group. Not its job: when (blame.h), rows (groups.h), which OS pages are resident (replay/memory/).
    Invariants: whole bytes, and all of them: the sums of each grouping are those of the table of OS pages; one caller at
-   a time; memory mapped at set-up, O(slots + groups); O(live objects + OS pages that they lie in) per position. */
+   a time; memory mapped at set-up, O(slots + OS pages + groups); O(live objects + OS pages that they lie in) per
+   position. */
 #ifndef REPLAY_BLAME_ATTRIBUTION_H
 #define REPLAY_BLAME_ATTRIBUTION_H
 

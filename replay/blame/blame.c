@@ -15,6 +15,7 @@ enum {
   FOLD_SHARE = 1000,
   PEAK_STEP = 32,    /* RSS that is so much of itself above the highest attribution is attributed at once */
   PEAK_PATIENCE = 2, /* less, once so many parts of an interval have passed since the last attribution */
+  PEAK_NEAR = 8,     /* neither of them below the peak of live bytes, less such a part, until that has passed */
 };
 
 struct blame_watch blame_watch;
@@ -66,8 +67,16 @@ static uint32_t reasons_at(uint64_t position) {
   return why;
 }
 
-static bool rises(uint64_t position, uint64_t rss_anon_bytes) {
-  if (rss_anon_bytes <= due.peak_rss_anon_bytes)
+/* Where RSS far below the peak of live bytes, which the workload knows, still rises, the peak is to come: attributing
+   there, too, would cost as much as all evenly spaced positions do. */
+static bool may_be_peak(uint64_t position, uint64_t rss_anon_bytes) {
+  uint64_t live_peak_bytes = engine.workload.header.peak_live_bytes;
+  return rss_anon_bytes >= live_peak_bytes - live_peak_bytes / PEAK_NEAR ||
+         position > engine.workload.header.peak_position;
+}
+
+static bool is_new_peak(uint64_t position, uint64_t rss_anon_bytes) {
+  if (rss_anon_bytes <= due.peak_rss_anon_bytes || !may_be_peak(position, rss_anon_bytes))
     return false;
   return rss_anon_bytes - due.peak_rss_anon_bytes >= due.peak_rss_anon_bytes / PEAK_STEP ||
          (due.interval != UINT64_MAX && position - due.last_position >= due.interval / PEAK_PATIENCE);
@@ -121,7 +130,7 @@ static void attribute_if_due(uint64_t position) {
   blame_watch.rows = result->rows;
   if (sampled && result->rows > 0 && result->timeline[result->rows - 1].position == position)
     rss_anon_bytes = result->timeline[result->rows - 1].rss_anon_bytes;
-  if (why == 0 && !rises(position, rss_anon_bytes))
+  if (why == 0 && !is_new_peak(position, rss_anon_bytes))
     return;
   if (position == engine.workload.header.ops) /* comes when all threads have ended */
     return;

@@ -44,7 +44,7 @@ static int open_workload(struct options *options, struct error *error) {
   request->ops = workload.header.ops;
   request->slots = workload.header.slots;
   int status = workload_check_schedule(&workload, error);
-  if (status == 0 && request->pass == PASS_BLAME && !options->baseline)
+  if (status == 0 && request->pass == PASS_BLAME)
     status = open_origins(options, &workload.header, error);
   workload_close(&workload);
   return status;
@@ -61,7 +61,7 @@ static struct run_request without_allocator(const struct run_request *request) {
 
 static int measure_baseline(const struct run_request *request, struct baseline *baseline, struct error *error) {
   struct run_request only = without_allocator(request);
-  only.pass = PASS_MEMORY;
+  only.pass = request->pass == PASS_BLAME ? PASS_BLAME : PASS_MEMORY; /* whose tables count in VmSize */
   only.baseline_only = true;
   only.null_allocator = false;
   struct run run;

@@ -8,12 +8,14 @@
 #define unlikely(condition) __builtin_expect(!!(condition), 0)
 
 enum {
-  SPAN_PAGES = 512, /* 2 MiB, as the kernel's huge pages are and as allocators align: one span is one's own */
+  SPAN_PAGES =
+      OS_PAGES_OF_SPAN, /* 2 MiB, as the kernel's huge pages are and as allocators align: one span is one's own */
   WORDS = SPAN_PAGES / 64,
   TABLE_BITS = 16,
   SPANS = 1 << (TABLE_BITS - 1), /* half of the table: 64 GiB of addresses */
   RECENT = 1024,
 };
+_Static_assert(SPANS *SPAN_PAGES == OS_PAGES_PLACES, "each OS page has a number");
 
 /* 512 OS pages of the address space. Stays in the table once it is there. */
 struct span {
@@ -287,7 +289,17 @@ void os_pages_sum_up(struct os_pages_sum *sum) {
   }
 }
 
-void os_pages_visit_held(void (*visit)(uint64_t address, uint64_t live_bytes, uint64_t rounding_bytes)) {
+uint64_t os_pages_places(void) {
+  return (uint64_t)content_count * SPAN_PAGES;
+}
+
+uint32_t os_pages_place(uint64_t address) {
+  const struct span *span = find(address >> span_shift, false);
+  return content_of(span) ? span->content * SPAN_PAGES + (uint32_t)(address >> page_shift) % SPAN_PAGES
+                          : OS_PAGES_NO_PLACE;
+}
+
+void os_pages_visit_held(void (*visit)(const struct os_page_held *os_page)) {
   for (uint32_t index = 0; index < used_count; index++) {
     const struct span *span = &table[used[index]];
     const struct content *content = content_of(span);
@@ -296,7 +308,8 @@ void os_pages_visit_held(void (*visit)(uint64_t address, uint64_t live_bytes, ui
       if (!has(content->resident, page) || content->fill[page] == 0)
         continue;
       uint64_t live = live_in(content, page);
-      visit(address + page * page_bytes, live, rounding_in(content, page, live));
+      visit(&(struct os_page_held){address + page * page_bytes, live, rounding_in(content, page, live),
+                                   span->content * SPAN_PAGES + page});
     }
   }
 }
