@@ -16,6 +16,7 @@ LEAST_STEP, LEAST_RISE = 0.02, 0.1
 LEAST_EXCESS = 0.1
 WITHOUT_STACKS = ("thread", "size", "age")
 LEAST_SHOWN = 0.005
+MANY_SITES = 12
 OWN = "the allocator's own"
 KEY = ["kind", "group"]
 DIFFERENCE_FIGURES = ("objects", "live_bytes", "held_bytes", "alone_bytes")
@@ -30,8 +31,11 @@ class Verdict:
 
 
 def usual_groupings(found: Blame) -> tuple[str, ...]:
-    """By site; without stacks by thread, size and age."""
-    return WITHOUT_STACKS if without_stacks(found) else ("site",)
+    """By site, and where those are many, by function; without stacks by thread, size and age."""
+    if without_stacks(found):
+        return WITHOUT_STACKS
+    sites = found.groups.loc[found.groups["grouping"] == "site", "group"].nunique()
+    return ("site", "function") if sites > MANY_SITES else ("site",)
 
 
 def without_stacks(found: Blame) -> bool:
