@@ -8,6 +8,7 @@ COMPILE := convert/compile $(HISTORY)
 IMPORT  := convert/formats convert/formats/exporters convert/formats/importers convert/formats/reading
 
 $(call c_program,convert,convert/driver/convert_main.c,$(CONVERT_COMPONENTS) core/workload core/sharing $(TRACE),$(CORE_LIBS) -lzip -lm -ldw -lelf -lstdc++)
+$(call c_test,convert/test/allocation_wrappers_are_known_by_name.c,,convert/stacks $(TRACE),$(CORE_LIBS) -ldw -lelf -lstdc++)
 $(call c_bench,convert/test/bench_compile.c,convert/test/generate_trace.c,$(COMPILE),$(CORE_LIBS))
 $(call c_bench,convert/test/bench_trace.c,convert/test/generate_trace.c,$(TRACE),$(CORE_LIBS))
 $(call c_bench,convert/test/bench_import.c,,$(IMPORT) $(HISTORY),$(CORE_LIBS) -lzip)

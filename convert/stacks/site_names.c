@@ -1,6 +1,7 @@
 #include "convert/stacks/site_names.h"
 
 #include "core/base/address_map.h"
+#include "core/base/vector.h"
 
 #include <ctype.h>
 #include <inttypes.h>
@@ -8,15 +9,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NAME_BYTES = 512, NAMED_FRAMES = 3 };
+enum { NAME_BYTES = 512, NAMED_FRAMES = 3, NAMELESS_WRAPPERS = 3 };
 
 static const char no_stack[] = "no stack known";
 
 struct site_names {
   struct symbols *symbols;
   json_t *frames, *sites, *functions;
-  json_t *function_numbers;    /* by name */
-  struct address_map frame_of; /* where the frames of a symbol begin in `frames`, by its address */
+  json_t *function_numbers;            /* by name */
+  VECTOR(const struct symbol *) stack; /* that is being named */
+  struct address_map frame_of;         /* where the frames of a symbol begin in `frames`, by its address */
 };
 
 /* Lower case, without return type, parameters and template arguments: those may be of allocators. */
@@ -53,7 +55,11 @@ struct site_names *site_names_new(struct symbols *symbols) {
   struct site_names *names = calloc(1, sizeof *names);
   if (!names)
     return NULL;
-  *names = (struct site_names){symbols, json_array(), json_array(), json_array(), json_object(), {0}};
+  *names = (struct site_names){.symbols = symbols,
+                               .frames = json_array(),
+                               .sites = json_array(),
+                               .functions = json_array(),
+                               .function_numbers = json_object()};
   if (address_map_init(&names->frame_of) && names->frames && names->sites && names->functions &&
       names->function_numbers)
     return names;
@@ -69,6 +75,7 @@ void site_names_free(struct site_names *names) {
   json_decref(names->functions);
   json_decref(names->function_numbers);
   address_map_free(&names->frame_of);
+  free(names->stack.at);
   free(names);
 }
 
@@ -119,26 +126,34 @@ static uint32_t frames_of(struct site_names *names, const struct symbol *symbol,
   return address_map_add(&names->frame_of, entry, key, first, false) ? first : UINT32_MAX;
 }
 
-/* A stack's name as it grows, from the innermost frame on. */
-struct naming {
-  char innermost[NAME_BYTES], function[NAME_BYTES]; /* function: the first that is no wrapper */
-  char text[NAMED_FRAMES * (NAME_BYTES + 4)];
-  unsigned frames;
-};
+/* The frames of the stack that is being named, innermost first. */
+static bool is_nameless(const struct site_names *names, size_t frame) {
+  return !names->stack.at[frame]->function;
+}
 
-static void name_frame(struct naming *naming, const struct symbol *symbol) {
-  char name[NAME_BYTES];
-  name_of(symbol, name, sizeof name);
-  if (!naming->innermost[0])
-    memcpy(naming->innermost, name, sizeof name);
-  if (naming->frames == NAMED_FRAMES ||
-      (naming->frames == 0 && symbol->function && is_allocation_wrapper(symbol->function)))
-    return;
-  if (naming->frames == 0)
-    memcpy(naming->function, name, sizeof name);
-  size_t used = strlen(naming->text);
-  snprintf(naming->text + used, sizeof naming->text - used, "%s%s", naming->frames ? " < " : "", name);
-  naming->frames++;
+/* Where the frames begin that are no wrappers; 0 if all are. A frame without a name is one if a wrapper called it, as
+   the functions below a wrapper allocate, too: stripped libraries have only their public functions' names. */
+static size_t first_named(const struct site_names *names) {
+  for (size_t frame = 0; frame < names->stack.count; frame++) {
+    size_t named = frame;
+    while (named < names->stack.count && named - frame < NAMELESS_WRAPPERS && is_nameless(names, named))
+      named++;
+    if (named == names->stack.count || is_nameless(names, named) ||
+        !is_allocation_wrapper(names->stack.at[named]->function))
+      return frame;
+    frame = named;
+  }
+  return 0;
+}
+
+/* From that frame on. */
+static void name_stack(const struct site_names *names, size_t first, char *text, size_t bytes) {
+  size_t used = 0;
+  for (size_t frame = first; frame < names->stack.count && frame - first < NAMED_FRAMES && used < bytes; frame++) {
+    char name[NAME_BYTES];
+    name_of(names->stack.at[frame], name, sizeof name);
+    used += (size_t)snprintf(text + used, bytes - used, "%s%s", frame > first ? " < " : "", name);
+  }
 }
 
 static uint32_t number_function(struct site_names *names, const char *function) {
@@ -163,25 +178,35 @@ static uint32_t add_site(struct site_names *names, uint32_t node, const char *fu
   return site && json_array_append_new(names->sites, site) == 0 ? number : UINT32_MAX;
 }
 
-uint32_t site_names_add(struct site_names *names, uint32_t node) {
+/* The frames of the stack that ends at the node: into names->stack, and their numbers. NULL: no memory. */
+static json_t *collect_frames(struct site_names *names, uint32_t node) {
   json_t *frames = json_array();
-  if (!node || !names->symbols)
-    return add_site(names, 0, no_stack, no_stack, frames);
-  struct naming naming = {.frames = 0};
+  names->stack.count = 0;
   for (uint32_t at = node; at; at = symbols_parent(names->symbols, at)) {
     size_t count;
     const struct symbol *symbol = symbols_of(names->symbols, at, &count);
-    uint32_t first = frames_of(names, symbol, count);
-    if (first == UINT32_MAX)
-      return json_decref(frames), UINT32_MAX;
+    uint32_t number = frames_of(names, symbol, count);
     for (size_t i = 0; i < count; i++) {
-      json_array_append_new(frames, json_integer((json_int_t)(first + i)));
-      name_frame(&naming, &symbol[i]);
+      const struct symbol **frame = vector_add(&names->stack);
+      if (number == UINT32_MAX || !frame || json_array_append_new(frames, json_integer((json_int_t)(number + i))) != 0)
+        return json_decref(frames), NULL;
+      *frame = &symbol[i];
     }
   }
-  bool named = naming.frames > 0;
-  return add_site(names, node, named ? naming.function : naming.innermost, named ? naming.text : naming.innermost,
-                  frames);
+  return frames;
+}
+
+uint32_t site_names_add(struct site_names *names, uint32_t node) {
+  if (!node || !names->symbols)
+    return add_site(names, 0, no_stack, no_stack, json_array());
+  char function[NAME_BYTES], text[NAMED_FRAMES * (NAME_BYTES + 4)];
+  json_t *frames = collect_frames(names, node);
+  if (!frames)
+    return UINT32_MAX;
+  size_t first = first_named(names);
+  name_of(names->stack.at[first], function, sizeof function);
+  name_stack(names, first, text, sizeof text);
+  return add_site(names, node, function, text, frames);
 }
 
 uint32_t site_names_functions(const struct site_names *names) {

@@ -31,23 +31,31 @@ static void *filled(void *object, int value, size_t bytes) {
   return memset(object, value, bytes);
 }
 
+#define SEVEN(EACH, a, b, c, d, e, f, g)                                                                               \
+  EACH(a)                                                                                                              \
+  EACH(b)                                                                                                              \
+  EACH(c)                                                                                                              \
+  EACH(d)                                                                                                              \
+  EACH(e)                                                                                                              \
+  EACH(f)                                                                                                              \
+  EACH(g)
+#define ALL(EACH)                                                                                                      \
+  SEVEN(EACH, 10, 11, 12, 13, 14, 15, 16)                                                                              \
+  SEVEN(EACH, 17, 18, 19, 20, 21, 22, 23)                                                                              \
+  SEVEN(EACH, 24, 25, 26, 27, 28, 29, 30)                                                                              \
+  SEVEN(EACH, 31, 32, 33, 34, 35, 36, 37)                                                                              \
+  SEVEN(EACH, 38, 39, 40, 41, 42, 43, 44)                                                                              \
+  SEVEN(EACH, 45, 46, 47, 48, 49, 50, 51)                                                                              \
+  SEVEN(EACH, 52, 53, 54, 55, 56, 57, 58)
+
 #define SITE(number)                                                                                                   \
   __attribute__((noinline)) static void *site_##number(size_t bytes) {                                                 \
     return filled(malloc(bytes), number, bytes);                                                                       \
   }
-#define TEN(tens)                                                                                                      \
-  SITE(tens##0)                                                                                                        \
-  SITE(tens##1)                                                                                                        \
-  SITE(tens##2) SITE(tens##3) SITE(tens##4) SITE(tens##5) SITE(tens##6) SITE(tens##7) SITE(tens##8) SITE(tens##9)
-TEN(1)
-TEN(2)
-TEN(3) TEN(4) SITE(50) SITE(51) SITE(52) SITE(53) SITE(54) SITE(55) SITE(56) SITE(57) SITE(58)
+ALL(SITE)
 
-#define NAMES(tens)                                                                                                    \
-  site_##tens##0, site_##tens##1, site_##tens##2, site_##tens##3, site_##tens##4, site_##tens##5, site_##tens##6,      \
-      site_##tens##7, site_##tens##8, site_##tens##9
-    static site *const others[OTHERS] = {NAMES(1), NAMES(2), NAMES(3), NAMES(4), site_50, site_51, site_52,
-                                         site_53,  site_54,  site_55,  site_56,  site_57, site_58};
+#define NAME(number) site_##number,
+static site *const others[OTHERS] = {ALL(NAME)};
 
 __attribute__((noinline)) static void *pin_here(size_t bytes) {
   return filled(malloc(bytes), 99, bytes);
