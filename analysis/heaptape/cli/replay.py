@@ -116,7 +116,7 @@ def _add_passes(parser: argparse.ArgumentParser) -> None:
         help="of instructions (exact, counted under Valgrind), time, memory, bare (default: these; instructions only "
         "where heaptape's Valgrind tool is, else by name, under callgrind), verify, sharing (cache lines that threads "
         "share), misses (cache and TLB misses of program and allocator, simulated; default where the trace has data "
-        "accesses: record --accesses)",
+        "accesses: record --accesses), blame (who holds the memory, for 'heaptape blame R.json' and the report)",
     )
     for name, what in (("caches", "BYTES:WAYS"), ("tlbs", "ENTRIES:WAYS")):
         parser.add_argument(
@@ -173,7 +173,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise HeaptapeError(f"unknown baseline '{arguments.baseline}': replayed are {', '.join(labels)}")
     failures = []
     with tempfile.TemporaryDirectory(prefix="heaptape.") as scratch:
-        workload = replay.prepare(arguments.input, arguments.home, Path(scratch))
+        workload = replay.prepare(arguments.input, arguments.home, Path(scratch), "blame" in settings.passes)
         about = replay.describe_workload(workload, name)
         if arguments.passes is None and not arguments.verify and replay.accesses_of(workload):
             settings = dataclasses.replace(settings, passes=(*settings.passes, "misses"))

@@ -40,9 +40,10 @@ DEFAULT_ORDER = {
     "verify": "window",
     "sharing": "recorded",
     "misses": "recorded",
+    "blame": "recorded",
 }
-# Whatever order was asked for: the accesses between two calls are those of the recording.
-ONE_ORDER = ("misses",)
+# Whatever order was asked for: the accesses between two calls are those of the recording, and so are positions.
+ONE_ORDER = ("misses", "blame")
 COUNTS_START_UP = ("misses", "instructions")  # the passes in which loading libraries counts
 # The instructions pass counts the first so many ops of a longer workload. Under our Valgrind tool an op takes 0.3 to
 # 0.8 us in the recorded order with few threads, 2.5 us with 23 (docs/measurements/replay.md): 10 to 50 s a run. The
@@ -67,9 +68,10 @@ class Engine:
     baseline_bytes: int = 0
 
 
-def prepare(source: str, home: Home, directory: Path) -> Path:
+def prepare(source: str, home: Home, directory: Path, origins: bool = False) -> Path:
     """The workload to replay: `source` itself if it is one, else compiled into `directory`, its data accesses, if it
-    has any, beside it (`accesses_of`). `-` is standard input.
+    has any, beside it (`accesses_of`), and with `origins` who acquired its objects (`origins_of`). `-` is standard
+    input.
     """
     path = Path(source)
     if source == "-":
@@ -88,6 +90,7 @@ def prepare(source: str, home: Home, directory: Path) -> Path:
     terminal = sys.stderr.isatty()
     command = [str(home.program("convert")), "compile", str(path), "-o", str(compiled), "--json"]
     command += ["--accesses", str(_accesses_path(compiled))] if _has_accesses(path) else []
+    command += ["--origins", str(_origins_path(compiled))] if origins else []
     result = subprocess.run(
         command,
         stdin=subprocess.DEVNULL,
@@ -111,6 +114,16 @@ def accesses_of(workload: Path) -> Path | None:
 
 def _accesses_path(workload: Path) -> Path:
     return workload.with_suffix(".accesses")
+
+
+def origins_of(workload: Path) -> Path | None:
+    """Who acquired each object, for the pass `blame`: W.origins beside W.work. None: there is no such file."""
+    path = _origins_path(workload)
+    return path if path.is_file() else None
+
+
+def _origins_path(workload: Path) -> Path:
+    return workload.with_suffix(".origins")
 
 
 def _has_accesses(path: Path) -> bool:
@@ -321,6 +334,7 @@ def measure(engine: Engine, run: Run, tell: Callable[[float], None] = lambda sha
     order = order_of(run.pass_, engine.settings, engine.ops)
     arguments = ["--order", order, "--baseline-rss-anon-bytes", str(engine.baseline_bytes)]
     arguments += _misses_arguments(engine.workload, engine.settings) if run.pass_ == "misses" else []
+    arguments += _blame_arguments(engine.workload, engine.settings) if run.pass_ == "blame" else []
     if run.pass_ == "instructions" and engine.ops > INSTRUCTIONS_OPS and not order.startswith(("recorded", "random")):
         arguments += ["--op-limit", str(INSTRUCTIONS_OPS)]
     return {"order": order} | _measure_with(engine, run, arguments, tell)
@@ -330,6 +344,12 @@ def _misses_arguments(workload: Path, settings: Settings) -> list[str]:
     arguments = ["--accesses", str(_accesses_path(workload))]
     arguments += ["--caches", settings.caches] if settings.caches else []
     return arguments + (["--tlbs", settings.tlbs] if settings.tlbs else [])
+
+
+def _blame_arguments(workload: Path, settings: Settings) -> list[str]:
+    origins = origins_of(workload)
+    arguments = ["--origins", str(origins)] if origins else []
+    return arguments + [word for where in settings.at for word in ("--at", where)]
 
 
 def _measure_with(engine: Engine, run: Run, arguments: list[str], tell: Callable[[float], None]) -> dict:

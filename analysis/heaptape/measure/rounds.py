@@ -17,6 +17,7 @@ How often which pass:
 - instructions: twice, whatever `repeats` says. Valgrind counts, it does not measure, and the recorded order is the same
   each time; the second run shows that the figures are exact (an allocator that looks at the clock differs by 0.006 %).
 - misses, verify: once. The simulation repeats; an op is right or wrong.
+- blame: once. It is the memory pass in its own order, and asks where memory is, not how much two runs differ.
 """
 
 import math
@@ -30,10 +31,10 @@ from heaptape.measure.registry import Choice
 from heaptape.results.intervals import log_ratio
 from heaptape.results.schema import label_of, number
 
-PASSES = ("instructions", "time", "memory", "bare", "verify", "sharing", "misses")
+PASSES = ("instructions", "time", "memory", "bare", "verify", "sharing", "misses", "blame")
 DEFAULT_PASSES = ("instructions", "time", "memory", "bare")
 TOUCH_POLICIES = ("recorded", "lines", "first", "pages", "all", "none")
-ONCE = ("misses", "verify")
+ONCE = ("misses", "verify", "blame")
 FEW_REPEATS = 2
 FEWEST_ROUNDS = 5
 MEMORY_AGREES = 0.001  # of the figure
@@ -46,7 +47,8 @@ class Settings:
     rule. `baseline`: label that the stop rule compares with; None: glibc, else the first. `caches`, `tlbs`: those that
     the pass `misses` simulates, as heaptape-replay takes them; empty: its own. `optional`: passes that are left out,
     and told, where they can't be made. `also_loaded`: libraries that the passes that count the start-up load on every
-    allocator (loaded.py).
+    allocator (loaded.py). `at`: positions at which the pass `blame` attributes memory beside its own, as
+    heaptape-replay takes them.
     """
 
     repeats: int = 5
@@ -67,6 +69,7 @@ class Settings:
     tlbs: str = ""
     optional: tuple[str, ...] = ()
     also_loaded: tuple[str, ...] = ()
+    at: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

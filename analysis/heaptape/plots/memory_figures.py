@@ -23,12 +23,15 @@ from heaptape.formats.memory_map import CompactMap, decode, without_gaps
 from heaptape.plots import axes as plots
 from heaptape.plots import memory_plots
 from heaptape.results import fragmentation
+from heaptape.results.blame import GROUP
 from heaptape.results.schema import Results, label_of, number
 from heaptape.results.timeline import timeline_frame
 
 WIDTH_IN, LEFT_IN, BOTTOM_IN, GAP_IN = 8.2, 0.68, 0.5, 0.36
 # Of a time line: more than that can't be seen in this width.
 DRAWN_SAMPLES = 500
+# Groups with a colour of their own, and columns of their key: names of call stacks are long.
+DRAWN_HOLDERS, HOLDER_COLUMNS = 7, 3
 
 
 @dataclass(frozen=True)
@@ -90,7 +93,7 @@ def figure_occupancy(results: Results, allocators: str | Sequence[str], *, theme
         memory_plots.occupancy(axes, fills)
         return fills[list(fragmentation.FILLS)].sum(axis=1).max()
 
-    return _grid(fragmentation.occupancy(results), allocators, theme, draw, key_columns=6)
+    return _grid(fragmentation.occupancy(results), allocators, theme, draw, 6, 0.75)
 
 
 def figure_decomposition(results: Results, allocators: str | Sequence[str], *, theme: Theme = LIGHT) -> Figure | None:
@@ -102,7 +105,28 @@ def figure_decomposition(results: Results, allocators: str | Sequence[str], *, t
         memory_plots.decomposition(axes, parts, theme.ink)
         return parts["rss_anon_bytes"].max() / memory_plots.MIB
 
-    return _grid(fragmentation.decomposition(results), allocators, theme, draw, key_columns=5)
+    return _grid(fragmentation.decomposition(results), allocators, theme, draw, 5)
+
+
+def figure_holders(
+    results: Results, allocators: str | Sequence[str], by: str = "site", *, theme: Theme = LIGHT
+) -> Figure | None:
+    """RSS over progress by who holds it: of the largest groups of the grouping `by` (site, function, thread, size,
+    phase, age) what is live and what lies beside it; panels as in `figure_occupancy`. None if no run has the pass
+    blame. Raises HeaptapeError if what one says is malformed.
+    """
+    frame = results.blame(by)
+    groups = frame[frame["kind"] == GROUP]
+    sizes = groups[["live_bytes", "rounding_bytes", "empty_bytes"]].sum(axis=1).groupby(groups["number"]).sum()
+    largest = sizes.sort_values(ascending=False, kind="stable").index[:DRAWN_HOLDERS].tolist()
+
+    def draw(axes: Axes, rows: pd.DataFrame) -> float:
+        layers = memory_plots.holder_layers(rows, largest)
+        memory_plots.holders(axes, layers, theme.ink)
+        return axes.get_ylim()[1] / 1.05
+
+    rows = -(-(len(largest) + 4) // HOLDER_COLUMNS)
+    return _grid(frame, allocators, theme, draw, HOLDER_COLUMNS, 0.45 + 0.17 * rows)
 
 
 def _grid(
@@ -111,6 +135,7 @@ def _grid(
     theme: Theme,
     draw: Callable[[Axes, pd.DataFrame], float],
     key_columns: int,
+    top_in: float = 0.55,
 ) -> Figure | None:
     """A panel per allocator that the frame has rows of. draw: draws them and says how high they reach."""
     there = set(frame["allocator"])
@@ -119,7 +144,6 @@ def _grid(
         return None
     columns = min(len(known), 2)
     rows = -(-len(known) // columns)
-    top_in = 0.55 if key_columns == 5 else 0.75
     height_in = (2.0 if rows > 1 else 2.4) * rows + top_in + 0.2
     with matplotlib.rc_context(_style(theme)):
         figure = Figure(figsize=(WIDTH_IN, height_in), facecolor=theme.paper)

@@ -6,7 +6,7 @@ hatched where it is an area. `analysis/test/plots/test_memory_plots.py` measures
 protanopia, deuteranopia and tritanopia and in grey.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -16,6 +16,7 @@ from matplotlib.ticker import EngFormatter, MaxNLocator
 
 from heaptape.formats.memory_map import CompactMap, gap_bytes
 from heaptape.plots.axes import INK, MIB, progress_axis
+from heaptape.results.blame import NOBODY, UNHELD
 from heaptape.results.fragmentation import FILLS, PARTS
 
 # Fullness of a region, or of an OS page: nearly nothing to all of it.
@@ -26,6 +27,11 @@ PART_COLOURS = dict(zip(PARTS, ["#0f4c9c", "#8cc4e8", "#a8458a", EMPTY_COLOUR, "
 RSS_COLOUR = "#d1495b"
 STATE_COLOURS = ("#0f4c9c", "#8cc4e8", "#1b7f5c", "#b57fae", "#e0b93a", "#b3541e", "#b5b5b5")
 STATE_HATCHES = ("", "", "|||", "", "xxx", "", "///")
+# Of groups that hold memory, the largest first, and of all others together.
+HOLDER_COLOURS = ("#0f4c9c", "#1b7f5c", "#a8458a", "#5aa9dd", "#b3541e", "#7d67b8", "#6f8f2f")
+OTHERS_COLOUR = "#4a4a4d"
+ALL_OTHERS, ALL_OTHERS_NUMBER = "all others", -9
+LIVE, HELD = " (live)", " (held beside)"
 IMAGE_ROWS, IMAGE_COLUMNS = 320, 400
 GAP_LABELS = 9
 
@@ -160,6 +166,66 @@ def heap_states(axes: Axes, states: pd.DataFrame, ink: str) -> None:
     axes.set_ylim(0, 1.05 * max(states[names].sum(axis=1).max(), 1) / MIB)
     axes.set_ylabel("heap walk, MiB")
     progress_axis(axes, states["position"].max())
+
+
+def holders(axes: Axes, layers: pd.DataFrame, ink: str) -> None:
+    """RSS as a stack of those who hold it, over progress: of each group what is live, full, and what its OS pages have
+    beside, hatched; on top what nothing lives in. layers: `holder_layers` of one allocator's rows.
+    """
+    colours: list[str | tuple[float, ...]] = []
+    hatches: list[str] = []
+    labels: list[str] = []
+    named = [name for name in layers.columns if name != "position"]
+    groups = [name for name in named if name.endswith(LIVE)]
+    for number, name in enumerate(groups):
+        label = name.removesuffix(LIVE)
+        colour = OTHERS_COLOUR if label == ALL_OTHERS else HOLDER_COLOURS[number % len(HOLDER_COLOURS)]
+        colours += [colour, _lighter(colour)]
+        hatches += ["", EMPTY_HATCH]
+        labels += [shortened(label), f"_{label}"]
+    colours += [EMPTY_COLOUR, "#d8d8d8", "#858585"]
+    hatches += [EMPTY_HATCH, "", ""]
+    labels += named[2 * len(groups) :]
+    stacked = [layers[name].to_numpy() / MIB for name in named]
+    _stack(axes, layers["position"], stacked, colours, hatches, labels, ink)
+    top = layers[named].clip(lower=0).sum(axis=1).max() / MIB
+    axes.set_ylim(0, 1.05 * max(top, 1 / MIB))
+    axes.set_ylabel("MiB of RSS")
+    progress_axis(axes, max(layers["position"].max(), 1))
+
+
+def shortened(name: str, letters: int = 34) -> str:
+    """A group's name with room for it in a key; one that begins with _ would be left out of it."""
+    name = f"\N{ZERO WIDTH SPACE}{name}" if name.startswith("_") else name
+    return name if len(name) <= letters else name[: letters - 1] + "…"
+
+
+def _lighter(colour: str) -> tuple[float, ...]:
+    return tuple(0.45 * channel + 0.55 for channel in to_rgb(colour))
+
+
+def holder_layers(rows: pd.DataFrame, largest: Sequence[int]) -> pd.DataFrame:
+    """Of one allocator's and one grouping's rows of `Results.blame`: column position, then of each group in `largest`
+    (numbers), and of all others together, its live bytes and what it holds beside, then what nobody holds.
+    """
+    held = rows.assign(held=rows["rounding_bytes"] + rows["empty_bytes"])
+    who = held["number"].where(held["number"].isin(largest) | (held["kind"] == UNHELD), ALL_OTHERS_NUMBER)
+    sums = held.groupby(["position", who])[["live_bytes", "held"]].sum().unstack(fill_value=0)
+    names = dict(zip(rows["number"], rows["group"])) | {ALL_OTHERS_NUMBER: ALL_OTHERS}
+    out: dict[str, np.ndarray] = {"position": sums.index.to_numpy()}
+    nothing = np.zeros(len(sums))
+    for number in (*largest, ALL_OTHERS_NUMBER):
+        name = _unlike(names.get(number, f"#{number}"), number, out)
+        for figure, ending in (("live_bytes", LIVE), ("held", HELD)):
+            out[name + ending] = sums[figure, number].to_numpy() if (figure, number) in sums.columns else nothing
+    for number, (_, name) in NOBODY.items():
+        out[name] = sums["held", number].to_numpy() if ("held", number) in sums.columns else nothing
+    return pd.DataFrame(out)
+
+
+def _unlike(name: str, number: int, taken: Mapping[str, np.ndarray]) -> str:
+    """Two sites may have one name."""
+    return f"#{number} {name}" if name + LIVE in taken else name
 
 
 def _stack(

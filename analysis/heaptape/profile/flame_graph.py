@@ -27,8 +27,10 @@ FOOT = 8
 LETTER = 6.7  # width of one, about
 SMALLEST = 0.3  # pixels: what is narrower is not drawn; its caller's width shows that it is there
 MOST_FRAMES = 10_000
-# name -> (what it is called in the picture, column of Profile.sites, unit)
-WEIGHTS = {
+# A table of weights: name -> (what it is called in the picture, column of the sites, unit)
+Weights = Mapping[str, tuple[str, str, str]]
+# Those of Profile.sites.
+WEIGHTS: Weights = {
     "bytes": ("bytes requested", "bytes", "bytes"),
     "objects": ("objects", "objects", "objects"),
     "peak": ("live at the peak", "bytes_at_peak", "bytes"),
@@ -38,30 +40,32 @@ WEIGHTS = {
 
 @dataclass
 class Node:
-    """A frame and what is called from it. `weights`: of itself and all below, in the order of WEIGHTS."""
+    """A frame and what is called from it. `weights`: of itself and all below, in the order of the table of weights."""
 
     name: str
     place: str = ""  # module, file and line
-    weights: list[int] = field(default_factory=lambda: [0] * len(WEIGHTS))
+    weights: list[int] = field(default_factory=list)
     below: dict[tuple[str, str], "Node"] = field(default_factory=dict)
 
     def add(self, weights: Sequence[int]) -> None:
         """These, on top of what is there."""
-        self.weights = [have + more for have, more in zip(self.weights, weights)]
+        self.weights = [have + more for have, more in zip(self.weights or [0] * len(weights), weights)]
 
     def child(self, name: str, place: str) -> "Node":
         """The one of that name, made if there is none."""
         return self.below.setdefault((name, place), Node(name, place))
 
 
-def tree(sites: pd.DataFrame, stack: Callable[[int], Iterable[Frame]], root: str = "all") -> Node:
-    """The frames of all sites, merged by function and module. `sites`: Profile.sites; `stack(node)`: its frames,
-    innermost first (StackNames.stack). The allocator's own functions are left out; sites without a stack are
-    "no stack known".
+def tree(
+    sites: pd.DataFrame, stack: Callable[[int], Iterable[Frame]], root: str = "all", table: Weights = WEIGHTS
+) -> Node:
+    """The frames of all sites, merged by function and module. `sites`: column `node` and those of the table of weights;
+    `stack(node)`: its frames, innermost first (StackNames.stack). The allocator's own functions are left out; sites
+    without a stack are "no stack known".
     """
-    top = Node(root)
+    top = Node(root, weights=[0] * len(table))
     for site in sites.to_dict("records"):
-        weights = [int(site[column]) for _, column, _ in WEIGHTS.values()]
+        weights = [int(site[column]) for _, column, _ in table.values()]
         frames = list(stack(int(site["node"])))
         while frames and frames[0].is_entry_point:
             frames.pop(0)
@@ -84,11 +88,11 @@ class Box:
     width: float
 
 
-def layout(top: Node, weight: str = "bytes", least: float = 0.0, width: float = WIDTH - 2 * MARGIN) -> list[Box]:
+def layout(top: Node, chosen: int = 0, least: float = 0.0, width: float = WIDTH - 2 * MARGIN) -> list[Box]:
     """Boxes of the frames that by some weight have more than a share of `least` (0 to 1) of the whole: callers before
-    what they call, and that by name, side by side below its caller. A frame whose `weight` is 0 has width 0.
+    what they call, and that by name, side by side below its caller. A frame whose weight number `chosen` is 0 has
+    width 0.
     """
-    chosen = list(WEIGHTS).index(weight)
     scale = width / top.weights[chosen] if top.weights[chosen] else 0.0
     boxes = [Box(top, -1, 0, 0.0, width if scale else 0.0)]
     waiting = [0]
@@ -115,26 +119,27 @@ def _least(top: Node) -> float:
     return max(SMALLEST / WIDTH, shares[MOST_FRAMES] if len(shares) > MOST_FRAMES else 0.0)
 
 
-def render(top: Node, title: str, weight: str = "bytes") -> str:
-    """The SVG, as text: of `weight` first, with buttons for the others that are there. Raises HeaptapeError if nothing
-    has any weight.
+def render(top: Node, title: str, weight: str = "bytes", table: Weights = WEIGHTS) -> str:
+    """The SVG, as text: of `weight` first, with buttons for the others of the table that are there. Raises
+    HeaptapeError if nothing has any weight.
     """
     if not any(top.weights):
         raise HeaptapeError("there are no call stacks to draw: record with --stacks")
-    there = [name for name, total in zip(WEIGHTS, top.weights) if total]
+    there = [name for name, total in zip(table, top.weights) if total]
     weight = weight if weight in there else there[0]
-    boxes = layout(top, weight, _least(top))
-    chosen = list(WEIGHTS).index(weight)
+    chosen = list(table).index(weight)
+    boxes = layout(top, chosen, _least(top))
     height = HEAD + (max(box.depth for box in boxes) + 1) * ROW + FOOT
     about = {
-        "weights": [{"name": name, "unit": unit} for name, _, unit in WEIGHTS.values()],
+        "weights": [{"name": name, "unit": unit} for name, _, unit in table.values()],
         "chosen": chosen,
         "width": WIDTH, "margin": MARGIN, "head": HEAD, "row": ROW, "letter": LETTER, "smallest": SMALLEST,
         "frames": [[box.parent, box.depth, *box.node.weights] for box in boxes],
     }  # fmt: skip
     head, style, script = (_part(name) for name in ("head", "style", "script"))
-    buttons = _buttons(there, weight)
-    frames = "\n".join(_frame(box, chosen, top.weights[chosen]) for box in boxes)
+    buttons = _buttons(there, weight, table)
+    unit = table[weight][2]
+    frames = "\n".join(_frame(box, box.node.weights[chosen], top.weights[chosen], unit) for box in boxes)
     return (
         head.replace("@WIDTH@", str(WIDTH)).replace("@HEIGHT@", str(height)).replace("@TITLE@", escape(title))
         + f"<style>{style}</style>\n"
@@ -162,10 +167,8 @@ def amount(value: float, unit: str) -> str:
     return f"{value:,.0f} {unit}"
 
 
-def _frame(box: Box, chosen: int, total: int) -> str:
+def _frame(box: Box, weight: int, total: int, unit: str) -> str:
     y = HEAD + box.depth * ROW
-    weight = box.node.weights[chosen]
-    _, _, unit = list(WEIGHTS.values())[chosen]
     title = f"{box.node.name} — {amount(weight, unit)}, {100 * weight / max(total, 1):.2f} %"
     title += f"\n{box.node.place}" if box.node.place else ""
     hidden = ' visibility="hidden"' if box.width < SMALLEST else ""
@@ -201,13 +204,13 @@ def _number(text: str, below: int) -> int:
     return value % below
 
 
-def _buttons(there: Sequence[str], weight: str) -> str:
+def _buttons(there: Sequence[str], weight: str, table: Weights) -> str:
     parts: list[str] = []
     x = float(MARGIN)
     for name in there:
-        text = WEIGHTS[name][0]
+        text = table[name][0]
         width = len(text) * LETTER + 16
-        number = list(WEIGHTS).index(name)
+        number = list(table).index(name)
         pressed = "true" if name == weight else "false"
         parts.append(
             f'<g class="button weight" role="button" tabindex="0" aria-pressed="{pressed}" data-weight="{number}">'

@@ -8,7 +8,7 @@ import base64
 import io
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -25,6 +25,7 @@ from heaptape.plots import line_sharing_plots, memory_figures
 from heaptape.results.compare import relative
 from heaptape.results.schema import Results, call_details, figures
 from heaptape.tables import line_sharing
+from heaptape.tables.usual import Table
 
 STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
@@ -65,12 +66,17 @@ class Picture:
 
 @dataclass(frozen=True)
 class Gallery:
-    """Pictures that belong together, under one heading. `leads`: they stand before the tables."""
+    """Pictures that belong together, under one heading, with sentences before and tables and a flame graph (SVG) behind
+    them. `leads`: they stand before the tables.
+    """
 
     title: str
     pictures: list[Picture]
     about: str = ""
     leads: bool = False
+    sentences: list[str] = field(default_factory=list)
+    tables: list[Table] = field(default_factory=list)
+    flame: str = ""
 
     @property
     def id(self) -> str:
@@ -141,7 +147,7 @@ def against_baseline(files: Sequence[Results], order: Sequence[str], baseline: s
     if len(files) > 1:
         caption += " Large points: the geometric mean over the workloads; small points: each of them."
     words = "; ".join(_percents_in_words(percents, metric, rows) for metric in shown)
-    salt = _salt(*(file.name for file in files), "baseline")
+    salt = salt_of(*(file.name for file in files), "baseline")
     height = 0.75 + 0.27 * len(rows)
     picture = partial(Picture, "Instructions, cycles and memory", caption=caption, words=words)
     return [_draw(picture, salt, height, draw, columns=len(shown), left_in=_label_width_in(rows), sharey=True)]
@@ -178,7 +184,7 @@ def _trade(file: Results, order: Sequence[str], baseline: str) -> list[Picture]:
     )
     words = f"The same percentages, {what} against peak RSS"
     picture = partial(Picture, f"{what.capitalize()} against memory", caption=caption, words=words)
-    return [_draw(picture, _salt(file.name, "trade"), 3.6, draw)]
+    return [_draw(picture, salt_of(file.name, "trade"), 3.6, draw)]
 
 
 def _progress(file: Results) -> list[Picture]:
@@ -204,7 +210,7 @@ def _progress(file: Results) -> list[Picture]:
     picture = partial(Picture, "Memory over progress", caption=caption, words=words)
     lines = (len(timelines) + 2 + 4) // 5
     top_in = 0.1 + 0.19 * lines
-    return [_draw(picture, _salt(file.name, "progress"), 4.9 + top_in, draw, rows=2, top_in=top_in, sharex=True)]
+    return [_draw(picture, salt_of(file.name, "progress"), 4.9 + top_in, draw, rows=2, top_in=top_in, sharex=True)]
 
 
 def _sizes(file: Results) -> list[Picture]:
@@ -219,7 +225,7 @@ def _sizes(file: Results) -> list[Picture]:
     words = f"Most requests are of {', '.join(f'{row[0]:,.0f}' for row in rows)} bytes and a little more"
     caption = "The program's requests by size: left their number, right their bytes."
     picture = partial(Picture, "Request sizes", caption=caption, words=words)
-    return [_draw(picture, _salt(file.name, "sizes"), 2.4, draw, columns=2)]
+    return [_draw(picture, salt_of(file.name, "sizes"), 2.4, draw, columns=2)]
 
 
 def _maps(file: Results, order: Sequence[str]) -> list[Picture]:
@@ -237,7 +243,7 @@ def _maps(file: Results, order: Sequence[str]) -> list[Picture]:
         )
         full = map_.fullness[map_.fullness > 0]
         words = f"On average a used region is {100 * full.mean() if len(full) else 0:.0f} % full"
-        pictures.append(Picture(label, svg(figure, _salt(file.name, "map", label)), caption, words))
+        pictures.append(Picture(label, svg(figure, salt_of(file.name, "map", label)), caption, words))
     return pictures
 
 
@@ -246,7 +252,7 @@ def _occupancies(file: Results, order: Sequence[str]) -> list[Picture]:
     figure = memory_figures.figure_occupancy(file, order, theme=memory_figures.PAGE)
     if figure is None:
         return []
-    drawn = svg(figure, _salt(file.name, "occupancy"))
+    drawn = svg(figure, salt_of(file.name, "occupancy"))
     words = "Resident OS pages over progress, from empty to full of live requests"
     return [Picture("Resident OS pages by fill", drawn, "One panel per allocator, all with one scale.", words)]
 
@@ -255,7 +261,7 @@ def _decomposition(file: Results, order: Sequence[str]) -> list[Picture]:
     figure = memory_figures.figure_decomposition(file, order, theme=memory_figures.PAGE)
     if figure is None:
         return []
-    drawn = svg(figure, _salt(file.name, "decomposition"))
+    drawn = svg(figure, salt_of(file.name, "decomposition"))
     panels = sum(axes.get_visible() for axes in figure.axes)
     words = f"RSS of {panels} allocator{'s' * (panels != 1)} over progress, split into what it is used for"
     return [Picture("What RSS consists of", drawn, "One panel per allocator, all with one scale.", words)]
@@ -276,7 +282,7 @@ def _latencies(file: Results, order: Sequence[str]) -> list[Picture]:
         labels = list(here["allocator"].unique())
         picture = partial(Picture, str(call), caption="", words=words)
         height, left_in = 0.8 + 0.25 * len(labels), _label_width_in(labels)
-        salt = _salt(file.name, "latency", call)
+        salt = salt_of(file.name, "latency", call)
         pictures.append(_draw(picture, salt, height, draw, left_in=left_in, top_in=0.32))
     return pictures
 
@@ -301,7 +307,7 @@ def _sharing(file: Results) -> list[Picture]:
     peaks = (f"{label} {frame['shared_lines'].max():,.0f}" for label, frame in frames.items())
     picture = partial(Picture, "Over progress", caption="", words=f"Most lines shared: {', '.join(peaks)}")
     top_in = 0.1 + 0.19 * ((len(frames) + 4) // 5)
-    pictures = [_draw(picture, _salt(file.name, "sharing"), 2.4 + top_in, draw, columns=2, top_in=top_in)]
+    pictures = [_draw(picture, salt_of(file.name, "sharing"), 2.4 + top_in, draw, columns=2, top_in=top_in)]
     for label, matrix in matrices.items():
         if matrix.empty:
             continue
@@ -311,7 +317,7 @@ def _sharing(file: Results) -> list[Picture]:
 
         words = f"Pairs of threads that share lines, of {len(matrix)} threads"
         picture = partial(Picture, f"Threads under {label}", caption="", words=words)
-        pictures.append(_draw(picture, _salt(file.name, "sharers", label), 3.4, draw_matrix))
+        pictures.append(_draw(picture, salt_of(file.name, "sharers", label), 3.4, draw_matrix))
     return pictures
 
 
@@ -319,7 +325,8 @@ def _legend_above(axes: Axes) -> None:
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=5, fontsize=8, columnspacing=1.2, handlelength=1.6)
 
 
-def _salt(*words: object) -> str:
+def salt_of(*words: object) -> str:
+    """What the ids of a figure begin with, by words that no other figure of the page has."""
     return "f" + _slug("-".join(map(str, words)))
 
 

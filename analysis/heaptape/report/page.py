@@ -17,6 +17,7 @@ from heaptape.common.version import __version__
 from heaptape.formats.embedded import TYPE, map_bytes, pack, without_maps
 from heaptape.model import words
 from heaptape.model.time_model import prediction
+from heaptape.report import holders
 from heaptape.report.figures import STYLE, Gallery, Picture, against_baseline, galleries
 from heaptape.report.methods import allocators, methods
 from heaptape.results.compare import allocator_order
@@ -120,8 +121,14 @@ def _section(file: Results, baseline: str, verdicts: VerdictTexts) -> Section:
             *line_sharing.table(line_sharing.summary([file])),
         ],
         _latency_tables(file, order),
-        galleries(file, order, here),
+        _with_holders(galleries(file, order, here), holders.gallery(file, order)),
     )
+
+
+def _with_holders(others: list[Gallery], held: Gallery) -> list[Gallery]:
+    """Who holds the memory stands first below the tables, where it is known."""
+    leading = [gallery for gallery in others if gallery.leads]
+    return [*leading, *[held] * bool(held.sentences), *(gallery for gallery in others if not gallery.leads)]
 
 
 def _raw(file: Results, leave_out: bool) -> Raw:

@@ -17,20 +17,22 @@ from heaptape.common.checked import checked
 from heaptape.common.errors import HeaptapeError
 from heaptape.formats.embedded import is_page, unpack
 from heaptape.formats.memory_map import CompactMap, decode, without_gaps
-from heaptape.results import misses
+from heaptape.results import blame, misses
 from heaptape.results.structs import ResultsFile
 from heaptape.results.timeline import timeline_frame
 
 SYSTEM_CALLS = ("mmap", "munmap", "mremap", "madvise", "brk")
+# Those that tell memory, best first. A blame pass is a memory pass with more to do.
+MEMORY_PASSES = ("memory", "bare", "time", "blame")
 # metric -> (key in a run, unit, passes that measure it best first)
 RUN_METRICS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "total_instructions": ("instructions_total", "instructions", ("instructions",)),
     "startup_instructions": ("startup_instructions", "instructions", ("instructions",)),
     "total_cycles": ("cycles_total", "cycles", ("time",)),
-    "peak_rss": ("rss_anon_peak_bytes", "bytes", ("memory", "bare", "time")),
-    "mean_rss": ("rss_anon_mean_bytes", "bytes", ("memory", "bare", "time")),
-    "vm_size": ("vm_size_peak_bytes", "bytes", ("memory", "bare", "time")),
-    "page_faults": ("page_faults", "faults", ("memory", "bare", "time")),
+    "peak_rss": ("rss_anon_peak_bytes", "bytes", MEMORY_PASSES),
+    "mean_rss": ("rss_anon_mean_bytes", "bytes", MEMORY_PASSES),
+    "vm_size": ("vm_size_peak_bytes", "bytes", MEMORY_PASSES),
+    "page_faults": ("page_faults", "faults", MEMORY_PASSES),
     "bare_wall": ("wall_ns", "ns", ("bare",)),
     "bare_cpu": ("cpu_ns", "ns", ("bare",)),
 }
@@ -93,6 +95,22 @@ class Results:
         """
         maps = {name: decode(run) for name, run in self._first_runs("memory_map").items()}
         return {name: without_gaps(found) for name, found in maps.items() if found is not None}
+
+    def holders(self) -> "dict[str, blame.Blame]":
+        """Who holds the memory, decoded, of each allocator's first blame pass. Raises HeaptapeError for a malformed one
+        or one that does not add up.
+        """
+        decoded = {name: blame.decode(run) for name, run in self._first_runs("blame").items()}
+        return {name: found for name, found in decoded.items() if found is not None}
+
+    def blame(self, by: str | None = None) -> pd.DataFrame:
+        """Who holds the memory, one row per allocator, position, grouping (all, or `by`) and group: columns
+        blame.COLUMNS; bytes. Of each allocator, position and grouping rounding_bytes and empty_bytes add up to RSS less
+        live bytes. Empty where no run had the pass. Raises as `holders`.
+        """
+        groupings = (by,) if by else blame.GROUPINGS
+        frames = [blame.tidy(found, name, groupings) for name, found in self.holders().items()]
+        return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=list(blame.COLUMNS))
 
     def _first_runs(self, key: str) -> dict[str, dict]:
         """By allocator, in their order: the first run that has something under that key."""
@@ -209,7 +227,7 @@ def _file_figures(file: Results) -> Iterator[tuple[str, str, dict, float | None]
             mean = number(_object(detail).get("mean"))
             if mean is not None and number(_object(detail).get("count")) != 0:
                 yield f"calls/{call}", "cycles", run, mean
-    for run in _runs_of_pass(file, ("memory",), "held"):
+    for run in _runs_of_pass(file, ("memory", "blame"), "held"):
         for metric, key in HELD_METRICS.items():
             value = number(run["held"].get(key))
             if value is not None:
@@ -226,7 +244,7 @@ def _file_figures(file: Results) -> Iterator[tuple[str, str, dict, float | None]
             for metric, unit, value in misses.figures(_object(run.get("misses"))):
                 yield metric, unit, run, value
     for key, unit in (("syscalls", "calls"), ("syscall_bytes", "bytes")):
-        for run in _runs_of_pass(file, ("memory", "bare", "time"), key):
+        for run in _runs_of_pass(file, MEMORY_PASSES, key):
             for name in SYSTEM_CALLS:
                 value = number(_object(run[key]).get(name))
                 if value is not None:

@@ -178,6 +178,76 @@ class Fragmentation(msgspec.Struct):
     walk_states: list[str] | None = None
 
 
+class BlamePosition(msgspec.Struct):
+    """A position at which resident memory was given to its holders, and what it consists of there."""
+
+    position: Count = None
+    why: list[str] | None = None
+    rss_anon_bytes: Count = None
+    live_bytes: Count = None
+    live_objects: Count = None
+    live_resident_bytes: Count = None
+    rounding_bytes: Count = None
+    beside_live_bytes: Count = None
+    empty_bytes: Count = None
+    never_used_bytes: Count = None
+    overlap_bytes: Count = None
+    beside_table_bytes: Count = None
+
+
+class BlameFrame(msgspec.Struct):
+    """A function of a call stack, as far as files on the recording's machine told."""
+
+    function: Text = None
+    file: Text = None
+    line: Count = None
+    module: Text = None
+    offset: Text = None
+
+
+class BlameSite(msgspec.Struct):
+    """A call stack that acquired objects; `stack`: the trace's node; `frames`: innermost first."""
+
+    stack: Count = None
+    function: Count = None
+    name: Text = None
+    frames: list[BlameFrame] | None = None
+
+
+class BlameMark(msgspec.Struct):
+    """What the program said of itself."""
+
+    position: Count = None
+    name: Text = None
+    thread: Count = None
+
+
+class BlameThread(msgspec.Struct):
+    """A thread that has a name."""
+
+    thread: Count = None
+    name: Text = None
+
+
+class Blame(msgspec.Struct):
+    """Who holds resident memory, over progress (docs/BLAME.md)."""
+
+    os_page_bytes: Count = None
+    origins: Flag = None
+    lacks: list[str] | None = None
+    positions: list[BlamePosition] | None = None
+    groupings: list[str] | None = None
+    columns: list[str] | None = None
+    encoding: Text = None
+    rows: Count = None
+    values: Text = None
+    rows_lost: Count = None
+    sites: dict[str, BlameSite] | None = None
+    functions: dict[str, str] | None = None
+    marks: list[BlameMark] | None = None
+    threads: list[BlameThread] | None = None
+
+
 class Level(msgspec.Struct):
     """A count that changes over progress."""
 
@@ -316,6 +386,7 @@ class Run(msgspec.Struct, rename={"pass_": "pass"}):
     held: Held | None = None
     memory_map: MemoryMap | None = None
     fragmentation: Fragmentation | None = None
+    blame: Blame | None = None
     left_out: list[str] | None = None
     instructions_total: Number = None
     instructions_counted_by: Text = None

@@ -19,14 +19,15 @@ WRONG = {
     "paly x": (
         2,
         "heaptape: unknown command 'paly': there are record, info, dump, check, convert, compile, observe, ctl, "
-        "profile, replay, compare, report, allocators, machine, workloads, verify-fidelity (see 'heaptape --help')",
+        "profile, replay, blame, compare, report, allocators, machine, workloads, verify-fidelity (see "
+        "'heaptape --help')",
     ),
     "replay": (2, "heaptape replay: the following arguments are required: F (see 'heaptape replay --help')"),
     "replay {text} -n 0": (2, "heaptape: replay -n: at least one repetition"),
     "replay {text} --passes time,x": (
         2,
         "heaptape: replay --passes: unknown pass 'x': there are instructions, time, memory, bare, verify, "
-        "sharing, misses",
+        "sharing, misses, blame",
     ),
     "replay {text} --order sorted": (
         2,

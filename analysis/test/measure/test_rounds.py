@@ -44,7 +44,7 @@ def play(choices, settings, measure=lambda run: {}):
 def test_every_run_is_made_once_and_again_with_the_same_seed(choices, repeats, seed):
     settings = Settings(repeats=repeats, seed=seed, passes=PASSES)
     runs = play(choices, settings)
-    often = {"time": repeats, "instructions": FEW_REPEATS, "misses": 1, "verify": 1}
+    often = {"time": repeats, "instructions": FEW_REPEATS, "misses": 1, "verify": 1, "blame": 1}
     wanted = [(c.label, p, r) for c in choices for p in PASSES for r in range(often.get(p, min(repeats, FEW_REPEATS)))]
     assert Counter((run.choice.label, run.pass_, run.repeat) for run in runs) == Counter(wanted)
     assert play(choices, settings) == runs

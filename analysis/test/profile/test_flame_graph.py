@@ -72,9 +72,9 @@ weighted = st.lists(st.tuples(paths, *[st.integers(0, 1000)] * 4), min_size=1, m
 def test_boxes_lie_within_their_callers_and_add_up(rows, weight):
     sites = pd.DataFrame([site(number, *values) for number, (_, *values) in enumerate(rows, 1)])
     top = tree(sites, stacks({number: ";".join(path) for number, (path, *_) in enumerate(rows, 1)}))
-    column = WEIGHTS[weight][1]
-    assert top.weights[list(WEIGHTS).index(weight)] == sites[column].sum()
-    boxes = layout(top, weight)
+    column, chosen = WEIGHTS[weight][1], list(WEIGHTS).index(weight)
+    assert top.weights[chosen] == sites[column].sum()
+    boxes = layout(top, chosen)
     below: dict[int, list] = {}
     for box in boxes[1:]:
         below.setdefault(box.parent, []).append(box)
@@ -87,7 +87,7 @@ def test_boxes_lie_within_their_callers_and_add_up(rows, weight):
         assert all(box.x == pytest.approx(end) for box, end in zip(called[1:], ends))
     total = sites[column].sum()
     for box in boxes:
-        assert box.width == pytest.approx(WHOLE * box.node.weights[list(WEIGHTS).index(weight)] / total if total else 0)
+        assert box.width == pytest.approx(WHOLE * box.node.weights[chosen] / total if total else 0)
 
 
 @given(st.lists(st.text(min_size=1, max_size=20).filter(lambda t: t.strip()), min_size=1, max_size=5))

@@ -1,0 +1,329 @@
+"""Who holds resident memory: a run's "blame" decoded, and as one tidy table (docs/BLAME.md defines all of it).
+
+What is live in an OS page shares its empty bytes; what nothing lives in has no holder. So the rows of one position and
+grouping add up to RSS, and their rounding and empty bytes to RSS less what is live, to the byte: a file in which they
+don't is refused.
+"""
+
+import base64
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from heaptape.common.errors import HeaptapeError
+from heaptape.formats.stack_names import Frame
+
+GROUPINGS = ("site", "function", "thread", "size", "phase", "age")
+# Of each group, as the pass gives them; the first four are sums, os_pages is a number.
+FIGURES = ("objects", "live_bytes", "rounding_bytes", "empty_bytes", "os_pages", "alone_bytes")
+ROWS = ("at", "grouping", "group", "groups", *FIGURES)
+# What resident memory is in which no object lies: its number among the groups, column of the position, name.
+OTHERS, BEYOND = -1, -2
+NOBODY = {
+    -3: ("empty_bytes", "OS pages that objects left"),
+    -4: ("never_used_bytes", "OS pages never used"),
+    -5: ("beside_table_bytes", "beside the heap's OS pages"),
+}
+PLACES = (
+    "position", "rss_anon_bytes", "live_bytes", "live_objects", "live_resident_bytes", "rounding_bytes",
+    "beside_live_bytes", "empty_bytes", "never_used_bytes", "beside_table_bytes",
+)  # fmt: skip
+COLUMNS = (
+    "allocator", "position", "grouping", "group", "number", "kind", "objects", "live_bytes", "rounding_bytes",
+    "empty_bytes", "alone_bytes", "os_pages",
+)  # fmt: skip
+# Kinds of a row of the tidy table.
+GROUP, REST, UNHELD = "group", "others", "nobody"
+# RSS is less the engine's own, and before Linux 6.17 the kernel's figure is late: both may be below 0.
+SIGNED = ("rss_anon_bytes", "beside_table_bytes")
+LEFT_AT_EXIT = 0.05
+MAX_RAW_BYTES = 1 << 29
+LARGEST = 1 << 47
+
+
+@dataclass(frozen=True)
+class Site:
+    """A call stack that acquired objects: what it is called, its frames, innermost first."""
+
+    name: str
+    frames: tuple[Frame, ...]
+
+
+@dataclass(frozen=True)
+class Blame:
+    """A run's "blame", decoded. positions: a row per attributed position, columns PLACES (int64), `why` (words, joined
+    by commas) and walk_STATE_bytes and so on of each state of `walk_states`. groups: columns ROWS, int64. `marks`:
+    names, by position; `threads`: names, of those that have one.
+    """
+
+    os_page_bytes: int
+    lacks: tuple[str, ...]
+    positions: pd.DataFrame
+    groupings: tuple[str, ...]
+    groups: pd.DataFrame
+    sites: Mapping[int, Site]
+    functions: Mapping[int, str]
+    marks: tuple[tuple[int, str], ...]
+    threads: Mapping[int, str]
+    walk_states: tuple[str, ...]
+
+    def name(self, grouping: str, number: int) -> str:
+        """What a group is called, for people: not always one name of one group (`number` is)."""
+        if number in NOBODY:
+            return NOBODY[number][1]
+        if number < 0:
+            return "others" if number == OTHERS else "beyond the pass's tables"
+        return _NAMES[grouping](self, number)
+
+
+def _site_name(found: Blame, number: int) -> str:
+    return found.sites[number].name if number in found.sites else f"site {number}"
+
+
+def _thread_name(found: Blame, number: int) -> str:
+    return f"thread {number}" + (f" ({found.threads[number]})" if number in found.threads else "")
+
+
+def _size_name(found: Blame, number: int) -> str:
+    step = max(1 << (number.bit_length() - 3), 1) if number >= 4 else 1
+    last = number + step - 1
+    return f"{number:,} bytes" if last == number else f"{number:,} to {last:,} bytes"
+
+
+def _phase_name(found: Blame, number: int) -> str:
+    return "start" if number == 0 else found.marks[number - 1][1] if number <= len(found.marks) else f"phase {number}"
+
+
+def _age_name(found: Blame, number: int) -> str:
+    last = max(2 * number - 1, number)
+    return f"{number:,} ops" if last == number else f"{number:,} to {last:,} ops"
+
+
+_NAMES = {
+    "site": _site_name,
+    "function": lambda found, number: found.functions.get(number, f"function {number}"),
+    "thread": _thread_name,
+    "size": _size_name,
+    "phase": _phase_name,
+    "age": _age_name,
+}
+
+
+def decode(run: Mapping) -> Blame | None:
+    """run["blame"]; None if the run has none. Raises HeaptapeError if it is malformed, or does not add up."""
+    table = run.get("blame")
+    if table is None:
+        return None
+    try:
+        positions = _positions(table["positions"])
+        lacks, sites, functions, marks, threads = _origins(table)
+        groupings, groups = _groups(table, len(positions))
+        found = Blame(
+            _at_least_one(table["os_page_bytes"]), lacks, positions, groupings, groups, sites, functions, marks,
+            threads, _walked(positions),
+        )  # fmt: skip
+        _check_sums(found)
+        return found
+    except (KeyError, TypeError, ValueError, OverflowError, AttributeError, zlib.error) as error:
+        raise HeaptapeError(f"the blame of {run.get('allocator')} can't be read: {error}") from error
+
+
+def _positions(rows: list[dict]) -> pd.DataFrame:
+    words = [",".join(map(str, row.get("why") or [])) for row in rows]
+    keys = [*PLACES, *sorted({key for row in rows for key in row if key.startswith("walk_")})]
+    values = {key: np.array([_whole(row[key], signed=key in SIGNED) for row in rows], np.int64) for key in keys}
+    if (np.diff(values["position"]) <= 0).any():
+        raise ValueError("its positions don't rise")
+    return pd.DataFrame(values).assign(why=words)
+
+
+def _whole(value: object, signed: bool = False) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not (-LARGEST if signed else 0) <= value <= LARGEST:
+        raise ValueError(f"{value!r} is no number of bytes, objects or ops")
+    return value
+
+
+def _at_least_one(value: object) -> int:
+    if not _whole(value):
+        raise ValueError("OS pages of no bytes")
+    return int(str(value))
+
+
+def _groups(table: Mapping, positions: int) -> tuple[tuple[str, ...], pd.DataFrame]:
+    """The groupings that are known here, and their rows."""
+    columns, groupings = list(table["columns"]), list(table["groupings"])
+    if table["encoding"] != "zlib+base64" or not set(ROWS) <= set(columns) or len(set(columns)) != len(columns):
+        raise ValueError("unknown encoding or columns")
+    if len(set(map(str, groupings))) != len(groupings):
+        raise ValueError("a grouping named twice")
+    raw = _inflated(table["values"])
+    if len(raw) != 8 * len(columns) * _whole(table["rows"]):
+        raise ValueError("not as many values as announced")
+    values = np.frombuffer(raw, "<i8").reshape(len(columns), -1)
+    frame = pd.DataFrame(dict(zip(columns, values)))[list(ROWS)]
+    figures = frame[[*FIGURES, "groups"]]
+    if ((figures < 0) | (figures > LARGEST)).any(axis=None) or not frame["group"].between(BEYOND, LARGEST).all():
+        raise ValueError("a figure is out of range")
+    if not frame["at"].between(0, positions - 1).all() or not frame["grouping"].between(0, len(groupings) - 1).all():
+        raise ValueError("a row of no position or grouping")
+    if frame.duplicated(["at", "grouping", "group"]).any():
+        raise ValueError("a group is there twice")
+    frame["grouping"] = [str(groupings[number]) for number in frame["grouping"]]
+    known = tuple(name for name in GROUPINGS if name in groupings)
+    return known, frame[frame["grouping"].isin(known)].reset_index(drop=True)
+
+
+def _inflated(text: str) -> bytes:
+    decoder = zlib.decompressobj()
+    raw = decoder.decompress(base64.b64decode(text, validate=True), MAX_RAW_BYTES)
+    if not decoder.eof:
+        raise ValueError("its values are cut off, or too large")
+    return raw
+
+
+def _origins(table: Mapping) -> tuple:
+    """lacks, sites, functions, marks, threads."""
+    sites = {
+        _number(number): Site(str(site["name"]), tuple(_frame(frame) for frame in site.get("frames") or []))
+        for number, site in (table.get("sites") or {}).items()
+    }
+    functions = {_number(number): str(name) for number, name in (table.get("functions") or {}).items()}
+    marks = tuple((_whole(mark["position"]), str(mark["name"])) for mark in (table.get("marks") or []))
+    threads = {_whole(thread["thread"]): str(thread["name"]) for thread in (table.get("threads") or [])}
+    return tuple(map(str, (table.get("lacks") or []))), sites, functions, marks, threads
+
+
+def _number(key: str) -> int:
+    return _whole(int(key))
+
+
+def _frame(row: Mapping) -> Frame:
+    offset = row.get("offset") or "0"
+    texts = [row.get(key) for key in ("function", "file", "module")]
+    if any(text is not None and not isinstance(text, str) for text in texts):
+        raise ValueError("a frame's name is no text")
+    function, file, module = (None if text is None else str(text) for text in texts)
+    return Frame(
+        function, file, _whole(row.get("line") or 0), module, int(offset, 16) if isinstance(offset, str) else offset
+    )
+
+
+def _walked(positions: pd.DataFrame) -> tuple[str, ...]:
+    ending = "_beside_live_bytes"
+    return tuple(
+        name.removeprefix("walk_").removesuffix(ending)
+        for name in positions.columns
+        if name.startswith("walk_") and name.endswith(ending)
+    )
+
+
+def _check_sums(found: Blame) -> None:
+    places = found.positions
+    whole = places[["live_resident_bytes", "rounding_bytes", "beside_live_bytes"]]
+    unheld = places[[column for column, _ in NOBODY.values()]].sum(axis=1)
+    if (whole.sum(axis=1) + unheld != places["rss_anon_bytes"]).any():
+        raise ValueError("the parts of RSS don't add up to it")
+    every = pd.MultiIndex.from_product([range(len(places)), found.groupings])
+    figures = ["live_bytes", "rounding_bytes", "empty_bytes"]
+    sums = found.groups.groupby(["at", "grouping"])[figures].sum().reindex(every, fill_value=0)
+    held = np.repeat(whole.to_numpy(), len(found.groupings), axis=0)
+    wrong = np.flatnonzero((sums.to_numpy() != held).any(axis=1))
+    if len(wrong):
+        at, grouping = every[int(wrong[0])]
+        position = places["position"].iloc[at]
+        raise ValueError(f"by {grouping}, at position {position}, groups don't add up to what is held")
+
+
+def tidy(found: Blame, allocator: str, groupings: Iterable[str] = GROUPINGS, only: int | None = None) -> pd.DataFrame:
+    """All of it, or of the position `only`, columns COLUMNS: a row per position, grouping and group. `kind`: "group";
+    "others": small groups together; "nobody": resident memory in which no object lies, under `empty_bytes`. Of each
+    position and grouping live, rounding and empty bytes add up to RSS, rounding and empty bytes to RSS less live bytes.
+    """
+    groupings = tuple(groupings)
+    position = found.positions["position"].to_numpy()
+    chosen = found.groups["grouping"].isin(groupings)
+    if only is not None:
+        chosen &= found.groups["at"] == int(np.searchsorted(position, only))
+    wanted = found.groups[chosen]
+    names = {
+        key: found.name(*key)
+        for key in wanted[["grouping", "group"]].drop_duplicates().itertuples(index=False, name=None)
+    }
+    rows = wanted.assign(
+        position=position[wanted["at"].to_numpy()] if len(wanted) else [],
+        number=wanted["group"],
+        group=[names[key] for key in zip(wanted["grouping"], wanted["group"])],
+        kind=np.where(wanted["group"] < 0, REST, GROUP),
+    )
+    there = pd.MultiIndex.from_product(
+        [position if only is None else [only], [name for name in found.groupings if name in groupings]],
+        names=["position", "grouping"],
+    ).to_frame(index=False)
+    nobody = [_unheld(found, there, number) for number in NOBODY]
+    whole = pd.concat([rows, *nobody], ignore_index=True).assign(allocator=allocator)
+    order = ["position", "grouping"]
+    return whole.sort_values(order, kind="stable")[list(COLUMNS)].reset_index(drop=True)
+
+
+def _unheld(found: Blame, there: pd.DataFrame, number: int) -> pd.DataFrame:
+    """A row of no holder for each position and grouping."""
+    column, name = NOBODY[number]
+    values = there.merge(found.positions[["position", column]].rename(columns={column: "value"}), on="position")
+    os_pages = values["value"] // found.os_page_bytes if number != min(NOBODY) else 0
+    figures = dict.fromkeys(("objects", "live_bytes", "rounding_bytes", "alone_bytes"), 0)
+    made = values.assign(
+        empty_bytes=values["value"], os_pages=os_pages, group=name, number=number, kind=UNHELD, **figures
+    )
+    return made.drop(columns="value")
+
+
+def exit_begins(found: Blame) -> int | None:
+    """The position from which on the program only releases, to less than LEFT_AT_EXIT of the most live bytes: what a
+    process does when it ends. None where it does not. Between two positions live bytes may have done anything.
+    """
+    live = found.positions["live_bytes"].to_numpy()
+    if not len(live) or live[-1] >= LEFT_AT_EXIT * live.max():
+        return None
+    first = len(live) - 1
+    while first > 0 and live[first - 1] > live[first]:
+        first -= 1
+    return int(found.positions["position"].iloc[first]) if first < len(live) - 1 else None
+
+
+def widest(found: Blame) -> int:
+    """The position at which RSS is most above what is live (the first of them), before the program's exit begins."""
+    begins = exit_begins(found)
+    places = found.positions if begins is None else found.positions[found.positions["position"] <= begins]
+    excess = places["rss_anon_bytes"] - places["live_resident_bytes"]
+    return int(places["position"].iloc[int(excess.to_numpy().argmax())])
+
+
+def position_at(found: Blame, where: str) -> int:
+    """The position that `where` names: widest (RSS is most above what is live), peak, live-peak, end, a number, or a
+    mark. Raises HeaptapeError if it was not attributed.
+    """
+    if found.positions.empty:
+        raise HeaptapeError("nothing was attributed: no positions")
+    if where == "widest":
+        return widest(found)
+    places = found.positions
+    if where in ("peak", "live-peak", "end"):
+        rows = places[[where.replace("-", "_") in words.split(",") for words in places["why"]]]
+    elif where.isdecimal():
+        rows = places[places["position"] == int(where)]
+    else:
+        marked = [position for position, name in found.marks if name == where]
+        if not marked:
+            raise HeaptapeError(f"no mark '{where}': {_known_marks(found)}")
+        rows = places[places["position"] == marked[0]]
+    if rows.empty:
+        raise HeaptapeError(f"nothing was attributed at {where}: replay with --at {where}")
+    return int(rows["position"].iloc[0])
+
+
+def _known_marks(found: Blame) -> str:
+    names = list(dict.fromkeys(name for _, name in found.marks))
+    return f"there are {', '.join(names[:8])}" if names else "the recording has no marks"

@@ -1,0 +1,219 @@
+"""What may be concluded from a run's "blame": who holds the memory at a position, whether that is a leak, retention or
+fragmentation, and how two of them differ. The rule is that of docs/BLAME.md, "The sentence".
+"""
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+from heaptape.common.errors import HeaptapeError
+from heaptape.results.blame import GROUP, Blame, tidy
+
+# Of live bytes at the end: by how much the lowest live bytes of each quarter of the run must exceed those of the
+# quarter before, and those of the last those of the first.
+LEAST_STEP, LEAST_RISE = 0.02, 0.1
+# Of RSS: less than this above live bytes needs no explanation.
+LEAST_EXCESS = 0.1
+WITHOUT_STACKS = ("thread", "size", "age")
+LEAST_SHOWN = 0.005
+MANY_SITES = 12
+OWN = "the allocator's own"
+KEY = ["kind", "group"]
+DIFFERENCE_FIGURES = ("objects", "live_bytes", "held_bytes", "alone_bytes")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """`kind`: leak, retention, fragmentation, rounding, allocator (what it has for itself), or none."""
+
+    kind: str
+    sentence: str
+
+
+def usual_groupings(found: Blame) -> tuple[str, ...]:
+    """By site, and where those are many, by function; without stacks by thread, size and age."""
+    if without_stacks(found):
+        return WITHOUT_STACKS
+    sites = found.groups.loc[found.groups["grouping"] == "site", "group"].nunique()
+    return ("site", "function") if sites > MANY_SITES else ("site",)
+
+
+def without_stacks(found: Blame) -> bool:
+    """Are the call stacks of the objects not known?"""
+    return "stacks" in found.lacks or set(found.groups.loc[found.groups["grouping"] == "site", "group"]) <= {0}
+
+
+def require(found: Blame, grouping: str) -> None:
+    """Raises HeaptapeError if the recording can't be grouped so."""
+    if grouping in ("site", "function") and without_stacks(found):
+        raise HeaptapeError(
+            f"--by {grouping}: the recording has no call stacks (record --stacks): --by thread, size or age"
+        )
+    if grouping == "phase" and not found.marks:
+        raise HeaptapeError("--by phase: the recording has no marks, so all of it is one phase")
+
+
+def at_position(found: Blame, allocator: str, position: int, grouping: str) -> pd.DataFrame:
+    """`tidy` rows of one position and grouping, those that hold most besides live bytes first; with `held_bytes`
+    (rounding and empty bytes) and `share` of RSS less live bytes (0 to 1; NaN where there is none).
+    """
+    rows = tidy(found, allocator, [grouping], position)
+    held = rows["rounding_bytes"] + rows["empty_bytes"]
+    excess = held.sum()
+    rows = rows.assign(held_bytes=held, share=held / excess if excess else float("nan"))
+    return rows.sort_values(["held_bytes", "live_bytes"], ascending=False, kind="stable").reset_index(drop=True)
+
+
+def states(found: Blame, position: int) -> pd.DataFrame:
+    """What of RSS is not live at a position: columns state, bytes; they add up to RSS less live bytes. With a heap walk
+    the allocator's own words tell what lies in OS pages beside what is live, and in those that objects left.
+    """
+    at = found.positions[found.positions["position"] == position].iloc[0]
+    rows = [("rounding of live requests", at["rounding_bytes"])]
+    for key, name in (("beside_live", "in partly filled OS pages"), ("empty", "in OS pages that objects left")):
+        whole, walked = at[f"{key}_bytes"], 0
+        for state in found.walk_states[1:]:
+            free = min(at[f"walk_{state}_{key}_bytes"], whole - walked)
+            walked += free
+            if free:
+                rows.append((f"{name}: {state}", free))
+        rest = f"{name}: headers and other" if found.walk_states[1:] else f"{name}: caches, bins, headers"
+        rest = rest if key == "beside_live" else f"{name}: free and not returned"
+        rows.append((rest, whole - walked))
+    rows += [("in OS pages never used", at["never_used_bytes"]), ("metadata and other", at["beside_table_bytes"])]
+    return pd.DataFrame(rows, columns=["state", "bytes"])
+
+
+def over_time(found: Blame, grouping: str, most: int = 8, top: int = 3) -> pd.DataFrame:
+    """Of at most so many positions: position, rss_anon_bytes, live_bytes (resident), beside_live_bytes, empty_bytes,
+    and `holders`: a list of (number, group, bytes that it holds besides live ones): of the `top` ones, most first,
+    those that hold at least LEAST_SHOWN of it.
+    """
+    places = found.positions
+    kept = sorted({round(number * (len(places) - 1) / max(most - 1, 1)) for number in range(min(most, len(places)))})
+    rows = []
+    for number in kept:
+        at = places.iloc[number]
+        groups = at_position(found, "", int(at["position"]), grouping)
+        held = groups[(groups["kind"] == GROUP) & (groups["share"] >= LEAST_SHOWN)].head(top)
+        rows.append({
+            "position": int(at["position"]), "rss_anon_bytes": int(at["rss_anon_bytes"]),
+            "live_bytes": int(at["live_resident_bytes"]), "beside_live_bytes": int(at["beside_live_bytes"]),
+            "empty_bytes": int(at["empty_bytes"]),
+            "holders": list(zip(held["number"], held["group"], held["held_bytes"])),
+        })  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def difference(one: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
+    """Two frames of `at_position`, of two positions, recordings or allocators, side by side: group, kind, and of each
+    of DIFFERENCE_FIGURES NAME_one, NAME_other; `change_bytes` of live and held bytes. Groups are the same if they are
+    called the same. The largest changes first.
+    """
+    sides = [frame.groupby(KEY, sort=False)[list(DIFFERENCE_FIGURES)].sum() for frame in (one, other)]
+    both = sides[0].add_suffix("_one").join(sides[1].add_suffix("_other"), how="outer").fillna(0).astype("int64")
+    whole = [both[f"live_bytes_{side}"] + both[f"held_bytes_{side}"] for side in ("one", "other")]
+    both = both.assign(change_bytes=whole[1] - whole[0])
+    order = both["change_bytes"].abs().sort_values(ascending=False, kind="stable").index
+    return both.loc[order].reset_index()
+
+
+def verdict(found: Blame, position: int) -> Verdict:
+    """Leak, retention, fragmentation or none of them, with the figures that say so. `position`: of the tables."""
+    grown = _leak(found)
+    if grown is not None:
+        return grown
+    at = found.positions[found.positions["position"] == position].iloc[0]
+    rss, live = int(at["rss_anon_bytes"]), int(at["live_resident_bytes"])
+    if rss - live < LEAST_EXCESS * rss or rss == 0:
+        return Verdict(
+            "none", f"RSS is what lives: {size(live)} of {size(rss)} ({percent(live, rss)}) are live requests"
+        )
+    own = int(at["never_used_bytes"] + at["beside_table_bytes"])
+    parts = {
+        "fragmentation": int(at["beside_live_bytes"]),
+        "retention": int(at["empty_bytes"]),
+        "rounding": int(at["rounding_bytes"]),
+        "allocator": own,
+    }
+    kind = max(parts, key=lambda name: parts[name])
+    return Verdict(kind, f"{kind.replace('allocator', OWN)}: {_TELL[kind](found, at)}")
+
+
+def _leak(found: Blame) -> Verdict | None:
+    """Do live bytes grow through the whole run, and are most of RSS at its end?"""
+    places = found.positions
+    end = places.iloc[-1]
+    live, rss = int(end["live_bytes"]), int(end["rss_anon_bytes"])
+    quarter = (4 * places["position"] // (int(end["position"]) + 1)).clip(upper=3)
+    lowest = places.groupby(quarter)["live_bytes"].min().tolist()
+    steps = [after - before for before, after in zip(lowest, lowest[1:])]
+    if len(lowest) < 4 or min(steps) < LEAST_STEP * live or lowest[-1] - lowest[0] < LEAST_RISE * live:
+        return None
+    if live == 0 or 2 * int(end["live_resident_bytes"]) < rss:
+        return None
+    middle = places.iloc[int((places["position"] - int(end["position"]) // 2).abs().to_numpy().argmin())]
+    grouping = usual_groupings(found)[0]
+    one, other = (at_position(found, "", int(where["position"]), grouping) for where in (middle, end))
+    change = difference(one, other)
+    change = change.assign(grown=change["live_bytes_other"] - change["live_bytes_one"])
+    most = change[change["kind"] == GROUP].nlargest(1, "grown")
+    who = f", most of all those of {most['group'].iloc[0]} (+{size(most['grown'].iloc[0])})" if len(most) else ""
+    text = (
+        f"live bytes grow in every quarter of the run, from {size(middle['live_bytes'])} in its middle to {size(live)} "
+        f"at its end, where they are {percent(int(end['live_resident_bytes']), rss)} of RSS ({size(rss)}){who}"
+    )
+    return Verdict("leak", f"leak, or data that only grow: {text}")
+
+
+def _retained(found: Blame, at: pd.Series) -> str:
+    before = found.positions[found.positions["position"] <= at["position"]]
+    most, now = before["live_bytes"].max(), at["live_bytes"]
+    fell = "fell" if now < (1 - LEAST_RISE) * most else "hardly fell"
+    gone = percent(int(at["empty_bytes"]), int(at["rss_anon_bytes"]))
+    return (
+        f"live bytes {fell}, from {size(most)} to {size(now)}, RSS went from {size(before['rss_anon_bytes'].max())} to "
+        f"{size(at['rss_anon_bytes'])}; {size(at['empty_bytes'])} of it ({gone}) are OS pages that all objects left "
+        "and the allocator keeps"
+    )
+
+
+def _thin(found: Blame, at: pd.Series) -> str:
+    live, beside = int(at["live_resident_bytes"] + at["rounding_bytes"]), int(at["beside_live_bytes"])
+    groups = at_position(found, "", int(at["position"]), usual_groupings(found)[0])
+    most = groups[groups["kind"] == GROUP].nlargest(1, "empty_bytes")
+    who = ""
+    if len(most):
+        top = most.iloc[0]
+        held, alone = percent(int(top["empty_bytes"]), beside), size(top["alone_bytes"])
+        who = f"; {top['group']} holds {held} of that, and if it alone went, {alone} would go"
+    filled = percent(live, live + beside)
+    of_rss = f"{size(beside)} of {size(at['rss_anon_bytes'])} of RSS"
+    return f"{of_rss} are empty bytes in OS pages that objects fill to {filled}{who}"
+
+
+def _rounded(found: Blame, at: pd.Series) -> str:
+    return (
+        f"{size(at['rounding_bytes'])} of {size(at['rss_anon_bytes'])} of RSS are what live requests were rounded up by"
+    )
+
+
+def _own(found: Blame, at: pd.Series) -> str:
+    own = at["never_used_bytes"] + at["beside_table_bytes"]
+    return f"{size(own)} of {size(at['rss_anon_bytes'])} of RSS are metadata, or OS pages in which no object ever lay"
+
+
+_TELL = {"fragmentation": _thin, "retention": _retained, "rounding": _rounded, "allocator": _own}
+
+
+def size(value: float) -> str:
+    """Bytes for people, in binary units."""
+    for power, name in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
+        if abs(value) >= 1 << power:
+            return f"{value / (1 << power):,.1f} {name}"
+    return f"{value:,.0f} bytes"
+
+
+def percent(part: int, whole: int) -> str:
+    """A share, for people."""
+    return f"{100 * part / whole:.0f} %" if whole else "0 %"

@@ -1,0 +1,154 @@
+"""Who holds the memory, as tables for people: pinners, what RSS consists of beside live bytes, both over time, and two
+of them side by side.
+"""
+
+from collections.abc import Mapping
+
+import pandas as pd
+
+from heaptape.results import holders
+from heaptape.results.blame import GROUP, UNHELD, Blame
+from heaptape.tables.usual import MIB, MISSING, Cell, Table
+
+MOST_ROWS = 12
+# Of RSS, or of what of it is not live: a group with less is among the others.
+LEAST_SHOWN = 0.005
+NAME_LETTERS = 40
+SIDES = ("one", "other")
+WHERE = {
+    "widest": "where RSS is most above live bytes",
+    "peak": "where RSS is largest",
+    "live-peak": "where live bytes are largest",
+    "end": "at the end",
+}
+PINNERS_NOTE = (
+    "empty share: the empty bytes of each OS page, shared equally among the objects in it. alone: what would go if "
+    "this group alone went: OS pages in which nothing else lies. The last column is of rounding and empty share."
+)
+
+
+def where_text(where: str, position: int) -> str:
+    """A position in words: what was asked for and the op it is."""
+    asked = WHERE.get(where, "" if where.isdecimal() else f"at mark {where}")
+    return f"op {position:,}" + (f", {asked}" if asked else "")
+
+
+def pinners(found: Blame, label: str, where: str, position: int, grouping: str) -> Table:
+    """The groups that hold most, the rest in one row, and what nobody holds."""
+    rows = holders.at_position(found, label, position, grouping)
+    at = found.positions[found.positions["position"] == position].iloc[0]
+    groups, unheld = rows[rows["kind"] != UNHELD], rows[(rows["kind"] == UNHELD) & (rows["held_bytes"] != 0)]
+    named = groups[groups["kind"] == GROUP]
+    shown = named[(named["share"] >= LEAST_SHOWN) | (named["live_bytes"] >= LEAST_SHOWN * at["rss_anon_bytes"])]
+    shown = shown.head(MOST_ROWS)
+    rest = groups.drop(shown.index)
+    lines = [_pinner(_numbered(grouping, row), row) for _, row in shown.iterrows()]
+    if len(rest):
+        lines.append(_pinner("all others", rest.sum(numeric_only=True).drop("alone_bytes"), muted=True))
+    lines += [_pinner(row["group"], row.drop(["objects", "alone_bytes"]), muted=True) for _, row in unheld.iterrows()]
+    rss, live = at["rss_anon_bytes"] / MIB, at["live_resident_bytes"] / MIB
+    place = where_text(where, position)
+    title = f"{label}: by {grouping}, at {place}: RSS {rss:,.2f} MiB, live {live:,.2f} MiB"
+    columns = [grouping, "objects", "live, MiB", "rounding", "empty share", "alone", "% of RSS − live"]
+    return Table(title, columns, lines, [PINNERS_NOTE])
+
+
+def _numbered(grouping: str, row: pd.Series) -> str:
+    """Sites with the number by which commands take them: two may have one name."""
+    name = str(row["group"])
+    return _cut(f"#{row['number']} {name}" if grouping == "site" else name)
+
+
+def _cut(name: str, letters: int = NAME_LETTERS) -> str:
+    return name if len(name) <= letters else name[: letters - 1] + "…"
+
+
+def _pinner(name: str, row: pd.Series, muted: bool = False) -> list[Cell]:
+    figures = [_mib(row.get(key)) for key in ("live_bytes", "rounding_bytes", "empty_bytes", "alone_bytes")]
+    objects = row.get("objects")
+    count = Cell(MISSING) if objects is None else Cell(f"{objects:,.0f}", float(objects))
+    share = row["share"]
+    percent = Cell(MISSING) if pd.isna(share) else Cell(f"{100 * share:,.1f}", 100 * float(share))
+    return [Cell(name, muted=muted), count, *figures, percent]
+
+
+def _mib(value: float | None) -> Cell:
+    return Cell(MISSING) if value is None or pd.isna(value) else Cell(f"{value / MIB:,.2f}", float(value))
+
+
+def by_state(found: Mapping[str, Blame], positions: Mapping[str, int]) -> Table:
+    """Where what is resident and not live lies, a pair of columns per allocator."""
+    frames = {
+        label: holders.states(blame, positions[label]).set_index("state")["bytes"] for label, blame in found.items()
+    }
+    names = list(dict.fromkeys(name for states in frames.values() for name in states.index))
+    # Each allocator's states in their own order, those of a walk where they belong.
+    names.sort(key=_state_place)
+    rows = []
+    for name in names:
+        values = [(states.get(name), states.sum()) for states in frames.values()]
+        rows.append([Cell(name), *(cell for value, whole in values for cell in _state(value, whole))])
+    whole = [
+        cell for states in frames.values() for cell in (_mib(states.sum()), Cell("100" if states.sum() else MISSING))
+    ]
+    columns = ["RSS − live, by state", *(text for label in frames for text in (f"{label}, MiB", "%"))]
+    return Table("What is resident and not live", columns, [*rows, [Cell("all"), *whole]])
+
+
+def _state_place(name: str) -> int:
+    order = ("rounding", "in partly", "in OS pages that", "in OS pages never", "metadata")
+    return next(place for place, beginning in enumerate(order) if name.startswith(beginning))
+
+
+def _state(value: float | None, whole: float) -> list[Cell]:
+    if value is None:
+        return [Cell(MISSING), Cell(MISSING)]
+    percent = Cell(MISSING) if not whole else Cell(f"{100 * value / whole:,.1f}", 100 * value / whole)
+    return [_mib(value), percent]
+
+
+def over_time(found: Blame, label: str, grouping: str) -> Table:
+    """A row per position: RSS, live bytes, what nobody holds, and who holds most besides live bytes."""
+    rows = [
+        [
+            Cell(f"{row['position']:,}", row["position"]),
+            *(_mib(row[key]) for key in ("rss_anon_bytes", "live_bytes", "beside_live_bytes", "empty_bytes")),
+            Cell("; ".join(_held(grouping, *held) for held in row["holders"]) or MISSING),
+        ]
+        for _, row in holders.over_time(found, grouping).iterrows()
+    ]
+    columns = [
+        "op",
+        "RSS, MiB",
+        "live",
+        "empty beside live",
+        "left",
+        f"who holds most besides, by {grouping}",
+    ]
+    return Table(f"{label}: over time", columns, rows)
+
+
+def _held(grouping: str, number: int, name: str, value: float) -> str:
+    """Of a site its number and the innermost function that has a name."""
+    if grouping != "site":
+        return f"{name} {value / MIB:,.2f}"
+    functions = name.split(" < ")
+    named = [function for function in functions if "+0x" not in function] or functions
+    return f"#{number} {named[0]} {value / MIB:,.2f}"
+
+
+def side_by_side(frame: pd.DataFrame, one: str, other: str, grouping: str, title: str) -> Table:
+    """A frame of `holders.difference`: groups with what they hold on both sides, the largest changes first."""
+    rows = []
+    whole = max(frame[[f"{figure}_{side}" for figure in ("live_bytes", "held_bytes")]].sum().sum() for side in SIDES)
+    changed = frame[frame["change_bytes"].abs() > LEAST_SHOWN / 10 * whole]
+    for _, row in changed.head(MOST_ROWS).iterrows():
+        pairs = [_mib(row[f"{figure}_{side}"]) for figure in ("live_bytes", "held_bytes") for side in SIDES]
+        change = Cell(f"{row['change_bytes'] / MIB:+,.2f}", float(row["change_bytes"]))
+        rows.append([Cell(_cut(str(row["group"]), 34), muted=row["kind"] != GROUP), *pairs, change])
+    figures = [f"{what} {label}" for what in ("live, MiB:", "beside:") for label in (one, other)]
+    columns = [grouping, *figures, "change"]
+    total = float(frame["change_bytes"].sum())
+    rest = int((frame["change_bytes"] != 0).sum()) - min(len(changed), MOST_ROWS)
+    notes = [f"{rest:,} more differ by less."] if rest > 0 else []
+    return Table(title, columns, [*rows, [Cell("all"), *[Cell("")] * 4, Cell(f"{total / MIB:+,.2f}", total)]], notes)

@@ -1,0 +1,245 @@
+"""Who holds the memory: figures add up to RSS less live bytes to the byte; what is no blame is refused; a planted leak,
+retention and fragmentation are told apart.
+"""
+
+import base64
+import contextlib
+import copy
+import dataclasses
+import zlib
+
+import pytest
+from heaptape.common.errors import HeaptapeError
+from heaptape.results import blame, holders
+from heaptape.results.schema import Results
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from synthetic_blame import OS_PAGE, Layout, Thing, encode_rows, make_run, planted, shares
+
+PAGES = 6
+# Each example builds some hundred small frames.
+FEW = settings(max_examples=25)
+KINDS = ("leak", "retention", "fragmentation", "none")
+
+
+@st.composite
+def layouts(draw):
+    """Some positions of a heap of six OS pages: objects that don't overlap, of which any OS page may be resident."""
+    out, position = [], 0
+    for _ in range(draw(st.integers(1, 4))):
+        position += draw(st.integers(1, 5000))
+        things, address = [], draw(st.integers(0, OS_PAGE))
+        for _ in range(draw(st.integers(0, 12))):
+            size, rounding = draw(st.integers(0, 6000)), draw(st.integers(0, 300))
+            if address + size + rounding > PAGES * OS_PAGE:
+                break
+            who = {"site": draw(st.integers(0, 3)), "thread": draw(st.integers(0, 2)), "phase": draw(st.integers(0, 1))}
+            things.append(Thing(address, size, rounding, birth=draw(st.integers(0, position - 1)), **who))
+            address += size + rounding + draw(st.integers(0, 5000))
+        sets = st.frozensets(st.integers(0, PAGES - 1))
+        out.append(Layout(position, things, draw(sets), draw(sets), draw(st.integers(-9000, 9000))))
+    return out
+
+
+def file_of(layouts, allocators=("glibc",), **options):
+    runs = [make_run(name, layouts, **options) for name in allocators]
+    return Results("x.json", {"workload": {"name": "w"}, "runs": runs})
+
+
+@FEW
+@given(layouts())
+def test_tidy_frames_add_up_to_rss_less_live_bytes_to_the_byte(drawn):
+    file = file_of(drawn)
+    frame = file.blame()
+    assert tuple(frame.columns) == blame.COLUMNS
+    rss = {where["position"]: where["rss_anon_bytes"] for where in file.runs[0]["blame"]["positions"]}
+    live = {where["position"]: where["live_resident_bytes"] for where in file.runs[0]["blame"]["positions"]}
+    for (_, position, _), rows in frame.groupby(["allocator", "position", "grouping"]):
+        assert rows["live_bytes"].sum() == live[position]
+        assert (rows["rounding_bytes"] + rows["empty_bytes"]).sum() == rss[position] - live[position]
+    grouped = frame.groupby(["allocator", "position"])["grouping"].nunique()
+    there = {layout.position for layout in drawn}
+    assert set(grouped.index) == {("glibc", position) for position in there}
+    assert (grouped == len(blame.GROUPINGS)).all()
+
+
+@FEW
+@given(layouts())
+def test_states_and_groups_of_a_position_add_up_to_the_same(drawn):
+    found = blame.decode(make_run("glibc", drawn))
+    for layout in drawn:
+        sums, _ = shares(layout)
+        excess = sum(sums.values()) - sums["live_resident_bytes"]
+        assert holders.states(found, layout.position)["bytes"].sum() == excess
+        for grouping in blame.GROUPINGS:
+            rows = holders.at_position(found, "glibc", layout.position, grouping)
+            assert rows["held_bytes"].sum() == excess
+            assert rows["held_bytes"].is_monotonic_decreasing
+
+
+@FEW
+@given(layouts(), layouts())
+def test_a_difference_adds_up_to_the_difference_of_rss(one, other):
+    found = [blame.decode(make_run("glibc", drawn)) for drawn in (one, other)]
+    frames = [holders.at_position(each, "", drawn[0].position, "site") for each, drawn in zip(found, (one, other))]
+    change = holders.difference(*frames)
+    rss = [sum(shares(drawn[0])[0].values()) for drawn in (one, other)]
+    assert change["change_bytes"].sum() == rss[1] - rss[0]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_planted_cause_is_told(kind):
+    found = blame.decode(make_run("glibc", planted(kind)))
+    verdict = holders.verdict(found, blame.widest(found))
+    assert verdict.kind == kind
+    if kind == "fragmentation":
+        assert verdict.sentence == (
+            "fragmentation: 240.0 KiB of 256.0 KiB of RSS are empty bytes in OS pages that objects fill to 6 %; "
+            "make_survivor < fill < main holds 100 % of that, and if it alone went, 256.0 KiB would go"
+        )
+    if kind == "retention":
+        assert verdict.sentence == (
+            "retention: live bytes fell, from 240.0 KiB to 240 bytes, RSS went from 256.0 KiB to 256.0 KiB; 252.0 KiB "
+            "of it (98 %) are OS pages that all objects left and the allocator keeps"
+        )
+    if kind == "leak":
+        assert "from 120.0 KiB in its middle to 240.0 KiB at its end" in verdict.sentence
+
+
+def test_names_of_groups_are_those_of_people():
+    found = blame.decode(make_run("glibc", planted("leak"), marks=[(0, "load"), (500, "serve")]))
+    assert found.name("site", 1) == "make_survivor < fill < main"
+    assert found.name("function", 2) == "make_temporary"
+    assert [found.name("phase", number) for number in (0, 1, 2)] == ["start", "load", "serve"]
+    assert [found.name("size", size) for size in (0, 3, 7, 8, 10, 224)] == [
+        "0 bytes", "3 bytes", "7 bytes", "8 to 9 bytes", "10 to 11 bytes", "224 to 255 bytes"
+    ]  # fmt: skip
+    assert [found.name("age", age) for age in (0, 1, 4)] == ["0 ops", "1 ops", "4 to 7 ops"]
+    assert found.name("site", -1) == "others"
+
+
+@pytest.mark.parametrize(
+    ("where", "position"), [("peak", 7000), ("end", 8000), ("widest", 4000), ("2000", 2000), ("drop", 3000)]
+)
+def test_a_place_is_found(where, position):
+    found = blame.decode(make_run("glibc", planted("retention"), marks=[(1000, "fill"), (3000, "drop")]))
+    assert blame.position_at(found, where) == position
+
+
+def test_what_a_program_releases_at_its_exit_is_not_the_widest_place():
+    *laid, last = planted("none")
+    laid.append(dataclasses.replace(last, why=["even"]))
+    gone = [Layout(9000, laid[-1].things[:500], laid[-1].resident, laid[-1].resident, why=["even"])]
+    gone.append(Layout(10000, laid[-1].things[:3], laid[-1].resident, laid[-1].resident, why=["even", "end"]))
+    found = blame.decode(make_run("glibc", [*laid, *gone]))
+    assert blame.exit_begins(found) == 8000
+    assert blame.widest(found) == 2000
+    assert blame.position_at(found, "end") == 10000
+    assert blame.exit_begins(blame.decode(make_run("glibc", planted("retention")))) is None
+    assert blame.exit_begins(blame.decode(make_run("glibc", [*laid, *gone[:1]]))) is None
+
+
+@pytest.mark.parametrize(
+    ("where", "line"),
+    [
+        ("2001", "nothing was attributed at 2001: replay with --at 2001"),
+        ("99999999", "nothing was attributed at 99999999: replay with --at 99999999"),
+        ("live-peak", "nothing was attributed at live-peak: replay with --at live-peak"),
+        ("later", "no mark 'later': there are fill"),
+    ],
+)
+def test_a_place_that_is_not_there_is_one_line(where, line):
+    found = blame.decode(make_run("glibc", planted("none"), marks=[(1000, "fill")]))
+    with pytest.raises(HeaptapeError) as caught:
+        blame.position_at(found, where)
+    assert str(caught.value) == line
+
+
+def test_what_a_recording_lacks_is_no_grouping():
+    found = blame.decode(make_run("glibc", planted("none"), stacks=False))
+    assert holders.usual_groupings(found) == ("thread", "size", "age")
+    for grouping, lack in (("site", "no call stacks"), ("function", "no call stacks"), ("phase", "no marks")):
+        with pytest.raises(HeaptapeError, match=lack):
+            holders.require(found, grouping)
+    holders.require(found, "thread")
+
+
+def broken(change):
+    """A sound run, spoilt by `change` of its "blame"."""
+    run = copy.deepcopy(make_run("glibc", planted("fragmentation")))
+    change(run["blame"])
+    return run
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda table: table.pop("values"),
+        lambda table: table.update(values="%"),
+        lambda table: table.update(values=table["values"][:40]),
+        lambda table: table.update(rows=1),
+        lambda table: table.update(rows=-1),
+        lambda table: table.update(encoding="none"),
+        lambda table: table.update(columns=table["columns"][:-1]),
+        lambda table: table.update(groupings=["site"] * 6),
+        lambda table: table.update(groupings=[]),
+        lambda table: table.update(os_page_bytes=0),
+        lambda table: table["positions"].pop(),
+        lambda table: table["positions"].reverse(),
+        lambda table: table["positions"][3].update(rss_anon_bytes=7),
+        lambda table: table["positions"][3].update(rss_anon_bytes=1.5),
+        lambda table: table["positions"][3].update(live_bytes=-1),
+        lambda table: table["positions"][3].update(live_objects=2**70),
+        lambda table: table["positions"][3].pop("never_used_bytes"),
+        lambda table: table["sites"].update({"x": {"name": "y"}}),
+        lambda table: table["sites"].update({"9": {"frames": []}}),
+        lambda table: table["sites"]["1"]["frames"][0].update(offset="here"),
+        lambda table: table["sites"]["1"]["frames"][0].update(function=7),
+        lambda table: table["marks"].append({"position": 3}),
+        lambda table: table.update(encode_rows([[0, 0, 1, 1, 1, 0, 0, 0, 0, 0]] * 2)),
+        lambda table: table.update(encode_rows([[0, 0, -3, 1, 1, 0, 0, 0, 0, 0]])),
+        lambda table: table.update(encode_rows([[0, 0, 1, 1, -1, 0, 0, 0, 0, 0]])),
+        lambda table: table.update(encode_rows([[99, 0, 1, 1, 1, 0, 0, 0, 0, 0]])),
+        lambda table: table.update(encode_rows([[0, 9, 1, 1, 1, 0, 0, 0, 0, 0]])),
+        lambda table: table.update(encode_rows([[4, 0, 1, 1, 1, 5, 0, 0, 0, 0]])),
+    ],
+)
+def test_what_is_no_blame_is_refused(change):
+    with pytest.raises(HeaptapeError, match=r"the blame of glibc can't be read: ."):
+        blame.decode(broken(change))
+
+
+@pytest.mark.parametrize("value", [3, [], "x", {}, {"positions": 7}])
+def test_another_value_is_refused(value):
+    with pytest.raises(HeaptapeError, match="can't be read"):
+        blame.decode({"allocator": "x", "blame": value})
+
+
+@given(st.binary(max_size=400), st.integers(0, 6))
+def test_any_values_are_read_or_refused(raw, rows):
+    run = make_run("glibc", planted("none", positions=2, pages=1))
+    run["blame"] |= {"values": base64.b64encode(zlib.compress(raw)).decode(), "rows": rows}
+    with contextlib.suppress(HeaptapeError):
+        blame.decode(run)
+
+
+def test_groups_that_do_not_add_up_are_refused():
+    run = make_run("glibc", planted("none"))
+    rows = [list(row) for row in rows_of(run["blame"])]
+    rows[5][7] += 1
+    run["blame"] |= encode_rows(rows)
+    with pytest.raises(HeaptapeError, match="groups don't add up to what is held"):
+        blame.decode(run)
+
+
+def rows_of(table):
+    import numpy as np
+
+    raw = zlib.decompress(base64.b64decode(table["values"]))
+    return np.frombuffer(raw, "<i8").reshape(len(table["columns"]), -1).T.tolist()
+
+
+def test_a_file_without_it_gives_an_empty_frame_of_the_same_columns():
+    frame = Results("x.json", {"runs": [{"allocator": "a", "pass": "memory"}]}).blame()
+    assert frame.empty
+    assert tuple(frame.columns) == blame.COLUMNS

@@ -1,0 +1,86 @@
+/* Programs whose memory is held for a known reason, by a function whose name says so: the counterpart of blame.
+
+   planted_memory MODE
+     leak           of each request one object stays, and nothing ever releases it: live bytes grow
+     retention      a cache is filled and dropped; one object behind it stays: live bytes fall, and OS pages are empty
+     fragmentation  of each 16 objects of one size one stays: each OS page keeps a survivor, and is filled thinly
+     well           objects come and go, and what stays fills its OS pages
+
+   Each is touched wholly. Marks: "fill" before the objects come, "drop" before they go. */
+#include "capture/wire/heaptape.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { OBJECT_BYTES = 256, OBJECTS = 64 << 10, SURVIVOR_EVERY = 16 };
+
+/* A frame of its own in every stack. What sites do differs, as a compiler makes one function of two that are the same.
+ */
+#define SITE __attribute__((noinline))
+
+static void *objects[OBJECTS];
+static void *volatile kept;
+
+static void *filled(void *object, int value, size_t bytes) {
+  if (!object)
+    abort();
+  return memset(object, value, bytes);
+}
+
+SITE static void *make_temporary(size_t bytes) {
+  return filled(malloc(bytes), 1, bytes);
+}
+
+SITE static void *make_survivor(size_t bytes) {
+  return filled(malloc(bytes), 2, bytes);
+}
+
+static void leak(void) {
+  for (size_t request = 0; request < OBJECTS; request++) {
+    void *temporary = make_temporary(4 * OBJECT_BYTES);
+    kept = make_survivor(OBJECT_BYTES);
+    free(temporary);
+  }
+}
+
+static void fill(size_t survivor_every) {
+  heaptape_mark("fill");
+  for (size_t index = 0; index < OBJECTS; index++)
+    objects[index] =
+        index % survivor_every == survivor_every - 1 ? make_survivor(OBJECT_BYTES) : make_temporary(OBJECT_BYTES);
+}
+
+static void drop(size_t survivor_every) {
+  heaptape_mark("drop");
+  for (size_t index = 0; index < OBJECTS; index++)
+    if (index % survivor_every != survivor_every - 1)
+      free(objects[index]);
+}
+
+/* Allocators that give memory back late do so while the program goes on. */
+static void go_on(void) {
+  for (size_t request = 0; request < OBJECTS; request++)
+    free(make_temporary(OBJECT_BYTES));
+}
+
+int main(int count, char **arguments) {
+  const char *mode = count == 2 ? arguments[1] : "";
+  if (strcmp(mode, "leak") == 0) {
+    leak();
+  } else if (strcmp(mode, "retention") == 0) {
+    fill(OBJECTS);
+    drop(OBJECTS);
+    go_on();
+  } else if (strcmp(mode, "fragmentation") == 0) {
+    fill(SURVIVOR_EVERY);
+    drop(SURVIVOR_EVERY);
+    go_on();
+  } else if (strcmp(mode, "well") == 0) {
+    fill(1);
+    go_on();
+  } else {
+    fprintf(stderr, "usage: planted_memory leak|retention|fragmentation|well\n");
+    return 2;
+  }
+  return 0;
+}

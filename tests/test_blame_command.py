@@ -1,0 +1,139 @@
+"""`heaptape blame` on real programs: a planted leak, retention and fragmentation are told apart under glibc and
+jemalloc, and the site that causes it is named; wrong input gives one line.
+"""
+
+import json
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pytest
+
+from tests.support import HEAPTAPE, OUT, call_heaptape, record, run, succeed
+
+PROGRAM = OUT / "test-programs" / "planted_memory"
+MODES = ("leak", "retention", "fragmentation", "well")
+KINDS = dict(zip(MODES, ("leak", "retention", "fragmentation", "none"), strict=True))
+ALLOCATORS = ("glibc", "jemalloc")
+
+
+@pytest.fixture(scope="module")
+def tapes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Each mode recorded with its call stacks; "plain": fragmentation without."""
+    folder = tmp_path_factory.mktemp("tapes")
+    found = {mode: folder / f"{mode}.tape" for mode in (*MODES, "plain")}
+    for mode, path in found.items():
+        stacks = () if mode == "plain" else ("--stacks",)
+        record(path, PROGRAM, "fragmentation" if mode == "plain" else mode, options=stacks)
+    return found
+
+
+def allocators() -> list[str]:
+    listed = json.loads(succeed(HEAPTAPE, "allocators", "--json").stdout)
+    there = {row["name"] for row in listed["allocators"] if row.get("path") or row["name"] == "glibc"}
+    return [name for name in ALLOCATORS if name in there]
+
+
+@pytest.fixture(scope="module")
+def told(tapes: dict[str, Path]) -> dict[tuple[str, str], dict]:
+    """(mode, allocator) -> what the command says."""
+    chosen = [word for name in allocators() for word in ("-a", name)]
+    found = {}
+    for mode in MODES:
+        data = json.loads(succeed(HEAPTAPE, "blame", tapes[mode], *chosen, "--json", "--by", "site").stdout)
+        found |= {(mode, row["allocator"]): row for row in data["holders"]}
+    return found
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_planted_cause_is_told_under_each_allocator(told: dict[tuple[str, str], dict], mode: str) -> None:
+    kinds = {name: row["kind"] for (of, name), row in told.items() if of == mode}
+    assert kinds == dict.fromkeys(allocators(), KINDS[mode])
+
+
+@pytest.mark.parametrize("mode", ["leak", "fragmentation"])
+def test_the_site_that_causes_it_is_named(told: dict[tuple[str, str], dict], mode: str) -> None:
+    for name in allocators():
+        row = told[mode, name]
+        assert "make_survivor <" in row["sentence"], row["sentence"]
+        groups = [group for group in row["groups"] if group["kind"] == "group"]
+        survivors = sum(group["held_bytes"] for group in groups if group["group"].startswith("make_survivor"))
+        assert survivors >= 0.95 * sum(group["held_bytes"] for group in groups)
+
+
+def test_retention_is_held_by_nobody(told: dict[tuple[str, str], dict]) -> None:
+    for name in allocators():
+        row = told["retention", name]
+        left = sum(group["held_bytes"] for group in row["groups"] if group["kind"] == "nobody")
+        assert left >= 0.95 * sum(group["held_bytes"] for group in row["groups"])
+
+
+def test_groups_and_states_of_a_real_pass_add_up_to_rss_less_live_bytes(told: dict[tuple[str, str], dict]) -> None:
+    for row in told.values():
+        place = next(one for one in row["over_time"] if one["position"] == row["position"])
+        excess = place["rss_anon_bytes"] - place["live_resident_bytes"]
+        assert sum(group["held_bytes"] for group in row["groups"]) == excess
+        assert sum(state["bytes"] for state in row["states"]) == excess
+
+
+def test_without_stacks_it_answers_by_thread_size_and_age(tapes: dict[str, Path]) -> None:
+    lines = succeed(HEAPTAPE, "blame", tapes["plain"]).stdout.splitlines()
+    assert "glibc, at op" in lines[0]
+    assert "fragmentation: " in lines[0]
+    assert "256 to 319 bytes" not in lines[0]
+    assert lines[1] == "no call stacks in the recording (record --stacks): by thread, size and age instead."
+    for grouping, group in (("thread", "thread 0"), ("size", "256 to 319 bytes"), ("age", " ops")):
+        title = next(number for number, line in enumerate(lines) if line.startswith(f"glibc: by {grouping}, at "))
+        assert group in lines[title + 2]
+
+
+def test_files_and_differences_of_two_positions(tapes: dict[str, Path], tmp_path: Path) -> None:
+    results, flame, graph = tmp_path / "r.json", tmp_path / "f.svg", tmp_path / "g.png"
+    at = ("--at", "fill", "--at", "end")
+    first = succeed(HEAPTAPE, "blame", tapes["fragmentation"], *at, "-o", results, "--flame", flame, "--graph", graph)
+    assert "glibc: from fill to end, by site" in first.stdout
+    again = succeed(HEAPTAPE, "blame", results, *at)
+    assert again.stdout == first.stdout
+    titles = [title.text or "" for title in ElementTree.parse(flame).iter("{http://www.w3.org/2000/svg}title")]
+    assert any(title.startswith("make_survivor — ") for title in titles)
+    assert graph.read_bytes().startswith(b"\x89PNG")
+    report = tmp_path / "report.html"
+    succeed(HEAPTAPE, "report", results, "-o", report)
+    assert "<h3>Who holds the memory</h3>" in report.read_text()
+    assert "From fragmentation, glibc to leak, glibc" in succeed(HEAPTAPE, "blame", results, tapes["leak"]).stdout
+
+
+WRONG = {
+    (
+        "{plain}",
+        "--by",
+        "site",
+    ): "--by site: the recording has no call stacks (record --stacks): --by thread, size or age",
+    ("{plain}", "--flame", "x.svg"): "a flame graph: the recording has no call stacks: record with --stacks",
+    ("{leak}", "--by", "phase"): "--by phase: the recording has no marks, so all of it is one phase",
+    ("{leak}", "--at", "9999999"): "{leak}: position 9,999,999 is beyond the end: there are 196,608 ops",
+    ("{leak}", "-a", "hoard"): "unknown allocator 'hoard': known are glibc, jemalloc, tcmalloc, mimalloc, tbbmalloc, "
+    "reference, or the path of a library",
+    ("no.tape",): "no.tape: no such file",
+    ("{leak}", "{leak}", "{leak}"): "blame: one recording, or two to compare",
+    ("{leak}", "--at", "1", "--at", "2", "--at", "3"): "blame --at: one position, or two to compare",
+    ("{leak}", "{well}", "-o", "x.json"): "blame -o, --flame, --graph: of one recording only",
+    ("{leak}", "--graph", "x.txt"): "blame --graph: 'x.txt' is none of .svg, .pdf, .png",
+    ("{leak}", "-o", "/no/such/x.json"): "/no/such/x.json: can't be written",
+}
+
+
+@pytest.mark.parametrize("words", WRONG, ids=" ".join)
+def test_wrong_input_is_one_line(words: tuple[str, ...], tapes: dict[str, Path], tmp_path: Path) -> None:
+    places = {name: str(path) for name, path in tapes.items()}
+    done = call_heaptape("blame", *(word.format(**places) for word in words))
+    assert done.stderr == f"heaptape: {WRONG[words].format(**places)}\n"
+    assert done.status in (1, 2)
+    assert done.stdout == ""
+
+
+def test_a_mark_that_is_not_there_is_one_line(tapes: dict[str, Path]) -> None:
+    done = run(HEAPTAPE, "blame", tapes["leak"], "--at", "later")
+    assert done.status == 1
+    assert done.stderr.count("\n") == 1
+    assert "later" in done.stderr
+    assert str(tapes["leak"]) in done.stderr
