@@ -1,4 +1,4 @@
-CONVERT_COMPONENTS := convert/driver convert/inspect convert/rewrite convert/compile convert/formats convert/formats/exporters convert/formats/importers \
+CONVERT_COMPONENTS := convert/driver convert/inspect convert/rewrite convert/whatif convert/origins convert/stacks convert/compile convert/formats convert/formats/exporters convert/formats/importers \
   convert/formats/reading convert/history
 $(call c_components,$(CONVERT_COMPONENTS))
 
@@ -8,10 +8,11 @@ COMPILE := convert/compile $(HISTORY)
 IMPORT  := convert/formats convert/formats/exporters convert/formats/importers convert/formats/reading
 
 $(call c_program,convert,convert/driver/convert_main.c,$(CONVERT_COMPONENTS) core/workload core/sharing $(TRACE),$(CORE_LIBS) -lzip -lm -ldw -lelf -lstdc++)
+$(call c_test,convert/test/allocation_wrappers_are_known_by_name.c,,convert/stacks $(TRACE),$(CORE_LIBS) -ldw -lelf -lstdc++)
 $(call c_bench,convert/test/bench_compile.c,convert/test/generate_trace.c,$(COMPILE),$(CORE_LIBS))
 $(call c_bench,convert/test/bench_trace.c,convert/test/generate_trace.c,$(TRACE),$(CORE_LIBS))
 $(call c_bench,convert/test/bench_import.c,,$(IMPORT) $(HISTORY),$(CORE_LIBS) -lzip)
-$(call c_fuzzer,convert/test/fuzz_workload.c,,convert/inspect $(COMPILE) core/sharing core/base,$(CORE_LIBS) -lm -ldw -lelf -lstdc++)
+$(call c_fuzzer,convert/test/fuzz_workload.c,,convert/inspect convert/stacks $(COMPILE) core/sharing core/base,$(CORE_LIBS) -lm -ldw -lelf -lstdc++)
 
 # One fuzzer for all formats of lines, one for each binary format; their seeds are the samples of the tests.
 $(foreach name,fuzz_import fuzz_import_heaptrack fuzz_import_dj fuzz_import_wl fuzz_import_bytehound,\

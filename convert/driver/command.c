@@ -1,6 +1,8 @@
 #include "convert/driver/command.h"
 
 #include "convert/compile/compile.h"
+#include "convert/origins/origins_write.h"
+#include "convert/whatif/rewriter.h"
 #include "core/base/output_file.h"
 
 #include <errno.h>
@@ -85,22 +87,91 @@ static void print_lost_accesses(const char *in, const struct trace_reader *reade
             lost_before);
 }
 
+struct compile_results {
+  struct witness *witness;
+  struct error *error;
+};
+
+/* The workload's companions, NULL where they are not wanted. */
+struct companions {
+  struct output_file accesses, origins;
+};
+
+static int begin_companions(struct companions *companions, const struct options *options, struct error *error) {
+  if (options->accesses && output_file_begin(&companions->accesses, options->accesses, error) != 0)
+    return -1;
+  if (!options->origins || output_file_begin(&companions->origins, options->origins, error) == 0)
+    return 0;
+  return options->accesses ? output_file_end(&companions->accesses, -1, error) : -1;
+}
+
+static int end_companions(struct companions *companions, const struct options *options, int result,
+                          struct error *error) {
+  if (options->accesses)
+    result = output_file_end(&companions->accesses, result, error);
+  if (options->origins)
+    result = output_file_end(&companions->origins, result, error);
+  return result;
+}
+
+/* The trace into its outputs, and the origins that are seen on the way. */
+static int compile_with_origins(struct trace_reader *reader, struct compile_outputs *outputs,
+                                const struct history_options *history, struct witness *witness, struct error *error) {
+  if (!outputs->origins)
+    return compile_trace(reader, outputs, history, witness, error);
+  struct origins_writer *writer;
+  int result = origins_writer_open(&writer, reader, outputs->origins, error);
+  if (result == 0) {
+    const struct compile_observer observer = origins_writer_observer(writer);
+    outputs->observer = &observer;
+    result = compile_trace(reader, outputs, history, witness, error);
+    outputs->observer = NULL;
+  }
+  if (result == 0)
+    result = origins_writer_finish(writer, outputs->workload, error);
+  origins_writer_free(writer);
+  return result;
+}
+
+static int run_rewriting(void *context, const struct history_consumer *consumer, struct witness *witness,
+                         struct error *error) {
+  return rewriting_run(context, consumer, witness, error);
+}
+
+static json_t *about_rewriting(void *context) {
+  return ((struct rewriting *)context)->about;
+}
+
+/* The same with what --group asks for. */
+static int compile_with_groups(struct trace_reader *reader, struct compile_outputs *outputs,
+                               const struct history_options *history, const struct options *options,
+                               struct compile_results *results) {
+  struct rewriting rewriting = {
+      .reader = reader, .options = history, .groups = {options->groups.at, options->groups.count}};
+  const struct compile_rewriting wanted = {&rewriting, run_rewriting, about_rewriting};
+  outputs->rewriting = options->groups.count ? &wanted : NULL;
+  int result = compile_with_origins(reader, outputs, history, results->witness, results->error);
+  outputs->rewriting = NULL;
+  json_decref(rewriting.about);
+  return result;
+}
+
 int compile_to(struct trace_reader *reader, const char *out, const struct options *options, struct witness *witness,
                struct error *error) {
-  struct output_file file, accesses;
+  struct output_file file;
+  struct companions companions;
   struct progress progress;
-  struct compile_outputs outputs = {0};
   if (output_file_begin(&file, out, error) != 0)
     return -1;
-  if (options->accesses && output_file_begin(&accesses, options->accesses, error) != 0)
+  if (begin_companions(&companions, options, error) != 0)
     return output_file_end(&file, -1, error);
-  outputs.workload = file.temporary;
-  outputs.accesses = options->accesses ? accesses.temporary : NULL;
+  struct compile_outputs outputs = {.workload = file.temporary,
+                                    .accesses = options->accesses ? companions.accesses.temporary : NULL,
+                                    .origins = options->origins ? companions.origins.temporary : NULL};
   struct history_options history = history_options_of(options, &progress, "compile", reader);
-  int result = compile_trace(reader, &outputs, &history, witness, error);
+  int result = compile_with_groups(reader, &outputs, &history, options, &(struct compile_results){witness, error});
   progress_end(&progress);
-  if (options->accesses)
-    result = output_file_end(&accesses, result, error);
+  result = end_companions(&companions, options, result, error);
   result = output_file_end(&file, result, error);
   if (result == 0 && options->accesses)
     print_lost_accesses(options->in, reader, &outputs.compiled);

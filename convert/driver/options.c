@@ -30,8 +30,15 @@ static bool parse_integer(const char *text, uint64_t *integer) {
   return true;
 }
 
+static const char *add_group(struct options *options, const char *text) {
+  struct group *group = vector_add(&options->groups);
+  return group ? group_parse(group, text) : "out of memory";
+}
+
 static int parse_flags(struct options *options, int argc, char **argv, struct options_error *error) {
   struct option long_options[] = {{"accesses", required_argument, NULL, 'a'},
+                                  {"origins", required_argument, NULL, 'O'},
+                                  {"group", required_argument, NULL, 'G'},
                                   {"output", required_argument, NULL, 'o'},
                                   {"json", no_argument, NULL, 'j'},
                                   {"ranges", no_argument, NULL, 'r'},
@@ -65,6 +72,13 @@ static int parse_flags(struct options *options, int argc, char **argv, struct op
     case 'a':
       options->accesses = optarg;
       options->list_accesses = true;
+      break;
+    case 'O':
+      options->origins = optarg;
+      break;
+    case 'G':
+      if ((problem = add_group(options, optarg)))
+        return wrong(error, "--group %s: %s", optarg, problem);
       break;
     case 'j':
       options->json = true;

@@ -10,7 +10,7 @@
 #ifndef CONVERT_INSPECT_DUMP_STACKS_H
 #define CONVERT_INSPECT_DUMP_STACKS_H
 
-#include "convert/inspect/symbols.h"
+#include "convert/stacks/symbols.h"
 
 #include <stdio.h>
 

@@ -1,6 +1,7 @@
 #include "replay/driver/options.h"
 
 #include "core/workload/workload.h"
+#include "replay/driver/blame_places.h"
 #include "replay/driver/names.h"
 #include "replay/state/touch.h"
 
@@ -12,15 +13,16 @@
 
 /* Positions. Measured with a larson-shaped workload of two threads: smaller windows cost waits, larger ones change
    nothing but let threads drift apart (docs/measurements/replay.md). */
-enum { DEFAULT_WINDOW = 4096, MISSES_LINE_BYTES = 64, MISSES_LEVEL_LIMIT = 9 };
+enum { DEFAULT_WINDOW = 4096, MISSES_LINE_BYTES = 64, MISSES_LEVEL_LIMIT = 9, BLAME_DEFAULT_POSITIONS = 64 };
 
 const char options_usage[] =
-    "usage: heaptape-replay --pass time|memory|bare|verify|instructions|sharing|misses\n"
+    "usage: heaptape-replay --pass time|memory|bare|verify|instructions|sharing|misses|blame\n"
     "                       [--order recorded|causal|window[=N]|paced[=SPEED]|random=SEED]\n"
     "                       [--touch recorded[=N]|lines[=N]|first|pages|all|none] [--preload LIB]... [--env "
     "NAME=VALUE]... [--null] [--as-malloc] [--threads-to-cores]\n"
     "                       [--clock recorded|real] [--disturb LINES] [--counter heaptape|callgrind]\n"
     "                       [--accesses F.accesses] [--caches BYTES:WAYS,...] [--tlbs ENTRIES:WAYS,...]\n"
+    "                       [--origins W.origins] [--at POSITION|peak|live-peak|end|mark=TEXT]... [--positions N]\n"
     "                       [--baseline-rss-anon-bytes N] [--baseline-vm-size-bytes N] [--engine-cycles-per-op X]\n"
     "                       [--aslr] [--op-limit N] [--progress-fd FD] [-o RUN.json] F.work\n"
     "       heaptape-replay --baseline F.work\n";
@@ -33,7 +35,7 @@ static bool parse_number(const char *text, uint64_t *value) {
 }
 
 static bool parse_pass(const char *text, struct options *options) {
-  for (int pass = PASS_TIME; pass <= PASS_MISSES; pass++) {
+  for (int pass = PASS_TIME; pass <= PASS_BLAME; pass++) {
     if (strcmp(text, pass_name(pass)) == 0) {
       options->request.pass = pass;
       return options->have_pass = true;
@@ -142,6 +144,9 @@ enum option_code {
   OPTION_ACCESSES,
   OPTION_CACHES,
   OPTION_TLBS,
+  OPTION_ORIGINS,
+  OPTION_AT,
+  OPTION_POSITIONS,
   OPTION_HELP,
 };
 
@@ -184,6 +189,19 @@ static bool take_option(int code, struct options *options) {
   case OPTION_TLBS:
     options->request.tlbs = optarg;
     return are_levels(optarg, 1);
+  case OPTION_ORIGINS:
+    options->request.origins = optarg;
+    return *optarg && strlen(optarg) < PATH_MAX;
+  case OPTION_AT:
+    if (options->at_count == BLAME_ASKED_LIMIT)
+      return false;
+    options->at[options->at_count++] = optarg;
+    return blame_place_is_legal(optarg);
+  case OPTION_POSITIONS:
+    options->have_positions = true;
+    options->request.blame.even =
+        parse_number(optarg, &number) && number <= BLAME_EVEN_LIMIT ? (uint32_t)number : UINT32_MAX;
+    return options->request.blame.even <= BLAME_EVEN_LIMIT;
   case OPTION_OP_LIMIT:
     return parse_number(optarg, &options->request.op_limit) && options->request.op_limit > 0;
   case OPTION_BASELINE:
@@ -228,6 +246,16 @@ static enum options_verdict check_misses(struct options *options) {
   return OPTIONS_RUN;
 }
 
+static enum options_verdict check_blame(struct options *options) {
+  const struct run_request *request = &options->request;
+  if (request->pass != PASS_BLAME)
+    return request->origins || options->at_count > 0 || options->have_positions
+               ? wrong(options, "--origins, --at and --positions are for the blame pass", NULL)
+               : OPTIONS_RUN;
+  return request->order != ORDER_RECORDED ? wrong(options, "the blame pass has no order but the recorded one", NULL)
+                                          : OPTIONS_RUN;
+}
+
 /* Which options go together. */
 static enum options_verdict check_together(struct options *options) {
   struct run_request *request = &options->request;
@@ -238,14 +266,15 @@ static enum options_verdict check_together(struct options *options) {
   if (request->null_allocator && request->pass == PASS_VERIFY)
     return wrong(options, "--null has no memory to verify", NULL);
   if (!options->have_order)
-    request->order = request->pass == PASS_MEMORY || request->pass == PASS_SHARING || request->pass == PASS_MISSES
+    request->order = request->pass == PASS_MEMORY || request->pass == PASS_SHARING || request->pass == PASS_MISSES ||
+                             request->pass == PASS_BLAME
                          ? ORDER_RECORDED
                          : ORDER_WINDOW;
   if (request->op_limit > 0 && order_by_turns(request->order))
     return wrong(options, "--op-limit does not work under orders in which one thread runs at a time", NULL);
   if (request->as_malloc && request->pass == PASS_VERIFY)
     return wrong(options, "--as-malloc leaves no other entry points to verify", NULL);
-  return check_misses(options);
+  return check_blame(options) == OPTIONS_WRONG ? OPTIONS_WRONG : check_misses(options);
 }
 
 enum options_verdict options_parse(int count, char **arguments, struct options *options) {
@@ -270,13 +299,20 @@ enum options_verdict options_parse(int count, char **arguments, struct options *
       {"accesses", required_argument, NULL, OPTION_ACCESSES},
       {"caches", required_argument, NULL, OPTION_CACHES},
       {"tlbs", required_argument, NULL, OPTION_TLBS},
+      {"origins", required_argument, NULL, OPTION_ORIGINS},
+      {"at", required_argument, NULL, OPTION_AT},
+      {"positions", required_argument, NULL, OPTION_POSITIONS},
       {"progress-fd", required_argument, NULL, OPTION_PROGRESS},
       {"help", no_argument, NULL, OPTION_HELP},
       {0},
   };
-  *options = (struct options){
-      .request = {.window = DEFAULT_WINDOW, .speed = 1, .touch_bound_bytes = TOUCH_BOUND_BYTES, .progress_fd = -1},
-      .engine_cycles_per_op = -1};
+  *options = (struct options){.request = {.window = DEFAULT_WINDOW,
+                                          .speed = 1,
+                                          .touch_bound_bytes = TOUCH_BOUND_BYTES,
+                                          .progress_fd = -1,
+                                          .blame = {.origins_fd = -1, .even = BLAME_DEFAULT_POSITIONS}},
+                              .engine_cycles_per_op = -1,
+                              .origins = {.fd = -1}};
   int code, index = 0;
   while ((code = getopt_long(count, arguments, "o:", known, &index)) != -1) {
     if (code == OPTION_HELP)

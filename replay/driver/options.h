@@ -3,6 +3,7 @@
 #ifndef REPLAY_DRIVER_OPTIONS_H
 #define REPLAY_DRIVER_OPTIONS_H
 
+#include "replay/driver/origin_names.h"
 #include "replay/parent/run.h"
 
 enum { ARGUMENTS_LIMIT = 64 }; /* --preload and --env each */
@@ -14,8 +15,12 @@ struct options {
   bool have_pass, have_order, baseline, have_baseline, have_vm_baseline;
   struct baseline given;
   double engine_cycles_per_op; /* < 0: to be measured */
-  const char *output;          /* NULL: standard output */
-  char wrong[256];             /* what is wrong with the command line */
+  struct origin_names origins;
+  const char *at[BLAME_ASKED_LIMIT]; /* blame pass: positions as they were given */
+  unsigned at_count;
+  bool have_positions;
+  const char *output; /* NULL: standard output */
+  char wrong[256];    /* what is wrong with the command line */
 };
 
 enum options_verdict { OPTIONS_RUN, OPTIONS_HELP, OPTIONS_WRONG };

@@ -1,5 +1,6 @@
 /* heaptape-replay: one run of one workload on one allocator. The helper runs, and output. */
 #include "core/workload/workload_read.h"
+#include "replay/driver/blame_places.h"
 #include "replay/driver/options.h"
 #include "replay/driver/report.h"
 #include "replay/driver/report_pmu.h"
@@ -15,8 +16,21 @@
 
 enum { EXIT_FAILED = 1, EXIT_USAGE = 2, CALIBRATED_OPS = 4 << 20 };
 
+/* The blame pass's own: the origins file, and where to look. */
+static int open_origins(struct options *options, const struct workload_header *workload, struct error *error) {
+  struct run_request *request = &options->request;
+  if (origin_names_open(&options->origins, request->origins, workload, error) != 0)
+    return -1;
+  request->origin_names = options->origins.json;
+  request->blame.origins_fd = options->origins.fd;
+  const struct blame_places places = {options->at, options->at_count, request->path};
+  return blame_places_resolve(&request->blame, &places, workload, json_object_get(options->origins.json, "marks"),
+                              error);
+}
+
 /* Opens and checks the workload; what the request needs to know of it is filled in. */
-static int open_workload(struct run_request *request, struct error *error) {
+static int open_workload(struct options *options, struct error *error) {
+  struct run_request *request = &options->request;
   bool standard_input = strcmp(request->path, "-") == 0;
   if (standard_input)
     request->path = "standard input";
@@ -30,6 +44,8 @@ static int open_workload(struct run_request *request, struct error *error) {
   request->ops = workload.header.ops;
   request->slots = workload.header.slots;
   int status = workload_check_schedule(&workload, error);
+  if (status == 0 && request->pass == PASS_BLAME)
+    status = open_origins(options, &workload.header, error);
   workload_close(&workload);
   return status;
 }
@@ -45,7 +61,7 @@ static struct run_request without_allocator(const struct run_request *request) {
 
 static int measure_baseline(const struct run_request *request, struct baseline *baseline, struct error *error) {
   struct run_request only = without_allocator(request);
-  only.pass = PASS_MEMORY;
+  only.pass = request->pass == PASS_BLAME ? PASS_BLAME : PASS_MEMORY; /* whose tables count in VmSize */
   only.baseline_only = true;
   only.null_allocator = false;
   struct run run;
@@ -90,7 +106,7 @@ static int write_json(json_t *json, const char *path, struct error *error) {
 static int make_run(struct options *options, struct error *error) {
   const struct run_request *request = &options->request;
   struct baseline baseline = options->given;
-  if (request->pass == PASS_MEMORY && (!options->have_baseline || !options->have_vm_baseline)) {
+  if (pass_samples_memory(request->pass) && (!options->have_baseline || !options->have_vm_baseline)) {
     if (measure_baseline(request, &baseline, error) != 0)
       return -1;
     if (options->have_baseline)
@@ -144,9 +160,10 @@ int main(int count, char **arguments) {
     return EXIT_USAGE;
   }
   struct error error = {""};
-  int status = open_workload(&options.request, &error);
+  int status = open_workload(&options, &error);
   if (status == 0)
     status = options.baseline ? print_baseline(&options, &error) : make_run(&options, &error);
+  origin_names_close(&options.origins);
   if (status != 0)
     fprintf(stderr, "heaptape-replay: %s\n", error.text);
   return status == 0 ? 0 : EXIT_FAILED;

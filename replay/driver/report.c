@@ -2,6 +2,7 @@
 
 #include "core/sharing/line_sharing_json.h"
 #include "replay/driver/names.h"
+#include "replay/driver/report_blame.h"
 #include "replay/driver/report_json.h"
 #include "replay/driver/report_memory.h"
 #include "replay/driver/report_misses.h"
@@ -143,6 +144,10 @@ json_t *report_run(const struct run *run, const struct run_request *request, con
     break;
   case PASS_MEMORY:
     report_memory(out, run, baseline);
+    break;
+  case PASS_BLAME:
+    report_memory(out, run, baseline);
+    json_object_set_new(out, "blame", report_blame(result, baseline, request->origin_names));
     break;
   case PASS_INSTRUCTIONS:
     add_instructions(out, run);

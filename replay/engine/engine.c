@@ -1,6 +1,7 @@
 #include "replay/engine/engine.h"
 
 #include "core/base/os.h"
+#include "replay/blame/blame.h"
 #include "replay/engine/loop.h"
 #include "replay/engine/preload.h"
 #include "replay/engine/threads.h"
@@ -16,6 +17,7 @@
 #include "replay/passes/sharing.h"
 #include "replay/passes/timing.h"
 #include "replay/passes/verify.h"
+#include "replay/region/region.h"
 #include "replay/state/allocator_stats.h"
 #include "replay/state/call.h"
 #include "replay/state/counter.h"
@@ -45,6 +47,8 @@ static void on_fatal_signal(int number, siginfo_t *about, void *context) {
   struct replay_result *result = engine.result;
   if (number == SIGBUS && address >= result->file_first && address < result->file_last)
     engine_fail(NULL, "was truncated while it was being replayed");
+  if (number == SIGBUS && address >= result->origins_first && address < result->origins_last)
+    engine_fail(NULL, "%s was truncated while it was being read", result->setup.origins_path);
   uint32_t nobody = 0;
   atomic_compare_exchange_strong(&result->died_thread, &nobody, engine_running_thread());
 }
@@ -99,6 +103,9 @@ static void set_up(void) {
   disturb_lines = setup->disturb_lines;
   stream_loop = loop_for(setup->pass, order_by_turns(setup->order));
   map_objects();
+  engine.apart = engine.workload.header.version == WORKLOAD_VERSION_APART;
+  if (engine.apart && region_setup() != 0)
+    engine_fail(NULL, "no address space for memory apart: %s", strerror(errno));
   if (setup->pass == PASS_TIME)
     engine.result->preemption_known = timing_setup();
   engine.paced = setup->order == ORDER_PACED;
@@ -107,8 +114,10 @@ static void set_up(void) {
   gate_setup((struct crowd){&engine.result->live_threads, &engine.result->blocked_threads, processors_allowed()});
   if (threads_setup(run_thread) != 0 || order_setup(setup) != 0)
     engine_fail(NULL, "no memory for %u threads: %s", engine.workload.header.threads, strerror(errno));
-  if (memory_setup(engine.result, setup->pass == PASS_MEMORY) != 0)
+  if (memory_setup(engine.result, pass_samples_memory(setup->pass)) != 0)
     engine_fail(NULL, "/proc/self/status: %s", strerror(errno));
+  if (setup->pass == PASS_BLAME)
+    blame_setup();
   if (setup->pass == PASS_INSTRUCTIONS)
     instructions_begin();
   if (setup->pass == PASS_MISSES)
@@ -182,9 +191,11 @@ static void add_worker(const struct worker *worker) {
 
 static void replay(void) {
   struct replay_result *result = engine.result;
-  bool sampling = result->setup.pass == PASS_MEMORY;
+  bool sampling = pass_samples_memory(result->setup.pass);
   if (sampling)
     memory_begin();
+  if (result->setup.pass == PASS_BLAME)
+    blame_begin();
   uint64_t faults = faults_of_process(), major_faults = major_faults_of_process();
   uint64_t begin_ns = os_monotonic_ns();
   pace_begin();
@@ -205,6 +216,8 @@ static void replay(void) {
   result->page_faults_major = major_faults_of_process() - major_faults;
   if (sampling)
     memory_end();
+  if (result->setup.pass == PASS_BLAME)
+    blame_end();
   if (result->setup.pass == PASS_VERIFY)
     verify_end();
   if (result->setup.pass == PASS_SHARING)

@@ -1,6 +1,7 @@
 #include "replay/engine/loop.h"
 
 #include "core/base/assert.h"
+#include "replay/blame/blame.h"
 #include "replay/engine/threads.h"
 #include "replay/memory/fragmentation.h"
 #include "replay/memory/memory.h"
@@ -27,7 +28,7 @@
 
 /* What the words before an op word contain. */
 struct extras {
-  uint64_t size_high, param, touched;
+  uint64_t size_high, param, touched, region;
 };
 static const struct extras NO_EXTRAS = {.param = 1};
 
@@ -118,14 +119,18 @@ static ALWAYS_INLINE void make_call(const struct frame *frame, struct object *ob
 /* The op that the word and its extras describe; its pointer is not looked up yet. */
 static ALWAYS_INLINE struct op decode(const struct frame *frame, const uint64_t *at, const struct extras *extras,
                                       const struct call_plan plan) {
-  struct op op = {.call = word_code(*at), .slot = word_slot(*at), .param = extras->param, .touched = extras->touched};
+  struct op op = {.call = word_code(*at),
+                  .slot = word_slot(*at),
+                  .param = extras->param,
+                  .touched = extras->touched,
+                  .region = (uint8_t)extras->region};
   op.size_bytes = op.request_bytes = word_size_low(*at) | extras->size_high;
   if ((plan.traits & CALL_COUNTED) && __builtin_mul_overflow(op.size_bytes, op.param, &op.request_bytes))
     op.request_bytes = UINT64_MAX;
   if (unlikely(plan.traits & CALL_UNUSUAL)) {
     if (plan.traits & CALL_ILLEGAL)
       engine_fail(at, "call byte 0x%02x is no legal call", op.call);
-    frame->worker->substituted[op.call & CALL_ID_MASK] += (plan.traits & CALL_SUBSTITUTED) != 0;
+    frame->worker->substituted[op.call & CALL_ID_MASK] += (plan.traits & CALL_SUBSTITUTED) != 0 && !extras->region;
   }
   return op;
 }
@@ -149,7 +154,7 @@ static ALWAYS_INLINE void replay_op(const struct frame *frame, const uint64_t *a
                                     const struct call_plan plan, const enum replay_pass pass) {
   struct op op = decode(frame, at, extras, plan);
   struct object *object = find_object(frame, at, &op, plan);
-  int64_t live_before = pass == PASS_MEMORY ? live_bytes(object) : 0;
+  int64_t live_before = pass_samples_memory(pass) ? live_bytes(object) : 0;
   if (pass == PASS_MISSES)
     misses_before_op();
   op.pointer = plan.traits & CALL_TAKES ? object->pointer : NULL;
@@ -164,10 +169,14 @@ static ALWAYS_INLINE void replay_op(const struct frame *frame, const uint64_t *a
       sharing_before_call(frame->self, plan, &op, object);
     make_call(frame, object, plan, &op, pass);
   }
-  if (pass == PASS_MEMORY && (plan.traits & CALL_ACQUIRES))
+  if (pass_samples_memory(pass) && (plan.traits & CALL_ACQUIRES))
     fragmentation_note_acquire(op.slot, object);
-  if (pass == PASS_MEMORY)
+  if (pass == PASS_BLAME && (plan.traits & (CALL_ACQUIRES | CALL_TAKES)) == CALL_ACQUIRES)
+    births_note(atomic_load_explicit(&engine.result->done, memory_order_relaxed), frame->self->number, op.slot);
+  if (pass_samples_memory(pass))
     memory_after_op(frame->worker, live_bytes(object) - live_before);
+  if (pass == PASS_BLAME)
+    blame_after_op(frame->worker);
   if (pass == PASS_SHARING)
     sharing_after_call(frame->self, plan, &op, object);
 }
@@ -221,6 +230,9 @@ static ALWAYS_INLINE bool note_extra(struct extras *extras, const uint64_t word)
   case WORD_TOUCHED:
     extras->touched = word_payload(word);
     return true;
+  case WORD_APART:
+    extras->region = word_payload(word);
+    return true;
   default:
     return false;
   }
@@ -268,6 +280,8 @@ static ALWAYS_INLINE struct extras collect_extras(struct replay_thread *self, co
   struct extras extras = NO_EXTRAS;
   while (note_extra(&extras, **place))
     *place = next_word(self, at, end);
+  if (extras.region > (engine.apart ? WORKLOAD_MOST_REGIONS : 0))
+    engine_fail(*place, "an op in memory apart, where the file has none or not so much");
   if (word_code(**place) > WORD_TOUCHED)
     engine_fail(*place, "a word of order between an op and the words that change it");
   return extras;
@@ -334,16 +348,18 @@ LOOP(instructions_by_turns, PASS_INSTRUCTIONS, true)
 LOOP(sharing_freely, PASS_SHARING, false)
 LOOP(sharing_by_turns, PASS_SHARING, true)
 LOOP(misses_by_turns, PASS_MISSES, true)
+LOOP(blame_by_turns, PASS_BLAME, true)
 
 loop_body *loop_for(enum replay_pass pass, bool turns) {
-  static loop_body *const loops[7][2] = {
+  static loop_body *const loops[8][2] = {
       [PASS_TIME] = {time_freely, time_by_turns},
       [PASS_MEMORY] = {memory_freely, memory_by_turns},
       [PASS_BARE] = {bare_freely, bare_by_turns},
       [PASS_VERIFY] = {verify_freely, verify_by_turns},
       [PASS_INSTRUCTIONS] = {instructions_freely, instructions_by_turns},
       [PASS_SHARING] = {sharing_freely, sharing_by_turns},
-      [PASS_MISSES] = {NULL, misses_by_turns}, /* only the recorded order has it */
+      [PASS_MISSES] = {NULL, misses_by_turns}, /* only the recorded order has these */
+      [PASS_BLAME] = {NULL, blame_by_turns},
   };
   return loops[pass][turns];
 }

@@ -220,7 +220,7 @@ static void *thread_main(void *argument) {
 
 static void touch_os_pages(void *memory, size_t bytes) {
   /* In the memory pass every madvise of the replay is counted as the allocator's. */
-  bool may_advise = engine.result->setup.pass != PASS_MEMORY;
+  bool may_advise = !pass_samples_memory(engine.result->setup.pass);
   if (may_advise && madvise(memory, bytes, MADV_POPULATE_WRITE) == 0)
     return;
   for (size_t offset = 0; offset < bytes; offset += 4096)

@@ -72,6 +72,14 @@ static void assert_parts_add_up(const struct os_pages_sum *sum) {
             os_pages * os_page_bytes());
 }
 
+void fragmentation_measure(struct fragmentation_row *row) {
+  memset(row->walked, 0, sizeof row->walked);
+  os_pages_sum_up(&row->sum);
+  assert_parts_add_up(&row->sum);
+  if (result->walk_states > 0)
+    heap_walk(add_walked, row);
+}
+
 void fragmentation_add(uint64_t position, uint64_t rss_anon_bytes, uint64_t live_bytes) {
   if (!fragmentation_rounding || result->fragmentation_count == FRAGMENTATION_ROWS)
     return;
@@ -79,8 +87,5 @@ void fragmentation_add(uint64_t position, uint64_t rss_anon_bytes, uint64_t live
   row->position = position;
   row->rss_anon_bytes = rss_anon_bytes;
   row->live_bytes = live_bytes;
-  os_pages_sum_up(&row->sum);
-  assert_parts_add_up(&row->sum);
-  if (result->walk_states > 0)
-    heap_walk(add_walked, row);
+  fragmentation_measure(row);
 }

@@ -20,8 +20,9 @@ extern uint32_t *fragmentation_rounding;
 int fragmentation_setup(struct replay_result *result);
 
 /* Around what the memory map does at a position: before it looks at residency; and when the table of OS pages is full.
-   live_bytes: requested, resident or not. */
+   live_bytes: requested, resident or not. fragmentation_measure fills in the row's sums. */
 void fragmentation_begin(void);
+void fragmentation_measure(struct fragmentation_row *row);
 void fragmentation_add(uint64_t position, uint64_t rss_anon_bytes, uint64_t live_bytes);
 
 /* Usable minus requested bytes of the object in a slot; 0 where that is not measured. */

@@ -38,6 +38,8 @@ int memory_setup(struct replay_result *result, bool sampling) {
   uint64_t ops = engine.workload.header.ops;
   sampler.interval = ops / EVEN_SAMPLES ? ops / EVEN_SAMPLES : 1;
   sampler.map_interval = ops / MAP_POSITIONS ? ops / MAP_POSITIONS : 1;
+  if (result->setup.pass == PASS_BLAME)
+    sampler.map_interval = UINT64_MAX / 2; /* position 0 only: that pass has the others added */
   atomic_store(&sampler.next_position, sampler.interval);
   atomic_store(&sampler.next_maximum, 64 << 10);
   return sampling ? memory_map_setup(result) : 0;
@@ -77,7 +79,7 @@ void memory_end(void) {
     result->rows--; /* taken once more, now that all threads have ended */
   if (result->rows == TIMELINE_ROWS)
     result->rows--;
-  sampler.next_map = 0;
+  sampler.next_map = result->setup.pass == PASS_BLAME ? UINT64_MAX : 0;
   add_row(done);
   result->live_bytes_end = (uint64_t)atomic_load(&sampler.live_bytes);
   struct proc_status status;

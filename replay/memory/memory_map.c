@@ -117,14 +117,32 @@ static void add_cells(uint64_t position) {
     memcpy(result->map + cells.begin_bytes, &cells.count, sizeof cells.count);
 }
 
-void memory_map_add(uint64_t position, uint64_t rss_anon_bytes) {
+/* Fills in the table of OS pages; live bytes, resident or not. */
+static uint64_t look(void) {
   fragmentation_begin();
   os_pages_begin();
   residency_visit(os_pages_add_resident);
-  uint64_t live_bytes = add_objects();
+  return add_objects();
+}
+
+static void add_position(uint64_t position) {
   add_cells(position);
   os_pages_lost(&result->map_lost_bytes, &result->map_lost_resident_bytes);
   result->map_lost_bytes += cells.lost_live_bytes;
   result->map_lost_resident_bytes += cells.lost_resident_bytes;
+}
+
+void memory_map_add(uint64_t position, uint64_t rss_anon_bytes) {
+  uint64_t live_bytes = look();
+  add_position(position);
   fragmentation_add(position, rss_anon_bytes, live_bytes);
+}
+
+void memory_map_look(uint64_t position, uint64_t rss_anon_bytes, bool add, struct fragmentation_row *parts) {
+  *parts = (struct fragmentation_row){.position = position, .rss_anon_bytes = rss_anon_bytes, .live_bytes = look()};
+  if (add)
+    add_position(position);
+  fragmentation_measure(parts);
+  if (add && result->fragmentation_count < FRAGMENTATION_ROWS)
+    result->fragmentation[result->fragmentation_count++] = *parts;
 }

@@ -18,4 +18,8 @@ int memory_map_setup(struct replay_result *result);
    rss_anon_bytes: of the process, read just before. One caller at a time. */
 void memory_map_add(uint64_t position, uint64_t rss_anon_bytes);
 
+/* Looks at a position for others (replay/blame/): fills in parts, and adds the position only if `add`. The table of OS
+   pages is of this moment until the next look. Only where fragmentation is measured, after the first memory_map_add. */
+void memory_map_look(uint64_t position, uint64_t rss_anon_bytes, bool add, struct fragmentation_row *parts);
+
 #endif

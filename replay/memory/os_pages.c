@@ -8,12 +8,14 @@
 #define unlikely(condition) __builtin_expect(!!(condition), 0)
 
 enum {
-  SPAN_PAGES = 512, /* 2 MiB, as the kernel's huge pages are and as allocators align: one span is one's own */
+  SPAN_PAGES =
+      OS_PAGES_OF_SPAN, /* 2 MiB, as the kernel's huge pages are and as allocators align: one span is one's own */
   WORDS = SPAN_PAGES / 64,
   TABLE_BITS = 16,
   SPANS = 1 << (TABLE_BITS - 1), /* half of the table: 64 GiB of addresses */
   RECENT = 1024,
 };
+_Static_assert(SPANS *SPAN_PAGES == OS_PAGES_PLACES, "each OS page has a number");
 
 /* 512 OS pages of the address space. Stays in the table once it is there. */
 struct span {
@@ -243,13 +245,17 @@ static unsigned fill_class(uint64_t live_bytes) {
   return (unsigned)((live_bytes * 10 + page_bytes - 1) >> page_shift);
 }
 
+/* Parts stay within the whole, whatever the allocator returns. */
+static inline uint64_t rounding_in(const struct content *content, unsigned page, uint64_t live_bytes) {
+  uint64_t rounding = content->fill[page] >> 32, room = page_bytes - live_bytes;
+  return rounding < room ? rounding : room;
+}
+
 static void add_page(struct os_pages_sum *sum, const struct span *span, const struct content *content, unsigned page) {
-  uint64_t live = live_in(content, page), rounding = content->fill[page] >> 32;
-  uint64_t all = (uint32_t)content->fill[page] + rounding;
-  if (unlikely(all > page_bytes)) { /* parts stay within the whole, whatever the allocator returns */
+  uint64_t live = live_in(content, page), rounding = rounding_in(content, page, live);
+  uint64_t all = (uint32_t)content->fill[page] + (content->fill[page] >> 32);
+  if (unlikely(all > page_bytes))
     sum->overlap_bytes += all - page_bytes;
-    rounding = page_bytes - live;
-  }
   HT_ASSERT(live + rounding <= page_bytes);
   sum->os_pages[fill_class(live)]++;
   sum->live_bytes += live;
@@ -279,6 +285,31 @@ void os_pages_sum_up(struct os_pages_sum *sum) {
         add_page(sum, span, content, page);
       else if (content->fill[page] == 0)
         span->held[page / 64] &= ~((uint64_t)1 << page % 64);
+    }
+  }
+}
+
+uint64_t os_pages_places(void) {
+  return (uint64_t)content_count * SPAN_PAGES;
+}
+
+uint32_t os_pages_place(uint64_t address) {
+  const struct span *span = find(address >> span_shift, false);
+  return content_of(span) ? span->content * SPAN_PAGES + (uint32_t)(address >> page_shift) % SPAN_PAGES
+                          : OS_PAGES_NO_PLACE;
+}
+
+void os_pages_visit_held(void (*visit)(const struct os_page_held *os_page)) {
+  for (uint32_t index = 0; index < used_count; index++) {
+    const struct span *span = &table[used[index]];
+    const struct content *content = content_of(span);
+    uint64_t address = (span->number - 1) << span_shift;
+    for (unsigned page = 0; content && page < SPAN_PAGES; page++) {
+      if (!has(content->resident, page) || content->fill[page] == 0)
+        continue;
+      uint64_t live = live_in(content, page);
+      visit(&(struct os_page_held){address + page * page_bytes, live, rounding_in(content, page, live),
+                                   span->content * SPAN_PAGES + page});
     }
   }
 }

@@ -46,6 +46,24 @@ void os_pages_visit(void (*visit)(uint64_t address, uint64_t live_bytes, uint64_
 /* When all are added. What is not resident and not live forgets that an object ever was there. */
 void os_pages_sum_up(struct os_pages_sum *sum);
 
+/* OS pages of the present moment by number: those of the spans in which anything is resident or live, in no order, from
+   0 to os_pages_places() - 1. */
+enum { OS_PAGES_OF_SPAN = 512, OS_PAGES_PLACES = 1 << 24 };
+#define OS_PAGES_NO_PLACE UINT32_MAX
+uint64_t os_pages_places(void);
+
+/* Of the OS page that address lies in; OS_PAGES_NO_PLACE: neither it nor another one of its span has one. */
+uint32_t os_pages_place(uint64_t address);
+
+/* A resident OS page in which requests or their rounding lie: the bytes of both, as the sum has them. */
+struct os_page_held {
+  uint64_t address, live_bytes, rounding_bytes;
+  uint32_t place;
+};
+
+/* After os_pages_sum_up: calls visit for each of these, by rising address. */
+void os_pages_visit_held(void (*visit)(const struct os_page_held *os_page));
+
 /* After os_pages_sum_up: adds a range to split. */
 void os_pages_split(uint64_t address, uint64_t bytes, struct os_pages_split *split);
 

@@ -53,7 +53,9 @@ static int make_result(struct run *run, const struct run_request *request, struc
   setup->disturb_lines = request->disturb_lines;
   setup->threads_to_cores = request->threads_to_cores;
   setup->op_limit = request->op_limit;
+  setup->blame = request->blame;
   snprintf(setup->path, sizeof setup->path, "%s", request->path);
+  snprintf(setup->origins_path, sizeof setup->origins_path, "%s", request->origins ? request->origins : "");
   run->result->thread_count = request->threads;
   return fd;
 }
@@ -114,7 +116,7 @@ __attribute__((noreturn)) static void become_engine(struct replay_result *result
   /* Of one length, as arguments lie above the stack, too. */
   snprintf(argument, sizeof argument, "--engine=%06d,%06d", result_fd, request->workload_fd);
   char *arguments[] = {"heaptape-replay", argument, NULL};
-  if (request->pass == PASS_MEMORY && !request->baseline_only)
+  if (pass_samples_memory(request->pass) && !request->baseline_only)
     syscalls_install(socket);
   else
     close(socket);

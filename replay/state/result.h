@@ -11,6 +11,7 @@
 #include "core/sharing/line_sharing.h"
 #include "core/trace/event.h"
 #include "replay/state/allocator_stats.h"
+#include "replay/state/blame_figures.h"
 #include "replay/state/counter.h"
 #include "replay/state/histogram.h"
 #include "replay/state/memory_figures.h"
@@ -21,8 +22,22 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum replay_pass { PASS_TIME, PASS_MEMORY, PASS_BARE, PASS_VERIFY, PASS_INSTRUCTIONS, PASS_SHARING, PASS_MISSES };
+enum replay_pass {
+  PASS_TIME,
+  PASS_MEMORY,
+  PASS_BARE,
+  PASS_VERIFY,
+  PASS_INSTRUCTIONS,
+  PASS_SHARING,
+  PASS_MISSES,
+  PASS_BLAME
+};
 enum replay_order { ORDER_RECORDED, ORDER_CAUSAL, ORDER_WINDOW, ORDER_PACED, ORDER_RANDOM };
+
+/* The memory pass, and the one that contains it. */
+static inline bool pass_samples_memory(enum replay_pass pass) {
+  return pass == PASS_MEMORY || pass == PASS_BLAME;
+}
 
 /* Orders in which one thread runs at a time (turns.h). */
 static inline bool order_by_turns(enum replay_order order) {
@@ -64,6 +79,8 @@ struct replay_setup {
   uint64_t seed;          /* ORDER_RANDOM */
   uint64_t op_limit;      /* replay only the first so many positions, to 64 ops; not ORDER_RECORDED; 0: all */
   char path[PATH_MAX];    /* of the workload, for errors */
+  struct blame_setup blame;
+  char origins_path[PATH_MAX]; /* the same */
 };
 
 /* Read by the parent while the engine runs, written by each thread: a line each, so that threads do not fight for it.
@@ -153,11 +170,12 @@ struct replay_result {
   _Atomic uint32_t died_thread;                   /* thread that was hit by a fatal signal, plus 1 */
   struct error error;
 
-  bool clock_recorded;                /* the allocator's clock went as recorded (recorded_clock.h) */
-  bool malloc_is_of_libc;             /* no preloaded library defines it */
-  uint64_t preloads_missing;          /* bit i: entry i of LD_PRELOAD was not loaded */
-  uint64_t linker_first, linker_last; /* addresses of the dynamic linker's code */
-  uint64_t file_first, file_last;     /* where the workload is mapped: madvise there is the engine's */
+  bool clock_recorded;                  /* the allocator's clock went as recorded (recorded_clock.h) */
+  bool malloc_is_of_libc;               /* no preloaded library defines it */
+  uint64_t preloads_missing;            /* bit i: entry i of LD_PRELOAD was not loaded */
+  uint64_t linker_first, linker_last;   /* addresses of the dynamic linker's code */
+  uint64_t file_first, file_last;       /* where the workload is mapped: madvise there is the engine's */
+  uint64_t origins_first, origins_last; /* the same of the origins */
   uint64_t brk_at_setup;
 
   uint64_t ops;     /* done, skipped ones included */
@@ -207,6 +225,7 @@ struct replay_result {
   struct fragmentation_row fragmentation[FRAGMENTATION_ROWS];
 
   struct line_sharing_counts sharing; /* sharing pass */
+  struct blame_result blame;          /* blame pass */
 
   uint32_t thread_count;
   struct gate completed[]; /* one per thread: ops it has done */

@@ -1,4 +1,5 @@
-/* A malloc library whose layout is known beforehand, for the tests of the sharing pass: nothing is used twice.
+/* A malloc library whose layout is known beforehand, for the tests of the passes sharing and blame: nothing is used
+   twice, and what an object was rounded up to is usable.
 
    PLACE_ROUND_BYTES=N (default 16): each malloc and realloc takes the next N-fold of bytes that holds the request, all
    threads one behind the other, from an address that is a multiple of 1 MiB: the first object lies at offset 0.
@@ -67,6 +68,14 @@ PUBLIC void *malloc(size_t bytes) {
 
 PUBLIC void free(void *object) {
   (void)object;
+}
+
+PUBLIC size_t malloc_usable_size(void *object) {
+  if (!object)
+    return 0;
+  uint64_t bytes = sizes[((uint8_t *)object - memory) >> SIZES_SHIFT];
+  uint64_t step = (uint64_t)((uint8_t *)object - memory) / REGION_BYTES == 1 ? 64 : round_bytes;
+  return bytes ? (bytes + step - 1) / step * step : step;
 }
 
 PUBLIC void *realloc(void *object, size_t bytes) {

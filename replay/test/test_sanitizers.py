@@ -26,6 +26,7 @@ def test_engine_is_clean_under_sanitizers(tmp_path, sanitizer, order):
         make(path, ops=3000 * ROUNDS, threads=12, threads_live=6, live_objects=150, remote_percent=40, run_ops=4,
              gap_ns=1000, seed=seed + 1)  # fmt: skip
         passes = [("bare", "--null"), ("time", "")] + ([("memory", "")] if sanitizer == "address" else [])
+        passes += [("blame", "")] if sanitizer == "address" and order == "recorded" else []
         for pass_, allocator in passes:
             command = [OUT / "sanitize" / sanitizer / "heaptape-replay", "--pass", pass_, "--order", order]
             command += [allocator] if allocator else []

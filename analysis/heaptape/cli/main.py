@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from types import ModuleType
 
-from heaptape.cli import allocators, compare, ctl, machine, profile, replay, report, verify_fidelity, workloads
+from heaptape.cli import allocators, compare, ctl, machine, profile, replay, report, verify_fidelity, whatif, workloads
 from heaptape.cli.outcome import Parser, status_of
 from heaptape.cli.programs import PROGRAMS
 from heaptape.cli.programs import run as run_program
@@ -22,6 +22,7 @@ COMMANDS: dict[str, ModuleType] = {
     "ctl": ctl,
     "profile": profile,
     "replay": replay,
+    "whatif": whatif,
     "compare": compare,
     "report": report,
     "allocators": allocators,

@@ -342,6 +342,7 @@ class ResultsFile(msgspec.Struct):
     noise: AllNoise | None = None
     allocators: list[Column] | None = None
     agreement: list[dict[str, Any]] | None = None
+    whatif: list[dict[str, Any]] | None = None
 
     def __post_init__(self) -> None:
         if self.schema != SCHEMA:

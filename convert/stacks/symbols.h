@@ -4,8 +4,8 @@
    job: printing. A module's file is taken only if its build id is that of the recording; without it, or without
    symbols, a frame is module and offset. Nothing is fetched from elsewhere (debuginfod) unless requested. Memory is
    O(nodes). Not thread-safe. */
-#ifndef CONVERT_INSPECT_SYMBOLS_H
-#define CONVERT_INSPECT_SYMBOLS_H
+#ifndef CONVERT_STACKS_SYMBOLS_H
+#define CONVERT_STACKS_SYMBOLS_H
 
 #include "core/trace/read/trace_read.h"
 

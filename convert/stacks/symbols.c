@@ -1,4 +1,4 @@
-#include "convert/inspect/symbols.h"
+#include "convert/stacks/symbols.h"
 
 #include "core/base/vector.h"
 

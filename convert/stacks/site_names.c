@@ -1,0 +1,229 @@
+#include "convert/stacks/site_names.h"
+
+#include "core/base/address_map.h"
+#include "core/base/vector.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NAME_BYTES = SITE_FUNCTION_BYTES, NAMED_FRAMES = 3, NAMELESS_WRAPPERS = 3 };
+
+static const char no_stack[] = "no stack known";
+
+struct site_names {
+  struct symbols *symbols;
+  json_t *frames, *sites, *functions;
+  json_t *function_numbers;            /* by name */
+  VECTOR(const struct symbol *) stack; /* that is being named */
+  struct address_map frame_of;         /* where the frames of a symbol begin in `frames`, by its address */
+};
+
+/* Lower case, without return type, parameters and template arguments: those may be of allocators. */
+static void plain_name(const char *function, char *name, size_t bytes) {
+  static const char anonymous[] = "(anonymous namespace)";
+  size_t used = 0;
+  int depth = 0;
+  for (const char *at = function; *at && used < bytes - 1; at++) {
+    if (strncmp(at, anonymous, sizeof anonymous - 1) == 0)
+      at += sizeof anonymous - 2;
+    else if (*at == '<')
+      depth++;
+    else if (*at == '>')
+      depth -= depth > 0;
+    else if (depth == 0 && *at == '(')
+      break;
+    else if (depth == 0 && *at == ' ' && !(used >= 8 && strncmp(name + used - 8, "operator", 8) == 0))
+      used = 0;
+    else if (depth == 0)
+      name[used++] = (char)tolower((unsigned char)*at);
+  }
+  name[used] = '\0';
+}
+
+bool is_allocation_wrapper(const char *function) {
+  char name[NAME_BYTES];
+  plain_name(function, name, sizeof name);
+  return strstr(name, "alloc") || strstr(name, "strdup") || strstr(name, "strndup") || strstr(name, "wcsdup") ||
+         strstr(name, "memdup") || strncmp(name, "operator new", 12) == 0 || strncmp(name, "std::", 5) == 0 ||
+         strncmp(name, "__gnu_cxx::", 11) == 0;
+}
+
+struct site_names *site_names_new(struct symbols *symbols) {
+  struct site_names *names = calloc(1, sizeof *names);
+  if (!names)
+    return NULL;
+  *names = (struct site_names){.symbols = symbols,
+                               .frames = json_array(),
+                               .sites = json_array(),
+                               .functions = json_array(),
+                               .function_numbers = json_object()};
+  if (address_map_init(&names->frame_of) && names->frames && names->sites && names->functions &&
+      names->function_numbers)
+    return names;
+  site_names_free(names);
+  return NULL;
+}
+
+void site_names_free(struct site_names *names) {
+  if (!names)
+    return;
+  json_decref(names->frames);
+  json_decref(names->sites);
+  json_decref(names->functions);
+  json_decref(names->function_numbers);
+  address_map_free(&names->frame_of);
+  free(names->stack.at);
+  free(names);
+}
+
+/* A path or a name need not be UTF-8. */
+static json_t *text_of(const char *text) {
+  json_t *string = json_string(text);
+  return string ? string : json_string("?");
+}
+
+static json_t *frame_json(const struct symbol *symbol) {
+  json_t *frame = json_object();
+  char offset[24];
+  if (symbol->function)
+    json_object_set_new(frame, "function", text_of(symbol->function));
+  if (symbol->file)
+    json_object_set_new(frame, "file", text_of(symbol->file));
+  if (symbol->line)
+    json_object_set_new(frame, "line", json_integer(symbol->line));
+  if (symbol->module)
+    json_object_set_new(frame, "module", text_of(symbol->module));
+  snprintf(offset, sizeof offset, "0x%" PRIx64, symbol->offset);
+  if (symbol->offset)
+    json_object_set_new(frame, "offset", json_string(offset));
+  return frame;
+}
+
+static void name_of(const struct symbol *symbol, char *name, size_t bytes) {
+  if (symbol->function)
+    snprintf(name, bytes, "%s", symbol->function);
+  else if (symbol->module)
+    snprintf(name, bytes, "%s+0x%" PRIx64, symbol->module, symbol->offset);
+  else if (symbol->offset)
+    snprintf(name, bytes, "0x%" PRIx64, symbol->offset);
+  else
+    snprintf(name, bytes, "...");
+}
+
+/* The first frame's index among the frames; UINT32_MAX: no memory. */
+static uint32_t frames_of(struct site_names *names, const struct symbol *symbol, size_t count) {
+  uint64_t key = (uint64_t)(uintptr_t)symbol;
+  struct address_entry *entry = address_map_find(&names->frame_of, key);
+  if (entry->address)
+    return entry->slot;
+  uint32_t first = (uint32_t)json_array_size(names->frames);
+  for (size_t i = 0; i < count; i++)
+    if (json_array_append_new(names->frames, frame_json(&symbol[i])) != 0)
+      return UINT32_MAX;
+  return address_map_add(&names->frame_of, entry, key, first, false) ? first : UINT32_MAX;
+}
+
+/* The frames of the stack that is being named, innermost first. */
+static bool is_nameless(const struct site_names *names, size_t frame) {
+  return !names->stack.at[frame]->function;
+}
+
+/* Where the frames begin that are no wrappers; 0 if all are. A frame without a name is one if a wrapper called it, as
+   the functions below a wrapper allocate, too: stripped libraries have only their public functions' names. */
+static size_t first_named(const struct site_names *names) {
+  for (size_t frame = 0; frame < names->stack.count; frame++) {
+    size_t named = frame;
+    while (named < names->stack.count && named - frame < NAMELESS_WRAPPERS && is_nameless(names, named))
+      named++;
+    if (named == names->stack.count || is_nameless(names, named) ||
+        !is_allocation_wrapper(names->stack.at[named]->function))
+      return frame;
+    frame = named;
+  }
+  return 0;
+}
+
+/* From that frame on. */
+static void name_stack(const struct site_names *names, size_t first, char *text, size_t bytes) {
+  size_t used = 0;
+  for (size_t frame = first; frame < names->stack.count && frame - first < NAMED_FRAMES && used < bytes; frame++) {
+    char name[NAME_BYTES];
+    name_of(names->stack.at[frame], name, sizeof name);
+    used += (size_t)snprintf(text + used, bytes - used, "%s%s", frame > first ? " < " : "", name);
+  }
+}
+
+static uint32_t number_function(struct site_names *names, const char *function) {
+  json_t *text = text_of(function);
+  if (!text)
+    return UINT32_MAX;
+  const json_t *known = json_object_get(names->function_numbers, json_string_value(text));
+  json_int_t number = known ? json_integer_value(known) : (json_int_t)json_array_size(names->functions);
+  if (!known && (json_object_set_new(names->function_numbers, json_string_value(text), json_integer(number)) != 0 ||
+                 json_array_append(names->functions, text) != 0))
+    number = UINT32_MAX;
+  json_decref(text);
+  return (uint32_t)number;
+}
+
+static uint32_t add_site(struct site_names *names, uint32_t node, const char *function, const char *name,
+                         json_t *frames) {
+  uint32_t number = number_function(names, function);
+  json_t *text = text_of(name);
+  json_t *site = json_pack("{sI sI so so}", "stack", (json_int_t)node, "function", (json_int_t)number, "name", text,
+                           "frames", frames);
+  return site && json_array_append_new(names->sites, site) == 0 ? number : UINT32_MAX;
+}
+
+/* The frames of the stack that ends at the node: into names->stack, and their numbers. NULL: no memory. */
+static json_t *collect_frames(struct site_names *names, uint32_t node) {
+  json_t *frames = json_array();
+  names->stack.count = 0;
+  for (uint32_t at = node; at; at = symbols_parent(names->symbols, at)) {
+    size_t count;
+    const struct symbol *symbol = symbols_of(names->symbols, at, &count);
+    uint32_t number = frames_of(names, symbol, count);
+    for (size_t i = 0; i < count; i++) {
+      const struct symbol **frame = vector_add(&names->stack);
+      if (number == UINT32_MAX || !frame || json_array_append_new(frames, json_integer((json_int_t)(number + i))) != 0)
+        return json_decref(frames), NULL;
+      *frame = &symbol[i];
+    }
+  }
+  return frames;
+}
+
+uint32_t site_names_add(struct site_names *names, uint32_t node) {
+  if (!node || !names->symbols)
+    return add_site(names, 0, no_stack, no_stack, json_array());
+  char function[NAME_BYTES], text[NAMED_FRAMES * (NAME_BYTES + 4)];
+  json_t *frames = collect_frames(names, node);
+  if (!frames)
+    return UINT32_MAX;
+  size_t first = first_named(names);
+  name_of(names->stack.at[first], function, sizeof function);
+  name_stack(names, first, text, sizeof text);
+  return add_site(names, node, function, text, frames);
+}
+
+bool site_names_function(struct site_names *names, uint32_t node, char name[SITE_FUNCTION_BYTES]) {
+  json_t *frames = collect_frames(names, node);
+  if (!frames)
+    return false;
+  json_decref(frames);
+  name_of(names->stack.at[first_named(names)], name, SITE_FUNCTION_BYTES);
+  return true;
+}
+
+uint32_t site_names_functions(const struct site_names *names) {
+  return (uint32_t)json_array_size(names->functions);
+}
+
+int site_names_json(const struct site_names *names, json_t *into) {
+  int failed = json_object_set(into, "frames", names->frames) | json_object_set(into, "sites", names->sites) |
+               json_object_set(into, "functions", names->functions);
+  return failed ? -1 : 0;
+}

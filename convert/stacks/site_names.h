@@ -1,0 +1,38 @@
+/* What the call stacks that acquire are called: each stack's frames, and the function that it is best known by.
+
+   Job: number functions, collect frames, each once, as JSON (docs/BLAME.md, origins file). Not its job: symbols
+   (symbols.h). An allocation wrapper never names a stack that has another frame, as it would name all of them.
+   Invariants: site and function 0 are "no stack known"; functions are numbered by the first site that has them. Memory
+   is O(sites + nodes). Not thread-safe. */
+#ifndef CONVERT_STACKS_SITE_NAMES_H
+#define CONVERT_STACKS_SITE_NAMES_H
+
+#include "convert/stacks/symbols.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+
+/* Does a function of that name (demangled) only hand on what it allocates? */
+bool is_allocation_wrapper(const char *function);
+
+struct site_names;
+
+/* symbols must outlive it; NULL: there are no stacks. NULL: no memory. */
+struct site_names *site_names_new(struct symbols *symbols);
+void site_names_free(struct site_names *names);
+
+/* Adds the next site: the stack that ends at that node; the first must be 0. Returns its function's number;
+   UINT32_MAX: no memory. */
+uint32_t site_names_add(struct site_names *names, uint32_t node);
+
+/* The name of the function of the stack that ends at that node, as site_names_add finds it; the stack need not be a
+   site. Not with node 0. False: no memory. */
+enum { SITE_FUNCTION_BYTES = 512 };
+bool site_names_function(struct site_names *names, uint32_t node, char name[SITE_FUNCTION_BYTES]);
+
+uint32_t site_names_functions(const struct site_names *names);
+
+/* Sets the keys frames, sites and functions. Returns 0, or -1: no memory. */
+int site_names_json(const struct site_names *names, json_t *into);
+
+#endif

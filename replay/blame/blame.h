@@ -1,0 +1,38 @@
+/* The blame pass: who holds the resident memory, at some positions of the replay (docs/BLAME.md).
+
+   Job: when to attribute, and where the rows go. Not its job: the rest of the memory pass, which runs beside it
+   (replay/memory/), the share-out (attribution.h), JSON (replay/driver/).
+   Invariants: the recorded order, so that one thread is in here at a time and positions are those of the recording;
+   positions that were asked for and the peak keep all groups, others those of at least FOLD_SHARE of resident memory;
+   nothing here calls malloc, and what it faults in is not counted as the allocator's. */
+#ifndef REPLAY_BLAME_BLAME_H
+#define REPLAY_BLAME_BLAME_H
+
+#include "replay/blame/births.h"
+
+struct blame_watch {
+  uint64_t next_position; /* to attribute at */
+  uint64_t rows;          /* of the time line, when last looked at */
+};
+
+extern struct blame_watch blame_watch;
+
+/* After memory_setup; fails by engine_fail. */
+void blame_setup(void);
+
+/* After memory_begin, and after memory_end. */
+void blame_begin(void);
+void blame_end(void);
+
+/* Attributes if that is due now. */
+void blame_look(struct worker *worker);
+
+/* After each op of the pass, and after memory_after_op. */
+static inline void blame_after_op(struct worker *worker) {
+  if (__builtin_expect(atomic_load_explicit(&engine.result->done, memory_order_relaxed) >= blame_watch.next_position ||
+                           engine.result->rows != blame_watch.rows,
+                       0))
+    blame_look(worker);
+}
+
+#endif

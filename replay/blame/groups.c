@@ -1,0 +1,94 @@
+#include "replay/blame/groups.h"
+
+#include "core/base/os.h"
+#include "core/workload/size_histogram.h"
+
+enum { TABLE_LIMIT = 1 << 20 };
+
+struct grouping groupings[BLAME_GROUPINGS];
+
+int groups_setup(const uint64_t counts[BLAME_GROUPINGS]) {
+  for (int which = 0; which < BLAME_GROUPINGS; which++) {
+    struct grouping *grouping = &groupings[which];
+    grouping->truncated = counts[which] > TABLE_LIMIT;
+    grouping->limit = grouping->truncated ? TABLE_LIMIT + 1 : (uint32_t)counts[which];
+    grouping->groups = os_map(grouping->limit * sizeof *grouping->groups, true);
+    grouping->list = os_map(grouping->limit * sizeof *grouping->list, true);
+    if (!grouping->groups || !grouping->list)
+      return -1;
+  }
+  return 0;
+}
+
+/* As results name it (docs/BLAME.md). */
+static int64_t number_of(enum blame_grouping which, uint32_t place) {
+  if (groupings[which].truncated && place == groupings[which].limit - 1)
+    return BLAME_BEYOND;
+  if (which == BLAME_SIZE)
+    return (int64_t)size_bucket_lower(place);
+  if (which == BLAME_AGE)
+    return place ? (int64_t)((uint64_t)1 << (place - 1)) : 0;
+  return place;
+}
+
+static void add(struct group *sum, const struct group *group) {
+  sum->objects += group->objects;
+  sum->live_bytes += group->live_bytes;
+  sum->rounding_bytes += group->rounding_bytes;
+  sum->empty_bytes += group->empty_bytes;
+  sum->os_pages += group->os_pages;
+  sum->alone_bytes += group->alone_bytes;
+}
+
+static void put(struct blame_rows *into, struct blame_row row, const struct group *group) {
+  row.objects = group->objects;
+  row.live_bytes = group->live_bytes;
+  row.rounding_bytes = group->rounding_bytes;
+  row.empty_bytes = group->empty_bytes;
+  row.os_pages = group->os_pages;
+  row.alone_bytes = group->alone_bytes;
+  into->rows[into->count++] = row;
+}
+
+static void put_grouping(struct blame_rows *into, uint32_t at, enum blame_grouping which, uint64_t fold_below_bytes) {
+  const struct grouping *grouping = &groupings[which];
+  struct group others = {0};
+  uint64_t folded = 0;
+  /* Room is kept for the others' row of this grouping and of those that follow. */
+  uint64_t kept = BLAME_GROUPINGS - which;
+  for (uint32_t index = 0; index < grouping->listed; index++) {
+    uint32_t place = grouping->list[index];
+    const struct group *group = &grouping->groups[place];
+    bool full = into->count + kept >= into->limit;
+    if (!full && group->live_bytes + group->rounding_bytes + group->empty_bytes >= fold_below_bytes) {
+      put(into, (struct blame_row){.at = at, .grouping = which, .group = number_of(which, place), .groups = 1}, group);
+      continue;
+    }
+    into->lost += full;
+    folded++;
+    add(&others, group);
+  }
+  if (folded > 0 && into->count < into->limit)
+    put(into, (struct blame_row){.at = at, .grouping = which, .group = BLAME_OTHERS, .groups = folded}, &others);
+}
+
+void groups_put(struct blame_rows *into, uint32_t at, uint64_t fold_below_bytes) {
+  for (int which = 0; which < BLAME_GROUPINGS; which++)
+    put_grouping(into, at, (enum blame_grouping)which, fold_below_bytes);
+}
+
+struct group groups_sum(enum blame_grouping which) {
+  struct group sum = {0};
+  for (uint32_t index = 0; index < groupings[which].listed; index++)
+    add(&sum, &groupings[which].groups[groupings[which].list[index]]);
+  return sum;
+}
+
+void groups_clear(void) {
+  for (int which = 0; which < BLAME_GROUPINGS; which++) {
+    struct grouping *grouping = &groupings[which];
+    for (uint32_t index = 0; index < grouping->listed; index++)
+      grouping->groups[grouping->list[index]] = (struct group){0};
+    grouping->listed = 0;
+  }
+}
