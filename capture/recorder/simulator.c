@@ -68,10 +68,30 @@ void simulator_become(const struct simulator *simulator, const char *path, char 
   free(all);
 }
 
-bool simulator_complained(const struct simulator *simulator, int pid, struct error *error) {
-  char path[128], complaint[1024];
+enum { COMPLAINT_BYTES = 1024 };
+
+static bool read_complaint(const struct simulator *simulator, int pid, char complaint[COMPLAINT_BYTES]) {
+  char path[128];
   snprintf(path, sizeof path, "%s/%d", simulator->folder, pid);
-  if (!valgrind_complaint(path, complaint, sizeof complaint))
+  return valgrind_complaint(path, complaint, COMPLAINT_BYTES);
+}
+
+void simulator_each_complaint(const struct simulator *simulator, int but_pid,
+                              void (*tell)(int pid, const char *words)) {
+  char complaint[COMPLAINT_BYTES];
+  DIR *folder = opendir(simulator->folder);
+  for (struct dirent *entry; folder && (entry = readdir(folder));) {
+    int pid = atoi(entry->d_name); /* 0: "." and ".." */
+    if (pid > 0 && pid != but_pid && read_complaint(simulator, pid, complaint))
+      tell(pid, complaint);
+  }
+  if (folder)
+    closedir(folder);
+}
+
+bool simulator_complained(const struct simulator *simulator, int pid, struct error *error) {
+  char complaint[COMPLAINT_BYTES];
+  if (!read_complaint(simulator, pid, complaint))
     return false;
   error_set(error, simulator->settings->name, "Valgrind can't run it: %s", complaint);
   return true;

@@ -20,6 +20,9 @@ void simulator_become(const struct simulator *simulator, const char *path, char 
 /* Has Valgrind said that it can't run the process? Then error has its words. */
 bool simulator_complained(const struct simulator *simulator, int pid, struct error *error);
 
+/* Calls tell for each process but that one which Valgrind can't run, with Valgrind's words. */
+void simulator_each_complaint(const struct simulator *simulator, int but_pid, void (*tell)(int pid, const char *words));
+
 /* NULL is nothing. */
 void simulator_close(struct simulator *simulator);
 

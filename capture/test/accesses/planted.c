@@ -145,6 +145,27 @@ static void pauses(void) {
   free(second);
 }
 
+/* For each byte that it reads: an access to an object that was there before, one to a new one, and many calls; then
+   writes a byte. */
+static void asked(void) {
+  char *first = malloc(FIRST), byte;
+  while (read(0, &byte, 1) == 1) {
+    char *third = malloc(THIRD);
+    touch(first, 16);
+    touch(third, 32);
+    free(third);
+    for (int i = 0; i < 3000; i++) {
+      char *second = malloc(SECOND);
+      for (size_t at = 0; at < SECOND; at += 16)
+        touch(second, at);
+      free(second);
+    }
+    if (write(1, &byte, 1) != 1)
+      return;
+  }
+  _exit(9);
+}
+
 int main(int argc, char **argv) {
   const char *mode = argc > 1 ? argv[1] : "";
   if (strcmp(mode, "objects") == 0)
@@ -165,6 +186,8 @@ int main(int argc, char **argv) {
     forks();
   else if (strcmp(mode, "pauses") == 0)
     pauses();
+  else if (strcmp(mode, "asked") == 0)
+    asked();
   else if (strcmp(mode, "exec") == 0)
     execl(argv[0], argv[0], "objects", (char *)NULL);
   else if (strcmp(mode, "killed") == 0) {
