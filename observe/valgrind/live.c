@@ -18,7 +18,7 @@ enum {
   PAGES = 1 << (AREA_SHIFT - PAGE_SHIFT),
   UNITS = 1 << (PAGE_SHIFT - UNIT_SHIFT),
   WORDS = UNITS / 64,
-  CHUNK_LEAVES = 128,
+  CHUNK_LEAVES = 1024,
   CHUNKS = 1 << 20,
 };
 
@@ -30,12 +30,15 @@ static const SizeT HUGE_BYTES = (SizeT)1 << (GRANULES_BITS + ACCESS_GRANULE_SHIF
    processor's cache misses that a search waits for. */
 typedef ULong record;
 
-/* The objects that begin in an OS page, each in the record of its first unit: an index into a table of objects was a
-   dependent load more, and a miss more in the processor's caches. */
+/* The objects that begin in an OS page, in order of their addresses. An index into one table of all objects was a
+   dependent load more; a record for each unit, most of them unused, took as much of the processor's caches and TLBs as
+   the program's heap itself. */
 struct leaf {
-  ULong starts[WORDS]; /* a bit for each unit */
-  record records[UNITS];
-};
+  ULong starts[WORDS];  /* a bit for each unit */
+  UShort before[WORDS]; /* objects that begin in the words before */
+  UShort count, room;
+  record *records;
+} __attribute__((aligned(64)));
 
 /* Objects are named by their address; 0: none. */
 struct page {
@@ -98,13 +101,50 @@ static struct leaf *new_leaf(Addr address) {
   return *chunk + leaf_count++ % CHUNK_LEAVES;
 }
 
-/* The object that begins there, or NULL. */
-static record *record_at(Addr address) {
+static UInt count_bits(ULong bits) {
+  bits -= bits >> 1 & 0x5555555555555555;
+  bits = (bits & 0x3333333333333333) + (bits >> 2 & 0x3333333333333333);
+  return (UInt)(((bits + (bits >> 4)) & 0x0f0f0f0f0f0f0f0f) * 0x0101010101010101 >> 56);
+}
+
+/* The place of the record of an object that begins in the unit: that of the next one if none does. */
+static UInt place_of(const struct leaf *leaf, UInt unit) {
+  return leaf->before[unit / 64] + count_bits(leaf->starts[unit / 64] & ((1ull << unit % 64) - 1));
+}
+
+/* more: 1 or -1. */
+static void mark(struct leaf *leaf, UInt unit, Int more) {
+  leaf->starts[unit / 64] ^= 1ull << unit % 64;
+  leaf->count = (UShort)(leaf->count + more);
+  for (UInt word = unit / 64 + 1; word < WORDS; word++)
+    leaf->before[word] = (UShort)(leaf->before[word] + more);
+}
+
+static void insert_record(struct leaf *leaf, UInt unit, record object) {
+  UInt place = place_of(leaf, unit);
+  if (leaf->count == leaf->room) {
+    leaf->room = leaf->room ? 2 * leaf->room : 8;
+    leaf->records = VG_(realloc)("live.records", leaf->records, leaf->room * sizeof *leaf->records);
+  }
+  VG_(memmove)(leaf->records + place + 1, leaf->records + place, (leaf->count - place) * sizeof *leaf->records);
+  leaf->records[place] = object;
+  mark(leaf, unit, 1);
+}
+
+static void remove_record(struct leaf *leaf, UInt unit) {
+  UInt place = place_of(leaf, unit);
+  mark(leaf, unit, -1);
+  VG_(memmove)(leaf->records + place, leaf->records + place + 1, (leaf->count - place) * sizeof *leaf->records);
+}
+
+/* The object that begins there, or NULL. Until one is acquired or released. */
+static const record *record_at(Addr address) {
   const struct page *page = page_of(address, False);
   if (!page || !page->leaf || address % (1 << UNIT_SHIFT))
     return NULL;
   UInt unit = unit_of(address);
-  return page->leaf->starts[unit / 64] >> unit % 64 & 1 ? &page->leaf->records[unit] : NULL;
+  const struct leaf *leaf = page->leaf;
+  return leaf->starts[unit / 64] >> unit % 64 & 1 ? &leaf->records[place_of(leaf, unit)] : NULL;
 }
 
 /* The place in huge of the first object that begins above the address. */
@@ -169,8 +209,7 @@ static Bool was_displaced(Addr address) {
 }
 
 static void remove_object(Addr address, SizeT bytes) {
-  UInt unit = unit_of(address);
-  page_of(address, False)->leaf->starts[unit / 64] &= ~(1ull << unit % 64);
+  remove_record(page_of(address, False)->leaf, unit_of(address));
   if (bytes >= HUGE_BYTES)
     huge_remove(address);
   else
@@ -197,9 +236,7 @@ void live_acquire(Addr address, SizeT bytes, ULong number) {
   bytes = granules << ACCESS_GRANULE_SHIFT;
   if (!page->leaf)
     page->leaf = new_leaf(address);
-  UInt unit = unit_of(address);
-  page->leaf->starts[unit / 64] |= 1ull << unit % 64;
-  page->leaf->records[unit] = number << GRANULES_BITS | (bytes < HUGE_BYTES ? granules : 0);
+  insert_record(page->leaf, unit_of(address), number << GRANULES_BITS | (bytes < HUGE_BYTES ? granules : 0));
   if (bytes >= HUGE_BYTES)
     huge_insert(address, bytes);
   else
@@ -229,8 +266,11 @@ static void find_page(struct candidate *candidate, Addr address) {
 }
 
 static void find_leaf(const struct candidate *candidate) {
-  if (candidate->page->leaf)
-    __builtin_prefetch(candidate->page->leaf->starts);
+  const struct leaf *leaf = candidate->page->leaf;
+  if (leaf) {
+    __builtin_prefetch(leaf->starts);
+    __builtin_prefetch(leaf->before);
+  }
 }
 
 static void find_record(struct candidate *candidate, Addr address) {
@@ -245,7 +285,7 @@ static void find_record(struct candidate *candidate, Addr address) {
   if (!starts)
     return;
   unit = word * 64 + 63 - (UInt)__builtin_clzll(starts);
-  candidate->record = &leaf->records[unit];
+  candidate->record = &leaf->records[leaf->before[word] + count_bits(starts) - 1];
   __builtin_prefetch(candidate->record);
   candidate->start = (address >> PAGE_SHIFT << PAGE_SHIFT) + ((Addr)unit << UNIT_SHIFT);
 }

@@ -166,6 +166,31 @@ static void asked(void) {
   _exit(9);
 }
 
+/* Objects come and go, and are read and written at places and in sizes without order. */
+static void mixed(void) {
+  enum { OBJECTS = 64, LARGEST = 600, STEPS = 30000 };
+  static char *objects[OBJECTS];
+  static unsigned sizes[OBJECTS];
+  unsigned random = 1;
+  for (int step = 0; step < STEPS; step++) {
+    random = random * 1664525 + 1013904223;
+    unsigned which = random >> 26, what = random >> 22 & 15, place = random >> 8 & 4095;
+    if (!objects[which] || what == 0) {
+      sizes[which] = 16 + place % LARGEST;
+      objects[which] = realloc(objects[which], sizes[which]);
+    } else if (what == 1) {
+      free(objects[which]);
+      objects[which] = NULL;
+    } else if (what < 6) {
+      read_vector(objects[which], place % sizes[which]);
+    } else if (what == 6) {
+      memset(objects[which], 1, sizes[which]);
+    } else {
+      touch(objects[which], place % sizes[which]);
+    }
+  }
+}
+
 int main(int argc, char **argv) {
   const char *mode = argc > 1 ? argv[1] : "";
   if (strcmp(mode, "objects") == 0)
@@ -186,6 +211,8 @@ int main(int argc, char **argv) {
     forks();
   else if (strcmp(mode, "pauses") == 0)
     pauses();
+  else if (strcmp(mode, "mixed") == 0)
+    mixed();
   else if (strcmp(mode, "asked") == 0)
     asked();
   else if (strcmp(mode, "exec") == 0)
