@@ -192,7 +192,7 @@ def test_a_full_disk_ends_the_trace_and_not_the_program(start, tmp_path):
         pytest.skip("needs the right to mount a small file system")
     try:
         recording = start(trace=small / "a.tape")
-        for _ in range(12):
+        for _ in range(60):
             recording.ask()
             recording.answer()
         told = recording.end()
