@@ -3,7 +3,7 @@
    Job: lays a ring of nodes, each holding the address of the next, over a working set in random order, and walks it.
    One walker is a dependent chain: no load can start before the last has come back. CHAINS_WALKERS of them, spread
    evenly over the ring, are independent chains: each node is still met once per turn of the ring, so a cache that is
-   smaller than the set and replaces the least recently used hits nothing, however many walk. And walks the set's lines
+   smaller than the set and replaces the least recently used never hits, however many walk. And walks the set's lines
    in order of address, each address known beforehand: what a line costs that a prefetcher brings. Not its job: when and
    how often to walk. Invariants: the ring has `nodes` nodes, no two in one line. Not thread-safe. */
 #ifndef MACHINE_CHAINS_H

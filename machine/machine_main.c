@@ -20,7 +20,7 @@ static const char USAGE[] =
     "                            256 KiB, 1 MiB and 32 MiB, and 128 MiB)\n"
     "  --os-pages N,...          chains of one line in each of so many OS pages, 64 to 1048576 (default 256,6144)\n"
     "  --rounds N                samples of each figure, 3 to 1024 (default 30)\n"
-    "  --sizes                   measure nothing: tell the TLBs that CPUID knows\n";
+    "  --sizes                   measure nothing: print the TLBs that CPUID reports\n";
 
 /* Reads numbers between two limits, rounded down to a multiple of CHAINS_WALKERS units. Returns how many; 0: not that.
  */
@@ -96,7 +96,7 @@ int main(int argc, char **argv) {
     }
   }
   if (optind < argc) {
-    fprintf(stderr, "heaptape-machine: %s: takes no other words\n", argv[optind]);
+    fprintf(stderr, "heaptape-machine: %s: unexpected argument\n", argv[optind]);
     return EXIT_USAGE;
   }
   struct error error = {{0}};

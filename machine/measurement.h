@@ -1,4 +1,5 @@
-/* A measurement of this machine: every figure sampled once in each round, so that a disturbance hits all of them alike.
+/* A measurement of this machine: every figure sampled once in each round, so that a disturbance affects all of them
+   alike.
 
    Job: the plan, the rounds, the result as JSON. Not its job: what follows from the figures (analysis/heaptape/model/).
  */

@@ -1,7 +1,7 @@
 /* Samples of one figure, and their quantiles.
 
-   Job: keeps what repeated short samples gave, and tells the least, the quartiles and the median. Not its job: to judge
-   which of them is true. Not thread-safe. */
+   Job: keeps what repeated short samples gave, and computes the least, the quartiles and the median. Not its job: to
+   judge which of them is true. Not thread-safe. */
 #ifndef MACHINE_SAMPLES_H
 #define MACHINE_SAMPLES_H
 

@@ -1,6 +1,6 @@
-/* The processor's TLBs for data and OS pages of 4 KiB, as CPUID tells them.
+/* The processor's TLBs for data and OS pages of 4 KiB, as CPUID reports them.
 
-   Job: reads AMD's leaves 0x80000005 and 6, and Intel's leaf 0x18. Elsewhere there are none to tell. */
+   Job: reads AMD's leaves 0x80000005 and 6, and Intel's leaf 0x18. On other processors none are known. */
 #ifndef MACHINE_TLBS_H
 #define MACHINE_TLBS_H
 

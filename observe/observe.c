@@ -2,9 +2,9 @@
 
 #include "core/base/notify.h"
 #include "core/base/os.h"
+#include "core/base/proc.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,33 +26,6 @@ int observe_install(int socket, bool memory) {
   return notify_install(socket, numbers + first, CALLS - first);
 }
 
-static int open_proc(pid_t pid, const char *name) {
-  char path[64];
-  snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
-  return open(path, O_RDONLY | O_CLOEXEC);
-}
-
-static bool read_text(int fd, char *text, size_t bytes) {
-  ssize_t got = fd < 0 ? -1 : pread(fd, text, bytes - 1, 0);
-  if (got <= 0)
-    return false;
-  text[got] = '\0';
-  return true;
-}
-
-static bool read_proc(pid_t pid, const char *name, char *text, size_t bytes) {
-  int fd = open_proc(pid, name);
-  bool got = read_text(fd, text, bytes);
-  if (fd >= 0)
-    close(fd);
-  return got;
-}
-
-static uint64_t status_number(const char *text, const char *key) {
-  const char *line = strstr(text, key);
-  return line ? strtoull(line + strlen(key), NULL, 10) : 0;
-}
-
 /* The processor time of another process, exact to the ns (/proc/PID/stat has ticks of 10 ms). */
 static uint64_t process_cpu_ns(pid_t pid) {
   clockid_t clock;
@@ -66,7 +39,7 @@ static void read_faults(struct observed *image) {
   char text[1024];
   const char *after;
   unsigned long long minor, major;
-  if (!read_text(image->stat_fd, text, sizeof text) || !(after = strrchr(text, ')')))
+  if (!proc_read(image->stat_fd, text, sizeof text) || !(after = strrchr(text, ')')))
     return;
   /* What follows the name is field 3 and on. */
   if (sscanf(after + 1, " %*c %*d %*d %*d %*d %*d %*u %llu %*u %llu", &minor, &major) == 2) {
@@ -96,7 +69,7 @@ static void look(struct observed *image, uint64_t now_ns, bool memory) {
   unsigned long long size, resident, shared;
   if (!image->live)
     return;
-  if (!read_text(image->statm_fd, text, sizeof text) ||
+  if (!proc_read(image->statm_fd, text, sizeof text) ||
       sscanf(text, "%llu %llu %llu", &size, &resident, &shared) != 3 || size == 0) {
     image->live = false; /* ended, or a zombie */
     return;
@@ -130,7 +103,7 @@ static void close_image(struct observed *image) {
 
 static void name_image(struct observed *image) {
   char path[64];
-  if (read_proc(image->pid, "comm", image->name, sizeof image->name))
+  if (proc_read_file(image->pid, "comm", image->name, sizeof image->name))
     image->name[strcspn(image->name, "\n")] = '\0';
   snprintf(path, sizeof path, "/proc/%d/exe", (int)image->pid);
   ssize_t length = readlink(path, image->file, sizeof image->file - 1);
@@ -163,8 +136,8 @@ static struct observed *new_image(struct observation *all, pid_t pid) {
                              .begin_ns = begin_ns,
                              .interval_ns = all->interval_ns,
                              .cpu_begin_ns = cpu_begin_ns,
-                             .statm_fd = open_proc(pid, "statm"),
-                             .stat_fd = open_proc(pid, "stat")};
+                             .statm_fd = proc_open(pid, "statm"),
+                             .stat_fd = proc_open(pid, "stat")};
   name_image(image);
   read_faults(image);
   image->faults_begin = image->minor_faults + image->major_faults;
@@ -173,7 +146,7 @@ static struct observed *new_image(struct observation *all, pid_t pid) {
 
 static pid_t process_of(pid_t thread) {
   char text[2048];
-  return read_proc(thread, "status", text, sizeof text) ? (pid_t)status_number(text, "\nTgid:") : thread;
+  return proc_read_file(thread, "status", text, sizeof text) ? (pid_t)proc_status_number(text, "\nTgid:", 0) : thread;
 }
 
 /* The image that a thread belongs to; one that is not known begins with this call. */
@@ -218,8 +191,8 @@ static void at_exit(struct observation *all, pid_t thread) {
   look(image, os_monotonic_ns(), all->memory);
   read_faults(image);
   char text[4096];
-  if (read_proc(image->pid, "status", text, sizeof text))
-    image->vm_hwm_bytes = status_number(text, "\nVmHWM:") << 10;
+  if (proc_read_file(image->pid, "status", text, sizeof text))
+    image->vm_hwm_bytes = proc_status_number(text, "\nVmHWM:", 0) << 10;
   image->exited = true;
 }
 

@@ -173,6 +173,15 @@ static int serve(struct observation *all, pid_t child, int signals) {
   }
 }
 
+static int run_simulation(const struct simulation *simulation) {
+  struct error error = {""};
+  int status = simulate(simulation, &error);
+  if (status >= 0)
+    return status;
+  fprintf(stderr, "heaptape-observe: %s\n", error.text);
+  return EXIT_FAILED;
+}
+
 int main(int count, char **arguments) {
   struct options options = {.interval_us = 0};
   if (!parse(count, arguments, &options)) {
@@ -184,7 +193,7 @@ int main(int count, char **arguments) {
     return 0;
   }
   if (options.simulate)
-    return simulate(&options.simulation);
+    return run_simulation(&options.simulation);
   if (!options.interval_us)
     options.interval_us = options.time_only ? TIME_INTERVAL_US : INTERVAL_US;
   static struct observation all;

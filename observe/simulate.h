@@ -1,10 +1,12 @@
 /* Runs a command under our Valgrind tool in mode simulate (observe/valgrind): the counted truth about a program.
 
    Job: start Valgrind, wait, and judge whether it could run the program. Not its job: the model and the result's keys
-   (observe/valgrind/README.md); finding Valgrind (core/valgrind/launch.h). Takes over the process's signals while the
-   command runs. */
+   (observe/valgrind/README.md); finding and starting Valgrind (core/valgrind). Takes over the process's signals while
+   the command runs. */
 #ifndef OBSERVE_SIMULATE_H
 #define OBSERVE_SIMULATE_H
+
+#include "core/base/error.h"
 
 #include <stdbool.h>
 
@@ -17,8 +19,8 @@ struct simulation {
   char **command;
 };
 
-/* Returns the status to exit with: the command's (128 + its signal), 127 or 126 if it can't be started, or 1 after one
-   line on stderr: Valgrind is missing or does not fit, or could not run the program. */
-int simulate(const struct simulation *simulation);
+/* Returns the status to exit with: the command's (128 + its signal), 127 or 126 if it can't be started; or -1 with
+   error: Valgrind is missing or does not fit, or could not run the program. */
+int simulate(const struct simulation *simulation, struct error *error);
 
 #endif

@@ -7,22 +7,10 @@ import struct
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from tests.leb import leb, zigzag
+
 EVENT, OBJECT, OTHER, TOTAL = range(4)
 GRANULE, LINE, OS_PAGE = 16, 64, 4096
-
-
-def leb(value: int) -> bytes:
-    """LEB128."""
-    out = bytearray()
-    while value >= 0x80:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*out, value])
-
-
-def zigzag(value: int) -> int:
-    """Signs in the lowest bit, of 64 bits."""
-    return (value << 1 ^ value >> 63) & (1 << 64) - 1
 
 
 def encoded(items: Iterable[tuple]) -> bytes:

@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import subprocess
+from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,6 +43,26 @@ def run(*command: str | Path, env: dict[str, str] | None = None, timeout_s: floa
     return Result(done.returncode, done.stdout, done.stderr)
 
 
+def refused(*command: str | Path, says: str, status: int = 1, env: dict[str, str] | None = None) -> Result:
+    """Runs a program that must fail with that exit status, and say why in one line."""
+    result = run(*command, env=env)
+    assert result.status == status, f"{command} exited with {result.status}: {result.stderr}"
+    assert result.stderr.count("\n") == 1, result.stderr
+    assert says in result.stderr, result.stderr
+    return result
+
+
+def compile_c(into: Path, source: str | Path, *options: str | Path, compiler: str = "cc") -> Path:
+    """Compiles a source file, or the text of one in C, to a program; with -shared and -fPIC to a library. Each call in
+    it stays the one that is written.
+    """
+    given: list[str | Path] = ["-x", "c", "-", "-x", "none"] if isinstance(source, str) else [source]
+    command = [compiler, "-fno-builtin", *given, "-o", into, *options]
+    text = source if isinstance(source, str) else None
+    subprocess.run([str(word) for word in command], input=text, text=True, check=True)
+    return into
+
+
 def call_heaptape(*arguments: str | Path) -> Result:
     """The command in this process: without the second that a fresh interpreter takes to import pandas. Only for what
     ends in Python: a subcommand that is a C program replaces the process.
@@ -74,10 +95,30 @@ def workload(name: str) -> Path:
 
 
 def record(
-    tape: Path, *command: str | Path, options: tuple[str, ...] = (), env: dict[str, str] | None = None
+    tape: Path,
+    *command: str | Path,
+    options: Sequence[str | Path] = (),
+    env: dict[str, str] | None = None,
+    status: int = 0,
 ) -> Result:
-    """Records a program that must exit with 0."""
-    return succeed(RECORD, "-o", tape, *options, "--", *command, env=env)
+    """Records a program; it must end with that exit status."""
+    result = run(RECORD, "-o", tape, *options, "--", *command, env=env)
+    assert result.status == status, f"{command} exited with {result.status}: {result.stderr}"
+    return result
+
+
+def import_text(folder: Path, lines: str, about: str = "") -> Path:
+    """A trace of a history in heaptape text. `about`: what its first line says."""
+    source, tape = folder / "history.txt", folder / "history.tape"
+    source.write_text(f"# heaptape-text 1 {about}".rstrip() + f"\n{lines}")
+    succeed(CONVERT, "convert", source, tape)
+    return tape
+
+
+def compile_trace(tape: Path) -> Path:
+    """The workload made of it, beside it."""
+    succeed(CONVERT, "compile", tape)
+    return tape.with_suffix(".work")
 
 
 def check(path: Path) -> dict[str, Any]:

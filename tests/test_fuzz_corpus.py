@@ -15,7 +15,7 @@ from convert.test.access_maker import add_accesses, block_of, made_rows
 from convert.test.history_maker import legal
 from convert.test.history_model import text as history_text
 from convert.test.importer_seeds import fill
-from tests.support import CONVERT, OUT, record, succeed, workload
+from tests.support import CONVERT, OUT, import_text, record, succeed, workload
 
 TARGETS = sorted(path.name for path in (OUT / "fuzz-corpus").glob("fuzz_*"))
 pytestmark = pytest.mark.long
@@ -51,13 +51,12 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[bytes]]:
     seeds = {path.name: [file.read_bytes() for file in path.iterdir()] for path in folder.iterdir() if path.is_dir()}
     # The first byte of fuzz_trace_read chooses between a whole file and the columns of a block, of events or accesses.
     events = legal(7, 1, 40, 5)
-    (folder / "s.txt").write_text("# heaptape-text 1\n" + history_text(events, 1))
-    succeed(CONVERT, "convert", folder / "s.txt", folder / "s.tape")
+    with_accesses = import_text(folder, history_text(events, 1))
     rows = made_rows(7, events, 3)
-    add_accesses(folder / "s.tape", rows)
+    add_accesses(with_accesses, rows)
     columns = {column.id: column.raw for column in block_of(rows[:60], 0).columns}
     cut = b"".join(bytes([len(columns.get(i, b""))]) + columns.get(i, b"") for i in range(1, 9))
-    accesses = [b"\0" + (folder / "s.tape").read_bytes(), bytes([3, 59, 0, block_of(rows[:60], 0).last_stamp]) + cut]
+    accesses = [b"\0" + with_accesses.read_bytes(), bytes([3, 59, 0, block_of(rows[:60], 0).last_stamp]) + cut]
     traces = accesses + [bytes([chooser]) + path.read_bytes() for path in (tape, archive) for chooser in range(4)]
     return seeds | {
         "fuzz_trace_read": traces,

@@ -27,7 +27,7 @@ def files(root: Path, table: Arrows) -> Iterator[Path]:
                 yield path
 
 
-def includes(root: Path, path: Path) -> Iterator[tuple[int, str]]:
+def includes(path: Path) -> Iterator[tuple[int, str]]:
     """Line numbers and targets of the file's own includes."""
     for number, line in enumerate(path.read_text().splitlines(), 1):
         if match := INCLUDE.match(line):
@@ -41,7 +41,7 @@ def offences(root: Path, table: Arrows) -> list[str]:
         if folder not in table:
             found.append(f"{name}:1: the table does not know the folder {folder}")
             continue
-        for number, target in includes(root, path):
+        for number, target in includes(path):
             if not allowed(table, folder, str(Path(target).parent)):
                 found.append(f"{name}:{number}: {folder} may not include {target}")
     return found
@@ -52,6 +52,6 @@ def graph(root: Path, table: Arrows) -> dict[str, set[str]]:
     graph: dict[str, set[str]] = {}
     for path in files(root, table):
         own = str(path.relative_to(root).with_suffix(""))
-        targets = {str(Path(target).with_suffix("")) for _, target in includes(root, path)}
+        targets = {str(Path(target).with_suffix("")) for _, target in includes(path)}
         graph.setdefault(own, set()).update(targets - {own})
     return graph

@@ -47,7 +47,7 @@ def heaptape(out):
 
 
 @pytest.fixture(scope="session")
-def small_tape(tmp_path_factory, heaptape):
+def small_tape(tmp_path_factory):
     """A small trace, made from text by the importer: two threads, 4,000 blocks that come and go."""
     lines, live, address = [], [], 0x10000
     for i in range(4000):

@@ -3,7 +3,7 @@
    Job: one request for each event, in the order in which the events of the thread are in its trace: those counted as
    missing included. Not its job: the trace itself.
    Invariants: a request is made in state RECORDING, when the event is in the ring. Under ATTACH_ACCESSES each event is
-   stamped, so all take the slow forms of the hooks, and only these ask. Keeps errno. */
+   stamped, so all take the slow forms of the hooks, and only these report. Keeps errno. */
 #ifndef CAPTURE_HOST_ACCESSES_H
 #define CAPTURE_HOST_ACCESSES_H
 

@@ -233,7 +233,7 @@ static void take_access_stream(const struct process *process) {
   message_print("no stream for data accesses: this process is recorded without");
 }
 
-/* Under Valgrind /proc tells of Valgrind, but for this link. */
+/* Under Valgrind, /proc describes Valgrind's own process; this link alone names the program. */
 static void name_program(struct attach_request *request) {
   char path[4096];
   long bytes = syscall(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", path, sizeof path - 1);

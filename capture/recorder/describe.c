@@ -1,6 +1,7 @@
 #include "capture/recorder/describe.h"
 
 #include "core/base/os.h"
+#include "core/base/proc.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -56,13 +57,8 @@ void describe_program_name(const struct attach_request *request, char *name, siz
   snprintf(path, sizeof path, "/proc/%d/exe", pid);
   ssize_t length = readlink(path, program, sizeof program - 1);
   program[length < 0 ? 0 : length] = '\0';
-  snprintf(path, sizeof path, "/proc/%d/comm", pid);
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
-  length = fd < 0 ? 0 : read(fd, comm, sizeof comm - 1);
-  if (fd >= 0)
-    close(fd);
-  if (length > 0 && comm[length - 1] == '\n')
-    comm[length - 1] = '\0';
+  if (proc_read_file(pid, "comm", comm, sizeof comm) && comm[strlen(comm) - 1] == '\n')
+    comm[strlen(comm) - 1] = '\0';
   const char *slash = strrchr(program, '/');
   const char *base = slash ? slash + 1 : program;
   snprintf(name, bytes, "%s", strncmp(base, comm, strlen(comm)) == 0 ? base : comm);

@@ -20,7 +20,7 @@ struct describe_clock {
 char *describe_info(const struct collector_settings *settings, const struct attach_request *request,
                     const struct describe_clock *clock, bool late);
 
-/* The name by which a process was started; "" where neither it nor /proc tells. */
+/* The name by which a process was started; "" where neither it nor /proc has it. */
 void describe_program_name(const struct attach_request *request, char *name, size_t bytes);
 
 /* The path of the first process's trace: -o, or NAME.PID.tape. Written to path. */

@@ -159,7 +159,7 @@ static int try_output(const char *path, bool *made, struct error *error) {
 
 /* Called before our signal dispositions are set, so that the child has those that we were started with. The child waits
    until it can read from go, and writes an errno to failed if it cannot exec. */
-static int launch(const char *path, char **arguments, const struct simulator *simulator, int go[2], int failed[2]) {
+static int launch(const char *path, char **arguments, struct simulator *simulator, int go[2], int failed[2]) {
   if (pipe2(go, O_CLOEXEC) != 0 || pipe2(failed, O_CLOEXEC) != 0)
     return -1;
   int pid = fork();

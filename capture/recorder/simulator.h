@@ -1,6 +1,6 @@
 /* Runs the program under Valgrind, where its data accesses are recorded.
 
-   Job: Valgrind's command line, and what Valgrind had to say. Not its job: the accesses (process/access_stream.h): the
+   Job: Valgrind's command line, and Valgrind's own errors. Not its job: the accesses (process/access_stream.h): the
    recorded library asks the collector for a stream and hands it to the tool. Invariant: what Valgrind prints is kept
    out of the program's own output. */
 #ifndef CAPTURE_RECORDER_SIMULATOR_H
@@ -10,20 +10,20 @@
 
 struct simulator;
 
-/* Finds Valgrind and the tool, and makes a folder for Valgrind's messages. Returns 0, or -1 with error. settings are
+/* Finds Valgrind and the tool, and makes a directory for Valgrind's messages. Returns 0, or -1 with error. settings are
    kept by reference. */
 int simulator_open(struct simulator **out, const struct collector_settings *settings, struct error *error);
 
 /* Becomes the program at path, under Valgrind. Returns only if that fails, with errno. */
-void simulator_become(const struct simulator *simulator, const char *path, char **arguments);
+void simulator_become(struct simulator *simulator, const char *path, char **arguments);
 
-/* Has Valgrind said that it can't run the process? Then error has its words. */
+/* Returns whether Valgrind's log of the process says that it can't run it; error is then filled in with its message. */
 bool simulator_complained(const struct simulator *simulator, int pid, struct error *error);
 
 /* Calls tell for each process but that one which Valgrind can't run, with Valgrind's words. */
 void simulator_each_complaint(const struct simulator *simulator, int but_pid, void (*tell)(int pid, const char *words));
 
-/* NULL is nothing. */
+/* simulator may be NULL. */
 void simulator_close(struct simulator *simulator);
 
 #endif

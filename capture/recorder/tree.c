@@ -35,10 +35,6 @@ void tree_free(struct tree *tree) {
   free(tree);
 }
 
-uint32_t tree_count(const struct tree *tree) {
-  return tree ? (uint32_t)tree->nodes.count + tree->lost : 0;
-}
-
 void tree_add(struct tree *tree, const struct process_summary *process) {
   if (!tree)
     return;
@@ -125,7 +121,7 @@ static void print_children(const struct tree *tree, int32_t parent, unsigned dep
 }
 
 void tree_print(const struct tree *tree, FILE *out) {
-  if (tree_count(tree) < 2)
+  if (!tree || tree->nodes.count + tree->lost < 2)
     return;
   qsort(tree->nodes.at, tree->nodes.count, sizeof *tree->nodes.at, by_number);
   link_nodes(tree);

@@ -19,8 +19,6 @@ void tree_free(struct tree *tree);
 /* A process image's trace is complete. What is pointed to is copied. */
 void tree_add(struct tree *tree, const struct process_summary *process);
 
-uint32_t tree_count(const struct tree *tree);
-
 /* One line each, children below their parent, those with most events if they are many. Nothing where there is one. */
 void tree_print(const struct tree *tree, FILE *out);
 

@@ -1,16 +1,15 @@
 """Data accesses are recorded truly: of which objects, where in them, between which calls; none of the allocator's."""
 
-import os
 import shutil
 import signal
-import subprocess
 from pathlib import Path
 
 import pandas as pd
 import pytest
 from heaptape.formats.tape_format import open_trace
 
-from tests.support import CONVERT, OUT, RECORD, REPOSITORY
+from tests import support
+from tests.support import CONVERT, OUT, RECORD, REPOSITORY, compile_c, run, succeed
 
 pytestmark = [
     pytest.mark.skipif(not shutil.which("valgrind"), reason="no valgrind here"),
@@ -25,16 +24,11 @@ FIRST, SECOND, THIRD, MANY = 1088, 1104, 1120, 8192
 def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("accesses") / "planted"
     source = Path(__file__).parent / "accesses" / "planted.c"
-    flags = ["-D_GNU_SOURCE", "-O1", "-fno-builtin", f"-I{REPOSITORY}"]
-    subprocess.run(["gcc", *flags, "-o", path, source, "-lpthread"], check=True)
-    return path
+    return compile_c(path, source, "-D_GNU_SOURCE", "-O1", f"-I{REPOSITORY}", "-lpthread")
 
 
-def record(tape: Path, *command: object, accesses: str = "all", status: int = 0) -> str:
-    arguments = [RECORD, "-o", tape, f"--accesses={accesses}", "--", *command]
-    done = subprocess.run(list(map(str, arguments)), capture_output=True, text=True, timeout=200, check=False)
-    assert done.returncode == status, done.stderr
-    return done.stderr
+def record(tape: Path, *command: str | Path, accesses: str = "all", status: int = 0) -> str:
+    return support.record(tape, *command, options=[f"--accesses={accesses}"], status=status).stderr
 
 
 def events_and_rows(tape: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -254,22 +248,19 @@ def test_a_killed_program_leaves_what_it_did_before(planted, tmp_path):
 def test_readers_take_a_trace_with_accesses(planted, tmp_path, command):
     record(tmp_path / "a.tape", planted, "threads", accesses="4096")
     output = ["-o", tmp_path / "a.work"] if command == "compile" else []
-    done = subprocess.run([CONVERT, command, tmp_path / "a.tape", *output], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
+    succeed(CONVERT, command, tmp_path / "a.tape", *output)
 
 
 @pytest.mark.parametrize("value", ["100", "32", "many", "2G"])
 def test_a_filter_of_another_size_is_wrong_usage(value):
-    done = subprocess.run([RECORD, f"--accesses={value}", "--", "true"], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 2
+    done = run(RECORD, f"--accesses={value}", "--", "true")
+    assert done.status == 2
     assert "--accesses" in done.stderr
 
 
 def test_where_valgrind_is_missing_that_is_one_line(planted, tmp_path):
-    command = [RECORD, "-o", tmp_path / "a.tape", "--accesses", "--", planted, "objects"]
-    environment = {**os.environ, "PATH": str(tmp_path)}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
-    assert done.returncode == 1
+    nowhere = {"PATH": str(tmp_path)}
+    done = support.record(tmp_path / "a.tape", planted, "objects", options=["--accesses"], env=nowhere, status=1)
     assert done.stderr == "heaptape-record: --accesses: valgrind is not installed here\n"
 
 

@@ -1,13 +1,12 @@
 """The optional columns tell the truth: how long a call took, how much of an object can be used."""
 
-import subprocess
 from pathlib import Path
 
 import pandas as pd
 import pytest
 from heaptape.formats.tape_format import open_trace
 
-from tests.support import CONVERT, OUT, RECORD, REPOSITORY, info
+from tests.support import CONVERT, OUT, REPOSITORY, compile_c, info, record, succeed
 
 SOURCES = Path(__file__).parent / "stacks"
 JEMALLOC = Path("/usr/lib/x86_64-linux-gnu/libjemalloc.so.2")
@@ -16,20 +15,10 @@ JEMALLOC = Path("/usr/lib/x86_64-linux-gnu/libjemalloc.so.2")
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("columns")
-    flags = ["-D_GNU_SOURCE", "-O2", "-g", "-fno-builtin", f"-I{REPOSITORY}"]
-    for command in (
-        ["gcc", *flags, "-rdynamic", "-o", path / "columns", SOURCES / "columns.c"],
-        ["gcc", *flags, "-fPIC", "-shared", "-o", path / "libslow.so", SOURCES / "slow.c", "-ldl"],
-    ):
-        subprocess.run(list(map(str, command)), check=True)
+    flags = ["-D_GNU_SOURCE", "-O2", "-g", f"-I{REPOSITORY}"]
+    compile_c(path / "columns", SOURCES / "columns.c", *flags, "-rdynamic")
+    compile_c(path / "libslow.so", SOURCES / "slow.c", *flags, "-fPIC", "-shared", "-ldl")
     return path
-
-
-def record(path: Path, options: list[object], *command: object) -> subprocess.CompletedProcess:
-    arguments = [RECORD, "-o", path, *options, "--", *command]
-    done = subprocess.run(list(map(str, arguments)), capture_output=True, text=True, timeout=240, check=False)
-    assert done.returncode == 0, done.stderr
-    return done
 
 
 def events(path: Path) -> pd.DataFrame:
@@ -41,7 +30,7 @@ def test_the_latency_of_a_call_is_between_what_is_seen_inside_and_outside_of_it(
     """The program reads the counter around each call, the allocator around what it does within malloc: one malloc
     sleeps there for 30 ms. All three count the same cycles, so on a busy machine too one span lies within the next."""
     options = ["--latency", "--preload", folder / "libslow.so"]
-    said = record(tmp_path / "a.tape", options, folder / "columns", "slow").stdout
+    said = record(tmp_path / "a.tape", folder / "columns", "slow", options=options).stdout
     frame = events(tmp_path / "a.tape")
     pairs = [tuple(map(int, line.split())) for line in said.splitlines()]
     assert [request for request, *_ in pairs] == [100] * 100 + [4242] + [100] * 99
@@ -62,7 +51,7 @@ def test_usable_sizes_are_those_of_malloc_usable_size(allocator, folder, tmp_pat
     if allocator and not allocator.exists():
         pytest.skip(f"no {allocator.name} here")
     options = ["--usable", *(["--preload", allocator] if allocator else [])]
-    done = record(tmp_path / "a.tape", options, folder / "columns")
+    done = record(tmp_path / "a.tape", folder / "columns", options=options)
     expected = dict(tuple(map(int, line.split())) for line in done.stdout.splitlines())
     frame = events(tmp_path / "a.tape")
     told = frame[frame["acquired_address"].notna()]
@@ -80,11 +69,11 @@ def test_usable_sizes_are_those_of_malloc_usable_size(allocator, folder, tmp_pat
 
 
 def test_what_was_not_asked_for_is_not_there(folder, tmp_path):
-    record(tmp_path / "a.tape", [], folder / "columns")
+    record(tmp_path / "a.tape", folder / "columns")
     frame = events(tmp_path / "a.tape")
     assert not frame[["latency", "usable_bytes", "stack"]].notna().any().any()
     assert "usable_size" in info(tmp_path / "a.tape")["info"]["lacks"]
-    record(tmp_path / "b.tape", ["--usable", "--stacks", "--latency"], folder / "columns")
+    record(tmp_path / "b.tape", folder / "columns", options=["--usable", "--stacks", "--latency"])
     told = info(tmp_path / "b.tape")
     assert "usable_size" not in told["info"]["lacks"]
     assert told["columns"] == ["latency", "usable", "stacks"]
@@ -92,9 +81,7 @@ def test_what_was_not_asked_for_is_not_there(folder, tmp_path):
 
 
 def test_latency_needs_a_clock_with_a_rate(folder, tmp_path):
-    arguments = [RECORD, "--latency", "--clock", "counter", "-o", tmp_path / "a.tape", "--", folder / "columns"]
-    done = subprocess.run(list(map(str, arguments)), capture_output=True, text=True, timeout=240, check=False)
-    assert done.returncode == 1
+    done = record(tmp_path / "a.tape", folder / "columns", options=["--latency", "--clock", "counter"], status=1)
     assert done.stdout == ""
     assert done.stderr.count("\n") == 1
     assert "clock" in done.stderr
@@ -102,27 +89,25 @@ def test_latency_needs_a_clock_with_a_rate(folder, tmp_path):
 
 def test_an_allocator_that_looks_at_its_own_stack_is_recorded_with_stacks(folder, tmp_path):
     options = ["--stacks", "--latency", "--usable", "--preload", folder / "libslow.so"]
-    record(tmp_path / "a.tape", options, folder / "columns")
+    record(tmp_path / "a.tape", folder / "columns", options=options)
     frame = events(tmp_path / "a.tape")
     assert frame["stack"].notna().sum() >= 1500
 
 
 def test_what_dump_prints_reads_back(folder, tmp_path):
-    record(tmp_path / "a.tape", ["--stacks", "--latency", "--usable"], folder / "columns")
-    dump = [str(CONVERT), "dump", "--stacks", str(tmp_path / "a.tape")]
-    text = subprocess.run(dump, capture_output=True, text=True, check=True).stdout
+    record(tmp_path / "a.tape", folder / "columns", options=["--stacks", "--latency", "--usable"])
+    text = succeed(CONVERT, "dump", "--stacks", tmp_path / "a.tape").stdout
     assert "# stack " in text
     assert "#   main at " in text
     (tmp_path / "a.txt").write_text(text)
-    convert = [str(CONVERT), "convert", str(tmp_path / "a.txt"), str(tmp_path / "b.tape")]
-    subprocess.run(convert, check=True, capture_output=True)
+    succeed(CONVERT, "convert", tmp_path / "a.txt", tmp_path / "b.tape")
     before, after = events(tmp_path / "a.tape"), events(tmp_path / "b.tape")
     assert before["usable_bytes"].equals(after["usable_bytes"])
     assert before["latency"].notna().equals(after["latency"].notna())
 
 
 def test_the_library_needs_no_unwinder():
-    done = subprocess.run(["ldd", str(OUT / "lib" / "libheaptape.so")], capture_output=True, text=True, check=True)
+    done = succeed("ldd", OUT / "lib" / "libheaptape.so")
     assert "unwind" not in done.stdout
     assert "libgcc" not in done.stdout
 
@@ -149,13 +134,11 @@ int main(void) {
 """
 
 
-def test_names_of_threads_are_recorded_where_asked_for(folder, tmp_path):
-    (tmp_path / "threads.c").write_text(THREADS)
-    program = tmp_path / "namer"
-    subprocess.run(["gcc", "-fno-builtin", "-pthread", "-o", str(program), str(tmp_path / "threads.c")], check=True)
-    record(tmp_path / "a.tape", ["--describe"], program)
+def test_names_of_threads_are_recorded_where_asked_for(tmp_path):
+    program = compile_c(tmp_path / "namer", THREADS, "-pthread")
+    record(tmp_path / "a.tape", program, options=["--describe"])
     names = info(tmp_path / "a.tape")["thread_names"]
     assert names.pop("0", "namer") == "namer"
     assert sorted(names.values()) == ["reader", "writer ?"]
-    record(tmp_path / "b.tape", [], program)
+    record(tmp_path / "b.tape", program)
     assert "thread_names" not in info(tmp_path / "b.tape")

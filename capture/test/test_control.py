@@ -14,53 +14,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import HEAPTAPE, OUT, RECORD, check, info
-
-HANG_S = 120  # bounds a hang, and is no claim
-
-# Says "1\n" when it has made 20,000 calls more, for as long as it is asked; then exits with 7.
-COUNTING = """
-import ctypes, sys
-libc = ctypes.CDLL(None)
-malloc, free = libc.malloc, libc.free
-malloc.restype, free.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
-for line in sys.stdin:
-    for i in range(10000):
-        free(malloc(100))
-    print(1, flush=True)
-sys.exit(7)
-"""
+from capture.test.driven import HANG_S, Driven
+from tests.support import HEAPTAPE, OUT, RECORD, check, info, record, refused, run, succeed
 
 
-class Recording:
-    """A recorder and the program under it, which makes calls on request."""
+class Recording(Driven):
+    """20,000 calls each time. `pid`: the program's."""
 
     def __init__(self, folder: Path, *options: str) -> None:
-        self.trace = folder / "t.tape"
-        self.process = subprocess.Popen(
-            [RECORD, "-o", self.trace, *options, "--", "/usr/bin/python3", "-c", COUNTING],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        super().__init__(folder, *options, calls=10_000, size_bytes=100, status=7)
         self.work()
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
         self.pid = int(children[0])
-
-    def work(self) -> None:
-        """20,000 calls, done when this returns."""
-        assert self.process.stdin
-        assert self.process.stdout
-        self.process.stdin.write("\n")
-        self.process.stdin.flush()
-        assert self.process.stdout.readline() == "1\n"
-
-    def end(self) -> str:
-        """What the recorder printed."""
-        _, told = self.process.communicate(timeout=HANG_S)
-        assert self.process.returncode == 7, told
-        return told
 
 
 @pytest.fixture
@@ -79,15 +44,12 @@ def start(tmp_path: Path) -> Iterator:
 
 def ctl(pid: int, verb: str) -> dict:
     """The reply of `heaptape ctl`."""
-    done = subprocess.run([HEAPTAPE, "ctl", str(pid), verb, "--json"], capture_output=True, text=True, timeout=HANG_S)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return json.loads(succeed(HEAPTAPE, "ctl", str(pid), verb, "--json").stdout)
 
 
 def calls_of_100_bytes(trace: Path) -> int:
     """Allocations of that size: the counted ones, and few others."""
-    dump = subprocess.run([HEAPTAPE, "dump", trace], capture_output=True, text=True, timeout=HANG_S, check=True)
-    return dump.stdout.count("malloc(100)")
+    return succeed(HEAPTAPE, "dump", trace).stdout.count("malloc(100)")
 
 
 @pytest.mark.parametrize("whose", ["program", "recorder"])
@@ -189,14 +151,8 @@ print("done")
 @pytest.mark.parametrize("limit", [100_000, 300_000])
 def test_a_size_limit_is_kept_and_leaves_a_legal_history(tmp_path: Path, limit: int) -> None:
     trace = tmp_path / "t.tape"
-    done = subprocess.run(
-        [RECORD, "-o", trace, "--max-size", str(limit), "--", "/usr/bin/python3", "-c", STORM],
-        capture_output=True,
-        text=True,
-        timeout=HANG_S,
-        env={**os.environ, "PYTHONMALLOC": "malloc"},
-    )
-    assert done.returncode == 0
+    command = ["/usr/bin/python3", "-c", STORM]
+    done = record(trace, *command, options=["--max-size", str(limit)], env={"PYTHONMALLOC": "malloc"})
     assert done.stdout == "done\n"
     assert "--max-size was reached" in done.stderr
     assert limit / 4 < trace.stat().st_size <= limit
@@ -208,8 +164,7 @@ def test_a_size_limit_is_kept_and_leaves_a_legal_history(tmp_path: Path, limit: 
 
 
 def test_ctl_refuses_a_process_that_nobody_records() -> None:
-    done = subprocess.run([HEAPTAPE, "ctl", str(os.getpid()), "stop"], capture_output=True, text=True, timeout=HANG_S)
-    assert done.returncode == 1
+    done = refused(HEAPTAPE, "ctl", str(os.getpid()), "stop", says="no recorder")
     assert done.stderr == f"heaptape: process {os.getpid()}: no recorder of yours is or records it\n"
 
 
@@ -222,9 +177,7 @@ def test_ctl_refuses_another_user(start) -> None:
         "except Exception as error: print(error)"
     )
     package = str(Path(__file__).parents[2] / "analysis")
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(recording.pid), package], capture_output=True, text=True, timeout=HANG_S
-    )
+    done = run(sys.executable, "-c", code, str(recording.pid), package)
     assert "no recorder of yours" in done.stdout, done.stderr
     assert ctl(recording.pid, "status")["processes"][0]["state"] == "recording"
     recording.end()
@@ -235,22 +188,18 @@ def test_ctl_refuses_another_user(start) -> None:
 )
 def test_wrong_values_are_refused_before_the_program_starts(tmp_path: Path, option: list[str]) -> None:
     flag = tmp_path / "ran"
-    done = subprocess.run([RECORD, *option, "--", "touch", flag], capture_output=True, text=True, timeout=HANG_S)
-    assert done.returncode == 2
-    assert done.stderr.count("\n") == 1
+    refused(RECORD, *option, "--", "touch", flag, says=option[0], status=2)
     assert not flag.exists()
 
 
 def test_marks_show_in_dump_and_info(tmp_path: Path) -> None:
     trace = tmp_path / "t.tape"
     marking = OUT / "test" / "capture" / "hosts" / "marks_stand_where_the_program_set_them"
-    subprocess.run([RECORD, "-o", trace, "--", marking, "host"], check=True, capture_output=True, timeout=HANG_S)
+    record(trace, marking, "host")
     marks = info(trace)["marks"]
     assert len(marks) == 3 * 6000 + 2
     assert [mark["time_ns"] for mark in marks] == sorted(mark["time_ns"] for mark in marks)
-    dump = subprocess.run(
-        [HEAPTAPE, "dump", trace, "--format", "jsonl"], capture_output=True, timeout=HANG_S, check=True
-    )
+    dump = succeed(HEAPTAPE, "dump", trace, "--format", "jsonl")
     events: dict[int, int] = {}
     shown = []
     for line in map(json.loads, dump.stdout.splitlines()):
@@ -278,8 +227,7 @@ def test_starting_and_stopping_in_a_storm_leaves_a_legal_history(tmp_path: Path,
     for verb in verbs * 6:
         if recorder.poll() is not None:
             break
-        ask = subprocess.run([HEAPTAPE, "ctl", str(recorder.pid), verb], capture_output=True, timeout=HANG_S)
-        done += ask.returncode == 0
+        done += run(HEAPTAPE, "ctl", str(recorder.pid), verb).status == 0
         if verb == "flush" and done % 5 == 0:
             assert check(trace)["ok"]
     assert recorder.wait(timeout=HANG_S) == 0
@@ -304,8 +252,7 @@ def assert_legal_without_excuse(trace: Path, *, lacks_start: bool) -> None:
 @pytest.mark.parametrize("seconds", [0.07, 0.13, 0.19])
 def test_an_end_in_mid_storm_cuts_all_threads_at_one_time(tmp_path: Path, workload: str, seconds: float) -> None:
     trace = tmp_path / "t.tape"
-    command = [RECORD, "-o", trace, "--duration", str(seconds), "--", OUT / "workloads" / workload]
-    subprocess.run(command, check=True, capture_output=True, timeout=HANG_S)
+    record(trace, OUT / "workloads" / workload, options=["--duration", str(seconds)])
     assert_legal_without_excuse(trace, lacks_start=False)
 
 

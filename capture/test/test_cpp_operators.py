@@ -3,7 +3,6 @@
 import re
 import shutil
 import struct
-import subprocess
 from collections import Counter
 from pathlib import Path
 
@@ -38,7 +37,7 @@ EACH_ROUND = Counter(
 def build(*arguments: str | Path) -> None:
     if not shutil.which("g++"):
         pytest.skip("no g++ here")
-    subprocess.run(["g++", "-O1", "-fno-builtin", *map(str, arguments)], check=True)
+    succeed("g++", "-O1", "-fno-builtin", *arguments)
 
 
 @pytest.fixture(scope="module")

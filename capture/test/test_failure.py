@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import RECORD, check, info, run
+from capture.test.driven import HANG_S, Driven
+from tests.support import RECORD, Result, check, compile_c, info, record, run, succeed
 
-HANG_S = 120  # bounds a hang, and is no claim
 needs_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root for a file system of its own")
 
 # Calls whose sizes compress badly, from three threads; then says so.
@@ -29,20 +29,13 @@ threads = [threading.Thread(target=storm, args=[i]) for i in range(3)]
 [t.join() for t in threads]
 print("done", flush=True)
 """
-CALLS_OF_A_STORM = 6  # per round, at least
 
 
-def storm(folder: Path, *options: str, rounds: int = 100_000, before: str = "") -> subprocess.CompletedProcess:
+def storm(folder: Path, rounds: int = 100_000, before: str = "") -> Result:
     """Records a storm into folder/t.tape, in a shell that first does something."""
-    command = f'{before} exec "$@"'
-    return subprocess.run(
-        ["unshare", "-m", "sh", "-c", command, "sh", RECORD, "-o", folder / "t.tape", *options]
-        + ["--", "/usr/bin/python3", "-c", STORM, str(rounds)],
-        capture_output=True,
-        text=True,
-        timeout=HANG_S,
-        env={**os.environ, "PYTHONMALLOC": "malloc"},
-    )
+    shell = ["unshare", "-m", "sh", "-c", f'{before} exec "$@"', "sh"]
+    program = ["/usr/bin/python3", "-c", STORM, str(rounds)]
+    return run(*shell, RECORD, "-o", folder / "t.tape", "--", *program, env={"PYTHONMALLOC": "malloc"})
 
 
 @pytest.fixture
@@ -55,9 +48,9 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "-l", disk], check=True)
 
 
-def assert_told(done: subprocess.CompletedProcess, trace: Path, why: str) -> None:
+def assert_told(done: Result, trace: Path, why: str) -> None:
     """The program ended well; the trace has an end, and its gap is what the recorder said."""
-    assert done.returncode == 0
+    assert done.status == 0
     assert done.stdout == "done\n"
     said = re.search(r"ends early: (\d+) events are in it, at least (\d+) more are not", done.stderr)
     assert said, done.stderr
@@ -82,7 +75,7 @@ def test_a_disk_that_is_full_from_the_start_is_reported_before_the_program_runs(
     (small_disk / "ballast").write_bytes(bytes(400 << 10))
     done = storm(small_disk)
     assert "No space left on device" in done.stderr
-    assert "done" in done.stdout or done.returncode != 0
+    assert "done" in done.stdout or done.status != 0
 
 
 @needs_root
@@ -97,7 +90,7 @@ def test_a_size_limit_of_the_user_ends_the_trace_with_a_count(tmp_path: Path) ->
 @needs_root
 def test_a_limit_that_leaves_no_room_for_rings_is_reported(tmp_path: Path) -> None:
     done = storm(tmp_path, before="ulimit -f 400;", rounds=10)
-    assert done.returncode == 0
+    assert done.status == 0
     assert done.stdout == "done\n"
     assert "not recorded" in done.stderr
     assert "File too large" in done.stderr
@@ -108,78 +101,40 @@ def test_a_removed_directory_is_reported(tmp_path: Path) -> None:
     folder = tmp_path / "gone"
     folder.mkdir()
     done = storm(folder, before=f"(until [ -s {folder}/t.tape ]; do sleep 0.02; done; rm -rf {folder}) &")
-    assert done.returncode == 0
+    assert done.status == 0
     assert done.stdout == "done\n"
     assert "was removed" in done.stderr
 
 
-class Stopped:
-    """A recorded program that makes calls when told, and its recorder, which can be stopped."""
-
-    PROGRAM = """
-import ctypes, sys
-libc = ctypes.CDLL(None)
-libc.malloc.restype, libc.free.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
-for line in sys.stdin:
-    for i in range(30000):
-        libc.free(libc.malloc(77))
-    print(1, flush=True)
-"""
-
-    def __init__(self, folder: Path, *options: str) -> None:
-        self.trace = folder / "t.tape"
-        self.recorder = subprocess.Popen(
-            [RECORD, "-o", self.trace, *options, "--", "/usr/bin/python3", "-c", self.PROGRAM],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-    def ask(self) -> None:
-        """Has 60,000 calls made; does not wait."""
-        assert self.recorder.stdin
-        self.recorder.stdin.write("\n")
-        self.recorder.stdin.flush()
-
-    def answer(self) -> None:
-        """Waits until they are."""
-        assert self.recorder.stdout
-        assert select.select([self.recorder.stdout], [], [], HANG_S)[0], "the program stands still"
-        assert self.recorder.stdout.readline() == "1\n"
-
-    def end(self) -> None:
-        _, told = self.recorder.communicate(timeout=HANG_S)
-        assert self.recorder.returncode == 0, told
+def driven(folder: Path, *options: str) -> Driven:
+    """60,000 calls each time."""
+    return Driven(folder, *options, calls=30_000, size_bytes=77)
 
 
 def test_a_stopped_collector_loses_nothing_under_wait(tmp_path: Path) -> None:
-    run = Stopped(tmp_path)
-    run.ask()
-    run.answer()
-    run.recorder.send_signal(signal.SIGSTOP)
-    run.ask()
+    program = driven(tmp_path)
+    program.work()
+    program.process.send_signal(signal.SIGSTOP)
+    program.ask()
     time.sleep(0.5)
-    run.recorder.send_signal(signal.SIGCONT)
-    run.answer()
-    run.end()
-    proof = check(run.trace)
+    program.process.send_signal(signal.SIGCONT)
+    program.answer()
+    program.end()
+    proof = check(program.trace)
     assert proof["ok"]
     assert proof["dropped"] == 0
     assert proof["events"] >= 120_000
 
 
 def test_a_stopped_collector_stops_nobody_under_drop_and_the_rest_is_counted(tmp_path: Path) -> None:
-    run = Stopped(tmp_path, "--on-full", "drop")
-    run.ask()
-    run.answer()
-    run.recorder.send_signal(signal.SIGSTOP)
+    program = driven(tmp_path, "--on-full", "drop")
+    program.work()
+    program.process.send_signal(signal.SIGSTOP)
     for _ in range(3):
-        run.ask()
-        run.answer()
-    run.recorder.send_signal(signal.SIGCONT)
-    run.end()
-    proof = check(run.trace)
+        program.work()
+    program.process.send_signal(signal.SIGCONT)
+    program.end()
+    proof = check(program.trace)
     assert proof["ok"]
     assert proof["dropped"] > 60_000
     assert 240_000 <= proof["events"] + proof["dropped"] < 260_000
@@ -230,9 +185,8 @@ int setsockopt(int fd, int level, int name, const void *value, socklen_t bytes) 
   return (int)syscall(SYS_setsockopt, fd, level, name, value, bytes);
 }}
 """
-    subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", shim], input=source, text=True, check=True)
-    command = [RECORD, "-o", tmp_path / "t.tape", "--on-full", on_full, "--", "true"]
-    subprocess.run(command, check=True, capture_output=True, env={**os.environ, "LD_PRELOAD": str(shim)})
+    compile_c(shim, source, "-shared", "-fPIC")
+    record(tmp_path / "t.tape", "true", options=["--on-full", on_full], env={"LD_PRELOAD": str(shim)})
     assert set(told.read_text().split()) == {str(seconds)}
 
 
@@ -246,14 +200,8 @@ def test_a_program_in_a_memory_cgroup_keeps_its_memory(tmp_path: Path) -> None:
         pytest.skip("no memory cgroup can be made here")
     try:
         program = "x = [bytearray(1 << 20) for _ in range(40)]; y = [bytes(999) for _ in range(9999)]; print('done')"
-        done = subprocess.run(
-            ["sh", "-c", f'echo $$ > {group}/cgroup.procs; exec "$@"', "sh", RECORD, "-o", tmp_path / "t.tape"]
-            + ["--", "/usr/bin/python3", "-c", program],
-            capture_output=True,
-            text=True,
-            timeout=HANG_S,
-        )
-        assert done.returncode == 0, done.stderr
+        shell = ["sh", "-c", f'echo $$ > {group}/cgroup.procs; exec "$@"', "sh"]
+        done = succeed(*shell, RECORD, "-o", tmp_path / "t.tape", "--", "/usr/bin/python3", "-c", program)
         assert done.stdout == "done\n"
         assert check(tmp_path / "t.tape")["ok"]
     finally:
@@ -262,18 +210,16 @@ def test_a_program_in_a_memory_cgroup_keeps_its_memory(tmp_path: Path) -> None:
 
 
 def test_a_killed_collector_leaves_a_trace_that_reads(tmp_path: Path) -> None:
-    run = Stopped(tmp_path)
+    program = driven(tmp_path)
     for _ in range(5):
-        run.ask()
-        run.answer()
-    run.recorder.kill()
-    run.ask()
-    run.answer()
-    summary = info(run.trace)
+        program.work()
+    program.process.kill()
+    program.work()
+    summary = info(program.trace)
     assert summary["truncated"]
-    assert check(run.trace)["ok"]
-    assert run.recorder.stdin
-    run.recorder.stdin.close()
+    assert check(program.trace)["ok"]
+    assert program.process.stdin
+    program.process.stdin.close()
 
 
 SILENT = """
@@ -290,9 +236,7 @@ print(silent.recv(1 << 16).decode())
 
 def test_a_process_that_is_slow_between_connect_and_request_is_still_answered(tmp_path: Path) -> None:
     """On a busy machine it may be off its processor there. Others that come meanwhile do not wait for it."""
-    done = run(RECORD, "-o", tmp_path / "t.tape", "--", "/usr/bin/python3", "-c", SILENT)
-    assert done.status == 0, done.stderr
-    reply = json.loads(done.stdout)
+    reply = json.loads(record(tmp_path / "t.tape", "/usr/bin/python3", "-c", SILENT).stdout)
     assert reply["ok"]
     assert reply["recorded"] == 4
     assert len(list(tmp_path.glob("*.tape"))) == 4
@@ -319,8 +263,5 @@ def test_a_daemon_that_is_held_up_before_its_first_call_is_recorded(tmp_path: Pa
                   }
                   _exit(0);
                 }"""
-    program = tmp_path / "program"
-    subprocess.run(["cc", "-x", "c", "-", "-o", program], input=source, text=True, check=True)
-    done = run(RECORD, "-o", tmp_path / "t.tape", "--", program)
-    assert done.status == 0, done.stderr
+    done = record(tmp_path / "t.tape", compile_c(tmp_path / "program", source))
     assert [info(tape)["events"] for tape in tmp_path.glob("t.*.tape")] == [10000], done.stderr

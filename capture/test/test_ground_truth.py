@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import CONVERT, HEAPTAPE, RECORD, info, run
+from tests import support
+from tests.support import CONVERT, HEAPTAPE, RECORD, Result, info, run
 
 PEAK = """
 import resource
@@ -18,11 +19,9 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, flush=True)
 """
 
 
-def record(folder: Path, *command: str, options: tuple[str, ...] = ()) -> subprocess.CompletedProcess:
+def record(folder: Path, *command: str, options: tuple[str, ...] = (), status: int = 0) -> Result:
     """Records a program into t.tape."""
-    return subprocess.run(
-        [RECORD, "-o", folder / "t.tape", *options, "--", *command], capture_output=True, text=True, timeout=120
-    )
+    return support.record(folder / "t.tape", *command, options=options, status=status)
 
 
 def traces(folder: Path) -> dict[str, list[dict]]:
@@ -77,7 +76,7 @@ def test_killed_is_reported_of_a_process_that_another_reaps(tmp_path: Path) -> N
 
 
 def test_the_exit_status_is_in_the_trace(tmp_path: Path) -> None:
-    assert record(tmp_path, "sh", "-c", "exit 42").returncode == 42
+    record(tmp_path, "sh", "-c", "exit 42", status=42)
     assert info(tmp_path / "t.tape")["footer"]["exit_status"] == 42
 
 
@@ -120,8 +119,7 @@ elif os.fork() == 0:
     os._exit(5)
 os._exit(4)
 """
-    done = record(tmp_path, "/usr/bin/python3", "-c", code)
-    assert done.returncode == 4
+    done = record(tmp_path, "/usr/bin/python3", "-c", code, status=4)
     paths = list(tmp_path.glob("*.tape"))
     assert len(paths) >= 2, done.stderr
     for path in paths:
@@ -133,6 +131,5 @@ os._exit(4)
 
 
 def test_no_follow_records_the_first_process_only(tmp_path: Path) -> None:
-    done = record(tmp_path, "sh", "-c", "/bin/true; (exit 3); exit 6", options=("--no-follow",))
-    assert done.returncode == 6
+    record(tmp_path, "sh", "-c", "/bin/true; (exit 3); exit 6", options=("--no-follow",), status=6)
     assert [path.name for path in tmp_path.glob("*.tape")] == ["t.tape"]

@@ -1,26 +1,20 @@
 """What runs inside a recorded program needs of other libraries only what a list allows (tools/host_symbols.py)."""
 
-import subprocess
 import sys
 from pathlib import Path
 
-from tests.support import OUT, REPOSITORY
+from tests.support import OUT, REPOSITORY, compile_c, run
 
 CHECK = REPOSITORY / "tools" / "host_symbols.py"
 
 
 def build(folder: Path, source: str) -> Path:
-    """A shared library of that source; -fno-builtin, so that each call stays the one that is written."""
-    library = folder / "libplanted.so"
-    code = folder / "planted.c"
-    code.write_text(source)
-    subprocess.run(["gcc", "-shared", "-fPIC", "-fno-builtin", "-o", library, code], check=True)
-    return library
+    return compile_c(folder / "libplanted.so", source, "-shared", "-fPIC")
 
 
 def check(library: Path, *more: Path) -> tuple[int, str]:
-    done = subprocess.run([sys.executable, CHECK, library, *more], capture_output=True, text=True)
-    return done.returncode, done.stdout + done.stderr
+    done = run(sys.executable, CHECK, library, *more)
+    return done.status, done.stdout + done.stderr
 
 
 def test_the_library_needs_only_symbols_of_the_list() -> None:

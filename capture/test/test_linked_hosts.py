@@ -1,11 +1,10 @@
 """Programs that are linked against us: their own malloc, RTLD_DEEPBIND, the libraries that the recorder uses."""
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.support import CONVERT, RECORD, check, info, record, run
+from tests.support import CONVERT, RECORD, check, compile_c, info, record, run
 
 OWN_MALLOC = """
 #include <stdio.h>
@@ -88,16 +87,8 @@ int main(void) {
 """
 
 
-def build(folder: Path, name: str, source: str, *options: str) -> Path:
-    """Compiles a C program or library."""
-    path = folder / name
-    command = ["gcc", "-O1", "-fno-builtin", "-x", "c", "-", "-o", path, *options]
-    subprocess.run(command, input=source, text=True, check=True)
-    return path
-
-
 def test_a_program_with_a_malloc_of_its_own_is_reported(tmp_path: Path) -> None:
-    program = build(tmp_path, "own", OWN_MALLOC)
+    program = compile_c(tmp_path / "own", OWN_MALLOC, "-O1")
     trace = tmp_path / "t.tape"
     done = run(RECORD, "-o", trace, "--", program)
     assert done.status == 5
@@ -109,8 +100,8 @@ def test_a_program_with_a_malloc_of_its_own_is_reported(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("linking", ["-Wl,-z,lazy", "-Wl,-z,relro,-z,now"])
 def test_a_deeply_bound_library_is_recorded_too(tmp_path: Path, linking: str) -> None:
-    library = build(tmp_path, "libdeep.so", DEEP_LIBRARY, "-shared", "-fPIC", linking)
-    program = build(tmp_path, "deep", DEEP_PROGRAM)
+    library = compile_c(tmp_path / "libdeep.so", DEEP_LIBRARY, "-O1", "-shared", "-fPIC", linking)
+    program = compile_c(tmp_path / "deep", DEEP_PROGRAM, "-O1")
     trace = tmp_path / "t.tape"
     assert record(trace, program, library).stdout == "deep\n"
     proof = check(trace)
@@ -122,7 +113,7 @@ def test_a_deeply_bound_library_is_recorded_too(tmp_path: Path, linking: str) ->
 
 
 def test_a_program_that_compresses_with_zstd_and_unwinds_by_itself_is_recorded(tmp_path: Path) -> None:
-    program = build(tmp_path, "ours", OUR_LIBRARIES, "-lzstd")
+    program = compile_c(tmp_path / "ours", OUR_LIBRARIES, "-O1", "-lzstd")
     trace = tmp_path / "t.tape"
     for options in ((), ("--stacks",)):
         assert record(trace, program, options=options).stdout == "1 frames\n"

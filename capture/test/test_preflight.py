@@ -8,18 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import CONVERT, RECORD, Result, check, info, record, run, workload
+from tests.support import CONVERT, RECORD, Result, check, compile_c, info, record, run, workload
 
 
 def recorded(tmp_path: Path, *command: str | Path, options: tuple[str, ...] = ()) -> Result:
     """Runs the recorder in tmp_path; its trace, if any, is t.tape."""
     return run(RECORD, "-o", tmp_path / "t.tape", *options, "--", *command)
-
-
-def compile_c(tmp_path: Path, source: str, *flags: str) -> Path:
-    program = tmp_path / "program"
-    subprocess.run(["cc", "-x", "c", "-", "-o", program, *flags], input=source, text=True, check=True)
-    return program
 
 
 def assert_refused(result: Result, status: int, says: str, tmp_path: Path) -> None:
@@ -40,12 +34,12 @@ def test_file_without_execute_right_is_126(tmp_path: Path) -> None:
 
 
 def test_static_program_is_refused(tmp_path: Path) -> None:
-    program = compile_c(tmp_path, "int main(void) { return 0; }", "-static")
+    program = compile_c(tmp_path / "program", "int main(void) { return 0; }", "-static")
     assert_refused(recorded(tmp_path, program), 1, "statically linked", tmp_path)
 
 
 def test_script_of_a_static_interpreter_is_refused(tmp_path: Path) -> None:
-    interpreter = compile_c(tmp_path, "int main(void) { return 0; }", "-static")
+    interpreter = compile_c(tmp_path / "program", "int main(void) { return 0; }", "-static")
     script = tmp_path / "script"
     script.write_text(f"#!{interpreter}\n")
     script.chmod(0o755)
@@ -54,7 +48,7 @@ def test_script_of_a_static_interpreter_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root to give a file to another user")
 def test_setuid_program_is_refused(tmp_path: Path) -> None:
-    program = compile_c(tmp_path, "int main(void) { return 0; }")
+    program = compile_c(tmp_path / "program", "int main(void) { return 0; }")
     os.chown(program, 1, 1)
     program.chmod(0o4755)
     assert_refused(recorded(tmp_path, program), 1, "setuid", tmp_path)
@@ -108,7 +102,7 @@ def test_full_disk_ends_the_trace_and_not_the_program(tmp_path: Path) -> None:
                       }
                       return 9;
                     }"""
-        program = compile_c(tmp_path, source)
+        program = compile_c(tmp_path / "program", source)
         result = run(RECORD, "-o", small / "t.tape", "--", program)
         assert result.status == 9, result.stderr
         assert len(result.stderr.splitlines()) == 1, result.stderr
@@ -142,7 +136,7 @@ def test_daemon_is_recorded_after_its_parent_has_gone(tmp_path: Path) -> None:
                   }
                   return 0;
                 }"""
-    assert recorded(tmp_path, compile_c(tmp_path, source, "-D_GNU_SOURCE")).status == 0
+    assert recorded(tmp_path, compile_c(tmp_path / "program", source, "-D_GNU_SOURCE")).status == 0
     assert any(info(trace)["events"] == 10000 for trace in tmp_path.glob("t.*.tape"))
 
 
@@ -152,7 +146,7 @@ def test_daemon_is_recorded_after_its_parent_has_gone(tmp_path: Path) -> None:
 )
 def test_program_is_named_as_it_was_started(tmp_path: Path, name: str, recorded_as: str) -> None:
     """Not by the file behind a symlink; of a long name the kernel keeps 15 bytes, unless the file has it too."""
-    program = compile_c(tmp_path, "int main(void) { return 0; }")
+    program = compile_c(tmp_path / "program", "int main(void) { return 0; }")
     (tmp_path / name).symlink_to(program)
     result = recorded(tmp_path, tmp_path / name)
     assert result.status == 0, result.stderr

@@ -4,14 +4,14 @@ deep, with few or many stacks; and taking it harms nobody.
 
 import json
 import shutil
-import subprocess
 from pathlib import Path
 
 import pandas as pd
 import pytest
 from heaptape.formats.tape_format import open_trace
 
-from tests.support import CONVERT, RECORD
+from tests import support
+from tests.support import CONVERT, Result, compile_c, succeed
 
 SOURCES = Path(__file__).parent / "stacks"
 FLAGS = {
@@ -33,7 +33,7 @@ def build(folder: Path, flags: str) -> Path:
     program = folder / f"host-{flags}"
     if not program.exists():
         command = ["g++", "-g", *FLAGS[flags], "-o", program, SOURCES / "host.cc", "-ldl", "-pthread"]
-        subprocess.run(list(map(str, command)), check=True)
+        succeed(*command)
     return program
 
 
@@ -42,19 +42,15 @@ def host(folder: Path) -> Path:
     return build(folder, "optimised")
 
 
-def record(path: Path, *command: object, options: tuple[str, ...] = ("--stacks",)) -> subprocess.CompletedProcess:
-    arguments = [RECORD, "-o", path, *options, "--", *command]
-    done = subprocess.run(list(map(str, arguments)), capture_output=True, text=True, timeout=240, check=False)
-    assert done.returncode == 0, done.stderr
+def record(path: Path, *command: str | Path, options: tuple[str, ...] = ("--stacks",)) -> Result:
+    done = support.record(path, *command, options=options)
     assert "stacks could not be taken" not in done.stderr
     return done
 
 
 def functions(path: Path) -> dict[int, list[str]]:
     """For each request size of a malloc, the names of its stack's functions, innermost first."""
-    done = subprocess.run(
-        [str(CONVERT), "dump", "--stacks", "--format", "jsonl", str(path)], capture_output=True, text=True, check=True
-    )
+    done = succeed(CONVERT, "dump", "--stacks", "--format", "jsonl", path)
     stacks, out = {}, {}
     for line in map(json.loads, done.stdout.splitlines()):
         if "frames" in line:
@@ -159,20 +155,8 @@ def test_a_forked_child_has_stacks_of_its_own(host, tmp_path):
 def test_a_library_that_takes_the_place_of_another_is_distinguished_from_it(host, folder, tmp_path):
     libraries = []
     for name in ("first", "second", "third"):
-        library = folder / f"lib{name}.so"
-        command = [
-            "gcc",
-            "-g",
-            "-O2",
-            "-fPIC",
-            "-shared",
-            f"-DNAME={name}_function",
-            SOURCES / "library.c",
-            "-o",
-            library,
-        ]
-        subprocess.run(list(map(str, command)), check=True)
-        libraries.append(library)
+        flags = ["-g", "-O2", "-fPIC", "-shared", f"-DNAME={name}_function"]
+        libraries.append(compile_c(folder / f"lib{name}.so", SOURCES / "library.c", *flags))
     record(tmp_path / "a.tape", host, "libraries", *libraries, libraries[0])
     found = functions(tmp_path / "a.tape")
     for size, name in zip(range(1003, 1007), ("first", "second", "third", "first"), strict=True):
@@ -214,9 +198,7 @@ def test_rules_agree_with_the_unwinder_of_exceptions(flags, depth, folder, tmp_p
 
 
 def test_a_full_tree_of_stacks_is_reported_and_loses_no_event(host, tmp_path):
-    arguments = [RECORD, "-o", tmp_path / "a.tape", "--stacks=256", "--", host, "bush"]
-    done = subprocess.run(list(map(str, arguments)), capture_output=True, text=True, timeout=240, check=False)
-    assert done.returncode == 0
+    done = support.record(tmp_path / "a.tape", host, "bush", options=["--stacks=256"])
     (line,) = [line for line in done.stderr.splitlines() if "stacks could not be taken" in line]
     lost = int(line.split(": ")[2].split()[0])
     with open_trace(tmp_path / "a.tape") as trace:

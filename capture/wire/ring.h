@@ -127,7 +127,7 @@ struct attach_request {
   uint32_t forked; /* 1: a fork child, 0: a fresh image */
   int32_t pid, parent_pid;
   char allocator[64];      /* base name of the library whose malloc is called */
-  char program[64];        /* base name of the program; empty: /proc tells */
+  char program[64];        /* base name of the program; empty: as in /proc */
   uint32_t no_usable_size; /* 1: malloc_usable_size is not of the library whose malloc is called */
   uint32_t bypassed; /* 1: the program has a malloc of its own, or a library before ours: its calls do not reach us */
 };
@@ -139,7 +139,7 @@ enum attach_flags {
   ATTACH_LATENCY = 8,
   ATTACH_USABLE = 16,
   ATTACH_STACKS = 32,
-  ATTACH_ACCESSES = 64, /* the Valgrind tool is told of each event; stamps as by ATTACH_STAMP_EVERY */
+  ATTACH_ACCESSES = 64, /* each event is reported to the Valgrind tool; stamps as by ATTACH_STAMP_EVERY */
   ATTACH_COLUMNS = ATTACH_LATENCY | ATTACH_USABLE | ATTACH_STACKS,
 };
 

@@ -79,7 +79,7 @@ static int compile_op(void *context, const struct history_op *op, const struct h
   uint32_t number = thread->number;
   compile_info_op(compiler->info, workload_position(writer), op, before);
   if (workload_begin_op(writer, number) != 0)
-    return -1; /* the writer tells why when it is closed */
+    return -1; /* the writer has the reason, and gives it when it is closed */
   workload_put_time(writer, number, compile_info_time_ns(compiler->info));
   struct slot *slot = op->slot == SLOTS_NONE ? NULL : &slots->at[op->slot];
   if (slot) {

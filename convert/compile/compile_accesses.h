@@ -15,7 +15,7 @@ struct compile_accesses;
 int compile_accesses_open(struct compile_accesses **out, struct trace_reader *reader, const char *path,
                           struct error *error);
 
-/* To be told of all ops and steps left out. */
+/* To be called for all ops and all steps left out. */
 struct access_order *compile_accesses_order(struct compile_accesses *accesses);
 
 /* After the last op: completes the file and fills in counts. Returns 0, or -1 with the error given to open. */

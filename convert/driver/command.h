@@ -47,8 +47,8 @@ int open_input(struct trace_reader **reader, const char *in, const struct format
 struct history_options history_options_of(const struct options *options, struct progress *progress, const char *label,
                                           const struct trace_reader *reader);
 
-/* Compiles into files that appear whole or not at all: the workload, and options->accesses if it is given. What became
-   of the accesses is told on stderr where any are missing. Returns 0, or -1 with error. */
+/* Compiles into files that appear whole or not at all: the workload, and options->accesses if it is given. Accesses
+   that are missing are reported on stderr. Returns 0, or -1 with error. */
 int compile_to(struct trace_reader *reader, const char *out, const struct options *options, struct witness *witness,
                struct error *error);
 

@@ -32,9 +32,9 @@ struct access_order;
 int access_order_open(struct access_order **out, struct trace_reader *reader, const struct access_sink *sink,
                       struct error *error);
 
-/* The next op, and each step that gives none (history_consumer.left_out): all of them, in order, and the sink gets what
-   stands before. An op gives one ACCESS_EVENT; a step that gives none gives one if wanted says so, and it is the last
-   of its event. Return 0, or -1. */
+/* To be called for every op, and for every step that is no op (history_consumer.left_out), in order. The sink gets the
+   accesses before it, then for an op one ACCESS_EVENT; for another step one only where `wanted` is set and the step is
+   the last of its event. Return 0, or -1. */
 int access_order_op(struct access_order *order, const struct history_op *op);
 int access_order_left_out(struct access_order *order, const struct merge_step *step, bool wanted);
 

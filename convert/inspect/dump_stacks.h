@@ -14,7 +14,7 @@
 
 #include <stdio.h>
 
-/* Returns 0, or -1: the output can't be written (errno tells why). */
+/* Returns 0, or -1: the output can't be written (errno has the reason). */
 int dump_stack_as_text(FILE *out, struct symbols *symbols, uint32_t node);
 int dump_stack_as_json(FILE *out, struct symbols *symbols, uint32_t node);
 

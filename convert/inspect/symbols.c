@@ -58,11 +58,8 @@ static int add_module(void *context, const struct trace_module *recorded) {
   struct module *module = vector_add(&symbols->modules);
   if (!module)
     return 1;
-  *module = (struct module){.recorded = *recorded};
-  module->recorded.name = copy(recorded->name);
-  module->recorded.path = copy(recorded->path);
-  module->recorded.build_id = copy(recorded->build_id);
-  return 0;
+  *module = (struct module){.looked = false};
+  return trace_module_copy(&module->recorded, recorded) ? 0 : 1;
 }
 
 int symbols_open(struct symbols **out, struct trace_reader *reader, bool fetch, struct error *error) {
@@ -98,9 +95,7 @@ void symbols_close(struct symbols *symbols) {
   for (uint32_t i = 0; i < symbols->modules.count; i++) {
     if (symbols->modules.at[i].dwfl)
       dwfl_end(symbols->modules.at[i].dwfl);
-    free((char *)symbols->modules.at[i].recorded.name);
-    free((char *)symbols->modules.at[i].recorded.path);
-    free((char *)symbols->modules.at[i].recorded.build_id);
+    trace_module_free_texts(&symbols->modules.at[i].recorded);
   }
   free(symbols->owners);
   free(symbols->nodes.at);

@@ -3,19 +3,18 @@
 #include "core/base/vector.h"
 
 #include <stdlib.h>
+#include <string.h>
 
-/* The page colour that caches of any size that matters are indexed by. */
+/* Address bits below this, the page colour among them, stay as they are: caches are indexed by them. */
 enum { REGION_SHIFT = 20 };
 
-static int put_totals(const struct trace_reader *reader, struct trace_writer *writer) {
-  const struct trace_access_totals *totals = &trace_reader_summary(reader)->accesses;
-  for (uint32_t total = 0; total < ACCESS_TOTAL_LIMIT; total++) {
-    const struct access_item item = {.kind = ACCESS_TOTAL, .total = total, .value = totals->counted[total]};
-    if (totals->known[total] && trace_writer_access(writer, &item) != 0)
-      return -1;
-  }
-  trace_writer_totals(writer)->accesses.lost += totals->lost;
-  return 0;
+/* What the recording counted stays as it is, whatever of its items is left out. */
+static void copy_totals(const struct trace_reader *reader, struct trace_writer *writer) {
+  const struct trace_access_totals *from = &trace_reader_summary(reader)->accesses;
+  struct trace_access_totals *to = &trace_writer_totals(writer)->accesses;
+  memcpy(to->counted, from->counted, sizeof to->counted);
+  memcpy(to->known, from->known, sizeof to->known);
+  to->lost += from->lost;
 }
 
 /* The new trace's number of a thread; those without an event follow the others. */
@@ -39,7 +38,10 @@ int trace_copy_accesses(struct trace_reader *reader, struct trace_out *out, stru
     result = got < 0 ? -1 : trace_writer_access(writer, &item);
   }
   trace_access_cursor_close(cursor);
-  return result == 0 ? put_totals(reader, writer) : -1;
+  if (result != 0)
+    return -1;
+  copy_totals(reader, writer);
+  return 0;
 }
 
 struct anonymous_accesses {
@@ -138,7 +140,8 @@ int anonymous_accesses_finish(struct anonymous_accesses *accesses) {
   if (access_order_finish(accesses->order) != 0)
     return -1;
   trace_writer_totals(trace_out_writer(accesses->out))->accesses.lost += access_order_counts(accesses->order)->lost;
-  return put_totals(accesses->reader, trace_out_writer(accesses->out));
+  copy_totals(accesses->reader, trace_out_writer(accesses->out));
+  return 0;
 }
 
 void anonymous_accesses_free(struct anonymous_accesses *accesses) {

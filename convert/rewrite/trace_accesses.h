@@ -1,5 +1,5 @@
 /* Brings data accesses from one trace into another, for the makers of traces (convert/rewrite/trace_out.h): as they
-   are, or without what tells of the program's addresses.
+   are, or without what reveals the program's addresses.
 
    Not its job: events. Not thread-safe. */
 #ifndef CONVERT_REWRITE_TRACE_ACCESSES_H
@@ -21,8 +21,8 @@ struct anonymous_accesses;
 int anonymous_accesses_open(struct anonymous_accesses **accesses, struct trace_reader *reader, struct trace_out *out,
                             struct error *error);
 
-/* The op, and the step that gives none, whose event goes into the new trace if wanted says so: just before it does.
-   accesses may be NULL. Return 0, or -1. */
+/* To be called for every op, and for every step that is no op, just before its event is written; wanted: the step's
+   event is. accesses may be NULL. Return 0, or -1. */
 int anonymous_accesses_op(struct anonymous_accesses *accesses, const struct history_op *op);
 int anonymous_accesses_left_out(struct anonymous_accesses *accesses, const struct merge_step *step, bool wanted);
 

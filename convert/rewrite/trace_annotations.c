@@ -18,28 +18,15 @@ struct stack_copier {
   uint64_t address_offset;
 };
 
-static char *text_copy(const char *text) {
-  return text ? strdup(text) : NULL;
-}
-
 static int take_module(void *context, const struct trace_module *module) {
   struct modules *modules = context;
   struct trace_module *copy = vector_add(&modules->list);
-  if (!copy)
-    return 1;
-  *copy = *module;
-  copy->name = text_copy(module->name);
-  copy->path = text_copy(module->path);
-  copy->build_id = text_copy(module->build_id);
-  return 0;
+  return copy && trace_module_copy(copy, module) ? 0 : 1;
 }
 
 static void modules_free(struct modules *modules) {
-  for (size_t i = 0; i < modules->list.count; i++) {
-    free((char *)modules->list.at[i].name);
-    free((char *)modules->list.at[i].path);
-    free((char *)modules->list.at[i].build_id);
-  }
+  for (size_t i = 0; i < modules->list.count; i++)
+    trace_module_free_texts(&modules->list.at[i]);
   free(modules->list.at);
 }
 

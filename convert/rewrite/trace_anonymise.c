@@ -76,7 +76,8 @@ static int take_op(void *context, const struct history_op *op, const struct hist
   struct anonymiser *anonymiser = context;
   struct trace_event event = {
       .call = op->call, .size_bytes = op->size_bytes, .param = op->param, .touched_os_pages = op->touched_os_pages};
-  if (!vector_reserve(&anonymiser->addresses, slots->room))
+  /* One more, as no slot may be there yet: the first op may be free(NULL). */
+  if (!vector_reserve(&anonymiser->addresses, slots->room + 1))
     return error_set(anonymiser->error, anonymiser->path, "out of memory");
   if (op->kind != HISTORY_NOTHING && op->kind != HISTORY_ACQUIRE)
     event.released = anonymiser->addresses.at[op->slot];

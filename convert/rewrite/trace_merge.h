@@ -12,8 +12,6 @@
 
 #include "convert/rewrite/trace_out.h"
 
-enum { TRACE_MERGE_MAX = 1 << 12 };
-
 /* Returns 0, or -1 with error. */
 int trace_merge(struct trace_reader *const *readers, uint32_t count, const char *path,
                 const struct trace_options *options, struct error *error);

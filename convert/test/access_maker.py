@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from convert.test.history_model import ACQUIRES, Event
-from convert.test.tape_maker import GAP, Block, Column, Tape, leb
+from convert.test.tape_maker import GAP, Block, Column, Tape
+from tests.leb import Reader, leb, unzigzag, zigzag
 
 ACCESSES, LIST_PLACES, PAGE_GRANULES, NEAR_PAGES = 10, 64, 256, 127
 TOTALS = ("program_instructions", "allocator_instructions", "program_accesses", "program_syscalls")
@@ -67,10 +68,6 @@ def made_rows(seed: int, events: Iterable[Event], most: int) -> list[Row]:
     return rows
 
 
-def zig(value: int) -> bytes:
-    return leb(((value << 1) ^ (value >> 63)) & ((1 << 64) - 1))
-
-
 def _place(recent: list, key: int, code: int, fresh: int) -> tuple[int, bool]:
     """The code of an access to key, and whether it was put in. The list holds [key, granule]."""
     for place, entry in enumerate(recent):
@@ -92,7 +89,7 @@ def block_of(rows: list[Row], acquired: int) -> Block:
         if row.kind == "call":
             columns[1].append(int(row.acquires))
             columns[2] += leb(row.thread)
-            columns[3] += zig(row.stack_pointer // 8 - stack)
+            columns[3] += leb(zigzag(row.stack_pointer // 8 - stack))
             stack = row.stack_pointer // 8
             acquired += row.acquires
         elif row.kind == "object":
@@ -100,14 +97,14 @@ def block_of(rows: list[Row], acquired: int) -> Block:
             columns[1].append(code)
             if fresh:
                 columns[4] += leb(acquired - row.object)
-            columns[5] += zig(row.granule - objects[0][1])
+            columns[5] += leb(zigzag(row.granule - objects[0][1]))
             objects[0][1] = row.granule
         else:
             page = row.granule // PAGE_GRANULES
             if page not in pages:
                 pages[page] = len(pages)
                 columns[1].append(3)
-                columns[6] += zig(page - last_page)
+                columns[6] += leb(zigzag(page - last_page))
                 last_page = page
             elif pages[page] < NEAR_PAGES:
                 columns[1].append(128 + pages[page])
@@ -162,38 +159,24 @@ def compiled_rows(path: Path) -> tuple[int, list[Row], dict[str, int]]:
     data = path.read_bytes()
     magic, version, filter_bytes = struct.unpack_from("<8sII", data)
     assert (magic, version) == (b"HEAPACCS", 1)
-    at, stack, slot, other = 16, 0, 0, 0
+    numbers = Reader(data, 16)
+    stack, slot, other = 0, 0, 0
     rows, totals = [], {}
-
-    def number() -> int:
-        nonlocal at
-        value = shift = 0
-        while True:
-            byte = data[at]
-            at += 1
-            value |= (byte & 0x7F) << shift
-            shift += 7
-            if byte < 0x80:
-                return value
-
-    def signed(value: int) -> int:
-        return (value >> 1) ^ -(value & 1)
-
-    while at < len(data):
-        first = number()
+    while numbers.more:
+        first = numbers.leb()
         kind, first = first & 3, first >> 2
         if kind == 0:
             assert first == 0, "a thread, or an acquire"
-            stack += signed(number())
+            stack += numbers.signed()
             rows.append(Row("call", stack_pointer=stack * 8))
         elif kind == 1:
-            slot += signed(first)
-            rows.append(Row("object", object=slot, granule=signed(number())))
+            slot += unzigzag(first)
+            rows.append(Row("object", object=slot, granule=numbers.signed()))
         elif kind == 2:
-            other += signed(first)
+            other += unzigzag(first)
             rows.append(Row("other", granule=other))
         else:
-            totals[TOTALS[first]] = number()
+            totals[TOTALS[first]] = numbers.leb()
     return filter_bytes, rows, totals
 
 

@@ -16,14 +16,6 @@ ROWS, PLACES = 16, 17
 MAX_ROWS = 1 << 20
 
 
-def leb(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes(out) + bytes([value])
-
-
 @dataclass
 class Column:
     id: int

@@ -5,12 +5,13 @@ import json
 import re
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 from heaptape.common.errors import FormatError
 from heaptape.formats import calls
 from heaptape.formats.tape_format import open_trace
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from convert.test.access_maker import (
@@ -27,9 +28,10 @@ from convert.test.history_maker import damage, jitter, legal
 from convert.test.history_model import Event, text
 from convert.test.tape_maker import Block, Column, Tape
 from convert.test.workload_ops import WorkloadOp, ops_of
-from tests.support import CONVERT, run, succeed
+from tests.examples import examples
+from tests.support import CONVERT, import_text, refused, run, succeed
 
-PROPERTY = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+PROPERTY = examples(30)
 SHAPES = {
     "seed": st.integers(0, 1 << 32),
     "threads": st.integers(1, 5),
@@ -39,10 +41,11 @@ SHAPES = {
 COUNTED = {"program_instructions": 3_000_000, "allocator_instructions": 700_000, "program_accesses": 1_000_000}
 
 
-def tape_of(folder: Path, events: list[Event], threads: int) -> Path:
-    source, tape = folder / "a.txt", folder / "a.tape"
-    source.write_text("# heaptape-text 1\n" + text(events, threads))
-    succeed(CONVERT, "convert", source, tape)
+def tape_of(folder: Path, events: list[Event], threads: int, rows: list[Row] | None = None, **how: Any) -> Path:
+    """A trace with these data accesses. `how`: as of add_accesses."""
+    tape = import_text(folder, text(events, threads))
+    if rows is not None:
+        add_accesses(tape, rows, **how)
     return tape
 
 
@@ -108,8 +111,7 @@ def expected_rows(rows: list[Row], events: list[Event], ops: list[WorkloadOp]) -
 def test_accesses_stand_between_the_ops_as_they_stood_between_the_calls(tmp_path, seed, threads, steps, addresses):
     events = distinct_times(all_threads(legal(seed, threads, steps, addresses)))
     rows = made_rows(seed, events, 6)
-    tape = tape_of(tmp_path, events, threads)
-    add_accesses(tape, rows, block_rows=1 + seed % 150, totals=COUNTED)
+    tape = tape_of(tmp_path, events, threads, rows, block_rows=1 + seed % 150, totals=COUNTED)
     ops, found, told, said = compiled(tape)
     assert found == expected_rows(rows, events, ops)
     assert (told["lost"], told["ops_without_call"]) == (0, 0)
@@ -126,8 +128,7 @@ def test_where_calls_overlap_the_order_is_that_of_the_workload(
     if not events:
         return
     rows = made_rows(seed, events, 4)
-    tape = tape_of(tmp_path, events, threads)
-    add_accesses(tape, rows)
+    tape = tape_of(tmp_path, events, threads, rows)
     ops, found, told, said = compiled(tape)
     made = [row for row in found if row.kind == "call"]
     assert len(made) == len(ops)
@@ -202,13 +203,9 @@ def test_a_call_row_that_is_not_the_events_is_one_error(tmp_path):
     rows = made_rows(5, events, 0)
     place = next(i for i, row in enumerate(rows) if row.acquires)
     rows[place] = Row("call", stack_pointer=rows[place].stack_pointer)
-    tape = tape_of(tmp_path, events, 1)
-    add_accesses(tape, [row for row in rows if row.kind == "call"])
+    tape = tape_of(tmp_path, events, 1, [row for row in rows if row.kind == "call"])
     out = tape.with_suffix(".accesses")
-    result = run(CONVERT, "compile", tape, "--accesses", out)
-    assert result.status == 1
-    assert "is not that of the event, a " in result.stderr
-    assert result.stderr.count("\n") == 1
+    refused(CONVERT, "compile", tape, "--accesses", out, says="is not that of the event, a ")
     assert not out.exists()
     assert not tape.with_suffix(".work").exists()
 
@@ -217,10 +214,7 @@ def test_a_trace_without_accesses_is_told_as_such(tmp_path):
     tape = tape_of(tmp_path, legal(1, 1, 20, 5), 1)
     out = tmp_path / "out.accesses"
     for command in (["compile", tape, "--accesses", out], ["dump", tape, "--accesses"]):
-        result = run(CONVERT, *command)
-        assert result.status == 1
-        assert result.stderr.endswith("has no data accesses: 'heaptape record --accesses' records them\n")
-        assert result.stderr.count("\n") == 1
+        refused(CONVERT, *command, says="has no data accesses: 'heaptape record --accesses' records them\n")
     assert not out.exists()
     assert not tape.with_suffix(".work").exists()
 
@@ -253,8 +247,7 @@ def read_in_python(tape: Path) -> list[Row]:
 def test_two_readers_agree(tmp_path, seed, threads, steps, addresses):
     events = all_threads(legal(seed, threads, steps, addresses))
     rows = made_rows(seed, events, 12)
-    tape = tape_of(tmp_path, events, threads)
-    add_accesses(tape, rows, block_rows=40 + seed % 500)
+    tape = tape_of(tmp_path, events, threads, rows, block_rows=40 + seed % 500)
     assert dumped(tape) == rows
     assert read_in_python(tape) == rows
 
@@ -278,17 +271,11 @@ def test_info_tells_rows_bytes_filter_and_totals(tmp_path):
 def test_footer_that_counts_other_rows_is_refused(tmp_path):
     events = legal(3, 2, 100, 10)
     rows = made_rows(3, all_threads(events), 5)
-    tape = tape_of(tmp_path, events, 2)
-    add_accesses(tape, rows, totals={"objects": 1})
-    result = run(CONVERT, "info", tape)
-    assert result.status == 1
-    assert "rows of data accesses, blocks hold" in result.stderr
+    tape = tape_of(tmp_path, events, 2, rows, totals={"objects": 1})
+    refused(CONVERT, "info", tape, says="rows of data accesses, blocks hold")
     made, other = (sum(row.kind == kind for row in rows) for kind in ("call", "other"))
-    tape = tape_of(tmp_path, events, 2)
-    add_accesses(tape, rows, totals={"calls": other, "other": made})
-    result = run(CONVERT, "dump", tape, "--accesses")
-    assert result.status == 1
-    assert "ACCESSES blocks hold" in result.stderr
+    tape = tape_of(tmp_path, events, 2, rows, totals={"calls": other, "other": made})
+    refused(CONVERT, "dump", tape, "--accesses", says="ACCESSES blocks hold")
     with open_trace(tape) as trace:
         for _ in trace.accesses():
             pass
@@ -300,8 +287,7 @@ def test_footer_that_counts_other_rows_is_refused(tmp_path):
 def test_archive_has_the_same_accesses(tmp_path, seed, threads, steps, addresses):
     events = all_threads(legal(seed, threads, steps, addresses))
     rows = made_rows(seed, events, 6)
-    tape, archive = tape_of(tmp_path, events, threads), tmp_path / "b.tape"
-    add_accesses(tape, rows, block_rows=40, totals=COUNTED)
+    tape, archive = tape_of(tmp_path, events, threads, rows, block_rows=40, totals=COUNTED), tmp_path / "b.tape"
     succeed(CONVERT, "convert", "--archive", tape, archive)
     assert dumped(archive) == rows
     told = json.loads(succeed(CONVERT, "info", archive, "--json").stdout)
@@ -328,8 +314,7 @@ def test_anonymised_trace_replays_the_same_accesses_and_hides_where_they_were(
 ):
     events = distinct_times(all_threads(legal(seed, threads, steps, addresses)))
     rows = made_rows(seed, events, 6)
-    tape, anonymous = tape_of(tmp_path, events, threads), tmp_path / "b.tape"
-    add_accesses(tape, rows, totals=COUNTED)
+    tape, anonymous = tape_of(tmp_path, events, threads, rows, totals=COUNTED), tmp_path / "b.tape"
     succeed(CONVERT, "convert", "--anonymise", tape, anonymous)
     _, before, told, _ = compiled(tape)
     _, after, again, _ = compiled(anonymous)
@@ -349,8 +334,7 @@ def test_anonymised_trace_of_overlapping_calls_loses_no_access_uncounted(
     if not events:
         return
     rows = made_rows(seed, events, 3)
-    tape, anonymous = tape_of(tmp_path, events, threads), tmp_path / "b.tape"
-    add_accesses(tape, rows)
+    tape, anonymous = tape_of(tmp_path, events, threads, rows), tmp_path / "b.tape"
     succeed(CONVERT, "convert", "--anonymise", tape, anonymous)
     _, _, told, _ = compiled(anonymous)
     assert told["lost"] == 0

@@ -7,15 +7,16 @@ import re
 import struct
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from convert.test.history_maker import legal
 from convert.test.history_model import text
 from convert.test.workload_ops import NO_SLOT, WorkloadOp, ops_of
-from tests.support import CONVERT, REPOSITORY, run, succeed
+from tests.examples import examples
+from tests.support import CONVERT, REPOSITORY, compile_trace, import_text, run, succeed
 
-PROPERTY = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+PROPERTY = examples(15)
 SHAPES = {"seed": st.integers(0, 1 << 32), "threads": st.integers(1, 5), "steps": st.integers(1, 150)}
 CALL = re.compile(r'CALL\((\d+), (\w+), "([^"]+)", \d, \w+, (\d), (\w+)\)')
 CALLS = [found.groups() for found in CALL.finditer((REPOSITORY / "core" / "trace" / "calls.def").read_text())]
@@ -25,11 +26,7 @@ HAS_PARAM = {int(number) for number, _, _, _, param in CALLS if param != "NONE"}
 
 
 def compiled(folder, seed, threads, steps):
-    source, tape = folder / "s.txt", folder / "s.tape"
-    source.write_text("# heaptape-text 1\n" + text(legal(seed, threads, steps, 8), threads))
-    succeed(CONVERT, "convert", source, tape)
-    succeed(CONVERT, "compile", tape)
-    return folder / "s.work"
+    return compile_trace(import_text(folder, text(legal(seed, threads, steps, 8), threads)))
 
 
 def facts(op: WorkloadOp) -> tuple:

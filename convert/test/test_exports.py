@@ -4,15 +4,16 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from convert.test.history_maker import damage, legal
 from convert.test.history_model import text
-from convert.test.test_history import CALL_IDS, compiled, import_text, used_threads
-from tests.support import CONVERT, check, info, run, succeed
+from convert.test.test_history import CALL_IDS, compiled, used_threads
+from tests.examples import examples
+from tests.support import CONVERT, check, import_text, info, run, succeed
 
-PROPERTY = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+PROPERTY = examples(20)
 SHAPES = {
     "seed": st.integers(0, 1 << 32),
     "threads": st.integers(1, 5),
@@ -85,7 +86,7 @@ def round_trip(tape: Path, name: str) -> tuple[Path, str]:
 @PROPERTY
 @given(**SHAPES)
 def test_round_trip_loses_what_the_note_says(tmp_path, name, seed, threads, steps, addresses):
-    events, threads = used_threads(legal(seed, threads, steps, addresses), threads)
+    events, threads = used_threads(legal(seed, threads, steps, addresses))
     tape = import_text(tmp_path, text(events, threads))
     back, told = round_trip(tape, name)
     assume("reallocs written as free and malloc" not in told)
@@ -98,7 +99,7 @@ def test_round_trip_loses_what_the_note_says(tmp_path, name, seed, threads, step
 @PROPERTY
 @given(**SHAPES, lost=st.floats(0, 0.4), repeated=st.floats(0, 0.3))
 def test_damaged_trace_becomes_a_legal_recording(tmp_path, name, seed, threads, steps, addresses, lost, repeated):
-    events, threads = used_threads(damage(seed, legal(seed, threads, steps, addresses), lost, repeated), threads)
+    events, threads = used_threads(damage(seed, legal(seed, threads, steps, addresses), lost, repeated))
     tape = import_text(tmp_path, text(events, threads))
     witness = check(round_trip(tape, name)[0])
     assert witness["double_frees"] == witness["unseen_frees"] == witness["overlapping_acquires"] == 0
@@ -127,7 +128,7 @@ def test_realloc_overtaken_by_another_thread_becomes_free_and_malloc(tmp_path):
 
 
 def test_wl_of_many_calls_goes_through_its_temporary_file(tmp_path):
-    events, threads = used_threads(legal(3, 4, 6000, 50), 4)
+    events, threads = used_threads(legal(3, 4, 6000, 50))
     tape = import_text(tmp_path, text(events, threads))
     back, _ = round_trip(tape, "wl")
     assert said("wl", ops(back), True) == said("wl", ops(tape), True)

@@ -8,15 +8,16 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from convert.test.history_maker import damage, jitter, legal
 from convert.test.history_model import COUNTED, Event, Op, judge, text
 from convert.test.workload_ops import NO_SLOT, ops_of
-from tests.support import CONVERT, REPOSITORY, run, succeed
+from tests.examples import examples
+from tests.support import CONVERT, REPOSITORY, import_text, run, succeed
 
-PROPERTY = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+PROPERTY = examples(60)
 SHAPES = {
     "seed": st.integers(0, 1 << 32),
     "threads": st.integers(1, 6),
@@ -33,17 +34,10 @@ def call_ids() -> dict[str, int]:
 CALL_IDS = call_ids()
 
 
-def used_threads(events: list[Event], threads: int) -> tuple[list[Event], int]:
-    """Thread numbers made dense, as a trace has them."""
+def used_threads(events: list[Event]) -> tuple[list[Event], int]:
+    """Thread numbers made dense, as a trace has them, and how many there are."""
     used = sorted({e.thread for e in events})
     return [Event(**{**vars(e), "thread": used.index(e.thread)}) for e in events], len(used)
-
-
-def import_text(folder: Path, lines: str) -> Path:
-    source, tape = folder / "history.txt", folder / "history.tape"
-    source.write_text("# heaptape-text 1\n" + lines)
-    succeed(CONVERT, "convert", source, tape)
-    return tape
 
 
 def check(tape: Path, horizon_ns: int) -> dict[str, int]:
@@ -88,7 +82,7 @@ def compiled(work: Path) -> list[tuple]:
 
 
 def compare_with_model(folder: Path, events: list[Event], threads: int, horizon_ns: int) -> dict[str, int]:
-    events, threads = used_threads(events, threads)
+    events, threads = used_threads(events)
     tape = import_text(folder, text(events, threads))
     expected, ops = judge(events, threads, horizon_ns)
     witness = check(tape, horizon_ns)
@@ -134,7 +128,7 @@ def test_lost_and_repeated_events_are_counted_as_the_model_does(
 @PROPERTY
 @given(**SHAPES)
 def test_dump_gives_back_the_text(tmp_path, seed, threads, steps, addresses):
-    events, threads = used_threads(legal(seed, threads, steps, addresses), threads)
+    events, threads = used_threads(legal(seed, threads, steps, addresses))
     tape = import_text(tmp_path, text(events, threads))
     for thread in range(threads):
         lines = succeed(CONVERT, "dump", tape, "--thread", str(thread)).stdout.splitlines()
@@ -160,10 +154,7 @@ def test_free_of_unseen_pointer_is_counted(tmp_path):
 
 
 def test_free_of_unseen_pointer_is_explained_by_a_late_start(tmp_path):
-    source, tape = tmp_path / "late.txt", tmp_path / "late.tape"
-    source.write_text("# heaptape-text 1 clock=nanoseconds start=unseen\n1 0 free(0x1000)\n")
-    succeed(CONVERT, "convert", source, tape)
-    witness = check(tape, 0)
+    witness = check(import_text(tmp_path, "1 0 free(0x1000)\n", "clock=nanoseconds start=unseen"), 0)
     assert (witness["unseen_frees"], witness["ok"]) == (1, True)
 
 

@@ -27,23 +27,19 @@ from convert.test.tape_maker import (
     Block,
     Column,
     Tape,
-    leb,
 )
-from tests.support import CONVERT, Result, run, succeed
+from tests.leb import leb
+from tests.support import CONVERT, Result, compile_trace, import_text, run, succeed
 
 ADDRESS_SPACE_BYTES = 512 << 20
 
 
 def small(folder: Path, suffix: str, *options: str) -> Path:
-    source, tape = folder / "s.txt", folder / "s.tape"
-    source.write_text("# heaptape-text 1\n" + text(legal(7, 3, 80, 6), 3))
-    succeed(CONVERT, "convert", source, tape)
+    tape = import_text(folder, text(legal(7, 3, 80, 6), 3))
     if options:
         plain = tape.rename(folder / "plain.tape")
         succeed(CONVERT, "convert", *options, plain, tape)
-    if suffix == "work":
-        succeed(CONVERT, "compile", tape)
-    return folder / f"s.{suffix}"
+    return compile_trace(tape) if suffix == "work" else tape
 
 
 def bounded(*command: str | Path) -> Result:
@@ -284,10 +280,7 @@ def test_workload_op_counts_that_overflow_are_refused(tmp_path):
 
 def test_workload_sizes_of_2_63_are_refused(tmp_path):
     """SIZE_HIGH, PARAM and the schedule's run lengths at their highest."""
-    source, tape, work = tmp_path / "s.txt", tmp_path / "s.tape", tmp_path / "s.work"
-    source.write_text("# heaptape-text 1\n1 0 calloc(1000, 4294967296) = 0x1000\n2 0 free(0x1000)\n")
-    succeed(CONVERT, "convert", source, tape)
-    succeed(CONVERT, "compile", tape)
+    work = compile_trace(import_text(tmp_path, "1 0 calloc(1000, 4294967296) = 0x1000\n2 0 free(0x1000)\n"))
     original = work.read_bytes()
     words = range(256, len(original) - 7, 8)
     codes = {code: next(at for at in words if original[at] == code and at >= 256) for code in (0xF0, 0xF1)}
@@ -304,9 +297,8 @@ def test_workload_sizes_of_2_63_are_refused(tmp_path):
 @pytest.mark.parametrize("size", [1 << 63, (1 << 64) - 1])
 def test_objects_of_2_63_bytes_are_refused(tmp_path, size):
     """Calls that failed may ask for anything; an object that lives can't have any size."""
-    source, tape_path = tmp_path / "s.txt", tmp_path / "s.tape"
-    source.write_text(f"# heaptape-text 1\n1 0 calloc(18446744073709551615, {size}) = NULL\n2 0 malloc(64) = 0x1000\n")
-    succeed(CONVERT, "convert", source, tape_path)
+    lines = f"1 0 calloc(18446744073709551615, {size}) = NULL\n2 0 malloc(64) = 0x1000\n"
+    tape_path = import_text(tmp_path, lines)
     assert run(CONVERT, "check", tape_path).status == 0
     tape = Tape.read(tape_path)
     column = next(c for c in tape.first(EVENTS).columns if c.id == 2)

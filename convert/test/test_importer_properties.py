@@ -5,10 +5,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from convert.test.importer_samples import bytehound, dj_record, op, wl
+from tests.examples import examples
 from tests.support import CONVERT, succeed
 
 
@@ -133,7 +134,7 @@ FORMATS: dict[str, Callable[[list[Call]], bytes]] = {
 
 
 @pytest.mark.parametrize("name", sorted(FORMATS))
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(25)
 @given(calls=runs())
 def test_every_call_comes_back(name, calls, tmp_path: Path):
     path = tmp_path / "recording"

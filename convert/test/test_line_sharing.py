@@ -2,14 +2,14 @@
 
 import json
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from convert.test.test_history import import_text
+from tests.examples import examples
 from tests.line_sharing_model import Step, assert_counts, history, text
-from tests.support import CONVERT, succeed
+from tests.support import CONVERT, import_text, succeed
 
-PROPERTY = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+PROPERTY = examples(60)
 
 
 def sharing(tmp_path, lines: str) -> dict | None:

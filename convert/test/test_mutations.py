@@ -10,7 +10,7 @@ import pytest
 from convert.test.history_maker import legal
 from convert.test.history_model import text
 from convert.test.importer_samples import FORMAT_OF, sample
-from tests.support import CONVERT, run, succeed
+from tests.support import CONVERT, compile_trace, import_text, run
 
 pytestmark = pytest.mark.long
 
@@ -19,11 +19,8 @@ RECORDING_MUTANTS = 40
 
 
 def small_files(folder):
-    source, tape, work = folder / "s.txt", folder / "s.tape", folder / "s.work"
-    source.write_text("# heaptape-text 1\n" + text(legal(7, 3, 60, 6), 3))
-    succeed(CONVERT, "convert", source, tape)
-    succeed(CONVERT, "compile", tape)
-    return tape, work
+    tape = import_text(folder, text(legal(7, 3, 60, 6), 3))
+    return tape, compile_trace(tape)
 
 
 def assert_no_crash(path, commands):

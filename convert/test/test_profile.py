@@ -4,15 +4,16 @@ import json
 from collections import Counter
 from pathlib import Path
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from convert.test.history_maker import legal
 from convert.test.history_model import Op, judge, text
-from convert.test.test_history import import_text, used_threads
-from tests.support import CONVERT, run, succeed
+from convert.test.test_history import used_threads
+from tests.examples import examples
+from tests.support import CONVERT, import_text, refused, succeed
 
-PROPERTY = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+PROPERTY = examples(40)
 COUNTED = ("calloc", "reallocarray")
 
 
@@ -52,7 +53,7 @@ def count_one_by_one(ops: list[Op]) -> dict:
 @PROPERTY
 @given(seed=st.integers(0, 1 << 32), threads=st.integers(1, 5), steps=st.integers(1, 150), addresses=st.integers(1, 12))
 def test_profile_is_what_counting_one_by_one_gives(tmp_path, seed, threads, steps, addresses):
-    events, threads = used_threads(legal(seed, threads, steps, addresses), threads)
+    events, threads = used_threads(legal(seed, threads, steps, addresses))
     _, ops = judge(events, threads, 10_000_000)
     told, found = count_one_by_one(ops), profile(import_text(tmp_path, text(events, threads)))
     assert found["allocated_bytes"] == told["allocated"]
@@ -74,7 +75,7 @@ def test_profile_is_what_counting_one_by_one_gives(tmp_path, seed, threads, step
 @PROPERTY
 @given(seed=st.integers(0, 1 << 32), threads=st.integers(1, 5), steps=st.integers(1, 150), addresses=st.integers(1, 12))
 def test_windows_add_up_to_the_whole(tmp_path, seed, threads, steps, addresses):
-    events, threads = used_threads(legal(seed, threads, steps, addresses), threads)
+    events, threads = used_threads(legal(seed, threads, steps, addresses))
     found = profile(import_text(tmp_path, text(events, threads)))
     windows = found["windows"]
     assert sum(row[2] for row in windows) == found["ops"] == found["witness"]["ops"]
@@ -99,7 +100,4 @@ def test_thread_pairs_beyond_the_limit_are_counted(tmp_path):
 def test_profile_of_what_is_no_trace_is_one_error(tmp_path):
     file = tmp_path / "no.tape"
     file.write_bytes(b"\x00" * 100)
-    result = run(CONVERT, "profile", file)
-    assert result.status == 1
-    assert result.stderr.count("\n") == 1
-    assert str(file) in result.stderr
+    refused(CONVERT, "profile", file, says=str(file))

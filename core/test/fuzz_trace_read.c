@@ -72,10 +72,22 @@ static void read_as_file(const uint8_t *bytes, size_t count) {
   close(fd);
 }
 
-/* Input: rows, steps, stamps and shifts in eight bytes, then for each column a length byte and so many bytes. */
+/* For each column a length byte and so many bytes, as many of the first as there are rows. */
+static void take_columns(struct byte_span *columns, int limit, uint32_t rows, struct byte_span input) {
+  for (int column = 1; column < limit && input.at < input.end; column++) {
+    size_t length = *input.at++;
+    if (column == 1)
+      length = rows;
+    if (length > (size_t)(input.end - input.at))
+      length = (size_t)(input.end - input.at);
+    columns[column] = (struct byte_span){input.at, input.at + length};
+    input.at += length;
+  }
+}
+
+/* Input: rows, steps, stamps and shifts in eight bytes, then the columns. */
 static void decode_as_columns(const uint8_t *bytes, size_t count) {
   static struct block_decoder decoder;
-  const uint8_t *end = bytes + count;
   memset(decoder.columns, 0, sizeof decoder.columns);
   decoder.rows = 1 + bytes[0];
   decoder.steps = decoder.rows + bytes[1];
@@ -84,16 +96,7 @@ static void decode_as_columns(const uint8_t *bytes, size_t count) {
   decoder.release_shift = bytes[5] & 63;
   decoder.acquire_shift = bytes[6] & 63;
   decoder.stack_nodes = bytes[7];
-  bytes += 8;
-  for (int column = COLUMN_CALL; column < EVENT_COLUMNS && bytes < end; column++) {
-    size_t length = *bytes++;
-    if (column == COLUMN_CALL)
-      length = decoder.rows;
-    if (length > (size_t)(end - bytes))
-      length = (size_t)(end - bytes);
-    decoder.columns[column] = (struct byte_span){bytes, bytes + length};
-    bytes += length;
-  }
+  take_columns(decoder.columns, EVENT_COLUMNS, decoder.rows, (struct byte_span){bytes + 8, bytes + count});
   struct trace_event event;
   if (block_decode_begin(&decoder))
     return;
@@ -102,23 +105,12 @@ static void decode_as_columns(const uint8_t *bytes, size_t count) {
       return;
 }
 
-/* Input: rows, and acquires before and after them, in three bytes, then for each column a length byte and so many
-   bytes, as many of the first as there are rows. */
+/* Input: rows, and acquires before and after them, in three bytes, then the columns. */
 static void decode_as_accesses(const uint8_t *bytes, size_t count) {
   struct access_decoder decoder = {
       .rows = 1 + bytes[0], .acquired = bytes[1], .last_acquired = (uint64_t)bytes[1] + bytes[2]};
-  const uint8_t *end = bytes + count;
   struct access_item item;
-  bytes += 3;
-  for (int column = ACCESS_COLUMN_WHAT; column < ACCESS_COLUMNS && bytes < end; column++) {
-    size_t length = *bytes++;
-    if (column == ACCESS_COLUMN_WHAT)
-      length = decoder.rows;
-    if (length > (size_t)(end - bytes))
-      length = (size_t)(end - bytes);
-    decoder.columns[column] = (struct byte_span){bytes, bytes + length};
-    bytes += length;
-  }
+  take_columns(decoder.columns, ACCESS_COLUMNS, decoder.rows, (struct byte_span){bytes + 3, bytes + count});
   const char *wrong = access_decode_begin(&decoder);
   for (uint32_t row = 0; row < decoder.rows && !wrong; row++) {
     wrong = access_decode_next(&decoder, &item);

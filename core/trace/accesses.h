@@ -21,7 +21,7 @@ enum {
 /* FOOTER's key of each total; ACCESS_TOTAL_LIMIT of them. */
 extern const char *const access_total_names[ACCESS_TOTAL_LIMIT];
 
-/* A list that what is used moves to the front of. All zero: empty. */
+/* A list in order of last use, newest first. All zero: empty. */
 struct recent_list {
   uint32_t count;
   uint64_t keys[RECENT_PLACES];
@@ -48,7 +48,7 @@ static inline void recent_use(struct recent_list *list, uint32_t place) {
   list->granules[0] = granule;
 }
 
-/* Puts in a key at place 0, with granule 0; the last one leaves a list that is full. */
+/* Inserts a key at place 0, with granule 0; where the list is full, the last key is dropped. */
 static inline void recent_add(struct recent_list *list, uint64_t key) {
   if (list->count < RECENT_PLACES)
     list->count++;

@@ -5,6 +5,7 @@
 #ifndef CORE_TRACE_ANNOTATIONS_H
 #define CORE_TRACE_ANNOTATIONS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum { TRACE_MARK_MAX_BYTES = 255, TRACE_MAX_BUILD_ID_BYTES = 64 };
@@ -18,6 +19,10 @@ struct trace_module {
   uint64_t start, end;  /* addresses that it occupies */
   uint64_t bias;        /* an address less bias is one of the file's symbols */
 };
+
+/* Copies a module with its texts, which trace_module_free_texts frees, also where this returns false: no memory. */
+bool trace_module_copy(struct trace_module *to, const struct trace_module *from);
+void trace_module_free_texts(struct trace_module *module);
 
 /* What the program set by heaptape.h. */
 #define TRACE_MARK_HERE UINT64_MAX

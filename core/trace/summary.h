@@ -68,11 +68,11 @@ struct trace_summary {
   uint64_t truncated_at;               /* offset where the last whole block ends */
   uint32_t stack_nodes;                /* of the tree of stacks: 1 .. stack_nodes */
   uint64_t columns;                    /* bit i: some EVENTS block has column i */
-  struct trace_access_totals accesses; /* as the footer tells; `recorded` also without one */
+  struct trace_access_totals accesses; /* as in the footer; `recorded` also without one */
   uint64_t access_rows;                /* of all ACCESSES blocks, by their headers */
   uint64_t access_bytes;               /* that these blocks take in the file */
   uint64_t access_filter_bytes;        /* of the filter in front of the recording, INFO's */
-  double clock_hz;                     /* the footer's, else INFO's; 0: stamps tell order only */
+  double clock_hz;                     /* the footer's, else INFO's; 0: stamps give an order only */
   uint64_t clock_origin_stamp;         /* time 0 of the recording */
 };
 

@@ -1,4 +1,4 @@
-/* What Valgrind says in its log of a program that it can't run.
+/* The error in Valgrind's log about a program that it can't run.
 
    Any thread; allocates with malloc only what stdio does. */
 #ifndef CORE_VALGRIND_COMPLAINT_H
@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Finds the first line of the log at path that is Valgrind's own, and copies what it says to line. False, and line is
+/* Finds the first line of the log at path that is Valgrind's own, and copies its message to line. False, and line is
    empty: there is none. */
 bool valgrind_complaint(const char *path, char *line, size_t bytes);
 

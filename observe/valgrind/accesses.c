@@ -158,7 +158,7 @@ struct used_filter {
   UWord *ways, mask;
 };
 
-/* Was the granule held by the filter? Afterwards it is. Tried: the same without branches, which took a third longer. */
+/* Returns whether the filter held the granule; afterwards it does. Without branches it took a third longer. */
 static inline Bool is_held(struct used_filter used, UWord granule) {
   UWord *ways = &used.ways[(granule & used.mask) * FILTER_WAYS];
   UWord first = ways[0];
@@ -190,7 +190,7 @@ static void forget_granule(UWord granule) {
   ways[way] = NO_GRANULE;
 }
 
-/* What a released object has in the filter: the next object at its address is to be seen from its first access on. */
+/* What a released object has in the filter: the next object at its address is recorded from its first access on. */
 static void forget(Addr address, SizeT bytes) {
   UWord first = address >> ACCESS_GRANULE_SHIFT;
   UWord count = bytes ? ((address + bytes - 1) >> ACCESS_GRANULE_SHIFT) - first + 1 : 0;

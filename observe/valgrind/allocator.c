@@ -84,7 +84,7 @@ void allocator_thread_ends(ThreadId thread) {
     set_side(&program_side);
 }
 
-/* A handler that runs on another stack says nothing about the call that it interrupted. */
+/* The stack pointer of a handler on another stack does not show whether the call that it interrupted was left. */
 void allocator_signal_begins(Bool other_stack) {
   if (!other_stack || allocator_left_above == NOT_LEFT)
     return;

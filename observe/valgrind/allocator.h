@@ -22,8 +22,8 @@ extern Addr allocator_left_above;
 
 void allocator_begin(void);
 
-/* settle is called before each change of sides or threads, and before instructions are counted: for a mode that learns
-   of instructions later than they are executed. */
+/* settle is called before each change of sides or threads, and before instructions are counted: for a mode that counts
+   instructions later than they are executed. */
 void allocator_before_switches(void (*settle)(void));
 
 /* At the start of the translation of a superblock: what notices that the allocator begins or ends to run. */

@@ -4,8 +4,8 @@
    threads together. Invariants: counts are exact: a side exit of a superblock adds just what was executed before it. A
    thread that Valgrind stops in the middle of a call takes its count up again when it goes on; what other threads
    execute meanwhile is not its. A call that never returns to its caller (longjmp, an exception) is not counted.
-   Until the end of the start-up is told, allocator.h tells the allocator's instructions from the others; afterwards its
-   code is in no translation, as it would cost as much as counting.
+   Until the end of the start-up is reported, allocator.h separates the allocator's instructions from the others;
+   afterwards its code is in no translation, as it would cost as much as counting.
 
    No client request at each call: a request leaves the translated code for Valgrind's scheduler, which costs more than
    a malloc. The caller's code is marked once, and its translations count by themselves. */
@@ -21,10 +21,10 @@ IRSB *count_instrument(IRSB *in, const struct translation *translation);
 /* Of code from first up to end, not yet executed. Returns False for an impossible kind or range, or one too many. */
 Bool count_register_caller(UWord kind, Addr first, Addr end);
 
-/* Main begins: the instructions so far that are not the allocator's are kept. Returns False if it was told before. */
+/* Main begins: the instructions so far that are not the allocator's are kept. Returns False the second time. */
 Bool count_note_loaded(void);
 
-/* The start-up is over: its instructions are kept. Returns False if it was told before. */
+/* The start-up is over: its instructions are kept. Returns False the second time. */
 Bool count_note_started(void);
 
 /* Of the thread that runs next. */
@@ -36,7 +36,7 @@ void count_thread_ends(ThreadId thread);
 /* In a fork's child: begins anew. */
 void count_reset(void);
 
-/* Keys "instructions" and "kinds"; if the end of the start-up was told also "startup" {"instructions",
+/* Keys "instructions" and "kinds"; if the end of the start-up was reported also "startup" {"instructions",
    "allocator_instructions", "loading_instructions"}. */
 void count_write(VgFile *file);
 

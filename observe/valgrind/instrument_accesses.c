@@ -1,4 +1,4 @@
-/* What translated code leaves in the buffer of accesses.h. */
+/* What translated code writes to the buffer of accesses.h. */
 #include "observe/valgrind/accesses.h"
 #include "observe/valgrind/allocator.h"
 #include "observe/valgrind/data_accesses.h"

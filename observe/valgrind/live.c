@@ -62,7 +62,7 @@ struct huge {
 static struct huge *huge;
 static UInt huge_count, huge_room;
 
-/* Objects whose address was handed out again before their release was told. */
+/* Objects whose address was handed out again before their release was reported. */
 static Addr *displaced;
 static UInt displaced_count, displaced_room;
 
@@ -182,7 +182,8 @@ static SizeT bytes_of(Addr address, record object) {
   return granules ? granules << ACCESS_GRANULE_SHIFT : huge[huge_above(address) - 1].bytes;
 }
 
-/* Makes covering that of the pages into which the object at start reaches, where expected is it now (by 0: of all). */
+/* Sets `covering` of the pages after its first into which the object at start reaches; only where it is `expected` now,
+   unless that is 0. */
 static void cover(Addr start, SizeT bytes, Addr covering, Addr expected) {
   for (Addr at = (start >> PAGE_SHIFT) + 1; at <= (start + bytes - 1) >> PAGE_SHIFT; at++) {
     struct page *page = page_of(at << PAGE_SHIFT, covering != 0);
@@ -249,8 +250,7 @@ SizeT live_release(Addr address) {
   return remove_at(address);
 }
 
-/* Where a search has come to: the object that begins last at or below the address in its page; record: NULL for none.
- */
+/* The object that begins last at or below an address in its page; record: NULL for none. */
 struct candidate {
   const struct page *page;
   const record *record;
@@ -330,7 +330,7 @@ void live_owners(const Addr *addresses, UInt count, struct live_object *owners) 
   }
 }
 
-/* Kept to what was used: a fork's child rarely has use for the table. */
+/* Clears only what was used: a fork's child rarely needs the table. */
 void live_forget(void) {
   for (UInt index = 0; index < leaf_count; index++) {
     const struct leaf *leaf = chunks[index / CHUNK_LEAVES] + index % CHUNK_LEAVES;

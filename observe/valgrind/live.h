@@ -1,9 +1,9 @@
 /* The live objects of the program, found by any address inside them.
 
    Job: from an address to the object that holds it. Not its job: who acquires and releases (accesses.h).
-   Invariants: of two objects that overlap (the release of one was not seen yet) the one that begins later holds an
+   Invariants: of two objects that overlap (the release of one was not reported yet) the one that begins later holds an
    address. A release at an address that was handed out again before it is that of the older object: a realloc's release
-   is told after its call, and meanwhile another thread may have got the address. Memory is 16 bytes for each OS page
+   is reported after its call, and meanwhile another thread may have got the address. Memory is 16 bytes for each OS page
    that holds part of an object, 128 for each in which one begins, and 8 to 16 for each object (of as many as were live
    at once in its OS page). */
 #ifndef OBSERVE_VALGRIND_LIVE_H
@@ -28,7 +28,7 @@ enum { LIVE_BATCH = 64 };
 /* The objects that hold those bytes; with 0 bytes where there is none. count is at most LIVE_BATCH. */
 void live_owners(const Addr *addresses, UInt count, struct live_object *owners);
 
-/* No object is known any more. */
+/* Forgets all objects. */
 void live_forget(void);
 
 #endif

@@ -15,8 +15,8 @@
    - the allocator's own stack in a call: moved to where the recorded call had its stack, which is other memory.
 
    No client request at each call: a request leaves the translated code for Valgrind's scheduler, which costs more than
-   most calls. The client tells once of a function that it calls before each call, and that function's translation plays
-   the stream. */
+   most calls. The client registers a function once, which it calls before each call, and that function's translation
+   plays the stream. */
 #ifndef OBSERVE_VALGRIND_REPLAY_H
 #define OBSERVE_VALGRIND_REPLAY_H
 

@@ -216,7 +216,7 @@ void simulate_note_syscall(UInt number) {
   syscalls_count(number, (UInt)allocator_runs);
 }
 
-/* The next access asks again, even if it is to the OS page of the last one. */
+/* The next access looks its OS page up again, even if it is that of the last one. */
 void simulate_give_back(Addr address, SizeT bytes) {
   page_faults_give_back(address, bytes);
   last_page = CACHE_EMPTY;

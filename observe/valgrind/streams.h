@@ -3,9 +3,10 @@
    Job: does a line continue one of the last STREAMS streams of lines? A stream is a row of lines that go upwards by one
    or two (pairs of adjacent lines) or downwards by one, within one OS page: prefetchers of hardware see physical
    addresses and stop at its end. A line that begins a stream, and those of its first STREAM_STEPS steps, could not be
-   foreseen; a turn begins anew. Not its job: which lines those are; the simulation hands over the lines that miss the
-   first level, which are what the outer levels see, too, so one table serves all levels. Invariants: streams stand in
-   the order of their last use, newest first; the oldest gives way. No prefetch changes what a cache holds. */
+   foreseen; nor could those after a change of direction. Not its job: which lines those are; the simulation hands over
+   the lines that miss the first level, which are what the outer levels see, too, so one table serves all levels.
+   Invariants: streams stand in the order of their last use, newest first; the oldest is replaced. No prefetch changes
+   what a cache holds. */
 #ifndef OBSERVE_VALGRIND_STREAMS_H
 #define OBSERVE_VALGRIND_STREAMS_H
 

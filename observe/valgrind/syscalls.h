@@ -1,7 +1,7 @@
 /* System calls, by kind and side.
 
-   Job: count them as they begin. Not its job: what they do to OS pages (page_faults.h), but for saying which advice
-   gives pages back, as Valgrind's core tells tools of mappings and of the data segment but not of that. */
+   Job: count them as they begin. Not its job: what they do to OS pages (page_faults.h), but for which madvise calls
+   give pages back: Valgrind's core reports mappings and the data segment to tools, but not those. */
 #ifndef OBSERVE_VALGRIND_SYSCALLS_H
 #define OBSERVE_VALGRIND_SYSCALLS_H
 

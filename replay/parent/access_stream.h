@@ -1,8 +1,8 @@
 /* Checks a stream of accesses for replaying (core/accesses/replay_file.h) against its workload, before it is replayed.
 
    Job: is each item whole and legal, are there as many EVENT items as ops, are the slots those of the workload; and the
-   recording's totals. So the tool that plays it may believe it. Not its job: whether the accesses are the program's.
-   Single-threaded. */
+   recording's totals. The tool that plays it does not check it again. Not its job: whether the accesses are the
+   program's. Single-threaded. */
 #ifndef REPLAY_PARENT_ACCESS_STREAM_H
 #define REPLAY_PARENT_ACCESS_STREAM_H
 

@@ -11,12 +11,12 @@ static int choose(struct instruction_counter *counter, enum counted_by wanted, c
                   struct error *error) {
   char why[sizeof error->text - 128];
   counter->by = COUNTED_BY_HEAPTAPE;
-  if (wanted != COUNTED_BY_CALLGRIND && valgrind_find_tool(&counter->under.valgrind, why, sizeof why) == 0)
+  if (wanted != COUNTED_BY_CALLGRIND && valgrind_find_tool(&counter->command.valgrind, why, sizeof why) == 0)
     return 0;
   if (wanted == COUNTED_BY_HEAPTAPE)
     return error_set(error, workload, "instructions can't be counted: %s", why);
   counter->by = COUNTED_BY_CALLGRIND;
-  if (valgrind_find(&counter->under.valgrind, why, sizeof why) == 0)
+  if (valgrind_find(&counter->command.valgrind, why, sizeof why) == 0)
     return 0;
   return error_set(error, workload, "instructions are counted by valgrind, which is not installed here");
 }
@@ -24,21 +24,20 @@ static int choose(struct instruction_counter *counter, enum counted_by wanted, c
 /* callgrind: plain names and numbers in the output, as its reader is short. */
 int instruction_counter_begin(struct instruction_counter *counter, enum counted_by wanted, const char *workload,
                               struct error *error) {
-  struct under_valgrind *under = &counter->under;
-  under->directory[0] = '\0';
-  if (choose(counter, wanted, workload, error) != 0 || under_valgrind_begin(under, error) != 0)
+  struct valgrind_command *command = &counter->command;
+  if (choose(counter, wanted, workload, error) != 0 || valgrind_command_open(command, error) != 0)
     return -1;
   if (counter->by == COUNTED_BY_HEAPTAPE) {
-    under_valgrind_add(under, "--tool=heaptape");
-    under_valgrind_add(under, "--mode=count");
-    under_valgrind_add(under, "--out-file=%s", under->output);
+    valgrind_command_add(command, "--tool=heaptape");
+    valgrind_command_add(command, "--mode=count");
+    valgrind_command_add(command, "--out-file=%s", command->output);
     return 0;
   }
-  under_valgrind_add(under, "--tool=callgrind");
-  under_valgrind_add(under, "--callgrind-out-file=%s", under->output);
-  under_valgrind_add(under, "--toggle-collect=%s*", CALLER_PREFIX);
-  under_valgrind_add(under, "--compress-strings=no");
-  under_valgrind_add(under, "--compress-pos=no");
+  valgrind_command_add(command, "--tool=callgrind");
+  valgrind_command_add(command, "--callgrind-out-file=%s", command->output);
+  valgrind_command_add(command, "--toggle-collect=%s*", CALLER_PREFIX);
+  valgrind_command_add(command, "--compress-strings=no");
+  valgrind_command_add(command, "--compress-pos=no");
   return 0;
 }
 
@@ -98,8 +97,8 @@ int instruction_counter_read(const struct instruction_counter *counter, struct i
                              struct error *error) {
   *counts = (struct instruction_counts){.startup_known = false};
   if (counter->by == COUNTED_BY_HEAPTAPE)
-    return read_ours(counter->under.output, counts, error);
-  return read_callgrind(counter->under.output, counts->calls, error);
+    return read_ours(counter->command.output, counts, error);
+  return read_callgrind(counter->command.output, counts->calls, error);
 }
 
 const char *counted_by_name(enum counted_by by) {
@@ -107,5 +106,5 @@ const char *counted_by_name(enum counted_by by) {
 }
 
 void instruction_counter_finish(struct instruction_counter *counter) {
-  under_valgrind_finish(&counter->under);
+  valgrind_command_close(&counter->command);
 }

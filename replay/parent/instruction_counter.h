@@ -7,7 +7,7 @@
 #define REPLAY_PARENT_INSTRUCTION_COUNTER_H
 
 #include "core/trace/event.h"
-#include "replay/parent/under_valgrind.h"
+#include "core/valgrind/command.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,7 +16,7 @@ enum counted_by { COUNTED_BY_WHAT_IS_THERE, COUNTED_BY_HEAPTAPE, COUNTED_BY_CALL
 
 struct instruction_counter {
   enum counted_by by; /* one of the latter two */
-  struct under_valgrind under;
+  struct valgrind_command command;
 };
 
 /* workload: named in errors. Returns 0, or -1 with error filled in: there is no Valgrind, or not what is wanted.

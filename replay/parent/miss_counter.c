@@ -7,29 +7,29 @@ int miss_counter_begin(struct miss_counter *counter, const struct miss_request *
   char why[sizeof error->text - 128];
   if (!request->accesses)
     return error_set(error, workload, "misses are those of recorded accesses, and none were given");
-  if (valgrind_find_tool(&counter->under.valgrind, why, sizeof why) != 0)
+  if (valgrind_find_tool(&counter->command.valgrind, why, sizeof why) != 0)
     return error_set(error, workload, "misses can't be counted: %s", why);
   if (access_stream_check(&counter->stream, request->accesses, request->ops, request->slots, error) != 0)
     return -1;
-  struct under_valgrind *under = &counter->under;
-  if (under_valgrind_begin(under, error) != 0)
+  struct valgrind_command *command = &counter->command;
+  if (valgrind_command_open(command, error) != 0)
     return -1;
-  under_valgrind_add(under, "--tool=heaptape");
-  under_valgrind_add(under, "--mode=replay");
-  under_valgrind_add(under, "--out-file=%s", under->output);
-  under_valgrind_add(under, "--accesses=%s", request->accesses);
+  valgrind_command_add(command, "--tool=heaptape");
+  valgrind_command_add(command, "--mode=replay");
+  valgrind_command_add(command, "--out-file=%s", command->output);
+  valgrind_command_add(command, "--accesses=%s", request->accesses);
   if (request->caches)
-    under_valgrind_add(under, "--caches=%s", request->caches);
+    valgrind_command_add(command, "--caches=%s", request->caches);
   if (request->tlbs)
-    under_valgrind_add(under, "--tlbs=%s", request->tlbs);
+    valgrind_command_add(command, "--tlbs=%s", request->tlbs);
   return 0;
 }
 
 int miss_counter_read(struct miss_counter *counter, const struct miss_request *request, struct error *error) {
   json_error_t what;
-  counter->simulated = json_load_file(counter->under.output, 0, &what);
+  counter->simulated = json_load_file(counter->command.output, 0, &what);
   if (!counter->simulated)
-    return error_set(error, counter->under.output, "the Valgrind tool left no result");
+    return error_set(error, counter->command.output, "the Valgrind tool left no result");
   uint64_t events = (uint64_t)json_integer_value(json_object_get(counter->simulated, "events"));
   if (events != request->ops)
     return error_set(error, request->accesses,
@@ -38,5 +38,5 @@ int miss_counter_read(struct miss_counter *counter, const struct miss_request *r
 }
 
 void miss_counter_finish(struct miss_counter *counter) {
-  under_valgrind_finish(&counter->under);
+  valgrind_command_close(&counter->command);
 }

@@ -5,8 +5,8 @@
 #ifndef REPLAY_PARENT_MISS_COUNTER_H
 #define REPLAY_PARENT_MISS_COUNTER_H
 
+#include "core/valgrind/command.h"
 #include "replay/parent/access_stream.h"
-#include "replay/parent/under_valgrind.h"
 
 #include <jansson.h>
 
@@ -17,7 +17,7 @@ struct miss_request {
 };
 
 struct miss_counter {
-  struct under_valgrind under;
+  struct valgrind_command command;
   struct access_stream stream;
   json_t *simulated; /* the tool's result; NULL: not read */
 };

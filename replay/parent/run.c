@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -89,14 +90,24 @@ static bool stop_randomisation(void) {
   return now != -1 && personality((unsigned)now | ADDR_NO_RANDOMIZE) != -1;
 }
 
+/* The engine by its path: under Valgrind, /proc/self/exe is Valgrind. */
+__attribute__((noreturn)) static void become_engine_under(struct valgrind_command *valgrind, char *argument) {
+  char engine[PATH_MAX];
+  ssize_t bytes = readlink("/proc/self/exe", engine, sizeof engine - 1);
+  engine[bytes > 0 ? bytes : 0] = '\0';
+  if (engine[0])
+    valgrind_command_exec(valgrind, engine, (char *const[]){argument, NULL});
+  _exit(NO_VALGRIND);
+}
+
 /* The child, between fork and exec. */
 __attribute__((noreturn)) static void become_engine(struct replay_result *result, const struct run_request *request,
-                                                    const struct under_valgrind *under, int result_fd, int socket) {
+                                                    struct valgrind_command *valgrind, int result_fd, int socket) {
   result->aslr = request->aslr || !stop_randomisation();
   for (char *const *setting = request->settings; setting && *setting; setting++)
     putenv(*setting);
-  if (under)
-    under_valgrind_set_environment(under);
+  if (valgrind)
+    valgrind_command_set_environment(valgrind);
   if (set_preloads(request->preloads) != 0 || pad_environment() != 0)
     _exit(126);
   char argument[64];
@@ -107,10 +118,8 @@ __attribute__((noreturn)) static void become_engine(struct replay_result *result
     syscalls_install(socket);
   else
     close(socket);
-  if (under) {
-    under_valgrind_exec(under, argument);
-    _exit(NO_VALGRIND);
-  }
+  if (valgrind)
+    become_engine_under(valgrind, argument);
   execv("/proc/self/exe", arguments);
   _exit(127);
 }
@@ -235,7 +244,7 @@ static int check_preloads(const struct run *run, const struct run_request *reque
 }
 
 /* The engine's whole life. */
-static int run_process(struct run *run, const struct run_request *request, const struct under_valgrind *under,
+static int run_process(struct run *run, const struct run_request *request, struct valgrind_command *valgrind,
                        struct error *error) {
   int result_fd = make_result(run, request, error);
   if (result_fd < 0)
@@ -246,7 +255,7 @@ static int run_process(struct run *run, const struct run_request *request, const
   uint64_t begin_ns = os_monotonic_ns(), begin_cycles = os_cycles();
   pid_t child = fork();
   if (child == 0)
-    become_engine(run->result, request, under, result_fd, sockets[1]);
+    become_engine(run->result, request, valgrind, result_fd, sockets[1]);
   close(sockets[1]);
   close(result_fd);
   if (child < 0) {
@@ -267,10 +276,10 @@ static int run_process(struct run *run, const struct run_request *request, const
 }
 
 static int count_instructions(struct run *run, const struct run_request *request, struct error *error) {
-  static struct instruction_counter counter;
+  struct instruction_counter counter = {.by = request->counted_by};
   int status = instruction_counter_begin(&counter, request->counted_by, request->path, error);
   if (status == 0)
-    status = run_process(run, request, &counter.under, error);
+    status = run_process(run, request, &counter.command, error);
   if (status == 0)
     status = instruction_counter_read(&counter, &run->instructions, error);
   run->counted_by = counter.by;
@@ -279,12 +288,11 @@ static int count_instructions(struct run *run, const struct run_request *request
 }
 
 static int count_misses(struct run *run, const struct run_request *request, struct error *error) {
-  static struct miss_counter counter;
+  struct miss_counter counter = {.simulated = NULL};
   struct miss_request misses = {request->accesses, request->caches, request->tlbs, request->ops, request->slots};
-  counter = (struct miss_counter){.simulated = NULL};
   int status = miss_counter_begin(&counter, &misses, request->path, error);
   if (status == 0)
-    status = run_process(run, request, &counter.under, error);
+    status = run_process(run, request, &counter.command, error);
   if (status == 0)
     status = miss_counter_read(&counter, &misses, error);
   run->accesses = counter.stream;

@@ -1,9 +1,8 @@
 #include "replay/parent/syscalls.h"
 
 #include "core/base/notify.h"
+#include "core/base/proc.h"
 
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -24,9 +23,7 @@ void syscalls_accept(struct syscalls *counts, int socket, pid_t engine) {
   if (counts->listener < 0)
     return;
   counts->missing_because = NULL;
-  char path[64];
-  snprintf(path, sizeof path, "/proc/%d/status", (int)engine);
-  counts->status_fd = open(path, O_RDONLY | O_CLOEXEC);
+  counts->status_fd = proc_open(engine, "status");
 }
 
 /* brk takes an address: the bytes are those by which it moves the break, up or down. 0 asks where it is. */

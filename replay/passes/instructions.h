@@ -17,10 +17,10 @@ void *instructions_call(struct worker *worker, uint8_t entry, const struct op *o
 /* Reports the callers to our tool, if the engine runs under it. Before the first call. */
 void instructions_begin(void);
 
-/* Tells it that main begins. */
+/* Reports to the tool that main begins. */
 void instructions_loaded(void);
 
-/* Tells it that the allocator's start-up is over. Right before the first op, while no thread runs ops. */
+/* Reports to the tool that the allocator's start-up is over. Right before the first op, while no thread runs ops. */
 void instructions_started(void);
 
 #endif

@@ -16,7 +16,7 @@ from jsonschema import Draft202012Validator
 
 from tests.access_streams import GRANULE, LINE, OS_PAGE, Model, file
 from tests.line_sharing_model import Step, history, text
-from tests.support import CONVERT, HEAPTAPE, OUT, REPLAY, run, succeed
+from tests.support import CONVERT, HEAPTAPE, OUT, REPLAY, compile_trace, import_text, refused, run, succeed
 
 TOOL = OUT / "libexec/valgrind/heaptape-amd64-linux"
 PLANTED, PLACING = OUT / "test-programs/libplanted.so", OUT / "test-programs/libplacing.so"
@@ -30,10 +30,7 @@ pytestmark = [
 
 def compiled(tmp_path, steps):
     """The workload, and the slot of each step's object."""
-    source, tape, work = (tmp_path / name for name in ("h.txt", "h.tape", "h.work"))
-    source.write_text("# heaptape-text 1\n" + text(steps))
-    succeed(CONVERT, "convert", source, tape)
-    succeed(CONVERT, "compile", tape, "-o", work, "--json")
+    work = compile_trace(import_text(tmp_path, text(steps)))
     slots = {thread: iter(read_workload(work).ops_of(thread)["slot"]) for thread in {s.thread for s in steps}}
     return work, [int(next(slots[step.thread])) for step in steps]
 
@@ -257,12 +254,8 @@ def test_any_stream_misses_what_the_model_misses(tmp_path, seed, count, data):
         else:
             places[slot] = (bump, step.size)
             bump += -(-step.size // GRANULE) * GRANULE
-    sizes = [
-        "--caches",
-        ",".join(f"{size}:{ways}" for size, ways in caches),
-        "--tlbs",
-        ",".join(f"{size}:{ways}" for size, ways in tlbs),
-    ]
+    levels_of = {"--caches": caches, "--tlbs": tlbs}
+    sizes = [f"{name}={','.join(f'{size}:{ways}' for size, ways in all_)}" for name, all_ in levels_of.items()]
     assert added(work, items, "--null", *sizes) == model.counted()
     assert added_in_sequence(work, items, "--null", *sizes) == model.sequential
 
@@ -289,35 +282,22 @@ def test_a_stream_that_does_not_fit_is_one_clear_error(tmp_path, content, messag
     accesses = tmp_path / "h.accesses"
     if content is not None:
         accesses.write_bytes(content)
-    result = run(REPLAY, "--pass", "misses", "--accesses", accesses, work)
-    assert result.status == 1
-    assert len(result.stderr.splitlines()) == 1
-    assert message in result.stderr
+    refused(REPLAY, "--pass", "misses", "--accesses", accesses, work, says=message)
 
 
 @pytest.mark.parametrize(
-    "wrong",
-    [
-        ["--caches", "1000:8"],
-        ["--caches", "32768"],
-        ["--tlbs", "64:0"],
-        ["--tlbs", "64:64,"],
-        ["--order", "window"],
-        ["--as-malloc"],
-    ],
+    "wrong", ["--caches=1000:8", "--caches=32768", "--tlbs=64:0", "--tlbs=64:64,", "--order=window", "--as-malloc"]
 )
 def test_what_the_pass_can_not_do_is_said_before_it_starts(tmp_path, wrong):
-    result = run(REPLAY, "--pass", "misses", "--accesses", tmp_path / "x", *wrong, CONVERT)
+    result = run(REPLAY, "--pass", "misses", "--accesses", tmp_path / "x", wrong, CONVERT)
     assert result.status == 2
 
 
 def test_missing_valgrind_is_one_clear_error(tmp_path):
     work, _ = compiled(tmp_path, mallocs([64]))
     (tmp_path / "h.accesses").write_bytes(file([("event", STACK)]))
-    result = run(REPLAY, "--pass", "misses", "--accesses", tmp_path / "h.accesses", work, env={"PATH": str(tmp_path)})
-    assert result.status == 1
-    assert len(result.stderr.splitlines()) == 1
-    assert "valgrind is not installed" in result.stderr
+    command = [REPLAY, "--pass", "misses", "--accesses", tmp_path / "h.accesses", work]
+    refused(*command, says="valgrind is not installed", env={"PATH": str(tmp_path)})
 
 
 def test_heaptape_replay_has_the_pass_where_accesses_lie_beside_the_workload(tmp_path):
@@ -347,10 +327,8 @@ def test_heaptape_replay_has_the_pass_where_accesses_lie_beside_the_workload(tmp
 
 def test_the_pass_needs_accesses_and_says_so(tmp_path):
     work, _ = compiled(tmp_path, mallocs([64]))
-    result = run(HEAPTAPE, "replay", work, "-a", "glibc", "--passes", "misses", "-o", tmp_path / "r")
-    assert result.status == 1
-    assert len(result.stderr.splitlines()) == 1
-    assert "no data accesses" in result.stderr
+    command = [HEAPTAPE, "replay", work, "-a", "glibc", "--passes", "misses", "-o", tmp_path / "r"]
+    refused(*command, says="no data accesses")
 
 
 def test_the_same_twice(tmp_path):

@@ -4,23 +4,21 @@ import json
 import subprocess
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.line_sharing_model import Step, assert_counts, history, text
-from tests.support import CONVERT, OUT, REPLAY, succeed
+from tests.support import CONVERT, OUT, REPLAY, compile_trace, import_text, succeed
 
 PLACING = OUT / "test-programs/libplacing.so"
-PROPERTY = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+PROPERTY = examples(25)
 STEP = 16
 
 
 def compiled(tmp_path, steps):
-    source, tape, work = (tmp_path / name for name in ("h.txt", "h.tape", "h.work"))
-    source.write_text("# heaptape-text 1\n" + text(steps))
-    succeed(CONVERT, "convert", source, tape)
-    succeed(CONVERT, "compile", tape, "-o", work, "--json")
-    return tape, work
+    tape = import_text(tmp_path, text(steps))
+    return tape, compile_trace(tape)
 
 
 def sharing_pass(work, *arguments, preload=PLACING, round_bytes=STEP, apart=0):

@@ -36,7 +36,6 @@ class Cost:
 
     seconds: float
     page_bytes: int
-    results_bytes: int
 
 
 def measure(folder: Path) -> Cost:
@@ -49,7 +48,7 @@ def measure(folder: Path) -> Cost:
     begin = time.monotonic()
     subprocess.run([HEAPTAPE, "report", *paths, "-o", page], check=True, stdout=subprocess.DEVNULL)
     seconds = time.monotonic() - begin
-    return Cost(seconds, page.stat().st_size, sum(path.stat().st_size for path in paths))
+    return Cost(seconds, page.stat().st_size)
 
 
 def make(name: str, seed: int) -> dict:

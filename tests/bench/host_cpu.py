@@ -13,7 +13,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,8 +43,6 @@ REDIS_LOAD = (
     "-q",
 )
 
-Load = Callable[[], None]
-
 
 @dataclass
 class Subject:
@@ -54,7 +51,6 @@ class Subject:
     name: str
     command: tuple[str, ...]
     pairs: int
-    target_bytes: float
     target_ns: float | None = 8.0
     rival_options: tuple[str, ...] = ()
     port: int | None = None
@@ -102,7 +98,7 @@ def cc1(folder: Path) -> list[Subject]:
     path = subprocess.run(["gcc", "-print-prog-name=cc1"], capture_output=True, text=True, check=True).stdout.strip()
     source = folder / "source.c"
     source.write_text(c_source(60))
-    return [Subject("cc1 -O2", (path, "-quiet", "-O2", "-o", "/dev/null", str(source)), 7, 2)]
+    return [Subject("cc1 -O2", (path, "-quiet", "-O2", "-o", "/dev/null", str(source)), 7)]
 
 
 def subjects(folder: Path) -> list[Subject]:
@@ -110,12 +106,12 @@ def subjects(folder: Path) -> list[Subject]:
     xmalloc = (str(workload("xmalloc")), "--batches=4000", "--quiet=1")
     redis = ("redis-server", "--port", "17379", "--save", "", "--dir", tempfile.gettempdir())
     return [
-        Subject("cfrac", (str(workload("cfrac")), "--steps=2000000", "--quiet=1"), 7, 2),
-        Subject("larson", (str(workload("larson")), "--rounds=400000", "--quiet=1"), 7, 4),
-        Subject("xmalloc", xmalloc, 7, 4, target_ns=None, rival_options=("--stamp", "every")),
-        Subject("sqlite3", ("sqlite3", ":memory:", SQL), 5, 2),
-        Subject("python3", (sys.executable, "-c", PYTHON), 5, 2),
-        Subject("redis-server", redis, 5, 2, port=17379),
+        Subject("cfrac", (str(workload("cfrac")), "--steps=2000000", "--quiet=1"), 7),
+        Subject("larson", (str(workload("larson")), "--rounds=400000", "--quiet=1"), 7),
+        Subject("xmalloc", xmalloc, 7, target_ns=None, rival_options=("--stamp", "every")),
+        Subject("sqlite3", ("sqlite3", ":memory:", SQL), 5),
+        Subject("python3", (sys.executable, "-c", PYTHON), 5),
+        Subject("redis-server", redis, 5, port=17379),
         *cc1(folder),
     ]
 

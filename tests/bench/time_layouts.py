@@ -21,6 +21,7 @@ from heaptape.measure.penalties import of_this_machine
 from heaptape.model.layouts import predicted_ns, slope
 from heaptape.model.penalties import geometry_of, penalties
 
+from tests.bench.time_judge import SETTINGS
 from tests.support import OUT
 
 PERL = """
@@ -36,7 +37,6 @@ for r in range(5):
 e = sorted(d.items(), key=lambda kv: kv[1][0])
 """
 PROGRAMS = {"perl": ["perl", "-e", PERL], "python3": ["/usr/bin/python3", "-c", PYTHON]}
-SETTINGS = {"PERL_HASH_SEED": "0", "PERL_PERTURB_KEYS": "0", "PYTHONMALLOC": "malloc", "PYTHONHASHSEED": "0"}
 SLACKS = (64, 1024, 8192, 65536)
 
 

@@ -19,11 +19,15 @@ if TYPE_CHECKING:
 
 def print_comparison(files: Sequence[Results], baseline: str, form: str = "text", method: Method = "t") -> None:
     """The usual tables as text, Markdown or LaTeX; failed runs to standard error. HeaptapeError if there are none."""
+    from heaptape.model.time_model import prediction
+    from heaptape.model.words import sentences
     from heaptape.tables import line_sharing, misses_table, time_table
     from heaptape.tables.usual import comparison
 
     sharing = line_sharing.table(line_sharing.summary(files))
-    counted = [*time_table.usual(files, baseline), *misses_table.usual(files, baseline)]
+    predicted = prediction(files, baseline)
+    time = time_table.usual(predicted, baseline, sentences(predicted, files, baseline))
+    counted = [*time, *misses_table.usual(files, baseline)]
     _print_tables([*counted, *comparison(files, baseline, method), *sharing], files, form)
 
 

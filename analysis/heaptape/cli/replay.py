@@ -25,6 +25,13 @@ DESCRIPTION = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command line."""
+    _add_runs(parser)
+    _add_conditions(parser)
+    _add_passes(parser)
+    _add_rest(parser)
+
+
+def _add_runs(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("input", metavar="F", help="trace, workload or Android trace; - for standard input")
     parser.add_argument(
         "-a",
@@ -55,6 +62,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--max-repeats", type=int, default=50, metavar="N", help="repetitions at most with --until-ci (default 50)"
     )
+
+
+def _add_conditions(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--order",
         default="",
@@ -97,6 +107,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "recorded=N, lines=N: of the first N), first (the first byte), pages (a byte of each OS page), all or none "
         "(default recorded)",
     )
+
+
+def _add_passes(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--passes",
         metavar="LIST",
@@ -115,6 +128,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="instead of measuring, check that each allocator keeps the rules of malloc (no overlap, alignment, "
         "contents, zeroes, usable size); exit 1 and name the op if one doesn't",
     )
+
+
+def _add_rest(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--aslr", action="store_true", help="keep address space randomisation (default: the same addresses in each run)"
     )

@@ -8,9 +8,9 @@ environment too. What comes of the counts: counted_certificate.py.
 """
 
 import json
-import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from heaptape.common.errors import HeaptapeError
@@ -19,7 +19,7 @@ from heaptape.fidelity import live, verify
 from heaptape.measure import capture, recipes, replay
 from heaptape.measure.recipes import Recipe
 from heaptape.measure.registry import Choice
-from heaptape.measure.rounds import Settings
+from heaptape.measure.rounds import Run, Settings
 
 DIRECTORIES = (PACKAGE.parent / "workloads" / "counted", PACKAGE.parent.parent / "workloads" / "counted")
 PADDINGS_BYTES = (0, 1360, 2720)  # thirds of an OS page, and multiples of 16, as the stack is aligned to that
@@ -51,33 +51,16 @@ def count(
     `accesses`: record the program's data accesses too, and replay them (pass misses). An allocator that fails has the
     reason in "failures". Raises HeaptapeError where the program can't run here, or fails on the C library's allocator.
     """
-    missing = recipe.missing()
-    if missing:
-        raise HeaptapeError(f"{recipe.name}: {missing}")
     began = time.time()
-    prepared = recipes.prepare(recipe, cache)
-    with recipes.scratch_directory() as scratch:
-        place = live.Place(prepared, scratch, home)
+    with live.place_for(recipe, home, cache) as place:
         lived, failures = _live(recipe, place, choices, PADDINGS_BYTES[:layouts], tell, earlier)
-        known = {run["allocator"] for run in lived}
-        if verify.BASELINE not in known:
-            raise HeaptapeError(next(iter(failures.values()), f"{recipe.name}: no live run"))
-        kept = [choice for choice in choices if choice.label in known and choice.label not in failures]
+        kept = verify.that_ran(recipe, choices, lived, failures)
         results = _replay(recipe, place, kept, cache, tell, accesses)
-    for run in results["runs"]:
-        if "error" in run:
-            failures[verify.label_of(run)] = f"replay, {run['pass']}: {run['error']}"
+    failures |= verify.replay_failures(results)
     data = verify.about_run(recipe, began, layouts, "recorded", "counted")
-    data["app"] |= {"threads": results["workload"]["threads"], "ops": results["workload"]["ops"]}
     paddings = sorted({run["padding_bytes"] for run in lived})
     data["settings"] = {"paddings_bytes": paddings, "accesses": accesses}
-    return data | {
-        "heaptape": results["heaptape"],
-        "allocators": results["allocators"],
-        "live": lived,
-        "replays": [_replay_row(run) for run in results["runs"] if "error" not in run],
-        "failures": failures,
-    }
+    return verify.with_runs(data, results, lived, failures, _replay_row)
 
 
 def _live(
@@ -185,37 +168,17 @@ def _replay_accesses(
     tell("recording accesses")
     tape = place.scratch / f"{recipe.name}-accesses.tape"
     capture.capture(recipe, tape, place.home, ("--accesses", "--preload", live.c_library()), cache=cache)
-    workload, stream = tape.with_suffix(".work"), tape.with_suffix(".accesses")
-    convert = [str(place.home.program("convert")), "compile", str(tape), "-o", str(workload), "--accesses", str(stream)]
-    _succeed(recipe, convert)
-    paths, output = libraries(choices, place.scratch / "replayed-libraries"), place.scratch / "misses.json"
+    workload = replay.prepare(str(tape), place.home, tape.parent)
+    paths = libraries(choices, place.scratch / "replayed-libraries")
+    engine = replay.Engine(place.home.program("replay"), workload, Settings())
     runs = []
     for choice in choices:
         tell(f"replaying accesses, {choice.label}")
-        about = {"allocator": choice.allocator, "variant": choice.variant, "pass": PASS_WITH_ACCESSES}
-        command = [str(place.home.program("replay")), "--pass", PASS_WITH_ACCESSES, "--accesses", str(stream)]
-        command += ["--preload", str(paths[choice.label])] if choice.preload else []
-        command += [word for name, value in choice.environment.items() for word in ("--env", f"{name}={value}")]
-        try:
-            _succeed(recipe, [*command, "-o", str(output), str(workload)])
-            runs.append(about | json.loads(output.read_bytes()))
-        except HeaptapeError as error:
-            runs.append(about | {"error": str(error)})
+        linked = replace(choice, preload=str(paths[choice.label])) if choice.preload else choice
+        # Not `replay.replay`: it would measure what a miss costs on this machine, which no count needs.
+        found = replay.measure(engine, Run(linked, PASS_WITH_ACCESSES, 0))
+        runs.append({"allocator": choice.allocator, "variant": choice.variant} | found)
     return runs
-
-
-def _succeed(recipe: Recipe, command: Sequence[str]) -> None:
-    """Runs one of our programs. Raises HeaptapeError with its last line."""
-    done = subprocess.run(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        errors="replace",
-    )
-    if done.returncode != 0:
-        raise HeaptapeError(f"{recipe.name}: {done.stderr.strip().rpartition(chr(10))[2] or done.returncode}")
 
 
 def _replay_row(run: dict) -> dict:

@@ -2,7 +2,8 @@
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import numpy as np
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.fidelity.prediction import mean_over_time
-from heaptape.measure import recipes
+from heaptape.measure import recipes, registry
 from heaptape.measure.recipes import Recipe
 from heaptape.measure.registry import Choice
 
@@ -23,6 +24,19 @@ class Place:
     prepared: Path
     scratch: Path
     home: Home
+
+
+@contextmanager
+def place_for(recipe: Recipe, home: Home, cache: Path) -> Iterator[Place]:
+    """Prepares the recipe's input. The scratch folder lasts as long as the context. Raises HeaptapeError where the
+    program can't run here.
+    """
+    missing = recipe.missing()
+    if missing:
+        raise HeaptapeError(f"{recipe.name}: {missing}")
+    prepared = recipes.prepare(recipe, cache)
+    with recipes.scratch_directory() as scratch:
+        yield Place(prepared, scratch, home)
 
 
 def observe(recipe: Recipe, place: Place, choice: Choice, memory: bool) -> dict:
@@ -52,11 +66,10 @@ def c_library() -> str:
     """The C library's path. Preloaded, its malloc is taken even where a program is linked with an allocator of its own:
     Debian's redis-server is with jemalloc, and a run "on glibc" without this was one on jemalloc.
     """
-    for line in Path("/proc/self/maps").read_text().splitlines():
-        path = line.partition("/")[2]
-        if path.rpartition("/")[2].startswith("libc.so."):
-            return f"/{path}"
-    raise HeaptapeError("the C library's file is not known here")
+    path = registry.c_library()
+    if path is None:
+        raise HeaptapeError("the C library's file is not known here")
+    return str(path)
 
 
 def meant(programs: Sequence[dict], recipe: Recipe) -> dict:

@@ -60,16 +60,21 @@ class Predicted(msgspec.Struct):
     own_at_peak_bytes: Amount
 
 
-class Raw(msgspec.Struct):
-    """What a raw results file has at least."""
+class AnyRaw(msgspec.Struct):
+    """What a raw results file of either kind has at least."""
 
     schema: Annotated[int, msgspec.Meta(ge=SCHEMA, le=SCHEMA)]
-    kind: Literal["fidelity"]
     app: App
+    failures: dict[str, str]
+
+
+class Raw(AnyRaw):
+    """What one of kind "fidelity" has at least."""
+
+    kind: Literal["fidelity"]
     live: list[LiveRun]
     replays: list[dict]
     predicted: dict[str, Predicted]
-    failures: dict[str, str]
 
 
 class Level(msgspec.Struct):
@@ -118,15 +123,12 @@ class CountedReplay(msgspec.Struct):
     misses: dict | None = None
 
 
-class CountedRaw(msgspec.Struct):
-    """What a raw results file of kind "counted" has at least."""
+class CountedRaw(AnyRaw):
+    """What one of kind "counted" has at least."""
 
-    schema: Annotated[int, msgspec.Meta(ge=SCHEMA, le=SCHEMA)]
     kind: Literal["counted"]
-    app: App
     live: list[CountedRun]
     replays: list[CountedReplay]
-    failures: dict[str, str]
 
 
 def _read(path: Path) -> dict:

@@ -4,7 +4,6 @@ replays. What they are compared by: prediction.py; what comes of it: certificate
 
 import random
 import shutil
-import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -14,16 +13,16 @@ import numpy as np
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.fidelity import live, prediction, recorded
+from heaptape.fidelity.certificate import BASELINE
 from heaptape.fidelity.raw import SCHEMA
-from heaptape.measure import machine, recipes, replay
+from heaptape.measure import machine, replay
 from heaptape.measure.recipes import Recipe
-from heaptape.measure.registry import Choice, sha256_of
+from heaptape.measure.registry import Choice, package_versions, sha256_of
 from heaptape.measure.rounds import Settings
 
 MEMORY_REPEATS = 2
 POINTS = 120  # of each time line that is kept
 RUN_LIMIT_S = 600
-BASELINE = "glibc"
 
 
 def verify(
@@ -49,23 +48,15 @@ def verify(
     that is replayed. Raises HeaptapeError where the program can't run
     here, or fails on the C library's own allocator.
     """
-    missing = recipe.missing()
-    if missing:
-        raise HeaptapeError(f"{recipe.name}: {missing}")
     began = time.time()
-    prepared = recipes.prepare(recipe, cache)
-    with recipes.scratch_directory() as scratch:
-        place = live.Place(prepared, scratch, home)
+    with live.place_for(recipe, home, cache) as place:
         failures: dict[str, str] = {}
         if lived is None:
             kinds = {"memory": repeats} if quick else {"memory": MEMORY_REPEATS, "time": repeats}
             lived, failures = _live(recipe, place, choices, kinds, tell)
-        known = {run["allocator"] for run in lived}
-        if BASELINE not in known:
-            raise HeaptapeError(next(iter(failures.values()), f"{recipe.name}: no live run"))
+        kept = that_ran(recipe, choices, lived, failures)
         if live_only:
             return about_run(recipe, began, repeats, touch) | {"live": lived, "failures": failures}
-        kept = [choice for choice in choices if choice.label in known and choice.label not in failures]
         series = recorded.Series(recipe, place, cache, tell, own_mappings)
         base, rows = series.record(kept, 1 if quick else MEMORY_REPEATS, BASELINE, failures)
         lived = recorded.without(lived) + rows
@@ -75,13 +66,37 @@ def verify(
         predicted = _predict(base, results, lived, failures)
     data = about_run(recipe, began, repeats, touch)
     data["settings"]["own_mappings"] = own_mappings
-    data["app"] |= {"threads": base.about["threads"], "ops": base.about["ops"]}
-    return data | {
+    return with_runs(data, results, lived, failures, _replay_row) | {"predicted": predicted}
+
+
+def that_ran(
+    recipe: Recipe, choices: Sequence[Choice], lived: Sequence[dict], failures: Mapping[str, str]
+) -> list[Choice]:
+    """Those that have live runs, and no failure. Raises HeaptapeError where the C library's allocator has none."""
+    known = {run["allocator"] for run in lived}
+    if BASELINE not in known:
+        raise HeaptapeError(next(iter(failures.values()), f"{recipe.name}: no live run"))
+    return [choice for choice in choices if choice.label in known and choice.label not in failures]
+
+
+def replay_failures(results: dict) -> dict[str, str]:
+    """label -> why a replay failed, of the last one that did."""
+    return {label_of(run): f"replay, {run['pass']}: {run['error']}" for run in results["runs"] if "error" in run}
+
+
+def with_runs(
+    about: dict, results: dict, lived: Sequence[dict], failures: Mapping[str, str], row: Callable[[dict], dict]
+) -> dict:
+    """A raw results file's content, of what `about_run` gave. `results`: of the replays; `row`: what is kept of each
+    that did not fail.
+    """
+    app = about["app"] | {key: results["workload"][key] for key in ("threads", "ops")}
+    return about | {
+        "app": app,
         "heaptape": results["heaptape"],
         "allocators": results["allocators"],
         "live": lived,
-        "replays": [_replay_row(run) for run in results["runs"] if "error" not in run],
-        "predicted": predicted,
+        "replays": [row(run) for run in results["runs"] if "error" not in run],
         "failures": failures,
     }
 
@@ -159,13 +174,11 @@ def _predict(
     base: recorded.Recording, results: dict, lived: Sequence[dict], failures: dict[str, str]
 ) -> dict[str, dict]:
     """label -> predicted figures, as `prediction.predict` gives them."""
+    failures |= replay_failures(results)
     memory: dict[str, list[dict]] = {}
     for run in results["runs"]:
-        label = label_of(run)
-        if "error" in run:
-            failures[label] = f"replay, {run['pass']}: {run['error']}"
-        elif run["pass"] == "memory":
-            memory.setdefault(label, []).append(run)
+        if "error" not in run and run["pass"] == "memory":
+            memory.setdefault(label_of(run), []).append(run)
     if BASELINE not in memory or BASELINE in failures:
         raise HeaptapeError(f"{base.tape.stem}: {failures.get(BASELINE, 'no replay on the recording allocator')}")
     kept = {label: runs for label, runs in memory.items() if label not in failures}
@@ -183,11 +196,5 @@ def _version(recipe: Recipe) -> str:
     program = shutil.which(recipe.command[0])
     if not program:
         return ""
-    real = str(Path(program).resolve())
-    for path in (real, real.removeprefix("/usr")):
-        owner = subprocess.run(["dpkg-query", "-S", path], capture_output=True, text=True)
-        if owner.returncode == 0:
-            package = owner.stdout.partition(":")[0]
-            version = subprocess.run(["dpkg-query", "-W", "-f", "${Version}", package], capture_output=True, text=True)
-            return f"{package} {version.stdout}" if version.returncode == 0 else ""
-    return ""
+    real = Path(program).resolve()
+    return package_versions([real]).get(real, "")

@@ -95,8 +95,8 @@ def load(home: Home) -> dict[str, Allocator]:
     file = home.registry_file()
     entries = {name: checked(f"{file}: {name}", table, Entry) for name, table in read_toml(file).items()}
     paths = _find_libraries([entry.library for entry in entries.values() if entry.library], home.library_directories())
-    located = {name: paths.get(entry.library) if entry.library else _c_library() for name, entry in entries.items()}
-    versions = _package_versions([path for path in located.values() if path])
+    located = {name: paths.get(entry.library) if entry.library else c_library() for name, entry in entries.items()}
+    versions = package_versions([path for path in located.values() if path])
     return {
         name: Allocator(
             **msgspec.structs.asdict(entry),
@@ -267,7 +267,7 @@ def _linker_cache() -> dict[str, Path]:
     return cache
 
 
-def _c_library() -> Path | None:
+def c_library() -> Path | None:
     """Path of the C library that this process runs on, which is the one that the engine would."""
     for line in Path("/proc/self/maps").read_text().splitlines():
         path = Path(line.split(maxsplit=5)[-1])
@@ -276,7 +276,7 @@ def _c_library() -> Path | None:
     return None
 
 
-def _package_versions(paths: list[Path]) -> dict[Path | None, str]:
+def package_versions(paths: list[Path]) -> dict[Path | None, str]:
     """Versions of the Debian packages that own these files. dpkg knows some files by /lib, others by /usr/lib."""
     spellings: dict[str, Path] = {}
     for path in paths:

@@ -12,7 +12,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
 
@@ -51,6 +51,19 @@ INSTRUCTIONS_OPS = 20_000_000
 # One run of each allocator before the first round, not kept: its library and the workload get into the page cache, and
 # the processors out of their sleep.
 WARM_UP_OPS = 1 << 20
+
+
+@dataclass(frozen=True)
+class Engine:
+    """What all runs of a workload have in common. `ops`: the workload's, by which the pass instructions chooses its
+    order. `baseline_bytes`: RssAnon before the first op.
+    """
+
+    program: Path
+    workload: Path
+    settings: Settings
+    ops: int = 0
+    baseline_bytes: int = 0
 
 
 def prepare(source: str, home: Home, directory: Path) -> Path:
@@ -144,12 +157,13 @@ def replay(
         raise HeaptapeError(
             f"{workload['name']}: no data accesses, which the misses pass needs: record with --accesses"
         )
-    engine = home.program("replay")
     about_machine = machine.describe()
     started = time.time()
-    baseline = _baseline(engine, workload_path)
-    settings, left_out = _without_impossible(engine, workload_path, settings)
-    warmed = _warm_up(engine, workload_path, choices, settings)
+    program = home.program("replay")
+    engine = Engine(program, workload_path, settings, workload["ops"], _baseline(program, workload_path))
+    settings, left_out = _without_impossible(engine)
+    engine = replace(engine, settings=settings)
+    warmed = _warm_up(engine, choices)
     rounds = Rounds(choices, settings)
     finished: list[dict] = []
     while runs := rounds.next(finished):
@@ -161,7 +175,7 @@ def replay(
 
             tell(0.0)
             before = noise.read()
-            measured = _measure(engine, workload_path, run, settings, workload["ops"], baseline, tell)
+            measured = measure(engine, run, tell)
             around = noise.between(before, noise.read())
             if "error" in measured:
                 on_failure(run, measured["error"])
@@ -180,16 +194,8 @@ def replay(
         "elapsed_s": round(time.time() - started, 3),
         "machine": about_machine | {"cycles_hz": hz},
         "workload": workload,
-        "settings": {
-            "repeats": {p: 1 + max(run["repeat"] for run in finished if run["pass"] == p) for p in settings.passes},
-            "order": {p: order_of(p, settings, workload["ops"]) for p in settings.passes},
-            "touch": settings.touch,
-            "passes": list(settings.passes),
-            "seed": settings.seed,
-            "engine_rss_anon_baseline_bytes": baseline,
-            "aslr": settings.aslr,
-            "warm_up": warmed,
-        }
+        "settings": _told_settings(engine, finished)
+        | {"warm_up": warmed}
         | ({"left_out": left_out} if left_out else {})
         | ({"until_ci": _stop_rule(finished, choices, settings)} if settings.until_ci_percent else {}),
         "penalties": penalties.for_passes(settings.passes, home),
@@ -197,6 +203,19 @@ def replay(
         "allocators": [_about(choice) for choice in choices],
         "agreement": agreement(finished),
         "runs": finished,
+    }
+
+
+def _told_settings(engine: Engine, finished: list[dict]) -> dict:
+    settings = engine.settings
+    return {
+        "repeats": {p: 1 + max(run["repeat"] for run in finished if run["pass"] == p) for p in settings.passes},
+        "order": {p: order_of(p, settings, engine.ops) for p in settings.passes},
+        "touch": settings.touch,
+        "passes": list(settings.passes),
+        "seed": settings.seed,
+        "engine_rss_anon_baseline_bytes": engine.baseline_bytes,
+        "aslr": settings.aslr,
     }
 
 
@@ -213,28 +232,29 @@ def order_of(pass_: str, settings: Settings, ops: int) -> str:
     return DEFAULT_ORDER[pass_] if ops <= INSTRUCTIONS_OPS else "window"
 
 
-def _without_impossible(engine: Path, workload: Path, settings: Settings) -> tuple[Settings, dict[str, str]]:
+def _without_impossible(engine: Engine) -> tuple[Settings, dict[str, str]]:
     """The settings without those optional passes that can't be made here, and why: pass -> reason."""
+    settings = engine.settings
     if "instructions" not in settings.passes or "instructions" not in settings.optional:
         return settings, {}
     # Nothing preloaded: an allocator that Valgrind can't run fails by itself, later.
     run = Run(Choice("", "default", Path(), "", {}), "instructions", -1)
     arguments = ["--counter", "heaptape", "--order", "window", "--op-limit", "1"]
-    why = _measure_with(engine, workload, run, settings, arguments, lambda share: None).get("error")
+    why = _measure_with(engine, run, arguments, lambda share: None).get("error")
     if why is None:
         return settings, {}
     kept = tuple(pass_ for pass_ in settings.passes if pass_ != "instructions")
-    about = (f"{workload.name}: ", "instructions can't be counted: ")
+    about = (f"{engine.workload.name}: ", "instructions can't be counted: ")
     return replace(settings, passes=kept), {"instructions": str(why).removeprefix(about[0]).removeprefix(about[1])}
 
 
-def _warm_up(engine: Path, workload: Path, choices: list[Choice], settings: Settings) -> str | None:
+def _warm_up(engine: Engine, choices: list[Choice]) -> str | None:
     """One short bare run of each allocator, thrown away; says so. A failure is left for the run that counts to tell."""
-    if not {"time", "bare"} & set(settings.passes):
+    if not {"time", "bare"} & set(engine.settings.passes):
         return None
     for choice in choices:
         arguments = ["--op-limit", str(WARM_UP_OPS), "--engine-cycles-per-op", "0", "--order", "window"]
-        _measure_with(engine, workload, Run(choice, "bare", -1), settings, arguments, lambda share: None)
+        _measure_with(engine, Run(choice, "bare", -1), arguments, lambda share: None)
     return f"one bare run of each allocator, of the first {WARM_UP_OPS:,} ops, thrown away"
 
 
@@ -260,10 +280,10 @@ def _about(choice: Choice) -> dict:
     }
 
 
-def _baseline(engine: Path, workload: Path) -> int:
+def _baseline(program: Path, workload: Path) -> int:
     """RssAnon in bytes of the engine just before the first op, no allocator preloaded."""
     result = subprocess.run(
-        [str(engine), "--baseline", str(workload)], stdin=subprocess.DEVNULL, capture_output=True, text=True
+        [str(program), "--baseline", str(workload)], stdin=subprocess.DEVNULL, capture_output=True, text=True
     )
     if result.returncode != 0:
         raise HeaptapeError(_failure(result.returncode, result.stderr).replace(str(workload), workload.name))
@@ -273,22 +293,16 @@ def _baseline(engine: Path, workload: Path) -> int:
         raise HeaptapeError(f"the replay engine gave no baseline: {result.stdout.strip()[:80]!r}") from error
 
 
-def _measure(
-    engine: Path,
-    workload: Path,
-    run: Run,
-    settings: Settings,
-    ops: int,
-    baseline: int,
-    tell: Callable[[float], None],
-) -> dict:
-    """One run of the engine: its JSON object, or {"pass", "order", "touch", "error"}."""
-    order = order_of(run.pass_, settings, ops)
-    arguments = ["--order", order, "--baseline-rss-anon-bytes", str(baseline)]
-    arguments += _misses_arguments(workload, settings) if run.pass_ == "misses" else []
-    if run.pass_ == "instructions" and ops > INSTRUCTIONS_OPS and not order.startswith(("recorded", "random")):
+def measure(engine: Engine, run: Run, tell: Callable[[float], None] = lambda share: None) -> dict:
+    """One run of the engine: its JSON object, or {"pass", "order", "touch", "error"}. `tell`: is given the share that
+    is done.
+    """
+    order = order_of(run.pass_, engine.settings, engine.ops)
+    arguments = ["--order", order, "--baseline-rss-anon-bytes", str(engine.baseline_bytes)]
+    arguments += _misses_arguments(engine.workload, engine.settings) if run.pass_ == "misses" else []
+    if run.pass_ == "instructions" and engine.ops > INSTRUCTIONS_OPS and not order.startswith(("recorded", "random")):
         arguments += ["--op-limit", str(INSTRUCTIONS_OPS)]
-    return {"order": order} | _measure_with(engine, workload, run, settings, arguments, tell)
+    return {"order": order} | _measure_with(engine, run, arguments, tell)
 
 
 def _misses_arguments(workload: Path, settings: Settings) -> list[str]:
@@ -297,13 +311,12 @@ def _misses_arguments(workload: Path, settings: Settings) -> list[str]:
     return arguments + (["--tlbs", settings.tlbs] if settings.tlbs else [])
 
 
-def _measure_with(
-    engine: Path, workload: Path, run: Run, settings: Settings, arguments: list[str], tell: Callable[[float], None]
-) -> dict:
+def _measure_with(engine: Engine, run: Run, arguments: list[str], tell: Callable[[float], None]) -> dict:
+    settings, workload = engine.settings, engine.workload
     about = {"pass": run.pass_, "touch": settings.touch}
     with tempfile.TemporaryDirectory(prefix="heaptape.") as scratch, tempfile.TemporaryFile("w+") as stderr:
         output = Path(scratch) / "run.json"
-        command = [str(engine), "--pass", run.pass_, "--touch", settings.touch, *arguments]
+        command = [str(engine.program), "--pass", run.pass_, "--touch", settings.touch, *arguments]
         command += ["--aslr"] if settings.aslr else []
         command += ["--as-malloc"] if settings.as_malloc and run.pass_ not in ("verify", "misses") else []
         command += ["--threads-to-cores"] if settings.threads_to_cores else []

@@ -3,6 +3,8 @@
 import math
 from collections.abc import Sequence
 
+import pandas as pd
+
 from heaptape.model.time_model import ALL, has_counts, penalties_of, prediction
 from heaptape.results import summary
 from heaptape.results.compare import choose_baseline
@@ -16,8 +18,12 @@ def time_sentences(files: Sequence[Results], baseline: str) -> list[str]:
     """What each other allocator would change in the program's CPU time, one sentence each, with the workload's name
     where there are several; and, where it can't be predicted though there are counts, why.
     """
-    frame = prediction(files, baseline)
-    whole = frame[frame["part"] == ALL]
+    return sentences(prediction(files, baseline), files, baseline)
+
+
+def sentences(predicted: pd.DataFrame, files: Sequence[Results], baseline: str) -> list[str]:
+    """`time_sentences` of those files, of which `time_model.prediction` is at hand."""
+    whole = predicted[predicted["part"] == ALL]
     several = len(files) > 1
     out = [(f"{row['workload']}: " if several else "") + sentence(row, baseline) for row in whole.to_dict("records")]
     missing = sorted({name for names in whole["missing"] for name in names.split(", ") if name})

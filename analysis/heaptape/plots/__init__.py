@@ -3,14 +3,13 @@
 from heaptape.plots.axes import (
     against_baseline,
     latencies,
-    map_image,
-    memory_map,
     memory_over_progress,
     request_sizes,
     style,
     thinned,
     time_against_memory,
 )
+from heaptape.plots.memory_plots import map_image, memory_map
 
 __all__ = [
     "against_baseline", "latencies", "map_image", "memory_map", "memory_over_progress", "request_sizes", "style",

@@ -7,14 +7,10 @@ in print.
 import itertools
 from collections.abc import Mapping, Sequence
 
-import matplotlib
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.colors import to_rgb
 from matplotlib.ticker import EngFormatter, FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
-
-from heaptape.formats.memory_map import CompactMap
 
 MIB = 1 << 20
 OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C6BB1")
@@ -22,8 +18,6 @@ DASHES = ("-", "--", "-.", ":")
 # Axes and text: the report turns this colour into the page's own, light or dark.
 INK = "#7a7a7b"
 MAP_COLOURS = "cividis"
-EMPTY_COLOUR = "#b9a7c9"
-MAX_ROWS = 700
 
 
 def style(number: int) -> dict:
@@ -52,7 +46,7 @@ def memory_over_progress(
         )
     axes.set_ylim(bottom=0)
     axes.set_ylabel({"rss_anon_bytes": "RSS, MiB", "vm_size_bytes": "VmSize, MiB"}[column])
-    _progress_axis(axes)
+    progress_axis(axes)
 
 
 def thinned(timeline: pd.DataFrame, most: int) -> pd.DataFrame:
@@ -73,36 +67,6 @@ def thinned(timeline: pd.DataFrame, most: int) -> pd.DataFrame:
     return timeline.iloc[np.unique(np.concatenate(kept))]
 
 
-def memory_map(axes: Axes, compact: CompactMap, height_bytes: int) -> None:
-    """The memory-usage graph: progress to the right, addresses upwards with gaps left out, colour = how full each
-    region is.
-
-    `height_bytes` sets the y axis, so that several graphs can have one scale.
-    """
-    image = map_image(compact)
-    end = compact.positions[-1] if len(compact.positions) else 1
-    height = compact.height_bytes / MIB
-    axes.imshow(image, aspect="auto", origin="lower", extent=(0, end, 0, height), interpolation="nearest")
-    axes.set_ylim(0, max(height_bytes, 1) / MIB)
-    axes.set_ylabel("address, MiB, gaps left out")
-    _label_stretches(axes, compact, height_bytes)
-    _progress_axis(axes)
-
-
-def map_image(compact: CompactMap) -> np.ndarray:
-    """RGBA (0 to 1) of a compact map; not yet used is transparent. At most MAX_ROWS rows: means of several."""
-    fullness = compact.fullness
-    if len(fullness) > MAX_ROWS:
-        begins = np.linspace(0, len(fullness), MAX_ROWS, endpoint=False).astype(int)
-        used = np.add.reduceat(~np.isnan(fullness), begins, axis=0)
-        total = np.add.reduceat(np.nan_to_num(np.maximum(fullness, 0)), begins, axis=0)
-        fullness = np.where(used == 0, np.nan, np.where(total > 0, total / np.maximum(used, 1), -1.0))
-    image = matplotlib.colormaps[MAP_COLOURS](np.nan_to_num(np.maximum(fullness, 0)))
-    image[fullness < 0] = (*to_rgb(EMPTY_COLOUR), 1)
-    image[np.isnan(fullness)] = (0, 0, 0, 0)
-    return image
-
-
 def request_sizes(counts: Axes, sizes: Axes, buckets: Sequence) -> None:
     """How many requests of which size, and how many bytes they asked for. `buckets`: rows [smallest request, count,
     bytes].
@@ -120,7 +84,7 @@ def request_sizes(counts: Axes, sizes: Axes, buckets: Sequence) -> None:
         axes.xaxis.set_major_locator(LogLocator(base=2, numticks=6))
         axes.set_xlabel("request size")
         axes.set_ylabel(f"% of {name}")
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _size(value)))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: size_label(value)))
         axes.xaxis.set_minor_formatter(NullFormatter())
 
 
@@ -253,36 +217,17 @@ def _error(row: pd.Series) -> list[list[float]] | None:
     return [[max(row["percent"] - row["low"], 0)], [max(row["high"] - row["percent"], 0)]]
 
 
-def _progress_axis(axes: Axes) -> None:
-    axes.set_xlim(left=0)
+def progress_axis(axes: Axes, end: float | None = None) -> None:
+    """Progress in ops along x, from 0."""
+    axes.set_xlim(left=0, right=end)
     axes.set_xlabel("progress, ops")
     axes.xaxis.set_major_formatter(EngFormatter(sep=""))
     axes.margins(x=0)
 
 
-def _label_stretches(axes: Axes, compact: CompactMap, height_bytes: int) -> None:
-    """A line at each gap left out, and addresses where there is room for them."""
-    starts = compact.starts * compact.region_bytes / MIB
-    top = max(height_bytes, 1) / MIB
-    if len(starts) <= 60:
-        for start in starts[1:]:
-            axes.axhline(start, color=INK, linewidth=0.4, alpha=0.7)
-    last = -1.0
-    for start, address in zip(starts, compact.addresses):
-        if start - last >= top / 14 or last < 0:
-            axes.annotate(
-                f"{int(address):#x}",
-                (1.005, start),
-                xycoords=("axes fraction", "data"),
-                fontsize=7,
-                va="center",
-                color=INK,
-            )
-            last = start
-
-
-def _size(value: float) -> str:
-    for unit, name in ((1 << 30, "GiB"), (MIB, "MiB"), (1 << 10, "KiB")):
+def size_label(value: float) -> str:
+    """A size in bytes as an axis has it, in binary units."""
+    for unit, name in ((1 << 40, "TiB"), (1 << 30, "GiB"), (MIB, "MiB"), (1 << 10, "KiB")):
         if value >= unit:
             return f"{value / unit:g} {name}"
     return f"{value:g}"

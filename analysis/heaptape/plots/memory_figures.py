@@ -65,7 +65,7 @@ def figure_memory(
     states = found if found is not None and len(found.walk_states) > 0 else None
     with matplotlib.rc_context(_style(theme)):
         figure, axes = _panels([3.1, 1.15, 0.45, *([1.35] if states else [])], theme, right_in=0.95)
-        memory_plots.memory_map(axes[0], compact, theme.ink, height_bytes)
+        memory_plots.memory_map(axes[0], compact, height_bytes, theme.ink)
         _map_key(axes[0], compact, theme)
         timeline = plots.thinned(timeline_frame(run), DRAWN_SAMPLES)
         if len(timeline):
@@ -76,7 +76,7 @@ def figure_memory(
         if states:
             memory_plots.heap_states(axes[3], fragmentation.heap_states(states), theme.ink)
             _key(axes[3])
-        _finish(figure, axes, compact.positions)
+        _finish(axes, compact.positions)
     return figure
 
 
@@ -218,7 +218,7 @@ def _map_key(axes: Axes, compact: CompactMap, theme: Theme) -> None:
     axes.annotate(f"a cell is {cell}", (1.0, 1.0425), ha="right", **at)
 
 
-def _finish(figure: Figure, axes: Sequence[Axes], positions: np.ndarray) -> None:
+def _finish(axes: Sequence[Axes], positions: np.ndarray) -> None:
     """One x axis: labelled at the bottom only, to the last position."""
     for each in axes[:-1]:
         each.set_xlabel("")

@@ -15,9 +15,9 @@ from matplotlib.colors import LinearSegmentedColormap, to_rgb
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
 from heaptape.formats.memory_map import CompactMap, gap_bytes
+from heaptape.plots.axes import INK, MIB, progress_axis
 from heaptape.results.fragmentation import FILLS, PARTS
 
-MIB = 1 << 20
 # Fullness of a region, or of an OS page: nearly nothing to all of it.
 FULLNESS = LinearSegmentedColormap.from_list("fullness", ["#9dbde0", "#5a8fd0", "#0d4596"])
 EMPTY_COLOUR = "#ffb52e"
@@ -56,7 +56,7 @@ def _shown_positions(positions: np.ndarray, columns: int) -> np.ndarray:
     return np.maximum(np.searchsorted(positions, middles, side="right") - 1, 0)
 
 
-def memory_map(axes: Axes, compact: CompactMap, ink: str, height_bytes: int | None = None) -> None:
+def memory_map(axes: Axes, compact: CompactMap, height_bytes: int | None = None, ink: str = INK) -> None:
     """The memory-usage graph: progress to the right, addresses upwards, colour = how full of live bytes each region is.
 
     Address space that was never used is left out: a line, and how much is missing there. `height_bytes` sets the y
@@ -184,14 +184,6 @@ def _stack(
 
 def _darker(colour: str) -> tuple[float, ...]:
     return tuple(0.62 * channel for channel in to_rgb(colour))
-
-
-def progress_axis(axes: Axes, end: float | None = None) -> None:
-    """Progress in ops along x, from 0."""
-    axes.set_xlim(left=0, right=end)
-    axes.set_xlabel("progress, ops")
-    axes.xaxis.set_major_formatter(EngFormatter(sep=""))
-    axes.margins(x=0)
 
 
 def size_text(size_bytes: int) -> str:

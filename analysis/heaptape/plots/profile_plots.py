@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import EngFormatter, FuncFormatter, LogLocator, NullFormatter
 
-from heaptape.plots.axes import INK, MAP_COLOURS, MIB, OKABE_ITO
+from heaptape.plots.axes import INK, MAP_COLOURS, MIB, OKABE_ITO, size_label
 
 ACQUIRED, RELEASED = OKABE_ITO[0], OKABE_ITO[1]
 
@@ -85,8 +85,8 @@ def size_and_age(axes: Axes, frame: pd.DataFrame, unit: str = "bytes") -> None:
     axes.set_xlabel("request, bytes")
     axes.set_ylabel("age, bytes" if unit == "bytes" else "age")
     columns, rows = range(0, table.shape[1], 4), range(0, table.shape[0], 5)
-    axes.set_xticks([c + 0.0 for c in columns], [_size(2.0**c) for c in columns])
-    label = _size if unit == "bytes" else _time
+    axes.set_xticks([c + 0.0 for c in columns], [size_label(2.0**c) for c in columns])
+    label = size_label if unit == "bytes" else _time
     axes.set_yticks([float(r) for r in rows], [label(2.0 ** (r - 1)) if r else "0" for r in rows])
     bar = axes.figure.colorbar(drawn, ax=axes)
     bar.set_label("objects", color=INK)
@@ -246,15 +246,8 @@ def _bucket_end(lower: int) -> float:
 def _size_axis(axes: Axes) -> None:
     axes.set_xscale("log", base=2)
     axes.xaxis.set_major_locator(LogLocator(base=2, numticks=7))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _size(value)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: size_label(value)))
     axes.xaxis.set_minor_formatter(NullFormatter())
-
-
-def _size(value: float) -> str:
-    for unit, name in ((1 << 40, "TiB"), (1 << 30, "GiB"), (MIB, "MiB"), (1 << 10, "KiB")):
-        if value >= unit:
-            return f"{value / unit:g} {name}"
-    return f"{value:g}"
 
 
 def _time(value_ns: float) -> str:

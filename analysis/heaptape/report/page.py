@@ -10,20 +10,20 @@ from dataclasses import dataclass
 
 import jinja2
 import matplotlib
-import pandas as pd
 
 from heaptape.common import forked
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.version import __version__
 from heaptape.formats.embedded import TYPE, map_bytes, pack, without_maps
-from heaptape.model.words import time_sentences
+from heaptape.model import words
+from heaptape.model.time_model import prediction
 from heaptape.report.figures import STYLE, Gallery, Picture, against_baseline, galleries
 from heaptape.report.methods import allocators, methods
 from heaptape.results.compare import allocator_order
 from heaptape.results.schema import Results, call_details, figures
 from heaptape.results.summary import VerdictTexts, sentences, verdicts_in_words, warnings
 from heaptape.tables import line_sharing, misses_table, time_table
-from heaptape.tables.usual import MISSING, Cell, Table, comparison
+from heaptape.tables.usual import Cell, Table, comparison, grouped
 
 matplotlib.use("Agg")
 
@@ -66,12 +66,12 @@ def make(
     if figures(files).empty:
         raise HeaptapeError("the results hold no figures to report")
     order = allocator_order(files)
-    words = verdicts_in_words(files, baseline)
+    verdicts = verdicts_in_words(files, baseline)
     with matplotlib.rc_context(STYLE):
         leave_out = not whole and sum(map_bytes(file.data) for file in files) > MAP_BYTES_LIMIT
 
         def part(index: int) -> tuple[Section, Raw]:
-            return _section(files[index], baseline, words), _raw(files[index], leave_out)
+            return _section(files[index], baseline, verdicts), _raw(files[index], leave_out)
 
         parts = []
         on_progress(files[0].name, 0)
@@ -81,9 +81,9 @@ def make(
         overview = against_baseline(files, order, baseline) if len(files) > 1 else []
     sections, raw = zip(*parts)
     return _template().render(
-        sections=sections, overview=overview, verdicts=words, means=_means(files, baseline), warnings=warnings(files),
-        methods=methods(files), allocators=allocators(files), raw=raw, raw_type=TYPE, left_out=leave_out,
-        version=__version__, baseline=baseline, title=_title(files), order=order,
+        sections=sections, overview=overview, verdicts=verdicts, means=_means(files, baseline),
+        warnings=warnings(files), methods=methods(files), allocators=allocators(files), raw=raw, raw_type=TYPE,
+        left_out=leave_out, version=__version__, baseline=baseline, title=_title(files), order=order,
     )  # fmt: skip
 
 
@@ -105,14 +105,16 @@ def _means(files: Sequence[Results], baseline: str) -> list[Table]:
     return [table for table in comparison(files, baseline) if table.title.endswith(f"% of {baseline}")]
 
 
-def _section(file: Results, baseline: str, words: VerdictTexts) -> Section:
+def _section(file: Results, baseline: str, verdicts: VerdictTexts) -> Section:
     order = allocator_order([file])
     here = baseline if baseline in order else order[0]
+    predicted = prediction([file], here)
+    time_sentences = words.sentences(predicted, [file], here)
     return Section(
         file.name,
-        [*time_sentences([file], here), *sentences(file, baseline, words)],
+        [*time_sentences, *sentences(file, baseline, verdicts)],
         [
-            *time_table.usual([file], here),
+            *time_table.usual(predicted, here, time_sentences),
             *misses_table.usual([file], here),
             *comparison([file], here),
             *line_sharing.table(line_sharing.summary([file])),
@@ -138,14 +140,10 @@ def _latency_tables(file: Results, order: list[str]) -> list[Table]:
         for label in [label for label in order if label in by_label.index]:
             row = by_label.loc[label]
             keys = ("count", "mean", "p50", "p99", "p999", "max")
-            rows.append([Cell(label), *[_count(row[key]) for key in keys]])
+            rows.append([Cell(label), *[grouped(row[key]) for key in keys]])
         columns = ["allocator", "calls", "mean", "p50", "p99", "p99.9", "max"]
         tables.append(Table(f"Latency of {call}, cycles", columns, rows))
     return tables
-
-
-def _count(value: float) -> Cell:
-    return Cell(MISSING) if pd.isna(value) else Cell(f"{value:,.0f}", value)
 
 
 __all__ = ["MAP_BYTES_LIMIT", "Picture", "make"]

@@ -2,10 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import pandas as pd
 
 from heaptape.common.errors import HeaptapeError
+from heaptape.model import words
+from heaptape.model.time_model import prediction
 from heaptape.results import latency, sweeps, verdicts
 from heaptape.results import replay_errors as fidelity
 from heaptape.results.compare import allocator_order
@@ -36,6 +39,16 @@ class Question:
         others = [label for label in allocator_order(self.files) if label != self.baseline]
         return {label: label for label in [self.baseline, *others]}
 
+    @cached_property
+    def predicted(self) -> pd.DataFrame:
+        """`time_model.prediction`: two tables and the sentences are made of it."""
+        return prediction(self.files, self.baseline)
+
+    @property
+    def time_sentences(self) -> list[str]:
+        """What is predicted, in words."""
+        return words.sentences(self.predicted, self.files, self.baseline)
+
     @property
     def four(self) -> Corners:
         """The corners. Raises HeaptapeError if none were named."""
@@ -63,8 +76,8 @@ class Kind:
 
 KINDS: dict[str, Kind] = {
     "time": Kind(
-        lambda q: time_table.frame(q.files, q.baseline),
-        lambda frame, q: time_table.tables(frame, q.baseline, time_table.time_sentences(q.files, q.baseline)),
+        lambda q: time_table.frame(q.predicted),
+        lambda frame, q: time_table.tables(frame, q.baseline, q.time_sentences),
     ),
     "cost": Kind(lambda q: table_frames.cost(q.files), lambda frame, q: table_views.cost_table(frame)),
     "percent": Kind(
@@ -94,6 +107,6 @@ KINDS: dict[str, Kind] = {
     "sharing": Kind(lambda q: line_sharing.summary(q.files), lambda frame, q: line_sharing.table(frame)),
     "verdict": Kind(
         lambda q: verdicts.verdicts(q.files, q.baseline, method=q.method, error_percent=_error_of(q.files)),
-        lambda frame, q: [*time_table.words(q.files, q.baseline), *table_views.verdict_tables(frame)],
+        lambda frame, q: [*time_table.words(q.time_sentences), *table_views.verdict_tables(frame)],
     ),
 }

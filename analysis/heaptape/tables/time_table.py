@@ -6,9 +6,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from heaptape.model.counts import PARTS
-from heaptape.model.time_model import ALL, prediction
-from heaptape.model.words import time_sentences
-from heaptape.results.schema import Results
+from heaptape.model.time_model import ALL
 from heaptape.tables.usual import MISSING, Cell, Table, rounded
 
 CALLS_ALONE = "Cycles per call below are of the calls alone, with the caches to themselves."
@@ -20,13 +18,14 @@ NOTE = (
 NOTE_NS = "In ms of CPU time, as the program's own instructions were not counted; caches and TLBs are left out."
 
 
-def frame(files: Sequence[Results], baseline: str) -> pd.DataFrame:
-    """`time_model.prediction`, with the counts of the baseline and of each allocator as rows of their own: columns
-    workload, allocator, part, percent, low, high, ns, ns_low, ns_high, counted_before, counted_after, repetitions,
-    missing. Rows of counts have the count's name as part and no percentages but `percent`: the change of the count.
+def frame(predicted: pd.DataFrame) -> pd.DataFrame:
+    """`time_model.prediction`'s frame, with the counts of the baseline and of each allocator as rows of their own:
+    columns workload, allocator, part, percent, low, high, ns, ns_low, ns_high, counted_before, counted_after,
+    repetitions, missing. Rows of counts have the count's name as part and no percentages but `percent`: the change of
+    the count.
     """
     rows = []
-    for row in prediction(files, baseline).to_dict("records"):
+    for row in predicted.to_dict("records"):
         counted = row.pop("counted")
         rows.append(row | {"counted_before": math.nan, "counted_after": math.nan})
         for name, (before, after, _) in counted.items():
@@ -55,21 +54,19 @@ def tables(found: pd.DataFrame, baseline: str, sentences: Sequence[str] = ()) ->
         unit = f"% of {baseline}'s" if in_percent else f"ms, against {baseline}"
         title = f"CPU time of the program: predicted change, {unit}{f' — {workload}' if several else ''}"
         out.append(Table(title, ["allocator", "whole program", *parts], rows, [NOTE if in_percent else NOTE_NS]))
-    return [*out, *_words(sentences)]
+    return [*out, *words(sentences)]
 
 
-def words(files: Sequence[Results], baseline: str) -> list[Table]:
-    """The sentences alone."""
-    return _words(time_sentences(files, baseline))
-
-
-def _words(sentences: Sequence[str]) -> list[Table]:
+def words(sentences: Sequence[str]) -> list[Table]:
+    """The sentences alone; no table where there are none."""
     return [Table("CPU time of the program, in words", [], [], list(sentences))] if sentences else []
 
 
-def usual(files: Sequence[Results], baseline: str) -> list[Table]:
-    """Table and sentences as the usual comparison begins with them; none where nothing was counted."""
-    found = tables(frame(files, baseline), baseline, time_sentences(files, baseline))
+def usual(predicted: pd.DataFrame, baseline: str, sentences: Sequence[str]) -> list[Table]:
+    """Table and sentences as the usual comparison begins with them; none where nothing was counted. `predicted`: of
+    `time_model.prediction`.
+    """
+    found = tables(frame(predicted), baseline, sentences)
     if not found:
         return []
     last = found[-1]

@@ -242,6 +242,11 @@ def _figure(metric: str, value: float) -> Cell:
     return Cell(f"{value:,.0f}", value)
 
 
+def grouped(value: float) -> Cell:
+    """A count, or cycles, as a whole number."""
+    return Cell(MISSING) if pd.isna(value) else Cell(f"{value:,.0f}", value)
+
+
 def rounded(value: float) -> str:
     """About three digits, never fewer than the integer has."""
     decimals = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2 if abs(value) >= 0.1 or value == 0 else 4

@@ -9,7 +9,7 @@ import pandas as pd
 from heaptape.results.compare import ARITHMETIC, GEOMETRIC, MAIN_CALLS
 from heaptape.results.schema import SYSTEM_CALLS
 from heaptape.results.verdicts import paragraphs, wording
-from heaptape.tables.usual import MIB, MISSING, NOISY, Cell, Table, legend, percent_cell, rounded
+from heaptape.tables.usual import MIB, MISSING, NOISY, Cell, Table, grouped, legend, percent_cell, rounded
 
 COST_NAMES = (
     {"total_instructions": "instructions", "total_cycles": "Total"}
@@ -54,7 +54,7 @@ def percent_table(frame: pd.DataFrame, baseline: str) -> list[Table]:
 
 def system_table(frame: pd.DataFrame) -> list[Table]:
     """`table_frames.system`: calls, then MiB."""
-    columns: dict[str, tuple[str, Callable]] = {f"{call}_calls": (call, _grouped) for call in SYSTEM_CALLS}
+    columns: dict[str, tuple[str, Callable]] = {f"{call}_calls": (call, grouped) for call in SYSTEM_CALLS}
     columns |= {f"{call}_bytes": (f"{call}, MiB", _mib) for call in SYSTEM_CALLS}
     columns |= {"vm_size_peak_bytes": ("VmSize, MiB", _mib), "rss_peak_bytes": ("RSS, MiB", _mib)}
     note = "Bytes of brk: by how much the break moved, up or down. VmSize and RSS: peaks."
@@ -73,7 +73,7 @@ def latency_tables(frame: pd.DataFrame) -> list[Table]:
             here = groups[key].assign(_rank=groups[key]["up_to_bytes"].fillna(-1.0))
             rows = []
             for row in here.sort_values("_rank", kind="stable").to_dict("records"):
-                figures = [_grouped(row[figure]) for figure in LATENCY_NAMES]
+                figures = [grouped(row[figure]) for figure in LATENCY_NAMES]
                 rows.append([Cell(size_class(row["up_to_bytes"])), Cell(row["allocator"]), *figures])
             title = f"Latency of {key[1]}, cycles{f' — {workload}' if several else ''}"
             tables.append(Table(title, ["request", "allocator", *LATENCY_NAMES.values()], rows, [], 2))
@@ -165,10 +165,6 @@ def _millions(value: float) -> Cell:
 
 def _mib(value: float) -> Cell:
     return _rounded(value, MIB)
-
-
-def _grouped(value: float) -> Cell:
-    return Cell(MISSING) if pd.isna(value) else Cell(f"{value:,.0f}", value)
 
 
 def _number(value: float, digits: int) -> Cell:

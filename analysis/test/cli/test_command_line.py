@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from synthetic_results import make_results, write
 
-from tests.support import call_heaptape
+from tests.support import call_heaptape, compile_c
 
 WRONG = {
     "": (2, "heaptape: which command? (see 'heaptape --help')"),
@@ -242,9 +242,9 @@ def test_results_have_the_keys_of_the_schema(small_results):
 
 
 def test_an_allocator_that_dies_is_reported_and_the_rest_goes_on(heaptape, small_tape, tmp_path):
-    source, library, output = tmp_path / "dies.c", tmp_path / "libdies.so", tmp_path / "r.json"
-    source.write_text("#include <stdlib.h>\n__attribute__((constructor)) static void die(void) { abort(); }\n")
-    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
+    library, output = tmp_path / "libdies.so", tmp_path / "r.json"
+    source = "#include <stdlib.h>\n__attribute__((constructor)) static void die(void) { abort(); }\n"
+    compile_c(library, source, "-shared", "-fPIC")
     done = heaptape("replay", small_tape, "-a", library, "-a", "glibc", "-n", "1", "--passes", "bare", "-o", output)
     assert done.returncode == 1
     assert "libdies.so, bare pass, repetition 1: " in done.stderr

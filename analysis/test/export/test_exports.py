@@ -14,6 +14,7 @@ import pytest
 from heaptape.export.targets import NAMES
 from heaptape.formats.tape_format import open_trace
 
+from tests.leb import Reader
 from tests.support import CONVERT, HEAPTAPE, succeed
 
 
@@ -100,28 +101,12 @@ def test_folded_stacks_add_up(tmp_path, heaptape, tape):
 
 def fields(data):
     """(number, value) of a protobuf message: an int, or bytes."""
-    at = 0
-
-    def varint():
-        nonlocal at
-        value = shift = 0
-        while True:
-            byte = data[at]
-            at += 1
-            value |= (byte & 0x7F) << shift
-            shift += 7
-            if byte < 0x80:
-                return value
-
-    while at < len(data):
-        key = varint()
-        if key & 7 == 2:
-            length = varint()
-            yield key >> 3, data[at : at + length]
-            at += length
-        else:
-            assert key & 7 == 0
-            yield key >> 3, varint()
+    numbers = Reader(data)
+    while numbers.more:
+        key = numbers.leb()
+        assert key & 7 in (0, 2)
+        value = numbers.leb()
+        yield key >> 3, numbers.bytes(value) if key & 7 == 2 else value
 
 
 def test_pprof_profile_is_consistent(tmp_path, heaptape, tape):

@@ -14,11 +14,14 @@ from heaptape.common.errors import FormatError
 from heaptape.formats import calls, tape_columns
 from heaptape.formats.tape_blocks import BLOCK_HEADER, COLUMN, EVENTS, FILE_HEADER, INFO
 from heaptape.formats.tape_format import open_trace
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.examples import examples
+from tests.leb import leb, zigzag
+
 INFO_JSON = b'{"clock":{"kind":"tsc","hz":1e9}}'
-relaxed = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+relaxed = examples(150)
 
 
 def as_c_reader_prints(path):
@@ -310,22 +313,14 @@ def test_footer_that_differs_is_reported(tmp_path):
         assert trace.differences == ["events: the footer says 7, the blocks have 1"]
 
 
-def leb_bytes(value):
-    out = bytearray()
-    while value >= 0x80:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes(out) + bytes([value])
-
-
 @given(st.lists(st.integers(0, 2**64 - 1)))
 def test_leb_numbers_are_found_by_their_ends(values):
-    assert tape_columns.leb(b"".join(map(leb_bytes, values)), "x").tolist() == values
+    assert tape_columns.leb(b"".join(map(leb, values)), "x").tolist() == values
 
 
 @given(st.lists(st.integers(-(2**63), 2**63 - 1)))
 def test_zigzag_is_undone(values):
-    coded = np.array([((v << 1) ^ (v >> 63)) % 2**64 for v in values], np.uint64)
+    coded = np.array([zigzag(v) for v in values], np.uint64)
     assert tape_columns.zigzag(coded).view(np.int64).tolist() == values
 
 

@@ -1,8 +1,7 @@
 """A measurement and results made up for tests of the model: plainly not measured, with figures that are easy to add."""
 
-from pathlib import Path
-
 from heaptape.results.schema import Results
+from planted_runs import file_of, runs_of
 
 
 def quantiles(value: float, upper: float | None = None) -> dict:
@@ -89,12 +88,7 @@ def misses(
 
 def results(runs: dict[str, list[dict]], extra_runs: tuple[dict, ...] = (), with_penalties: bool = True) -> Results:
     """Results with these "misses" per allocator, one for each repetition."""
-    made = [
-        {"allocator": name, "variant": "default", "repeat": repeat, "pass": "misses", "misses": found}
-        for name, repetitions in runs.items()
-        for repeat, found in enumerate(repetitions)
-    ]
-    data = {"schema": 1, "workload": {"name": "planted", "ops": 1000}, "runs": [*made, *extra_runs]}
+    file = file_of([*runs_of("misses", "misses", runs), *extra_runs], "planted", ops=1000)
     if with_penalties:
-        data["penalties"] = measurement()
-    return Results(str(Path("planted.json")), data)
+        file.data["penalties"] = measurement()
+    return file

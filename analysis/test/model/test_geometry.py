@@ -48,7 +48,7 @@ def test_every_size_fits_the_simulator(blocks, ways):
     assert blocks * LINE_BYTES / 2 < found.capacity <= blocks * LINE_BYTES
 
 
-def test_levels_rise(tmp_path):
+def test_levels_rise():
     assert rising([Level(64, 4), Level(32, 2), Level(64, 8)]) == (Level(32, 2), Level(64, 8))
 
 

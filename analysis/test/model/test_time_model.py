@@ -1,6 +1,7 @@
 """The model of time: planted penalties and counts give exactly the change that was planted."""
 
 import itertools
+import json
 import math
 
 import hypothesis
@@ -29,6 +30,16 @@ def row(frame, allocator, part="all"):
     return frame[(frame["allocator"] == allocator) & (frame["part"] == part)].iloc[0]
 
 
+def change(base, other, part="all"):
+    """The predicted change from the one's misses to the other's."""
+    return row(prediction([results({"glibc": [base], "other": [other]})], "glibc"), "other", part)
+
+
+def told(base, other, name="other"):
+    """The same in words."""
+    return time_sentences([results({"glibc": [base], name: [other]})], "glibc")[0]
+
+
 def total_ns(program, allocator, caches, tlbs, faults):
     return (
         program * PROGRAM
@@ -55,21 +66,11 @@ def test_the_whole_change_is_the_sum_of_counts_times_penalties():
 def test_the_interval_of_one_level_is_its_penalty_range_over_the_range_of_the_rest():
     # Only last-level misses change: 1,000 fewer, of 20 to 180 ns each, of 1,000,000 x (0.1 to 0.4) ns and 2,000 misses.
     nothing = {"allocator": 0, "tlbs": (0, 0), "faults": 0}
-    frame = prediction(
-        [
-            results(
-                {
-                    "glibc": [misses(caches=(2000, 2000, 2000), **nothing)],
-                    "other": [misses(caches=(1000, 1000, 1000), **nothing)],
-                }
-            )
-        ],
-        "glibc",
-    )
-    found = row(frame, "other")
+    pair = [misses(caches=(number, number, number), **nothing) for number in (2000, 1000)]
+    found = change(*pair)
     assert found["low"] == pytest.approx(-100 * 1000 * 180 / (1e6 * 0.1 + 2000 * 180) - COUNT_ERROR_PERCENT)
     assert found["high"] == pytest.approx(-100 * 1000 * 20 / (1e6 * 0.4 + 2000 * 20) + COUNT_ERROR_PERCENT)
-    caches = row(frame, "other", "caches")
+    caches = change(*pair, "caches")
     assert (caches["ns_low"], caches["ns_high"]) == pytest.approx((-180_000, -20_000))
 
 
@@ -91,8 +92,7 @@ def test_bounds_of_the_ratio_are_the_best_and_worst_corner_of_the_box(terms):
 
 def test_repetitions_widen_the_interval_to_that_of_all():
     base, near, far = misses(), misses(caches=(3000, 2000, 900)), misses(caches=(3000, 2000, 500))
-    one = row(prediction([results({"glibc": [base], "other": [near]})], "glibc"), "other")
-    two = row(prediction([results({"glibc": [base], "other": [far]})], "glibc"), "other")
+    one, two = change(base, near), change(base, far)
     both = row(prediction([results({"glibc": [base, base], "other": [near, far]})], "glibc"), "other")
     assert both["percent"] == pytest.approx((one["percent"] + two["percent"]) / 2)
     assert (both["low"], both["high"]) == (two["low"], one["high"])
@@ -102,10 +102,8 @@ def test_repetitions_widen_the_interval_to_that_of_all():
 def test_misses_of_fresh_os_pages_may_cost_nothing():
     # 10 faults more bring 640 cold lines, which the kernel has just zeroed.
     one, two = misses(faults=0), misses(caches=(3640, 2640, 1640), faults=10)
-    found = row(prediction([results({"glibc": [one], "other": [two]})], "glibc"), "other", "caches")
-    assert row(prediction([results({"glibc": [one], "other": [two]})], "glibc"), "other", "page faults")[
-        "ns"
-    ] == pytest.approx(10 * FAULT)
+    found = change(one, two, "caches")
+    assert change(one, two, "page faults")["ns"] == pytest.approx(10 * FAULT)
     inner_low, whole_high = 640 * 10, 640 * 180
     assert (found["ns_low"], found["ns_high"]) == pytest.approx((inner_low, whole_high), rel=1e-3)
 
@@ -135,10 +133,10 @@ def test_without_accesses_the_change_is_told_in_milliseconds_and_what_is_missing
     assert found["repetitions"] == 0
     assert found["ns"] == pytest.approx(-1_000_000 * ALLOCATOR - 10 * FAULT)
     assert (found["ns_low"], found["ns_high"]) == pytest.approx((-412_000, -210_000))
-    told = time_sentences([file], "glibc")
-    assert "0.3 ± 0.1 ms less CPU time: 20 % fewer instructions of the calls, 10 % fewer page faults" in told[0]
-    assert "cache and TLB misses" in told[1]
-    assert "record --accesses" in told[1]
+    first, second = time_sentences([file], "glibc")
+    assert "0.3 ± 0.1 ms less CPU time: 20 % fewer instructions of the calls, 10 % fewer page faults" in first
+    assert "cache and TLB misses" in second
+    assert "record --accesses" in second
 
 
 def test_the_allocators_start_up_counts():
@@ -158,24 +156,23 @@ def test_instructions_of_the_first_ops_stand_for_all_ops():
 def test_a_difference_beyond_the_interval_is_a_sentence_with_its_reasons():
     base = misses(caches=(300_000, 200_000, 100_000), faults=50)
     fewer = misses(allocator=101_100, caches=(300_000, 200_000, 10_000), faults=52)
-    found = time_sentences([results({"glibc": [base], "jemalloc": [fewer]})], "glibc")[0]
+    found = told(base, fewer, "jemalloc")
     assert found.startswith("jemalloc would make this program")
     assert "faster than glibc: 0.1 % more instructions, 90 % fewer last-level misses, 4.0 % more page faults" in found
 
 
 def test_of_the_levels_the_one_that_matters_is_named():
     base, other = misses(caches=(90_000, 80_000, 1000)), misses(caches=(50_000, 40_000, 990))
-    found = time_sentences([results({"glibc": [base], "other": [other]})], "glibc")[0]
-    assert "50 % fewer misses of 1 MiB" in found
+    assert "50 % fewer misses of 1 MiB" in told(base, other)
 
 
 def test_an_interval_with_zero_in_it_claims_nothing():
     mixed = misses(allocator=110_000, caches=(3000, 2000, 980))
-    told = time_sentences([results({"glibc": [misses()], "other": [mixed]})], "glibc")[0]
-    assert "no difference can be predicted, -" in told
-    assert "to +" in told
-    assert "faster" not in told
-    assert "slower" not in told
+    found = told(misses(), mixed)
+    assert "no difference can be predicted, -" in found
+    assert "to +" in found
+    assert "faster" not in found
+    assert "slower" not in found
 
 
 def test_without_penalties_nothing_is_predicted_and_the_reason_is_given():
@@ -188,13 +185,13 @@ def test_results_without_counts_say_nothing_of_time():
     runs = tuple({"allocator": name, "pass": "time", "cycles_total": 5, "repeat": 0} for name in ("glibc", "other"))
     file = results({}, runs)
     assert time_sentences([file], "glibc") == []
-    assert time_table.usual([file], "glibc") == []
+    assert time_table.usual(prediction([file], "glibc"), "glibc", []) == []
 
 
 def test_misses_of_other_sizes_are_not_compared():
     other = misses()
     other["caches"] = [{"bytes": 48 << 10, "ways": 12, "misses": 9}]
-    found = row(prediction([results({"glibc": [misses()], "other": [other]})], "glibc"), "other")
+    found = change(misses(), other)
     assert found["ns"] == 0
     assert found["missing"] == "caches"
 
@@ -210,8 +207,7 @@ def test_each_level_costs_the_step_to_the_next_so_that_all_steps_are_the_way_to_
 
 def test_a_miss_that_becomes_a_hit_of_the_level_before_never_costs_more():
     fewer = misses(caches=(3000, 2000, 500))
-    found = row(prediction([results({"glibc": [misses()], "other": [fewer]})], "glibc"), "other")
-    assert found["high"] < COUNT_ERROR_PERCENT
+    assert change(misses(), fewer)["high"] < COUNT_ERROR_PERCENT
 
 
 # Steps in order of address of planted.measurement, in ns: 0.5 to 1, 4.5 to 9, 5 to 10.
@@ -219,8 +215,7 @@ SEQUENTIAL = (math.sqrt(0.5 * 1), math.sqrt(4.5 * 9), math.sqrt(5 * 10))
 
 
 def of_sequential(base, other):
-    file = results({"glibc": [misses(sequential=base)], "other": [misses(sequential=other)]})
-    return row(prediction([file], "glibc"), "other", "caches")
+    return change(misses(sequential=base), misses(sequential=other), "caches")
 
 
 def test_a_sequential_miss_costs_from_a_walk_in_order_to_the_least_at_random():
@@ -267,8 +262,7 @@ def test_where_no_walk_in_order_was_measured_sequential_misses_cost_as_all_do():
 
 
 def test_sequential_misses_that_only_one_has_are_not_compared():
-    file = results({"glibc": [misses()], "other": [misses(sequential=(1, 1, 1))]})
-    found = row(prediction([file], "glibc"), "other")
+    found = change(misses(), misses(sequential=(1, 1, 1)))
     assert found["ns"] == 0
     assert found["missing"] == "caches"
 
@@ -298,8 +292,6 @@ def test_instructions_that_could_not_be_stepped_through_are_an_error():
 def test_a_kept_measurement_is_of_the_same_processor_or_none(tmp_path):
     place = tmp_path / "machine.json"
     assert kept("made up", place) is None
-    import json
-
     place.write_text(json.dumps(measurement()))
     assert kept("made up", place) == measurement()
     assert kept("another", place) is None
@@ -327,7 +319,7 @@ def test_the_table_time_has_the_parts_and_the_counts():
 
 def test_the_usual_tables_begin_with_it_and_say_that_cycles_are_of_the_calls():
     file = results({"glibc": [misses()], "other": [misses(caches=(3000, 2000, 500))]})
-    found = time_table.usual([file], "glibc")
+    found = time_table.usual(prediction([file], "glibc"), "glibc", time_sentences([file], "glibc"))
     assert found[0].title.startswith("CPU time of the program")
     assert "of the calls alone" in found[-1].notes[-1]
 

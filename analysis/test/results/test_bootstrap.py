@@ -3,17 +3,13 @@
 import math
 
 import numpy as np
-import pandas as pd
 import pytest
 from coverage_of_intervals import coverage
 from heaptape.results import bootstrap
 from heaptape.results.intervals import LogRatio, combined, log_ratio, mean_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-
-def series(values, first=0):
-    return pd.Series(values, index=[f"0:{first + i}" for i in range(len(values))], dtype=float)
+from planted_runs import series
 
 
 def of(values) -> LogRatio:

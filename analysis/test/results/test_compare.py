@@ -3,6 +3,7 @@
 import json
 import math
 
+import planted_runs
 import pytest
 from heaptape import compare, tables
 from heaptape.common.errors import HeaptapeError
@@ -17,7 +18,7 @@ def run(allocator, repeat=0, **keys):
 
 
 def file_of(*runs, name="w", **workload):
-    return Results(f"{name}.json", {"schema": 1, "workload": {"name": name, **workload}, "runs": list(runs)})
+    return planted_runs.file_of(runs, name, **workload)
 
 
 SMALL = file_of(

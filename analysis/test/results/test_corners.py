@@ -10,23 +10,16 @@ from heaptape.tables.corner_tables import corner_tables
 from heaptape.tables.frames import rss_overhead
 from hypothesis import given
 from hypothesis import strategies as st
+from planted_runs import file_of, runs_of
 
 NAMES = Corners("n", "fast", "tc", "both")
 CYCLES = {"n": (200, 220), "fast": (180, 198), "tc": (160, 176), "both": (150, 165)}
 
 
 def results_of(cycles: dict[str, tuple[int, ...]], name: str = "w", rss: dict[str, int] | None = None) -> Results:
-    runs = [
-        {"allocator": allocator, "repeat": repeat, "pass": "time", "cycles_total": value}
-        for allocator, values in cycles.items()
-        for repeat, value in enumerate(values)
-    ]
-    runs += [
-        {"allocator": allocator, "repeat": 0, "pass": "memory", "rss_anon_peak_bytes": value}
-        for allocator, value in (rss or {}).items()
-    ]
-    workload = {"name": name, "ideal_rss_bytes": 1000}
-    return Results(f"{name}.json", {"schema": 1, "workload": workload, "runs": runs})
+    peaks = {allocator: [value] for allocator, value in (rss or {}).items()}
+    runs = runs_of("time", "cycles_total", cycles) + runs_of("memory", "rss_anon_peak_bytes", peaks)
+    return file_of(runs, name, ideal_rss_bytes=1000)
 
 
 def matrix(*files: Results) -> dict[tuple[str, str], float]:

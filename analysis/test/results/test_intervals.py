@@ -3,18 +3,14 @@
 import math
 
 import numpy as np
-import pandas as pd
 import pytest
 from heaptape.results.intervals import log_ratio, mean_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from planted_runs import series
 from scipy import stats
 
 positive = st.floats(0.01, 1e12)
-
-
-def series(values, first=0):
-    return pd.Series(values, index=[f"0:{first + i}" for i in range(len(values))], dtype=float)
 
 
 @given(st.lists(st.tuples(positive, positive), min_size=2, max_size=12))

@@ -10,10 +10,10 @@ from conftest import ROOT
 from heaptape.common.errors import HeaptapeError
 from heaptape.measure.registry import Allocator, Tunables, choose_all, expand
 from heaptape.plots.sweep_plot import sweep_curve, write
-from heaptape.results.schema import Results
 from heaptape.results.sweeps import choose_tunable, curve, settings_of, sweep, tunables_in
 from hypothesis import given
 from hypothesis import strategies as st
+from planted_runs import cycles_and_rss, file_of
 
 matplotlib.use("Agg")
 
@@ -98,13 +98,9 @@ def test_names_with_numbers_in_them_are_no_settings():
 
 
 def results_of(cycles, rss, name="w"):
-    runs = [
-        {"allocator": "r", "variant": variant, "pass": pass_, "repeat": i, key: value}
-        for pass_, key, table in (("time", "cycles_total", cycles), ("memory", "rss_anon_peak_bytes", rss))
-        for variant, values in table.items()
-        for i, value in enumerate(values)
-    ]
-    return Results(f"{name}.json", {"schema": 1, "workload": {"name": name}, "runs": runs})
+    """cycles, rss: variant of allocator r -> one value per repetition."""
+    runs = cycles_and_rss(cycles, rss).runs
+    return file_of([run | {"allocator": "r", "variant": run["allocator"]} for run in runs], name)
 
 
 SWEPT = results_of(

@@ -5,19 +5,10 @@ import math
 import numpy as np
 import pytest
 from heaptape.common.errors import HeaptapeError
-from heaptape.results.schema import Results
 from heaptape.results.verdicts import holm, paragraphs, verdicts
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-
-def file_of(cycles=None, rss=None, name="w"):
-    """cycles, rss: allocator -> one value per repetition."""
-    runs = []
-    for pass_, key, table in (("time", "cycles_total", cycles), ("memory", "rss_anon_peak_bytes", rss)):
-        for allocator, values in (table or {}).items():
-            runs += [{"allocator": allocator, "pass": pass_, "repeat": i, key: value} for i, value in enumerate(values)]
-    return Results(f"{name}.json", {"schema": 1, "workload": {"name": name}, "runs": runs})
+from planted_runs import cycles_and_rss
 
 
 def only(frame):
@@ -26,7 +17,7 @@ def only(frame):
 
 
 def test_memory_that_never_varies_gets_an_exact_verdict():
-    row = only(verdicts(file_of(rss={"jemalloc": [1000, 1000], "glibc": [1121, 1121]}), "jemalloc"))
+    row = only(verdicts(cycles_and_rss(rss={"jemalloc": [1000, 1000], "glibc": [1121, 1121]}), "jemalloc"))
     assert row["verdict"] == "more"
     assert row["exact"]
     assert row["percent"] == pytest.approx(12.1)
@@ -38,7 +29,7 @@ def test_memory_that_never_varies_gets_an_exact_verdict():
 
 
 def test_equal_memory_is_said_to_be_the_same():
-    row = only(verdicts(file_of(rss={"a": [5, 5], "b": [5, 5]})))
+    row = only(verdicts(cycles_and_rss(rss={"a": [5, 5], "b": [5, 5]})))
     assert row["verdict"] == "same"
     assert row["sentence"] == "RSS at its peak: b and a are the same in every repetition."
 
@@ -47,7 +38,7 @@ def test_a_supported_difference_comes_with_its_interval():
     """Log ratios of 10 pairs: mean ln 1.121, standard deviation 0.01, half an interval: 2.262 * 0.01 / sqrt(10)."""
     noise = np.tile([-1.0, 1.0], 5) * 0.01 * math.sqrt(9 / 10)
     base = np.linspace(90, 110, 10)
-    row = only(verdicts(file_of({"jemalloc": base, "glibc": base * 1.121 * np.exp(noise)}), "jemalloc"))
+    row = only(verdicts(cycles_and_rss({"jemalloc": base, "glibc": base * 1.121 * np.exp(noise)}), "jemalloc"))
     half = 2.262157 * 0.01 / math.sqrt(10)
     assert row["percent"] == pytest.approx(12.1)
     assert (row["low"], row["high"]) == pytest.approx(
@@ -60,25 +51,25 @@ def test_a_supported_difference_comes_with_its_interval():
 
 
 def test_fewer_is_said_of_less():
-    row = only(verdicts(file_of({"a": [100, 110, 120], "b": [50.1, 55, 59.9]}), "a"))
+    row = only(verdicts(cycles_and_rss({"a": [100, 110, 120], "b": [50.1, 55, 59.9]}), "a"))
     assert row["verdict"] == "less"
     assert row["sentence"].startswith("b spends 50.0 ± 0.2 % fewer cycles in allocator calls than a")
 
 
 def test_a_wide_interval_is_given_by_its_ends():
     """Logarithms 0.6931, 0.8755, 0.7419, 0.9555: mean 0.8165, deviation 0.1205, half an interval 3.182 * 0.1205 / 2."""
-    row = only(verdicts(file_of({"a": [100] * 4, "b": [200, 240, 210, 260]}), "a"))
+    row = only(verdicts(cycles_and_rss({"a": [100] * 4, "b": [200, 240, 210, 260]}), "a"))
     assert row["sentence"] == ("b spends 126 % (95 % interval 86.8 to 174 %) more cycles in allocator calls than a.")
 
 
 def test_no_difference_is_said_to_be_none_shown():
-    row = only(verdicts(file_of({"a": [100, 101, 102, 100], "b": [101, 100, 101, 102]}), "a"))
+    row = only(verdicts(cycles_and_rss({"a": [100, 101, 102, 100], "b": [101, 100, 101, 102]}), "a"))
     assert row["verdict"] == "not shown"
     assert row["sentence"].startswith("Cycles: no difference shown with 4 repetitions (+")
 
 
 def test_one_repetition_says_nothing():
-    row = only(verdicts(file_of({"a": [100], "b": [50]}), "a"))
+    row = only(verdicts(cycles_and_rss({"a": [100], "b": [50]}), "a"))
     assert row["verdict"] == "not told"
     assert row["sentence"] == "Cycles: one repetition only of b and a, so there is no verdict."
 
@@ -88,11 +79,11 @@ def test_what_is_significant_alone_may_not_be_among_many():
     random = np.random.default_rng(5)
     base = 100 + random.normal(0, 1, 6)
     shifted = {"a": base, "b": base * np.exp([0.010, 0.030, 0.002, 0.018, 0.024, 0.007])}
-    alone = only(verdicts(file_of(shifted), "a"))
+    alone = only(verdicts(cycles_and_rss(shifted), "a"))
     assert alone["verdict"] == "more"
     assert 0.005 < alone["p_value"] < 0.03
     chance = {f"c{i}": base * np.exp(random.normal(0, 0.05, 6)) for i in range(11)}
-    frame = verdicts(file_of(shifted | chance), "a")
+    frame = verdicts(cycles_and_rss(shifted | chance), "a")
     row = frame[frame["a"] == "b"].iloc[0]
     assert row["p_value"] == pytest.approx(alone["p_value"])
     assert row["p_adjusted"] == pytest.approx(min(1, 12 * row["p_value"]))
@@ -102,7 +93,7 @@ def test_what_is_significant_alone_may_not_be_among_many():
 
 
 def test_a_difference_within_the_error_of_replaying_is_withheld():
-    file = file_of({"a": [100, 100.1, 99.9], "b": [103, 103.2, 103.1]}, {"a": [1000, 1000], "b": [1030, 1030]})
+    file = cycles_and_rss({"a": [100, 100.1, 99.9], "b": [103, 103.2, 103.1]}, {"a": [1000, 1000], "b": [1030, 1030]})
     frame = verdicts(file, "a", error_percent={"total_cycles": 5.0, "peak_rss": 2.0})
     assert dict(zip(frame["figure"], frame["verdict"])) == {"peak_rss": "more", "total_cycles": "within error"}
     assert "no more than the error of replaying, 5 %" in frame["sentence"].iloc[1]
@@ -115,8 +106,8 @@ def test_a_difference_within_the_error_of_replaying_is_withheld():
 
 def test_workloads_are_summed_up_by_their_geometric_mean():
     files = [
-        file_of({"a": [100, 100, 101], "b": [200, 202, 201]}, name="x"),
-        file_of({"a": [100, 101, 100], "b": [50, 51, 50]}, name="y"),
+        cycles_and_rss({"a": [100, 100, 101], "b": [200, 202, 201]}, name="x"),
+        cycles_and_rss({"a": [100, 101, 100], "b": [50, 51, 50]}, name="y"),
     ]
     frame = verdicts(files, "a")
     assert list(frame["workload"]) == ["x", "y", "geometric mean"]
@@ -129,19 +120,21 @@ def test_workloads_are_summed_up_by_their_geometric_mean():
 
 
 def test_a_paragraph_names_both_allocators_once():
-    file = file_of({"a": [100, 101, 100, 99], "b": [100, 100, 101, 99.5]}, {"a": [1000, 1000], "b": [1500, 1500]})
+    file = cycles_and_rss(
+        {"a": [100, 101, 100, 99], "b": [100, 100, 101, 99.5]}, {"a": [1000, 1000], "b": [1500, 1500]}
+    )
     text = paragraphs(verdicts(file, "a"))[0]
     assert text.startswith("w: b uses 50.0 % more RSS at its peak (exact) than a; cycles: no difference shown with 4")
 
 
 def test_every_pair_can_be_compared():
-    frame = verdicts(file_of({"a": [1, 2], "b": [1, 2], "c": [3, 4]}), every_pair=True)
+    frame = verdicts(cycles_and_rss({"a": [1, 2], "b": [1, 2], "c": [3, 4]}), every_pair=True)
     assert list(zip(frame["a"], frame["b"])) == [("a", "b"), ("a", "c"), ("b", "c")]
 
 
 def test_an_unknown_baseline_is_refused():
     with pytest.raises(HeaptapeError, match="unknown baseline 'z'"):
-        verdicts(file_of({"a": [1, 2]}), "z")
+        verdicts(cycles_and_rss({"a": [1, 2]}), "z")
 
 
 def test_holm_by_hand():
@@ -161,7 +154,7 @@ def test_where_nothing_differs_hardly_ever_is_anything_claimed():
     """8 allocators that are all the same, 40 times: about 5 % of tables claim something, not 30 %."""
     random = np.random.default_rng(42)
     tables = [{f"a{i}": np.exp(random.normal(5, 0.02, 5)) for i in range(8)} for _ in range(40)]
-    claimed = [verdicts(file_of(table), "a0")["verdict"].isin(["more", "less"]).any() for table in tables]
+    claimed = [verdicts(cycles_and_rss(table), "a0")["verdict"].isin(["more", "less"]).any() for table in tables]
     assert sum(claimed) <= 5
 
 
@@ -171,7 +164,7 @@ def test_where_nothing_differs_hardly_ever_is_anything_claimed():
     st.sampled_from(["t", "bootstrap"]),
 )
 def test_whatever_the_figures_a_sentence_comes_out_and_claims_agree_with_intervals(cycles, method):
-    frame = verdicts(file_of(cycles), method=method)
+    frame = verdicts(cycles_and_rss(cycles), method=method)
     for row in frame.itertuples():
         assert row.sentence.endswith(".")
         assert "nan" not in row.sentence

@@ -12,6 +12,7 @@ from heaptape.results.verdicts import paragraphs, verdicts
 from heaptape.tables.kinds import Question
 from heaptape.tables.latex import render_latex
 from heaptape.tables.usual import NOISY, comparison, render_markdown, render_text
+from planted_runs import runs_of
 
 # Per allocator: instructions of each of two runs; cycles of each of three.
 COUNTED = {"glibc": (1000, 1000), "fewer": (926, 926), "clocked": (1_000_000, 1_000_001)}
@@ -25,12 +26,8 @@ def results(counted=None, **settings) -> Results:
             calls = {"malloc": {"count": 10, "instructions_total": total, "instructions_mean": total / 10}}
             about = {"allocator": name, "pass": "instructions", "repeat": repeat}
             runs.append(about | {"calls": calls, "instructions_total": total, "startup_instructions": 7})
-    for name, cycles in TIMED.items():
-        runs += [
-            {"allocator": name, "pass": "time", "repeat": repeat, "cycles_total": value}
-            for repeat, value in enumerate(cycles)
-        ]
-        runs += [{"allocator": name, "pass": "memory", "repeat": n, "rss_anon_peak_bytes": 5000} for n in range(2)]
+    runs += runs_of("time", "cycles_total", TIMED)
+    runs += runs_of("memory", "rss_anon_peak_bytes", dict.fromkeys(TIMED, (5000, 5000)))
     data = {"schema": 1, "workload": {"name": "w", "ops": 1000}, "settings": settings, "runs": runs}
     return Results("w.json", data)
 

@@ -9,6 +9,7 @@ from heaptape.results import replay_errors as fidelity
 from heaptape.results.schema import Results
 from heaptape.results.verdicts import verdicts
 from heaptape.tables.usual import FILE_WIDTH, comparison, render_text
+from planted_runs import cycles_and_rss
 
 TABLE = {
     "schema": 1,
@@ -33,12 +34,8 @@ def table(tmp_path, monkeypatch):
 
 
 def peaks(**peaks: int) -> Results:
-    runs = [
-        {"allocator": name, "variant": "default", "repeat": n, "pass": "memory", "rss_anon_peak_bytes": value}
-        for name, value in peaks.items()
-        for n in range(2)
-    ]
-    return Results("made.json", {"schema": 1, "heaptape": {}, "workload": {"name": "made"}, "runs": runs})
+    file = cycles_and_rss(rss={name: (value, value) for name, value in peaks.items()}, name="made")
+    return Results(file.path, file.data | {"heaptape": {}})
 
 
 def shown(file: Results) -> str:

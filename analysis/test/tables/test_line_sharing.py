@@ -9,6 +9,7 @@ from heaptape.results.schema import Results
 from heaptape.tables import line_sharing
 from heaptape.tables.usual import render_text
 from matplotlib.figure import Figure
+from planted_runs import file_of, runs_of
 
 LEVEL = {"end": 0, "peak": 8, "peak_position": 3}
 
@@ -25,14 +26,7 @@ def counts(mean: float, pairs: int = 10, used: int = 5) -> dict:
 
 
 def results(**runs: list[dict]) -> Results:
-    made = [
-        {"allocator": name, "variant": "default", "repeat": number, "pass": "sharing", "line_sharing": found}
-        for name, all_ in runs.items()
-        for number, found in enumerate(all_)
-    ]
-    return Results(
-        "r.json", {"schema": 1, "workload": {"name": "w"}, "runs": [*made, {"allocator": "x", "pass": "time"}]}
-    )
+    return file_of([*runs_of("sharing", "line_sharing", runs), {"allocator": "x", "pass": "time"}])
 
 
 def test_summary_is_the_mean_over_repetitions():

@@ -20,6 +20,7 @@ from heaptape.tables.usual import Cell, Table, render_markdown, render_text
 from heaptape.tables.views import cost_table, latency_tables, percent_table, system_table
 from hypothesis import given
 from hypothesis import strategies as st
+from planted_runs import cycles_and_rss
 from synthetic_results import make_results, write
 
 
@@ -171,9 +172,7 @@ def test_percentiles_agree_with_the_engines(small_results):
 
 
 def corners_of(name, neither, a, b, both):
-    table = {"n": neither, "a": a, "b": b, "ab": both}
-    runs = [{"allocator": key, "pass": "time", "cycles_total": value} for key, value in table.items()]
-    return Results(f"{name}.json", {"workload": {"name": name}, "runs": runs})
+    return cycles_and_rss({"n": [neither], "a": [a], "b": [b], "ab": [both]}, name=name)
 
 
 def test_the_published_means_of_the_tcache_benchmarks_fit_the_matrix():

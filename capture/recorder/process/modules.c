@@ -44,7 +44,9 @@ static bool read_note(int fd, const Elf64_Phdr *header, char *id) {
   return found;
 }
 
-bool modules_read_elf(int fd, char *id, uint64_t *first_address) {
+/* The build id of the ELF file as hexadecimal digits, and the address of its first byte according to its own headers.
+   id has room for 2 * TRACE_MAX_BUILD_ID_BYTES + 1. False: it is no ELF file, or has no build id (id is empty then). */
+static bool read_elf(int fd, char *id, uint64_t *first_address) {
   Elf64_Ehdr file;
   id[0] = '\0';
   *first_address = 0;
@@ -72,12 +74,6 @@ static int open_file(int pid, const char *path) {
   snprintf(inside, sizeof inside, "/proc/%d/root%s", pid, path);
   int fd = open(inside, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   return fd >= 0 ? fd : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-}
-
-static void free_texts(struct trace_module *record) {
-  free((char *)record->name);
-  free((char *)record->path);
-  free((char *)record->build_id);
 }
 
 /* One line of maps. */
@@ -136,7 +132,7 @@ static bool read_modules(struct modules *found, int pid) {
       continue;
     }
     if (last && !runs && last == &found->at[found->count - 1])
-      free_texts(&found->at[--found->count].record);
+      trace_module_free_texts(&found->at[--found->count].record);
     if (mapping.inode == 0 && !vdso) /* anonymous memory between two parts of a module does not end it */
       continue;
     last = add(found);
@@ -153,7 +149,7 @@ static bool read_modules(struct modules *found, int pid) {
       last = NULL;
   }
   if (last && !runs && last == &found->at[found->count - 1])
-    free_texts(&found->at[--found->count].record);
+    trace_module_free_texts(&found->at[--found->count].record);
   fclose(maps);
   return true;
 }
@@ -171,7 +167,7 @@ static void describe(struct module *module, int pid) {
   if (fd < 0)
     return;
   uint64_t first_address;
-  if (modules_read_elf(fd, id, &first_address))
+  if (read_elf(fd, id, &first_address))
     module->record.build_id = strdup(id);
   module->record.bias -= first_address;
   close(fd);
@@ -216,7 +212,7 @@ enum modules_change modules_look(struct modules *modules, int pid) {
       old++;
     if (old < modules->count && is_same(&modules->at[old], now)) {
       uint64_t end = now->record.end;
-      free_texts(&now->record);
+      trace_module_free_texts(&now->record);
       *now = modules->at[old];
       now->record.end = end;
       now->is_new = now->gone = false;
@@ -260,7 +256,7 @@ bool modules_have(const struct modules *modules, uint64_t address) {
 
 void modules_free(struct modules *modules) {
   for (size_t i = 0; i < modules->count; i++)
-    free_texts(&modules->at[i].record);
+    trace_module_free_texts(&modules->at[i].record);
   free(modules->at);
   *modules = (struct modules){0};
 }

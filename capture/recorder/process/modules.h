@@ -35,8 +35,4 @@ bool modules_have(const struct modules *modules, uint64_t address);
 
 void modules_free(struct modules *modules);
 
-/* The build id of the ELF file as hexadecimal digits, and the address of its first byte according to its own headers.
-   id has room for 2 * TRACE_MAX_BUILD_ID_BYTES + 1. False: it is no ELF file, or has no build id (id is empty then). */
-bool modules_read_elf(int fd, char *id, uint64_t *first_address);
-
 #endif

@@ -1,24 +1,17 @@
 #include "capture/recorder/process/sample.h"
 
 #include "core/base/os.h"
+#include "core/base/proc.h"
 
-#include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-static int open_proc(int pid, const char *name) {
-  char path[64];
-  snprintf(path, sizeof path, "/proc/%d/%s", pid, name);
-  return open(path, O_RDONLY | O_CLOEXEC);
-}
-
 void sampler_open(struct sampler *sampler, int pid) {
   sampler->opened_ns = os_monotonic_ns();
-  sampler->status_fd = open_proc(pid, "status");
-  sampler->stat_fd = open_proc(pid, "stat");
+  sampler->status_fd = proc_open(pid, "status");
+  sampler->stat_fd = proc_open(pid, "stat");
 }
 
 void sampler_close(struct sampler *sampler) {
@@ -29,27 +22,15 @@ void sampler_close(struct sampler *sampler) {
   sampler->status_fd = sampler->stat_fd = -1;
 }
 
-static bool read_text(int fd, char *text, size_t bytes) {
-  ssize_t got = fd < 0 ? -1 : pread(fd, text, bytes - 1, 0);
-  if (got <= 0)
-    return false;
-  text[got] = '\0';
-  return true;
-}
-
-/* The value of a line "\nKEY:  N kB" in bytes. */
+/* The value of a line in KiB, in bytes. */
 static uint64_t status_bytes(const char *text, const char *key) {
-  const char *line = strstr(text, key);
-  return line ? strtoull(line + strlen(key), NULL, 10) * 1024 : TRACE_SAMPLE_MISSING;
-}
-
-static unsigned long status_number(const char *text, const char *key) {
-  const char *line = strstr(text, key);
-  return line ? strtoul(line + strlen(key), NULL, 10) : 0;
+  uint64_t kib = proc_status_number(text, key, TRACE_SAMPLE_MISSING);
+  return kib == TRACE_SAMPLE_MISSING ? kib : kib * 1024;
 }
 
 static void look_at_sandbox(struct sampler *sampler, const char *text) {
-  unsigned long mode = status_number(text, "\nSeccomp:"), filters = status_number(text, "\nSeccomp_filters:");
+  unsigned long mode = proc_status_number(text, "\nSeccomp:", 0);
+  unsigned long filters = proc_status_number(text, "\nSeccomp_filters:", 0);
   if (!sampler->begun) {
     sampler->seccomp_mode = mode;
     sampler->seccomp_filters = filters;
@@ -80,7 +61,7 @@ void sampler_plan(struct sampler *sampler, uint64_t now_ns, uint64_t base_ns, ui
 static bool read_sample(struct sampler *sampler, struct trace_sample *sample) {
   char text[4096];
   memset(sample, 0xff, sizeof *sample);
-  if (!read_text(sampler->status_fd, text, sizeof text) || !strstr(text, "\nRssAnon:"))
+  if (!proc_read(sampler->status_fd, text, sizeof text) || !strstr(text, "\nRssAnon:"))
     return false; /* a zombie has no memory lines */
   look_at_sandbox(sampler, text);
   sample->rss_anon_bytes = status_bytes(text, "\nRssAnon:");
@@ -90,7 +71,7 @@ static bool read_sample(struct sampler *sampler, struct trace_sample *sample) {
   sample->vm_hwm_bytes = status_bytes(text, "\nVmHWM:");
   /* In stat, what follows the program's name in parentheses (which may hold anything) is field 3 and on. */
   const char *after;
-  if (!read_text(sampler->stat_fd, text, sizeof text) || !(after = strrchr(text, ')')))
+  if (!proc_read(sampler->stat_fd, text, sizeof text) || !(after = strrchr(text, ')')))
     return true;
   unsigned long long minor, major, user, system;
   if (sscanf(after + 1, " %*c %*d %*d %*d %*d %*d %*u %llu %*u %llu %*u %llu %llu", &minor, &major, &user, &system) ==

@@ -48,11 +48,7 @@ static struct seen record(const char *how) {
   struct seen seen = {0};
   struct error error = {{0}};
   struct trace_reader *reader;
-  char self[4096];
-  ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
-  CHECK(length > 0, "readlink");
-  self[length] = 0;
-  CHECK(record_program(NULL, (const char *const[]){self, "host", how, NULL}) == 0, "the host failed");
+  CHECK(record_program(NULL, (const char *const[]){self_path(), "host", how, NULL}) == 0, "the host failed");
   CHECK(trace_reader_open(&reader, "t.tape", &error) == 0, "%s", error.text);
   CHECK(trace_reader_touched(reader, note, &seen, &error) == 0, "%s", error.text);
   trace_reader_close(reader);

@@ -38,12 +38,18 @@ int main(int argc, char **argv) {
   return test();
 }
 
-/* The test is OUT/test/capture/NAME. */
-const char *built_file(const char *name) {
+const char *self_path(void) {
   static char path[PATH_MAX];
   ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
   CHECK(length > 0, "/proc/self/exe");
   path[length] = '\0';
+  return path;
+}
+
+/* The test is OUT/test/capture/NAME. */
+const char *built_file(const char *name) {
+  static char path[PATH_MAX];
+  strcpy(path, self_path());
   for (int up = 0; up < 4; up++)
     *strrchr(path, '/') = '\0';
   strcat(path, "/");
@@ -51,19 +57,13 @@ const char *built_file(const char *name) {
   return path;
 }
 
-int record_program(const char *const *options, const char *const *program) {
-  enum { ARGUMENTS_MAX = 40 };
-  const char *arguments[ARGUMENTS_MAX + 1] = {built_file("libexec/heaptape-record"), "-o", "t.tape"};
-  int count = 3;
-  for (; options && *options && count < ARGUMENTS_MAX; options++)
-    arguments[count++] = *options;
-  arguments[count++] = "--";
-  for (; *program && count < ARGUMENTS_MAX; program++)
-    arguments[count++] = *program;
+/* Runs arguments and returns the wait status. out, err: files for its outputs; NULL: they stay the test's. */
+static int run(const char *const *arguments, const char *out, const char *err) {
   int pid = fork();
   CHECK(pid >= 0, "fork");
   if (pid == 0) {
-    execv(arguments[0], (char *const *)arguments);
+    if ((!out || freopen(out, "w", stdout)) && (!err || freopen(err, "w", stderr)))
+      execv(arguments[0], (char *const *)arguments);
     _exit(125);
   }
   int status;
@@ -72,11 +72,24 @@ int record_program(const char *const *options, const char *const *program) {
   return status;
 }
 
+static int record(const char *const *options, const char *const *program, const char *out, const char *err) {
+  enum { ARGUMENTS_MAX = 40 };
+  const char *arguments[ARGUMENTS_MAX + 1] = {built_file("libexec/heaptape-record"), "-o", "t.tape"};
+  int count = 3;
+  for (; options && *options && count < ARGUMENTS_MAX; options++)
+    arguments[count++] = *options;
+  arguments[count++] = "--";
+  for (; *program && count < ARGUMENTS_MAX; program++)
+    arguments[count++] = *program;
+  return run(arguments, out, err);
+}
+
+int record_program(const char *const *options, const char *const *program) {
+  return record(options, program, NULL, NULL);
+}
+
 int record_self(const char *const *options) {
-  char self[PATH_MAX];
-  ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
-  self[length > 0 ? length : 0] = '\0';
-  return record_program(options, (const char *const[]){self, "host", NULL});
+  return record_program(options, (const char *const[]){self_path(), "host", NULL});
 }
 
 void record_self_on_bump(void) {
@@ -128,21 +141,6 @@ struct recorded read_trace(const char *path,
   return recorded;
 }
 
-/* Runs arguments with its outputs in files. */
-static int run_to_files(const char *const *arguments, const char *out, const char *err) {
-  int pid = fork();
-  CHECK(pid >= 0, "fork");
-  if (pid == 0) {
-    if (freopen(out, "w", stdout) && freopen(err, "w", stderr))
-      execv(arguments[0], (char *const *)arguments);
-    _exit(125);
-  }
-  int status;
-  while (waitpid(pid, &status, 0) < 0)
-    CHECK(errno == EINTR, "waitpid");
-  return status;
-}
-
 /* The file's lines that are not the recorder's; to be freed. */
 static char *read_lines(const char *path) {
   FILE *file = fopen(path, "r");
@@ -172,23 +170,15 @@ static void print_file(const char *path) {
 }
 
 struct recorded same_as_bare(const char *const *options, int *status) {
-  enum { OPTIONS_MAX = 20, SKIPPED = 77 };
-  char self[PATH_MAX], paths[64][256];
-  ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
-  self[length > 0 ? length : 0] = '\0';
-  int bare = run_to_files((const char *const[]){self, "host", NULL}, "bare.out", "bare.err");
+  enum { SKIPPED = 77 };
+  char paths[64][256];
+  const char *const program[] = {self_path(), "host", NULL};
+  int bare = run(program, "bare.out", "bare.err");
   if (WIFEXITED(bare) && WEXITSTATUS(bare) == SKIPPED) {
     print_file("bare.out");
     exit(SKIPPED);
   }
-  const char *arguments[OPTIONS_MAX + 8] = {built_file("libexec/heaptape-record"), "-o", "t.tape"};
-  int count = 3;
-  for (; options && *options && count < OPTIONS_MAX; options++)
-    arguments[count++] = *options;
-  arguments[count++] = "--";
-  arguments[count++] = self;
-  arguments[count++] = "host";
-  int recorded = run_to_files(arguments, "recorded.out", "recorded.err");
+  int recorded = record(options, program, "recorded.out", "recorded.err");
   int expected = WIFSIGNALED(bare) ? (128 + WTERMSIG(bare)) << 8 : bare;
   if (recorded != expected)
     print_file("recorded.err");
@@ -199,7 +189,7 @@ struct recorded same_as_bare(const char *const *options, int *status) {
   snprintf(convert, sizeof convert, "%s", built_file("libexec/heaptape-convert"));
   for (int i = list_traces(paths, 64); i-- > 0;) {
     const char *const check[] = {convert, "check", paths[i], NULL};
-    bool legal = run_to_files(check, "check.out", "check.err") == 0;
+    bool legal = run(check, "check.out", "check.err") == 0;
     if (!legal)
       print_file("check.out");
     CHECK(legal, "%s is no legal history", paths[i]);

@@ -6,20 +6,11 @@
 #ifndef CAPTURE_TEST_HOSTS_RECORDING_H
 #define CAPTURE_TEST_HOSTS_RECORDING_H
 
+#include "core/test/check.h"
 #include "core/trace/event.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-
-#define CHECK(condition, ...)                                                                                          \
-  do {                                                                                                                 \
-    if (!(condition)) {                                                                                                \
-      fprintf(stderr, "%s:%d: not so: %s: ", __FILE__, __LINE__, #condition);                                          \
-      fprintf(stderr, __VA_ARGS__);                                                                                    \
-      fprintf(stderr, "\n");                                                                                           \
-      exit(1);                                                                                                         \
-    }                                                                                                                  \
-  } while (0)
 
 /* The test's own: what is done without arguments, in an empty directory that is removed at exit, and with some. They
    return the exit status. */
@@ -47,8 +38,9 @@ void record_self_on_bump(void);
    its output as the reason. Gives t.tape's summary; status (may be NULL) the host's wait status. */
 struct recorded same_as_bare(const char *const *options, int *status);
 
-/* Path of a file that was built along: "lib/test/libbump.so". Static memory. */
+/* Path of a file that was built along: "lib/test/libbump.so"; of the test itself. Static memory. */
 const char *built_file(const char *name);
+const char *self_path(void);
 
 /* Reads a whole trace; visit (may be NULL) sees each event, thread by thread. Fails the test if the trace can't be
  * read. */

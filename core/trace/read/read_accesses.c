@@ -35,14 +35,14 @@ void trace_access_cursor_close(struct trace_access_cursor *cursor) {
 
 static int check_totals(const struct trace_access_cursor *cursor) {
   const struct trace_reader *reader = cursor->reader;
-  const struct trace_access_totals *told = &reader->summary.accesses, *read = &cursor->read;
+  const struct trace_access_totals *footer = &reader->summary.accesses, *read = &cursor->read;
   if (!reader->footer_json ||
-      (told->calls == read->calls && told->objects == read->objects && told->other == read->other))
+      (footer->calls == read->calls && footer->objects == read->objects && footer->other == read->other))
     return 0;
   return error_at(cursor->error, reader->path, reader->footer_offset,
                   "footer counts %" PRIu64 " calls and accesses to objects %" PRIu64 ", to other memory %" PRIu64
                   "; ACCESSES blocks hold %" PRIu64 ", %" PRIu64 " and %" PRIu64,
-                  told->calls, told->objects, told->other, read->calls, read->objects, read->other);
+                  footer->calls, footer->objects, footer->other, read->calls, read->objects, read->other);
 }
 
 /* Loads the next block. 1, 0 at the end, -1 on error. */

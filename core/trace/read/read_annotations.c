@@ -71,36 +71,49 @@ static bool get_text(const json_t *row, const char *key, size_t max_bytes, bool 
   return string ? *text && json_string_length(string) <= max_bytes : optional;
 }
 
+/* The rows of blocks that are arrays. take: false if it is not what the rows are, which `what` names; else it sets
+ *result to what the caller's function returned. */
+struct row_visit {
+  const char *what;
+  bool (*take)(const json_t *row, const void *to, int *result);
+  const void *to;
+};
+
+static int visit_rows(const struct block *block, const struct block_place *place, struct block_memory *memory,
+                      void *context, struct error *error) {
+  (void)place, (void)memory;
+  const struct row_visit *rows = context;
+  json_t *array = block_read_array(block, error);
+  int result = array ? 0 : -1;
+  for (size_t i = 0; i < json_array_size(array) && result == 0; i++)
+    if (!rows->take(json_array_get(array, i), rows->to, &result))
+      result = error_at(error, block->source->path, block->offset, "row %zu is not %s", i, rows->what);
+  json_decref(array);
+  return result;
+}
+
 struct module_visit {
   int (*visit)(void *context, const struct trace_module *module);
   void *context;
 };
 
-static int visit_modules(const struct block *block, const struct block_place *place, struct block_memory *memory,
-                         void *context, struct error *error) {
-  (void)place, (void)memory;
+static bool take_module(const json_t *row, const void *context, int *result) {
   const struct module_visit *to = context;
-  json_t *array = block_read_array(block, error);
-  int result = array ? 0 : -1;
-  for (size_t i = 0; i < json_array_size(array) && result == 0; i++) {
-    const json_t *row = json_array_get(array, i);
-    struct trace_module module;
-    if (get_text(row, "name", 4095, false, &module.name) && get_text(row, "path", 4095, true, &module.path) &&
-        get_text(row, "build_id", (size_t)2 * TRACE_MAX_BUILD_ID_BYTES, true, &module.build_id) &&
-        get_number(row, "start", &module.start) && get_number(row, "end", &module.end) &&
-        get_number(row, "bias", &module.bias) && module.start < module.end)
-      result = to->visit(to->context, &module);
-    else
-      result = error_at(error, block->source->path, block->offset, "row %zu is not a module", i);
-  }
-  json_decref(array);
-  return result;
+  struct trace_module module;
+  if (!get_text(row, "name", 4095, false, &module.name) || !get_text(row, "path", 4095, true, &module.path) ||
+      !get_text(row, "build_id", (size_t)2 * TRACE_MAX_BUILD_ID_BYTES, true, &module.build_id) ||
+      !get_number(row, "start", &module.start) || !get_number(row, "end", &module.end) ||
+      !get_number(row, "bias", &module.bias) || module.start >= module.end)
+    return false;
+  *result = to->visit(to->context, &module);
+  return true;
 }
 
 int trace_reader_modules(struct trace_reader *reader, int (*visit)(void *context, const struct trace_module *module),
                          void *context, struct error *error) {
-  struct module_visit to = {visit, context};
-  return reader_visit_blocks(reader, BLOCK_MODULES, visit_modules, &to, error);
+  const struct module_visit to = {visit, context};
+  struct row_visit rows = {"a module", take_module, &to};
+  return reader_visit_blocks(reader, BLOCK_MODULES, visit_rows, &rows, error);
 }
 
 struct mark_visit {
@@ -108,32 +121,23 @@ struct mark_visit {
   void *context;
 };
 
-static int visit_marks(const struct block *block, const struct block_place *place, struct block_memory *memory,
-                       void *context, struct error *error) {
-  (void)place, (void)memory;
+static bool take_mark(const json_t *row, const void *context, int *result) {
   const struct mark_visit *to = context;
-  json_t *array = block_read_array(block, error);
-  int result = array ? 0 : -1;
-  for (size_t i = 0; i < json_array_size(array) && result == 0; i++) {
-    const json_t *row = json_array_get(array, i);
-    struct trace_mark mark;
-    uint64_t thread;
-    if (get_number(row, "stamp", &mark.stamp) && get_number(row, "thread", &thread) && thread < TRACE_MAX_THREADS &&
-        get_number(row, "events", &mark.events) && get_text(row, "text", TRACE_MARK_MAX_BYTES, false, &mark.text)) {
-      mark.thread = (uint32_t)thread;
-      result = to->visit(to->context, &mark);
-    } else {
-      result = error_at(error, block->source->path, block->offset, "row %zu is not a mark", i);
-    }
-  }
-  json_decref(array);
-  return result;
+  struct trace_mark mark;
+  uint64_t thread;
+  if (!get_number(row, "stamp", &mark.stamp) || !get_number(row, "thread", &thread) || thread >= TRACE_MAX_THREADS ||
+      !get_number(row, "events", &mark.events) || !get_text(row, "text", TRACE_MARK_MAX_BYTES, false, &mark.text))
+    return false;
+  mark.thread = (uint32_t)thread;
+  *result = to->visit(to->context, &mark);
+  return true;
 }
 
 int trace_reader_marks(struct trace_reader *reader, int (*visit)(void *context, const struct trace_mark *mark),
                        void *context, struct error *error) {
-  struct mark_visit to = {visit, context};
-  return reader_visit_blocks(reader, BLOCK_MARKS, visit_marks, &to, error);
+  const struct mark_visit to = {visit, context};
+  struct row_visit rows = {"a mark", take_mark, &to};
+  return reader_visit_blocks(reader, BLOCK_MARKS, visit_rows, &rows, error);
 }
 
 struct name_visit {
@@ -141,28 +145,20 @@ struct name_visit {
   void *context;
 };
 
-static int visit_thread_names(const struct block *block, const struct block_place *place, struct block_memory *memory,
-                              void *context, struct error *error) {
-  (void)place, (void)memory;
+static bool take_name(const json_t *row, const void *context, int *result) {
   const struct name_visit *to = context;
-  json_t *array = block_read_array(block, error);
-  int result = array ? 0 : -1;
-  for (size_t i = 0; i < json_array_size(array) && result == 0; i++) {
-    const json_t *row = json_array_get(array, i);
-    uint64_t thread;
-    const char *name;
-    if (get_number(row, "thread", &thread) && thread < TRACE_MAX_THREADS && get_text(row, "name", 255, false, &name))
-      result = to->visit(to->context, (uint32_t)thread, name);
-    else
-      result = error_at(error, block->source->path, block->offset, "row %zu is not the name of a thread", i);
-  }
-  json_decref(array);
-  return result;
+  uint64_t thread;
+  const char *name;
+  if (!get_number(row, "thread", &thread) || thread >= TRACE_MAX_THREADS || !get_text(row, "name", 255, false, &name))
+    return false;
+  *result = to->visit(to->context, (uint32_t)thread, name);
+  return true;
 }
 
 int trace_reader_thread_names(struct trace_reader *reader,
                               int (*visit)(void *context, uint32_t thread, const char *name), void *context,
                               struct error *error) {
-  struct name_visit to = {visit, context};
-  return reader_visit_blocks(reader, BLOCK_THREADS, visit_thread_names, &to, error);
+  const struct name_visit to = {visit, context};
+  struct row_visit rows = {"the name of a thread", take_name, &to};
+  return reader_visit_blocks(reader, BLOCK_THREADS, visit_rows, &rows, error);
 }

@@ -40,7 +40,7 @@ int reader_block(const struct trace_reader *reader, const struct block_place *pl
                  struct error *error);
 
 /* Calls visit for each block of the type, in file order, while it returns 0. place has what the block's own header does
-   not tell. */
+   not contain. */
 typedef int (*block_visit)(const struct block *block, const struct block_place *place, struct block_memory *memory,
                            void *context, struct error *error);
 int reader_visit_blocks(const struct trace_reader *reader, enum block_type type, block_visit visit, void *context,

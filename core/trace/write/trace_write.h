@@ -67,7 +67,7 @@ int trace_writer_module(struct trace_writer *writer, const struct trace_module *
 int trace_writer_mark(struct trace_writer *writer, const struct trace_mark *mark);
 int trace_writer_thread_name(struct trace_writer *writer, uint32_t thread, const char *name);
 
-/* The trace has data accesses (FORMAT.md section 6a), even if none comes: the footer tells. INFO's `accesses` and
+/* The trace has data accesses (FORMAT.md section 6a), even if none comes: the footer says so. INFO's `accesses` and
    "order": "every" are the caller's. Returns 0, or -1 as above. */
 int trace_writer_accesses_begin(struct trace_writer *writer);
 
@@ -78,7 +78,8 @@ int trace_writer_accesses_begin(struct trace_writer *writer);
    above. begin is implied. */
 int trace_writer_access(struct trace_writer *writer, const struct access_item *item);
 
-/* What has been taken so far. in_flight, nested, final and exit_status are the caller's to fill in before closing. */
+/* What has been taken so far. in_flight, nested, final and exit_status are the caller's to fill in before closing, as
+   are counted and known of the accesses where they are not given as items. */
 struct trace_totals *trace_writer_totals(struct trace_writer *writer);
 
 /* Flushes all, writes footer and trailer, closes, frees. end: FORMAT.md section 7; clock_hz: 0: as in INFO. Returns

@@ -2,21 +2,12 @@
 # What recording data accesses costs: time on the wall and processor time (the recorder's included) of three programs
 # under `valgrind --tool=none` and under `heaptape record --accesses`; bytes on disk. Usage: accesses.sh [OUT [RUNS]]
 # The lowest of RUNS runs (3). The programs execute 0.6 to 2.3 G instructions. PYTHON: the python3 to record.
-set -euo pipefail
+source "$(dirname "$0")/common.sh"
 out=$(realpath "${1:-out}")
 runs=${2:-3}
 ours=$(dirname "$out")/.venv/bin/python
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-export PERL_HASH_SEED=0 PYTHONHASHSEED=0
-TIMEFORMAT='%R %U %S'
+export PYTHONHASHSEED=0
 
-cat >"$scratch/program.pl" <<'PERL'
-my %h; my @a;
-for (1..400000) { $h{$_ % 20011} .= "x$_"; push @a, "k".($_ * 7919 % 1000003); }
-@a = sort @a;
-print scalar(keys %h), " $a[5]\n";
-PERL
 cat >"$scratch/program.py" <<'PYTHON'
 import json
 rows = [{"id": i, "name": f"n{i * 7919 % 10007}", "values": [i, i + 1, str(i)]} for i in range(20000)]
@@ -34,13 +25,6 @@ select count(*), sum(c) from t where b > 'row 5';
 select substr(b, 1, 6), avg(c) from t group by 1 order by 2 limit 5;
 SQL
 
-# lowest CMD...: seconds on the wall, and of user and system time
-lowest() {
-  for ((run = 0; run < runs; run++)); do
-    { time "$@" >/dev/null 2>&1; } 2>&1
-  done | awk '{ s = $2 + $3 } NR == 1 || $1 < wall { wall = $1 } NR == 1 || s < cpu { cpu = s }
-    END { printf "%.2f %.2f", wall, cpu }'
-}
 row() {
   read -r wall cpu <<<"$2"
   awk -v name="$1" -v wall="$wall" -v cpu="$cpu" -v none="${none% *}" -v disk="$3" \

@@ -1,31 +1,13 @@
 #!/usr/bin/env bash
 # What the Valgrind tool costs: processor time of one program natively, under Valgrind's tools and under ours, and of one
 # replay's instructions pass. Usage: observe/valgrind/bench/costs.sh [OUT]
-# The program is perl with hashes, strings and a sort: 2.1 G instructions. The lowest of three runs; each table names its
-# rows as valgrind's options do.
-set -euo pipefail
+# The program is common.sh's, in perl. The lowest of three runs; each table names its rows as valgrind's options do.
+source "$(dirname "$0")/common.sh"
 out=$(realpath "${1:-out}")
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-export VALGRIND_LIB=$out/libexec/valgrind PERL_HASH_SEED=0
-TIMEFORMAT='%U %S'
-
-cat >"$scratch/program.pl" <<'PERL'
-my %h; my @a;
-for (1..400000) { $h{$_ % 20011} .= "x$_"; push @a, "k".($_ * 7919 % 1000003); }
-@a = sort @a;
-print scalar(keys %h), " $a[5]\n";
-PERL
-
-# lowest CMD...: seconds of user and system time
-lowest() {
-  for _ in 1 2 3; do
-    { time "$@" >/dev/null 2>&1; } 2>&1
-  done | awk '{ s = $1 + $2 } NR == 1 || s < low { low = s } END { printf "%.2f", low }'
-}
+export VALGRIND_LIB=$out/libexec/valgrind
 row() {
   local seconds
-  seconds=$(lowest "${@:2}")
+  read -r _ seconds <<<"$(lowest "${@:2}")"
   native=${native:-$seconds}
   awk -v name="$1" -v s="$seconds" -v n="$native" 'BEGIN { printf "| %s | %.2f | %.1f |\n", name, s, s / n }'
 }

@@ -1,0 +1,34 @@
+"""Results that a test writes down by hand: a value for each allocator and repetition."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+from heaptape.results.schema import Results
+
+
+def runs_of(pass_: str, key: str, table: Mapping[str, Iterable]) -> list[dict]:
+    """A run for each value. `table`: allocator -> its values, one for each repetition."""
+    return [
+        {"allocator": allocator, "variant": "default", "pass": pass_, "repeat": repeat, key: value}
+        for allocator, values in table.items()
+        for repeat, value in enumerate(values)
+    ]
+
+
+def file_of(runs: Iterable[dict], name: str = "w", **workload: Any) -> Results:  # noqa: ANN401
+    """Those runs as a results file. `workload`: what else it says of the workload."""
+    return Results(f"{name}.json", {"schema": 1, "workload": {"name": name, **workload}, "runs": list(runs)})
+
+
+def cycles_and_rss(
+    cycles: Mapping[str, Iterable] | None = None, rss: Mapping[str, Iterable] | None = None, name: str = "w"
+) -> Results:
+    """The total cycles and the peak RSS of each allocator's repetitions."""
+    time, memory = runs_of("time", "cycles_total", cycles or {}), runs_of("memory", "rss_anon_peak_bytes", rss or {})
+    return file_of(time + memory, name)
+
+
+def series(values: Sequence[float], first: int = 0) -> pd.Series:
+    """The values of one metric as heaptape.results has them: by number of the file and of the repetition."""
+    return pd.Series(values, index=[f"0:{first + i}" for i in range(len(values))], dtype=float)

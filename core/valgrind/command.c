@@ -1,0 +1,90 @@
+#include "core/valgrind/command.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+int valgrind_command_open(struct valgrind_command *command, struct error *error) {
+  strcpy(command->directory, "/tmp/heaptape-valgrind.XXXXXX");
+  if (!mkdtemp(command->directory)) {
+    error_errno(error, command->directory, "can't make the directory");
+    command->directory[0] = '\0';
+    return -1;
+  }
+  snprintf(command->output, sizeof command->output, "%s/result", command->directory);
+  valgrind_command_add(command, "valgrind");
+  valgrind_command_add(command, "--log-file=%s/log.%%p", command->directory);
+  return 0;
+}
+
+void valgrind_command_add(struct valgrind_command *command, const char *format, ...) {
+  char *option = NULL;
+  va_list arguments;
+  va_start(arguments, format);
+  if (vasprintf(&option, format, arguments) < 0)
+    option = NULL;
+  va_end(arguments);
+  char **place = option ? vector_add(&command->arguments) : NULL;
+  if (place)
+    *place = option;
+  else
+    free(option);
+  command->failed |= !place;
+}
+
+/* Quiet, but for what valgrind_complaint reads. */
+void valgrind_command_add_live(struct valgrind_command *command, const char *mode, bool follow) {
+  valgrind_command_add(command, "--tool=heaptape");
+  valgrind_command_add(command, "--mode=%s", mode);
+  valgrind_command_add(command, "--trace-children=%s", follow ? "yes" : "no");
+  valgrind_command_add(command, "--vgdb=no");
+  valgrind_command_add(command, "--quiet");
+  valgrind_command_add(command, "--sigill-diagnostics=yes");
+}
+
+void valgrind_command_set_environment(const struct valgrind_command *command) {
+  if (command->valgrind.library[0])
+    setenv("VALGRIND_LIB", command->valgrind.library, 1);
+}
+
+/* The program and its arguments stay the caller's: they stand after the options, and are not counted. */
+void valgrind_command_exec(struct valgrind_command *command, const char *program, char *const *arguments) {
+  size_t count = 0, options = command->arguments.count;
+  while (arguments[count])
+    count++;
+  if (command->failed || !vector_reserve(&command->arguments, options + count + 2)) {
+    errno = ENOMEM;
+    return;
+  }
+  command->arguments.at[options] = (char *)program;
+  memcpy(command->arguments.at + options + 1, arguments, (count + 1) * sizeof *arguments);
+  execv(command->valgrind.program, command->arguments.at);
+}
+
+void valgrind_command_log(const struct valgrind_command *command, int pid, char *path, size_t bytes) {
+  snprintf(path, bytes, "%s/log.%d", command->directory, pid);
+}
+
+static void remove_directory(const char *path) {
+  DIR *directory = opendir(path);
+  for (struct dirent *entry; directory && (entry = readdir(directory));)
+    unlinkat(dirfd(directory), entry->d_name, 0);
+  if (directory)
+    closedir(directory);
+  rmdir(path);
+}
+
+void valgrind_command_close(struct valgrind_command *command) {
+  if (command->directory[0])
+    remove_directory(command->directory);
+  command->directory[0] = '\0';
+  for (size_t option = 0; option < command->arguments.count; option++)
+    free(command->arguments.at[option]);
+  free(command->arguments.at);
+  command->arguments.at = NULL;
+  command->arguments.count = command->arguments.room = 0;
+}

@@ -1,0 +1,23 @@
+# shellcheck shell=bash
+# For the scripts beside it, which source it: a scratch folder that goes when they end, a program in perl with hashes,
+# strings and a sort (2.1 G instructions), and the lowest of some runs.
+set -euo pipefail
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+export PERL_HASH_SEED=0
+TIMEFORMAT='%R %U %S'
+
+cat >"$scratch/program.pl" <<'PERL'
+my %h; my @a;
+for (1..400000) { $h{$_ % 20011} .= "x$_"; push @a, "k".($_ * 7919 % 1000003); }
+@a = sort @a;
+print scalar(keys %h), " $a[5]\n";
+PERL
+
+# lowest CMD...: seconds on the wall, and of user and system time; of $runs runs, or three
+lowest() {
+  for ((run = 0; run < ${runs:-3}; run++)); do
+    { time "$@" >/dev/null 2>&1; } 2>&1
+  done | awk '{ s = $2 + $3 } NR == 1 || $1 < wall { wall = $1 } NR == 1 || s < cpu { cpu = s }
+    END { printf "%.2f %.2f", wall, cpu }'
+}
