@@ -236,6 +236,10 @@ static void conclude(const struct command *command, int exec_error, const char *
     unlink(output);
 }
 
+static void tell_complaint(int pid, const char *words) {
+  fprintf(stderr, "heaptape-record: process %d: Valgrind can't run it: %s\n", pid, words);
+}
+
 int main(int argc, char **argv) {
   struct command command = {.settings = {.report = report, .complain = complain}};
   options_parse(&command, argc, argv);
@@ -290,6 +294,8 @@ int main(int argc, char **argv) {
     exec_error = 0;
   bool complained = simulator && !exec_error && simulator_complained(simulator, child_pid, &error);
   conclude(&command, exec_error, output, made);
+  if (simulator)
+    simulator_each_complaint(simulator, child_pid, tell_complaint);
   simulator_close(simulator);
   collector_close(serving);
   free(description);

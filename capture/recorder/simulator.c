@@ -3,7 +3,9 @@
 #include "core/valgrind/command.h"
 #include "core/valgrind/complaint.h"
 
+#include <dirent.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct simulator {
   const struct collector_settings *settings;
@@ -38,10 +40,31 @@ void simulator_become(struct simulator *simulator, const char *path, char **argu
   valgrind_command_exec(&simulator->command, path, arguments + 1);
 }
 
-bool simulator_complained(const struct simulator *simulator, int pid, struct error *error) {
-  char path[64], complaint[1024];
+enum { COMPLAINT_BYTES = 1024 };
+
+static bool read_complaint(const struct simulator *simulator, int pid, char complaint[COMPLAINT_BYTES]) {
+  char path[64];
   valgrind_command_log(&simulator->command, pid, path, sizeof path);
-  if (!valgrind_complaint(path, complaint, sizeof complaint))
+  return valgrind_complaint(path, complaint, COMPLAINT_BYTES);
+}
+
+void simulator_each_complaint(const struct simulator *simulator, int but_pid,
+                              void (*tell)(int pid, const char *words)) {
+  char complaint[COMPLAINT_BYTES];
+  DIR *folder = opendir(simulator->command.directory);
+  for (struct dirent *entry; folder && (entry = readdir(folder));) {
+    const char *number = strrchr(entry->d_name, '.');
+    int pid = atoi(number ? number + 1 : entry->d_name); /* 0: another file */
+    if (pid > 0 && pid != but_pid && read_complaint(simulator, pid, complaint))
+      tell(pid, complaint);
+  }
+  if (folder)
+    closedir(folder);
+}
+
+bool simulator_complained(const struct simulator *simulator, int pid, struct error *error) {
+  char complaint[COMPLAINT_BYTES];
+  if (!read_complaint(simulator, pid, complaint))
     return false;
   error_set(error, simulator->settings->name, "Valgrind can't run it: %s", complaint);
   return true;

@@ -20,6 +20,9 @@ void simulator_become(struct simulator *simulator, const char *path, char **argu
 /* Returns whether Valgrind's log of the process says that it can't run it; error is then filled in with its message. */
 bool simulator_complained(const struct simulator *simulator, int pid, struct error *error);
 
+/* Calls tell for each process but that one which Valgrind can't run, with Valgrind's words. */
+void simulator_each_complaint(const struct simulator *simulator, int but_pid, void (*tell)(int pid, const char *words));
+
 /* simulator may be NULL. */
 void simulator_close(struct simulator *simulator);
 

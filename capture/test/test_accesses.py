@@ -105,6 +105,62 @@ def test_a_filter_keeps_what_misses_it(planted, tmp_path, filtered, kept):
     assert seen == [(MANY, granule) for granule in range(512)] * (kept // 512)
 
 
+class Filter:
+    """The filter as FORMAT.md has it: 4 ways of one granule, the least recently used is replaced."""
+
+    def __init__(self, size_bytes: int) -> None:
+        self.sets: list[list[int]] = [[] for _ in range(size_bytes // 64)]
+
+    def holds(self, granule: int) -> bool:
+        ways = self.sets[granule % len(self.sets)]
+        held = granule in ways
+        if held:
+            ways.remove(granule)
+        ways.insert(0, granule)
+        del ways[4:]
+        return held
+
+    def forget(self, address: int, size_bytes: int) -> None:
+        for granule in range(address // 16, (address + size_bytes + 15) // 16):
+            ways = self.sets[granule % len(self.sets)]
+            if granule in ways:
+                ways.remove(granule)
+
+
+def filtered_by_hand(events: pd.DataFrame, rows: pd.DataFrame, size_bytes: int) -> list[tuple[str, int, int]]:
+    """Of an unfiltered recording of one thread: (kind, object or -1, granule) of the rows that the filter keeps."""
+    calls = events.to_dict("records")
+    model, starts, sizes, kept = Filter(size_bytes), list[int](), dict[int, int](), []
+    for kind, number, granule in zip(rows["kind"], rows["object"], rows["granule"], strict=True):
+        if kind == "call":
+            call = calls.pop(0)
+            if pd.notna(call["released_address"]):
+                model.forget(int(call["released_address"]), sizes.pop(int(call["released_address"]), 0))
+            if pd.notna(call["acquired_address"]):
+                starts.append(int(call["acquired_address"]))
+                sizes[starts[-1]] = max(int(call["request_bytes"]), 1)
+        else:
+            where = starts[int(number)] // 16 if kind == "object" else 0
+            if not model.holds(where + int(granule)):
+                kept.append((kind, int(number) if kind == "object" else -1, int(granule)))
+    return kept
+
+
+@pytest.mark.parametrize("size_bytes", [64, 256, 4096, 32768])
+def test_a_filtered_recording_is_the_unfiltered_one_filtered_by_hand(planted, tmp_path, size_bytes):
+    """Two recordings of one program, whose addresses are the same, as paths and environment are."""
+    record(tmp_path / "a.tape", planted, "mixed")
+    whole = events_and_rows(tmp_path / "a.tape")
+    record(tmp_path / "a.tape", planted, "mixed", accesses=str(size_bytes))
+    events, rows = events_and_rows(tmp_path / "a.tape")
+    assert list(events["acquired_address"].dropna()) == list(whole[0]["acquired_address"].dropna())
+    of_accesses = rows[rows["kind"] != "call"]
+    numbers = [-1 if pd.isna(number) else int(number) for number in of_accesses["object"]]
+    seen = list(zip(of_accesses["kind"], numbers, of_accesses["granule"].astype(int), strict=True))
+    assert len(seen) > 5000
+    assert seen == filtered_by_hand(*whole, size_bytes)
+
+
 @pytest.mark.parametrize("filtered", ["all", "4096", "256"])
 def test_the_filter_forgets_an_object_that_is_released(planted, tmp_path, filtered):
     """256: a filter of 16 granules, fewer than the object has."""

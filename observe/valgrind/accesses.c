@@ -12,6 +12,8 @@
 #include <pub_tool_libcfile.h>
 #include <pub_tool_libcprint.h>
 #include <pub_tool_libcproc.h>
+#include <pub_tool_machine.h>
+#include <pub_tool_threadstate.h>
 #include <pub_tool_vki.h>
 #include <pub_tool_vkiscnums.h>
 
@@ -22,13 +24,15 @@ extern Int VG_(safe_fd)(Int old_fd);
 enum {
   FILTER_WAYS = 4,
   OUTPUT_BYTES = 64 << 10,
+  CHUNK = 256,
+  MISSED_ROOM = 4 * CHUNK,
   NO_STREAM = -1,
 };
 
 static const UWord NO_GRANULE = ~(UWord)0;
 
-UWord pending[PENDING_WORDS + PENDING_ROOM];
-UWord *pending_end = pending;
+UWord pending[PENDING_FULL + PENDING_ROOM];
+Char pending_codes[PENDING_FULL + PENDING_ROOM + PENDING_CODES];
 
 /* Of each set the ways, the one used last first. */
 static UWord *filter;
@@ -45,15 +49,16 @@ static ULong acquired;
 /* While recording. */
 static ULong program_instructions, allocator_instructions_recorded, program_accesses, program_syscalls;
 
-static const UShort sizes[1 << STRETCH_SIZE_BITS] = {1, 2, 4, 8, 16, 32, 64, 10, 12, 24, 28, 48, 96, 108, 512, 2048};
+/* Of the accesses that must be looked at. Code -1 is the first one's. */
+static const UShort sizes[] = {1, 2, 4, 8, 10, 12, 16, 24, 28, 32, 48, 64, 96, 108, 512, 2048};
 
-/* Sizes of data types, which are nearly all, come first in the table. */
-UInt accesses_size_code(Int bytes) {
-  UInt least = (1 << STRETCH_SIZE_BITS) - 1;
-  for (UInt code = 0; code < 1 << STRETCH_SIZE_BITS; code++)
-    if (sizes[code] >= bytes && sizes[code] < sizes[least])
-      least = code;
-  return least;
+Char accesses_code(Int bytes, Bool has_guard) {
+  UInt index = 0;
+  while (index < sizeof sizes / sizeof *sizes - 1 && sizes[index] < bytes)
+    index++;
+  if (has_guard || sizes[index] > ACCESS_GRANULE_BYTES)
+    return (Char)(-1 - (Int)index);
+  return (Char)(ACCESS_GRANULE_BYTES - sizes[index]);
 }
 
 Bool accesses_set_filter(Long bytes) {
@@ -121,18 +126,18 @@ static void put(const struct access_item *item) {
     flush();
 }
 
-/* What the filter let through, until a batch is full: so that the loads of several searches are under way together. */
+/* What the filter let through. */
 static struct {
-  Addr addresses[LIVE_BATCH], first_bytes[LIVE_BATCH];
+  Addr addresses[MISSED_ROOM], first_bytes[MISSED_ROOM];
   UInt count;
 } missed;
 
-static __attribute__((noinline)) void put_missed(void) {
+static void put_batch(UInt from, UInt count) {
   struct live_object owners[LIVE_BATCH];
-  live_owners(missed.first_bytes, missed.count, owners);
-  for (UInt index = 0; index < missed.count; index++) {
+  live_owners(missed.first_bytes + from, count, owners);
+  for (UInt index = 0; index < count; index++) {
     const struct live_object *owner = &owners[index];
-    Addr address = missed.addresses[index];
+    Addr address = missed.addresses[from + index];
     if (owner->bytes)
       put(&(struct access_item){.kind = ACCESS_OBJECT,
                                 .object = owner->number,
@@ -140,14 +145,12 @@ static __attribute__((noinline)) void put_missed(void) {
     else
       put(&(struct access_item){.kind = ACCESS_OTHER, .granule = (Long)(address >> ACCESS_GRANULE_SHIFT)});
   }
-  missed.count = 0;
 }
 
-static inline void put_access(Addr address, Addr first_byte) {
-  missed.addresses[missed.count] = address;
-  missed.first_bytes[missed.count] = first_byte;
-  if (++missed.count == LIVE_BATCH)
-    put_missed();
+static __attribute__((noinline)) void put_missed(void) {
+  for (UInt from = 0; from < missed.count; from += LIVE_BATCH)
+    put_batch(from, missed.count - from < LIVE_BATCH ? missed.count - from : LIVE_BATCH);
+  missed.count = 0;
 }
 
 /* The filter as it is used in a loop: in registers, as a store to a way might change a global. ways: NULL for none. */
@@ -209,63 +212,85 @@ static inline Bool is_last(UWord granule) {
   return is;
 }
 
-static inline __attribute__((always_inline)) void take_granule(struct used_filter used, Addr address, Addr first_byte) {
+static inline __attribute__((always_inline)) UInt take_granule(struct used_filter used, Addr address, Addr first_byte,
+                                                               UInt count) {
   UWord granule = address >> ACCESS_GRANULE_SHIFT;
-  if (used.ways ? !is_held(used, granule) : !is_last(granule))
-    put_access(address, first_byte);
+  if (used.ways ? is_held(used, granule) : is_last(granule))
+    return count;
+  missed.addresses[count] = address;
+  missed.first_bytes[count] = first_byte;
+  return count + 1;
 }
 
-static inline __attribute__((always_inline)) void take_access(struct used_filter used, Addr address, UWord bytes) {
-  take_granule(used, address, address);
-  if (__builtin_expect(address % ACCESS_GRANULE_BYTES + bytes > ACCESS_GRANULE_BYTES, 0))
-    for (Addr next = (address | (ACCESS_GRANULE_BYTES - 1)) + 1; next < address + bytes; next += ACCESS_GRANULE_BYTES)
-      take_granule(used, next, address);
-}
-
-/* Takes the accesses of the program. Returns how many there are. */
-static inline __attribute__((always_inline)) ULong take_accesses(struct used_filter used, const UWord *at,
-                                                                 UWord header) {
-  UInt count = stretch_count(header);
-  UWord codes = header >> STRETCH_SIZES_SHIFT;
-  ULong taken = count;
-  for (UInt index = 0; index < count; index++, codes >>= STRETCH_SIZE_BITS) {
-    Addr address = at[index];
-    if (__builtin_expect(address != 0, 1))
-      take_access(used, address, sizes[codes % (1 << STRETCH_SIZE_BITS)]);
-    else
-      taken--;
+/* One that may have more than one granule, or may not have happened. Keeps room for a chunk. */
+static __attribute__((noinline)) void take_long(struct used_filter used, Addr address, UWord bytes) {
+  for (Addr at = address; at < address + bytes; at = (at | (ACCESS_GRANULE_BYTES - 1)) + 1) {
+    missed.count = take_granule(used, at, address, missed.count);
+    if (missed.count > MISSED_ROOM - CHUNK)
+      put_missed();
   }
-  return taken;
 }
 
-/* of_program: its accesses are written; of an allocator only instructions are counted. */
-static inline __attribute__((always_inline)) void settle(Bool of_program, struct used_filter used) {
-  const UWord *at = pending, *end = pending_end;
-  ULong instructions = 0, accesses = 0;
-  while (at < end) {
-    UWord header = *at++;
-    instructions += stretch_instructions(header);
-    if (of_program)
-      accesses += take_accesses(used, at, header);
-    at += stretch_count(header);
+/* Takes a chunk of the program's accesses; returns how many of them did not happen. count: of what the filter let
+   through, in a register. */
+static inline __attribute__((always_inline)) UInt take_chunk(struct used_filter used, UWord from, UWord to) {
+  UInt count = missed.count, left_out = 0;
+  for (UWord index = from; index < to; index++) {
+    Addr address = pending[index];
+    Int code = pending_codes[index];
+    if (__builtin_expect((Int)(address % ACCESS_GRANULE_BYTES) <= code, 1)) {
+      count = take_granule(used, address, address, count);
+    } else if (address) {
+      missed.count = count;
+      take_long(used, address, code < 0 ? sizes[-1 - code] : ACCESS_GRANULE_BYTES - (UWord)code);
+      count = missed.count;
+    } else {
+      left_out++;
+    }
   }
-  instructions_executed += instructions;
-  program_accesses += accesses;
-  if (of_program)
-    program_instructions += instructions;
-  else if (recording)
-    allocator_instructions_recorded += instructions;
+  missed.count = count;
+  return left_out;
+}
+
+static inline __attribute__((always_inline)) void take_accesses(struct used_filter used, UWord count) {
+  program_accesses += count;
+  for (UWord from = 0; from < count; from += CHUNK) {
+    if (missed.count > MISSED_ROOM - CHUNK)
+      put_missed();
+    program_accesses -= take_chunk(used, from, from + CHUNK < count ? from + CHUNK : count);
+  }
+  put_missed();
+}
+
+/* The thread whose code runs; between its turns VG_INVALID_THREADID, and nothing is in the buffer. */
+static ThreadId running;
+
+void accesses_run(ThreadId thread) {
+  accesses_settle();
+  running = thread;
 }
 
 void accesses_settle(void) {
-  if (!recording || allocator_runs)
-    settle(False, (struct used_filter){NULL, 0});
-  else if (filter_bytes)
-    settle(True, (struct used_filter){filter, filter_mask});
+  UWord state = 0;
+  static const UWord settled;
+  if (running != VG_INVALID_THREADID)
+    VG_(get_shadow_regs_area)(running, (UChar *)&state, 1, PENDING_STATE, sizeof state);
+  if (state == 0)
+    return;
+  VG_(set_shadow_regs_area)(running, 1, PENDING_STATE, sizeof settled, (const UChar *)&settled);
+  UWord count = (UInt)state / sizeof(UWord), instructions = state >> PENDING_INSTRUCTIONS_SHIFT;
+  instructions_executed += instructions;
+  if (!recording)
+    return;
+  if (allocator_runs) {
+    allocator_instructions_recorded += instructions;
+    return;
+  }
+  program_instructions += instructions;
+  if (filter_bytes)
+    take_accesses((struct used_filter){filter, filter_mask}, count);
   else
-    settle(True, (struct used_filter){NULL, 0});
-  put_missed();
-  pending_end = pending;
+    take_accesses((struct used_filter){NULL, 0}, count);
 }
 
 Bool accesses_take_event(const UWord *arguments) {
@@ -320,7 +345,6 @@ void accesses_put_totals(void) {
 
 void accesses_reset(void) {
   close_stream();
-  pending_end = pending;
   output_end = output;
   coder = (struct access_coder){0};
   missed.count = 0;

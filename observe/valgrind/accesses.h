@@ -30,32 +30,32 @@ void accesses_put_totals(void);
 /* In a fork's child: it has no stream until its library hands one over. */
 void accesses_reset(void);
 
-/* The buffer between translated code and this mode, which the former fills: a word for each stretch of instructions
-   between two exits of a superblock, then a word for each of its accesses: the address, or 0 where a condition kept it
-   from happening. A helper's call per access would cost some 20 instructions; this is one. */
+/* The buffer between translated code and this mode, which the former fills: of each access the address, or 0 where a
+   condition kept it from happening, and a byte about its size. No header for each superblock: a loop over flat arrays
+   takes a third less time than one over headers with counts, whose end can't be predicted.
+   How far it is filled, and how many instructions were executed since, is one word of the thread's state: there
+   translated code reaches it without loading an address. While no translated code runs, the buffer is empty. */
 enum {
-  STRETCH_INSTRUCTIONS_BITS = 8,
-  STRETCH_COUNT_BITS = 4,
-  STRETCH_SIZE_BITS = 4, /* of each access */
-  STRETCH_SIZES_SHIFT = STRETCH_INSTRUCTIONS_BITS + STRETCH_COUNT_BITS,
-  STRETCH_ACCESSES = (64 - STRETCH_SIZES_SHIFT) / STRETCH_SIZE_BITS,
-  PENDING_WORDS = 1536,
-  PENDING_ROOM = 2048, /* beyond PENDING_WORDS; what one superblock may need */
+  PENDING_FULL = 1536,
+  PENDING_ROOM = 2048, /* beyond PENDING_FULL; what one superblock may need */
+  PENDING_CODES = 8,   /* written at once, also where fewer are needed */
+  PENDING_INSTRUCTIONS_SHIFT = 32,
 };
-extern UWord pending[PENDING_WORDS + PENDING_ROOM];
-extern UWord *pending_end;
+extern UWord pending[PENDING_FULL + PENDING_ROOM];
+extern Char pending_codes[PENDING_FULL + PENDING_ROOM + PENDING_CODES];
 
-static inline UInt stretch_instructions(UWord word) {
-  return word % (1 << STRETCH_INSTRUCTIONS_BITS);
-}
-static inline UInt stretch_count(UWord word) {
-  return word >> STRETCH_INSTRUCTIONS_BITS & ((1 << STRETCH_COUNT_BITS) - 1);
-}
+/* The word's place in the first shadow of a thread's state, which belongs to the tool: bytes of the buffer in use below
+   PENDING_INSTRUCTIONS_SHIFT, instructions above. */
+enum { PENDING_STATE = 16 };
 
-/* The size's code in a stretch's word: of the least size in the table that is not less. */
-UInt accesses_size_code(Int bytes);
+/* The byte about an access: if it lies in one granule wherever it begins at this byte of it or before, that byte; below
+   0 where the access must be looked at: it may not happen, or is longer than a granule. */
+Char accesses_code(Int bytes, Bool has_guard);
 
-/* Takes what is in the buffer; called from translated code when it holds PENDING_WORDS. */
+/* Translated code of that thread begins to run; VG_INVALID_THREADID: it has stopped. */
+void accesses_run(ThreadId thread);
+
+/* Takes what is in the buffer; called from translated code when it holds PENDING_FULL. */
 void accesses_settle(void);
 
 #endif

@@ -3,6 +3,7 @@
 #include "observe/valgrind/objects.h"
 
 #include <pub_tool_libcbase.h>
+#include <pub_tool_machine.h>
 #include <pub_tool_mallocfree.h>
 #include <pub_tool_threadstate.h>
 
@@ -105,16 +106,34 @@ static VG_REGPARM(1) void enter(Addr stack_pointer) {
     set_side(&(struct side){1, stack_pointer, NOT_LEFT});
 }
 
-static VG_REGPARM(1) void leave(Addr stack_pointer) {
-  (void)stack_pointer;
+static void leave(void) {
   set_side(&program_side);
+}
+
+/* May a call instruction end at the address, so that a call returns to it? Code that is written over later (by a
+   compiler at run time) is as it is now. Where the bytes before may not be mapped, the answer is yes. */
+static Bool may_follow_call(Addr address) {
+  enum { LONGEST = 7, DIRECT = 5, OS_PAGE = 4096 };
+  const UChar *at = (const UChar *)address;
+  if (address % OS_PAGE < LONGEST)
+    return True;
+  if (at[-DIRECT] == 0xe8)
+    return True;
+  for (Int length = 2; length <= LONGEST; length++)
+    if (at[-length] == 0xff && (at[1 - length] >> 3 & 7) == 2)
+      return True;
+  return False;
 }
 
 /* Superblocks do not cross calls (main.c): functions begin, and calls return, where a superblock begins. */
 void allocator_instrument(IRSB *into, const struct translation *translation) {
   IRExpr *stack = stack_pointer(into, translation->layout);
-  call_helper(into, "leave", leave, stack, word_below(into, &allocator_left_above, stack));
   enum object_code code = objects_code_at(translation->address);
+  if (may_follow_call(translation->address)) {
+    IRDirty *call = unsafeIRDirty_0_N(0, "leave", VG_(fnptr_to_fnentry)(leave), mkIRExprVec_0());
+    call->guard = word_below(into, &allocator_left_above, stack);
+    addStmtToIRSB(into, IRStmt_Dirty(call));
+  }
   if (code == CODE_IS_API_FUNCTION || code == CODE_IS_ALLOCATORS)
     call_helper(into, "enter", enter, stack, word_equals(into, &allocator_runs, 0));
 }

@@ -10,104 +10,117 @@
 /* A superblock under way. */
 struct block {
   IRSB *out;
-  IRExpr *end;       /* the buffer's end when the superblock began */
-  UInt words;        /* written since */
-  Bool has_accesses; /* else only instructions are counted */
-  /* The stretch since the last exit. */
-  UInt instructions, count;
-  UWord sizes;
-  UInt header; /* its place among the words */
-  struct data_accesses accesses;
+  Int state;       /* offset of the word PENDING_STATE */
+  IRExpr *end;     /* the bytes in use when the superblock began */
+  UInt accesses;   /* written since */
+  IRConst *codes;  /* of the last PENDING_CODES of them; filled in as they come */
+  IRExpr *code_at; /* end / sizeof(UWord) */
+  /* Since the last exit. */
+  UInt instructions, new_accesses;
+  struct data_accesses walk;
 };
 
-static IRExpr *place(struct block *block, UInt word) {
-  if (word == 0)
-    return block->end;
-  return keep(block->out, Ity_I64, IRExpr_Binop(Iop_Add64, block->end, mkIRExpr_HWord(word * sizeof(UWord))));
+static IRExpr *add(struct block *block, IRExpr *left, UWord right) {
+  return keep(block->out, Ity_I64, IRExpr_Binop(Iop_Add64, left, mkIRExpr_HWord(right)));
 }
 
-static void put_word(struct block *block, UInt word, IRExpr *value) {
-  tl_assert(word < PENDING_ROOM);
-  addStmtToIRSB(block->out, IRStmt_Store(Iend_LE, place(block, word), value));
+static IRExpr *state(const struct block *block) {
+  return keep(block->out, Ity_I64, IRExpr_Get(block->state, Ity_I64));
 }
 
-static void begin_stretch(struct block *block) {
-  block->instructions = block->count = 0;
-  block->sizes = 0;
-  block->header = block->words++;
+/* Lets the state tell what was executed since the last exit. */
+static void put_state(struct block *block) {
+  UWord added = block->new_accesses * sizeof(UWord) | (UWord)block->instructions << PENDING_INSTRUCTIONS_SHIFT;
+  block->instructions = block->new_accesses = 0;
+  if (added)
+    addStmtToIRSB(block->out, IRStmt_Put(block->state, add(block, state(block), added)));
 }
 
-/* The header goes in last, as only then its content is known. */
-static void end_stretch(struct block *block) {
-  if (block->instructions == 0 && block->count == 0) {
-    block->words = block->header;
-    return;
+/* Up to four codes are an operand of 32 bits, sign-extended: what stands behind the last one is written again by who
+   uses its place. */
+static void shorten_codes(struct block *block) {
+  if (block->codes && (block->accesses - 1) % PENDING_CODES < 4)
+    block->codes->Ico.U64 = (ULong)(Long)(Int)block->codes->Ico.U64;
+}
+
+static void put_code(struct block *block, Char code) {
+  UInt place = block->accesses % PENDING_CODES;
+  if (place == 0) {
+    block->codes = IRConst_U64(0);
+    IRExpr *to = add(block, block->code_at, (UWord)(pending_codes + block->accesses));
+    addStmtToIRSB(block->out, IRStmt_Store(Iend_LE, to, IRExpr_Const(block->codes)));
   }
-  UWord header =
-      block->instructions | (UWord)block->count << STRETCH_INSTRUCTIONS_BITS | block->sizes << STRETCH_SIZES_SHIFT;
-  put_word(block, block->header, mkIRExpr_HWord(header));
-}
-
-/* Lets the buffer end behind what has been written. */
-static void store_end(struct block *block) {
-  addStmtToIRSB(block->out, IRStmt_Store(Iend_LE, mkIRExpr_HWord((HWord)&pending_end), place(block, block->words)));
+  block->codes->Ico.U64 |= (ULong)(UChar)code << (8 * place);
 }
 
 static void add_access(void *context, const struct data_access *access) {
   struct block *block = context;
   IRExpr *address = access->address;
-  if (!block->has_accesses)
-    return;
-  if (block->count == STRETCH_ACCESSES) {
-    end_stretch(block);
-    begin_stretch(block);
-  }
+  tl_assert(block->accesses < PENDING_ROOM);
+  put_code(block, accesses_code(access->bytes, access->guard != NULL));
   if (access->guard)
     address = keep(block->out, Ity_I64, IRExpr_ITE(access->guard, address, mkIRExpr_HWord(0)));
-  put_word(block, block->words++, address);
-  block->sizes |= (UWord)accesses_size_code(access->bytes) << (block->count++ * STRETCH_SIZE_BITS);
+  IRExpr *to = add(block, block->end, (UWord)(pending + block->accesses));
+  addStmtToIRSB(block->out, IRStmt_Store(Iend_LE, to, address));
+  block->accesses++;
+  block->new_accesses++;
+}
+
+static void note_access(void *context, const struct data_access *access) {
+  (void)access;
+  *(Bool *)context = True;
+}
+
+static Bool has_accesses(const IRSB *in) {
+  Bool has = False;
+  struct data_accesses walk = {.in = in, .add = note_access, .context = &has};
+  for (Int index = 0; index < in->stmts_used && !has; index++)
+    data_accesses_of(&walk, in->stmts[index]);
+  return has;
 }
 
 static void add_statement(struct block *block, IRStmt *statement) {
   if (statement->tag == Ist_IMark) {
     block->instructions++;
-    data_accesses_break(&block->accesses);
+    data_accesses_break(&block->walk);
   } else if (statement->tag == Ist_Exit) {
-    end_stretch(block);
-    store_end(block);
-    begin_stretch(block);
-    data_accesses_break(&block->accesses);
-  } else {
-    data_accesses_of(&block->accesses, statement);
+    put_state(block);
+    data_accesses_break(&block->walk);
+  } else if (block->end) {
+    data_accesses_of(&block->walk, statement);
   }
   addStmtToIRSB(block->out, statement);
 }
 
-/* So that a superblock finds room. */
-static void settle_if_full(IRSB *into) {
-  IRExpr *full =
-      keep(into, Ity_I1,
-           IRExpr_Binop(Iop_CmpLT64U, mkIRExpr_HWord((HWord)&pending[PENDING_WORDS]), load_word(into, &pending_end)));
+static IRExpr *bytes_in_use(struct block *block) {
+  return keep(block->out, Ity_I64,
+              IRExpr_Unop(Iop_32Uto64, keep(block->out, Ity_I32, IRExpr_Get(block->state, Ity_I32))));
+}
+
+/* So that the superblock finds room. */
+static void find_room(struct block *block) {
+  IRExpr *limit = mkIRExpr_HWord(PENDING_FULL * sizeof(UWord));
+  IRExpr *has_room = keep(block->out, Ity_I1, IRExpr_Binop(Iop_CmpLT64U, bytes_in_use(block), limit));
   IRDirty *call = unsafeIRDirty_0_N(0, "accesses_settle", VG_(fnptr_to_fnentry)(accesses_settle), mkIRExprVec_0());
-  call->guard = full;
-  addStmtToIRSB(into, IRStmt_Dirty(call));
+  call->guard = keep(block->out, Ity_I1, IRExpr_Unop(Iop_Not1, has_room));
+  addStmtToIRSB(block->out, IRStmt_Dirty(call));
+  block->end = bytes_in_use(block);
+  block->code_at = keep(block->out, Ity_I64, IRExpr_Binop(Iop_Shr64, block->end, IRExpr_Const(IRConst_U8(3))));
 }
 
 IRSB *accesses_instrument(IRSB *in, const struct translation *translation) {
-  struct block block = {.out = deepCopyIRSBExceptStmts(in)};
-  block.accesses = (struct data_accesses){.in = in, .add = add_access, .context = &block};
-  /* Code of an allocator library never runs as the program's. */
-  block.has_accesses = objects_code_at(translation->address) != CODE_IS_ALLOCATORS;
+  struct block block = {.out = deepCopyIRSBExceptStmts(in), .state = translation->layout->total_sizeB + PENDING_STATE};
+  block.walk = (struct data_accesses){.in = in, .add = add_access, .context = &block};
   Int index = 0;
   for (; index < in->stmts_used && in->stmts[index]->tag != Ist_IMark; index++)
     addStmtToIRSB(block.out, in->stmts[index]);
   allocator_instrument(block.out, translation);
-  settle_if_full(block.out);
-  block.end = load_word(block.out, &pending_end);
-  begin_stretch(&block);
+  /* Code of an allocator library never runs as the program's. */
+  if (objects_code_at(translation->address) != CODE_IS_ALLOCATORS && has_accesses(in))
+    find_room(&block);
   for (; index < in->stmts_used; index++)
     add_statement(&block, in->stmts[index]);
-  end_stretch(&block);
-  store_end(&block);
+  put_state(&block);
+  shorten_codes(&block);
   return block.out;
 }

@@ -18,24 +18,27 @@ enum {
   PAGES = 1 << (AREA_SHIFT - PAGE_SHIFT),
   UNITS = 1 << (PAGE_SHIFT - UNIT_SHIFT),
   WORDS = UNITS / 64,
-  CHUNK_LEAVES = 128,
+  CHUNK_LEAVES = 1024,
   CHUNKS = 1 << 20,
 };
 
-/* Objects that are larger would cost an entry for each of their OS pages: they are in a list of their own. */
-static const SizeT HUGE_BYTES = 16 << 20;
+/* Objects of HUGE_BYTES or more would cost an entry for each of their OS pages: they are in a list of their own. */
+enum { GRANULES_BITS = 20 };
+static const SizeT HUGE_BYTES = (SizeT)1 << (GRANULES_BITS + ACCESS_GRANULE_SHIFT);
 
-struct record {
-  SizeT bytes;
-  ULong number;
-};
+/* Of an object: its number above GRANULES_BITS, its granules below; 0 of them: it is huge. In one word, as it is the
+   processor's cache misses that a search waits for. */
+typedef ULong record;
 
-/* The objects that begin in an OS page, each in the record of its first unit: an index into a table of objects was a
-   dependent load more, and a miss more in the processor's caches. */
+/* The objects that begin in an OS page, in order of their addresses. An index into one table of all objects was a
+   dependent load more; a record for each unit, most of them unused, took as much of the processor's caches and TLBs as
+   the program's heap itself. */
 struct leaf {
-  ULong starts[WORDS]; /* a bit for each unit */
-  struct record records[UNITS];
-};
+  ULong starts[WORDS];  /* a bit for each unit */
+  UShort before[WORDS]; /* objects that begin in the words before */
+  UShort count, room;
+  record *records;
+} __attribute__((aligned(64)));
 
 /* Objects are named by their address; 0: none. */
 struct page {
@@ -50,8 +53,13 @@ static struct leaf *chunks[CHUNKS];
 static Addr *leaf_pages;
 static UInt leaf_count, leaf_room;
 
+struct huge {
+  Addr start;
+  SizeT bytes;
+};
+
 /* By address. */
-static Addr *huge;
+static struct huge *huge;
 static UInt huge_count, huge_room;
 
 /* Objects whose address was handed out again before their release was reported. */
@@ -93,13 +101,50 @@ static struct leaf *new_leaf(Addr address) {
   return *chunk + leaf_count++ % CHUNK_LEAVES;
 }
 
-/* The object that begins there, or NULL. */
-static struct record *record_at(Addr address) {
+static UInt count_bits(ULong bits) {
+  bits -= bits >> 1 & 0x5555555555555555;
+  bits = (bits & 0x3333333333333333) + (bits >> 2 & 0x3333333333333333);
+  return (UInt)(((bits + (bits >> 4)) & 0x0f0f0f0f0f0f0f0f) * 0x0101010101010101 >> 56);
+}
+
+/* The place of the record of an object that begins in the unit: that of the next one if none does. */
+static UInt place_of(const struct leaf *leaf, UInt unit) {
+  return leaf->before[unit / 64] + count_bits(leaf->starts[unit / 64] & ((1ull << unit % 64) - 1));
+}
+
+/* more: 1 or -1. */
+static void mark(struct leaf *leaf, UInt unit, Int more) {
+  leaf->starts[unit / 64] ^= 1ull << unit % 64;
+  leaf->count = (UShort)(leaf->count + more);
+  for (UInt word = unit / 64 + 1; word < WORDS; word++)
+    leaf->before[word] = (UShort)(leaf->before[word] + more);
+}
+
+static void insert_record(struct leaf *leaf, UInt unit, record object) {
+  UInt place = place_of(leaf, unit);
+  if (leaf->count == leaf->room) {
+    leaf->room = leaf->room ? 2 * leaf->room : 8;
+    leaf->records = VG_(realloc)("live.records", leaf->records, leaf->room * sizeof *leaf->records);
+  }
+  VG_(memmove)(leaf->records + place + 1, leaf->records + place, (leaf->count - place) * sizeof *leaf->records);
+  leaf->records[place] = object;
+  mark(leaf, unit, 1);
+}
+
+static void remove_record(struct leaf *leaf, UInt unit) {
+  UInt place = place_of(leaf, unit);
+  mark(leaf, unit, -1);
+  VG_(memmove)(leaf->records + place, leaf->records + place + 1, (leaf->count - place) * sizeof *leaf->records);
+}
+
+/* The object that begins there, or NULL. Until one is acquired or released. */
+static const record *record_at(Addr address) {
   const struct page *page = page_of(address, False);
   if (!page || !page->leaf || address % (1 << UNIT_SHIFT))
     return NULL;
   UInt unit = unit_of(address);
-  return page->leaf->starts[unit / 64] >> unit % 64 & 1 ? &page->leaf->records[unit] : NULL;
+  const struct leaf *leaf = page->leaf;
+  return leaf->starts[unit / 64] >> unit % 64 & 1 ? &leaf->records[place_of(leaf, unit)] : NULL;
 }
 
 /* The place in huge of the first object that begins above the address. */
@@ -107,7 +152,7 @@ static UInt huge_above(Addr address) {
   UInt low = 0, high = huge_count;
   while (low < high) {
     UInt middle = (low + high) / 2;
-    if (huge[middle] > address)
+    if (huge[middle].start > address)
       high = middle;
     else
       low = middle + 1;
@@ -115,14 +160,14 @@ static UInt huge_above(Addr address) {
   return low;
 }
 
-static void huge_insert(Addr address) {
+static void huge_insert(Addr address, SizeT bytes) {
   if (huge_count == huge_room) {
     huge_room = huge_room ? 2 * huge_room : 64;
     huge = VG_(realloc)("live.huge", huge, huge_room * sizeof *huge);
   }
   UInt place = huge_above(address);
   VG_(memmove)(huge + place + 1, huge + place, (huge_count - place) * sizeof *huge);
-  huge[place] = address;
+  huge[place] = (struct huge){address, bytes};
   huge_count++;
 }
 
@@ -130,6 +175,11 @@ static void huge_remove(Addr address) {
   UInt place = huge_above(address) - 1;
   VG_(memmove)(huge + place, huge + place + 1, (huge_count - place - 1) * sizeof *huge);
   huge_count--;
+}
+
+static SizeT bytes_of(Addr address, record object) {
+  UWord granules = object % (1 << GRANULES_BITS);
+  return granules ? granules << ACCESS_GRANULE_SHIFT : huge[huge_above(address) - 1].bytes;
 }
 
 /* Sets `covering` of the pages after its first into which the object at start reaches; only where it is `expected` now,
@@ -160,32 +210,36 @@ static Bool was_displaced(Addr address) {
 }
 
 static void remove_object(Addr address, SizeT bytes) {
-  UInt unit = unit_of(address);
-  page_of(address, False)->leaf->starts[unit / 64] &= ~(1ull << unit % 64);
+  remove_record(page_of(address, False)->leaf, unit_of(address));
   if (bytes >= HUGE_BYTES)
     huge_remove(address);
   else
     cover(address, bytes, 0, address);
 }
 
+/* Returns its bytes; 0 if none begins there. */
+static SizeT remove_at(Addr address) {
+  const record *object = record_at(address);
+  if (!object)
+    return 0;
+  SizeT bytes = bytes_of(address, *object);
+  remove_object(address, bytes);
+  return bytes;
+}
+
 void live_acquire(Addr address, SizeT bytes, ULong number) {
   struct page *page = page_of(address, True);
   if (!page || address % (1 << UNIT_SHIFT))
     return;
-  const struct record *before = record_at(address);
-  if (before) {
-    remove_object(address, before->bytes);
+  if (remove_at(address))
     displace(address);
-  }
   SizeT granules = (bytes + (bytes == 0) + ACCESS_GRANULE_BYTES - 1) >> ACCESS_GRANULE_SHIFT;
   bytes = granules << ACCESS_GRANULE_SHIFT;
   if (!page->leaf)
     page->leaf = new_leaf(address);
-  UInt unit = unit_of(address);
-  page->leaf->starts[unit / 64] |= 1ull << unit % 64;
-  page->leaf->records[unit] = (struct record){bytes, number};
+  insert_record(page->leaf, unit_of(address), number << GRANULES_BITS | (bytes < HUGE_BYTES ? granules : 0));
   if (bytes >= HUGE_BYTES)
-    huge_insert(address);
+    huge_insert(address, bytes);
   else
     cover(address, bytes, address, 0);
 }
@@ -193,65 +247,81 @@ void live_acquire(Addr address, SizeT bytes, ULong number) {
 SizeT live_release(Addr address) {
   if (displaced_count && was_displaced(address))
     return 0;
-  const struct record *record = record_at(address);
-  SizeT bytes = record ? record->bytes : 0;
-  if (record)
-    remove_object(address, bytes);
-  return bytes;
+  return remove_at(address);
 }
 
 /* The object that begins last at or below an address in its page; record: NULL for none. */
 struct candidate {
   const struct page *page;
-  const struct record *record;
+  const record *record;
   Addr start;
 };
 
-static struct candidate begins_before(Addr address) {
-  struct candidate candidate = {.page = page_of(address, False)};
-  const struct leaf *leaf = candidate.page ? candidate.page->leaf : NULL;
+static const struct page no_page;
+
+static void find_page(struct candidate *candidate, Addr address) {
+  const struct page *page = page_of(address, False);
+  candidate->page = page ? page : &no_page;
+  __builtin_prefetch(candidate->page);
+}
+
+static void find_leaf(const struct candidate *candidate) {
+  const struct leaf *leaf = candidate->page->leaf;
+  if (leaf) {
+    __builtin_prefetch(leaf->starts);
+    __builtin_prefetch(leaf->before);
+  }
+}
+
+static void find_record(struct candidate *candidate, Addr address) {
+  const struct leaf *leaf = candidate->page->leaf;
+  candidate->record = NULL;
   if (!leaf)
-    return candidate;
+    return;
   UInt unit = unit_of(address), word = unit / 64;
   ULong starts = leaf->starts[word] & (~0ull >> (63 - unit % 64));
   while (!starts && word > 0)
     starts = leaf->starts[--word];
   if (!starts)
-    return candidate;
+    return;
   unit = word * 64 + 63 - (UInt)__builtin_clzll(starts);
-  candidate.record = &leaf->records[unit];
-  candidate.start = (address >> PAGE_SHIFT << PAGE_SHIFT) + ((Addr)unit << UNIT_SHIFT);
-  return candidate;
+  candidate->record = &leaf->records[leaf->before[word] + count_bits(starts) - 1];
+  __builtin_prefetch(candidate->record);
+  candidate->start = (address >> PAGE_SHIFT << PAGE_SHIFT) + ((Addr)unit << UNIT_SHIFT);
 }
 
 /* The object from start, if it holds the address. */
-static struct live_object held(Addr start, const struct record *record, Addr address) {
-  if (!record || address - start >= record->bytes)
+static struct live_object held(Addr start, const record *object, Addr address) {
+  if (!object)
     return (struct live_object){0};
-  return (struct live_object){start, record->bytes, record->number};
+  SizeT bytes = bytes_of(start, *object);
+  return address - start < bytes ? (struct live_object){start, bytes, *object >> GRANULES_BITS}
+                                 : (struct live_object){0};
 }
 
 /* The object that holds the address and begins in another page. */
 static struct live_object reaches_in(const struct page *page, Addr address) {
   struct live_object found = {0};
-  if (page && page->covering)
+  if (page->covering)
     found = held(page->covering, record_at(page->covering), address);
   if (!found.bytes && huge_count) {
     UInt above = huge_above(address);
     if (above)
-      found = held(huge[above - 1], record_at(huge[above - 1]), address);
+      found = held(huge[above - 1].start, record_at(huge[above - 1].start), address);
   }
   return found;
 }
 
-/* In two loops, so that the loads of records are under way together. */
+/* Step by step for all of them, so that what the next step reads is fetched meanwhile: a loop over whole searches waits
+   at its branches for each load. */
 void live_owners(const Addr *addresses, UInt count, struct live_object *owners) {
   struct candidate candidates[LIVE_BATCH];
-  for (UInt index = 0; index < count; index++) {
-    candidates[index] = begins_before(addresses[index]);
-    if (candidates[index].record)
-      __builtin_prefetch(candidates[index].record);
-  }
+  for (UInt index = 0; index < count; index++)
+    find_page(&candidates[index], addresses[index]);
+  for (UInt index = 0; index < count; index++)
+    find_leaf(&candidates[index]);
+  for (UInt index = 0; index < count; index++)
+    find_record(&candidates[index], addresses[index]);
   for (UInt index = 0; index < count; index++) {
     const struct candidate *candidate = &candidates[index];
     owners[index] = held(candidate->start, candidate->record, addresses[index]);
@@ -266,7 +336,7 @@ void live_forget(void) {
     const struct leaf *leaf = chunks[index / CHUNK_LEAVES] + index % CHUNK_LEAVES;
     for (UInt unit = 0; unit < UNITS; unit++)
       if (leaf->starts[unit / 64] >> unit % 64 & 1)
-        remove_object(leaf_pages[index] + ((Addr)unit << UNIT_SHIFT), leaf->records[unit].bytes);
+        remove_at(leaf_pages[index] + ((Addr)unit << UNIT_SHIFT));
   }
   displaced_count = 0;
 }

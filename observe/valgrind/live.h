@@ -4,8 +4,8 @@
    Invariants: of two objects that overlap (the release of one was not reported yet) the one that begins later holds an
    address. A release at an address that was handed out again before it is that of the older object: a realloc's release
    is reported after its call, and meanwhile another thread may have got the address. Memory is 16 bytes for each OS
-   page that holds part of an object, and 8 KiB for each in which one begins, of which only what holds records is
-   touched: 16 bytes for each object. */
+   page that holds part of an object, 128 for each in which one begins, and 8 to 16 for each object (of as many as were
+   live at once in its OS page). */
 #ifndef OBSERVE_VALGRIND_LIVE_H
 #define OBSERVE_VALGRIND_LIVE_H
 

@@ -138,6 +138,14 @@ static void before_client_code(ThreadId thread, ULong blocks) {
     count_switch_to(thread);
   else
     allocator_switch_to(thread);
+  if (mode == MODE_ACCESSES)
+    accesses_run(thread);
+}
+
+static void after_client_code(ThreadId thread, ULong blocks) {
+  (void)thread, (void)blocks;
+  if (mode == MODE_ACCESSES)
+    accesses_run(VG_INVALID_THREADID);
 }
 
 static void before_thread(ThreadId parent, ThreadId thread) {
@@ -240,6 +248,7 @@ static void before_options(void) {
   VG_(needs_client_requests)(take_request);
   VG_(needs_syscall_wrapper)(before_syscall, after_syscall);
   VG_(track_start_client_code)(before_client_code);
+  VG_(track_stop_client_code)(after_client_code);
   VG_(track_pre_thread_ll_create)(before_thread);
   VG_(track_pre_thread_ll_exit)(after_thread);
   VG_(track_pre_deliver_signal)(before_handler);

@@ -66,7 +66,8 @@ static void reused(void) {
   }
 }
 
-static void counted(long times) {
+/* Not inlined: of its loop, the instructions are known. */
+static __attribute__((noinline)) void counted(long times) {
   volatile char *one = malloc(FIRST);
   for (long i = 0; i < times; i++)
     one[8] = 1;
@@ -146,6 +147,52 @@ static void pauses(void) {
   free(second);
 }
 
+/* For each byte that it reads: an access to an object that was there before, one to a new one, and many calls; then
+   writes a byte. */
+static void asked(void) {
+  char *first = malloc(FIRST), byte;
+  while (read(0, &byte, 1) == 1) {
+    char *third = malloc(THIRD);
+    touch(first, 16);
+    touch(third, 32);
+    free(third);
+    for (int i = 0; i < 3000; i++) {
+      char *second = malloc(SECOND);
+      for (size_t at = 0; at < SECOND; at += 16)
+        touch(second, at);
+      free(second);
+    }
+    if (write(1, &byte, 1) != 1)
+      return;
+  }
+  _exit(9);
+}
+
+/* Objects come and go, and are read and written at places and in sizes without order. */
+static void mixed(void) {
+  enum { OBJECTS = 64, LARGEST = 600, STEPS = 30000 };
+  static char *objects[OBJECTS];
+  static unsigned sizes[OBJECTS];
+  unsigned random = 1;
+  for (int step = 0; step < STEPS; step++) {
+    random = random * 1664525 + 1013904223;
+    unsigned which = random >> 26, what = random >> 22 & 15, place = random >> 8 & 4095;
+    if (!objects[which] || what == 0) {
+      sizes[which] = 16 + place % LARGEST;
+      objects[which] = realloc(objects[which], sizes[which]);
+    } else if (what == 1) {
+      free(objects[which]);
+      objects[which] = NULL;
+    } else if (what < 6) {
+      read_vector(objects[which], place % sizes[which]);
+    } else if (what == 6) {
+      memset(objects[which], 1, sizes[which]);
+    } else {
+      touch(objects[which], place % sizes[which]);
+    }
+  }
+}
+
 int main(int argc, char **argv) {
   const char *mode = argc > 1 ? argv[1] : "";
   if (strcmp(mode, "objects") == 0)
@@ -166,6 +213,10 @@ int main(int argc, char **argv) {
     forks();
   else if (strcmp(mode, "pauses") == 0)
     pauses();
+  else if (strcmp(mode, "mixed") == 0)
+    mixed();
+  else if (strcmp(mode, "asked") == 0)
+    asked();
   else if (strcmp(mode, "exec") == 0)
     execl(argv[0], argv[0], "objects", (char *)NULL);
   else if (strcmp(mode, "killed") == 0) {
