@@ -104,9 +104,10 @@ demo: setup ## record redis and sqlite3, replay them under six allocators, write
 programs: everything $(TESTS) $(TEST_EXTRAS) python-environment
 long-programs: programs $(LONG_TEST_EXTRAS)
 
-# TEST_JOBS tests run at a time. PYTEST: files, or any of pytest's own options.
-TEST_JOBS ?= 2
-RUN_TESTS = HEAPTAPE_OUT=$(abspath $(OUT)) $(VENV)/bin/python -m pytest
+# TEST_JOBS tests run at a time: one more than there are processors of a small machine, since tests wait for what they have
+# started. PYTEST: files, or any of pytest's own options. Bytecode is kept, as two in five seconds of collecting make it anew.
+TEST_JOBS ?= 3
+RUN_TESTS = PYTHONDONTWRITEBYTECODE= HEAPTAPE_OUT=$(abspath $(OUT)) $(VENV)/bin/python -m pytest
 test: setup-test ## build and run all tests but the long ones (tests/README.md)
 	+@$(BUILD) programs
 	$(RUN_TESTS) -n $(TEST_JOBS) --dist worksteal -m "not long" $(PYTEST)
@@ -153,9 +154,9 @@ fidelity: setup-test ## run programs live and replayed on every allocator; write
 	+@$(BUILD) everything python-environment
 	-$(OUT)/bin/heaptape verify-fidelity $(FIDELITY_APPS) -v -n $(FIDELITY_REPEATS) --results docs/fidelity
 	@$(MAKE) --no-print-directory fidelity-document
-fidelity-counted: setup-test ## the same by counts, on short programs under a simulation (some 40 minutes of one processor)
+fidelity-counted: setup-test ## the same by counts, on short programs under a simulation (about an hour of one processor)
 	+@$(BUILD) everything python-environment
-	-$(OUT)/bin/heaptape verify-fidelity --counted $(FIDELITY_APPS) -v --results docs/fidelity/counted
+	-$(OUT)/bin/heaptape verify-fidelity --counted --accesses $(FIDELITY_APPS) -v --results docs/fidelity/counted
 	@$(MAKE) --no-print-directory fidelity-document
 fidelity-document: ## write docs/FIDELITY.md and the errors that comparisons carry from docs/fidelity/
 	$(OUT)/bin/heaptape verify-fidelity --read docs/fidelity/*.json.zst $(wildcard docs/fidelity/counted/*.json.zst) --write docs/FIDELITY.md --table analysis/heaptape/results/fidelity.json

@@ -36,7 +36,7 @@ $(OUT)/obj/$(REFERENCE_TEST)/%.o: HT_CFLAGS += -fno-builtin
 # The stress of threads once more, instrumented: libtsan defines malloc itself, so ours has only its own names there.
 # operators.c has no other names, so it stays out.
 REFERENCE_TSAN_SOURCES := $(filter-out %/operators.c,$(REFERENCE_SOURCES)) $(REFERENCE_TEST)/model.c $(REFERENCE_TEST)/threads_pass_objects_and_nothing_is_lost.c
-TEST_EXTRAS += $(OUT)/test-programs/reference_tsan
+LONG_TEST_EXTRAS += $(OUT)/test-programs/reference_tsan
 $(OUT)/tsan/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(HT_CFLAGS) $(REFERENCE_CFLAGS) -DREFERENCE_PREFIXED -fsanitize=thread -MMD -MP -c -o $@ $<

@@ -25,7 +25,7 @@ static const uint64_t REST_NS = 3000000000u;
 static const char USAGE[] =
     "usage: heaptape-observe [--time-only] [--interval-us N] [-o OUT.json] -- CMD [ARGUMENT...]\n"
     "       heaptape-observe --simulate [--caches BYTES:WAYS,...] [--instruction-cache BYTES:WAYS | --data-only]\n"
-    "                        [--tlbs ENTRIES:WAYS,...] [-o OUT.json] -- CMD [ARGUMENT...]\n";
+    "                        [--tlbs ENTRIES:WAYS,...] [--shift PAGES] [-o OUT.json] -- CMD [ARGUMENT...]\n";
 
 struct options {
   bool time_only, simulate, help;
@@ -44,6 +44,7 @@ static bool parse(int count, char **arguments, struct options *options) {
                                         {"tlbs", required_argument, NULL, 'l'},
                                         {"instruction-cache", required_argument, NULL, 'I'},
                                         {"data-only", no_argument, NULL, 'd'},
+                                        {"shift", required_argument, NULL, 'm'},
                                         {"help", no_argument, NULL, 'h'},
                                         {NULL, 0, NULL, 0}};
   int option;
@@ -65,6 +66,8 @@ static bool parse(int count, char **arguments, struct options *options) {
       options->simulation.instruction_cache = optarg;
     else if (option == 'd')
       options->simulation.data_only = true;
+    else if (option == 'm')
+      options->simulation.shift = optarg;
     else if (option == 'h')
       options->help = true;
     else
@@ -77,7 +80,8 @@ static bool parse(int count, char **arguments, struct options *options) {
   const struct simulation *simulation = &options->simulation;
   if (simulation->data_only && simulation->instruction_cache)
     return false;
-  bool of_simulation = simulation->caches || simulation->tlbs || simulation->instruction_cache || simulation->data_only;
+  bool of_simulation = simulation->caches || simulation->tlbs || simulation->instruction_cache ||
+                       simulation->data_only || simulation->shift;
   bool of_observation = options->time_only || options->interval_us;
   return options->help || (optind < count && !(options->simulate ? of_observation : of_simulation));
 }

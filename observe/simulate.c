@@ -27,6 +27,8 @@ static void add_options(struct valgrind_command *command, const struct simulatio
     valgrind_command_add(command, "--tlbs=%s", simulation->tlbs);
   if (simulation->data_only)
     valgrind_command_add(command, "--data-only=yes");
+  if (simulation->shift)
+    valgrind_command_add(command, "--shift=%s", simulation->shift);
 }
 
 static int judge(const struct simulation *simulation, const char *log, int status, struct error *error) {

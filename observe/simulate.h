@@ -16,6 +16,7 @@ struct simulation {
   const char *caches, *tlbs;     /* as the options have them; NULL: the tool's own */
   const char *instruction_cache; /* the same */
   bool data_only;                /* no caches for instructions */
+  const char *shift;             /* OS pages that are mapped before the program's libraries; NULL: none */
   char **command;
 };
 

@@ -1,5 +1,5 @@
 # The engine's components, and those of the process that starts it.
-ENGINE_COMPONENTS := replay/engine replay/passes replay/blame replay/memory replay/order replay/state
+ENGINE_COMPONENTS := replay/engine replay/passes replay/blame replay/memory replay/order replay/state replay/region
 REPLAY_COMPONENTS := replay/driver replay/parent $(ENGINE_COMPONENTS)
 REPLAY_BELOW := core/workload core/sharing core/valgrind core/trace core/base
 REPLAY_LIBS  := -ljansson -lz -lpthread -lm
@@ -12,6 +12,7 @@ $(call c_test,replay/test/touch_writes_what_each_policy_says.c,,,)
 $(call c_test,replay/test/disturbance_reads_so_many_lines.c,,replay/passes core/base,)
 $(call c_test,replay/test/gate_loses_no_wakeup.c,,replay/state core/base,-lpthread)
 $(call c_test,replay/test/overlapping_claims_are_found.c,,replay/passes core/base,)
+$(call c_test,replay/test/memory_apart_keeps_the_rules_of_malloc.c,,replay/region core/base,)
 $(call c_test,replay/test/resident_os_pages_are_found_both_ways.c,,replay/memory core/base,)
 
 $(call c_bench,replay/bench/counter_reads.c,,core/base,)
@@ -23,10 +24,10 @@ $(call c_test_library,test-programs/libplacing.so,replay/test/placing_allocator.
 $(call c_test_library,test-programs/libfaulty.so,replay/test/faulty_allocator.c,-lpthread)
 
 # The engine on a clock of the tests' own, from the same sources: replay/test/planted_clock.h. -rdynamic: the planted
-# allocator finds that clock by name.
+# allocator finds that clock by name. -O0 -g0: its costs are planted, so nothing is gained by what takes the compiler twice as long.
 PLANTED_CLOCK_OBJECTS := $(patsubst %.c,$(OUT)/planted-clock/%.o,$(call c_component_sources,$(REPLAY_COMPONENTS)))
 TEST_EXTRAS += $(OUT)/test-programs/heaptape-replay-planted-clock
-$(OUT)/planted-clock/%.o: HT_CFLAGS += -include replay/test/planted_clock.h
+$(OUT)/planted-clock/%.o: HT_CFLAGS += -O0 -g0 -include replay/test/planted_clock.h
 $(OUT)/planted-clock/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(HT_CFLAGS) -MMD -MP -c -o $@ $<

@@ -48,7 +48,8 @@ def replayed(mode: str, names: list[str], folder: Path) -> dict[str, int]:
     tape, results = folder / f"{mode}.tape", folder / f"{mode}.json"
     record(tape, PROGRAM, mode, *SHAPE, options=("--accesses",))
     chosen = [word for name in names for word in ("-a", name)]
-    succeed(HEAPTAPE, "replay", tape, *chosen, "--passes", "misses", "-o", results)
+    sizes = ("--caches", f"{32 << 10}:8,{CACHE}:8")  # else they are the machine's own, where it was measured
+    succeed(HEAPTAPE, "replay", tape, *chosen, "--passes", "misses", *sizes, "-o", results)
     runs = json.loads(results.read_text())["runs"]
     return {run["allocator"]: misses_of(run["misses"]) for run in runs}
 

@@ -4,3 +4,6 @@ SYNTHETIC         := $(basename $(notdir $(filter-out $(SYNTHETIC_COMMON),$(wild
 synthetic_program  = $(eval ALL += $(OUT)/workloads/$(1)) \
   $(call c_link,$(OUT)/workloads/$(1),workloads/synthetic/$(1).c $(SYNTHETIC_COMMON),$(WORKLOAD),-pthread -lz -ljansson)
 $(foreach name,$(SYNTHETIC),$(call synthetic_program,$(name)))
+
+# Programs with a switch for what `heaptape whatif` predicts (verify-fidelity --whatif).
+$(call c_test_program,whatif_programs,workloads/whatif/whatif_programs.c,,-pthread)

@@ -110,10 +110,11 @@ static int open_socket(struct collector *collector) {
   if (getrandom(random, sizeof random, 0) != sizeof random)
     return -1;
   struct sockaddr_un address = {.sun_family = AF_UNIX};
+  /* Of one length always: the program's stack lies by the length of its environment. */
   int length =
-      snprintf(address.sun_path + 1, sizeof address.sun_path - 1, "heaptape-%d-%08x", getpid(), (uint32_t)random[0]);
+      snprintf(address.sun_path + 1, sizeof address.sun_path - 1, "heaptape-%07d-%08x", getpid(), (uint32_t)random[0]);
   collector->secret = random[1];
-  snprintf(collector->address, sizeof collector->address, "%s:%llx%s%s", address.sun_path + 1,
+  snprintf(collector->address, sizeof collector->address, "%s:%016llx%s%s", address.sun_path + 1,
            (unsigned long long)collector->secret, collector->settings->flags & ATTACH_DROP ? ATTACH_IMPATIENT : "",
            collector->settings->flags & ATTACH_ACCESSES ? ATTACH_SIMULATED : "");
   collector->socket = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

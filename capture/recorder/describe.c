@@ -7,7 +7,9 @@
 #include <fcntl.h>
 #include <jansson.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -64,6 +66,36 @@ void describe_program_name(const struct attach_request *request, char *name, siz
   snprintf(name, bytes, "%s", strncmp(base, comm, strlen(comm)) == 0 ? base : comm);
 }
 
+static bool has(const json_t *names, const char *name) {
+  size_t index;
+  json_t *item;
+  json_array_foreach(names, index, item) if (strcmp(json_string_value(item), name) == 0) return true;
+  return false;
+}
+
+/* Base names of the libraries that the process has mapped by now: those that it was linked with, and preloaded ones. A
+   replay has them loaded on every allocator, or an allocator would be charged for libraries that the program has
+   anyway. NULL: it can't be seen. */
+static json_t *libraries(int pid) {
+  char path[64], *line = NULL;
+  size_t room = 0;
+  snprintf(path, sizeof path, "/proc/%d/maps", pid);
+  FILE *file = fopen(path, "re");
+  if (!file)
+    return NULL;
+  json_t *names = json_array();
+  while (getline(&line, &room, file) > 0) {
+    line[strcspn(line, "\n")] = '\0';
+    const char *mapped = strchr(line, '/'), *base = mapped ? strrchr(mapped, '/') + 1 : "";
+    bool is_library = strstr(base, ".so") && (strcmp(base + strlen(base) - 3, ".so") == 0 || strstr(base, ".so."));
+    if (is_library && !has(names, base))
+      json_array_append_new(names, json_string(base)); /* not of a name that is not UTF-8 */
+  }
+  free(line);
+  fclose(file);
+  return names;
+}
+
 char *describe_info(const struct collector_settings *settings, const struct attach_request *request,
                     const struct describe_clock *clock, bool late) {
   char program[NAME_MAX + 1];
@@ -87,13 +119,13 @@ char *describe_info(const struct collector_settings *settings, const struct atta
     accesses = json_pack("{s:i,s:I}", "granule_bytes", ACCESS_GRANULE_BYTES, "filter_bytes",
                          (json_int_t)settings->filter_bytes);
   json_t *info =
-      json_pack("{s:{s:s,s:f,s:I,s:I},s:s,s:s,s:s%,s:i,s:i,s:I,s:s%,s:I,s:s,s:o,s:o*,s:o*}", "clock", "kind",
+      json_pack("{s:{s:s,s:f,s:I,s:I},s:s,s:s,s:s%,s:i,s:i,s:I,s:s%,s:I,s:s,s:o,s:o*,s:o*,s:o*}", "clock", "kind",
                 clock->counter ? "counter" : "tsc", "hz", clock->hz, "origin_stamp", (json_int_t)clock->origin_stamp,
                 "origin_unix_ns", (json_int_t)unix_ns, "order", settings->flags & ATTACH_STAMP_EVERY ? "every" : "tags",
                 "source", "heaptape-record 0.1", "program", program, strlen(program), "pid", request->pid, "parent_pid",
                 request->parent_pid, "start_unix_ns", (json_int_t)unix_ns, "allocator", allocator, strlen(allocator),
                 "os_page_bytes", (json_int_t)os_page_bytes(), "arch", arch(), "lacks", lacks, "describe", describe,
-                "accesses", accesses);
+                "accesses", accesses, "libraries", libraries(request->pid));
   char *text = info ? json_dumps(info, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
   json_decref(info);
   return text;

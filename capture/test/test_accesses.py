@@ -41,24 +41,21 @@ def requests(events: pd.DataFrame, rows: pd.DataFrame) -> list[int]:
     """Request in bytes by number of the object. Checks that each thread's call rows are its events."""
     calls = rows[rows["kind"] == "call"]
     assert len(calls) == len(events)
-    numbered = calls["acquires"].astype(bool).cumsum() - 1
-    out = [0] * int(calls["acquires"].sum())
-    for thread, of_thread in calls.groupby("thread"):
+    acquires = calls["acquires"].astype(bool)
+    asked = pd.Series(0, index=calls.index)
+    for thread, of_thread in acquires.groupby(calls["thread"]):
         own = events[events["thread"] == thread]
-        assert list(own["acquired_address"].notna()) == list(of_thread["acquires"])
-        for place, request in zip(of_thread.index, own["request_bytes"], strict=True):
-            if of_thread["acquires"][place]:
-                out[numbered[place]] = int(request)
-    return out
+        assert list(own["acquired_address"].notna()) == list(of_thread)
+        asked[of_thread.index] = own["request_bytes"].fillna(0).astype("int64").to_numpy()
+    return asked[acquires].tolist()
 
 
 def accessed(rows: pd.DataFrame, sizes: list[int], wanted: set[int]) -> list[tuple[int, int]]:
     """(request of the object, granule) of the accesses to objects of these requests, in order."""
     objects = rows[rows["kind"] == "object"]
-    pairs = [
-        (sizes[number], int(granule)) for number, granule in zip(objects["object"], objects["granule"], strict=True)
-    ]
-    return [(size, granule) for size, granule in pairs if size in wanted]
+    asked = pd.Series(sizes, dtype="int64").loc[objects["object"].astype("int64")].to_numpy()
+    here = pd.Series(asked).isin(wanted).to_numpy()
+    return list(zip(asked[here].tolist(), objects["granule"][here].astype("int64").tolist(), strict=True))
 
 
 def test_each_access_belongs_to_its_object_also_past_its_end(planted, tmp_path):

@@ -23,6 +23,7 @@ struct compiler {
   struct compile_info *info;
   struct compile_accesses *accesses; /* NULL: not wanted */
   const struct compile_observer *observer;
+  const struct compile_rewriting *rewriting; /* NULL: none */
   const char *path;
   struct error *error;
 };
@@ -90,7 +91,8 @@ static int compile_op(void *context, const struct history_op *op, const struct h
     if (!note_touched(compiler, op, number, slot->size_bytes))
       return compiler_fail(compiler, op, "out of memory");
   }
-  uint64_t ops = workload_put_op(writer, number, &(struct workload_op){op->call, op->slot, size_bytes, param});
+  uint64_t ops =
+      workload_put_op(writer, number, &(struct workload_op){op->call, op->slot, size_bytes, param, op->region});
   if (slot)
     slot->last = waits_last(number, ops);
   compiler->info->slots = slots->count;
@@ -134,7 +136,11 @@ static int compile_history(struct compiler *compiler, struct trace_reader *reade
                                             .left_out = compile_left_out,
                                             .thread_end = compile_thread_end,
                                             .touched_at_end = compile_touched_at_end};
-  return history_run(reader, options, &consumer, witness, error);
+  if (!compiler->rewriting)
+    return history_run(reader, options, &consumer, witness, error);
+  int result = compiler->rewriting->run(compiler->rewriting->context, &consumer, witness, error);
+  compiler->info->whatif = result == 0 ? compiler->rewriting->about(compiler->rewriting->context) : NULL;
+  return result;
 }
 
 static int finish(struct compiler *compiler, const struct witness *witness, struct error *error) {
@@ -173,8 +179,10 @@ static int run(struct compiler *compiler, struct trace_reader *reader, struct co
 int compile_trace(struct trace_reader *reader, struct compile_outputs *outputs, const struct history_options *options,
                   struct witness *witness, struct error *error) {
   struct error history_error = {""};
-  struct compiler compiler = {
-      .path = trace_reader_path(reader), .error = &history_error, .observer = outputs->observer};
+  struct compiler compiler = {.path = trace_reader_path(reader),
+                              .error = &history_error,
+                              .observer = outputs->observer,
+                              .rewriting = outputs->rewriting};
   if (workload_writer_open(&compiler.writer, outputs->workload, error) != 0)
     return -1;
   int result = run(&compiler, reader, outputs, options, witness);

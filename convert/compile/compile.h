@@ -17,12 +17,21 @@ struct compile_observer {
   void (*left_out)(void *context, const struct merge_step *step);
 };
 
+/* Where the ops come from instead of history_run, of which run has the contract. about: afterwards, what was done to
+   them, for the info JSON; a reference of the caller's. */
+struct compile_rewriting {
+  void *context;
+  int (*run)(void *context, const struct history_consumer *consumer, struct witness *witness, struct error *error);
+  json_t *(*about)(void *context);
+};
+
 struct compile_outputs {
   const char *workload;
-  const struct compile_observer *observer; /* NULL: none */
-  const char *origins;                     /* for an observer of the caller's (convert/origins/); not written here */
-  const char *accesses;                    /* the trace's data accesses for the workload; NULL: not wanted */
-  struct access_order_counts compiled;     /* what became of them, filled in */
+  const struct compile_observer *observer;   /* NULL: none */
+  const char *origins;                       /* for an observer of the caller's (convert/origins/); not written here */
+  const struct compile_rewriting *rewriting; /* NULL: none; not together with accesses */
+  const char *accesses;                      /* the trace's data accesses for the workload; NULL: not wanted */
+  struct access_order_counts compiled;       /* what became of them, filled in */
 };
 
 /* Writes the outputs (created or truncated; on failure what is there is incomplete and for the caller to remove).

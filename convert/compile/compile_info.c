@@ -98,6 +98,7 @@ char *compile_info_json(struct compile_info *info, const struct witness *witness
   set_string(object, "allocator", trace->allocator);
   json_object_set_new(object, "os_page_bytes", json_integer((json_int_t)trace->os_page_bytes));
   json_object_set(object, "lacks", trace->lacks);
+  json_object_set(object, "libraries", json_object_get(trace->json, "libraries"));
   for (int id = 0; id < CALL_LIMIT; id++)
     if (info->calls[id])
       json_object_set_new(calls, call_table[id].name, json_integer((json_int_t)info->calls[id]));
@@ -107,6 +108,8 @@ char *compile_info_json(struct compile_info *info, const struct witness *witness
   json_object_set_new(object, "recorded", recorded_samples_json(&info->samples));
   if (trace_reader_summary(info->reader)->accesses.recorded)
     json_object_set_new(object, "accesses", accesses_json(info));
+  if (info->whatif)
+    json_object_set(object, "whatif", info->whatif);
   char *text = json_dumps(object, JSON_COMPACT);
   json_decref(object);
   return text;

@@ -2,6 +2,7 @@
 
 #include "convert/compile/compile.h"
 #include "convert/origins/origins_write.h"
+#include "convert/whatif/rewriter.h"
 #include "core/base/output_file.h"
 
 #include <errno.h>
@@ -86,6 +87,11 @@ static void print_lost_accesses(const char *in, const struct trace_reader *reade
             lost_before);
 }
 
+struct compile_results {
+  struct witness *witness;
+  struct error *error;
+};
+
 /* The workload's companions, NULL where they are not wanted. */
 struct companions {
   struct output_file accesses, origins;
@@ -127,6 +133,29 @@ static int compile_with_origins(struct trace_reader *reader, struct compile_outp
   return result;
 }
 
+static int run_rewriting(void *context, const struct history_consumer *consumer, struct witness *witness,
+                         struct error *error) {
+  return rewriting_run(context, consumer, witness, error);
+}
+
+static json_t *about_rewriting(void *context) {
+  return ((struct rewriting *)context)->about;
+}
+
+/* The same with what --group asks for. */
+static int compile_with_groups(struct trace_reader *reader, struct compile_outputs *outputs,
+                               const struct history_options *history, const struct options *options,
+                               struct compile_results *results) {
+  struct rewriting rewriting = {
+      .reader = reader, .options = history, .groups = {options->groups.at, options->groups.count}};
+  const struct compile_rewriting wanted = {&rewriting, run_rewriting, about_rewriting};
+  outputs->rewriting = options->groups.count ? &wanted : NULL;
+  int result = compile_with_origins(reader, outputs, history, results->witness, results->error);
+  outputs->rewriting = NULL;
+  json_decref(rewriting.about);
+  return result;
+}
+
 int compile_to(struct trace_reader *reader, const char *out, const struct options *options, struct witness *witness,
                struct error *error) {
   struct output_file file;
@@ -140,7 +169,7 @@ int compile_to(struct trace_reader *reader, const char *out, const struct option
                                     .accesses = options->accesses ? companions.accesses.temporary : NULL,
                                     .origins = options->origins ? companions.origins.temporary : NULL};
   struct history_options history = history_options_of(options, &progress, "compile", reader);
-  int result = compile_with_origins(reader, &outputs, &history, witness, error);
+  int result = compile_with_groups(reader, &outputs, &history, options, &(struct compile_results){witness, error});
   progress_end(&progress);
   result = end_companions(&companions, options, result, error);
   result = output_file_end(&file, result, error);

@@ -27,6 +27,8 @@ static int run(const struct options *options) {
     return usage_error("compile - needs -o OUT.work");
   if (options->out && strcmp(options->out, "-") == 0)
     return usage_error("a work file can't be written to a stream");
+  if (options->groups.count && options->accesses)
+    return usage_error("compile --accesses: of a rewritten history (--group) there are none");
   const struct format *format = input_format(options->in, options->from, &error);
   if (!format || open_input(&reader, options->in, format, options, &error) != 0)
     return failed(&error);
@@ -49,16 +51,21 @@ static int run(const struct options *options) {
   return status;
 }
 
-const struct command command_compile = {.name = "compile",
-                                        .help = "usage: heaptape compile IN [-o OUT.work] [--accesses OUT.accesses] "
-                                                "[--origins OUT.origins] [--json] [--horizon NS]\n"
-                                                "\n"
-                                                "Orders the events, proves the history legal, and writes the program "
-                                                "that the replay engine runs. `heaptape replay` does\n"
-                                                "this by itself when it is given a trace.\n"
-                                                "--accesses writes the trace's data accesses for the replay pass "
-                                                "`misses` (record --accesses).\n"
-                                                "--origins writes which call stack acquired each object, for the "
-                                                "replay pass `blame`.\n"
-                                                "--horizon is that of 'heaptape check'.\n",
-                                        .run = run};
+const struct command command_compile = {
+    .name = "compile",
+    .help = "usage: heaptape compile IN [-o OUT.work] [--accesses OUT.accesses] [--origins OUT.origins] [--group "
+            "EXPR=ACTION]...\n"
+            "                        [--json] [--horizon NS]\n"
+            "\n"
+            "Orders the events, proves the history legal, and writes the program "
+            "that the replay engine runs. `heaptape replay` does\n"
+            "this by itself when it is given a trace.\n"
+            "--accesses writes the trace's data accesses for the replay pass "
+            "`misses` (record --accesses).\n"
+            "--origins writes which call stack acquired each object, for the "
+            "replay pass `blame`.\n"
+            "--group has a group of objects treated otherwise, as 'heaptape "
+            "whatif' describes: ACTION is remove, segregate,\n"
+            "pool=BYTES, early or late. Repeatable, for groups without common objects.\n"
+            "--horizon is that of 'heaptape check'.\n",
+    .run = run};

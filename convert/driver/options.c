@@ -30,18 +30,35 @@ static bool parse_integer(const char *text, uint64_t *integer) {
   return true;
 }
 
+static const char *add_group(struct options *options, const char *text) {
+  struct group *group = vector_add(&options->groups);
+  return group ? group_parse(group, text) : "out of memory";
+}
+
 static int parse_flags(struct options *options, int argc, char **argv, struct options_error *error) {
-  struct option long_options[] = {{"accesses", required_argument, NULL, 'a'}, {"origins", required_argument, NULL, 'O'},
-                                  {"output", required_argument, NULL, 'o'},   {"json", no_argument, NULL, 'j'},
-                                  {"ranges", no_argument, NULL, 'r'},         {"list", no_argument, NULL, 'l'},
-                                  {"thread", required_argument, NULL, 't'},   {"horizon", required_argument, NULL, 'z'},
-                                  {"from", required_argument, NULL, 'f'},     {"to", required_argument, NULL, 'T'},
-                                  {"format", required_argument, NULL, 'F'},   {"allow-gaps", no_argument, NULL, 'g'},
-                                  {"process", required_argument, NULL, 'p'},  {"slice", required_argument, NULL, 's'},
-                                  {"stacks", no_argument, NULL, 'k'},         {"debuginfod", no_argument, NULL, 'D'},
-                                  {"nodes", no_argument, NULL, 'n'},          {"merge", no_argument, NULL, 'M'},
-                                  {"anonymise", no_argument, NULL, 'A'},      {"archive", no_argument, NULL, 'C'},
-                                  {"help", no_argument, NULL, 'h'},           {NULL, 0, NULL, 0}};
+  struct option long_options[] = {{"accesses", required_argument, NULL, 'a'},
+                                  {"origins", required_argument, NULL, 'O'},
+                                  {"group", required_argument, NULL, 'G'},
+                                  {"output", required_argument, NULL, 'o'},
+                                  {"json", no_argument, NULL, 'j'},
+                                  {"ranges", no_argument, NULL, 'r'},
+                                  {"list", no_argument, NULL, 'l'},
+                                  {"thread", required_argument, NULL, 't'},
+                                  {"horizon", required_argument, NULL, 'z'},
+                                  {"from", required_argument, NULL, 'f'},
+                                  {"to", required_argument, NULL, 'T'},
+                                  {"format", required_argument, NULL, 'F'},
+                                  {"allow-gaps", no_argument, NULL, 'g'},
+                                  {"process", required_argument, NULL, 'p'},
+                                  {"slice", required_argument, NULL, 's'},
+                                  {"stacks", no_argument, NULL, 'k'},
+                                  {"debuginfod", no_argument, NULL, 'D'},
+                                  {"nodes", no_argument, NULL, 'n'},
+                                  {"merge", no_argument, NULL, 'M'},
+                                  {"anonymise", no_argument, NULL, 'A'},
+                                  {"archive", no_argument, NULL, 'C'},
+                                  {"help", no_argument, NULL, 'h'},
+                                  {NULL, 0, NULL, 0}};
   const char *problem;
   int option;
   if (argc > 1 && strcmp(argv[1], "dump") == 0)
@@ -58,6 +75,10 @@ static int parse_flags(struct options *options, int argc, char **argv, struct op
       break;
     case 'O':
       options->origins = optarg;
+      break;
+    case 'G':
+      if ((problem = add_group(options, optarg)))
+        return wrong(error, "--group %s: %s", optarg, problem);
       break;
     case 'j':
       options->json = true;

@@ -5,6 +5,7 @@
 #include "convert/formats/reading/import.h"
 #include "convert/inspect/dump.h"
 #include "convert/rewrite/slice_spec.h"
+#include "convert/whatif/group.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -17,8 +18,9 @@ struct options {
   uint32_t input_count;
   enum dump_stacks stacks;
   bool help, json, ranges, list, has_thread, nodes, merge, anonymise, archive, list_accesses;
-  const char *accesses; /* of compile: where they go; NULL: nowhere */
-  const char *origins;  /* the same */
+  const char *accesses;        /* of compile: where they go; NULL: nowhere */
+  const char *origins;         /* the same */
+  VECTOR(struct group) groups; /* of compile: those that are to be treated otherwise */
   struct slice_spec slice;
   json_t *slices; /* as given; NULL: none */
   uint64_t thread;

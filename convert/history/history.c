@@ -33,9 +33,8 @@ struct history {
   struct ranges *ranges; /* NULL: not requested */
   uint32_t *limbo;       /* of each thread: the slot of the object that is between the two steps of a realloc */
   uint64_t *recent;
-  struct history_state state;
-  uint64_t live_os_page_bytes;
-  uint64_t horizon, os_page_bytes;
+  struct live_totals live;
+  uint64_t horizon;
   uint64_t steps_placed;
 };
 
@@ -45,33 +44,10 @@ static uint64_t *recent_entry(struct history *history, uint64_t address) {
   return &history->recent[address * 0x9e3779b97f4a7c15u >> (64 - RECENT_BITS)];
 }
 
-static uint64_t os_page_bytes_of(const struct history *history, uint64_t size_bytes) {
-  uint64_t os_page = history->os_page_bytes;
-  return size_bytes < os_page ? size_bytes : (size_bytes + os_page - 1) & ~(os_page - 1);
-}
-
-static void subtract_live(struct history *history, uint64_t size_bytes) {
-  history->state.live_bytes -= size_bytes;
-  history->live_os_page_bytes -= os_page_bytes_of(history, size_bytes);
-}
-
-/* Call it after the op has been handed on: the peak is after the op whose position is ops - 1. */
-static void add_live(struct history *history, uint64_t size_bytes) {
-  struct witness *witness = history->witness;
-  history->state.live_bytes += size_bytes;
-  history->live_os_page_bytes += os_page_bytes_of(history, size_bytes);
-  if (history->state.live_bytes > witness->peak_live_bytes) {
-    witness->peak_live_bytes = history->state.live_bytes;
-    witness->peak_position = witness->ops - 1;
-  }
-  if (history->live_os_page_bytes > witness->peak_live_os_page_bytes)
-    witness->peak_live_os_page_bytes = history->live_os_page_bytes;
-}
-
 static int hand_on(struct history *history, const struct history_op *op) {
   history->witness->ops++;
   const struct history_consumer *consumer = history->consumer;
-  return consumer ? consumer->op(consumer->context, op, &history->state, &history->slots) : 0;
+  return consumer ? consumer->op(consumer->context, op, &history->live.state, &history->slots) : 0;
 }
 
 static enum placing fail(struct history *history, const struct merge_step *step, const char *what) {
@@ -119,9 +95,9 @@ static enum placing end_object(struct history *history, const struct history_op 
   uint64_t size_bytes = history->slots.at[op->slot].size_bytes;
   if (hand_on(history, op) != 0)
     return FAILED;
-  HT_ASSERT(history->state.live_objects > 0);
-  subtract_live(history, size_bytes);
-  history->state.live_objects--;
+  HT_ASSERT(history->live.state.live_objects > 0);
+  live_subtract(&history->live, size_bytes);
+  history->live.state.live_objects--;
   slots_give(&history->slots, op->slot, op->thread);
   return PLACED;
 }
@@ -214,12 +190,12 @@ static enum placing begin_object(struct history *history, const struct merge_ste
   if (hand_on(history, &op) != 0)
     return FAILED;
   if (op.kind == HISTORY_MOVE) {
-    subtract_live(history, old_bytes);
+    live_subtract(&history->live, old_bytes);
     history->slots.at[op.slot].size_bytes = request;
-  } else if (++history->state.live_objects > history->witness->peak_live_objects) {
-    history->witness->peak_live_objects = history->state.live_objects;
+  } else {
+    live_begin_object(&history->live);
   }
-  add_live(history, request);
+  live_add(&history->live, request);
   return PLACED;
 }
 
@@ -228,7 +204,7 @@ static enum placing place_acquire(struct history *history, const struct merge_st
   if (address == 0)
     return fail(history, step, "address 0 without the flag NULL_OUT");
   uint64_t request = trace_event_request_bytes(step->event);
-  if (request >= MAX_LIVE_BYTES - history->state.live_bytes)
+  if (request >= MAX_LIVE_BYTES - history->live.state.live_bytes)
     return fail(history, step, "was given more memory than any machine has");
   struct address_entry *entry = address_map_find(&history->map, address);
   if (entry->address) {
@@ -349,7 +325,9 @@ static void history_free(struct history *history) {
 static int history_init(struct history *history, const struct trace_info *info) {
   uint32_t threads = trace_reader_summary(history->reader)->threads;
   history->horizon = horizon_of(history->reader, info, history->options->horizon_ns);
-  history->os_page_bytes = history->options->os_page_bytes ? history->options->os_page_bytes : info->os_page_bytes;
+  uint64_t os_page_bytes = history->options->os_page_bytes;
+  history->live = (struct live_totals){.witness = history->witness,
+                                       .os_page_bytes = os_page_bytes ? os_page_bytes : info->os_page_bytes};
   history->limbo = malloc((threads + 1) * sizeof *history->limbo);
   history->recent = calloc(1 << RECENT_BITS, sizeof *history->recent);
   if (history->options->check_ranges)
@@ -392,8 +370,8 @@ int history_run(struct trace_reader *reader, const struct history_options *optio
     result = run(&history);
   if (result == 0 && consumer && consumer->touched_at_end)
     result = trace_reader_touched(reader, touched_at_end, &history, error);
-  witness->live_at_end = history.state.live_objects;
-  witness->live_bytes_at_end = history.state.live_bytes;
+  witness->live_at_end = history.live.state.live_objects;
+  witness->live_bytes_at_end = history.live.state.live_bytes;
   history_free(&history);
   trace_info_free(&info);
   return result;

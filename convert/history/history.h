@@ -11,6 +11,7 @@
 #ifndef CONVERT_HISTORY_HISTORY_H
 #define CONVERT_HISTORY_HISTORY_H
 
+#include "convert/history/live_totals.h"
 #include "convert/history/merge.h"
 #include "core/trace/read/trace_read.h"
 #include "core/workload/slots.h"
@@ -35,17 +36,14 @@ struct history_op {
   uint64_t size_bytes, param; /* as the call was given them */
   uint64_t request_bytes;     /* of ACQUIRE and MOVE */
   uint64_t stamp;
-  uint32_t touched_os_pages;       /* of the object that is released or moves; 0: not known */
+  uint8_t region;            /* memory apart that serves it; 0: the allocator's */
+  bool moved;                /* by a rewriting, from where its event was left out; only events of ops elsewhere count */
+  uint32_t touched_os_pages; /* of the object that is released or moves; 0: not known */
   const struct trace_event *event; /* valid during the call; NULL: a free that was never seen,
                                       implied by what came after */
 };
 
 struct history;
-
-/* What the consumer sees of the whole at each op: the state before the op. */
-struct history_state {
-  uint64_t live_bytes, live_objects;
-};
 
 /* Callbacks that are NULL are not wanted; op always is. */
 struct history_consumer {

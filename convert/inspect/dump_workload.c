@@ -13,6 +13,7 @@ struct op {
   uint64_t position, size_bytes, param, time_ns;
   uint32_t thread, slot;
   uint64_t touched; /* OS pages plus 1; 0: not known */
+  uint64_t region;  /* memory apart; 0: none */
   uint8_t call;
   bool has_time;
   struct buffer waits, starts; /* words */
@@ -50,7 +51,7 @@ static int take_op(struct dumper *dumper, uint32_t thread) {
   struct op *op = &dumper->op;
   uint64_t word, size_high = 0;
   op->param = 1;
-  op->touched = 0;
+  op->touched = op->region = 0;
   op->has_time = false;
   op->waits.used = op->starts.used = 0;
   op->thread = thread;
@@ -64,6 +65,9 @@ static int take_op(struct dumper *dumper, uint32_t thread) {
       break;
     case WORD_TOUCHED:
       op->touched = word_payload(word);
+      break;
+    case WORD_APART:
+      op->region = word_payload(word);
       break;
     case WORD_WAIT:
       buffer_append_u64(&op->waits, word);
@@ -126,6 +130,8 @@ static void print_text(FILE *out, const struct op *op) {
     fprintf(out, " time=%" PRIu64, op->time_ns);
   if (op->touched)
     fprintf(out, " touched=%" PRIu64, op->touched - 1);
+  if (op->region)
+    fprintf(out, " apart=%" PRIu64, op->region);
   fputs("\n", out);
 }
 
@@ -151,6 +157,9 @@ static void print_csv(FILE *out, const struct op *op) {
   fputs(",", out);
   if (op->touched)
     fprintf(out, "%" PRIu64, op->touched - 1);
+  fputs(",", out);
+  if (op->region)
+    fprintf(out, "%" PRIu64, op->region);
   fputs("\n", out);
 }
 
@@ -180,6 +189,8 @@ static void print_jsonl(FILE *out, const struct op *op) {
     fprintf(out, ", \"time_ns\": %" PRIu64, op->time_ns);
   if (op->touched)
     fprintf(out, ", \"touched_os_pages\": %" PRIu64, op->touched - 1);
+  if (op->region)
+    fprintf(out, ", \"apart\": %" PRIu64, op->region);
   fputs("}\n", out);
 }
 
@@ -221,7 +232,8 @@ int dump_workload(const struct workload *workload, const struct dump_options *op
     fprintf(out.file, "# heaptape workload: %" PRIu64 " ops of %" PRIu32 " threads, %" PRIu32 " slots\n", header->ops,
             header->threads, header->slots);
   if (options->format == DUMP_CSV)
-    fputs("position,thread,call,slot,size_bytes,param,null,frees,waits,starts,time_ns,touched_os_pages\n", out.file);
+    fputs("position,thread,call,slot,size_bytes,param,null,frees,waits,starts,time_ns,touched_os_pages,apart\n",
+          out.file);
   int result = dump_ops(&dumper, options);
   if (fflush(out.file) != 0 && result == 0)
     result = error_errno(error, out.name, "can't write");

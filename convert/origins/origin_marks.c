@@ -51,14 +51,18 @@ void origin_marks_free(struct origin_marks *marks) {
   *marks = (struct origin_marks){0};
 }
 
-static void place(struct origin_mark *mark, uint64_t position) {
-  if (mark->position == UINT64_MAX)
-    mark->position = position;
+static void place(struct origin_marks *marks, struct origin_mark *mark, uint64_t position) {
+  if (mark->position != UINT64_MAX)
+    return;
+  mark->position = position;
+  marks->passed++;
+  if (!marks->last || marks->last->position < position || marks->last < mark)
+    marks->last = mark;
 }
 
 void origin_marks_before_op(struct origin_marks *marks, uint64_t position, uint32_t thread, uint64_t stamp) {
   while (marks->next_by_stamp < marks->list.count && marks->list.at[marks->next_by_stamp].stamp <= stamp)
-    place(&marks->list.at[marks->next_by_stamp++], position);
+    place(marks, &marks->list.at[marks->next_by_stamp++], position);
   if (!marks->events || thread >= marks->threads)
     return;
   /* Each thread passes the list once, up to its first mark that is still to come. */
@@ -68,7 +72,7 @@ void origin_marks_before_op(struct origin_marks *marks, uint64_t position, uint3
       continue;
     if (mark->events > marks->events[thread])
       break;
-    place(mark, position);
+    place(marks, mark, position);
   }
 }
 
@@ -79,7 +83,7 @@ void origin_marks_after_event(struct origin_marks *marks, uint32_t thread) {
 
 void origin_marks_end(struct origin_marks *marks, uint64_t ops) {
   for (size_t i = 0; i < marks->list.count; i++)
-    place(&marks->list.at[i], ops);
+    place(marks, &marks->list.at[i], ops);
   if (marks->list.count)
     qsort(marks->list.at, marks->list.count, sizeof *marks->list.at, by_position);
 }

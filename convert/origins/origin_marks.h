@@ -20,6 +20,8 @@ struct origin_mark {
 struct origin_marks {
   VECTOR(struct origin_mark) list; /* by stamp; by position after origin_marks_end */
   size_t next_by_stamp;
+  uint64_t passed;                /* that have a position */
+  const struct origin_mark *last; /* of those the one whose phase it is; NULL: none; until origin_marks_end */
   uint32_t threads;
   uint64_t *events; /* passed, by thread of the trace */
   size_t *next;     /* by thread: from here on in the list its marks may be still to come */

@@ -88,7 +88,7 @@ static int take_op(void *context, const struct history_op *op, uint32_t thread, 
   uint32_t site = ORIGINS_NOTHING_BORN;
   if (op->kind == HISTORY_ACQUIRE && (site = site_of(writer, op->event ? op->event->stack : 0)) == UINT32_MAX)
     return no_memory(writer, error);
-  if (op->event)
+  if (op->event && !op->moved)
     origin_marks_after_event(&writer->marks, op->thread);
   writer->ops++;
   return fwrite(&site, sizeof site, 1, writer->out) == 1 ? 0 : error_errno(error, writer->path, "can't write");

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NAME_BYTES = 512, NAMED_FRAMES = 3, NAMELESS_WRAPPERS = 3 };
+enum { NAME_BYTES = SITE_FUNCTION_BYTES, NAMED_FRAMES = 3, NAMELESS_WRAPPERS = 3 };
 
 static const char no_stack[] = "no stack known";
 
@@ -207,6 +207,15 @@ uint32_t site_names_add(struct site_names *names, uint32_t node) {
   name_of(names->stack.at[first], function, sizeof function);
   name_stack(names, first, text, sizeof text);
   return add_site(names, node, function, text, frames);
+}
+
+bool site_names_function(struct site_names *names, uint32_t node, char name[SITE_FUNCTION_BYTES]) {
+  json_t *frames = collect_frames(names, node);
+  if (!frames)
+    return false;
+  json_decref(frames);
+  name_of(names->stack.at[first_named(names)], name, SITE_FUNCTION_BYTES);
+  return true;
 }
 
 uint32_t site_names_functions(const struct site_names *names) {

@@ -25,6 +25,11 @@ void site_names_free(struct site_names *names);
    UINT32_MAX: no memory. */
 uint32_t site_names_add(struct site_names *names, uint32_t node);
 
+/* The name of the function of the stack that ends at that node, as site_names_add finds it; the stack need not be a
+   site. Not with node 0. False: no memory. */
+enum { SITE_FUNCTION_BYTES = 512 };
+bool site_names_function(struct site_names *names, uint32_t node, char name[SITE_FUNCTION_BYTES]);
+
 uint32_t site_names_functions(const struct site_names *names);
 
 /* Sets the keys frames, sites and functions. Returns 0, or -1: no memory. */

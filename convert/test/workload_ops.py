@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 NO_SLOT = 0xFFFFFFFF
-SIZE_HIGH, PARAM, WAIT, MARK, START, END = 0xF0, 0xF1, 0xF3, 0xF4, 0xF5, 0xFF
+APART, SIZE_HIGH, PARAM, WAIT, MARK, START, END = 0xEF, 0xF0, 0xF1, 0xF3, 0xF4, 0xF5, 0xFF
 
 
 @dataclass
@@ -16,6 +16,7 @@ class WorkloadOp:
     size: int
     param: int | None
     waits: list[tuple[int, int]]
+    apart: int = 0
 
 
 def streams_of(path: Path) -> tuple[list[list[int]], bytes]:
@@ -32,7 +33,7 @@ def streams_of(path: Path) -> tuple[list[list[int]], bytes]:
 
 
 def next_op(words: list[int], at: int, thread: int) -> tuple[WorkloadOp, int]:
-    high, param, waits = 0, None, []
+    high, param, waits, apart = 0, None, [], 0
     while True:
         word = words[at]
         at += 1
@@ -41,11 +42,13 @@ def next_op(words: list[int], at: int, thread: int) -> tuple[WorkloadOp, int]:
             high = word >> 8
         elif code == PARAM:
             param = word >> 8
+        elif code == APART:
+            apart = word >> 8
         elif code == WAIT:
             waits.append((word >> 8 & 0xFFFFF, word >> 28))
-        elif code < 0xF0:
+        elif code < APART:
             size = high << 24 | (word >> 8 & 0xFFFFFF)
-            return WorkloadOp(thread, code, word >> 32, size, param, waits), at
+            return WorkloadOp(thread, code, word >> 32, size, param, waits, apart), at
 
 
 def ops_of(path: Path) -> list[WorkloadOp]:

@@ -38,7 +38,9 @@ static int generate(const char *path, struct error *error) {
       early = workload_put_touched(writer, thread);
     if (position == OPS - 1)
       late = workload_put_touched(writer, thread);
-    workload_put_op(writer, thread, &(struct workload_op){CALL_malloc, (uint32_t)position, position << 20, 0});
+    workload_put_op(
+        writer, thread,
+        &(struct workload_op){.call = CALL_malloc, .slot = (uint32_t)position, .size_bytes = position << 20});
   }
   workload_patch_touched(writer, thread_at(0), early, 17);
   workload_patch_touched(writer, thread_at(OPS - 1), late, 18);

@@ -135,7 +135,8 @@ static inline void put(struct composition *composition, uint32_t thread, const s
     waits_put(&of->waits, writer, of->number, composition->slots.at[slot].last);
   if (__builtin_expect(call->size_bytes >= TOUCHED_MIN_BYTES && call->touched_os_pages, 0))
     workload_patch_touched(writer, of->number, workload_put_touched(writer, of->number), call->touched_os_pages + 1);
-  struct workload_op op = {call->call | flags, slot, call->size_bytes, call->param};
+  struct workload_op op = {
+      .call = call->call | flags, .slot = slot, .size_bytes = call->size_bytes, .param = call->param};
   uint64_t ops = workload_put_op(writer, of->number, &op);
   if (slot != WORKLOAD_NO_SLOT)
     composition->slots.at[slot].last = waits_last(of->number, ops);

@@ -9,6 +9,7 @@
 
 enum {
   WORKLOAD_VERSION = 1,
+  WORKLOAD_VERSION_APART = 2, /* of a file that has APART words */
   WORKLOAD_HEADER_BYTES = 256,
   WORKLOAD_MAX_THREADS = 1 << 20,
   WORKLOAD_MARK_INTERVAL = 64,
@@ -40,6 +41,7 @@ struct workload_time_point {
 };
 
 enum workload_code {
+  WORD_APART = 0xef,
   WORD_SIZE_HIGH = 0xf0,
   WORD_PARAM = 0xf1,
   WORD_TOUCHED = 0xf2,
@@ -51,6 +53,9 @@ enum workload_code {
 };
 
 #define WORKLOAD_NO_SLOT UINT32_MAX
+
+/* Memory apart is numbered from 1. */
+enum { WORKLOAD_MOST_REGIONS = 15 };
 
 static inline uint8_t word_code(uint64_t word) {
   return (uint8_t)word;

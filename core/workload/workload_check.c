@@ -21,6 +21,7 @@ struct slot_state {
   uint64_t size_bytes;
   uint64_t last; /* ops << 20 | thread; 0: nobody yet */
   bool full;
+  uint8_t region; /* memory apart that its object is in */
 };
 
 /* How many ops of one thread another has waited for. */
@@ -43,8 +44,8 @@ struct checker {
 
 /* The words before an op that change it. */
 struct op_words {
-  uint64_t size_high, param;
-  bool has_size_high, has_param, has_touched;
+  uint64_t size_high, param, region;
+  bool has_size_high, has_param, has_touched, has_region;
 };
 
 static int wrong(struct checker *checker, const struct thread_state *thread, const char *what) {
@@ -157,6 +158,9 @@ static int check_words(struct checker *checker, struct thread_state *thread, con
     return wrong(checker, thread, "PARAM of a call without one");
   if (words->has_touched && !info->acquires)
     return wrong(checker, thread, "TOUCHED of a call that hands out nothing");
+  if (words->has_region && (words->region == 0 || words->region > WORKLOAD_MOST_REGIONS ||
+                            checker->header->version != WORKLOAD_VERSION_APART))
+    return wrong(checker, thread, "APART of a number that is none, or in a file of version 1");
   return 0;
 }
 
@@ -172,6 +176,8 @@ static int take_op(struct checker *checker, struct thread_state *thread, uint64_
       checker->position - thread->marked >= WORKLOAD_MARK_INTERVAL)
     return wrong(checker, thread, "no MARK where one is due, or one for a later op");
   uint32_t number = word_slot(word);
+  if (null_in && !info->acquires && words->has_region)
+    return wrong(checker, thread, "APART of an op without an object");
   if (null_in && !info->acquires)
     return number == WORKLOAD_NO_SLOT ? 0 : wrong(checker, thread, "a slot where NULL is passed in");
   if (number >= checker->header->slots)
@@ -189,6 +195,10 @@ static int take_op(struct checker *checker, struct thread_state *thread, uint64_
     return -1;
   if (!slot->full)
     return wrong(checker, thread, "the slot holds no object");
+  if (begins)
+    slot->region = (uint8_t)words->region;
+  if (slot->region != words->region)
+    return wrong(checker, thread, "not where the object was acquired: APART is missing, or of another number");
   if (info->acquires || info->released == RELEASES) {
     if (resize(checker, thread, slot, request_bytes) != 0)
       return -1;
@@ -203,6 +213,7 @@ static int take_op(struct checker *checker, struct thread_state *thread, uint64_
 static bool note_word(struct op_words *words, uint64_t word) {
   bool *seen = word_code(word) == WORD_SIZE_HIGH ? &words->has_size_high
                : word_code(word) == WORD_PARAM   ? &words->has_param
+               : word_code(word) == WORD_APART   ? &words->has_region
                                                  : &words->has_touched;
   if (*seen)
     return false;
@@ -211,6 +222,8 @@ static bool note_word(struct op_words *words, uint64_t word) {
     words->size_high = word_payload(word);
   if (word_code(word) == WORD_PARAM)
     words->param = word_payload(word);
+  if (word_code(word) == WORD_APART)
+    words->region = word_payload(word);
   return true;
 }
 
@@ -219,12 +232,13 @@ static int run_op(struct checker *checker, struct thread_state *thread) {
   struct op_words words = {0};
   uint64_t word;
   while (workload_stream_next(&thread->stream, &word)) {
-    bool own = words.has_size_high || words.has_param || words.has_touched;
+    bool own = words.has_size_high || words.has_param || words.has_touched || words.has_region;
     int result = 0;
     switch (word_code(word)) {
     case WORD_SIZE_HIGH:
     case WORD_PARAM:
     case WORD_TOUCHED:
+    case WORD_APART:
       if (!note_word(&words, word))
         return wrong(checker, thread, "a word that changes the op stands twice");
       continue;

@@ -44,6 +44,7 @@ struct workload_writer {
   uint32_t open_buffers;
   uint32_t last_thread; /* of the op before; its stream is not ended yet even if ending is set */
   uint64_t run;         /* ops in the schedule's present run, all of last_thread */
+  bool has_apart;       /* some op has an APART word */
   bool ending_last;     /* last_thread is to be ended once the next op is known not to be a thread's first */
   struct stream schedule, time_line;
   struct buffer extents; /* struct workload_extent; streams numbered as below until the end */
@@ -219,6 +220,10 @@ uint64_t workload_put_touched(struct workload_writer *writer, uint32_t thread) {
 }
 
 uint64_t workload_put_op(struct workload_writer *writer, uint32_t thread, const struct workload_op *op) {
+  if (op->region) {
+    put_word(writer, thread, word_make(WORD_APART, op->region));
+    writer->has_apart = true;
+  }
   if (op->size_bytes >> 24)
     put_word(writer, thread, word_make(WORD_SIZE_HIGH, op->size_bytes >> 24));
   if (call_table[op->call & CALL_ID_MASK].param != NONE && op->param != 1)
@@ -303,7 +308,9 @@ static uint64_t append_op_counts(struct workload_writer *writer) {
 }
 
 static void write_tables(struct workload_writer *writer, const struct workload_totals *totals, const char *info_json) {
-  struct workload_header header = {.magic = {0}, .version = WORKLOAD_VERSION, .header_bytes = WORKLOAD_HEADER_BYTES};
+  struct workload_header header = {.magic = {0},
+                                   .version = writer->has_apart ? WORKLOAD_VERSION_APART : WORKLOAD_VERSION,
+                                   .header_bytes = WORKLOAD_HEADER_BYTES};
   memcpy(header.magic, WORKLOAD_MAGIC, sizeof header.magic);
   header.op_counts_offset = append_op_counts(writer);
   header.info_offset = writer->offset;

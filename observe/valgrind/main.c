@@ -46,6 +46,7 @@ static Bool take_option(const HChar *option) {
   } else if VG_STR_CLO (option, "--tlbs", text) {
     require(simulate_set_tlbs(text), option);
   } else if VG_BOOL_CLO (option, "--data-only", simulate_data_only) {
+  } else if VG_BINT_CLO (option, "--shift", simulate_shift_os_pages, 0, 1 << 20) {
   } else if VG_STR_CLO (option, "--accesses", accesses) {
   } else if VG_BINT_CLO (option, "--filter", filter_bytes, 0, 1 << 30) {
     if (!accesses_set_filter(filter_bytes))
@@ -67,6 +68,7 @@ static void print_usage(void) {
    "    --instruction-cache=BYTES:WAYS   first-level instruction cache\n"
    "    --tlbs=ENTRIES:WAYS,...          first-level TLB and those behind it\n"
    "    --data-only=no|yes               no caches for instructions [no]; always in mode replay\n"
+   "    --shift=PAGES                    mode simulate: so many OS pages are mapped before the program's libraries [0]\n"
    "    --accesses=F.accesses            mode replay: the recorded program's accesses\n"
    "    --filter=BYTES                   mode accesses: the cache whose hits are left out; 0: none [4096]\n");
 }

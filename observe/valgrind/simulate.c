@@ -13,6 +13,7 @@
 #include <pub_tool_libcassert.h>
 #include <pub_tool_libcbase.h>
 #include <pub_tool_libcproc.h>
+#include <pub_tool_vki.h>
 
 enum { OUTER_LIMIT = 8, LEVEL_LIMIT = OUTER_LIMIT + 1, LINE_SHIFT = 6, OS_PAGE_SHIFT = PAGE_FAULTS_SHIFT, SIDES = 2 };
 
@@ -37,6 +38,11 @@ static UInt cache_count = 4, tlb_count = 2;
 static struct streams streams;
 
 Bool simulate_data_only;
+Int simulate_shift_os_pages;
+
+/* Valgrind's core has it, its headers for tools do not. */
+extern SysRes VG_(am_mmap_anon_float_client)(SizeT bytes, Int protection);
+
 static ULong accesses[SIDES], page_faults[SIDES];
 static UWord last_page = CACHE_EMPTY, last_instruction_line = CACHE_EMPTY;
 
@@ -104,7 +110,18 @@ static void make_first_tlb(const struct level *level) {
     first_tlb.pages[entry] = CACHE_EMPTY;
 }
 
+static void shift_mappings(void) {
+  if (simulate_shift_os_pages == 0)
+    return;
+  SysRes mapped = VG_(am_mmap_anon_float_client)((SizeT)simulate_shift_os_pages << OS_PAGE_SHIFT, VKI_PROT_NONE);
+  if (sr_isError(mapped)) {
+    VG_(umsg)("heaptape: no room for the OS pages of --shift\n");
+    VG_(exit)(1);
+  }
+}
+
 void simulate_begin(void) {
+  shift_mappings();
   for (UInt index = 0; index < cache_count; index++)
     make_cache(&caches[index], caches[index].capacity >> LINE_SHIFT, LINE_SHIFT);
   make_first_tlb(&tlbs[0]);

@@ -23,6 +23,10 @@ Bool simulate_set_tlbs(const HChar *text);
 /* Option --data-only=yes: instructions are counted, their fetches reach no cache and are not reported. */
 extern Bool simulate_data_only;
 
+/* Option --shift=PAGES: so many OS pages are mapped where the program's first mapping would be, so that those to come,
+   its libraries and the allocator's among them, lie higher than without. */
+extern Int simulate_shift_os_pages;
+
 void simulate_begin(void);
 
 /* replays: mode replay, in which only accesses of the allocator's count. */

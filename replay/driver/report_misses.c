@@ -65,6 +65,10 @@ void report_misses(json_t *into, const struct run *run) {
   json_object_del(out, "instructions");
   json_object_set(out, "program_instructions", json_object_get(program, "instructions"));
   json_object_set(out, "allocator_instructions", json_object_get(allocator, "instructions"));
+  /* Which of the program's there were, its recording doesn't say. */
+  if (json_object_get(json_object_get(run->simulated, "allocator"), "syscalls_by_kind"))
+    json_object_set(allocator, "syscalls_by_kind",
+                    json_object_get(json_object_get(run->simulated, "allocator"), "syscalls_by_kind"));
   json_object_set_new(out, "allocator", allocator);
   json_object_set_new(out, "program", program);
   json_object_set(out, "startup_instructions", startup_instructions);

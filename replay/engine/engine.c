@@ -17,6 +17,7 @@
 #include "replay/passes/sharing.h"
 #include "replay/passes/timing.h"
 #include "replay/passes/verify.h"
+#include "replay/region/region.h"
 #include "replay/state/allocator_stats.h"
 #include "replay/state/call.h"
 #include "replay/state/counter.h"
@@ -102,6 +103,9 @@ static void set_up(void) {
   disturb_lines = setup->disturb_lines;
   stream_loop = loop_for(setup->pass, order_by_turns(setup->order));
   map_objects();
+  engine.apart = engine.workload.header.version == WORKLOAD_VERSION_APART;
+  if (engine.apart && region_setup() != 0)
+    engine_fail(NULL, "no address space for memory apart: %s", strerror(errno));
   if (setup->pass == PASS_TIME)
     engine.result->preemption_known = timing_setup();
   engine.paced = setup->order == ORDER_PACED;

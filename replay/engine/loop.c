@@ -28,7 +28,7 @@
 
 /* What the words before an op word contain. */
 struct extras {
-  uint64_t size_high, param, touched;
+  uint64_t size_high, param, touched, region;
 };
 static const struct extras NO_EXTRAS = {.param = 1};
 
@@ -119,14 +119,18 @@ static ALWAYS_INLINE void make_call(const struct frame *frame, struct object *ob
 /* The op that the word and its extras describe; its pointer is not looked up yet. */
 static ALWAYS_INLINE struct op decode(const struct frame *frame, const uint64_t *at, const struct extras *extras,
                                       const struct call_plan plan) {
-  struct op op = {.call = word_code(*at), .slot = word_slot(*at), .param = extras->param, .touched = extras->touched};
+  struct op op = {.call = word_code(*at),
+                  .slot = word_slot(*at),
+                  .param = extras->param,
+                  .touched = extras->touched,
+                  .region = (uint8_t)extras->region};
   op.size_bytes = op.request_bytes = word_size_low(*at) | extras->size_high;
   if ((plan.traits & CALL_COUNTED) && __builtin_mul_overflow(op.size_bytes, op.param, &op.request_bytes))
     op.request_bytes = UINT64_MAX;
   if (unlikely(plan.traits & CALL_UNUSUAL)) {
     if (plan.traits & CALL_ILLEGAL)
       engine_fail(at, "call byte 0x%02x is no legal call", op.call);
-    frame->worker->substituted[op.call & CALL_ID_MASK] += (plan.traits & CALL_SUBSTITUTED) != 0;
+    frame->worker->substituted[op.call & CALL_ID_MASK] += (plan.traits & CALL_SUBSTITUTED) != 0 && !extras->region;
   }
   return op;
 }
@@ -226,6 +230,9 @@ static ALWAYS_INLINE bool note_extra(struct extras *extras, const uint64_t word)
   case WORD_TOUCHED:
     extras->touched = word_payload(word);
     return true;
+  case WORD_APART:
+    extras->region = word_payload(word);
+    return true;
   default:
     return false;
   }
@@ -273,6 +280,8 @@ static ALWAYS_INLINE struct extras collect_extras(struct replay_thread *self, co
   struct extras extras = NO_EXTRAS;
   while (note_extra(&extras, **place))
     *place = next_word(self, at, end);
+  if (extras.region > (engine.apart ? WORKLOAD_MOST_REGIONS : 0))
+    engine_fail(*place, "an op in memory apart, where the file has none or not so much");
   if (word_code(**place) > WORD_TOUCHED)
     engine_fail(*place, "a word of order between an op and the words that change it");
   return extras;

@@ -56,7 +56,7 @@ static void free_all(void) {
   for (uint32_t slot = 0; slot < engine.workload.header.slots; slot++) {
     struct object *object = &engine.objects[slot];
     if (object->pointer && object->size_bytes != OBJECT_MISSING)
-      allocator.free(object->pointer);
+      call_free(object->pointer);
     *object = (struct object){NULL, 0};
   }
 }

@@ -226,6 +226,11 @@ static int supervise(struct run *run, const struct run_request *request, pid_t c
   return status;
 }
 
+static bool is_c_library(const char *path) {
+  const char *slash = strrchr(path, '/');
+  return strncmp(slash ? slash + 1 : path, "libc.so.", strlen("libc.so.")) == 0;
+}
+
 /* Refuses allocators that the linker could not load (the linker's reason is on stderr), and libraries without a malloc.
  */
 static int check_preloads(const struct run *run, const struct run_request *request, struct error *error) {
@@ -239,8 +244,9 @@ static int check_preloads(const struct run *run, const struct run_request *reque
     if (run->result->preloads_missing & (uint64_t)1 << index)
       return error_set(error, *preload, "the dynamic linker can't load it");
   }
-  /* Else the C library would be measured under another name. */
-  if (request->preloads && *request->preloads && !request->null_allocator && run->result->malloc_is_of_libc)
+  /* Else the C library would be measured under another name. Its own name may be given, for what is behind it. */
+  if (request->preloads && *request->preloads && !is_c_library(*request->preloads) && !request->null_allocator &&
+      run->result->malloc_is_of_libc)
     return error_set(error, *request->preloads, "defines no malloc");
   return 0;
 }

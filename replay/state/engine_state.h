@@ -63,6 +63,7 @@ struct engine {
   struct replay_thread *threads;
   enum touch_policy touch;
   bool paced;
+  bool apart;        /* the workload has objects in memory apart */
   uint64_t op_limit; /* UINT64_MAX: none */
 };
 

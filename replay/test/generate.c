@@ -76,7 +76,8 @@ static void begin(struct generator *generator, uint32_t number) {
 
 static void finish(struct generator *generator, uint32_t number, uint8_t call, uint64_t size, uint64_t param) {
   uint32_t thread = generator->thread_ids[generator->current];
-  workload_put_op(generator->writer, thread, &(struct workload_op){call, number, size, param});
+  workload_put_op(generator->writer, thread,
+                  &(struct workload_op){.call = call, .slot = number, .size_bytes = size, .param = param});
   if (number != WORKLOAD_NO_SLOT) {
     generator->slots[number].last_thread = thread;
     generator->slots[number].last_op = workload_thread_ops(generator->writer, thread);

@@ -35,8 +35,9 @@ def bare(path: Path, data: bytes, pass_: str = "bare", order: str = "window"):
 
 @pytest.mark.parametrize(
     ("offset", "form", "value"),
-    [(8, "<I", 2), (16, "<Q", 5), (24, "<Q", 401), (32, "<Q", 1), (40, "<I", 2), (40, "<I", 1 << 21), (40, "<I", 4),
-     (44, "<I", 2**32 - 1), (44, "<I", 3), (88, "<Q", 2**63), (96, "<Q", 2**61), (96, "<Q", 1), (120, "<Q", 2**64 - 8)],
+    [(8, "<I", 0), (8, "<I", 3), (16, "<Q", 5), (24, "<Q", 401), (32, "<Q", 1), (40, "<I", 2), (40, "<I", 1 << 21),
+     (40, "<I", 4), (44, "<I", 2**32 - 1), (44, "<I", 3), (88, "<Q", 2**63), (96, "<Q", 2**61), (96, "<Q", 1),
+     (120, "<Q", 2**64 - 8)],
 )  # fmt: skip
 def test_wrong_header_field_gives_one_error_with_its_place(tmp_path, workload, offset, form, value):
     path = tmp_path / "wrong.work"

@@ -7,6 +7,7 @@ import struct
 
 import heaptape
 import pytest
+from heaptape.fidelity.live import c_library
 from heaptape.formats.workload_format import read_workload
 from heaptape.measure.rounds import DEFAULT_PASSES
 from heaptape.results.structs import json_schema
@@ -48,25 +49,27 @@ def levels(side):
     return [c["misses"] for c in side["caches"]], [t["misses"] for t in side["tlbs"]], side["page_faults"]
 
 
-def added(work, items, *arguments):
-    """The program's misses of caches, of TLBs and page faults, less those of a recording in which it accessed nothing:
-    the start-up of the process comes first, and what came first takes no room from what is newer.
+def added_and_sequential(work, items, *arguments):
+    """What the accesses added to the program's misses of caches, of TLBs and page faults, and to its sequential misses:
+    less those of a recording in which it accessed nothing, since the start-up of the process comes first, and what came
+    first takes no room from what is newer. Two runs, for both figures.
     """
-    without = levels(misses_pass(work, [item for item in items if item[0] == "event"], *arguments)["misses"]["program"])
-    found = levels(misses_pass(work, items, *arguments)["misses"]["program"])
-    caches, tlbs = ([a - b for a, b in zip(found[part], without[part])] for part in (0, 1))
-    return caches, tlbs, found[2] - without[2]
+    events = [item for item in items if item[0] == "event"]
+    without, found = (misses_pass(work, stream, *arguments)["misses"]["program"] for stream in (events, items))
+    caches, tlbs = ([a - b for a, b in zip(now, before)] for now, before in zip(levels(found)[:2], levels(without)[:2]))
+    sequential = [
+        now["sequential_misses"] - before["sequential_misses"]
+        for now, before in zip(found["caches"], without["caches"])
+    ]
+    return (caches, tlbs, found["page_faults"] - without["page_faults"]), sequential
+
+
+def added(work, items, *arguments):
+    return added_and_sequential(work, items, *arguments)[0]
 
 
 def added_in_sequence(work, items, *arguments):
-    """The same of the program's sequential misses."""
-
-    def found(stream):
-        caches = misses_pass(work, stream, *arguments)["misses"]["program"]["caches"]
-        return [level["sequential_misses"] for level in caches]
-
-    without = found([item for item in items if item[0] == "event"])
-    return [a - b for a, b in zip(found(items), without)]
+    return added_and_sequential(work, items, *arguments)[1]
 
 
 def mallocs(sizes, threads=1):
@@ -110,8 +113,9 @@ def test_misses_that_continue_a_stream_are_sequential(tmp_path, name):
     page = 1 << 20
     items = [("event", STACK)] + [("other", (page * OS_PAGE + line * LINE) // GRANULE) for line in lines]
     caches = ["--null", "--caches", "65536:16,131072:16"]
-    assert added(work, items, *caches)[0] == [len(lines), len(lines)]
-    assert added_in_sequence(work, items, *caches) == [sequential, sequential]
+    misses, in_sequence = added_and_sequential(work, items, *caches)
+    assert misses[0] == [len(lines), len(lines)]
+    assert in_sequence == [sequential, sequential]
 
 
 def test_only_what_a_level_misses_is_sequential_there(tmp_path):
@@ -120,8 +124,9 @@ def test_only_what_a_level_misses_is_sequential_there(tmp_path):
     walk = [("other", line * LINE // GRANULE) for line in range(1 << 20, (1 << 20) + 128)]
     items = [("event", STACK), *walk, *walk]
     caches = ["--null", "--caches", "4096:1,65536:16"]
-    assert added(work, items, *caches)[0] == [256, 128]
-    assert added_in_sequence(work, items, *caches) == [4 * 61, 2 * 61]
+    misses, in_sequence = added_and_sequential(work, items, *caches)
+    assert misses[0] == [256, 128]
+    assert in_sequence == [4 * 61, 2 * 61]
 
 
 def test_objects_side_by_side_are_a_stream_and_objects_apart_are_none(tmp_path):
@@ -256,8 +261,7 @@ def test_any_stream_misses_what_the_model_misses(tmp_path, seed, count, data):
             bump += -(-step.size // GRANULE) * GRANULE
     levels_of = {"--caches": caches, "--tlbs": tlbs}
     sizes = [f"{name}={','.join(f'{size}:{ways}' for size, ways in all_)}" for name, all_ in levels_of.items()]
-    assert added(work, items, "--null", *sizes) == model.counted()
-    assert added_in_sequence(work, items, "--null", *sizes) == model.sequential
+    assert added_and_sequential(work, items, "--null", *sizes) == (model.counted(), model.sequential)
 
 
 @pytest.mark.parametrize(
@@ -329,6 +333,29 @@ def test_the_pass_needs_accesses_and_says_so(tmp_path):
     work, _ = compiled(tmp_path, mallocs([64]))
     command = [HEAPTAPE, "replay", work, "-a", "glibc", "--passes", "misses", "-o", tmp_path / "r"]
     refused(*command, says="no data accesses")
+
+
+def test_the_allocators_system_calls_are_told_by_kind_with_its_start_ups(tmp_path):
+    work, _ = compiled(tmp_path, mallocs([1 << 20] * 5))
+    items = [("event", STACK)] * 5
+    allocator = misses_pass(work, items)["misses"]["allocator"]
+    assert sum(allocator["syscalls_by_kind"].values()) == allocator["syscalls"]
+    assert allocator["syscalls_by_kind"]["mmap"] == 5  # above glibc's threshold, one each
+    assert "syscalls_by_kind" not in misses_pass(work, items)["misses"]["program"]
+
+
+def test_libraries_may_be_loaded_behind_the_c_librarys_allocator(tmp_path):
+    """The C library by name, then what the program has, be it an allocator: that one would refuse the call."""
+    work, _ = compiled(tmp_path, mallocs([4096]))
+    items = [("event", STACK)]
+    refusing = ("--preload", PLANTED, "--env=PLANT_REFUSE_FROM=4096")
+    assert misses_pass(work, items, *refusing)["failed_calls"] == 1
+    assert misses_pass(work, items, "--preload", c_library(), *refusing)["failed_calls"] == 0
+    refused = run(
+        REPLAY, "--pass", "misses", "--accesses", work.with_suffix(".accesses"), "--preload", "libm.so.6", work
+    )
+    assert refused.status == 1
+    assert "defines no malloc" in refused.stderr
 
 
 def test_the_same_twice(tmp_path):

@@ -71,9 +71,14 @@ def profile(name: str) -> Profile:
     return Profile(json.loads(succeed(CONVERT, "profile", tape(name)).stdout))
 
 
+def dumped(work: Path) -> list[str]:
+    """All ops of a workload in their total order, as lines of JSON."""
+    return succeed(CONVERT, "dump", work, "--format", "jsonl").stdout.splitlines()
+
+
 def ops(work: Path) -> list[dict]:
-    """All ops of a workload in their total order."""
-    return [json.loads(line) for line in succeed(CONVERT, "dump", work, "--format", "jsonl").stdout.splitlines()]
+    """The same, read."""
+    return [json.loads(line) for line in dumped(work)]
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Every variant of the registry keeps what the allocator promises; threads under ThreadSanitizer too."""
+"""Every variant of the registry keeps what the allocator promises. Long: threads under ThreadSanitizer."""
 
 import tomllib
 
@@ -32,6 +32,7 @@ def test_variant_keeps_the_promises(program, variant):
     assert (done.status, done.stderr) == (0, "")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("tunables", RACES)
 def test_threads_do_not_race(tunables):
     done = run(OUT / "test-programs/reference_tsan", "4", "3000", "2", env={"REFERENCE_TUNABLES": tunables})

@@ -10,7 +10,19 @@ import sys
 from collections.abc import Sequence
 from types import ModuleType
 
-from heaptape.cli import allocators, blame, compare, ctl, machine, profile, replay, report, verify_fidelity, workloads
+from heaptape.cli import (
+    allocators,
+    blame,
+    compare,
+    ctl,
+    machine,
+    profile,
+    replay,
+    report,
+    verify_fidelity,
+    whatif,
+    workloads,
+)
 from heaptape.cli.outcome import Parser, status_of
 from heaptape.cli.programs import PROGRAMS
 from heaptape.cli.programs import run as run_program
@@ -23,6 +35,7 @@ COMMANDS: dict[str, ModuleType] = {
     "profile": profile,
     "replay": replay,
     "blame": blame,
+    "whatif": whatif,
     "compare": compare,
     "report": report,
     "allocators": allocators,

@@ -120,7 +120,11 @@ def _add_passes(parser: argparse.ArgumentParser) -> None:
     )
     for name, what in (("caches", "BYTES:WAYS"), ("tlbs", "ENTRIES:WAYS")):
         parser.add_argument(
-            f"--{name}", default="", metavar=f"{what},...", help=f"{name} of the pass misses, the first level first"
+            f"--{name}",
+            default="",
+            metavar=f"{what},...",
+            help=f"{name} of the pass misses, the first level first (default: this machine's own, where `heaptape "
+            "machine` has measured it)",
         )
     parser.add_argument(
         "--verify",

@@ -52,7 +52,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="count instead: live under a simulation, exact and free of noise; apps are those of workloads/counted",
     )
     parser.add_argument(
-        "--layouts", type=int, default=3, choices=(1, 2, 3), help="of --counted: environment sizes (default 3)"
+        "--whatif",
+        action="store_true",
+        help="compare predictions of heaptape whatif instead, with programs that make the change for real "
+        "(workloads/whatif: the APPs, all by default; -n live runs of each)",
+    )
+    parser.add_argument(
+        "--layouts",
+        type=int,
+        default=3,
+        choices=(1, 2, 3),
+        help="of --counted: in how many layouts, of stack and mappings, each allocator runs (default 3)",
     )
     parser.add_argument(
         "--accesses", action="store_true", help="of --counted: record data accesses and replay the pass misses too"
@@ -67,6 +77,8 @@ def run(arguments: argparse.Namespace) -> int:
     from heaptape.fidelity import certificate_text, counted_document
     from heaptape.fidelity.raw import read_results
 
+    if arguments.whatif:
+        return _whatif(arguments)
     if arguments.read:
         results, failed = read_results([Path(path) for path in arguments.apps]), False
     else:
@@ -82,6 +94,29 @@ def run(arguments: argparse.Namespace) -> int:
             write_text(STANDARD_OUTPUT, certificate_text.text(others))
         _write(arguments, others, counts)
     return 1 if failed else 0
+
+
+def _whatif(arguments: argparse.Namespace) -> int:
+    import tempfile
+
+    from heaptape.fidelity import whatif_live
+    from heaptape.measure import registry
+
+    unknown = [name for name in arguments.apps if name not in whatif_live.PROGRAMS]
+    if unknown:
+        raise UsageError(f"verify-fidelity --whatif: no program '{unknown[0]}': {', '.join(whatif_live.PROGRAMS)}")
+    choices = registry.choose_all(arguments.allocator or [], registry.load(arguments.home))
+
+    def tell(text: str) -> None:
+        if sys.stderr.isatty() or arguments.verbose:
+            print(text, file=sys.stderr)
+
+    with tempfile.TemporaryDirectory(prefix="heaptape.") as scratch:
+        programs = arguments.apps or whatif_live.PROGRAMS
+        plan = whatif_live.Plan(programs, choices, arguments.repeats, arguments.home, Path(scratch))
+        table = whatif_live.compare(plan, tell)
+    write_text(arguments.write or STANDARD_OUTPUT, whatif_live.document(table))
+    return 0
 
 
 def _make(arguments: argparse.Namespace) -> tuple[list[dict], bool]:

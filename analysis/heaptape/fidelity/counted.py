@@ -2,9 +2,11 @@
 
 A simulated run counts: instructions, page faults, system calls, misses of caches and TLBs, the allocator's and the
 program's apart. A program of one thread gives the same counts each time, but for one thing: addresses. Where the stack
-begins depends on the length of the environment, and misses depend on addresses. So each program runs in several layouts
-(environments padded to several lengths), and the preloaded libraries have paths of one length, as these lie in the
-environment too. What comes of the counts: counted_certificate.py.
+begins depends on the length of the environment, where libraries and what allocators map lies depends on what was mapped
+before, and misses depend on addresses. So each program runs in several layouts, and the preloaded libraries have paths
+of one length, as these lie in the environment too. A live run has as many variables as a recorded one, in the same
+order and of the same lengths: an interpreter copies them to its heap. What comes of the counts:
+counted_certificate.py.
 """
 
 import json
@@ -16,14 +18,18 @@ from pathlib import Path
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import PACKAGE, Home
 from heaptape.fidelity import live, verify
-from heaptape.measure import capture, recipes, replay
+from heaptape.formats.workload_format import read_workload
+from heaptape.measure import capture, loaded, recipes, replay
 from heaptape.measure.recipes import Recipe
 from heaptape.measure.registry import Choice
 from heaptape.measure.rounds import Run, Settings
 
 DIRECTORIES = (PACKAGE.parent / "workloads" / "counted", PACKAGE.parent.parent / "workloads" / "counted")
-PADDINGS_BYTES = (0, 1360, 2720)  # thirds of an OS page, and multiples of 16, as the stack is aligned to that
+# By how many bytes the environment is longer, and by how many OS pages mappings lie higher. Thirds of an OS page, and
+# multiples of 16, as the stack is aligned to that. The first layout is that of the recording.
+LAYOUTS = ((0, 0), (1360, 5), (2720, 11))
 PADDING_VARIABLE = "HEAPTAPE_PADDING"
+RECORDERS_VARIABLE, RECORDERS_BYTES = "HEAPTAPE_SOCKET", 43  # what heaptape-record --accesses puts there
 PASSES = ("memory", "instructions")
 PASS_WITH_ACCESSES = "misses"
 KEPT_OF_SIDES = ("allocator", "program")
@@ -46,20 +52,24 @@ def count(
 ) -> dict:
     """All counts of one program: the content of a raw results file of kind "counted".
 
-    `layouts`: in how many of PADDINGS_BYTES each allocator runs. `earlier`: a result whose live runs are used again;
+    `layouts`: in how many of LAYOUTS each allocator runs. `earlier`: a result whose live runs are used again;
     those in layouts that it lacks are made.
     `accesses`: record the program's data accesses too, and replay them (pass misses). An allocator that fails has the
     reason in "failures". Raises HeaptapeError where the program can't run here, or fails on the C library's allocator.
     """
     began = time.time()
     with live.place_for(recipe, home, cache) as place:
-        lived, failures = _live(recipe, place, choices, PADDINGS_BYTES[:layouts], tell, earlier)
+        lived, failures = _live(recipe, place, choices, LAYOUTS[:layouts], tell, earlier)
         kept = verify.that_ran(recipe, choices, lived, failures)
         results = _replay(recipe, place, kept, cache, tell, accesses)
     failures |= verify.replay_failures(results)
     data = verify.about_run(recipe, began, layouts, "recorded", "counted")
-    paddings = sorted({run["padding_bytes"] for run in lived})
-    data["settings"] = {"paddings_bytes": paddings, "accesses": accesses}
+    made = sorted({(run["padding_bytes"], run.get("shift_os_pages", 0)) for run in lived})
+    data["settings"] = {
+        "paddings_bytes": [padding for padding, _ in made],
+        "shifts_os_pages": [shift for _, shift in made],
+        "accesses": accesses,
+    }
     return verify.with_runs(data, results, lived, failures, _replay_row)
 
 
@@ -67,53 +77,68 @@ def _live(
     recipe: Recipe,
     place: live.Place,
     choices: Sequence[Choice],
-    paddings: Sequence[int],
+    layouts: Sequence[tuple[int, int]],
     tell: Callable[[str], None],
     earlier: Mapping | None,
 ) -> tuple[list[dict], dict[str, str]]:
-    paths = libraries(choices, place.scratch / "libraries")
+    paths = libraries(choices, place.scratch / "libraries", len(recorded_preload(place.home)))
     runs: list[dict] = list(earlier["live"]) if earlier else []
-    there = {(run["allocator"], run["padding_bytes"]) for run in runs}
+    there = {(run["allocator"], run["padding_bytes"], run.get("shift_os_pages", 0)) for run in runs}
     failures: dict[str, str] = {}
-    for padding in paddings:
+    for padding, shift in layouts:
         for choice in choices:
-            if choice.label in failures or (choice.label, padding) in there:
+            if choice.label in failures or (choice.label, padding, shift) in there:
                 continue
-            tell(f"live, environment longer by {padding}, {choice.label}")
-            settings = dict(choice.environment) | {"LD_PRELOAD": str(paths[choice.label])}
-            settings[PADDING_VARIABLE] = "x" * padding
+            tell(f"live, environment longer by {padding}, mappings higher by {shift}, {choice.label}")
             try:
-                counts = simulate(recipe, place, settings)
+                counts = simulate(recipe, place, surroundings(choice, paths[choice.label], padding), shift)
             except HeaptapeError as error:
                 failures[choice.label] = f"live: {error}"
                 continue
-            runs.append({"allocator": choice.label, "padding_bytes": padding, "counts": counts})
+            about = {"allocator": choice.label, "padding_bytes": padding, "shift_os_pages": shift}
+            runs.append(about | {"commit": replay.commit(), "counts": counts})
     return runs, failures
 
 
-def libraries(choices: Sequence[Choice], folder: Path) -> dict[str, Path]:
-    """label -> a link to the library that is preloaded for it, of which all have paths of one length. For the C
-    library's own allocator that is the C library.
+def surroundings(choice: Choice, library: Path, padding: int) -> dict[str, str]:
+    """What goes into a live run's environment: in length and order what the recorder puts there."""
+    settings = dict(choice.environment) | {PADDING_VARIABLE: "x" * padding}
+    return settings | {RECORDERS_VARIABLE: "x" * RECORDERS_BYTES, "LD_PRELOAD": str(library)}
+
+
+def recorded_preload(home: Home) -> str:
+    """LD_PRELOAD of a recorded program."""
+    places = [folder / "libheaptape.so" for folder in home.library_directories()]
+    found = next((place for place in places if place.is_file()), places[0])
+    return f"{found.resolve()}:{live.c_library()}"
+
+
+def libraries(choices: Sequence[Choice], folder: Path, length: int = 0) -> dict[str, Path]:
+    """label -> a link to the library that is preloaded for it, of which all have paths of one length: `length`, or as
+    short as the folder allows. For the C library's own allocator that is the C library.
     """
     folder.mkdir(exist_ok=True)
     paths = {}
+    digits = max(4, length - len(f"{folder}/.so"))
     for number, choice in enumerate(choices):
-        path = folder / f"{number:04}.so"
+        path = folder / f"{number:0{digits}}.so"
         path.symlink_to(choice.preload or live.c_library())
         paths[choice.label] = path
     return paths
 
 
-def simulate(recipe: Recipe, place: live.Place, settings: Mapping[str, str]) -> dict:
+def simulate(recipe: Recipe, place: live.Place, settings: Mapping[str, str], shift_os_pages: int = 0) -> dict:
     """The counts of one run in that environment, of the process that is meant: KEPT_OF_COUNTS of the whole, and of
-    KEPT_OF_SIDES. Raises HeaptapeError where it fails or that process is not among those that ended.
+    KEPT_OF_SIDES. `shift_os_pages`: its libraries, and what is mapped after them, lie so much higher. Raises
+    HeaptapeError where it fails or that process is not among those that ended.
     """
     folder = place.scratch / "counts"
     folder.mkdir()
-    wrapper = [str(place.home.program("observe")), "--simulate", "--data-only", "-o", str(folder / "counts.json"), "--"]
+    wrapper = [str(place.home.program("observe")), "--simulate", "--data-only", "--shift", str(shift_os_pages)]
+    wrapper += ["-o", str(folder / "counts.json"), "--"]
     printed = place.scratch / "output"
     try:
-        finished = recipes.run(recipe, place.prepared, place.scratch / "run", wrapper, settings, printed)
+        finished = recipes.run(recipe, place.prepared, place.scratch / recipe.name, wrapper, settings, printed)
         if not recipe.ended_well(finished.status):
             raise HeaptapeError(f"{recipe.name}: exit status {finished.status}{live.last_words(printed)}")
         return _kept(_meant([json.loads(path.read_bytes()) for path in folder.iterdir()], recipe))
@@ -170,7 +195,8 @@ def _replay_accesses(
     capture.capture(recipe, tape, place.home, ("--accesses", "--preload", live.c_library()), cache=cache)
     workload = replay.prepare(str(tape), place.home, tape.parent)
     paths = libraries(choices, place.scratch / "replayed-libraries")
-    engine = replay.Engine(place.home.program("replay"), workload, Settings())
+    also = tuple(loaded.also_loaded(read_workload(workload).info, choices))
+    engine = replay.Engine(place.home.program("replay"), workload, Settings(also_loaded=also))
     runs = []
     for choice in choices:
         tell(f"replaying accesses, {choice.label}")

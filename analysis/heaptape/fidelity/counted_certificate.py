@@ -2,8 +2,8 @@
 
 All changes are against the C library's own allocator: of instructions in percent of the program's instructions on it,
 of everything else in percent of its own count there. A live change is the median over layouts (counted.py); its range
-is what the layouts alone do. Two allocators whose live difference changes its sign from layout to layout are not
-ranked: that pair is undecided.
+is what the layouts alone do. Two allocators whose live difference is not larger than its own spread over the layouts
+(largest less smallest) are not ranked: that pair is undecided. The same rule holds for all counts.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ import pandas as pd
 
 from heaptape.fidelity.certificate import BASELINE
 
-MEMORY_CALLS = ("mmap", "munmap", "mremap", "madvise", "brk")  # that a memory pass counts
+MEMORY_CALLS = ("mmap", "munmap", "mremap", "madvise", "brk")
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ METRICS = {
     "instructions": Metric("instructions", 0.5, False, 97, 0.2, None),
     "allocator_instructions": Metric("instructions, allocator's part", 0.5, False, None, None, None),
     "page_faults": Metric("page faults"),
-    "memory_syscalls": Metric("system calls for memory", signs=None, median=None, ninth=None),
+    "memory_syscalls": Metric("memory system calls of the allocator", signs=None, median=None, ninth=None),
     "cache_32768": Metric("misses of 32 KiB", median=10, ninth=None),
     "cache_262144": Metric("misses of 256 KiB"),
     "cache_1048576": Metric("misses of 1 MiB"),
@@ -50,7 +50,7 @@ METRICS = {
 def changes(results: Sequence[dict]) -> pd.DataFrame:
     """One row per app, allocator and metric that has a prediction. Columns: app, set, threads, alone (one thread, and
     the same calls each time), allocator, metric, live, low, high (over layouts), predicted (all in percent), error (NaN
-    where the live change is too small to be judged, or has not the same sign in each layout).
+    where the live change is too small to be judged, or does not exceed its spread).
     """
     rows = []
     for about, metric, live, predicted in _tables(results):
@@ -65,7 +65,7 @@ def _change(name: str, live: np.ndarray, predicted: float) -> dict:
     middle, metric = float(np.median(live)), METRICS[name]
     error = predicted - middle
     if metric.relative:
-        judged = abs(middle) >= metric.threshold and _has_one_sign(live)
+        judged = abs(middle) >= metric.threshold and _exceeds_spread(live)
         error = 100 * error / abs(middle) if judged else np.nan
     return {
         "metric": name, "live": middle, "low": float(live.min()), "high": float(live.max()),
@@ -73,21 +73,22 @@ def _change(name: str, live: np.ndarray, predicted: float) -> dict:
     }  # fmt: skip
 
 
-def _has_one_sign(values: np.ndarray) -> bool:
-    return bool(np.all(values > 0) or np.all(values < 0))
+def _exceeds_spread(values: np.ndarray) -> bool:
+    """The median over layouts is larger than what the layouts alone do, so it has one sign in all of them."""
+    return bool(abs(np.median(values)) > np.ptp(values))
 
 
 def pairs(results: Sequence[dict]) -> pd.DataFrame:
     """Each two allocators of each app, the baseline too, by metric: app, set, threads, alone, metric, a, b, live and
     predicted (a less b, in the unit of `changes`), beyond (the live difference reaches the metric's threshold),
-    decided (its sign is the same in each layout), right (the prediction has that sign).
+    decided (it exceeds its own spread over layouts), right (the prediction has that sign).
     """
     rows = []
     for about, name, live, predicted in _tables(results):
         for a, b in combinations([label for label in predicted if label in live], 2):
             difference = live[a] - live[b]
             middle, said = float(np.median(difference)), predicted[a] - predicted[b]
-            decided = _has_one_sign(difference)
+            decided = _exceeds_spread(difference)
             rows.append(
                 about
                 | {"metric": name, "a": a, "b": b, "live": middle, "predicted": said}
@@ -187,7 +188,7 @@ def _of_counts(counts: Mapping, metric: str) -> float | None:
         value = counts["allocator"]["instructions"]
         return None if value is None else float(value)
     if metric == "memory_syscalls":
-        kinds = counts.get("syscalls_by_kind")
+        kinds = (counts.get("allocator") or {}).get("syscalls_by_kind")
         return float(sum(kinds.get(kind, 0) for kind in MEMORY_CALLS)) if kinds else None
     value = counts.get(metric)
     return None if value is None else float(value)
@@ -224,6 +225,4 @@ def _of_misses_pass(counts: Mapping, metric: str) -> float | None:
 def _of_memory_pass(run: Mapping, metric: str) -> float | None:
     if metric == "page_faults" and "page_faults" in run:
         return float(run["page_faults"] + (run.get("startup_page_faults") or 0))
-    if metric == "memory_syscalls" and isinstance(run.get("syscalls"), Mapping):
-        return float(sum(run["syscalls"].get(kind, 0) for kind in MEMORY_CALLS))
     return None

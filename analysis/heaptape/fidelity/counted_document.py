@@ -10,8 +10,9 @@ from heaptape.fidelity.counted_certificate import METRICS, changes, summary
 
 METHOD = """\
 Short programs (`workloads/counted/`; half of them held out) run live under the simulation of `heaptape-observe
---simulate --data-only`, on every allocator, in one or several layouts: environments of several lengths, with library
-paths of one length. Each is recorded on glibc, natively and, where it says so, a second time with its data accesses.
+--simulate --data-only`, on every allocator, in one or several layouts: environments of several lengths, and libraries
+and mappings at several addresses (`--shift`). A live run's environment has the variables and lengths of a recorded
+one's. Each is recorded on glibc, natively and, where it says so, a second time with its data accesses.
 Counts repeat exactly but for programs of several threads and servers, whose spread the layouts show too.
 
 - **Instructions**: predicted, those of the calls (instructions pass) and of the start-up with each allocator (the
@@ -19,15 +20,25 @@ Counts repeat exactly but for programs of several threads and servers, whose spr
   of the program's instructions. *Allocator's part*: without the dynamic linker's.
 - **Page faults**: live, first touches of OS pages by data accesses. Predicted by the pass misses where there are
   accesses, with what loading the libraries takes; else the kernel's count of the memory pass and of the start-up.
-- **System calls for memory** (mmap, munmap, mremap, madvise, brk): predicted by the memory pass, which does not have
-  those of the start-up; most are, in programs as short as these.
+- **Memory system calls of the allocator** (mmap, munmap, mremap, madvise, brk): predicted by the pass misses alone,
+  start-up included.
 - **Misses**: of data, in virtual addresses; predicted by the pass misses alone, with what loading the libraries takes.
 - Of all but instructions, changes are in percent of the count on glibc, and errors in percent of the live change where
-  that is 2 % or more and has one sign in all layouts. The live change is the median over layouts.
+  that is 2 % or more and exceeds its spread. The live change is the median over layouts, its *spread* the largest less
+  the smallest.
 - **Pairs**: every two allocators of a program whose live difference is at least 2 % (instructions: 0.5 %). *Undecided*:
-  its sign differs between layouts. *Right*: of those decided, the prediction has the live sign.
+  the difference (median over layouts) does not exceed its own spread over the layouts; such a pair is not ranked.
+  *Right*: of those decided, the prediction has the live sign. One rule for all counts.
 """
-SHOWN = ("instructions", "allocator_instructions", "page_faults", "cache_32768", "cache_1048576", "tlb_1536")
+SHOWN = (
+    "instructions",
+    "allocator_instructions",
+    "page_faults",
+    "memory_syscalls",
+    "cache_32768",
+    "cache_1048576",
+    "tlb_1536",
+)
 
 
 def section(results: Sequence[dict]) -> list[str]:
@@ -73,11 +84,13 @@ def _head(results: Sequence[dict]) -> Iterable[str]:
     layouts = sorted(
         {len(data["settings"]["paddings_bytes"]) for data in results if "paddings_bytes" in data["settings"]}
     )
-    commits = sorted({(data.get("heaptape") or {}).get("commit") or "unknown" for data in results if data["live"]})
+    commits = {(data.get("heaptape") or {}).get("commit") or "unknown" for data in results if data["live"]}
+    commits |= {run["commit"] for data in results for run in data["live"] if run.get("commit")}
     with_accesses = sum(bool(data["settings"].get("accesses")) for data in results)
     yield (
         f"{len(results)} programs, {' or '.join(map(str, layouts))} layouts, {with_accesses} of the recordings "
-        f"with data accesses; heaptape {', '.join(commits)}. Of a program in one layout, no pair can be undecided."
+        f"with data accesses; heaptape {', '.join(sorted(commits))}. Of a program in one layout, no pair can be "
+        "undecided."
     )
     yield ""
 

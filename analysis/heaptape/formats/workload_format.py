@@ -17,10 +17,11 @@ from heaptape.common.errors import FormatError
 MAGIC = b"HEAPWORK"
 HEADER = struct.Struct("<8sIIQQQII10Q124sI")
 INFO_LIMIT = 16 << 20
+VERSIONS = (1, 2)  # 2: of a file that has APART words
 THREAD_LIMIT = 1 << 20
 
 # Codes of words that are not ops.
-SIZE_HIGH, PARAM, TOUCHED, WAIT, MARK, START, TIME, END = 0xF0, 0xF1, 0xF2, 0xF3, 0xF4, 0xF5, 0xF6, 0xFF
+APART, SIZE_HIGH, PARAM, TOUCHED, WAIT, MARK, START, TIME, END = 0xEF, 0xF0, 0xF1, 0xF2, 0xF3, 0xF4, 0xF5, 0xF6, 0xFF
 NO_SLOT = 0xFFFFFFFF
 
 _EXTENT = np.dtype([("stream", "<u4"), ("words", "<u4"), ("offset", "<u8")])
@@ -52,7 +53,8 @@ class Workload:
             yield self._bytes[begin : begin + 8 * int(extent["words"])].view("<u8")
 
     def ops_of(self, thread: int) -> pd.DataFrame:
-        """A thread's ops, one row each: call (call byte), size (as given to the call), param (0: none given), slot.
+        """A thread's ops, one row each: call (call byte), size (as given to the call), param (0: none given), slot,
+        apart (number of the memory apart that serves it, 0: the allocator).
 
         Raises FormatError for a stream that does not end with END or has words after it.
         """
@@ -62,11 +64,11 @@ class Workload:
         ends = np.flatnonzero(code == END)
         if len(ends) != 1 or ends[0] != len(words) - 1:
             raise FormatError(str(self.path), None, f"stream of thread {thread} does not end with END")
-        is_op = code < SIZE_HIGH
+        is_op = code < APART
         op_words = words[is_op]
         number: np.ndarray = np.cumsum(is_op) - is_op
-        high, param = np.zeros(len(op_words), np.uint64), np.zeros(len(op_words), np.uint64)
-        for wanted, column in ((SIZE_HIGH, high), (PARAM, param)):
+        high, param, apart = (np.zeros(len(op_words), np.uint64) for _ in range(3))
+        for wanted, column in ((SIZE_HIGH, high), (PARAM, param), (APART, apart)):
             at = np.flatnonzero(code == wanted)
             if len(at) and number[at[-1]] >= len(op_words):
                 raise FormatError(str(self.path), None, f"stream of thread {thread}: a modifier without an op")
@@ -77,6 +79,7 @@ class Workload:
                 "size": (high << np.uint64(24)) | ((op_words >> np.uint64(8)) & np.uint64(0xFFFFFF)),
                 "param": param,
                 "slot": (op_words >> np.uint64(32)).astype(np.uint32),
+                "apart": apart.astype(np.uint8),
             }
         )
 
@@ -110,7 +113,7 @@ def read_workload(path: str | Path) -> Workload:
     magic, version, header_bytes, file_bytes, ops, words, threads, slots, *rest = HEADER.unpack(header)
     if magic != MAGIC:
         raise FormatError(str(path), 0, "not a workload: wrong magic")
-    if version != 1:
+    if version not in VERSIONS:
         raise FormatError(str(path), 8, f"version {version} is not known")
     if header_bytes != HEADER.size:
         raise FormatError(str(path), 12, f"header of {header_bytes} bytes")

@@ -12,7 +12,7 @@ from heaptape.common.home import Home
 from heaptape.common.output import write_text
 from heaptape.measure import machine
 from heaptape.model.geometry import Geometry, Level, machine_geometry
-from heaptape.model.penalties import cache_file, kept, penalties, plan
+from heaptape.model.penalties import cache_file, geometry_of, kept, penalties, plan
 
 ROUNDS = 30
 TIMEOUT_S = 600
@@ -69,6 +69,12 @@ def for_passes(passes: Sequence[str], home: Home) -> dict[str, Any] | None:
         return of_this_machine(home) if "misses" in passes else known()
     except HeaptapeError:
         return None
+
+
+def measured_geometry() -> Geometry | None:
+    """This machine's caches and TLBs, where it was measured."""
+    measured = known()
+    return geometry_of(measured) if measured else None
 
 
 def own_geometry(home: Home) -> Geometry:

@@ -21,7 +21,7 @@ from heaptape.common.home import PACKAGE, Home
 from heaptape.common.version import __version__
 from heaptape.formats.tape_format import open_trace
 from heaptape.formats.workload_format import is_workload, read_workload
-from heaptape.measure import machine, noise, penalties
+from heaptape.measure import loaded, machine, noise, penalties
 from heaptape.measure.agreement import agreement
 from heaptape.measure.registry import Choice, sha256_of
 from heaptape.measure.rounds import Rounds, Run, Settings, baseline_of, widest_interval
@@ -44,6 +44,7 @@ DEFAULT_ORDER = {
 }
 # Whatever order was asked for: the accesses between two calls are those of the recording, and so are positions.
 ONE_ORDER = ("misses", "blame")
+COUNTS_START_UP = ("misses", "instructions")  # the passes in which loading libraries counts
 # The instructions pass counts the first so many ops of a longer workload. Under our Valgrind tool an op takes 0.3 to
 # 0.8 us in the recorded order with few threads, 2.5 us with 23 (docs/measurements/replay.md): 10 to 50 s a run. The
 # recorded order has no prefix: a longer workload is run in `window`, in which a single thread's count is as exact, and
@@ -172,6 +173,8 @@ def replay(
         )
     about_machine = machine.describe()
     started = time.time()
+    settings = replace(settings, also_loaded=tuple(loaded.also_loaded(read_workload(workload_path).info, choices)))
+    settings, sizes = with_sizes(settings)
     program = home.program("replay")
     engine = Engine(program, workload_path, settings, workload["ops"], _baseline(program, workload_path))
     settings, left_out = _without_impossible(engine)
@@ -202,7 +205,7 @@ def replay(
     hz = next((r["cycles_hz"] for r in finished if "cycles_hz" in r), None)
     return {
         "schema": SCHEMA,
-        "heaptape": {"version": __version__, "commit": _commit()},
+        "heaptape": {"version": __version__, "commit": commit()},
         "created_unix_s": round(started),
         "elapsed_s": round(time.time() - started, 3),
         "machine": about_machine | {"cycles_hz": hz},
@@ -210,6 +213,8 @@ def replay(
         "settings": _told_settings(engine, finished)
         | {"warm_up": warmed}
         | ({"left_out": left_out} if left_out else {})
+        | ({"simulated_sizes": sizes} if sizes else {})
+        | ({"also_loaded": [Path(path).name for path in settings.also_loaded]} if settings.also_loaded else {})
         | ({"until_ci": _stop_rule(finished, choices, settings)} if settings.until_ci_percent else {}),
         "penalties": penalties.for_passes(settings.passes, home),
         "noise": disturbance.summarise(finished),
@@ -217,6 +222,21 @@ def replay(
         "agreement": agreement(finished),
         "runs": finished,
     }
+
+
+def with_sizes(settings: Settings) -> tuple[Settings, str | None]:
+    """The settings with the caches and TLBs that the pass `misses` simulates, and whose they are: "given", "machine"
+    (this machine's own, where it was measured: `heaptape machine`), or "default" (the tool's). None without that pass.
+    """
+    if "misses" not in settings.passes:
+        return settings, None
+    if settings.caches or settings.tlbs:
+        return settings, "given"
+    geometry = penalties.measured_geometry()
+    if geometry is None:
+        return settings, "default"
+    caches, tlbs = geometry.texts
+    return replace(settings, caches=caches, tlbs=tlbs), "machine"
 
 
 def _told_settings(engine: Engine, finished: list[dict]) -> dict:
@@ -251,9 +271,10 @@ def _without_impossible(engine: Engine) -> tuple[Settings, dict[str, str]]:
     if "instructions" not in settings.passes or "instructions" not in settings.optional:
         return settings, {}
     # Nothing preloaded: an allocator that Valgrind can't run fails by itself, later.
+    bare = replace(engine, settings=replace(settings, also_loaded=()))
     run = Run(Choice("", "default", Path(), "", {}), "instructions", -1)
     arguments = ["--counter", "heaptape", "--order", "window", "--op-limit", "1"]
-    why = _measure_with(engine, run, arguments, lambda share: None).get("error")
+    why = _measure_with(bare, run, arguments, lambda share: None).get("error")
     if why is None:
         return settings, {}
     kept = tuple(pass_ for pass_ in settings.passes if pass_ != "instructions")
@@ -342,7 +363,9 @@ def _measure_with(engine: Engine, run: Run, arguments: list[str], tell: Callable
         command += ["--threads-to-cores"] if settings.threads_to_cores else []
         command += ["--disturb", str(settings.disturb_lines)] if settings.disturb_lines and run.pass_ == "time" else []
         command += ["--clock", "real"] if settings.real_clock else []
-        command += ["--preload", run.choice.preload] if run.choice.preload else []
+        also = settings.also_loaded if run.pass_ in COUNTS_START_UP else ()
+        for path in loaded.preloads(run.choice, also):
+            command += ["--preload", path]
         for name, value in run.choice.environment.items():
             command += ["--env", f"{name}={value}"]
         command += ["-o", str(output)]
@@ -414,7 +437,7 @@ def _last_message(stderr: str, program: str) -> str:
     return lines[-1].removeprefix(f"heaptape-{program}: ") if lines else ""
 
 
-def _commit() -> str | None:
+def commit() -> str | None:
     """The checkout's commit, with a + if files differ from it; None if this is no checkout."""
     if not (PACKAGE.parent.parent / ".git").exists():
         return None

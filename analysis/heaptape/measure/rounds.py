@@ -47,7 +47,8 @@ class Settings:
     rule. `baseline`: label that the stop rule compares with; None: glibc, else the first. `caches`, `tlbs`: those that
     the pass `misses` simulates, as heaptape-replay takes them; empty: its own. `optional`: passes that are left out,
     and told, where they can't be made. `at`: positions at which the pass `blame` attributes memory beside its own, as
-    heaptape-replay takes them.
+    heaptape-replay takes them. `also_loaded`: libraries that the passes that count the start-up load on every allocator
+    (loaded.py).
     """
 
     repeats: int = 5
@@ -67,6 +68,7 @@ class Settings:
     caches: str = ""
     tlbs: str = ""
     optional: tuple[str, ...] = ()
+    also_loaded: tuple[str, ...] = ()
     at: tuple[str, ...] = ()
 
 

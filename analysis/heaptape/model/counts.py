@@ -77,7 +77,8 @@ def of_misses(misses: dict, memory: dict, penalties: Penalties) -> Counts:
     else:
         terms.append(Term("page_faults", FAULTS, faults, penalties.page_fault))
         named[FAULTS] = (faults, penalties.page_fault.middle)
-    terms += _system_calls(memory.get("syscalls") or misses.get("syscalls"), penalties, named, missing)
+    found = memory.get("syscalls") or _memory_calls(misses, penalties) or misses.get("syscalls")
+    terms += _system_calls(found, penalties, named, missing)
     return Counts(tuple(terms), program is not None and allocator is not None, named, tuple(missing))
 
 
@@ -151,6 +152,12 @@ def _size(part: str, capacity: int) -> str:
     if part == TLBS:
         return f"a TLB of {capacity:,} entries"
     return f"{capacity >> 20:,} MiB" if capacity >= 1 << 20 else f"{capacity >> 10:,} KiB"
+
+
+def _memory_calls(misses: dict, penalties: Penalties) -> dict:
+    """The allocator's memory system calls, its start-up's among them, where the pass tells kinds."""
+    by_kind = (misses.get("allocator") or {}).get("syscalls_by_kind") or {}
+    return {kind: count for kind, count in by_kind.items() if kind in penalties.system_calls}
 
 
 def _system_calls(

@@ -40,9 +40,15 @@ class Geometry:
     tlbs: tuple[Level, ...] = SIMULATED_TLBS
 
     @property
+    def texts(self) -> tuple[str, str]:
+        """Caches and TLBs as the options take them."""
+        return ",".join(map(str, self.caches)), ",".join(map(str, self.tlbs))
+
+    @property
     def options(self) -> list[str]:
         """As options of `heaptape-replay --pass misses` and `heaptape-observe --simulate`."""
-        return ["--caches", ",".join(map(str, self.caches)), "--tlbs", ",".join(map(str, self.tlbs))]
+        caches, tlbs = self.texts
+        return ["--caches", caches, "--tlbs", tlbs]
 
 
 def machine_geometry(tlbs: Sequence[Level] = (), folder: Path = CACHE_FOLDER) -> Geometry:

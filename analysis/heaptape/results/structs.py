@@ -290,12 +290,13 @@ class SimulatedLevel(msgspec.Struct):
 
 
 class SimulatedSide(msgspec.Struct):
-    """What was simulated of the program, or of its allocator."""
+    """What was simulated of the program, or of its allocator. `syscalls_by_kind`: of the allocator alone."""
 
     instructions: Count = None
     data_accesses: Count = None
     page_faults: Count = None
     syscalls: Count = None
+    syscalls_by_kind: Counts = None
     caches: list[SimulatedLevel] | None = None
     tlbs: list[SimulatedLevel] | None = None
 
@@ -412,6 +413,7 @@ class ResultsFile(msgspec.Struct):
     noise: AllNoise | None = None
     allocators: list[Column] | None = None
     agreement: list[dict[str, Any]] | None = None
+    whatif: list[dict[str, Any]] | None = None
 
     def __post_init__(self) -> None:
         if self.schema != SCHEMA:

@@ -63,7 +63,8 @@ def planted(name="planted", half="tuned", threads=1, accesses=False):
     """
     counts = {"glibc": 2000, "a": 1780, "b": 2100}
     misses = {
-        label: side(0, {"glibc": 900, "a": 800, "b": 1230}[label], counts[label] - 500) | {"loading": side(0, 100, 500)}
+        label: side(0, {"glibc": 900, "a": 800, "b": 1230}[label], counts[label] - 500)
+        | {"loading": side(0, 100, 500), "allocator": side(0, 0, 0)}
         for label in counts
     }
     runs = [
@@ -111,7 +112,21 @@ def test_errors_of_other_counts_are_in_percent_of_the_live_change():
 
 
 def test_a_change_below_the_threshold_has_no_relative_error():
-    assert np.isnan(row(counted_certificate.changes([planted()]), "memory_syscalls", allocator="a")["error"])
+    table = counted_certificate.changes([planted(accesses=True)])
+    assert np.isnan(row(table, "memory_syscalls", allocator="a")["error"])
+
+
+def test_memory_system_calls_are_the_allocators_by_the_pass_misses_and_of_memory_alone():
+    data = planted(accesses=True)
+    for run in data["live"]:
+        if run["allocator"] == "a":
+            run["counts"]["allocator"]["syscalls_by_kind"] = {"brk": 6, "mmap": 9, "futex": 1000}
+    for run in data["replays"]:
+        if run["pass"] == "misses" and run["allocator"] == "a":
+            run["misses"]["allocator"]["syscalls_by_kind"] = {"brk": 4, "munmap": 8, "other": 1000}
+    found = row(counted_certificate.changes([data]), "memory_syscalls", allocator="a")
+    assert (found["live"], found["predicted"]) == (pytest.approx(50), pytest.approx(20))  # 10 on glibc, 15 and 12 on a
+    assert "memory_syscalls" not in set(counted_certificate.changes([planted()])["metric"])
 
 
 def test_misses_are_judged_only_where_accesses_were_replayed_and_then_faults_are_simulated_too():
@@ -139,6 +154,20 @@ def test_pairs_that_differ_too_little_or_by_layout_are_not_ranked():
     misses = table[table["metric"] == "cache_1048576"].set_index(["a", "b"])
     assert misses["decided"].to_dict() == {("glibc", "a"): True, ("glibc", "b"): False, ("a", "b"): True}
     assert misses["beyond"].all()
+
+
+def test_a_difference_that_does_not_exceed_its_spread_over_layouts_is_neither_ranked_nor_judged_for_size():
+    """The same sign in each layout is not enough: by 4, 10 and 15 %, the layouts alone do more than the allocator."""
+    data, caches = planted(accesses=True), iter((1920, 1800, 1700))
+    for run in data["live"]:
+        if run["allocator"] == "a":
+            run["counts"]["caches"][0]["misses"] = next(caches)
+    change = row(counted_certificate.changes([data]), "cache_1048576", allocator="a")
+    assert (change["live"], change["low"], change["high"]) == tuple(map(pytest.approx, (-10, -15, -4)))
+    assert np.isnan(change["error"])
+    table = counted_certificate.pairs([data])
+    pair = row(table, "cache_1048576", a="glibc", b="a")
+    assert (pair["beyond"], pair["decided"], pair["right"]) == (True, False, True)
 
 
 def test_the_summary_counts_right_signs_of_decided_pairs_by_group():

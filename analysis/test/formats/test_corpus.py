@@ -4,18 +4,21 @@ Long: replays of all but three small ones; each is read and counted without.
 """
 
 import hashlib
-import json
 import re
 import tomllib
+from functools import cache
 from pathlib import Path
 
 import heaptape as library
 import pytest
 
+from tests.support import info
+
 CORPUS = Path(__file__).resolve().parents[3] / "workloads" / "corpus"
 README = (CORPUS / "README.md").read_text()
 RECORDINGS = sorted(path.name for path in CORPUS.iterdir() if path.suffix not in (".md", ".toml"))
 TAPES = [name for name in RECORDINGS if name.endswith(".tape")]
+told_of = cache(lambda name: info(CORPUS / name))
 REPLAYED = ("sqlite3.tape", "redis.tape", "memcached.tape")
 
 
@@ -36,8 +39,8 @@ def test_each_file_has_the_hash_that_the_readme_gives(name):
 
 
 @pytest.mark.parametrize("name", TAPES)
-def test_both_readers_count_the_same_legal_events_and_the_readme_too(name, heaptape):
-    about = json.loads(heaptape("info", CORPUS / name, "--json").stdout)
+def test_both_readers_count_the_same_legal_events_and_the_readme_too(name):
+    about = told_of(name)
     assert about["ok"]
     assert about["dropped"] == 0
     calls, threads = {}, set()
@@ -62,8 +65,8 @@ def test_each_replays_and_keeps_its_promises(name, heaptape, tmp_path):
 
 
 @pytest.mark.parametrize("name", TAPES)
-def test_no_recording_has_real_addresses_times_or_names(name, heaptape):
-    about = json.loads(heaptape("info", CORPUS / name, "--json").stdout)
+def test_no_recording_has_real_addresses_times_or_names(name):
+    about = told_of(name)
     assert not {"program", "pid", "parent_pid", "start_unix_ns", "arguments", "host"} & set(about["info"]), about[
         "info"
     ]

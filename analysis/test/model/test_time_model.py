@@ -118,6 +118,15 @@ def test_system_calls_cost_by_their_kind_where_the_memory_pass_has_them():
     assert row(frame, "other", "system calls")["ns"] == pytest.approx(4 * 500)
 
 
+def test_without_a_memory_pass_the_allocators_memory_calls_are_those_that_the_pass_misses_tells():
+    def run(calls):
+        kinds = {"mmap": calls, "munmap": 1, "futex": 1000 * calls}  # what waits is no memory call
+        return misses() | {"syscalls": 50 * calls, "allocator": {"syscalls_by_kind": kinds}}
+
+    frame = prediction([results({"glibc": [run(10)], "other": [run(14)]})], "glibc")
+    assert row(frame, "other", "system calls")["ns"] == pytest.approx(4 * 500)
+
+
 def instructions_runs():
     runs = []
     for name, total, faults in (("glibc", 5_000_000, 100), ("other", 4_000_000, 90)):

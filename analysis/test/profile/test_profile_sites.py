@@ -6,6 +6,8 @@ import heaptape as library
 import pytest
 from heaptape.profile.data import Profile
 
+from tests.support import call_heaptape
+
 
 @pytest.fixture(scope="module")
 def tape(tmp_path_factory, heaptape, out):
@@ -68,8 +70,8 @@ def count_one_by_one(path) -> dict[int, dict]:
     return sites
 
 
-def test_sites_are_what_counting_each_event_gives(tape, heaptape):
-    found = Profile(json.loads(heaptape("profile", tape, "--format", "json").stdout))
+def test_sites_are_what_counting_each_event_gives(tape):
+    found = Profile(json.loads(call_heaptape("profile", tape, "--format", "json").stdout))
     told = count_one_by_one(tape)
     assert len(told) > 5
     rows = {row["node"]: row for row in found.sites.to_dict("records")}
@@ -90,8 +92,8 @@ def test_profile_draws_the_flame_graph(tape, heaptape, tmp_path):
     assert 'aria-pressed="true" data-weight="2"' in text
 
 
-def test_without_stacks_there_is_no_flame_graph(small_tape, heaptape):
-    done = heaptape("profile", small_tape, "--format", "svg")
-    assert done.returncode == 1
+def test_without_stacks_there_is_no_flame_graph(small_tape):
+    done = call_heaptape("profile", small_tape, "--format", "svg")
+    assert done.status == 1
     assert "--stacks" in done.stderr
     assert done.stderr.count("\n") == 1

@@ -22,6 +22,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from synthetic_results import make_results, write
 
+from tests.support import call_heaptape
+
 
 @pytest.fixture(scope="module")
 def data():
@@ -107,12 +109,12 @@ def test_several_workloads_get_their_means(page_of_two):
     assert page_of_two.count(f'type="{TYPE}"') == 2
 
 
-def test_a_report_is_read_as_the_results_that_it_holds(page, data, tmp_path, heaptape):
+def test_a_report_is_read_as_the_results_that_it_holds(page, data, tmp_path):
     (tmp_path / "report.html").write_text(page)
     file = write(tmp_path / "r.json", data)
     assert results(tmp_path / "report.html").data == results(file).data
     for form in ("text", "csv", "json"):
-        told = [heaptape("compare", path, "--format", form) for path in (tmp_path / "report.html", file)]
+        told = [call_heaptape("compare", path, "--format", form) for path in (tmp_path / "report.html", file)]
         assert told[0].stdout == told[1].stdout != ""
 
 
@@ -124,7 +126,7 @@ def test_a_report_of_several_workloads_gives_all_of_them(page_of_two, tmp_path):
 
 
 @pytest.mark.parametrize("harm", ["cut", "flipped", "emptied", "other encoding", "no results"])
-def test_a_damaged_report_is_one_error_that_names_the_place(page, tmp_path, harm, heaptape):
+def test_a_damaged_report_is_one_error_that_names_the_place(page, tmp_path, harm):
     at = page.index('"data": "') + 9
     hurt = {
         "cut": page[: at + 4000] + page[page.index('"', at + 4000) :],
@@ -135,8 +137,8 @@ def test_a_damaged_report_is_one_error_that_names_the_place(page, tmp_path, harm
     }[harm]
     path = tmp_path / "hurt.html"
     path.write_text(hurt)
-    done = heaptape("compare", path)
-    assert done.returncode == 1
+    done = call_heaptape("compare", path)
+    assert done.status == 1
     assert done.stdout == ""
     assert re.fullmatch(rf"heaptape: {re.escape(str(path))}: .+\n", done.stderr)
     assert ("offset" in done.stderr) == (harm != "no results")

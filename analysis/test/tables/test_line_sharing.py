@@ -11,6 +11,8 @@ from heaptape.tables.usual import render_text
 from matplotlib.figure import Figure
 from planted_runs import file_of, runs_of
 
+from tests.support import call_heaptape
+
 LEVEL = {"end": 0, "peak": 8, "peak_position": 3}
 
 
@@ -70,10 +72,10 @@ def test_plots_draw_what_the_frames_say():
     line_sharing_plots.matrix(Figure().subplots(), line_sharing.thread_matrix({}))
 
 
-def test_results_of_the_sharing_pass_alone_can_be_compared(tmp_path, heaptape):
+def test_results_of_the_sharing_pass_alone_can_be_compared(tmp_path):
     path = tmp_path / "r.json"
     path.write_text(json.dumps(results(glibc=[counts(2.0)]).data))
     for arguments in ([], ["--table", "sharing"]):
-        done = heaptape("compare", path, *arguments)
-        assert done.returncode == 0, done.stderr
+        done = call_heaptape("compare", path, *arguments)
+        assert done.status == 0, done.stderr
         assert "Cache lines that threads share" in done.stdout

@@ -105,11 +105,12 @@ static void handler(int number) {
   handled++;
 }
 
+/* Under Valgrind some 1,400 of these pairs of calls pass from signal to signal: a trace of 290,000 events. */
 static void signals(void) {
   struct itimerval often = {{0, 500}, {0, 500}};
   signal(SIGALRM, handler);
   setitimer(ITIMER_REAL, &often, NULL);
-  while (handled < 300) {
+  while (handled < 100) {
     char *object = malloc(FIRST);
     touch(object, 48);
     free(object);

@@ -123,6 +123,20 @@ def flat(part):
     return counts + list(part["syscalls_by_kind"].values()) + misses
 
 
+@pytest.mark.parametrize("pages", [1, 16])
+def test_a_shift_moves_what_is_mapped_after_the_dynamic_linker_by_so_many_os_pages(tmp_path, pages):
+    def lowest(shift):
+        """Of each library its first address."""
+        options = ["--simulate", "--data-only", "--shift", shift, "-o", tmp_path / "r.json"]
+        maps = run(OBSERVE, *options, "--", "/bin/cat", "/proc/self/maps").stdout.splitlines()
+        lines = [line for line in reversed(maps) if ".so" in line and "/ld-linux" not in line]
+        return {line.split()[-1]: int(line.partition("-")[0], 16) for line in lines}
+
+    plain, shifted = lowest(0), lowest(pages)
+    assert any("/libc." in name for name in plain)
+    assert {name: address + 4096 * pages for name, address in plain.items()} == shifted
+
+
 def test_allocator_and_program_sum_to_the_whole(tmp_path):
     result = simulate(tmp_path, PROGRAMS / "simulated_calls")
     parts = zip(flat(result["allocator"]), flat(result["program"]))

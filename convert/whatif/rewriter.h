@@ -1,0 +1,28 @@
+/* What if: a trace's history as it would have been had groups of its objects been treated otherwise (docs/BLAME.md,
+   "What if"), handed on as history_run does to the consumer that compiles.
+
+   Job: what happens to each op of a group's objects; counts. Not its job: the groups (members.h), words
+   (convert/compile/compile.h). Invariants: what is handed on is a legal history; the ops of objects of no group are all
+   there, unchanged, in their order. Memory is O(live objects + threads), with `early` O(births of the group) too. Not
+   thread-safe. */
+#ifndef CONVERT_WHATIF_REWRITER_H
+#define CONVERT_WHATIF_REWRITER_H
+
+#include "convert/whatif/members.h"
+
+#include <jansson.h>
+
+struct rewriting {
+  struct trace_reader *reader;
+  const struct history_options *options;
+  struct groups groups;
+  json_t *about; /* filled in: what was done to which group, WORKLOAD.md, `whatif`; the caller's to drop */
+};
+
+/* As history_run of the rewriting's reader and options. witness: the trace's, but ops, live objects and peaks are those
+   of what is handed on. Returns 0, or -1 with error, also where groups overlap, one matches nothing, or the trace lacks
+   what one asks for. */
+int rewriting_run(struct rewriting *rewriting, const struct history_consumer *consumer, struct witness *witness,
+                  struct error *error);
+
+#endif

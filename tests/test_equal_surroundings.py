@@ -1,0 +1,78 @@
+"""The counted judge's live runs see the environment of a recorded program: as many variables, as long, in order."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from heaptape.common.home import Home
+from heaptape.fidelity import counted, live
+from heaptape.measure import loaded, recipes
+from heaptape.measure.registry import Choice
+
+from tests.support import HEAPTAPE, OUT, RECORD, run, succeed
+
+OBSERVE = OUT / "libexec" / "heaptape-observe"
+pytestmark = pytest.mark.skipif(
+    not (OUT / "libexec/valgrind/heaptape-amd64-linux").exists(), reason="the Valgrind tool was not built"
+)
+# The environment as it lies above the stack.
+PROGRAM = """
+import ctypes, json, os
+lengths = [[word.split("=")[0], len(word)] for word in open("/proc/self/environ").read().split("\\0") if word]
+print(json.dumps(lengths))
+"""
+
+
+def test_a_live_run_has_the_variables_of_a_recorded_one_in_order_and_length(tmp_path):
+    choice = Choice("glibc", "default", Path(live.c_library()), "", {}, "")
+    wanted = len(counted.recorded_preload(Home(OUT)))
+    with recipes.scratch_directory() as scratch:  # tmp_path is too long
+        paths = counted.libraries([choice], scratch / "libraries", wanted)
+        assert len(str(paths["glibc"])) == wanted
+        seen = environments(choice, paths["glibc"], tmp_path)
+    assert seen[0] == seen[1]
+    assert [counted.PADDING_VARIABLE, 1360 + len(counted.PADDING_VARIABLE) + 1] in seen[0]
+
+
+def environments(choice: Choice, library: Path, folder: Path) -> list:
+    """Of a live run and of a recorded one."""
+    surroundings = counted.surroundings(choice, library, 1360)
+    recorded = {name: value for name, value in surroundings.items() if name == counted.PADDING_VARIABLE}
+    program = (sys.executable, "-S", "-c", PROGRAM)
+    return [
+        json.loads(done.stdout.splitlines()[0])
+        for done in (
+            run(OBSERVE, "--simulate", "--data-only", "-o", folder / "f.json", "--", *program, env=surroundings),
+            run(
+                RECORD, "--accesses", "--no-follow", "-o", folder / "f.tape", "--preload", live.c_library(), "--",
+                *program, env=recorded,
+            ),
+        )
+    ]  # fmt: skip
+
+
+def test_a_recording_names_the_libraries_that_the_program_has(tmp_path):
+    """Of all that is mapped, by base name."""
+    tape = tmp_path / "t.tape"
+    succeed(RECORD, "-o", tape, "--", sys.executable, "-S", "-c", "import ctypes")
+    names = json.loads(succeed(HEAPTAPE, "info", "--json", tape).stdout)["info"]["libraries"]
+    assert {"libc.so.6", "libheaptape.so", "ld-linux-x86-64.so.2"} <= set(names)
+    assert len(names) == len(set(names))
+    assert not any("/" in name for name in names)
+
+
+def test_a_cpp_programs_own_runtime_is_loaded_on_every_allocator_and_the_result_says_so(tmp_path):
+    """Where an allocator here needs the C++ library; the exact instructions are still among the passes."""
+    allocators = json.loads(succeed(HEAPTAPE, "allocators", "--json").stdout)["allocators"]
+    if not any(row["name"] == "jemalloc" and row.get("path") for row in allocators):
+        pytest.skip("jemalloc is not installed")
+    tape, results = tmp_path / "t.tape", tmp_path / "r.json"
+    runtime = next(path for path in loaded.needs("libjemalloc.so.2") if "libstdc++" in path)
+    succeed(RECORD, "-o", tape, "--", "/bin/true", env={"LD_PRELOAD": runtime})
+    wanted = ("-a", "glibc", "-a", "jemalloc", "--passes", "instructions", "-n", "1")
+    succeed(HEAPTAPE, "replay", tape, *wanted, "-o", results)
+    data = json.loads(results.read_text())
+    assert Path(runtime).name in data["settings"]["also_loaded"]
+    starts = {one["allocator"]: one["startup_process_instructions"] for one in data["runs"]}
+    assert starts["glibc"] > 1_000_000  # the C++ library's relocations, which jemalloc alone would be charged for

@@ -1,0 +1,150 @@
+"""heaptape whatif, from a recording with call stacks and marks to the table."""
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from heaptape.fidelity.whatif_live import errors
+from heaptape.formats.workload_format import read_workload
+
+from tests.support import CONVERT, OUT, call_heaptape, record, run, succeed
+
+PROGRAMS = OUT / "test-programs" / "whatif_programs"
+
+
+@pytest.fixture(scope="module")
+def tape(tmp_path_factory) -> Path:
+    """`waves` at 2 % of its size: eight waves of objects, and of each 32 one of group_new's, which stay."""
+    path = tmp_path_factory.mktemp("whatif") / "waves.tape"
+    record(path, PROGRAMS, "waves", "plain", "2", options=("--stacks",))
+    return path
+
+
+def group_of(tape: Path, group: str) -> dict:
+    work = tape.with_suffix(".work")
+    succeed(CONVERT, "compile", tape, "-o", work, "--group", group)
+    succeed(CONVERT, "check", work)
+    (about,) = read_workload(work).info["whatif"]
+    return about
+
+
+def entries(wave_bytes: int) -> int:
+    """Objects of the group that a wave of objects of that size has (whatif_programs.c)."""
+    count = (6 << 20) * 2 // 100 * 4 // wave_bytes
+    return (count + 31) // 32
+
+
+SIZES = (96, 160, 288, 416, 672, 928, 1440, 2080)
+
+
+def test_a_group_is_found_by_any_frame_by_function_and_by_site(tape):
+    whole = group_of(tape, "frame=group_new*=remove")
+    assert whole["objects"] == sum(map(entries, SIZES))
+    assert group_of(tape, "function=group_new*=remove")["objects"] == whole["objects"]
+    assert group_of(tape, "frame=whatif_programs&size=40..72=remove")["objects"] == whole["objects"]
+    succeed(CONVERT, "compile", tape, "-o", tape.with_suffix(".w"), "--origins", tape.with_suffix(".origins"))
+    data = tape.with_suffix(".origins").read_bytes()
+    sites = json.loads(data[data.index(b'{"') :])["sites"]
+    numbers = [n for n, site in enumerate(sites) if site["name"].startswith("group_new")]
+    assert numbers
+    by_number = group_of(tape, f"site={','.join(map(str, numbers))}=remove")
+    assert by_number["objects"] == whole["objects"]
+
+
+def test_phases_are_between_marks(tape):
+    assert group_of(tape, "frame=group_new*&phase=3=remove")["objects"] == entries(SIZES[2])
+    even = group_of(tape, "frame=group_new*&phase=even wave=remove")
+    assert even["objects"] == sum(map(entries, SIZES[::2]))
+    last = group_of(tape, "frame=group_new*&phase=odd wave,7..=remove")
+    assert last["objects"] == sum(map(entries, SIZES[1::2])) + entries(SIZES[6])
+
+
+def test_late_births_wait_for_the_mark_at_most(tape):
+    """The group's objects of a wave are acquired when the wave's others have gone."""
+    work = tape.with_suffix(".late")
+    succeed(CONVERT, "compile", tape, "-o", work, "--group", "frame=group_new*&phase=1=late")
+    ops = read_workload(work).ops_of(0)
+    place = {size: ops.index[(ops["call"] == 0) & (ops["size"] == size)] for size in SIZES[:2]}
+    between = ops[(ops["call"] == 0) & ops["size"].between(40, 72)].index
+    first = between[: entries(SIZES[0])]
+    assert place[SIZES[0]].max() < first.min()
+    assert first.max() < place[SIZES[1]].min()
+
+
+def test_whatif_prints_each_experiment_beside_the_original_and_keeps_results(tape, tmp_path):
+    output = tmp_path / "r.json"
+    done = call_heaptape(
+        "whatif", tape, "-a", "glibc", "-g", "frame=group_new*=remove", "-g", "frame=group_new*=pool=65536",
+        "--passes", "memory", "-o", output,
+    )  # fmt: skip
+    assert done.status == 0, done.stderr
+    lines = [line for line in done.stdout.splitlines() if line.startswith("glibc")]
+    assert len(lines) == 3
+    assert "as recorded" in lines[0]
+    data = json.loads(output.read_text())
+    assert {run["variant"] for run in data["runs"]} == {
+        "default", "frame=group_new*=remove", "frame=group_new*=pool=65536",
+    }  # fmt: skip
+    removed = data["whatif"][0]
+    assert removed["labels"] == {"glibc": "glibc:frame=group_new*=remove"}
+    assert removed["workload"]["ideal_rss_bytes"] < data["workload"]["ideal_rss_bytes"]
+    compared = call_heaptape("compare", output)
+    assert compared.status == 0, compared.stderr
+    assert "glibc:frame=group_new*=remove" in compared.stdout
+
+
+def test_together_is_one_experiment(tape, tmp_path):
+    output = tmp_path / "r.json"
+    done = call_heaptape(
+        "whatif", tape, "-a", "glibc", "-g", "size=96=remove", "-g", "size=160=segregate", "--together",
+        "--passes", "memory", "-n", "1", "-o", output,
+    )  # fmt: skip
+    assert done.status == 0, done.stderr
+    (only,) = json.loads(output.read_text())["whatif"]
+    assert [group["action"] for group in only["groups"]] == ["remove", "segregate"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        (("-g", "size=1=remove"), 1, "no object belongs to the group 'size=1=remove'"),
+        (("-g", "size=..=remove", "-g", "size=96=early", "--together"), 1, "overlap"),
+        (("-g", "size=96=sideways"), 1, "wants EXPR=remove"),
+        (("-g", "phase=cold=remove"), 1, "no object belongs"),
+        ((), 2, "--group"),
+        (("-g", "size=96=remove", "--passes", "misses"), 2, "--passes"),
+    ],
+)
+def test_wrong_experiments_are_one_line(tape, tmp_path, arguments, status, said):
+    done = run(OUT / "bin" / "heaptape", "whatif", tape, "-a", "glibc", "-o", tmp_path / "r.json", *arguments)
+    assert done.status == status
+    assert done.stderr.count("\n") == 1
+    assert said in done.stderr
+    assert not (tmp_path / "r.json").exists()
+
+
+def test_a_workload_is_no_trace(tape, tmp_path):
+    succeed(CONVERT, "compile", tape, "-o", tmp_path / "w.work")
+    done = call_heaptape("whatif", tmp_path / "w.work", "-g", "size=1=remove", "-o", tmp_path / "r.json")
+    assert done.status == 1
+    assert "found in a trace" in done.stderr
+
+
+def test_verify_fidelity_whatif_compares_with_programs_that_do_it(tmp_path):
+    """Removal from a program with glibc: its calls are the same each time, and so is its memory."""
+    done = call_heaptape("verify-fidelity", "--whatif", "lines", "-a", "glibc", "-n", "1", "--write", tmp_path / "f.md")
+    assert done.status == 0, done.stderr
+    rows = [line.split("|") for line in (tmp_path / "f.md").read_text().splitlines() if line.startswith("| lines |")]
+    assert [row[2].strip() for row in rows] == ["remove", "arena", "pool"]
+    assert abs(float(rows[0][8])) < 5
+
+
+def test_errors_are_of_the_saving_where_there_is_one():
+    row = {"program": "p", "change": "remove", "allocator": "glibc", "live_plain": 1000.0, "predicted_plain": 1100.0}
+    table = pd.DataFrame([row | {"live": 800.0, "predicted": 880.0}, row | {"live": 960.0, "predicted": 1000.0}])
+    found = errors(table)
+    assert list(found["live_percent"].round(9)) == [-20, -4]
+    assert list(found["error_points"].round(9)) == [-2, -6]
+    assert found["error_percent"].round(9)[0] == 10
+    assert found["error_percent"].isna()[1]
