@@ -268,6 +268,12 @@ def tidy(found: Blame, allocator: str, groupings: Iterable[str] = GROUPINGS, onl
     return whole.sort_values(order, kind="stable")[list(COLUMNS)].reset_index(drop=True)
 
 
+def nothing() -> pd.DataFrame:
+    """`tidy` of nothing: the columns, with their types, and no rows."""
+    texts = ("allocator", "grouping", "group", "kind")
+    return pd.DataFrame({name: pd.Series(dtype=object if name in texts else "int64") for name in COLUMNS})
+
+
 def _unheld(found: Blame, there: pd.DataFrame, number: int) -> pd.DataFrame:
     """A row of no holder for each position and grouping."""
     column, name = NOBODY[number]

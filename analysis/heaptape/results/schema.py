@@ -110,7 +110,7 @@ class Results:
         """
         groupings = (by,) if by else blame.GROUPINGS
         frames = [blame.tidy(found, name, groupings) for name, found in self.holders().items()]
-        return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=list(blame.COLUMNS))
+        return pd.concat(frames, ignore_index=True) if frames else blame.nothing()
 
     def _first_runs(self, key: str) -> dict[str, dict]:
         """By allocator, in their order: the first run that has something under that key."""

@@ -18,6 +18,7 @@ import pytest
 from heaptape.common.errors import UsageError
 from heaptape.report.notebook import notebook
 from heaptape.results.schema import results
+from synthetic_blame import make_run, planted
 from synthetic_results import make_results, write
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -33,7 +34,9 @@ def folder(tmp_path_factory, heaptape, small_tape):
     place = tmp_path_factory.mktemp("examples")
     done = heaptape("convert", small_tape, place / "small.tape")
     assert done.returncode == 0, done.stderr
-    write(place / "small.json", make_results("small", repeats=2))
+    data = make_results("small", repeats=2)
+    data["runs"].append(make_run("glibc", planted("fragmentation")))
+    write(place / "small.json", data)
     return place
 
 
