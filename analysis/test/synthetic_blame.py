@@ -21,6 +21,7 @@ SITES = {
     2: {"stack": 4, "function": 2, "name": "make_temporary < fill < main"},
     3: {"stack": 7, "function": 2, "name": "make_temporary < go_on < main"},
 }
+FRAMES = ("make_survivor", "make_temporary", "fill", "go_on", "main")
 FUNCTIONS = {"0": "no stack known", "1": "make_survivor", "2": "make_temporary"}
 
 
@@ -125,16 +126,17 @@ def make_blame(layouts: Sequence[Layout], stacks: bool = True, marks: Sequence[t
         for (grouping, group), figures in sorted(groups.items()):
             rows.append([at, grouping, group, 1, *figures.values()])
     sites = {str(number): dict(site, frames=_frames(str(site["name"]))) for number, site in SITES.items()}
+    frames = [{"function": one, "module": "prog", "offset": "0x10", "file": "a.c", "line": 3} for one in FRAMES]
     lacks = ["stacks"] * (not stacks) + ["marks"] * (not marks)
     named = [{"position": position, "name": name, "thread": 0} for position, name in marks]
     about = {"os_page_bytes": OS_PAGE, "origins": True, "lacks": lacks, "positions": positions, "rows_lost": 0}
-    about |= {"groupings": list(GROUPINGS), "sites": sites, "functions": FUNCTIONS, "marks": named, "threads": []}
+    about |= {"groupings": list(GROUPINGS), "frames": frames, "sites": sites}
+    about |= {"functions": FUNCTIONS, "marks": named, "threads": []}
     return about | encode_rows(rows)
 
 
-def _frames(name: str) -> list[dict]:
-    names = [] if name == "no stack known" else name.split(" < ")
-    return [{"function": one, "module": "prog", "offset": "0x10", "file": "a.c", "line": 3} for one in names]
+def _frames(name: str) -> list[int]:
+    return [] if name == "no stack known" else [FRAMES.index(one) for one in name.split(" < ")]
 
 
 def make_run(allocator: str, layouts: Sequence[Layout], **options: object) -> dict:

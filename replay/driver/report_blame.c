@@ -20,7 +20,7 @@ struct sequence {
 };
 
 static struct sequence sequence_of(const struct blame_result *blame) {
-  struct sequence sequence = {.blame = blame, .has_peak = blame->peak_row_count > 0};
+  struct sequence sequence = {.blame = blame, .has_peak = blame->peak.parts.rss_anon_bytes > 0};
   uint64_t position = blame->peak.parts.position;
   while (sequence.peak < blame->position_count && blame->positions[sequence.peak].parts.position < position)
     sequence.peak++;
@@ -161,30 +161,53 @@ static bool make_table(struct table *table, const struct sequence *sequence) {
   return table->values != NULL;
 }
 
-static json_t *site_json(const json_t *site, const json_t *all_frames) {
-  json_t *copy = json_copy((json_t *)(uintptr_t)site), *frames = json_array();
+/* The frames of the sites that are reported: each once, since most stacks share theirs. */
+struct frames {
+  const json_t *all;
+  json_t *kept;
+  int64_t *place; /* of each of all among those kept; negative: not there */
+};
+
+static bool frames_begin(struct frames *frames, const json_t *all) {
+  size_t count = json_array_size(all);
+  *frames = (struct frames){.all = all, .kept = json_array(), .place = malloc((count + 1) * sizeof *frames->place)};
+  for (size_t index = 0; frames->place && index < count; index++)
+    frames->place[index] = -1;
+  return frames->place != NULL;
+}
+
+static void append_frame(struct frames *frames, size_t number, json_t *to) {
+  json_t *frame = json_array_get(frames->all, number);
+  if (!frame)
+    return;
+  if (frames->place[number] < 0) {
+    frames->place[number] = (int64_t)json_array_size(frames->kept);
+    json_array_append(frames->kept, frame);
+  }
+  json_array_append_new(to, json_integer(frames->place[number]));
+}
+
+static json_t *site_json(const json_t *site, struct frames *frames) {
+  json_t *copy = json_copy((json_t *)(uintptr_t)site), *numbers = json_array();
   size_t index;
   const json_t *frame;
-  json_array_foreach(json_object_get(site, "frames"), index, frame) {
-    json_t *named = json_array_get(all_frames, (size_t)json_integer_value(frame));
-    if (named)
-      json_array_append(frames, named);
-  }
-  json_object_set_new(copy, "frames", frames);
+  json_array_foreach(json_object_get(site, "frames"), index, frame)
+      append_frame(frames, (size_t)json_integer_value(frame), numbers);
+  json_object_set_new(copy, "frames", numbers);
   return copy;
 }
 
-static json_t *named_json(const json_t *names, uint64_t grouping, size_t number) {
-  json_t *entry = json_array_get(json_object_get(names, grouping == BLAME_SITE ? "sites" : "functions"), number);
+static json_t *named_json(const json_t *names, size_t number, struct frames *frames) {
+  json_t *entry = json_array_get(json_object_get(names, frames ? "sites" : "functions"), number);
   if (!entry)
     return json_null();
-  return grouping == BLAME_SITE && json_is_object(entry) ? site_json(entry, json_object_get(names, "frames"))
-                                                         : json_incref(entry);
+  return frames && json_is_object(entry) ? site_json(entry, frames) : json_incref(entry);
 }
 
-/* Of the sites or the functions in the table. */
-static json_t *names_json(const json_t *names, const struct table *table, uint64_t grouping) {
+/* Of the functions in the table; where frames are given, of the sites. */
+static json_t *names_json(const json_t *names, const struct table *table, struct frames *frames) {
   json_t *object = json_object();
+  uint64_t grouping = frames ? BLAME_SITE : BLAME_FUNCTION;
   const int64_t *of_row = table->values + table->rows, *group = of_row + table->rows;
   for (uint64_t row = 0; row < table->used; row++) {
     char key[24];
@@ -192,17 +215,23 @@ static json_t *names_json(const json_t *names, const struct table *table, uint64
       continue;
     snprintf(key, sizeof key, "%" PRId64, group[row]);
     if (!json_object_get(object, key))
-      json_object_set_new(object, key, named_json(names, grouping, (size_t)group[row]));
+      json_object_set_new(object, key, named_json(names, (size_t)group[row], frames));
   }
   return object;
 }
 
-static void add_names(json_t *into, const json_t *names, const struct table *table) {
-  json_object_set_new(into, "sites", names_json(names, table, BLAME_SITE));
-  json_object_set_new(into, "functions", names_json(names, table, BLAME_FUNCTION));
+static bool add_names(json_t *into, const json_t *names, const struct table *table) {
+  struct frames frames;
+  if (!frames_begin(&frames, json_object_get(names, "frames")))
+    return false;
+  json_object_set_new(into, "sites", names_json(names, table, &frames));
+  json_object_set_new(into, "frames", frames.kept);
+  free(frames.place);
+  json_object_set_new(into, "functions", names_json(names, table, NULL));
   static const char *const kept[] = {"marks", "threads", "lacks"};
   for (size_t index = 0; index < sizeof kept / sizeof *kept; index++)
     json_object_set(into, kept[index], json_object_get(names, kept[index]));
+  return true;
 }
 
 static json_t *strings(const char *const *texts, int count) {
@@ -228,8 +257,10 @@ json_t *report_blame(const struct replay_result *result, const struct baseline *
                                    "encoding", "zlib+base64", "rows", json_unsigned(table.rows), "values", packed,
                                    "rows_lost", json_unsigned(blame->rows_lost + blame->peak_rows_lost))
                        : NULL;
-  if (out && names)
-    add_names(out, names, &table);
+  if (out && names && !add_names(out, names, &table)) {
+    json_decref(out);
+    out = NULL;
+  }
   free(packed);
   free(table.values);
   return out;

@@ -7,7 +7,7 @@ don't is refused.
 
 import base64
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -186,14 +186,22 @@ def _inflated(text: str) -> bytes:
 
 def _origins(table: Mapping) -> tuple:
     """lacks, sites, functions, marks, threads."""
+    frames = [_frame(frame) for frame in (table.get("frames") or [])]
     sites = {
-        _number(number): Site(str(site["name"]), tuple(_frame(frame) for frame in site.get("frames") or []))
+        _number(number): Site(str(site["name"]), tuple(_at(frames, index) for index in site.get("frames") or []))
         for number, site in (table.get("sites") or {}).items()
     }
     functions = {_number(number): str(name) for number, name in (table.get("functions") or {}).items()}
     marks = tuple((_whole(mark["position"]), str(mark["name"])) for mark in (table.get("marks") or []))
     threads = {_whole(thread["thread"]): str(thread["name"]) for thread in (table.get("threads") or [])}
     return tuple(map(str, (table.get("lacks") or []))), sites, functions, marks, threads
+
+
+def _at(frames: Sequence[Frame], index: object) -> Frame:
+    number = _whole(index)
+    if number >= len(frames):
+        raise ValueError("a frame that is not there")
+    return frames[number]
 
 
 def _number(key: str) -> int:

@@ -206,12 +206,14 @@ class BlameFrame(msgspec.Struct):
 
 
 class BlameSite(msgspec.Struct):
-    """A call stack that acquired objects; `stack`: the trace's node; `frames`: innermost first."""
+    """A call stack that acquired objects; `stack`: the trace's node; `frames`: their numbers in the list of all,
+    innermost first.
+    """
 
     stack: Count = None
     function: Count = None
     name: Text = None
-    frames: list[BlameFrame] | None = None
+    frames: list[int] | None = None
 
 
 class BlameMark(msgspec.Struct):
@@ -242,6 +244,7 @@ class Blame(msgspec.Struct):
     rows: Count = None
     values: Text = None
     rows_lost: Count = None
+    frames: list[BlameFrame] | None = None
     sites: dict[str, BlameSite] | None = None
     functions: dict[str, str] | None = None
     marks: list[BlameMark] | None = None

@@ -3,6 +3,7 @@ of them side by side.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import pandas as pd
 
@@ -15,6 +16,8 @@ MOST_ROWS = 12
 LEAST_SHOWN = 0.005
 NAME_LETTERS = 40
 SIDES = ("one", "other")
+# Where no more is resident, tables are in KiB.
+SMALL_BYTES = 4 * MIB
 WHERE = {
     "widest": "where RSS is most above live bytes",
     "peak": "where RSS is largest",
@@ -25,6 +28,24 @@ PINNERS_NOTE = (
     "empty share: the empty bytes of each OS page, shared equally among the objects in it. alone: what would go if "
     "this group alone went: OS pages in which nothing else lies. The last column is of rounding and empty share."
 )
+
+
+@dataclass(frozen=True)
+class Unit:
+    """In what a table gives bytes."""
+
+    name: str
+    size_bytes: int
+
+    def text(self, value: float, sign: str = "") -> str:
+        return f"{value / self.size_bytes:{sign},.{2 if self.size_bytes == MIB else 1}f}"
+
+    def cell(self, value: float | None, sign: str = "") -> Cell:
+        return Cell(MISSING) if value is None or pd.isna(value) else Cell(self.text(value, sign), float(value))
+
+
+def unit_of(largest_bytes: float) -> Unit:
+    return Unit("MiB", MIB) if largest_bytes >= SMALL_BYTES else Unit("KiB", 1024)
 
 
 def where_text(where: str, position: int) -> str:
@@ -42,14 +63,17 @@ def pinners(found: Blame, label: str, where: str, position: int, grouping: str) 
     shown = named[(named["share"] >= LEAST_SHOWN) | (named["live_bytes"] >= LEAST_SHOWN * at["rss_anon_bytes"])]
     shown = shown.head(MOST_ROWS)
     rest = groups.drop(shown.index)
-    lines = [_pinner(_numbered(grouping, row), row) for _, row in shown.iterrows()]
+    unit = unit_of(at["rss_anon_bytes"])
+    lines = [_pinner(unit, _numbered(grouping, row), row) for _, row in shown.iterrows()]
     if len(rest):
-        lines.append(_pinner("all others", rest.sum(numeric_only=True).drop("alone_bytes"), muted=True))
-    lines += [_pinner(row["group"], row.drop(["objects", "alone_bytes"]), muted=True) for _, row in unheld.iterrows()]
-    rss, live = at["rss_anon_bytes"] / MIB, at["live_resident_bytes"] / MIB
+        lines.append(_pinner(unit, "all others", rest.sum(numeric_only=True).drop("alone_bytes"), muted=True))
+    lines += [
+        _pinner(unit, row["group"], row.drop(["objects", "alone_bytes"]), muted=True) for _, row in unheld.iterrows()
+    ]
+    rss, live = unit.text(at["rss_anon_bytes"]), unit.text(at["live_resident_bytes"])
     place = where_text(where, position)
-    title = f"{label}: by {grouping}, at {place}: RSS {rss:,.2f} MiB, live {live:,.2f} MiB"
-    columns = [grouping, "objects", "live, MiB", "rounding", "empty share", "alone", "% of RSS − live"]
+    title = f"{label}: by {grouping}, at {place}: RSS {rss} {unit.name}, live {live} {unit.name}"
+    columns = [grouping, "objects", f"live, {unit.name}", "rounding", "empty share", "alone", "% of RSS − live"]
     return Table(title, columns, lines, [PINNERS_NOTE])
 
 
@@ -63,17 +87,13 @@ def _cut(name: str, letters: int = NAME_LETTERS) -> str:
     return name if len(name) <= letters else name[: letters - 1] + "…"
 
 
-def _pinner(name: str, row: pd.Series, muted: bool = False) -> list[Cell]:
-    figures = [_mib(row.get(key)) for key in ("live_bytes", "rounding_bytes", "empty_bytes", "alone_bytes")]
+def _pinner(unit: Unit, name: str, row: pd.Series, muted: bool = False) -> list[Cell]:
+    figures = [unit.cell(row.get(key)) for key in ("live_bytes", "rounding_bytes", "empty_bytes", "alone_bytes")]
     objects = row.get("objects")
     count = Cell(MISSING) if objects is None else Cell(f"{objects:,.0f}", float(objects))
     share = row["share"]
     percent = Cell(MISSING) if pd.isna(share) else Cell(f"{100 * share:,.1f}", 100 * float(share))
     return [Cell(name, muted=muted), count, *figures, percent]
-
-
-def _mib(value: float | None) -> Cell:
-    return Cell(MISSING) if value is None or pd.isna(value) else Cell(f"{value / MIB:,.2f}", float(value))
 
 
 def by_state(found: Mapping[str, Blame], positions: Mapping[str, int]) -> Table:
@@ -84,14 +104,14 @@ def by_state(found: Mapping[str, Blame], positions: Mapping[str, int]) -> Table:
     names = list(dict.fromkeys(name for states in frames.values() for name in states.index))
     # Each allocator's states in their own order, those of a walk where they belong.
     names.sort(key=_state_place)
+    unit = unit_of(max(states.sum() for states in frames.values()))
     rows = []
     for name in names:
         values = [(states.get(name), states.sum()) for states in frames.values()]
-        rows.append([Cell(name), *(cell for value, whole in values for cell in _state(value, whole))])
-    whole = [
-        cell for states in frames.values() for cell in (_mib(states.sum()), Cell("100" if states.sum() else MISSING))
-    ]
-    columns = ["RSS − live, by state", *(text for label in frames for text in (f"{label}, MiB", "%"))]
+        rows.append([Cell(name), *(cell for value, whole in values for cell in _state(unit, value, whole))])
+    sums = [states.sum() for states in frames.values()]
+    whole = [cell for value in sums for cell in (unit.cell(value), Cell("100" if value else MISSING))]
+    columns = ["RSS − live, by state", *(text for label in frames for text in (f"{label}, {unit.name}", "%"))]
     return Table("What is resident and not live", columns, [*rows, [Cell("all"), *whole]])
 
 
@@ -100,26 +120,28 @@ def _state_place(name: str) -> int:
     return next(place for place, beginning in enumerate(order) if name.startswith(beginning))
 
 
-def _state(value: float | None, whole: float) -> list[Cell]:
+def _state(unit: Unit, value: float | None, whole: float) -> list[Cell]:
     if value is None:
         return [Cell(MISSING), Cell(MISSING)]
     percent = Cell(MISSING) if not whole else Cell(f"{100 * value / whole:,.1f}", 100 * value / whole)
-    return [_mib(value), percent]
+    return [unit.cell(value), percent]
 
 
 def over_time(found: Blame, label: str, grouping: str) -> Table:
     """A row per position: RSS, live bytes, what nobody holds, and who holds most besides live bytes."""
+    frame = holders.over_time(found, grouping)
+    unit = unit_of(frame["rss_anon_bytes"].max())
     rows = [
         [
             Cell(f"{row['position']:,}", row["position"]),
-            *(_mib(row[key]) for key in ("rss_anon_bytes", "live_bytes", "beside_live_bytes", "empty_bytes")),
-            Cell("; ".join(_held(grouping, *held) for held in row["holders"]) or MISSING),
+            *(unit.cell(row[key]) for key in ("rss_anon_bytes", "live_bytes", "beside_live_bytes", "empty_bytes")),
+            Cell("; ".join(_held(unit, grouping, *held) for held in row["holders"]) or MISSING),
         ]
-        for _, row in holders.over_time(found, grouping).iterrows()
+        for _, row in frame.iterrows()
     ]
     columns = [
         "op",
-        "RSS, MiB",
+        f"RSS, {unit.name}",
         "live",
         "empty beside live",
         "left",
@@ -128,27 +150,28 @@ def over_time(found: Blame, label: str, grouping: str) -> Table:
     return Table(f"{label}: over time", columns, rows)
 
 
-def _held(grouping: str, number: int, name: str, value: float) -> str:
+def _held(unit: Unit, grouping: str, number: int, name: str, value: float) -> str:
     """Of a site its number and the innermost function that has a name."""
     if grouping != "site":
-        return f"{name} {value / MIB:,.2f}"
+        return f"{name} {unit.text(value)}"
     functions = name.split(" < ")
     named = [function for function in functions if "+0x" not in function] or functions
-    return f"#{number} {named[0]} {value / MIB:,.2f}"
+    return f"#{number} {named[0]} {unit.text(value)}"
 
 
 def side_by_side(frame: pd.DataFrame, one: str, other: str, grouping: str, title: str) -> Table:
     """A frame of `holders.difference`: groups with what they hold on both sides, the largest changes first."""
-    rows = []
     whole = max(frame[[f"{figure}_{side}" for figure in ("live_bytes", "held_bytes")]].sum().sum() for side in SIDES)
+    unit = unit_of(whole)
+    rows = []
     changed = frame[frame["change_bytes"].abs() > LEAST_SHOWN / 10 * whole]
     for _, row in changed.head(MOST_ROWS).iterrows():
-        pairs = [_mib(row[f"{figure}_{side}"]) for figure in ("live_bytes", "held_bytes") for side in SIDES]
-        change = Cell(f"{row['change_bytes'] / MIB:+,.2f}", float(row["change_bytes"]))
+        pairs = [unit.cell(row[f"{figure}_{side}"]) for figure in ("live_bytes", "held_bytes") for side in SIDES]
+        change = unit.cell(row["change_bytes"], "+")
         rows.append([Cell(_cut(str(row["group"]), 34), muted=row["kind"] != GROUP), *pairs, change])
-    figures = [f"{what} {label}" for what in ("live, MiB:", "beside:") for label in (one, other)]
+    figures = [f"{what} {label}" for what in (f"live, {unit.name}:", "beside:") for label in (one, other)]
     columns = [grouping, *figures, "change"]
     total = float(frame["change_bytes"].sum())
     rest = int((frame["change_bytes"] != 0).sum()) - min(len(changed), MOST_ROWS)
     notes = [f"{rest:,} more differ by less."] if rest > 0 else []
-    return Table(title, columns, [*rows, [Cell("all"), *[Cell("")] * 4, Cell(f"{total / MIB:+,.2f}", total)]], notes)
+    return Table(title, columns, [*rows, [Cell("all"), *[Cell("")] * 4, unit.cell(total, "+")]], notes)
