@@ -14,6 +14,7 @@ import resource
 import shutil
 import statistics
 import subprocess
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -116,11 +117,14 @@ def count(program: Program, folder: Path, preloads: dict[str, str], measured: di
 
 
 def cpu_ns(program: Program, preload: str) -> float:
-    """CPU time of one run, the kernel's with it."""
+    """CPU time of one run, the kernel's with it; in a fresh copy of the folder."""
     settings = os.environ | program.settings | ({"LD_PRELOAD": preload} if preload else {})
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(program.command, env=settings, cwd=program.folder, check=True, stdout=subprocess.DEVNULL)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    with tempfile.TemporaryDirectory() as scratch:
+        if program.folder:
+            shutil.copytree(program.folder, scratch, symlinks=True, dirs_exist_ok=True)
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run(program.command, env=settings, cwd=scratch, check=True, stdout=subprocess.DEVNULL)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return 1e9 * (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
 
 
