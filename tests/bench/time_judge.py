@@ -209,6 +209,7 @@ def main() -> None:
     parser.add_argument("programs", nargs="*", help="default: all")
     parser.add_argument("--folder", type=Path, required=True, help="recordings, counts, live times: made if not there")
     parser.add_argument("--seconds", type=float, default=60, help="CPU time of a program's live runs (default 60)")
+    parser.add_argument("--csv", type=Path, help="also write the rows there")
     parser.add_argument("--read", action="store_true", help="run nothing live, show what is in the folder")
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)
@@ -223,6 +224,8 @@ def main() -> None:
         print(found.to_string())
         return
     found = with_verdicts(found)
+    if arguments.csv:
+        found.round(2).to_csv(arguments.csv, index=False)
     print(markdown(found))
     print()
     print(summary(found))
