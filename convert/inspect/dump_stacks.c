@@ -1,5 +1,7 @@
 #include "convert/inspect/dump_stacks.h"
 
+#include "convert/stacks/symbol_json.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -30,29 +32,6 @@ int dump_stack_as_text(FILE *out, struct symbols *symbols, uint32_t node) {
   return ferror(out) ? -1 : 0;
 }
 
-/* A path or a name need not be UTF-8. */
-static json_t *text_of(const char *text) {
-  json_t *string = json_string(text);
-  return string ? string : json_string("?");
-}
-
-static json_t *frame_of(const struct symbol *symbol) {
-  json_t *frame = json_object();
-  char offset[24];
-  if (symbol->function)
-    json_object_set_new(frame, "function", text_of(symbol->function));
-  if (symbol->file)
-    json_object_set_new(frame, "file", text_of(symbol->file));
-  if (symbol->line)
-    json_object_set_new(frame, "line", json_integer(symbol->line));
-  if (symbol->module)
-    json_object_set_new(frame, "module", text_of(symbol->module));
-  snprintf(offset, sizeof offset, "0x%" PRIx64, symbol->offset);
-  if (symbol->offset)
-    json_object_set_new(frame, "offset", json_string(offset));
-  return frame;
-}
-
 static int print_json(FILE *out, json_t *object) {
   char *text = json_dumps(object, JSON_PRESERVE_ORDER);
   json_decref(object);
@@ -69,7 +48,7 @@ static void add_frames(json_t *frames, struct symbols *symbols, uint32_t node) {
   size_t count;
   const struct symbol *symbol = symbols_of(symbols, node, &count);
   for (size_t i = 0; i < count; i++)
-    json_array_append_new(frames, frame_of(&symbol[i]));
+    json_array_append_new(frames, symbol_json(&symbol[i]));
 }
 
 int dump_stack_as_json(FILE *out, struct symbols *symbols, uint32_t node) {

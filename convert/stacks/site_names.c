@@ -1,5 +1,6 @@
 #include "convert/stacks/site_names.h"
 
+#include "convert/stacks/symbol_json.h"
 #include "core/base/address_map.h"
 #include "core/base/vector.h"
 
@@ -79,29 +80,6 @@ void site_names_free(struct site_names *names) {
   free(names);
 }
 
-/* A path or a name need not be UTF-8. */
-static json_t *text_of(const char *text) {
-  json_t *string = json_string(text);
-  return string ? string : json_string("?");
-}
-
-static json_t *frame_json(const struct symbol *symbol) {
-  json_t *frame = json_object();
-  char offset[24];
-  if (symbol->function)
-    json_object_set_new(frame, "function", text_of(symbol->function));
-  if (symbol->file)
-    json_object_set_new(frame, "file", text_of(symbol->file));
-  if (symbol->line)
-    json_object_set_new(frame, "line", json_integer(symbol->line));
-  if (symbol->module)
-    json_object_set_new(frame, "module", text_of(symbol->module));
-  snprintf(offset, sizeof offset, "0x%" PRIx64, symbol->offset);
-  if (symbol->offset)
-    json_object_set_new(frame, "offset", json_string(offset));
-  return frame;
-}
-
 static void name_of(const struct symbol *symbol, char *name, size_t bytes) {
   if (symbol->function)
     snprintf(name, bytes, "%s", symbol->function);
@@ -121,7 +99,7 @@ static uint32_t frames_of(struct site_names *names, const struct symbol *symbol,
     return entry->slot;
   uint32_t first = (uint32_t)json_array_size(names->frames);
   for (size_t i = 0; i < count; i++)
-    if (json_array_append_new(names->frames, frame_json(&symbol[i])) != 0)
+    if (json_array_append_new(names->frames, symbol_json(&symbol[i])) != 0)
       return UINT32_MAX;
   return address_map_add(&names->frame_of, entry, key, first, false) ? first : UINT32_MAX;
 }
@@ -157,7 +135,7 @@ static void name_stack(const struct site_names *names, size_t first, char *text,
 }
 
 static uint32_t number_function(struct site_names *names, const char *function) {
-  json_t *text = text_of(function);
+  json_t *text = symbol_text_json(function);
   if (!text)
     return UINT32_MAX;
   const json_t *known = json_object_get(names->function_numbers, json_string_value(text));
@@ -172,7 +150,7 @@ static uint32_t number_function(struct site_names *names, const char *function) 
 static uint32_t add_site(struct site_names *names, uint32_t node, const char *function, const char *name,
                          json_t *frames) {
   uint32_t number = number_function(names, function);
-  json_t *text = text_of(name);
+  json_t *text = symbol_text_json(name);
   json_t *site = json_pack("{sI sI so so}", "stack", (json_int_t)node, "function", (json_int_t)number, "name", text,
                            "frames", frames);
   return site && json_array_append_new(names->sites, site) == 0 ? number : UINT32_MAX;
