@@ -16,6 +16,7 @@ from xml.sax.saxutils import escape
 import pandas as pd
 
 from heaptape.common.errors import HeaptapeError
+from heaptape.common.quantities import size
 from heaptape.formats.stack_names import Frame
 from heaptape.profile.data import Profile
 
@@ -160,11 +161,7 @@ def of_profile(found: Profile, stack: Callable[[int], Iterable[Frame]], weight: 
 
 def amount(value: float, unit: str) -> str:
     """`value` for people: bytes in KiB, MiB, GiB; objects with thousands set apart."""
-    if unit == "bytes":
-        for name, size in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
-            if value >= size:
-                return f"{value / size:,.1f} {name}"
-    return f"{value:,.0f} {unit}"
+    return size(value) if unit == "bytes" else f"{value:,.0f} {unit}"
 
 
 def _frame(box: Box, weight: int, total: int, unit: str) -> str:

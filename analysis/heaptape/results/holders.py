@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from heaptape.common.errors import HeaptapeError
+from heaptape.common.quantities import size
 from heaptape.results.blame import GROUP, Blame, tidy
 
 # Of live bytes at the end: by how much the lowest live bytes of each quarter of the run must exceed those of the
@@ -15,6 +16,7 @@ LEAST_STEP, LEAST_RISE = 0.02, 0.1
 # Of RSS: less than this above live bytes needs no explanation.
 LEAST_EXCESS = 0.1
 WITHOUT_STACKS = ("thread", "size", "age")
+# Of RSS, or of what of it is not live: a group with less is among the others.
 LEAST_SHOWN = 0.005
 MANY_SITES = 12
 OWN = "the allocator's own"
@@ -204,14 +206,6 @@ def _own(found: Blame, at: pd.Series) -> str:
 
 
 _TELL = {"fragmentation": _thin, "retention": _retained, "rounding": _rounded, "allocator": _own}
-
-
-def size(value: float) -> str:
-    """Bytes for people, in binary units."""
-    for power, name in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
-        if abs(value) >= 1 << power:
-            return f"{value / (1 << power):,.1f} {name}"
-    return f"{value:,.0f} bytes"
 
 
 def percent(part: int, whole: int) -> str:

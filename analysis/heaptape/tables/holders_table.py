@@ -12,8 +12,6 @@ from heaptape.results.blame import GROUP, UNHELD, Blame
 from heaptape.tables.usual import MIB, MISSING, Cell, Table
 
 MOST_ROWS = 12
-# Of RSS, or of what of it is not live: a group with less is among the others.
-LEAST_SHOWN = 0.005
 NAME_LETTERS = 40
 SIDES = ("one", "other")
 # Where no more is resident, tables are in KiB.
@@ -60,7 +58,9 @@ def pinners(found: Blame, label: str, where: str, position: int, grouping: str) 
     at = found.positions[found.positions["position"] == position].iloc[0]
     groups, unheld = rows[rows["kind"] != UNHELD], rows[(rows["kind"] == UNHELD) & (rows["held_bytes"] != 0)]
     named = groups[groups["kind"] == GROUP]
-    shown = named[(named["share"] >= LEAST_SHOWN) | (named["live_bytes"] >= LEAST_SHOWN * at["rss_anon_bytes"])]
+    shown = named[
+        (named["share"] >= holders.LEAST_SHOWN) | (named["live_bytes"] >= holders.LEAST_SHOWN * at["rss_anon_bytes"])
+    ]
     shown = shown.head(MOST_ROWS)
     rest = groups.drop(shown.index)
     unit = unit_of(at["rss_anon_bytes"])
@@ -164,7 +164,7 @@ def side_by_side(frame: pd.DataFrame, one: str, other: str, grouping: str, title
     whole = max(frame[[f"{figure}_{side}" for figure in ("live_bytes", "held_bytes")]].sum().sum() for side in SIDES)
     unit = unit_of(whole)
     rows = []
-    changed = frame[frame["change_bytes"].abs() > LEAST_SHOWN / 10 * whole]
+    changed = frame[frame["change_bytes"].abs() > holders.LEAST_SHOWN / 10 * whole]
     for _, row in changed.head(MOST_ROWS).iterrows():
         pairs = [unit.cell(row[f"{figure}_{side}"]) for figure in ("live_bytes", "held_bytes") for side in SIDES]
         change = unit.cell(row["change_bytes"], "+")
