@@ -11,7 +11,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
@@ -85,12 +85,18 @@ def prepare(source: str, home: Home, directory: Path, origins: bool = False) -> 
     if is_workload(path):
         return path
     compiled = directory / f"{path.stem}.work"
+    options = ["--accesses", str(_accesses_path(compiled))] if _has_accesses(path) else []
+    options += ["--origins", str(_origins_path(compiled))] if origins else []
+    compile_trace(path, compiled, options, home)
+    return compiled
+
+
+def compile_trace(path: Path, compiled: Path, options: Sequence[str], home: Home) -> None:
+    """Runs the compiler. Raises HeaptapeError with its one line, empty where it has told that itself."""
     # --json: the witness goes to standard output, which nobody needs here, and not as a line to stderr. At a terminal
     # the compiler shows its own progress, and tells its own error.
     terminal = sys.stderr.isatty()
-    command = [str(home.program("convert")), "compile", str(path), "-o", str(compiled), "--json"]
-    command += ["--accesses", str(_accesses_path(compiled))] if _has_accesses(path) else []
-    command += ["--origins", str(_origins_path(compiled))] if origins else []
+    command = [str(home.program("convert")), "compile", str(path), "-o", str(compiled), "--json", *options]
     result = subprocess.run(
         command,
         stdin=subprocess.DEVNULL,
@@ -99,11 +105,8 @@ def prepare(source: str, home: Home, directory: Path, origins: bool = False) -> 
         text=True,
     )
     if result.returncode != 0:
-        raise HeaptapeError(
-            "" if terminal else _last_message(result.stderr, "convert") or f"{source}: can't be compiled"
-        )
+        raise HeaptapeError("" if terminal else _last_message(result.stderr, "convert") or f"{path}: can't be compiled")
     sys.stderr.write(result.stderr or "")
-    return compiled
 
 
 def accesses_of(workload: Path) -> Path | None:
@@ -432,9 +435,9 @@ def _failure(status: int, stderr: str) -> str:
 
 
 def _last_message(stderr: str, program: str) -> str:
-    """A program's last line, without its name."""
-    lines = stderr.strip().splitlines()
-    return lines[-1].removeprefix(f"heaptape-{program}: ") if lines else ""
+    """A program's last line, without its name, as it was not the user who called it."""
+    last = (stderr.strip().splitlines() or [""])[-1]
+    return last.removeprefix(f"heaptape-{program}: ").removesuffix(f" (heaptape-{program} --help)")
 
 
 def commit() -> str | None:

@@ -5,7 +5,6 @@ allocators. Its runs stand in one results object with those of the original, as 
 experiment is part of the variant's name.
 """
 
-import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,15 +43,8 @@ def compile_workload(source: Path, experiment: Experiment, output: Path, home: H
     """Writes the rewritten workload; gives what was done to each group (core/workload/WORKLOAD.md, `whatif`). Raises
     HeaptapeError with the compiler's one line.
     """
-    command = [str(home.program("convert")), "compile", str(source), "-o", str(output), "--json"]
-    command += [part for group in experiment.groups for part in ("--group", group)]
-    result = subprocess.run(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-    )
-    if result.returncode != 0:
-        lines = result.stderr.strip().splitlines()
-        said = lines[-1].removeprefix("heaptape-convert: ") if lines else f"{source}: can't be compiled"
-        raise HeaptapeError(said.removesuffix(" (heaptape-convert --help)"))
+    options = [part for group in experiment.groups for part in ("--group", group)]
+    replay.compile_trace(source, output, options, home)
     about = read_workload(output).info.get("whatif")
     return about if isinstance(about, list) else []
 
