@@ -1,7 +1,6 @@
 """`heaptape blame`: who holds resident memory, and whether that is a leak, retention or fragmentation."""
 
 import argparse
-import json
 import os
 import re
 import tempfile
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from heaptape.common.errors import HeaptapeError, UsageError
-from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_text
+from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_json, write_text
 
 if TYPE_CHECKING:
     from heaptape.report.holders import Holder
@@ -80,7 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
     places = arguments.at or ["widest"]
     view = library.View(found, places, tuple(dict.fromkeys(arguments.by or ())))
     if arguments.output:
-        write_text(arguments.output, json.dumps(files[0].data, indent=1) + "\n")
+        write_json(arguments.output, files[0].data)
     if arguments.flame:
         write_text(
             arguments.flame,

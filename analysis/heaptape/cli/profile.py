@@ -1,12 +1,11 @@
 """`heaptape profile`: text, Markdown, JSON, one page of HTML, or a flame graph."""
 
 import argparse
-import json
 from typing import TYPE_CHECKING
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
-from heaptape.common.output import check_writable, write_text
+from heaptape.common.output import check_writable, write_json, write_text
 
 if TYPE_CHECKING:
     from heaptape.formats.stack_names import StackNames
@@ -48,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
     check_writable(arguments.output)
     found = library.profile(arguments.input, arguments.home)
     if arguments.format == "json":
-        write_text(arguments.output, json.dumps(found.data, separators=(",", ":")) + "\n")
+        write_json(arguments.output, found.data)
         return 0
     if arguments.format in ("html", "svg"):
         write_text(arguments.output, _drawn_profile(arguments, found, arguments.home))

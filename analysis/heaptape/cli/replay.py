@@ -2,7 +2,6 @@
 
 import argparse
 import dataclasses
-import json
 import os
 import re
 import sys
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from heaptape.common.errors import HeaptapeError, UsageError
-from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_text
+from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_json
 
 if TYPE_CHECKING:
     from heaptape.measure import rounds
@@ -271,12 +270,11 @@ def _is_order(text: str) -> bool:
 
 def _give_results(output: str, data: dict, baseline: str | None) -> None:
     """Writes R.json first: a reader of the tables may go away. If that fails, the tables at least are not lost."""
-    text = json.dumps(data, separators=(",", ":")) + "\n"
     if output == STANDARD_OUTPUT:
-        write_text(output, text)
+        write_json(output, data)
         return
     try:
-        write_text(output, text)
+        write_json(output, data)
     finally:
         _print_replay_tables(output, data, baseline)
     print(f"results in {output}")

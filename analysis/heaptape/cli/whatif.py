@@ -1,7 +1,6 @@
 """`heaptape whatif`: replays a trace with groups of its objects treated otherwise, beside the original."""
 
 import argparse
-import json
 import os
 import sys
 import tempfile
@@ -9,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from heaptape.common.errors import UsageError
-from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_text
+from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_json, write_text
 
 if TYPE_CHECKING:
     from heaptape.measure import rounds
@@ -85,7 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
             on_progress,
             on_failure,
         )
-    write_text(output, json.dumps(data, separators=(",", ":")) + "\n")
+    write_json(output, data)
     if output != STANDARD_OUTPUT:
         _print_table(output, data, arguments.format)
     for pass_, why in data["settings"].get("left_out", {}).items():

@@ -1,5 +1,6 @@
 """Where a command's output goes: standard output, or a file that appears whole or not at all."""
 
+import json
 import os
 import sys
 import tempfile
@@ -29,6 +30,11 @@ def write_text(output: str, text: str) -> None:
         flush_standard_output(text)
         return
     write_bytes(output, text.encode())
+
+
+def write_json(output: str, value: object) -> None:
+    """`write_text` of a file for programs: JSON without white space, which is most of the bytes of R.json otherwise."""
+    write_text(output, json.dumps(value, separators=(",", ":")) + "\n")
 
 
 def write_bytes(output: str, data: bytes) -> None:
