@@ -2,7 +2,7 @@
 
 import dataclasses
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -176,9 +176,18 @@ def flame(found: Sequence[Holder], where: str, title: str) -> str:
     """A flame graph of what the call sites hold at a position, as SVG text; several allocators below one root. Raises
     HeaptapeError if no recording has call stacks.
     """
-    trees = {holder.label: _tree(holder, where) for holder in found if not holders.without_stacks(holder.found)}
+    trees = _trees(found, where)
     if not trees:
         raise HeaptapeError("a flame graph: the recording has no call stacks: record with --stacks")
+    return _render(trees, title)
+
+
+def _trees(found: Sequence[Holder], where: str) -> dict[str, flame_graph.Node]:
+    """By allocator; of recordings that have call stacks."""
+    return {holder.label: _tree(holder, where) for holder in found if not holders.without_stacks(holder.found)}
+
+
+def _render(trees: Mapping[str, flame_graph.Node], title: str) -> str:
     if len(trees) == 1:
         return flame_graph.render(next(iter(trees.values())), title, "held", WEIGHTS)
     top = flame_graph.Node("all")
@@ -233,13 +242,10 @@ def gallery(file: Results, order: Sequence[str]) -> Gallery:
         if figure is None
         else [Picture("Memory by holder", svg(figure, salt_of(file.name, "holders")), caption, words)]
     )
-    stacks = [holder for holder in found if not holders.without_stacks(holder.found)]
-    drawn = _inline(flame(stacks, "widest", f"{file.name}: who holds its memory")) if _holds(stacks) else ""
+    trees = _trees(found, "widest")
+    holds = any(any(tree.weights) for tree in trees.values())
+    drawn = _inline(_render(trees, f"{file.name}: who holds its memory")) if holds else ""
     return Gallery(TITLE, pictures, sentences=sentences(view), tables=tables(view), flame=drawn)
-
-
-def _holds(found: Sequence[Holder]) -> bool:
-    return any(any(_tree(holder, "widest").weights) for holder in found)
 
 
 def _inline(drawn: str) -> str:
