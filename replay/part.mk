@@ -16,6 +16,12 @@ $(call c_test,replay/test/memory_apart_keeps_the_rules_of_malloc.c,,replay/regio
 $(call c_test,replay/test/resident_os_pages_are_found_both_ways.c,,replay/memory core/base,)
 $(call c_test,replay/test/lists_of_overlapping_objects_stay_in_their_room.c,,replay/blame replay/memory core/base,)
 
+$(call c_fuzzer,replay/test/fuzz_origins.c,,$(REPLAY_COMPONENTS) $(REPLAY_BELOW),$(REPLAY_LIBS))
+fuzzers: $(OUT)/corpus/.origins
+$(OUT)/corpus/.origins: replay/test/fuzz_seeds.py replay/test/origins_file.py | $(VENV)/.stamp
+	$(VENV)/bin/python -m replay.test.fuzz_seeds $(@D)
+	@touch $@
+
 $(call c_bench,replay/bench/counter_reads.c,,core/base,)
 
 # What the tests in Python replay: generated workloads, on an allocator whose costs and faults are known.
