@@ -2,9 +2,10 @@
 
    Job: a list of objects for each OS page, made by counting: all objects are given twice, in the same order. Not its
    job: what objects are; they are numbers here. Invariants: a list has its objects in the order in which they were
-   given; memory mapped at set-up, eight bytes per OS page of the table, and four per object and OS page that it lies in;
-   no malloc. There is room for all objects that do not overlap; where they do so much that there is not, lists have
-   their first objects only, each at least one. Sorting all objects by address instead took half of an attribution's time. */
+   given; memory mapped at set-up, eight bytes per OS page of the table, and four per object and OS page that it lies
+   in; no malloc. There is room for all objects that do not overlap; where they do so much that there is not, lists have
+   their first objects only, each at least one. Sorting all objects by address instead took half of an attribution's
+   time. */
 #ifndef REPLAY_BLAME_PAGE_LISTS_H
 #define REPLAY_BLAME_PAGE_LISTS_H
 

@@ -3,7 +3,7 @@
    reads, which must be as origins.h promises, and the names in a run's JSON. */
 #include "replay/driver/blame_places.h"
 #include "replay/driver/origin_names.h"
-#include "replay/driver/report_blame.h"
+#include "replay/report/report_blame.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -41,9 +41,8 @@ static void use_tables(const char *path, int fd, const struct workload_header *w
   const struct origins_header *header = &origins.header;
   bool sound = origins_check_sites(&origins, error) == 0;
   for (uint64_t op = 0; op < header->ops; op++)
-    if (origins.site_of_op[op] < header->sites
-            ? origins.function_of_site[origins.site_of_op[op]] >= header->functions
-            : sound && origins.site_of_op[op] != ORIGINS_NOTHING_BORN)
+    if (origins.site_of_op[op] < header->sites ? origins.function_of_site[origins.site_of_op[op]] >= header->functions
+                                               : sound && origins.site_of_op[op] != ORIGINS_NOTHING_BORN)
       __builtin_trap();
   for (uint32_t mark = 0; mark < header->marks; mark++)
     if (origins.marks[mark] > header->ops)

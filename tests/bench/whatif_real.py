@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
-from heaptape.common.home import default_home, Home
+from heaptape.common.home import Home, default_home
 from heaptape.fidelity import live
 from heaptape.measure import capture, recipes, registry, replay, rounds, whatif
 from heaptape.measure.registry import Choice

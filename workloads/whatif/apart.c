@@ -3,8 +3,8 @@
 
    LD_PRELOAD="libapart.so ALLOCATOR.so" APART_FRAME=NAME program. NAME is a function that the program or one of its
    libraries exports. The rest goes to the next allocator, as do aligned requests and those above 16 KiB. Without
-   APART_FRAME all does. The memory apart is an arena as programs write them: classes in steps of 16 bytes, each of which
-   has free lists and runs of 64 KiB; nothing is given back. Knows nothing of replay/region/ on purpose. */
+   APART_FRAME all does. The memory apart is an arena as programs write them: classes in steps of 16 bytes, each of
+   which has free lists and runs of 64 KiB; nothing is given back. Knows nothing of replay/region/ on purpose. */
 #include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
@@ -90,8 +90,8 @@ __attribute__((constructor)) static void find_function(void) {
     dprintf(STDERR_FILENO, "libapart.so: nothing here exports a function %s\n", name);
     _exit(127);
   }
-  arena.runs = mmap(NULL, (size_t)RUNS * RUN_BYTES, PROT_READ | PROT_WRITE,
-                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  arena.runs =
+      mmap(NULL, (size_t)RUNS * RUN_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if ((void *)arena.runs == MAP_FAILED)
     abort();
   begin = (uintptr_t)function;
@@ -135,7 +135,7 @@ static void *take(size_t bytes) {
     if (arena.classes[class].at + class * STEP_BYTES > arena.classes[class].end) {
       if (arena.used == RUNS)
         abort();
-      arena.class_of_run[arena.used] = (uint16_t)class;
+      arena.class_of_run[arena.used] = (uint16_t) class;
       arena.classes[class].at = arena.runs + (size_t)arena.used++ * RUN_BYTES;
       arena.classes[class].end = arena.classes[class].at + RUN_BYTES;
     }
