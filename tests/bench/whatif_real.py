@@ -18,6 +18,7 @@ from pathlib import Path
 import pandas as pd
 from heaptape.common.home import Home, default_home
 from heaptape.fidelity import live
+from heaptape.fidelity.whatif_live import LEAST_CHANGE_PERCENT
 from heaptape.measure import capture, recipes, registry, replay, rounds, whatif
 from heaptape.measure.registry import Choice
 from heaptape.results.schema import Results
@@ -96,17 +97,23 @@ def _first_site(tape: Path, choice: Choice, home: Home, folder: Path) -> int:
 
 
 def document(table: pd.DataFrame) -> str:
-    """Markdown: savings in MiB and percent of what the program has as it is."""
+    """Markdown, a table for each figure: savings in MiB, and in percent of what the live program has as it is."""
+    return "\n\n".join(_table(name, rows) for name, rows in table.groupby("figure", sort=False))
+
+
+def _table(figure: str, rows: pd.DataFrame) -> str:
     lines = [
-        "| program | group and action | allocator | figure | live as it is, MiB | predicted saving, MiB (%) "
-        "| live saving, MiB (%) |",
-        "|---|---|---|---|---:|---:|---:|",
+        f"| program | group and action | allocator | live {figure} as it is, MiB | predicted saving | live saving "
+        "| error of the saving, % |",
+        "|---|---|---|---:|---:|---:|---:|",
     ]
-    for row in table.to_dict("records"):
-        cells = [row["program"], f"`{row['group']}`", row["allocator"], row["figure"], f"{row['live_plain'] / MIB:.1f}"]
-        for made in ("predicted", "live"):
-            saved = row[f"{made}_plain"] - row[made]
-            cells.append(f"{saved / MIB:.2f} ({100 * saved / row['live_plain']:.1f})")
+    for row in rows.to_dict("records"):
+        plain = row["live_plain"]
+        predicted, live_saving = row["predicted_plain"] - row["predicted"], plain - row["live"]
+        savings = [f"{saved / MIB:.2f} ({100 * saved / plain:.1f} %)" for saved in (predicted, live_saving)]
+        told = abs(live_saving) >= LEAST_CHANGE_PERCENT / 100 * plain
+        error = f"{100 * (predicted / live_saving - 1):+.1f}" if told else "–"
+        cells = [row["program"], f"`{row['group']}`", row["allocator"], f"{plain / MIB:.1f}", *savings, error]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
