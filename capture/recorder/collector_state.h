@@ -56,6 +56,9 @@ double collector_clock_hz(const struct collector *collector);
 /* The recorded process of that number; NULL: there is none. */
 struct recorded_process *collector_find(const struct collector *collector, int64_t pid);
 
+/* Takes the samples of data accesses that there are to the processes that made them. Returns how many there were. */
+uint64_t collector_take_samples(struct collector *collector);
+
 /* Closes the process's trace, reports it, and frees process. end and how as in struct recording_end. */
 void collector_end_process(struct collector *collector, struct recorded_process *process, const char *end,
                            const struct process_end *how);
