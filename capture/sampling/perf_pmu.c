@@ -26,25 +26,39 @@ static bool read_line(const char *root, const char *pmu, const char *file, char 
   return got > 0;
 }
 
+/* A range of bits, as "0-7" or "19". False: it is none. */
+static bool read_bits(const char **at, unsigned *low, unsigned *high) {
+  char *end;
+  unsigned long first = strtoul(*at, &end, 10), last = first;
+  bool number = **at >= '0' && **at <= '9';
+  if (number && *end == '-') {
+    const char *second = end + 1;
+    number = *second >= '0' && *second <= '9';
+    last = strtoul(second, &end, 10);
+  }
+  *at = end;
+  *low = (unsigned)first;
+  *high = (unsigned)last;
+  return number && first <= last && last <= 63;
+}
+
 /* Puts the lowest bits of value where a format says, as "config:0-7,32-35" or "config1:19". False: it is none. */
 static bool place_bits(const char *format, uint64_t value, uint64_t config[3]) {
-  const char *colon = strchr(format, ':');
-  unsigned word = format[6] == ':' ? 0 : (unsigned)(format[6] - '0');
-  if (strncmp(format, "config", 6) != 0 || !colon || word > 2 || colon - format > 7)
+  static const char *const words[] = {"config:", "config1:", "config2:"};
+  unsigned word = 0, low, high;
+  while (word < 3 && strncmp(format, words[word], strlen(words[word])) != 0)
+    word++;
+  if (word == 3)
     return false;
-  for (const char *at = colon; *at == ':' || *at == ',';) {
-    char *end;
-    unsigned long low = strtoul(at + 1, &end, 10), high = low;
-    if (end != at + 1 && *end == '-')
-      high = strtoul(end + 1, &end, 10);
-    if (end == at + 1 || low > high || high > 63)
-      return false;
-    unsigned bits = (unsigned)(high - low + 1);
+  const char *at = format + strlen(words[word]);
+  while (read_bits(&at, &low, &high)) {
+    unsigned bits = high - low + 1;
     config[word] |= (value & (UINT64_MAX >> (64 - bits))) << low;
     value = bits < 64 ? value >> bits : 0;
-    at = end;
+    if (*at++ != ',')
+      return at[-1] == '\0';
   }
-  return true;
+  return false;
 }
 
 /* A term of an event, as "umask=0x1" or "edge". */

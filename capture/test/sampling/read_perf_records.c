@@ -14,8 +14,8 @@ enum { FILE_BYTES = 1 << 24 };
 
 static void print_sample(void *context, const struct perf_sample *sample) {
   (void)context;
-  printf("{\"pid\": %" PRIu32 ", \"kernel\": %s, \"stamp\": %" PRIu64 ", \"address\": %" PRIu64 ", \"latency\": %" PRIu64
-         ", \"what\": %u}\n",
+  printf("{\"pid\": %" PRIu32 ", \"kernel\": %s, \"stamp\": %" PRIu64 ", \"address\": %" PRIu64
+         ", \"latency\": %" PRIu64 ", \"what\": %u}\n",
          sample->pid, sample->kernel ? "true" : "false", sample->access.stamp, sample->access.address,
          sample->access.latency_cycles, sample->access.what);
 }
