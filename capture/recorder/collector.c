@@ -511,7 +511,7 @@ int collector_serve(struct collector *collector) {
       serve_connections(collector);
     if (atomic_exchange(&collector->toggle, false))
       control_toggle(collector);
-    uint64_t records = drain_all(collector) + collector_take_samples(collector);
+    uint64_t records = drain_all(collector) + collector_take_samples(collector, false);
     sample_all(collector);
     control_keep_limits(collector);
     bool nothing_left = collector->processes.count == 0 && collector->child_ended;

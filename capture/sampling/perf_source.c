@@ -24,6 +24,7 @@ struct perf_source {
   struct perf_event_choices choices;
   uint64_t period, samples;
   bool own_clock;  /* times are CLOCK_MONOTONIC_RAW's: the kernel does not tell how its own follows the cycle counter */
+  bool tells_lost; /* it counts what it loses, for whoever asks */
   bool kernel_too; /* the event can't leave the kernel's accesses out */
   int pid;
   size_t ring_bytes;
@@ -62,6 +63,7 @@ static struct perf_event_attr attributes_of(const struct perf_source *source, co
     return attributes;
   attributes.sample_period = source->period * event->period_factor;
   attributes.sample_type = PERF_SAMPLE_BASE | (source->choices.detail ? PERF_SAMPLE_DETAIL : 0);
+  attributes.read_format = source->tells_lost ? PERF_FORMAT_LOST : 0;
   attributes.watermark = 1;
   attributes.wakeup_watermark = (uint32_t)(source->ring_bytes / 2);
   attributes.use_clockid = source->own_clock;
@@ -74,13 +76,21 @@ static struct perf_event_mmap_page *map_ring(const struct perf_source *source, i
   return memory == MAP_FAILED ? NULL : memory;
 }
 
-/* Does the kernel tell how its own clock follows the cycle counter? Not under a hypervisor that has a clock of its own.
-   Times of that clock are better: PEBS takes them with the access, another clock is read at the interrupt. */
-static bool clock_is_told(struct perf_source *source) {
-  const struct perf_event_choice faults = {.type = PERF_TYPE_SOFTWARE, .config = {PERF_COUNT_SW_PAGE_FAULTS}};
+/* Does it count what it loses? And does the kernel tell how its own clock follows the cycle counter? Not under a
+   hypervisor that has a clock of its own. Times of that clock are better: PEBS takes them with the access, another
+   clock is read at the interrupt. */
+static bool probe(struct perf_source *source) {
+  const struct perf_event_choice faults = {
+      .type = PERF_TYPE_SOFTWARE, .config = {PERF_COUNT_SW_PAGE_FAULTS}, .period_factor = 1, .samples = true};
   struct perf_event_attr attributes = attributes_of(source, &faults);
   attributes.inherit = 0;
+  attributes.read_format = PERF_FORMAT_LOST;
   int fd = open_event(&attributes, 0, -1, -1);
+  source->tells_lost = fd >= 0;
+  if (fd < 0) {
+    attributes.read_format = 0;
+    fd = open_event(&attributes, 0, -1, -1);
+  }
   struct perf_event_mmap_page *page = fd < 0 ? NULL : map_ring(source, fd);
   bool told = page && page->cap_user_time_zero && page->time_mult && page->time_shift < 64;
   if (told)
@@ -162,7 +172,7 @@ int perf_source_open(struct perf_source **out, enum sampling_kind kind, uint64_t
   source->copy = malloc(source->ring_bytes);
   int result = source->copy ? perf_pmu_choose(&source->choices, PERF_PMU_ROOT, kind, error)
                             : error_set(error, "--accesses", "out of memory");
-  source->own_clock = !clock_is_told(source);
+  source->own_clock = !probe(source);
   source->origin_ns = raw_ns();
   source->origin_cycles = os_cycles();
   source->records.detail = source->choices.detail;
@@ -233,8 +243,18 @@ uint64_t perf_source_read(struct perf_source *source, void (*to)(void *context, 
   return source->samples - before;
 }
 
-const struct perf_records *perf_source_counts(const struct perf_source *source) {
-  return &source->records;
+uint64_t perf_source_lost(const struct perf_source *source, bool asked) {
+  uint64_t told = source->records.lost + source->records.damaged, lost = source->records.damaged;
+  for (size_t i = 0; asked && source->tells_lost && i < source->fds.count; i++) {
+    uint64_t values[2]; /* what was counted, what was lost */
+    if (read(source->fds.at[i], values, sizeof values) == sizeof values)
+      lost += values[1];
+  }
+  return lost > told ? lost : told;
+}
+
+uint64_t perf_source_throttled(const struct perf_source *source) {
+  return source->records.throttled;
 }
 
 void perf_source_close(struct perf_source *source) {

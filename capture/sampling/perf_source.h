@@ -32,8 +32,10 @@ int perf_source_descriptor(const struct perf_source *source, uint32_t *at);
 uint64_t perf_source_read(struct perf_source *source, void (*take)(void *context, const struct perf_sample *sample),
                           void *context);
 
-/* The counts so far. */
-const struct perf_records *perf_source_counts(const struct perf_source *source);
+/* Samples lost so far, and how often samples were held back. The kernel tells of a loss with the next sample that finds
+   room. asked: asks it, so that the last losses are counted too (from Linux 6.0 on); a system call for each event. */
+uint64_t perf_source_lost(const struct perf_source *source, bool asked);
+uint64_t perf_source_throttled(const struct perf_source *source);
 
 /* source may be NULL. */
 void perf_source_close(struct perf_source *source);

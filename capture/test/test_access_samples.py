@@ -245,6 +245,26 @@ def test_each_process_has_its_own_samples(touches, tmp_path):
 
 
 @can_sample
+def test_samples_of_a_process_that_is_not_recorded_are_left_out(touches, tmp_path):
+    support.record(tmp_path / "a.tape", touches, "fork", options=["--accesses=faults", "--no-follow"])
+    assert len(list(tmp_path.glob("*.tape"))) == 1
+    assert by_size(profiled(tmp_path / "a.tape")) == {917504: 1000, 458752: 200}
+
+
+@can_sample
+def test_samples_that_find_no_room_are_counted(touches, tmp_path):
+    """40,000 page faults while the recorder is stopped: a ring holds 8,192, and the last losses are followed by none
+    that could tell of them.
+    """
+    recorded(tmp_path / "a.tape", touches, "overflow")
+    found = by_size(profiled(tmp_path / "a.tape"), 1 << 20)
+    lost = info(tmp_path / "a.tape")["access_samples"]["lost"]
+    (kept,) = found.values()
+    assert lost > 0
+    assert 40000 <= kept + lost <= 40100  # the stack, too, is touched
+
+
+@can_sample
 def test_both_readers_agree_on_samples(touches, tmp_path):
     recorded(tmp_path / "a.tape", touches, "alone")
     with open_trace(tmp_path / "a.tape") as trace:
