@@ -1,5 +1,5 @@
-"""Samples of data accesses: records of the kernel's from files, as PEBS and IBS give them; page faults, which any machine
-has, recorded for real; and what is refused where there is no PMU."""
+"""Samples of data accesses: records of the kernel's from files, as PEBS and IBS give them; page faults, which any
+machine has, recorded for real; and what is refused where there is no PMU."""
 
 import json
 import struct
@@ -9,7 +9,7 @@ import pytest
 from heaptape.formats.tape_format import open_trace
 
 from tests import support
-from tests.support import CONVERT, OUT, REPOSITORY, compile_c, info, refused, run, succeed
+from tests.support import CONVERT, OUT, compile_c, info, refused, run, succeed
 
 READER = OUT / "test-programs" / "read-perf-records"
 HERE = Path(__file__).parent / "sampling"
@@ -182,7 +182,9 @@ def test_ibs_is_chosen_where_there_is_no_pebs(tmp_path):
     assert [(e["name"], e["type"], e["config"]) for e in found] == [("ibs_op/cnt_ctl=1/", 10, [1 << 19, 0, 0])]
 
 
-@pytest.mark.parametrize("bits", ["config:0-", "config9:0-7", "konfig:0-7", "config:7-0", "config:0-64", "config:0-7x", "config:0-7,", ""])
+@pytest.mark.parametrize(
+    "bits", ["config:0-", "config9:0-7", "konfig:0-7", "config:7-0", "config:0-64", "config:0-7x", "config:0-7,", ""]
+)
 def test_description_that_makes_no_sense_is_refused(tmp_path, bits):
     pmu(tmp_path, "cpu", CPU | {"format/umask": bits})
     refused(READER, "pmu", tmp_path, says="no event of this processor samples data addresses")
@@ -190,7 +192,9 @@ def test_description_that_makes_no_sense_is_refused(tmp_path, bits):
 
 @pytest.fixture(scope="module")
 def touches(tmp_path_factory) -> Path:
-    return compile_c(tmp_path_factory.mktemp("samples") / "touches", HERE / "touches.c", "-D_GNU_SOURCE", "-O1", "-pthread")
+    return compile_c(
+        tmp_path_factory.mktemp("samples") / "touches", HERE / "touches.c", "-D_GNU_SOURCE", "-O1", "-pthread"
+    )
 
 
 def recorded(tape: Path, *command: str | Path, accesses: str = "faults") -> str:
@@ -308,7 +312,7 @@ def test_samples_are_not_taken_for_the_accesses(touches, tmp_path):
     reason="a PMU is here",
 )
 def test_without_a_pmu_the_program_does_not_start(tmp_path):
-    program = compile_c(tmp_path / "program", "#include <stdio.h>\nint main(void) { puts(\"ran\"); return 0; }")
+    program = compile_c(tmp_path / "program", '#include <stdio.h>\nint main(void) { puts("ran"); return 0; }')
     done = run(support.RECORD, "-o", tmp_path / "a.tape", "--accesses=sampled", "--", program)
     assert done.status == 1
     assert done.stdout == ""
@@ -326,5 +330,3 @@ def test_counter_as_a_clock_is_refused(tmp_path):
     done = run(support.RECORD, "-o", tmp_path / "a.tape", "--clock", "counter", "--accesses=faults", "--", "true")
     assert done.status == 1
     assert "the clock is a counter" in done.stderr
-
-

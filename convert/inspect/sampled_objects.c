@@ -29,7 +29,7 @@ struct sampled_objects {
   size_t next;                   /* to be placed */
   uint64_t *addresses;           /* of the samples, in order */
   void *live;                    /* tree of struct range: only those that some sample's address lies in */
-  json_t *info;                  /* INFO's `access_samples` */
+  json_t *events;                /* of INFO's `access_samples` */
 };
 
 static int by_stamp(const void *left, const void *right) {
@@ -70,6 +70,22 @@ static bool sort(struct sampled_objects *objects) {
   return true;
 }
 
+/* What was sampled, and one of how many; entries of INFO that don't say so are left out. */
+static json_t *sampled_events(const struct trace_reader *reader) {
+  struct trace_info info;
+  json_t *events = json_array(), *event;
+  const char *name;
+  json_int_t period;
+  size_t i;
+  trace_info_read(&info, trace_reader_summary(reader)->info_json);
+  json_array_foreach(json_object_get(json_object_get(info.json, "access_samples"), "events"), i, event) {
+    if (json_unpack(event, "{s:s,s:I}", "event", &name, "period", &period) == 0)
+      json_array_append_new(events, json_pack("{s:s,s:I}", "event", name, "period", period));
+  }
+  trace_info_free(&info);
+  return events;
+}
+
 int sampled_objects_open(struct sampled_objects **out, const struct trace_reader *reader, struct error *error) {
   *out = NULL;
   if (!trace_reader_summary(reader)->access_samples.recorded)
@@ -82,10 +98,7 @@ int sampled_objects_open(struct sampled_objects **out, const struct trace_reader
     sampled_objects_close(objects);
     return -1;
   }
-  struct trace_info info;
-  trace_info_read(&info, trace_reader_summary(reader)->info_json);
-  objects->info = json_incref(json_object_get(info.json, "access_samples"));
-  trace_info_free(&info);
+  objects->events = sampled_events(reader);
   *out = objects;
   return 0;
 }
@@ -214,16 +227,16 @@ json_t *sampled_objects_json(struct sampled_objects *objects) {
   uint64_t inside = 0;
   for (size_t i = 0; i < objects->samples.count; i++)
     inside += objects->samples.at[i].stack != OUTSIDE;
-  return json_pack("{sO? sI sI so so}", "events", json_object_get(objects->info, "events"), "in_objects",
-                   (json_int_t)inside, "elsewhere", (json_int_t)(objects->samples.count - inside), "by_site",
-                   table_json(objects, false), "by_size", table_json(objects, true));
+  return json_pack("{sO sI sI so so}", "events", objects->events, "in_objects", (json_int_t)inside, "elsewhere",
+                   (json_int_t)(objects->samples.count - inside), "by_site", table_json(objects, false), "by_size",
+                   table_json(objects, true));
 }
 
 void sampled_objects_close(struct sampled_objects *objects) {
   if (!objects)
     return;
   tdestroy(objects->live, free);
-  json_decref(objects->info);
+  json_decref(objects->events);
   free(objects->samples.at);
   free(objects->addresses);
   free(objects);

@@ -34,7 +34,7 @@ class Sample(NamedTuple):
 
 
 def block_of(samples: list[Sample]) -> Block:
-    columns = {number: b"" for number in (1, 2, 3, 4)}
+    columns = dict.fromkeys((1, 2, 3, 4), b"")
     last = Sample(0, 0, 0, 0)
     for sample in samples:
         columns[1] += leb(zigzag(sample.stamp - last.stamp))
@@ -50,7 +50,9 @@ def add_samples(tape: Path, *blocks: Block, rows: int | None = None) -> None:
     changed.before_footer(*blocks)
     info, footer = changed.blocks[0].columns[0], changed.blocks[-1].columns[0]
     told = {"rows": sum(block.rows for block in blocks) if rows is None else rows, "lost": 3}
-    info.raw = json.dumps(json.loads(info.raw) | {"access_samples": {"events": EVENTS}}).encode()
+    info.raw = json.dumps(
+        json.loads(info.raw) | {"access_samples": {"events": [*EVENTS, 7, {"event": "x", "period": "y"}]}}
+    ).encode()
     footer.raw = json.dumps(json.loads(footer.raw) | {"access_samples": told}).encode()
     changed.blocks[-1].columns[1:] = []  # the index
     changed.write(tape)

@@ -30,15 +30,19 @@ def tables(found: Profile, site_name: Callable[[int], str]) -> list[Table]:
     if told is None:
         return []
     notes = [
-        "Samples, not counts: one of "
-        + ", one of ".join(f"{event['period']:,} ({event['event']})" for event in told.get("events") or [])
-        + f". {told['in_objects']:,} are in live objects, {told['elsewhere']:,} are not."
+        f"Sampled: {', '.join(_how_often(event) for event in told['events'])}. {told['in_objects']:,} samples are "
+        f"in live objects, {told['elsewhere']:,} are not. They are not counts of accesses or of misses."
     ]
     parts = [
         ("Sampled data accesses by site", "allocated in", found.access_samples("by_site"), site_name),
         ("Sampled data accesses by size", "request, bytes from", found.access_samples("by_size"), "{:,}".format),
     ]
     return [_table(title, group, rows, name, notes) for title, group, rows, name in parts]
+
+
+def _how_often(event: dict) -> str:
+    period = event["period"]
+    return f"{event['event']} ({'each' if period == 1 else f'one of {period:,}'})"
 
 
 def _table(title: str, group: str, samples: pd.DataFrame, name: Callable[[int], str], notes: list[str]) -> Table:
