@@ -20,23 +20,25 @@ struct process_summary {
 };
 
 struct collector_settings {
-  const char *output;          /* -o, or NULL: NAME.PID.tape in the current directory */
-  const char *name;            /* program's base name, for that */
-  uint32_t flags;              /* enum attach_flags */
-  uint64_t filter_bytes;       /* in front of the accesses, where flags has ATTACH_ACCESSES */
-  enum sampling_kind sampling; /* of data accesses */
-  uint64_t sampling_period;    /* 0: the default */
-  struct perf_source *samples; /* where sampling is asked for; opened when first_pid is known */
-  uint32_t stack_depth;        /* frames, where flags has ATTACH_STACKS */
-  uint32_t stack_unwind;       /* enum stack_unwind */
-  uint64_t touch_min_bytes;    /* resident OS pages of objects are recorded from this request on; UINT64_MAX: never */
-  uint64_t duration_ns;        /* from the start to the end of recording; 0: until the program ends */
-  uint64_t max_bytes;          /* recording ends before all traces together are larger; 0: no limit */
-  uint64_t sample_ns;          /* from one sample of memory to the next; 0: the default */
-  bool start_paused;           /* nothing is recorded until the operator starts it (control.h) */
-  bool follow;                 /* record the processes that the first one starts */
-  const char *describe_json;   /* object for INFO's "describe", or NULL */
+  const char *output;        /* -o, or NULL: NAME.PID.tape in the current directory */
+  const char *name;          /* program's base name, for that */
+  uint32_t flags;            /* enum attach_flags */
+  uint64_t filter_bytes;     /* in front of the accesses, where flags has ATTACH_ACCESSES */
+  uint32_t stack_depth;      /* frames, where flags has ATTACH_STACKS */
+  uint32_t stack_unwind;     /* enum stack_unwind */
+  uint64_t touch_min_bytes;  /* resident OS pages of objects are recorded from this request on; UINT64_MAX: never */
+  uint64_t duration_ns;      /* from the start to the end of recording; 0: until the program ends */
+  uint64_t max_bytes;        /* recording ends before all traces together are larger; 0: no limit */
+  uint64_t sample_ns;        /* from one sample of memory to the next; 0: the default */
+  bool start_paused;         /* nothing is recorded until the operator starts it (control.h) */
+  bool follow;               /* record the processes that the first one starts */
+  const char *describe_json; /* object for INFO's "describe", or NULL */
   int first_pid;
+  /* Samples of data accesses: of which, one of how many (0: the default), and where they come from, which is opened
+     when first_pid is known. */
+  enum sampling_kind sampling;
+  uint64_t sampling_period;
+  struct perf_source *samples;
   /* A trace is complete (error empty) or was given up (error has the reason). */
   void (*report)(const struct process_summary *process, const struct error *error);
   /* A process could not be recorded. */
