@@ -21,7 +21,7 @@ FIGURES = {
     "aligned_mean": "RssAnon, mean over the recording's time",
     "aligned_mean_part": "its allocator-caused part",
     "vm_size": "peak VmSize",
-    "cpu_change": "change of CPU time",
+    "cpu_change": "change of CPU time, by calls alone",
 }
 # Figures of a comparison of replays (results_file.py) and the error that they carry: a replay has the allocator's part
 # only. Of CPU time the points by which the change, in percent of the baseline's replay, was off.

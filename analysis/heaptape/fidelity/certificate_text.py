@@ -69,7 +69,8 @@ def _ranking_lines(results: Sequence[dict]) -> str:
     lines = [
         "Pairs of allocators in the same order live and replayed, of those whose live difference exceeds its noise:"
     ]
-    for figure, name in (*((key, FIGURES[key]) for key in ("peak", "mean", "aligned_mean")), ("cpu", "CPU time")):
+    names = {key: FIGURES[key] for key in ("peak", "mean", "aligned_mean")} | {"cpu": "CPU time, by calls alone"}
+    for figure, name in names.items():
         found = pairs(results, figure)
         clear = found[found["beyond_noise"]]
         if clear.empty:

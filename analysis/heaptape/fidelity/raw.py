@@ -9,6 +9,7 @@ import msgspec
 
 from heaptape.common.checked import checked
 from heaptape.common.errors import HeaptapeError
+from heaptape.fidelity.certificate import BASELINE
 
 SCHEMA = 1
 
@@ -131,6 +132,52 @@ class CountedRaw(AnyRaw):
     replays: list[CountedReplay]
 
 
+class TimedRound(msgspec.Struct):
+    """One live run of each allocator that was not decided: the CPU time of each."""
+
+    cpu_ns: dict[str, Annotated[float, msgspec.Meta(gt=0, le=1e30)]]
+    noise: dict[str, Amount] | None = None
+
+    def __post_init__(self) -> None:
+        if BASELINE not in self.cpu_ns:
+            raise ValueError(f"a round without {BASELINE}")
+
+
+class TimedSitting(msgspec.Struct):
+    """Rounds that were made in one go."""
+
+    created_unix_s: Amount
+    load_before: Annotated[list[Amount], msgspec.Meta(min_length=1)]
+    elapsed_s: Amount
+    commit: str | None = None
+
+
+class Change(msgspec.Struct):
+    """A predicted change in percent, with its interval."""
+
+    percent: Amount
+    low: Amount
+    high: Amount
+
+
+class TimedRaw(AnyRaw):
+    """What one of kind "timed" has at least."""
+
+    kind: Literal["timed"]
+    replays: list[dict]
+    predicted: dict[str, Change]
+    live: list[TimedRound]
+    looks: list[Annotated[int, msgspec.Meta(ge=1)]]
+    sittings: list[TimedSitting]
+
+    def __post_init__(self) -> None:
+        if self.looks != sorted(set(self.looks)) or (self.looks and self.looks[-1] > len(self.live)):
+            raise ValueError("looks: not after ever more of the rounds")
+
+
+KINDS: dict[str, type[AnyRaw]] = {"fidelity": Raw, "counted": CountedRaw, "timed": TimedRaw}
+
+
 def _read(path: Path) -> dict:
     try:
         text = path.read_bytes()
@@ -143,5 +190,6 @@ def _read(path: Path) -> dict:
         raise HeaptapeError(f"{path}: {error}") from None
     except Exception as error:  # zstandard has an exception of its own
         raise HeaptapeError(f"{path}: not a sound zstd frame: {error}") from None
-    checked(path, data, CountedRaw if isinstance(data, dict) and data.get("kind") == "counted" else Raw)
+    kind = data.get("kind") if isinstance(data, dict) else None
+    checked(path, data, KINDS.get(kind, Raw) if isinstance(kind, str) else Raw)
     return data
