@@ -10,6 +10,8 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
+from heaptape.results.intervals import too_noisy
+
 BASELINE = "glibc"
 # Memory that differs by less between two runs of the same program on the same allocator: stack and environment.
 SMALL_BYTES = 64 << 10
@@ -172,6 +174,12 @@ def summary(table: pd.DataFrame) -> pd.DataFrame:
 def clear_changes(table: pd.DataFrame) -> pd.DataFrame:
     """The rows whose live change exceeds the noise of its repetitions: of others no prediction can be judged."""
     return table[table["live"].abs() > table["noise"]]
+
+
+def too_noisy_to_show(change: pd.Series) -> bool:
+    """Does the live change of a row of `errors`, with its noise, span what comparisons show no number of?"""
+    low, high = (1 + (change["live"] + sign * change["noise"]) / 100 for sign in (-1, 1))
+    return bool(too_noisy(low, high, 0))
 
 
 def carried_errors(results: Sequence[dict]) -> dict:

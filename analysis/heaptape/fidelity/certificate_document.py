@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from heaptape.fidelity import counted_document, timed_document
-from heaptape.fidelity.certificate import BASELINE, FIGURES, errors, pairs, summary
+from heaptape.fidelity.certificate import BASELINE, FIGURES, errors, pairs, summary, too_noisy_to_show
 
 MIB = 1 << 20
 HALVES = {"tuned": "tuned on", "held-out": "held out: never used for tuning"}
@@ -220,6 +220,8 @@ def _app_table(data: dict, table: pd.DataFrame) -> Iterable[str]:
 def _cell(rows: pd.DataFrame, figure: str, column: str, divisor: float = 1, sign: bool = False) -> str:
     if figure not in rows.index or pd.isna(rows.loc[figure, column]):
         return "–"
+    if (figure, column) == ("cpu_change", "live") and too_noisy_to_show(rows.loc[figure]):
+        return "too noisy"
     value = rows.loc[figure, column] / divisor
     return f"{value:+.1f}".replace("-", "−") if sign else _amount(value)
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from heaptape.fidelity.certificate import BASELINE, FIGURES, errors, pairs, summary
+from heaptape.fidelity.certificate import BASELINE, FIGURES, errors, pairs, summary, too_noisy_to_show
 
 MIB = 1 << 20
 
@@ -42,7 +42,7 @@ def _pairs_table(table: pd.DataFrame) -> str:
             row["noise, %"] = f"{by_figure.loc['peak', 'noise']:.2f}"
         if "cpu_change" in by_figure.index:
             change = by_figure.loc["cpu_change"]
-            row["CPU live, %"] = _signed(change["live"])
+            row["CPU live, %"] = "too noisy" if too_noisy_to_show(change) else _signed(change["live"])
             row["CPU predicted, %"] = _signed(change["predicted"])
             row["CPU noise, %"] = f"{change['noise']:.1f}"
         rows.append(row)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from heaptape.common.errors import HeaptapeError
+from heaptape.fidelity import certificate_text
 from heaptape.fidelity.certificate import carried_errors, errors, pairs, summary
 from heaptape.fidelity.certificate_document import document
 from heaptape.fidelity.prediction import predict
@@ -197,3 +198,11 @@ def test_the_own_part_is_what_the_live_run_had_above_the_replay_of_the_recording
 
 def of_replay(peak: float, mean: float) -> dict[str, float]:
     return {"rss_anon_peak_bytes": peak, "vm_size_peak_bytes": 3 * peak, "rss_anon_mean_bytes": mean}
+
+
+@pytest.mark.parametrize(("values", "noisy"), [([100.0, 101.0], False), ([60.0, 140.0], True)])
+def test_a_live_change_of_cpu_time_that_is_too_noisy_has_no_number(values: list[float], noisy: bool) -> None:
+    data = a_result(glibc=([100, 100], 100), jemalloc=([110, 110], 99))
+    data = with_cpu(data, glibc=([100, 101], 50), jemalloc=(values, 40))
+    assert ("too noisy" in certificate_text.text([data])) == noisy
+    assert ("| too noisy |" in document([data | {"machine": {}, "created_unix_s": 0}], "a test")) == noisy
