@@ -40,8 +40,8 @@ memory pass gives RssAnon and VmSize at each position of the recording, the bare
   program's own part. The baseline is the process before the allocator exists, so start-up memory is the allocator's.
 - **CPU time, by calls alone**: live, the user and system time on the allocator less that on glibc; predicted, the same
   difference of the bare replays, which know nothing of the program's own misses. Both in percent of the live program's
-  CPU time on glibc. An error is given only where the live change exceeds the spread of its repetitions. What the model
-  of time predicts from counts, without these words, is another section's.
+  CPU time on glibc. An error is given only where the live change exceeds the spread of its repetitions (±). *Too
+  noisy*: with its spread the ratio spans a factor of two. What counts predict is judged apart (`--timed`).
 - **Pairs**: every two allocators of a program, where the ranges of their live repetitions do not overlap (memory: and
   are 64 KiB apart). *Right*: the prediction has the sign of the live difference.
 """
