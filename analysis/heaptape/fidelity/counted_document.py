@@ -150,8 +150,8 @@ def _cell(rows: pd.DataFrame, metric: str) -> str:
         return "–"
     row = rows.loc[metric]
     wide = row["high"] - row["low"] > 0.1
-    spread = f" ({signed(row['low'])} to {signed(row['high'])})" if wide else ""
-    return f"{signed(row['live'])}{spread} / {signed(row['predicted'])}"
+    spread = f" ({_signed(row['low'])} to {_signed(row['high'])})" if wide else ""
+    return f"{_signed(row['live'])}{spread} / {_signed(row['predicted'])}"
 
 
 def _failures(results: Sequence[dict]) -> Iterable[str]:
@@ -160,7 +160,7 @@ def _failures(results: Sequence[dict]) -> Iterable[str]:
             yield f"- {data['app']['name']}, {label}: {why}".replace("\n", " ")
 
 
-def signed(value: float) -> str:
+def _signed(value: float) -> str:
     return f"{value:+.2f}".replace("-", "−") if abs(value) < 10 else f"{value:+.0f}".replace("-", "−")
 
 

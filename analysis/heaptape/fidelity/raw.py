@@ -9,6 +9,7 @@ import msgspec
 
 from heaptape.common.checked import checked
 from heaptape.common.errors import HeaptapeError
+from heaptape.common.output import write_bytes
 from heaptape.fidelity.certificate import BASELINE
 
 SCHEMA = 1
@@ -21,13 +22,13 @@ def read_results(paths: Sequence[Path]) -> list[dict]:
 
 
 def write_results(data: dict, path: Path) -> None:
-    """Writes one raw results file; compressed if its name ends with .zst."""
+    """Writes one raw results file, whole or not at all; compressed if its name ends with .zst."""
     text = json.dumps(data, separators=(",", ":")).encode()
     if path.suffix == ".zst":
         import zstandard
 
         text = zstandard.ZstdCompressor(level=19).compress(text)
-    path.write_bytes(text)
+    write_bytes(str(path), text)
 
 
 LIMIT_BYTES = 64 << 20

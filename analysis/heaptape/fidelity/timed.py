@@ -27,7 +27,7 @@ from heaptape.measure.rounds import Settings
 from heaptape.model.time_model import ALL, prediction
 from heaptape.results.schema import Results
 
-DIRECTORIES = (*counted.DIRECTORIES, *recipes.DIRECTORIES)  # of two recipes of one name the first, which is shorter
+DIRECTORIES = (*recipes.DIRECTORIES, *counted.DIRECTORIES)  # of two recipes of one name the shorter program
 PASS = "misses"
 LIVE = "live: "  # begins the failures of live runs
 KEPT_OF_REPLAYS = ("pass", "order", "misses")

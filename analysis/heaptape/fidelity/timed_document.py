@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 
 from heaptape.fidelity import timed
-from heaptape.fidelity.counted_document import percent, signed
-from heaptape.fidelity.sequential import DIFFERENT, EFFECT_PERCENT, LOOKS, SAME
+from heaptape.fidelity.counted_document import percent
+from heaptape.fidelity.sequential import DIFFERENT, EFFECT_PERCENT, FIRST_LOOK, LEVEL_OF_ONE, LOOKS, SAME
 from heaptape.fidelity.timed_certificate import NOT_RUN, QUIET_PERCENT, disturbance, pairs, summary
 from heaptape.results.intervals import too_noisy
 
@@ -20,16 +20,15 @@ data accesses; the pass misses counts its instructions, misses, page faults and 
 [model of time](TIME_MODEL.md) predicts the change of its CPU time. Then it runs live, in rounds: glibc and each
 allocator that is not decided yet, in random order, with random addresses; user and system time of the program.
 
-- **Live**: the change against glibc in percent, the mean of the log ratios within rounds, the fifth at each end left
-  out. The interval holds the truth in 95 % of pairs *though it is looked at several times*: after 8 rounds, after twice
-  as many as at the last look, and when the budget of CPU time is spent, {LOOKS} times at most, each at the level of
-  {100 - 5 / LOOKS:.4g} %.
+- **Live**: the change against glibc in percent: the mean of the log ratios within rounds, the fifth at each end left
+  out. It is looked at after {FIRST_LOOK} rounds, after twice as many as at the last look, and when the budget of CPU
+  time is spent, {LOOKS} times at most. Each interval has the level of {100 * LEVEL_OF_ONE:.4g} %, so that all of a pair
+  together hold the truth in 95 %: to look again makes no error more likely.
 - **Different**: the interval is narrower than the change, which is {EFFECT_PERCENT:g} % or more.
-  **{SAME[0].upper() + SAME[1:]}**: the interval leaves out all such changes. Else **undecided**: such a pair judges no
-  prediction.
-- **Right**: of different pairs, the predicted middle has the live sign. *Outright*: the predicted interval leaves out
-  0. *Size off*: predicted less live, in percent of the live change. *Contradicted*: live {SAME}, where the whole
-  predicted interval is beyond that. *Too noisy*: the live interval of the ratio spans a factor of two.
+  **{SAME.capitalize()}**: the interval leaves out all such changes. Else **undecided**: such a pair judges no prediction.
+- **Right**: of different pairs, the predicted middle has the live sign. *Outright*: the predicted interval leaves
+  out 0. *Size off*: predicted less live, in percent of the live change. *Contradicted*: {SAME} live,
+  but the whole predicted interval is beyond that. *Too noisy*: the live interval of the ratio spans a factor of two.
 """
 
 
@@ -94,7 +93,7 @@ def _head(results: Sequence[dict], table: pd.DataFrame) -> Iterable[str]:
     minutes = sum(sitting["elapsed_s"] for data in results for sitting in data["sittings"]) / 60
     ran = sum(bool(data["live"]) for data in results)
     if not ran:
-        yield f"{table['app'].nunique()} programs are predicted; none ran live yet."
+        yield f"Programs that are predicted: {table['app'].nunique()}; none ran live yet."
     else:
         dates = ", ".join(sorted({time.strftime("%Y-%m-%d", time.gmtime(day)) for day in days}))
         budget = f"{min(map(timed.spent_s, results)):.0f} to {max(map(timed.spent_s, results)):.0f}"
@@ -179,4 +178,8 @@ def _live(row: pd.Series) -> str:
 
 
 def _change(middle: float, low: float, high: float) -> str:
-    return f"{signed(middle)} ({signed(low)} to {signed(high)})"
+    return f"{_signed(middle)} ({_signed(low)} to {_signed(high)})"
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.{1 if abs(value) < 10 else 0}f}".replace("-", "−")

@@ -169,7 +169,7 @@ def test_the_certificate_has_predictions_from_counts_where_pairs_were_decided():
     data, _ = run_planted()
     text = document([], "made by a test", times=[data])
     assert "## CPU time: live pairs against counts" in text
-    assert "| faster | −15 (−25 to −5.00) | −20 (" in text
+    assert "| faster | −15 (−25 to −5.0) | −20 (" in text
 
 
 def test_raw_results_are_read_back_as_they_were_written(tmp_path):
