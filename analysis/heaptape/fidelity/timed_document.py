@@ -25,7 +25,7 @@ allocator that is not decided yet, in random order, with random addresses; user 
   time is spent, {LOOKS} times at most. Each interval has the level of {100 * LEVEL_OF_ONE:.4g} %, so that all of a pair
   together hold the truth in 95 %: to look again makes no error more likely.
 - **Different**: the interval is narrower than the change, which is {EFFECT_PERCENT:g} % or more.
-  **{SAME.capitalize()}**: the interval leaves out all such changes. Else **undecided**: such a pair judges no prediction.
+  **{SAME.capitalize()}**: the interval leaves out all such changes. Else **undecided**: it judges no prediction.
 - **Right**: of different pairs, the predicted middle has the live sign. *Outright*: the predicted interval leaves
   out 0. *Size off*: predicted less live, in percent of the live change. *Contradicted*: {SAME} live,
   but the whole predicted interval is beyond that. *Too noisy*: the live interval of the ratio spans a factor of two.
