@@ -149,6 +149,14 @@ def test_a_program_that_did_not_run_live_is_predicted_and_judges_nothing():
     assert "none ran live yet" in "\n".join(timed_document.section([planted()]))
 
 
+def test_a_program_of_which_nothing_is_predicted_is_told():
+    data = planted() | {"predicted": {}, "failures": {"all": "gawk not found"}}
+    assert "- plant, all: gawk not found" in timed_document.section([data])
+    assert timed_document.text([data]) == "no predictions\n"
+    assert timed_document.one_line(data) == "plant: no prediction"
+    assert timed_document.section([]) == []
+
+
 def test_a_machine_that_is_not_quiet_is_told():
     data, _ = run_planted()
     for share, told in ((1.0, False), (12.0, True)):
