@@ -18,6 +18,7 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -31,6 +32,7 @@ from heaptape.model.time_model import ALL, prediction
 from heaptape.results.schema import Results
 from scipy.stats import t as student
 
+from tests.bench import time_counts
 from tests.support import CONVERT, OUT, RECORD, REPLAY
 
 BASELINE = "glibc"
@@ -81,7 +83,7 @@ def programs(folder: Path) -> dict[str, Program]:
         place = folder / f"{recipe.name}.run"
         if not place.exists():
             shutil.copytree(recipes.prepare(recipe, recipes.cache_directory()), place, symlinks=True)
-        found[recipe.name] = Program(recipe.name, recipe.command, recipe.environment, place, recipe)
+        found[recipe.name] = Program(recipe.name, list(recipe.command), recipe.environment, place, recipe)
     return found
 
 
@@ -151,17 +153,16 @@ def change(logs: list[float]) -> dict[str, float]:
     return {"live": 100 * np.expm1(middle), "live_low": 100 * low, "live_high": 100 * high, "rounds": len(logs)}
 
 
-def judge(program: Program, folder: Path, seconds: float) -> pd.DataFrame:
-    """One row per allocator: program, allocator, percent, low, high of the prediction; the columns of live(), where
-    seconds is not 0, which are kept in the folder.
+def judge(program: Program, folder: Path, seconds: float, measured: dict[str, Any]) -> tuple[Results, pd.DataFrame]:
+    """What was counted, and one row per allocator: program, allocator, percent, low, high of the prediction; the
+    columns of live(), where seconds is not 0, which are kept in the folder.
     """
-    home = default_home()
-    measured = of_this_machine(home)
-    known = registry.load(home)
+    known = registry.load(default_home())
     preloads = {
         label: "" if label == BASELINE else str(known[label].path) for label in ALLOCATORS if known[label].found
     }
-    frame = prediction([count(program, folder, preloads, measured)], BASELINE)
+    counted = count(program, folder, preloads, measured)
+    frame = prediction([counted], BASELINE)
     whole = frame[frame["part"] == ALL].set_index("allocator")[["percent", "low", "high"]]
     whole.insert(0, "program", program.name)
     kept = folder / f"{program.name}.live.csv"
@@ -169,7 +170,7 @@ def judge(program: Program, folder: Path, seconds: float) -> pd.DataFrame:
         live(program, preloads, seconds).to_csv(kept)
     if kept.exists():
         whole = whole.join(pd.read_csv(kept, index_col=0))
-    return whole.reset_index()
+    return counted, whole.reset_index()
 
 
 def markdown(rows: pd.DataFrame) -> str:
@@ -203,32 +204,53 @@ def summary(rows: pd.DataFrame) -> str:
     )
 
 
+def again(file: Path, programs: list[str]) -> pd.DataFrame:
+    """Rows of judge() with the live runs that are kept in the file, predicted anew; of all programs or of some."""
+    lived = pd.read_csv(file).drop(columns=time_counts.PREDICTED)
+    found = lived.merge(time_counts.predicted(file, BASELINE), on=["program", "allocator"])
+    return found[found["program"].isin(programs)] if programs else found
+
+
+def show(rows: pd.DataFrame, csv: Path | None) -> None:
+    """Prints the table and the summary; the rows into `csv`, too."""
+    found = with_verdicts(rows)
+    if csv:
+        found.round(2).to_csv(csv, index=False)
+    print(markdown(found))
+    print()
+    print(summary(found))
+
+
 def main() -> None:
     """Two steps, as the second wants an idle machine: --seconds 0, which only counts, then without it."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.time_judge", description=__doc__)
     parser.add_argument("programs", nargs="*", help="default: all")
-    parser.add_argument("--folder", type=Path, required=True, help="recordings, counts, live times: made if not there")
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--folder", type=Path, help="recordings, counts, live times: made if not there")
+    source.add_argument("--from", dest="kept", metavar="CSV", type=Path, help="what --csv wrote, predicted anew")
     parser.add_argument("--seconds", type=float, default=60, help="CPU time of a program's live runs (default 60)")
-    parser.add_argument("--csv", type=Path, help="also write the rows there")
+    parser.add_argument("--csv", type=Path, help="also write the rows there; beside it counts and costs")
     parser.add_argument("--read", action="store_true", help="run nothing live, show what is in the folder")
     arguments = parser.parse_args()
+    if arguments.kept:
+        show(again(arguments.kept, arguments.programs), arguments.csv)
+        return
     arguments.folder.mkdir(parents=True, exist_ok=True)
     there = programs(arguments.folder)
     unknown = [name for name in arguments.programs if name not in there]
     if unknown:
         parser.error(f"{', '.join(unknown)}: not among {', '.join(there)}")
     seconds = 0 if arguments.read else arguments.seconds
-    rows = [judge(there[name], arguments.folder, seconds) for name in arguments.programs or there]
+    measured = of_this_machine(default_home())
+    judged = [judge(there[name], arguments.folder, seconds, measured) for name in arguments.programs or there]
+    rows = [frame for _, frame in judged]
     found = pd.concat([frame for frame in rows if "live" in frame] or rows)
     if "live" not in found:
         print(found.to_string())
         return
-    found = with_verdicts(found)
     if arguments.csv:
-        found.round(2).to_csv(arguments.csv, index=False)
-    print(markdown(found))
-    print()
-    print(summary(found))
+        time_counts.write([results for results, frame in judged if "live" in frame], measured, arguments.csv)
+    show(found, arguments.csv)
 
 
 if __name__ == "__main__":
