@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 enum { CHAINS_WALKERS = 8, CHAINS_LINE_BYTES = 64, CHAINS_OS_PAGE_BYTES = 4096 };
-/* Eight walkers are then in 32 OS pages at a time, as many as prefetchers of today's processors watch. */
+/* Eight walkers are then in 32 OS pages at a time. Prefetchers watch some tens. */
 enum { CHAINS_NEAR_PAGES = 4 };
 
 enum chains_order {
