@@ -114,9 +114,10 @@ def _of_pair(base: Counts, other: Counts, whole: bool) -> dict[str, dict[str, fl
         low, high = ratio_bounds(mine, n_before, box, ties) if whole else (float("nan"), float("nan"))
         middle = 100 * float(mine @ box[:, 1] / (n_before @ box[:, 1])) if whole else float("nan")
         error = COUNT_ERROR_PERCENT if part == ALL else 0.0
-        ends = np.sort([np.bincount(ties, mine * box[:, end]) for end in (0, 2)], axis=0).sum(axis=1)
+        tied = np.array([np.bincount(ties, mine * each) for each in box.T])
+        least, most = float(tied.min(axis=0).sum()), float(tied.max(axis=0).sum())
         out[part] = {"percent": middle, "low": low - error, "high": high + error}
-        out[part] |= {"ns": float(mine @ box[:, 1]), "ns_low": float(ends[0]), "ns_high": float(ends[1])}
+        out[part] |= {"ns": float(mine @ box[:, 1]), "ns_low": least, "ns_high": most}
     return out
 
 
@@ -126,7 +127,7 @@ def ratio_bounds(
     """Least and greatest of 100 x (delta . t) / (base . t), where each t[i] lies between box[i, 0] and box[i, 2].
 
     `delta`, `base`: one count per term; base . t has to be positive for each t. `ties`: a number for each term; all
-    terms of one number are as far up in their ranges. Default: none are tied.
+    terms of one number are at the same end of their ranges, or all terms in the middle. Default: none are tied.
     """
     groups = np.arange(len(delta)) if ties is None else ties
     return -_greatest_ratio(-delta, base, box, groups), _greatest_ratio(delta, base, box, groups)

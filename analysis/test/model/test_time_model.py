@@ -88,11 +88,11 @@ def test_bounds_of_the_ratio_are_the_best_and_worst_corner_of_the_box(terms):
     corners = [np.array(corner) for corner in itertools.product(*box[:, [0, 2]])]
     ratios = [100 * (corner @ delta) / (corner @ base) for corner in corners]
     assert ratio_bounds(delta, base, box) == pytest.approx((min(ratios), max(ratios)))
-    # Tied two and two: only corners where both are at the same end.
+    # Tied two and two: only corners where both are at the same end; and the middle, which need not lie between them.
     ties = np.arange(len(delta)) // 2
     ends = itertools.product((0, 2), repeat=ties[-1] + 1)
     tied = [box[np.arange(len(delta)), np.array(end)[ties]] for end in ends]
-    ratios = [100 * (corner @ delta) / (corner @ base) for corner in tied]
+    ratios = [100 * (corner @ delta) / (corner @ base) for corner in [*tied, box[:, 1]]]
     assert ratio_bounds(delta, base, box, ties) == pytest.approx((min(ratios), max(ratios)))
 
 
