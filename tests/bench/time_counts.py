@@ -1,27 +1,33 @@
-"""What `time_judge --csv FILE.csv` keeps beside its rows: FILE.counts.csv, what the pass misses counted, and
+"""`python -m tests.bench.time_counts FILE.csv`: the model of time against live runs that were kept as CSV.
+
+Beside FILE.csv, rows as `time_judge --csv` writes them, lie FILE.counts.csv, what the pass misses counted, and
 FILE.machine.json, what things cost where the live runs were made. So another model, or other costs, can be tried
 against the same live runs without recording again.
 """
 
+import argparse
 import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from heaptape.model.time_model import ALL, prediction
 from heaptape.results.schema import Results
 
+BASELINE = "glibc"
+DECIDED_PERCENT = 2.0
 PREDICTED = ["percent", "low", "high"]
 WHOLE = ("page_faults", "syscalls")
 
 
 def rows(file: Results) -> Iterator[dict[str, Any]]:
-    """Of each allocator two rows, of the program's part and of its own: program, allocator, part, instructions,
+    """Of each allocator, in its first repetition, two rows, of the program's part and of its own: program, allocator, part, instructions,
     page_faults, syscalls, misses of BYTES, sequential of BYTES, TLB of ENTRIES, and of its own part system calls by
     kind.
     """
-    for run in file.runs:
+    for run in [one for one in file.runs if not one.get("repeat")]:
         for part in ("program", "allocator"):
             of_part = run["misses"][part]
             row = {"program": file.workload["name"], "allocator": run["allocator"], "part": part}
@@ -83,3 +89,65 @@ def predicted(file: Path, baseline: str) -> pd.DataFrame:
     frame = prediction(list(results(pd.read_csv(counts), json.loads(machine.read_text()))), baseline)
     whole = frame[frame["part"] == ALL].rename(columns={"workload": "program"})
     return whole[["program", "allocator", *PREDICTED]].reset_index(drop=True)
+
+
+def markdown(rows: pd.DataFrame) -> str:
+    lines = ["| program | allocator | predicted, % | live, % | |", "|---|---|---|---|---|"]
+    for row in rows.itertuples():
+        predicted = f"{row.percent:+.1f} ({row.low:+.1f} to {row.high:+.1f})"
+        lived = f"{row.live:+.1f} ({row.live_low:+.1f} to {row.live_high:+.1f})"
+        lines.append(f"| {row.program} | {row.allocator} | {predicted} | {lived} | {row.verdict} |")
+    return "\n".join(lines)
+
+
+def with_verdicts(rows: pd.DataFrame) -> pd.DataFrame:
+    """Adds decided (live interval beyond 0, middle at 2 % or more), outright (predicted interval beyond 0), verdict."""
+    decided = (rows["live_low"] * rows["live_high"] > 0) & (rows["live"].abs() >= DECIDED_PERCENT)
+    outright = rows["low"] * rows["high"] > 0
+    right = np.sign(rows["percent"]) == np.sign(rows["live"])
+    verdict = np.where(~decided, "undecided", np.where(right, "right", np.where(outright, "**wrong**", "wrong side")))
+    return rows.assign(decided=decided, outright=outright, right=right, verdict=verdict)
+
+
+def summary(rows: pd.DataFrame) -> str:
+    """How many of the decided pairs are right, and how far off."""
+    decided = rows[rows["decided"]]
+    off = ((decided["percent"] - decided["live"]) / decided["live"]).abs()
+    holds = (decided["low"] <= decided["live"]) & (decided["live"] <= decided["high"])
+    sure = decided[decided["outright"]]
+    return (
+        f"{len(rows)} pairs, {len(decided)} decided live: sign right in {decided['right'].sum()}; of the {len(sure)} "
+        f"predicted outright in {sure['right'].sum()}. Size off by {100 * off.median():.0f} % at the median; "
+        f"{holds.sum()} intervals hold the live middle."
+    )
+
+
+def again(file: Path, programs: list[str]) -> pd.DataFrame:
+    """Rows of the file, predicted anew; of all programs or of some."""
+    lived = pd.read_csv(file).drop(columns=PREDICTED)
+    found = lived.merge(predicted(file, BASELINE), on=["program", "allocator"])
+    return found[found["program"].isin(programs)] if programs else found
+
+
+def show(rows: pd.DataFrame, csv: Path | None) -> None:
+    """Prints the table and the summary; the rows into `csv`, too."""
+    found = with_verdicts(rows)
+    if csv:
+        found.round(2).to_csv(csv, index=False)
+    print(markdown(found))
+    print()
+    print(summary(found))
+
+
+def main() -> None:
+    """Prints the table and the summary, of all programs or of some."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.time_counts", description=__doc__)
+    parser.add_argument("file", type=Path, help="the rows, with counts and costs beside")
+    parser.add_argument("programs", nargs="*", help="default: all")
+    parser.add_argument("--csv", type=Path, help="also write the rows there")
+    arguments = parser.parse_args()
+    show(again(arguments.file, arguments.programs), arguments.csv)
+
+
+if __name__ == "__main__":
+    main()

@@ -6,7 +6,6 @@ from heaptape.results.schema import Results
 from model.planted import measurement_with_near
 
 from tests.bench import time_counts
-from tests.bench.time_judge import BASELINE, again
 
 SIZES, ENTRIES = (32 << 10, 1 << 20, 32 << 20), (64, 1536)
 
@@ -48,9 +47,9 @@ def judged():
 def test_kept_counts_give_the_same_predictions(tmp_path):
     files, place = judged(), tmp_path / "judge.csv"
     time_counts.write(files, measurement_with_near(), place)
-    expected = prediction(files, BASELINE)
+    expected = prediction(files, time_counts.BASELINE)
     expected = expected[expected["part"] == ALL].reset_index(drop=True)
-    found = time_counts.predicted(place, BASELINE)
+    found = time_counts.predicted(place, time_counts.BASELINE)
     assert list(found["program"]) == ["one", "two"]
     assert (found["percent"] != 0).all()
     pd.testing.assert_frame_equal(found[time_counts.PREDICTED], expected[time_counts.PREDICTED])
@@ -61,6 +60,6 @@ def test_live_runs_that_were_kept_are_judged_by_the_new_predictions(tmp_path):
     time_counts.write(judged(), measurement_with_near(), place)
     lived = {"program": ["one", "two"], "allocator": "other", "percent": 99.0, "low": 98.0, "high": 99.5}
     pd.DataFrame(lived | {"live": [-9.0, 4.0], "live_low": [-9.5, 3.0], "live_high": [-8.5, 5.0]}).to_csv(place)
-    found = again(place, ["two"])
+    found = time_counts.again(place, ["two"])
     assert list(found["live"]) == [4.0]
     assert 0 < found["percent"].item() < 98
