@@ -23,9 +23,9 @@ WHOLE = ("page_faults", "syscalls")
 
 
 def rows(file: Results) -> Iterator[dict[str, Any]]:
-    """Of each allocator, in its first repetition, two rows, of the program's part and of its own: program, allocator, part, instructions,
-    page_faults, syscalls, misses of BYTES, sequential of BYTES, TLB of ENTRIES, and of its own part system calls by
-    kind.
+    """Of each allocator, in its first repetition, two rows, of the program's part and of its own: program, allocator,
+    part, instructions, page_faults, syscalls, misses of BYTES, sequential of BYTES, TLB of ENTRIES, and of its own part
+    system calls by kind.
     """
     for run in [one for one in file.runs if not one.get("repeat")]:
         for part in ("program", "allocator"):
