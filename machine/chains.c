@@ -9,9 +9,10 @@
 
 enum {
   HUGE_BYTES = 2 << 20,
-  /* Without huge pages: so many OS pages are walked in random order before the next, so that a TLB misses once in 64
-     loads. The processor's prefetchers see no pattern in 2,048 lines at random. */
-  GROUP_LINES = 32 * CHAINS_OS_PAGE_BYTES / CHAINS_LINE_BYTES,
+  PAGE_LINES = CHAINS_OS_PAGE_BYTES / CHAINS_LINE_BYTES,
+  /* Without huge pages: so many OS pages are walked in random order before the next, that the second TLB holds. Of 32,
+     prefetchers bring some lines. */
+  GROUP_LINES = 256 * PAGE_LINES,
 };
 
 static long minor_faults(void) {
@@ -41,12 +42,13 @@ static int map(struct chains *chains, size_t bytes, bool want_huge) {
   return 0;
 }
 
-static void **node_at(const struct chains *chains, enum chains_layout layout, uint32_t number) {
+static void **node_at(const struct chains *chains, enum chains_layout layout, enum chains_order order,
+                      uint32_t number) {
   size_t line = number;
   /* Lines at one offset of every OS page would all fall into a few sets. */
   if (layout == CHAINS_ONE_PER_PAGE)
-    line = (size_t)number * (CHAINS_OS_PAGE_BYTES / CHAINS_LINE_BYTES) + number * 29 % 64;
-  return (void **)(chains->memory + line * CHAINS_LINE_BYTES);
+    line = (size_t)number * PAGE_LINES + number * 29 % 64;
+  return (void **)(chains->memory + line * CHAINS_LINE_BYTES) + order;
 }
 
 /* Random order of order[begin] to order[end - 1]. */
@@ -59,10 +61,43 @@ static void shuffle(uint32_t *order, size_t begin, size_t end, uint64_t *state) 
   }
 }
 
+static void fill_far(uint32_t *order, size_t nodes, size_t group, uint64_t *state) {
+  for (size_t index = 0; index < nodes; index++)
+    order[index] = (uint32_t)index;
+  for (size_t begin = 0; begin < nodes; begin += group)
+    shuffle(order, begin, begin + group < nodes ? begin + group : nodes, state);
+}
+
+/* OS pages in random order, and at random the lines of each CHAINS_NEAR_PAGES of them. `pages`: room for the order. */
+static void fill_near(uint32_t *order, uint32_t *pages, size_t nodes, uint64_t *state) {
+  size_t page_count = (nodes + PAGE_LINES - 1) / PAGE_LINES, count = 0, begin = 0;
+  for (size_t index = 0; index < page_count; index++)
+    pages[index] = (uint32_t)index;
+  shuffle(pages, 0, page_count, state);
+  for (size_t index = 0; index < page_count; index++) {
+    size_t line = (size_t)pages[index] * PAGE_LINES, end = line + PAGE_LINES;
+    for (; line < end && line < nodes; line++)
+      order[count++] = (uint32_t)line;
+    if ((index + 1) % CHAINS_NEAR_PAGES == 0 || index + 1 == page_count) {
+      shuffle(order, begin, count, state);
+      begin = count;
+    }
+  }
+}
+
+static void link_ring(struct chains *chains, enum chains_layout layout, enum chains_order which,
+                      const uint32_t *order) {
+  size_t nodes = chains->nodes;
+  for (size_t index = 0; index < nodes; index++)
+    *node_at(chains, layout, which, order[index]) = node_at(chains, layout, which, order[(index + 1) % nodes]);
+  for (size_t walker = 0; walker < CHAINS_WALKERS; walker++)
+    chains->rings[which].walkers[walker] = node_at(chains, layout, which, order[walker * (nodes / CHAINS_WALKERS)]);
+}
+
 int chains_make(struct chains *chains, enum chains_layout layout, size_t nodes, uint64_t seed) {
   memset(chains, 0, sizeof *chains);
   size_t spacing = layout == CHAINS_ONE_PER_PAGE ? CHAINS_OS_PAGE_BYTES : CHAINS_LINE_BYTES;
-  uint32_t *order = malloc(nodes * sizeof *order);
+  uint32_t *order = calloc(nodes + nodes / PAGE_LINES + 1, sizeof *order); /* and the order of OS pages */
   if (!order || map(chains, nodes * spacing, layout == CHAINS_EVERY_LINE) != 0) {
     free(order);
     return -1;
@@ -70,14 +105,12 @@ int chains_make(struct chains *chains, enum chains_layout layout, size_t nodes, 
   chains->nodes = nodes;
   size_t group = layout == CHAINS_EVERY_LINE && !chains->huge_pages ? GROUP_LINES : nodes;
   uint64_t state = seed * 2 + 1;
-  for (size_t index = 0; index < nodes; index++)
-    order[index] = (uint32_t)index;
-  for (size_t begin = 0; begin < nodes; begin += group)
-    shuffle(order, begin, begin + group < nodes ? begin + group : nodes, &state);
-  for (size_t index = 0; index < nodes; index++)
-    *node_at(chains, layout, order[index]) = node_at(chains, layout, order[(index + 1) % nodes]);
-  for (size_t walker = 0; walker < CHAINS_WALKERS; walker++)
-    chains->walkers[walker] = node_at(chains, layout, order[walker * (nodes / CHAINS_WALKERS)]);
+  fill_far(order, nodes, group, &state);
+  link_ring(chains, layout, CHAINS_FAR, order);
+  if (layout == CHAINS_EVERY_LINE) {
+    fill_near(order, order + nodes, nodes, &state);
+    link_ring(chains, layout, CHAINS_NEAR, order);
+  }
   free(order);
   return 0;
 }
@@ -88,26 +121,27 @@ void chains_free(struct chains *chains) {
   memset(chains, 0, sizeof *chains);
 }
 
-void chains_walk_dependent(struct chains *chains, size_t loads) {
-  void **walker = chains->walkers[chains->turn];
+void chains_walk_dependent(struct chains *chains, enum chains_order order, size_t loads) {
+  struct chains_ring *ring = &chains->rings[order];
+  void **walker = ring->walkers[ring->turn];
   for (size_t load = 0; load < loads; load += CHAINS_WALKERS) {
 #pragma GCC unroll 8
     for (size_t step = 0; step < CHAINS_WALKERS; step++)
       walker = *(void **volatile *)walker;
   }
-  chains->walkers[chains->turn] = walker;
-  chains->turn = (chains->turn + 1) % CHAINS_WALKERS;
+  ring->walkers[ring->turn] = walker;
+  ring->turn = (ring->turn + 1) % CHAINS_WALKERS;
 }
 
-void chains_walk_independent(struct chains *chains, size_t loads) {
+void chains_walk_independent(struct chains *chains, enum chains_order order, size_t loads) {
   void **walkers[CHAINS_WALKERS];
-  memcpy(walkers, chains->walkers, sizeof walkers);
+  memcpy(walkers, chains->rings[order].walkers, sizeof walkers);
   for (size_t load = 0; load < loads; load += CHAINS_WALKERS) {
 #pragma GCC unroll 8
     for (size_t index = 0; index < CHAINS_WALKERS; index++)
       walkers[index] = *(void **volatile *)walkers[index];
   }
-  memcpy(chains->walkers, walkers, sizeof walkers);
+  memcpy(chains->rings[order].walkers, walkers, sizeof walkers);
 }
 
 void chains_walk_stream(struct chains *chains, size_t loads) {

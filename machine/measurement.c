@@ -21,8 +21,8 @@ static const unsigned code_iterations[CODE_COUNT] = {12000, 60000, 60000, 6000};
 
 struct chain_samples {
   struct chains chains;
-  bool of_working_set; /* and so walked in order of address, too */
-  struct samples dependent, independent, stream;
+  bool of_working_set; /* and so walked near and in order of address, too */
+  struct samples dependent, independent, near_dependent, near_independent, stream;
 };
 
 static const char *const kernel_names[] = {
@@ -55,21 +55,28 @@ static int make_chains(struct measurement *all) {
   return 0;
 }
 
+static void sample_ring(struct chain_samples *set, enum chains_order order, size_t loads) {
+  bool near = order == CHAINS_NEAR;
+  uint64_t begin = samples_cpu_ns();
+  chains_walk_dependent(&set->chains, order, loads);
+  uint64_t middle = samples_cpu_ns();
+  chains_walk_independent(&set->chains, order, loads);
+  uint64_t end = samples_cpu_ns();
+  samples_add(near ? &set->near_dependent : &set->dependent, (double)(middle - begin) / (double)loads);
+  samples_add(near ? &set->near_independent : &set->independent, (double)(end - middle) / (double)loads);
+}
+
 static void sample_chains(struct chain_samples *set) {
   size_t nodes = set->chains.nodes, loads = nodes <= NEAR_LINES ? LOADS_NEAR : LOADS_FAR;
   if (nodes * CHAINS_LINE_BYTES <= WARM_BYTES_MAX)
-    chains_walk_independent(&set->chains, nodes);
-  uint64_t begin = samples_cpu_ns();
-  chains_walk_dependent(&set->chains, loads);
-  uint64_t middle = samples_cpu_ns();
-  chains_walk_independent(&set->chains, loads);
-  uint64_t end = samples_cpu_ns();
-  samples_add(&set->dependent, (double)(middle - begin) / (double)loads);
-  samples_add(&set->independent, (double)(end - middle) / (double)loads);
+    chains_walk_independent(&set->chains, CHAINS_FAR, nodes);
+  sample_ring(set, CHAINS_FAR, loads);
   if (!set->of_working_set)
     return;
+  sample_ring(set, CHAINS_NEAR, loads);
+  uint64_t begin = samples_cpu_ns();
   chains_walk_stream(&set->chains, loads);
-  samples_add(&set->stream, (double)(samples_cpu_ns() - end) / (double)loads);
+  samples_add(&set->stream, (double)(samples_cpu_ns() - begin) / (double)loads);
 }
 
 static void sample_code(struct measurement *all, size_t index) {
@@ -152,6 +159,8 @@ static json_t *result_json(struct measurement *all) {
   json_t *sets = json_array(), *pages = json_array();
   for (size_t index = 0; index < plan->working_sets; index++) {
     json_t *set = chain_json(&all->sets[index]);
+    json_object_set_new(set, "near_dependent_ns", quantiles_json(&all->sets[index].near_dependent, 1));
+    json_object_set_new(set, "near_independent_ns", quantiles_json(&all->sets[index].near_independent, 1));
     json_object_set_new(set, "stream_ns", quantiles_json(&all->sets[index].stream, 1));
     json_object_set_new(set, "bytes", json_integer((json_int_t)plan->working_set_bytes[index]));
     json_array_append_new(sets, set);
@@ -161,7 +170,7 @@ static json_t *result_json(struct measurement *all) {
     json_array_append_new(pages, json_pack("{s:I, s:o, s:o}", "os_pages", (json_int_t)plan->os_pages[index],
                                            "one_per_os_page", chain_json(pair), "side_by_side", chain_json(pair + 1)));
   }
-  return json_pack("{s:i, s:i, s:i, s:i, s:o, s:o, s:o, s:o, s:o}", "schema", 2, "rounds", (int)plan->rounds,
+  return json_pack("{s:i, s:i, s:i, s:i, s:o, s:o, s:o, s:o, s:o}", "schema", 3, "rounds", (int)plan->rounds,
                    "independent_chains", CHAINS_WALKERS, "line_bytes", CHAINS_LINE_BYTES, "tlbs", tlbs_json(),
                    "working_sets", sets, "os_page_sets", pages, "code", code_json(all), "kernel", kernel_json(all));
 }

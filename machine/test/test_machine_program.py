@@ -45,9 +45,13 @@ def test_every_figure_has_its_quantiles(measured):
     chains = [*measured["working_sets"]]
     chains += [row[key] for row in measured["os_page_sets"] for key in ("one_per_os_page", "side_by_side")]
     figures = [row[key] for row in chains for key in ("dependent_ns", "independent_ns")]
-    figures += [row["stream_ns"] for row in measured["working_sets"]]
+    figures += [
+        row[key]
+        for row in measured["working_sets"]
+        for key in ("near_dependent_ns", "near_independent_ns", "stream_ns")
+    ]
     figures += [*measured["kernel"].values(), measured["code"]["cycle_ns"]]
-    assert len(figures) == 12 + 2 + 8 + 1
+    assert len(figures) == 12 + 6 + 8 + 1
     assert all(map(is_whole, figures))
 
 

@@ -15,7 +15,9 @@ from heaptape.fidelity.sequential import DIFFERENT
 from heaptape.measure import recipes, registry
 from heaptape.measure.penalties import of_this_machine
 from heaptape.measure.recipes import Recipe
+from heaptape.results.schema import Results
 
+from tests.bench import time_counts
 from tests.support import OUT
 
 ALLOCATORS = ("glibc", "jemalloc", "tcmalloc", "mimalloc", "tbbmalloc", "reference")
@@ -73,7 +75,7 @@ def main() -> None:
     parser.add_argument("programs", nargs="*", choices=[[], *there], metavar="PROGRAM", help="default: all")
     parser.add_argument("--folder", type=Path, required=True, help="raw results: made if not there, else gone on with")
     parser.add_argument("--seconds", type=float, default=60, help="CPU time of a program's live runs (default 60)")
-    parser.add_argument("--csv", type=Path, help="also write the rows there")
+    parser.add_argument("--csv", type=Path, help="also write the rows there; beside it counts and costs")
     parser.add_argument("--read", action="store_true", help="run nothing live, show what is in the folder")
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)
@@ -81,6 +83,8 @@ def main() -> None:
     results = [judge(there[name], arguments.folder, seconds) for name in arguments.programs or there]
     if arguments.csv:
         table(results).to_csv(arguments.csv, index=False)
+        files = [Results(one["app"]["name"], {"workload": one["app"], "runs": one["replays"]}) for one in results]
+        time_counts.write(files, results[0]["penalties"], arguments.csv)
     print(timed_document.text(results), end="")
 
 

@@ -63,6 +63,8 @@ def _table(measured: dict, known: "Penalties") -> "Table":
     for inner, outer in levels([level.capacity for level in geometry.caches]):
         where = f"hits {_bytes(outer)}" if outer else "goes to memory"
         rows.append((f"load that misses {_bytes(inner)} and {where}", known.cache_miss(inner, outer)))
+        if known.has_near:
+            rows.append((f"the same in an OS page just used, {_bytes(inner)}", known.near_miss(inner, outer)))
         rows.append((f"the same in order of address, {_bytes(inner)}", known.sequential_miss(inner, outer)))
     for entries, more in levels([level.capacity for level in geometry.tlbs]):
         where = f"hits {more:,}" if more else "walks the page table"
@@ -74,7 +76,7 @@ def _table(measured: dict, known: "Penalties") -> "Table":
     notes = [
         f"{measured.get('cpu')}, a cycle {cycle:.3f} ns. Misses: beyond a hit in the first level. At least: quarter of "
         "the samples of independent loads; at most: three quarters of those of dependent ones. In order of address: "
-        "from loads in that order to the least at random."
+        "from loads in that order to the least of others."
     ]
     if not all(row["huge_pages"] for row in measured["working_sets"]):
         notes.append("The kernel gave no huge pages: cache misses have some TLB misses in them.")

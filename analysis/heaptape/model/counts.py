@@ -1,6 +1,6 @@
 """What the passes of a replay counted, as the terms that the model of time adds up."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 
@@ -9,17 +9,21 @@ from heaptape.results.schema import Results, label_of, number
 
 INSTRUCTIONS, CACHES, TLBS, FAULTS, CALLS = "instructions", "caches", "TLB", "page faults", "system calls"
 LINES_OF_OS_PAGE = 64
+NEAR = " near"
 PARTS = (INSTRUCTIONS, CACHES, TLBS, FAULTS, CALLS)
 
 
 @dataclass(frozen=True)
 class Term:
-    """So many of one thing, at so much each. `part`: which of PARTS it belongs to."""
+    """So many of one thing, at so much each. `part`: which of PARTS it belongs to. `tied`: terms of the same are at the
+    same end of their ranges.
+    """
 
     name: str
     part: str
     count: float
     penalty: Penalty
+    tied: str = ""
 
 
 @dataclass(frozen=True)
@@ -112,17 +116,16 @@ def _levels(misses: dict, penalties: Penalties) -> Iterator[tuple[Term, str, flo
     """Misses of each level, at what the step to the next level costs: each is simulated as if it were the only outer
     one, so what misses a level misses those before it, too.
     """
+    tlbs = sorted(misses.get("tlbs") or [], key=itemgetter("entries"))
     rows = sorted(misses.get("caches") or [], key=itemgetter("bytes"))
-    capacities = [row["bytes"] for row in rows]
-    foreseen: list[Penalty | None] = [*penalties.sequential_steps(capacities)] or [None] * len(rows)
     fresh_lines = LINES_OF_OS_PAGE * (number(misses.get("page_faults")) or 0)
-    for row, step, easy in zip(rows, penalties.cache_steps(capacities), foreseen):
+    other_pages = tlbs[0]["misses"] if tlbs else None
+    for row, steps in zip(rows, _cache_steps([row["bytes"] for row in rows], penalties)):
         last = row is rows[-1]
         name = "last-level misses" if last else f"misses of {_size(CACHES, row['bytes'])}"
-        for term in _of_cache(row, step, easy, min(row["misses"], fresh_lines) if last else None):
+        for term in _of_cache(row, _kinds(row, steps, other_pages), min(row["misses"], fresh_lines) if last else None):
             yield term, name, row["misses"]
-    rows = sorted(misses.get("tlbs") or [], key=itemgetter("entries"))
-    for row, step in zip(rows, penalties.tlb_steps([row["entries"] for row in rows])):
+    for row, step in zip(tlbs, penalties.tlb_steps([row["entries"] for row in tlbs])):
         yield (
             Term(f"TLB {row['entries']}", TLBS, row["misses"], step),
             f"misses of {_size(TLBS, row['entries'])}",
@@ -130,22 +133,56 @@ def _levels(misses: dict, penalties: Penalties) -> Iterator[tuple[Term, str, flo
         )
 
 
-def _of_cache(row: dict, step: Penalty, easy: Penalty | None, fresh: float | None) -> Iterator[Term]:
-    """Where sequential misses are counted and `easy` is known, those apart, at what they cost.
+@dataclass(frozen=True)
+class _Steps:
+    """What a miss of one level costs: `anywhere`, in an OS page just used, in sequence. None: not measured."""
+
+    anywhere: Penalty
+    near: Penalty | None
+    sequential: Penalty | None
+
+
+def _cache_steps(capacities: Sequence[int], penalties: Penalties) -> Iterator[_Steps]:
+    unknown = [None] * len(capacities)
+    near = penalties.near_steps(capacities) or unknown
+    sequential = penalties.sequential_steps(capacities) or unknown
+    return map(_Steps, penalties.cache_steps(capacities), near, sequential)
+
+
+def _kinds(row: dict, steps: _Steps, other_pages: float | None) -> list[tuple[str, float, Penalty]]:
+    """(suffix of the term's name, count, penalty) of the misses of a level that cost alike.
+
+    Sequential ones, where they are counted. Of the rest no more are in an OS page that was not just used than the first
+    TLB missed (`other_pages`), as that has the OS pages that were used last: the others are near.
+    """
+    sequential = number(row.get("sequential_misses")) if steps.sequential else None
+    suffix = "" if sequential is None else " at random"
+    rest = row["misses"] - (sequential or 0)
+    far = rest if steps.near is None or other_pages is None else min(rest, other_pages)
+    kinds = [(suffix, far, steps.anywhere)]
+    if steps.near and other_pages is not None:
+        kinds.append((f"{suffix}{NEAR}", rest - far, steps.near))
+    if steps.sequential and sequential is not None:
+        kinds.append((" in sequence", sequential, steps.sequential))
+    return kinds
+
+
+def _of_cache(row: dict, kinds: Sequence[tuple[str, float, Penalty]], fresh: float | None) -> Iterator[Term]:
+    """The terms of one level.
 
     `fresh`, of the last level: a line of an OS page that was just given was not there before, so it misses; but the
     kernel has just zeroed it, so that it mostly is in a cache: such misses cost between nothing and the whole step.
-    Which of them are sequential is not counted: their share is taken to be that of all misses.
+    Of which kind they are is not counted: their shares are taken to be those of all misses. Near misses and others are
+    tied: how much a program's loads wait for one another is the same wherever they miss.
     """
-    name, all_misses, sequential = f"caches {row['bytes']}", row["misses"], number(row.get("sequential_misses"))
-    parts = [("", all_misses, step)]
-    if easy is not None and sequential is not None:
-        parts = [(" at random", all_misses - sequential, step), (" in sequence", sequential, easy)]
-    for suffix, count, penalty in parts:
+    name, all_misses = f"caches {row['bytes']}", row["misses"]
+    for suffix, count, penalty in kinds:
+        tied = suffix.removesuffix(NEAR)
         mine = fresh * count / all_misses if fresh and all_misses else 0
         if fresh is not None:
-            yield Term(f"fresh lines{suffix}", CACHES, mine, Penalty.between(LEAST_NS, penalty.high))
-        yield Term(f"{name}{suffix}", CACHES, count - mine, penalty)
+            range_ = Penalty.between(LEAST_NS, penalty.high)
+            yield Term(f"fresh lines{suffix}", CACHES, mine, range_, f"fresh lines{tied}")
+        yield Term(f"{name}{suffix}", CACHES, count - mine, penalty, f"{name}{tied}")
 
 
 def _size(part: str, capacity: int) -> str:

@@ -1,9 +1,10 @@
 """What an instruction, a miss, a page fault and a system call cost on a machine, each as a range in ns.
 
 From what heaptape-machine measured. The low end is of independent chains of loads, the high end of dependent ones, less
-what a hit in the first level takes; a program's loads lie between, so the middle is their geometric mean. Misses in
-order of address have a range of their own: from a walk in that order to independent chains. A page fault: its first
-touch, and at most giving the OS page back with it.
+what a hit in the first level takes; a program's loads lie between, so the middle is their geometric mean. Misses in OS
+pages that were just used have a range of their own, of the same chains within few OS pages at a time; and those in
+order of address: from a walk in that order to independent chains. A page fault: its first touch, and at most giving
+the OS page back with it.
 """
 
 import json
@@ -17,7 +18,7 @@ from typing import Any
 from heaptape.common.errors import HeaptapeError
 from heaptape.model.geometry import SIMULATED_CACHES, SIMULATED_TLBS, Geometry, Level
 
-SCHEMA = 2
+SCHEMA = 3
 LEAST_NS = 0.001  # a penalty below is noise of two figures that are nearly the same
 # system call -> key of the measurement; one that is not here costs between the cheapest and the dearest of them
 SYSTEM_CALLS = {"mmap": "mmap", "munmap": "munmap", "mremap": "mremap", "madvise": "madvise", "brk": "brk"}
@@ -51,24 +52,32 @@ class Penalties:
 
     def cache_miss(self, inner_bytes: int, outer_bytes: int | None) -> Penalty:
         """Of an access that misses a cache of `inner_bytes` and hits the next, of `outer_bytes`; None: memory."""
-        near, far = working_sets_between(inner_bytes, outer_bytes)
+        return self._miss(inner_bytes, outer_bytes, "independent_ns", "dependent_ns")
+
+    def near_miss(self, inner_bytes: int, outer_bytes: int | None) -> Penalty:
+        """The same of an access to an OS page that was just used: prefetchers that watch OS pages may have brought the
+        line. Never more than elsewhere.
+        """
+        anywhere = self.cache_miss(inner_bytes, outer_bytes)
+        near = self._miss(inner_bytes, outer_bytes, "near_independent_ns", "near_dependent_ns")
+        return Penalty.between(min(near.low, anywhere.low), min(near.high, anywhere.high))
+
+    def _miss(self, inner_bytes: int, outer_bytes: int | None, independent: str, dependent: str) -> Penalty:
+        small, large = working_sets_between(inner_bytes, outer_bytes)
         sets = self.measured["working_sets"]
         first = min(sets, key=lambda row: row["bytes"])
-        one, other = _nearest(sets, "bytes", near), _nearest(sets, "bytes", far)
-        low = one["independent_ns"]["quarter"] - first["independent_ns"]["median"]
-        high = other["dependent_ns"]["three_quarters"] - first["dependent_ns"]["median"]
+        low = _nearest(sets, "bytes", small)[independent]["quarter"] - first[independent]["median"]
+        high = _nearest(sets, "bytes", large)[dependent]["three_quarters"] - first[dependent]["median"]
         return Penalty.between(low, high)
 
     def sequential_miss(self, inner_bytes: int, outer_bytes: int | None) -> Penalty:
         """The same of an access that continues a stream of lines: from what a line costs in a walk in order of address,
-        where prefetchers leave no more than the bandwidth, to the least that one at random costs. Not beyond: a miss
-        that prefetchers foresee never costs more than one that they don't, whatever that one costs.
+        where prefetchers leave no more than the bandwidth, to the least that another one costs. Not beyond: a miss that
+        prefetchers foresee never costs more than one that they don't, whatever that one costs.
         """
-        near, _ = working_sets_between(inner_bytes, outer_bytes)
-        sets = self.measured["working_sets"]
-        first = min(sets, key=lambda row: row["bytes"])
-        low = _nearest(sets, "bytes", near)["stream_ns"]["quarter"] - first["stream_ns"]["median"]
-        high = self.cache_miss(inner_bytes, outer_bytes).low
+        low = self._miss(inner_bytes, outer_bytes, "stream_ns", "stream_ns").low
+        other = self.near_miss if self.has_near else self.cache_miss
+        high = other(inner_bytes, outer_bytes).low
         return Penalty.between(min(low, high), high)
 
     def tlb_miss(self, inner_entries: int, outer_entries: int | None) -> Penalty:
@@ -84,6 +93,17 @@ class Penalties:
         steps a miss of an outer level can't be cheaper than a hit there, as it could with one range for each level.
         """
         return _steps([self.cache_miss(*pair) for pair in levels(capacities)])
+
+    def near_steps(self, capacities: Sequence[int]) -> list[Penalty]:
+        """The same of accesses to OS pages that were just used. Empty: the measurement, of an earlier version, has no
+        such chains.
+        """
+        return _steps([self.near_miss(*pair) for pair in levels(capacities)]) if self.has_near else []
+
+    @property
+    def has_near(self) -> bool:
+        """Whether loads in OS pages that were just used were measured."""
+        return all("near_dependent_ns" in row for row in self.measured["working_sets"])
 
     def sequential_steps(self, capacities: Sequence[int]) -> list[Penalty]:
         """The same of accesses that continue a stream of lines. Empty: the measurement, of an earlier version, has no

@@ -104,36 +104,43 @@ def _of_pair(base: Counts, other: Counts, whole: bool) -> dict[str, dict[str, fl
     n_before = np.array([term.count for term in terms])
     delta = np.array([after[term.name].count for term in terms]) - n_before
     box = np.array([(term.penalty.low, term.penalty.middle, term.penalty.high) for term in terms])
+    ties = np.unique([term.tied or term.name for term in terms], return_inverse=True)[1]
     out = {}
     for part in (ALL, *PARTS):
         mask = np.array([part in (ALL, term.part) for term in terms])
         if not mask.any():
             continue
         mine = np.where(mask, delta, 0.0)
-        low, high = ratio_bounds(mine, n_before, box) if whole else (float("nan"), float("nan"))
+        low, high = ratio_bounds(mine, n_before, box, ties) if whole else (float("nan"), float("nan"))
         middle = 100 * float(mine @ box[:, 1] / (n_before @ box[:, 1])) if whole else float("nan")
         error = COUNT_ERROR_PERCENT if part == ALL else 0.0
-        ends = np.sort(mine[:, None] * box[:, [0, 2]], axis=1).sum(axis=0)
+        tied = np.array([np.bincount(ties, mine * each) for each in box.T])
+        least, most = float(tied.min(axis=0).sum()), float(tied.max(axis=0).sum())
         out[part] = {"percent": middle, "low": low - error, "high": high + error}
-        out[part] |= {"ns": float(mine @ box[:, 1]), "ns_low": float(ends[0]), "ns_high": float(ends[1])}
+        out[part] |= {"ns": float(mine @ box[:, 1]), "ns_low": least, "ns_high": most}
     return out
 
 
-def ratio_bounds(delta: np.ndarray, base: np.ndarray, box: np.ndarray) -> tuple[float, float]:
+def ratio_bounds(
+    delta: np.ndarray, base: np.ndarray, box: np.ndarray, ties: np.ndarray | None = None
+) -> tuple[float, float]:
     """Least and greatest of 100 x (delta . t) / (base . t), where each t[i] lies between box[i, 0] and box[i, 2].
 
-    `delta`, `base`: one count per term; base . t has to be positive for each t.
+    `delta`, `base`: one count per term; base . t has to be positive for each t. `ties`: a number for each term; all
+    terms of one number are at the same end of their ranges, or all terms in the middle. Default: none are tied.
     """
-    return -_greatest_ratio(-delta, base, box), _greatest_ratio(delta, base, box)
+    groups = np.arange(len(delta)) if ties is None else ties
+    return -_greatest_ratio(-delta, base, box, groups), _greatest_ratio(delta, base, box, groups)
 
 
-def _greatest_ratio(delta: np.ndarray, base: np.ndarray, box: np.ndarray) -> float:
+def _greatest_ratio(delta: np.ndarray, base: np.ndarray, box: np.ndarray, ties: np.ndarray) -> float:
     """Dinkelbach's method: the corner that is best against the ratio reached so far, until none is better. Exact, in a
     few steps, where trying all corners takes 2 to the power of the terms.
     """
     ratio = float(delta @ box[:, 1] / (base @ box[:, 1]))
     for _ in range(100):
-        corner = np.where(delta - ratio * base > 0, box[:, 2], box[:, 0])
+        rise = np.bincount(ties, (delta - ratio * base) * (box[:, 2] - box[:, 0]))
+        corner = np.where(rise[ties] > 0, box[:, 2], box[:, 0])
         better = float(delta @ corner / (base @ corner))
         if better <= ratio:
             break

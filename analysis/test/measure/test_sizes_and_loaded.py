@@ -8,6 +8,7 @@ import pytest
 from heaptape.measure import loaded, penalties, replay
 from heaptape.measure.registry import Choice
 from heaptape.measure.rounds import Settings
+from heaptape.model.penalties import SCHEMA
 
 CAPACITIES = {
     "caches": [{"bytes": 49152, "ways": 12}, {"bytes": 2 << 20, "ways": 16}],
@@ -25,7 +26,7 @@ def machine_file(tmp_path, monkeypatch):
 
 
 def test_a_measured_machines_own_sizes_are_simulated_unless_others_are_given(machine_file):
-    machine_file.write_text(json.dumps({"schema": 2, "cpu": "A processor", "geometry": CAPACITIES}))
+    machine_file.write_text(json.dumps({"schema": SCHEMA, "cpu": "A processor", "geometry": CAPACITIES}))
     settings, whose = replay.with_sizes(Settings(passes=("misses",)))
     assert whose == "machine"
     assert (settings.caches, settings.tlbs) == ("49152:12,2097152:16", "96:96,2048:16")
@@ -36,7 +37,7 @@ def test_a_measured_machines_own_sizes_are_simulated_unless_others_are_given(mac
 def test_where_the_machine_was_not_measured_the_tools_sizes_are_simulated(machine_file):
     plain = Settings(passes=("misses",))
     assert replay.with_sizes(plain) == (plain, "default")
-    machine_file.write_text(json.dumps({"schema": 2, "cpu": "Another one", "geometry": CAPACITIES}))
+    machine_file.write_text(json.dumps({"schema": SCHEMA, "cpu": "Another one", "geometry": CAPACITIES}))
     assert replay.with_sizes(plain) == (plain, "default")
 
 

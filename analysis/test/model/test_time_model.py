@@ -17,7 +17,7 @@ from heaptape.model.words import in_words, time_sentences
 from heaptape.tables import time_table
 from heaptape.tables.kinds import KINDS, Question
 from heaptape.tables.usual import render_text
-from model.planted import measurement, misses, results
+from model.planted import measurement, measurement_with_near, misses, quantiles, results
 
 # The middles of planted.measurement, in ns: geometric means. Of levels: of the step from a hit to the next level.
 PROGRAM, ALLOCATOR = math.sqrt(0.1 * 0.4), math.sqrt(0.2 * 0.4)
@@ -88,6 +88,12 @@ def test_bounds_of_the_ratio_are_the_best_and_worst_corner_of_the_box(terms):
     corners = [np.array(corner) for corner in itertools.product(*box[:, [0, 2]])]
     ratios = [100 * (corner @ delta) / (corner @ base) for corner in corners]
     assert ratio_bounds(delta, base, box) == pytest.approx((min(ratios), max(ratios)))
+    # Tied two and two: only corners where both are at the same end; and the middle, which need not lie between them.
+    ties = np.arange(len(delta)) // 2
+    ends = itertools.product((0, 2), repeat=ties[-1] + 1)
+    tied = [box[np.arange(len(delta)), np.array(end)[ties]] for end in ends]
+    ratios = [100 * (corner @ delta) / (corner @ base) for corner in [*tied, box[:, 1]]]
+    assert ratio_bounds(delta, base, box, ties) == pytest.approx((min(ratios), max(ratios)))
 
 
 def test_repetitions_widen_the_interval_to_that_of_all():
@@ -274,6 +280,42 @@ def test_sequential_misses_that_only_one_has_are_not_compared():
     found = change(misses(), misses(sequential=(1, 1, 1)))
     assert found["ns"] == 0
     assert found["missing"] == "caches"
+
+
+def near_terms(**given):
+    """Name of the term -> (count, least and greatest ns), of the caches."""
+    file = results({"glibc": [misses(**given)]})
+    terms = counts(file, penalties(measurement_with_near()))["glibc"][0].terms
+    return {term.name: (term.count, term.penalty.low, term.penalty.high) for term in terms if term.part == "caches"}
+
+
+def test_misses_beyond_those_of_the_first_tlb_are_in_os_pages_just_used():
+    found = near_terms(caches=(3000, 2000, 300), tlbs=(400, 300))
+    assert found[f"caches {1 << 20}"] == (400, 9, 36)
+    assert found[f"caches {1 << 20} near"] == (1600, 4.5, 18)
+    assert (found[f"caches {32 << 20}"][0], found[f"caches {32 << 20} near"][0]) == (300, 0)
+
+
+def test_sequential_misses_are_not_among_those_in_os_pages_just_used():
+    found = near_terms(caches=(3000, 2000, 1000), tlbs=(400, 300), sequential=(0, 1500, 800))
+    kinds = [found[f"caches {1 << 20}{kind}"][0] for kind in (" at random", " at random near", " in sequence")]
+    assert kinds == [400, 100, 1500]
+    assert found[f"caches {32 << 20} at random near"][0] == 0
+
+
+def test_a_miss_near_the_last_ones_never_costs_more_than_elsewhere():
+    measured = measurement_with_near()
+    for row in measured["working_sets"]:
+        if row["bytes"] > 16 << 10:  # the first is a hit
+            row["near_dependent_ns"] = row["near_independent_ns"] = quantiles(1000)
+    known = penalties(measured)
+    assert known.near_miss(32 << 20, None) == known.cache_miss(32 << 20, None)
+
+
+def test_a_miss_that_becomes_near_never_costs_more():
+    files = [results({"glibc": [misses(tlbs=(2000, 0))], "other": [misses(tlbs=(100, 0))]})]
+    found = row(prediction(files, "glibc", penalties(measurement_with_near())), "other", "caches")
+    assert found["ns_low"] < found["ns_high"] < 0
 
 
 def test_penalties_are_what_a_load_takes_beyond_a_hit():
