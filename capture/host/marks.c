@@ -1,4 +1,5 @@
 /* heaptape_mark: writes a program's mark into the ring. */
+#include "capture/host/accesses.h"
 #include "capture/host/producer.h"
 #include "capture/wire/heaptape.h"
 #include "core/trace/annotations.h"
@@ -34,6 +35,7 @@ void heaptape_lib_mark(const char *text) {
       length--;
   if (!put_mark(producer, text, length))
     atomic_fetch_add_explicit(&producer->ring->marks_lost, 1, memory_order_relaxed);
+  accesses_report_mark(text, length);
   atomic_signal_fence(memory_order_seq_cst);
   producer->state = was;
   if (atomic_load(&producer->side_count))

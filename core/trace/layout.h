@@ -32,6 +32,7 @@ enum block_type {
   BLOCK_MARKS = 8,
   BLOCK_THREADS = 9,
   BLOCK_ACCESSES = 10,
+  BLOCK_BURSTS = 11,
   BLOCK_FOOTER = 15
 };
 enum { BLOCK_CRITICAL = 1, COLUMN_CRITICAL = 1, ENCODING_ZSTD = 1 };
@@ -72,6 +73,7 @@ enum access_column {
   ACCESS_COLUMN_FAR_PAGE = 8,
   ACCESS_COLUMNS = 9, /* ids are below this */
 };
+enum { BURST_COLUMN_ROWS = 1, BURST_COLUMNS = 2 };
 enum access_code {
   ACCESS_CODE_CALL = 0,
   ACCESS_CODE_ACQUIRED = 1,

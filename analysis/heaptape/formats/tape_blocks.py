@@ -15,7 +15,7 @@ from heaptape.common.errors import FormatError
 
 FILE_HEADER, TRAILER = struct.Struct("<8sHHI"), struct.Struct("<Q8s")
 BLOCK_HEADER, COLUMN = struct.Struct("<4sBBHIIIIQQII"), struct.Struct("<BBBBIII")
-INFO, EVENTS, SAMPLES, GAP, TOUCHED, STACKS, MODULES, MARKS, THREADS, ACCESSES, FOOTER = (
+INFO, EVENTS, SAMPLES, GAP, TOUCHED, STACKS, MODULES, MARKS, THREADS, ACCESSES, BURSTS, FOOTER = (
     1,
     2,
     3,
@@ -26,6 +26,7 @@ INFO, EVENTS, SAMPLES, GAP, TOUCHED, STACKS, MODULES, MARKS, THREADS, ACCESSES, 
     8,
     9,
     10,
+    11,
     15,
 )
 CRITICAL = 1
@@ -42,6 +43,7 @@ KNOWN_COLUMNS = {
     MARKS: {1},
     THREADS: {1},
     ACCESSES: set(range(1, 9)),
+    BURSTS: {1},
     FOOTER: {1, 2},
 }
 
@@ -217,7 +219,7 @@ def _check_columns(path: str, block: Block) -> None:
             raise FormatError(path, block.offset, f"column {column.id} is there twice")
         seen.add(column.id)
         limit = MAX_RAW
-        if block.type == ACCESSES:
+        if block.type in (ACCESSES, BURSTS):
             limit = 10 * block.rows + 64
         elif block.type == EVENTS:
             limit = (10 * block.rows + 64) * {9: 2, 10: 2, 11: 2, 16: 4}.get(column.id, 1)

@@ -27,13 +27,14 @@ class Counts:
     """Of one allocator in one repetition. `whole`: the program's own instructions and misses are among them, so that
     percentages of the program can be given. `named`: counts that sentences name, and by how much each matters: the
     ns of one, in the middle of its range.
-    `missing`: what was not counted.
+    `missing`: what was not counted. `of_bursts`: it is all of the recorded bursts, not of the whole program.
     """
 
     terms: tuple[Term, ...]
     whole: bool
     named: dict[str, tuple[float, float]] = field(default_factory=dict)
     missing: tuple[str, ...] = ()
+    of_bursts: bool = False
 
 
 def counts(file: Results, penalties: Penalties) -> dict[str, list[Counts]]:
@@ -55,7 +56,12 @@ def counts(file: Results, penalties: Penalties) -> dict[str, list[Counts]]:
 
 
 def of_misses(misses: dict, memory: dict, penalties: Penalties) -> Counts:
-    """The pass `misses`: "misses" of a run, and the memory pass for the kinds of its system calls."""
+    """The pass `misses`: "misses" of a run, and the memory pass for the kinds of its system calls. Of a recording in
+    bursts, what else was measured is not taken: it is of the whole program.
+    """
+    bursts = misses.get("bursts")
+    if bursts is not None:
+        memory = {}
     terms: list[Term] = []
     named: dict[str, tuple[float, float]] = {}
     missing: list[str] = []
@@ -75,11 +81,15 @@ def of_misses(misses: dict, memory: dict, penalties: Penalties) -> Counts:
     if faults is None:
         missing.append("page faults")
     else:
-        terms.append(Term("page_faults", FAULTS, faults, penalties.page_fault))
+        unsure = _of_bursts(bursts, "unsure_page_faults")
+        terms.append(Term("page_faults", FAULTS, faults - unsure, penalties.page_fault))
+        if bursts is not None:
+            terms.append(Term("unsure page faults", FAULTS, unsure, _perhaps(penalties.page_fault)))
         named[FAULTS] = (faults, penalties.page_fault.middle)
     found = memory.get("syscalls") or _memory_calls(misses, penalties) or misses.get("syscalls")
     terms += _system_calls(found, penalties, named, missing)
-    return Counts(tuple(terms), program is not None and allocator is not None, named, tuple(missing))
+    whole = program is not None and allocator is not None
+    return Counts(tuple(terms), whole, named, tuple(missing), bursts is not None)
 
 
 def of_calls(instructions: dict, memory: dict, file: Results, penalties: Penalties) -> Counts:
@@ -110,24 +120,51 @@ def of_calls(instructions: dict, memory: dict, file: Results, penalties: Penalti
 
 def _levels(misses: dict, penalties: Penalties) -> Iterator[tuple[Term, str, float]]:
     """Misses of each level, at what the step to the next level costs: each is simulated as if it were the only outer
-    one, so what misses a level misses those before it, too.
+    one, so what misses a level misses those before it, too. Whether a line or an OS page missed when a burst accessed
+    it for the first time is not known: each costs between nothing and the whole step.
     """
+    bursts = misses.get("bursts")
     rows = sorted(misses.get("caches") or [], key=itemgetter("bytes"))
     capacities = [row["bytes"] for row in rows]
     foreseen: list[Penalty | None] = [*penalties.sequential_steps(capacities)] or [None] * len(rows)
-    fresh_lines = LINES_OF_OS_PAGE * (number(misses.get("page_faults")) or 0)
+    faults = (number(misses.get("page_faults")) or 0) - _of_bursts(bursts, "unsure_page_faults")
+    fresh_lines = LINES_OF_OS_PAGE * faults
     for row, step, easy in zip(rows, penalties.cache_steps(capacities), foreseen):
         last = row is rows[-1]
         name = "last-level misses" if last else f"misses of {_size(CACHES, row['bytes'])}"
-        for term in _of_cache(row, step, easy, min(row["misses"], fresh_lines) if last else None):
+        known = _without_first(row)
+        for term in _of_cache(known, step, easy, min(known["misses"], fresh_lines) if last else None):
             yield term, name, row["misses"]
+        if bursts is not None:
+            first = _of_bursts(bursts, "first_lines")
+            yield Term(f"first lines, caches {row['bytes']}", CACHES, first, _perhaps(step)), name, row["misses"]
     rows = sorted(misses.get("tlbs") or [], key=itemgetter("entries"))
     for row, step in zip(rows, penalties.tlb_steps([row["entries"] for row in rows])):
-        yield (
-            Term(f"TLB {row['entries']}", TLBS, row["misses"], step),
-            f"misses of {_size(TLBS, row['entries'])}",
-            row["misses"],
-        )
+        name = f"misses of {_size(TLBS, row['entries'])}"
+        yield Term(f"TLB {row['entries']}", TLBS, _without_first(row)["misses"], step), name, row["misses"]
+        if bursts is not None:
+            first = _of_bursts(bursts, "first_pages")
+            yield Term(f"first OS pages, TLB {row['entries']}", TLBS, first, _perhaps(step)), name, row["misses"]
+
+
+def _of_bursts(bursts: dict | None, key: str) -> float:
+    return number((bursts or {}).get(key)) or 0.0
+
+
+def _perhaps(penalty: Penalty) -> Penalty:
+    """Of what may have happened or not."""
+    return Penalty.between(LEAST_NS, penalty.high)
+
+
+def _without_first(row: dict) -> dict:
+    """The level's misses but for those of first accesses; as many of them are taken to be sequential as of all."""
+    first, count = number(row.get("first_misses")) or 0, row["misses"]
+    if not first:
+        return row
+    known = {"misses": count - first}
+    if number(row.get("sequential_misses")) is not None:
+        known["sequential_misses"] = row["sequential_misses"] * (count - first) / count
+    return row | known
 
 
 def _of_cache(row: dict, step: Penalty, easy: Penalty | None, fresh: float | None) -> Iterator[Term]:

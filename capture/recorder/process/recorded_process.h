@@ -78,6 +78,7 @@ struct recorded_process {
   uint64_t cut_stamp; /* later records are left out; 0: none are */
   const char *cut_why;
   uint32_t paused; /* enum pause_reason, for the first region when it is added */
+  uint32_t bursts; /* as in struct region, likewise */
   uint64_t origin_ns;
   uint64_t origin_stamp;
 };
@@ -98,6 +99,7 @@ struct recording_start {
   const char *info_json; /* core/trace/FORMAT.md section 5 */
   uint64_t origin_stamp;
   bool simulated; /* its accesses are recorded */
+  bool in_bursts; /* in bursts alone */
 };
 
 struct recording_end {
@@ -134,6 +136,9 @@ void recorded_process_cut(struct recorded_process *process, uint64_t stamp, cons
 void recorded_process_pause(struct recorded_process *process, uint32_t reasons, bool on);
 
 /* enum pause_reason, those of the program included. */
+/* bursts: as in struct region, also for the first region when it is added. */
+void recorded_process_set_bursts(struct recorded_process *process, uint32_t bursts);
+
 uint32_t recorded_process_paused(const struct recorded_process *process);
 
 /* Writes out all that was drained, so that the file can be read up to here. */

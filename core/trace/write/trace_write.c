@@ -58,6 +58,7 @@ void trace_writer_free(struct trace_writer *writer) {
   block_encoder_free(writer->encoder);
   archive_encoder_free(writer->archive);
   access_encoder_free(writer->accesses);
+  buffer_free(&writer->switch_column);
   ZSTD_freeCCtx(writer->zstd);
   buffer_free(&writer->compressed);
   buffer_free(&writer->index);

@@ -52,7 +52,10 @@ struct trace_writer {
   struct buffer stack_column[2]; /* of the STACKS block to come: parent, instruction */
   uint32_t stack_count;
   uint64_t stack_instruction;
-  struct access_encoder *accesses;        /* NULL: no access has come */
+  struct access_encoder *accesses; /* NULL: no access has come */
+  struct buffer switch_column;     /* of the BURSTS block to come */
+  uint32_t switch_count;
+  uint64_t switch_row;                    /* of the last one in the column */
   json_t *modules, *marks, *thread_names; /* arrays of the blocks to come; NULL: empty */
   struct trace_totals totals;
 };
