@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { OLD = 1088, NEW = 1104, SENTINEL = 1120, OLD_OBJECTS = 40, NODES = 4096, NODE = 192 };
+enum { OLD = 1088, NEW = 1104, SENTINEL = 1120, OLD_OBJECTS = 40, NODES = 16384, NODE = 192 };
 
 static volatile char *old[OLD_OBJECTS], *sentinel;
 
@@ -56,7 +56,7 @@ static void fork_in_a_burst(void) {
   sentinel[32] = 1;
 }
 
-/* A list too long for a cache of 256 KiB, in another order than that of its addresses; its first walk touches it. */
+/* A list of which 256 KiB hold a quarter, in another order than that of its addresses. Its first walk is outside. */
 static void walk(int rounds) {
   struct node {
     struct node *next;
