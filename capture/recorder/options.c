@@ -1,7 +1,6 @@
 #include "capture/recorder/options.h"
 
 #include "core/accesses/stream.h"
-#include "core/trace/annotations.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -158,6 +157,9 @@ static uint64_t filter_of(const char *value) {
   return bytes;
 }
 
+/* At most, as heaptape_mark keeps them. */
+enum { MARK_BYTES = 255 };
+
 static int burst_signal_of(const char *text) {
   bool is_signal = strncmp(text, "SIG", 3) == 0 && find_signal(text);
   return is_signal ? signal_of("burst", text) : 0;
@@ -166,14 +168,14 @@ static int burst_signal_of(const char *text) {
 /* Splits FROM..TO; the parts live as long as the program does. */
 static struct burst_ends burst_of(const char *value) {
   const char *dots = strstr(value, "..");
-  if (!dots || !value[2] || strlen(value) > 2 * TRACE_MARK_MAX_BYTES)
+  if (!dots || !value[2] || strlen(value) > 2 * MARK_BYTES)
     wrong("--burst is FROM..TO, one of which may be left out, not %s", value);
   char *from = strndup(value, (size_t)(dots - value));
   if (!from)
     wrong("out of memory");
   struct burst_ends ends = {.from = from, .to = dots + 2};
-  if (strlen(ends.from) > TRACE_MARK_MAX_BYTES || strlen(ends.to) > TRACE_MARK_MAX_BYTES)
-    wrong("--burst: a mark has at most %d bytes", TRACE_MARK_MAX_BYTES);
+  if (strlen(ends.from) > MARK_BYTES || strlen(ends.to) > MARK_BYTES)
+    wrong("--burst: a mark has at most %d bytes", MARK_BYTES);
   ends.from_signal = burst_signal_of(ends.from);
   ends.to_signal = burst_signal_of(ends.to);
   return ends;
