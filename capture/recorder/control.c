@@ -103,9 +103,12 @@ static json_t *status(const struct collector *collector, const struct recorded_p
   for (uint32_t i = 0; i < collector->processes.count && json_array_size(list) < PROCESSES_LISTED; i++)
     if (!only || only == collector->processes.at[i])
       json_array_append_new(list, describe_process(collector->processes.at[i]));
-  return json_pack("{s:b,s:i,s:s,s:I,s:o}", "ok", 1, "recorder", (int)getpid(), "state",
-                   collector->ended ? "ended" : state_name(collector->paused), "recorded",
-                   (json_int_t)collector->recorded, "processes", list);
+  json_t *reply = json_pack("{s:b,s:i,s:s,s:I,s:o}", "ok", 1, "recorder", (int)getpid(), "state",
+                            collector->ended ? "ended" : state_name(collector->paused), "recorded",
+                            (json_int_t)collector->recorded, "processes", list);
+  if (reply && collector->settings->in_bursts) /* by the operator's will; marks are the processes' own */
+    json_object_set_new(reply, "burst_asked_for", json_boolean(collector->bursts % 2));
+  return reply;
 }
 
 static json_t *carry_out(struct collector *collector, const char *verb, json_int_t pid) {

@@ -181,10 +181,10 @@ def test_a_signal_to_the_recorder_begins_and_ends_bursts(start, tmp_path):  # no
     recording = start("--burst", "SIGUSR1..SIGUSR2")
     for number in (None, signal.SIGUSR1, signal.SIGUSR2):
         if number:
-            recording.recorder.send_signal(number)
-            time.sleep(0.2)  # the recorder passes it on; how soon is no claim
-        recording.ask()
-        recording.answer()
+            recording.process.send_signal(number)
+            while _asked_for(recording.process.pid) != (number == signal.SIGUSR1):
+                time.sleep(0.01)
+        recording.work()
     assert "in 1 burst" in recording.end()
     _one_burst_of_three_asks(recording.trace)
 
@@ -193,11 +193,14 @@ def test_ctl_begins_and_ends_bursts(start):  # noqa: F811
     recording = start("--burst", "ctl..ctl")
     for verb in (None, "begin-burst", "end-burst"):
         if verb:
-            succeed(HEAPTAPE, "ctl", str(recording.program_pid()), verb)
-        recording.ask()
-        recording.answer()
+            succeed(HEAPTAPE, "ctl", str(recording.process.pid), verb)
+        recording.work()
     recording.end()
     _one_burst_of_three_asks(recording.trace)
+
+
+def _asked_for(pid: int) -> bool:
+    return json.loads(succeed(HEAPTAPE, "ctl", str(pid), "status", "--json").stdout)["burst_asked_for"]
 
 
 def _one_burst_of_three_asks(trace: Path) -> None:
@@ -214,8 +217,7 @@ def _one_burst_of_three_asks(trace: Path) -> None:
 
 def test_ctl_refuses_bursts_of_a_recording_without(start):  # noqa: F811
     recording = start()
-    recording.ask()
-    recording.answer()
+    recording.work()
     done = run(HEAPTAPE, "ctl", str(recording.program_pid()), "begin-burst")
     assert done.status == 1
     assert "has no bursts" in done.stderr
