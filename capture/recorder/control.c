@@ -53,8 +53,7 @@ void control_toggle(struct collector *collector) {
   change(collector, NULL, collector->paused != 0);
 }
 
-/* A change is one more than before, or two where a burst is to begin that has begun by the operator's will before: a
-   mark may have ended it since. */
+/* One more than before; two where the operator asks for the same again, as a mark may have come meanwhile. */
 static uint32_t next_bursts(uint32_t bursts, bool begins) {
   return bursts + (bursts % 2 == begins ? 2 : 1);
 }

@@ -115,6 +115,8 @@ static void bursts_round_trip(uint64_t seed, int count) {
             "no change");
       in_burst = !in_burst;
       begun += in_burst;
+    } else if (!in_burst && begun) {
+      CHECK(trace_writer_access(writer, &(struct access_item){.kind = ACCESS_OTHER}) == 1, "outside of a burst");
     }
     written[i] = item;
     CHECK(trace_writer_access(writer, &item) == 0, "seed %lu item %d", seed, i);

@@ -46,6 +46,8 @@ static json_t *simulated_json(const json_t *from) {
     json_object_set_new(out, *key,
                         json_is_integer(json_object_get(from, *key)) ? json_incref(json_object_get(from, *key))
                                                                      : json_null());
+  if (json_object_get(from, "unsure_page_faults"))
+    json_object_set(out, "unsure_page_faults", json_object_get(from, "unsure_page_faults"));
   json_object_set_new(out, "caches", levels_json(json_object_get(from, "caches"), "bytes"));
   json_object_set_new(out, "tlbs", levels_json(json_object_get(from, "tlbs"), "entries"));
   return out;
@@ -87,6 +89,7 @@ void report_misses(json_t *into, const struct run *run) {
                     json_object_get(json_object_get(run->simulated, "allocator"), "syscalls_by_kind"));
   json_object_set_new(out, "allocator", allocator);
   json_object_set_new(out, "program", program);
+  json_object_del(out, "unsure_page_faults"); /* among those of bursts */
   if (stream->has_bursts)
     json_object_set_new(out, "bursts", bursts_json(stream, run->simulated));
   json_object_set(out, "startup_instructions", startup_instructions);

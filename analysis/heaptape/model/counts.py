@@ -73,6 +73,8 @@ def of_misses(misses: dict, memory: dict, penalties: Penalties) -> Counts:
     costs: dict[str, float] = {}
     for term, name, count in _levels(misses, penalties):
         terms.append(term)
+        if name is None:
+            continue
         costs[name] = costs.get(name, 0.0) + term.count * term.penalty.middle
         named[name] = (count, costs[name] / count if count else term.penalty.middle)
     faults = number(misses.get("page_faults"))
@@ -85,7 +87,7 @@ def of_misses(misses: dict, memory: dict, penalties: Penalties) -> Counts:
         terms.append(Term("page_faults", FAULTS, faults - unsure, penalties.page_fault))
         if bursts is not None:
             terms.append(Term("unsure page faults", FAULTS, unsure, _perhaps(penalties.page_fault)))
-        named[FAULTS] = (faults, penalties.page_fault.middle)
+        named[FAULTS] = (faults - unsure, penalties.page_fault.middle)
     found = memory.get("syscalls") or _memory_calls(misses, penalties) or misses.get("syscalls")
     terms += _system_calls(found, penalties, named, missing)
     whole = program is not None and allocator is not None
@@ -118,10 +120,10 @@ def of_calls(instructions: dict, memory: dict, file: Results, penalties: Penalti
     return Counts(tuple(terms), False, named, tuple(missing))
 
 
-def _levels(misses: dict, penalties: Penalties) -> Iterator[tuple[Term, str, float]]:
+def _levels(misses: dict, penalties: Penalties) -> Iterator[tuple[Term, str | None, float]]:
     """Misses of each level, at what the step to the next level costs: each is simulated as if it were the only outer
     one, so what misses a level misses those before it, too. Whether a line or an OS page missed when a burst accessed
-    it for the first time is not known: each costs between nothing and the whole step.
+    it for the first time is not known: each costs between nothing and the whole step, and has no name.
     """
     bursts = misses.get("bursts")
     rows = sorted(misses.get("caches") or [], key=itemgetter("bytes"))
@@ -134,17 +136,18 @@ def _levels(misses: dict, penalties: Penalties) -> Iterator[tuple[Term, str, flo
         name = "last-level misses" if last else f"misses of {_size(CACHES, row['bytes'])}"
         known = _without_first(row)
         for term in _of_cache(known, step, easy, min(known["misses"], fresh_lines) if last else None):
-            yield term, name, row["misses"]
+            yield term, name, known["misses"]
         if bursts is not None:
             first = _of_bursts(bursts, "first_lines")
-            yield Term(f"first lines, caches {row['bytes']}", CACHES, first, _perhaps(step)), name, row["misses"]
+            yield Term(f"first lines, caches {row['bytes']}", CACHES, first, _perhaps(step)), None, 0
     rows = sorted(misses.get("tlbs") or [], key=itemgetter("entries"))
     for row, step in zip(rows, penalties.tlb_steps([row["entries"] for row in rows])):
         name = f"misses of {_size(TLBS, row['entries'])}"
-        yield Term(f"TLB {row['entries']}", TLBS, _without_first(row)["misses"], step), name, row["misses"]
+        known = _without_first(row)
+        yield Term(f"TLB {row['entries']}", TLBS, known["misses"], step), name, known["misses"]
         if bursts is not None:
             first = _of_bursts(bursts, "first_pages")
-            yield Term(f"first OS pages, TLB {row['entries']}", TLBS, first, _perhaps(step)), name, row["misses"]
+            yield Term(f"first OS pages, TLB {row['entries']}", TLBS, first, _perhaps(step)), None, 0
 
 
 def _of_bursts(bursts: dict | None, key: str) -> float:

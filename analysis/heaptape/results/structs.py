@@ -300,6 +300,7 @@ class SimulatedSide(msgspec.Struct):
     instructions: Count = None
     data_accesses: Count = None
     page_faults: Count = None
+    unsure_page_faults: Count = None
     syscalls: Count = None
     syscalls_by_kind: Counts = None
     caches: list[SimulatedLevel] | None = None

@@ -17,8 +17,8 @@ NOTE = (
     "program's stack and globals happen to lie."
 )
 BURSTS_NOTE = (
-    "Only of {}. Where a burst begins, the caches hold what the calls and the burst before have left: `first_misses` "
-    "in the results are those that the program's unrecorded accesses may have spared it."
+    "Only of {}, and without a burst's first access to each line and OS page: whether these missed is not known, as "
+    "what the program accessed before was not recorded. Page faults: of OS pages that were mapped in the burst."
 )
 SHARES_NOTE = "program, allocator: their shares of the same whole, so that they add up to the allocator's first row."
 

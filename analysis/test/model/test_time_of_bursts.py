@@ -43,6 +43,17 @@ def test_sentences_and_tables_speak_of_the_bursts():
     assert "Only of 2 bursts, 10 % of the program's instructions" in counted.notes[1]
 
 
+def test_first_misses_are_no_reason_and_in_no_table():
+    base = of_bursts(first_misses=(0, 0, 900), first_lines=900, caches=(3000, 2000, 1000))
+    file = results({"glibc": [base], "other": [of_bursts(first_lines=900, caches=(3000, 2000, 100))]})
+    (told, *_) = time_sentences([file], "glibc")
+    assert (
+        told == "other against glibc: no difference can be predicted, -0.5 to +0.5 % of the recorded bursts' CPU time."
+    )
+    counted, shares = misses_table.usual([file], "glibc")
+    assert [row[3].text for row in counted.rows] == ["0.10", "0.10"]
+
+
 def test_a_share_that_is_not_known_is_said_to_be():
     file = results({"glibc": [of_bursts(outside=None)], "other": [of_bursts(outside=None)]})
     assert bursts_of(file.runs).share is None

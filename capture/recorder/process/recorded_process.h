@@ -135,10 +135,10 @@ void recorded_process_cut(struct recorded_process *process, uint64_t stamp, cons
 /* Sets or clears bits of enum pause_reason; the caller then advances the tick. */
 void recorded_process_pause(struct recorded_process *process, uint32_t reasons, bool on);
 
-/* enum pause_reason, those of the program included. */
-/* bursts: as in struct region, also for the first region when it is added. */
+/* bursts: as in struct region, also for the first region when it is added; the caller then advances the tick. */
 void recorded_process_set_bursts(struct recorded_process *process, uint32_t bursts);
 
+/* enum pause_reason, those of the program included. */
 uint32_t recorded_process_paused(const struct recorded_process *process);
 
 /* Writes out all that was drained, so that the file can be read up to here. */

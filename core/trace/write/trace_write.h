@@ -75,7 +75,8 @@ int trace_writer_accesses_begin(struct trace_writer *writer);
    (item.thread as in trace_writer_event), an access, whose object is numbered by the calls before it that acquired, or
    a total for the footer. They gather into blocks of up to 2^20 rows; memory is one block's columns, some 4 MB. Rows
    need not keep step with the events. Returns 0; 1 if the format can't hold the item (an object that no call has
-   acquired, a thread or a granule out of range), which is then left out; or -1 as above. begin is implied. */
+   acquired, a thread or a granule out of range, an access outside of bursts), which is then left out; or -1 as above.
+   begin is implied. */
 int trace_writer_access(struct trace_writer *writer, const struct access_item *item);
 
 /* What has been taken so far. in_flight, nested, final and exit_status are the caller's to fill in before closing, as

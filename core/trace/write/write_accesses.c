@@ -107,6 +107,8 @@ int trace_writer_access(struct trace_writer *writer, const struct access_item *i
     totals->in_bursts = true;
     return add_switch(writer, item->value != 0);
   }
+  if (totals->in_bursts && item->kind != ACCESS_EVENT && (totals->switches + writer->switch_count) % 2 == 0)
+    return 1;
   if (access_encoder_block(writer->accesses)->rows == TRACE_MAX_ROWS && flush_accesses(writer) != 0)
     return -1;
   if (!access_encode(writer->accesses, item))
