@@ -189,6 +189,7 @@ static struct recorded_process *add_process(struct collector *collector, const s
   else
     process = recorded_process_open(&(struct recording_start){pid, pid_fd, path, info, clock.origin_stamp,
                                                               collector->settings->flags & ATTACH_ACCESSES,
+                                                              collector->settings->samples != NULL,
                                                               collector->settings->in_bursts},
                                     &error);
   free(info);
@@ -496,11 +497,18 @@ static bool has_lingered(const struct collector *collector, struct lingering *li
   return now_ns - lingering->quiet_since_ns > LINGER_NS || now_ns - lingering->since_ns > LINGER_MOST_NS;
 }
 
+static void watch_samples(const struct collector *collector) {
+  uint32_t at = 0;
+  for (int fd; collector->settings->samples && (fd = perf_source_descriptor(collector->settings->samples, &at)) >= 0;)
+    watch(collector, fd);
+}
+
 int collector_serve(struct collector *collector) {
   struct lingering lingering = {0, 0};
   uint32_t idle_passes = 0;
   watch(collector, (int)syscall(SYS_pidfd_open, collector->settings->first_pid, 0));
   control_begin(collector);
+  watch_samples(collector);
   collector->own_peak_bytes = own_peak_bytes();
   for (;;) {
     uint32_t seen = atomic_load(&collector->control->wake);
@@ -513,7 +521,7 @@ int collector_serve(struct collector *collector) {
     int burst = atomic_exchange(&collector->burst, BURST_NOT_REQUESTED);
     if (burst != BURST_NOT_REQUESTED)
       control_burst(collector, (enum burst_request)burst);
-    uint64_t records = drain_all(collector);
+    uint64_t records = drain_all(collector) + collector_take_samples(collector, false);
     sample_all(collector);
     control_keep_limits(collector);
     bool nothing_left = collector->processes.count == 0 && collector->child_ended;
