@@ -1,6 +1,7 @@
 """Streams of data accesses made by hand (core/accesses/stream.h), and a slow, obvious model of what they miss.
 
-An item is a tuple: ("event", stack_pointer), ("object", slot, granule), ("other", granule) or ("total", number, value).
+An item is a tuple: ("event", stack_pointer), ("object", slot, granule), ("other", granule),
+("total", number, value), or ("burst", 1 or 0): a burst begins or ends.
 """
 
 import struct
@@ -10,6 +11,7 @@ from dataclasses import dataclass, field
 from tests.leb import leb, zigzag
 
 EVENT, OBJECT, OTHER, TOTAL = range(4)
+BURST = 63  # a total's number
 GRANULE, LINE, OS_PAGE = 16, 64, 4096
 
 
@@ -26,6 +28,8 @@ def encoded(items: Iterable[tuple]) -> bytes:
         elif kind == "other":
             out += leb(zigzag(values[0] - last_granule) << 2 | OTHER)
             last_granule = values[0]
+        elif kind == "burst":
+            out += leb(BURST << 2 | TOTAL) + leb(values[0])
         else:
             out += leb(values[0] << 2 | TOTAL) + leb(values[1])
     return bytes(out)

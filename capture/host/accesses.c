@@ -62,6 +62,21 @@ void accesses_follow(bool paused) {
                      (const unsigned long[VALGRIND_ARGUMENTS]){paused ? RECORDING_PAUSES : RECORDING_GOES_ON});
 }
 
+static _Atomic uint32_t reported_bursts; /* a fork's child goes on with its parent's, as the tool does */
+
+void accesses_follow_operator(void) {
+  const struct region *region = host_state.region;
+  uint32_t wanted = accesses_are_recorded() && region ? atomic_load(&region->bursts) : 0;
+  if (wanted && atomic_exchange(&reported_bursts, wanted) != wanted)
+    valgrind_request(VALGRIND_REQUEST_BURST, (const unsigned long[VALGRIND_ARGUMENTS]){wanted % 2});
+}
+
+void accesses_report_mark(const char *text, size_t length) {
+  if (accesses_are_recorded())
+    valgrind_request(VALGRIND_REQUEST_MARK,
+                     (const unsigned long[VALGRIND_ARGUMENTS]){(unsigned long)(uintptr_t)text, length});
+}
+
 bool accesses_begin(int fd) {
   atomic_store(&reported_paused, false);
   return valgrind_request(VALGRIND_REQUEST_RECORDING,

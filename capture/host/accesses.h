@@ -32,6 +32,12 @@ void accesses_report_side_record(uint32_t serial, struct accesses_side *side, co
 /* The process has paused its recording, or goes on with it; nothing if the tool knows. */
 void accesses_follow(bool paused);
 
+/* Where accesses are recorded in bursts, begins or ends one if the operator has asked for it since the last call. */
+void accesses_follow_operator(void);
+
+/* The program makes that mark: a burst may begin or end at it. */
+void accesses_report_mark(const char *text, size_t length);
+
 /* Hands the descriptor of the stream to the tool. False: it did not take it. */
 bool accesses_begin(int fd);
 

@@ -226,6 +226,7 @@ static void take_access_stream(const struct process *process) {
   bool taken = exchange(&request, &reply, fds) == 0 && !reply.refused && fds[0] >= 0 && accesses_begin(fds[0]);
   if (taken) {
     accesses_follow(host_paused());
+    accesses_follow_operator();
     return;
   }
   close_both(fds);

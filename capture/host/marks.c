@@ -1,4 +1,5 @@
 /* heaptape_mark: writes a program's mark into the ring. */
+#include "capture/host/accesses.h"
 #include "capture/host/producer.h"
 #include "capture/wire/heaptape.h"
 #include "core/trace/annotations.h"
@@ -36,6 +37,7 @@ void heaptape_lib_mark(const char *text) {
     atomic_fetch_add_explicit(&producer->ring->marks_lost, 1, memory_order_relaxed);
   /* What a thread does once it knows of the mark must not inherit an older stamp: the tick asks for a new one. */
   atomic_fetch_add(&host_state.control->tick, 1);
+  accesses_report_mark(text, length);
   atomic_signal_fence(memory_order_seq_cst);
   producer->state = was;
   if (atomic_load(&producer->side_count))

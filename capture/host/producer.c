@@ -74,6 +74,7 @@ static inline void count_skipped(struct producer *producer) {
 /* Called when the tick has advanced, as it is after a change of the pauses. A resize that has begun must end first. */
 static bool park_if_paused(struct producer *producer) {
   accesses_follow(host_paused());
+  accesses_follow_operator();
   if (!host_paused() || producer->open || producer != producer_mine)
     return false;
   if (!(host_paused() & PAUSED_FROM_START))

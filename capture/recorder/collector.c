@@ -58,6 +58,11 @@ void collector_stop(struct collector *collector) {
   collector_wake(collector);
 }
 
+void collector_request_burst(struct collector *collector, enum burst_request request) {
+  atomic_store(&collector->burst, (int)request);
+  collector_wake(collector);
+}
+
 void collector_toggle(struct collector *collector) {
   atomic_store(&collector->toggle, true);
   collector_wake(collector);
@@ -184,7 +189,8 @@ static struct recorded_process *add_process(struct collector *collector, const s
   else
     process = recorded_process_open(&(struct recording_start){pid, pid_fd, path, info, clock.origin_stamp,
                                                               collector->settings->flags & ATTACH_ACCESSES,
-                                                              collector->settings->samples != NULL},
+                                                              collector->settings->samples != NULL,
+                                                              collector->settings->in_bursts},
                                     &error);
   free(info);
   if (!process) {
@@ -202,6 +208,7 @@ static struct recorded_process *add_process(struct collector *collector, const s
   process->number = collector->recorded;
   describe_program_name(request, process->name, sizeof process->name);
   recorded_process_pause(process, paused, true);
+  recorded_process_set_bursts(process, parent ? parent->bursts : collector->bursts);
   process->latency = collector->settings->flags & ATTACH_LATENCY;
   process->names = collector->settings->describe_json != NULL;
   watch(collector, pid_fd);
@@ -511,6 +518,9 @@ int collector_serve(struct collector *collector) {
       serve_connections(collector);
     if (atomic_exchange(&collector->toggle, false))
       control_toggle(collector);
+    int burst = atomic_exchange(&collector->burst, BURST_NOT_REQUESTED);
+    if (burst != BURST_NOT_REQUESTED)
+      control_burst(collector, (enum burst_request)burst);
     uint64_t records = drain_all(collector) + collector_take_samples(collector, false);
     sample_all(collector);
     control_keep_limits(collector);

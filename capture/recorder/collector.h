@@ -32,6 +32,9 @@ void collector_stop(struct collector *collector);
 /* Starts the recording of all processes if it is stopped, else stops it. Async-signal-safe. */
 void collector_toggle(struct collector *collector);
 
+/* Begins or ends a burst of data accesses in all processes. Async-signal-safe. */
+void collector_request_burst(struct collector *collector, enum burst_request request);
+
 /* Has first_pid been reaped? Then its number may be another's. */
 bool collector_child_ended(const struct collector *collector);
 

@@ -10,6 +10,16 @@
 
 #include <stdbool.h>
 
+/* Where bursts begin and end. Each text is a mark's, or "SIG..." for a signal that the recorder gets, "ctl" for the
+   operator alone, or empty for the program's start or end. */
+struct burst_ends {
+  const char *from, *to;
+  int from_signal, to_signal; /* 0: that end is no signal */
+};
+
+/* What the operator asks for. CHANGES: a burst ends if one has begun so, else one begins. */
+enum burst_request { BURST_NOT_REQUESTED, BURST_BEGINS, BURST_ENDS, BURST_CHANGES };
+
 /* One image of a process, whose trace has been closed. */
 struct process_summary {
   int pid, parent_pid;
@@ -20,10 +30,12 @@ struct process_summary {
 };
 
 struct collector_settings {
-  const char *output;        /* -o, or NULL: NAME.PID.tape in the current directory */
-  const char *name;          /* program's base name, for that */
-  uint32_t flags;            /* enum attach_flags */
-  uint64_t filter_bytes;     /* in front of the accesses, where flags has ATTACH_ACCESSES */
+  const char *output;    /* -o, or NULL: NAME.PID.tape in the current directory */
+  const char *name;      /* program's base name, for that */
+  uint32_t flags;        /* enum attach_flags */
+  uint64_t filter_bytes; /* in front of the accesses, where flags has ATTACH_ACCESSES */
+  bool in_bursts;        /* accesses are recorded in bursts alone; where burst.from is empty, from the start */
+  struct burst_ends burst;
   uint32_t stack_depth;      /* frames, where flags has ATTACH_STACKS */
   uint32_t stack_unwind;     /* enum stack_unwind */
   uint64_t touch_min_bytes;  /* resident OS pages of objects are recorded from this request on; UINT64_MAX: never */

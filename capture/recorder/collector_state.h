@@ -31,6 +31,7 @@ struct collector {
   uint32_t recorded;
   _Atomic bool stopping;  /* signal handlers set it */
   _Atomic bool toggle;    /* likewise */
+  _Atomic int burst;      /* likewise: enum burst_request */
   _Atomic bool attention; /* something happened to a socket or a process; signal handlers and the waker set it */
   pthread_t waker;
   uint64_t samples_lost, samples_throttled; /* that the processes have been told of */
@@ -40,6 +41,7 @@ struct collector {
   uint64_t ends_ns;          /* 0: no limit of time, or it does not run yet */
   uint64_t closed_bytes;     /* of the traces that are complete */
   uint32_t paused;           /* enum pause_reason, for processes to come */
+  uint32_t bursts;           /* as in struct region, likewise */
   bool ended;                /* no process is recorded any more */
   volatile bool child_ended; /* read by a signal handler */
   int child_status;

@@ -33,6 +33,8 @@ static void begin_duration(struct collector *collector) {
 
 void control_begin(struct collector *collector) {
   collector->paused = collector->settings->start_paused ? PAUSED_FROM_START : 0;
+  const struct collector_settings *settings = collector->settings;
+  collector->bursts = settings->in_bursts && !settings->burst.from[0]; /* the first one begins with the program */
   if (!collector->paused)
     begin_duration(collector);
 }
@@ -49,6 +51,26 @@ static void change(struct collector *collector, struct recorded_process *process
 
 void control_toggle(struct collector *collector) {
   change(collector, NULL, collector->paused != 0);
+}
+
+/* One more than before; two where the operator asks for the same again, as a mark may have come meanwhile. */
+static uint32_t next_bursts(uint32_t bursts, bool begins) {
+  return bursts + (bursts % 2 == begins ? 2 : 1);
+}
+
+static void set_burst(struct collector *collector, struct recorded_process *only, bool begins) {
+  if (!only)
+    collector->bursts = next_bursts(collector->bursts, begins);
+  for (uint32_t i = 0; i < collector->processes.count; i++) {
+    struct recorded_process *process = collector->processes.at[i];
+    if (!only || only == process)
+      recorded_process_set_bursts(process, next_bursts(process->bursts, begins));
+  }
+  collector_advance_tick(collector);
+}
+
+void control_burst(struct collector *collector, enum burst_request request) {
+  set_burst(collector, NULL, request == BURST_BEGINS || (request == BURST_CHANGES && collector->bursts % 2 == 0));
 }
 
 static void flush(struct collector *collector, struct recorded_process *only) {
@@ -80,9 +102,12 @@ static json_t *status(const struct collector *collector, const struct recorded_p
   for (uint32_t i = 0; i < collector->processes.count && json_array_size(list) < PROCESSES_LISTED; i++)
     if (!only || only == collector->processes.at[i])
       json_array_append_new(list, describe_process(collector->processes.at[i]));
-  return json_pack("{s:b,s:i,s:s,s:I,s:o}", "ok", 1, "recorder", (int)getpid(), "state",
-                   collector->ended ? "ended" : state_name(collector->paused), "recorded",
-                   (json_int_t)collector->recorded, "processes", list);
+  json_t *reply = json_pack("{s:b,s:i,s:s,s:I,s:o}", "ok", 1, "recorder", (int)getpid(), "state",
+                            collector->ended ? "ended" : state_name(collector->paused), "recorded",
+                            (json_int_t)collector->recorded, "processes", list);
+  if (reply && collector->settings->in_bursts) /* by the operator's will; marks are the processes' own */
+    json_object_set_new(reply, "burst_asked_for", json_boolean(collector->bursts % 2));
+  return reply;
 }
 
 static json_t *carry_out(struct collector *collector, const char *verb, json_int_t pid) {
@@ -93,7 +118,11 @@ static json_t *carry_out(struct collector *collector, const char *verb, json_int
     return json_pack("{s:b,s:s}", "ok", 0, "error", "the recording has ended");
   if (strcmp(verb, "start") == 0 || strcmp(verb, "stop") == 0)
     change(collector, process, strcmp(verb, "start") == 0);
-  else if (strcmp(verb, "flush") == 0)
+  else if (strcmp(verb, "begin-burst") == 0 || strcmp(verb, "end-burst") == 0) {
+    if (!collector->settings->in_bursts)
+      return json_pack("{s:b,s:s}", "ok", 0, "error", "the recording has no bursts: record --accesses --burst");
+    set_burst(collector, process, strcmp(verb, "begin-burst") == 0);
+  } else if (strcmp(verb, "flush") == 0)
     flush(collector, process);
   else if (strcmp(verb, "status") != 0)
     return json_pack("{s:b,s:s}", "ok", 0, "error", "unknown verb");

@@ -14,6 +14,9 @@ char *control_request(struct collector *collector, const char *text);
 /* Starts the recording of all processes if it is stopped, else stops it. */
 void control_toggle(struct collector *collector);
 
+/* Begins or ends a burst in all processes. */
+void control_burst(struct collector *collector, enum burst_request request);
+
 /* Ends the recording if its time is over or the traces have grown too large. Cheap. */
 void control_keep_limits(struct collector *collector);
 

@@ -106,6 +106,14 @@ static json_t *access_samples(const struct perf_source *source) {
   return json_pack("{s:o}", "events", events);
 }
 
+/* INFO's `accesses`.`bursts`; marks are any bytes, and what is no text is left out. */
+static json_t *burst_ends(const struct burst_ends *burst) {
+  json_t *ends = json_object();
+  json_object_set_new(ends, "from", json_string(burst->from));
+  json_object_set_new(ends, "to", json_string(burst->to));
+  return ends;
+}
+
 char *describe_info(const struct collector_settings *settings, const struct attach_request *request,
                     const struct describe_clock *clock, bool late) {
   char program[NAME_MAX + 1];
@@ -128,6 +136,8 @@ char *describe_info(const struct collector_settings *settings, const struct atta
   if (settings->flags & ATTACH_ACCESSES)
     accesses = json_pack("{s:i,s:I}", "granule_bytes", ACCESS_GRANULE_BYTES, "filter_bytes",
                          (json_int_t)settings->filter_bytes);
+  if (accesses && settings->in_bursts)
+    json_object_set_new(accesses, "bursts", burst_ends(&settings->burst));
   json_t *info =
       json_pack("{s:{s:s,s:f,s:I,s:I},s:s,s:s,s:s%,s:i,s:i,s:I,s:s%,s:I,s:s,s:o,s:o*,s:o*,s:o*,s:o*}", "clock", "kind",
                 clock->counter ? "counter" : "tsc", "hz", clock->hz, "origin_stamp", (json_int_t)clock->origin_stamp,

@@ -15,7 +15,7 @@ static const char usage[] =
     "usage: heaptape record [-o F.tape] [--on-full wait|drop] [--no-follow] [--describe] [--preload LIB]\n"
     "                       [--start-paused] [--signal NAME] [--duration SECONDS] [--max-size BYTES] [--sample-ms MS]\n"
     "                       [--stamp tags|every] [--clock auto|counter] [--touch-min BYTES] [--own-mappings]\n"
-    "                       [--accesses[=all|BYTES|sampled[:PERIOD]|faults[:PERIOD]]]\n"
+    "                       [--accesses[=all|BYTES|sampled[:PERIOD]|faults[:PERIOD]] [--burst FROM..TO]]\n"
     "                       [--latency] [--usable] [--stacks[=DEPTH]] [--unwind auto|dwarf|fp] [--] CMD "
     "[ARGUMENT...]\n";
 static const char usage_details[] =
@@ -60,7 +60,12 @@ static const char usage_details[] =
     "  --accesses=sampled[:PERIOD]|faults[:PERIOD]\n"
     "                       no Valgrind: store samples of data accesses, one of PERIOD. sampled: slow loads, and "
     "stores, by\n"
-    "                       the processor (PEBS, IBS); faults: page faults, by the kernel\n";
+    "                       the processor (PEBS, IBS); faults: page faults, by the kernel\n"
+    "  --burst FROM..TO     store data accesses in bursts alone, each of which begins at the mark FROM and ends at the "
+    "mark\n"
+    "                       TO (heaptape_mark); outside, the program runs faster, and its calls are stored as ever.\n"
+    "                       FROM left out: from the start; TO left out: up to the end; SIGUSR1, for one: when the\n"
+    "                       recorder (not the program) gets that signal; ctl: only by 'heaptape ctl'\n";
 
 /* The workload compiler takes no smaller objects into account; any of this size holds a whole OS page. */
 enum { TOUCH_MIN_BYTES = 8 << 10 };
@@ -113,9 +118,8 @@ static uint32_t depth_of(const char *value) {
   return (uint32_t)depth;
 }
 
-/* "USR2", "SIGUSR2", "RTMIN+3" or a number. Signals that the recorder uses itself, or that cannot be caught, are
- * refused. */
-static int signal_of(const char *value) {
+/* "USR2", "SIGUSR2", "RTMIN+3" or a number. 0: there is no such signal. */
+static int find_signal(const char *value) {
   const char *name = strncmp(value, "SIG", 3) == 0 ? value + 3 : value;
   int number = 0;
   char *end;
@@ -129,13 +133,19 @@ static int signal_of(const char *value) {
     if (known && strcmp(known, name) == 0)
       number = candidate;
   }
+  return number <= SIGRTMAX ? number : 0;
+}
+
+/* Signals that the recorder uses itself, or that cannot be caught, are refused. */
+static int signal_of(const char *option, const char *value) {
+  int number = find_signal(value);
   static const int taken[] = {SIGKILL, SIGSTOP, SIGCHLD, SIGINT,  SIGTERM, SIGHUP, SIGQUIT, SIGPIPE,
                               SIGXFSZ, SIGSEGV, SIGBUS,  SIGABRT, SIGILL,  SIGFPE, SIGTRAP, SIGCONT};
   for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
     if (number == taken[i])
-      wrong("--signal %s: the recorder needs that signal itself; USR1, USR2 and RTMIN+N are free", value);
-  if (!number || number > SIGRTMAX)
-    wrong("--signal %s: no such signal", value);
+      wrong("--%s %s: the recorder needs that signal itself; USR1, USR2 and RTMIN+N are free", option, value);
+  if (!number)
+    wrong("--%s %s: no such signal", option, value);
   return number;
 }
 
@@ -184,6 +194,30 @@ static void take_accesses(struct collector_settings *settings, const char *value
   }
 }
 
+/* At most, as heaptape_mark keeps them. */
+enum { MARK_BYTES = 255 };
+
+static int burst_signal_of(const char *text) {
+  bool is_signal = strncmp(text, "SIG", 3) == 0 && find_signal(text);
+  return is_signal ? signal_of("burst", text) : 0;
+}
+
+/* Splits FROM..TO; the parts live as long as the program does. */
+static struct burst_ends burst_of(const char *value) {
+  const char *dots = strstr(value, "..");
+  if (!dots || !value[2])
+    wrong("--burst is FROM..TO, one of which may be left out, not %s", value);
+  char *from = strndup(value, (size_t)(dots - value));
+  if (!from)
+    wrong("out of memory");
+  struct burst_ends ends = {.from = from, .to = dots + 2};
+  if (strlen(ends.from) > MARK_BYTES || strlen(ends.to) > MARK_BYTES)
+    wrong("--burst: a mark has at most %d bytes", MARK_BYTES);
+  ends.from_signal = burst_signal_of(ends.from);
+  ends.to_signal = burst_signal_of(ends.to);
+  return ends;
+}
+
 enum {
   ON_FULL = 256,
   NO_FOLLOW,
@@ -203,6 +237,7 @@ enum {
   STACKS,
   UNWIND,
   ACCESSES,
+  BURST,
   HELP
 };
 
@@ -243,7 +278,7 @@ static bool take(struct command *command, int option, const char *value) {
     settings->start_paused = true;
     break;
   case SIGNAL:
-    command->toggle_signal = signal_of(value);
+    command->toggle_signal = signal_of("signal", value);
     break;
   case DURATION:
     settings->duration_ns = time_of("duration", value, 1e9);
@@ -269,6 +304,10 @@ static bool take(struct command *command, int option, const char *value) {
     break;
   case ACCESSES:
     take_accesses(settings, value);
+    break;
+  case BURST:
+    settings->in_bursts = true;
+    settings->burst = burst_of(value);
     break;
   case UNWIND:
     settings->stack_unwind = strcmp(value, "auto") == 0 ? UNWIND_AUTO : UNWIND_FP;
@@ -305,6 +344,7 @@ void options_parse(struct command *command, int argc, char **argv) {
                                           {"stacks", optional_argument, NULL, STACKS},
                                           {"unwind", required_argument, NULL, UNWIND},
                                           {"accesses", optional_argument, NULL, ACCESSES},
+                                          {"burst", required_argument, NULL, BURST},
                                           {"help", no_argument, NULL, HELP},
                                           {NULL, 0, NULL, 0}};
   command->settings.follow = true;
@@ -316,6 +356,8 @@ void options_parse(struct command *command, int argc, char **argv) {
       fputs(usage, stderr);
       exit(2);
     }
+  if (command->settings.in_bursts && !(command->settings.flags & ATTACH_ACCESSES))
+    wrong("--burst is about data accesses: give --accesses, too");
   if (optind == argc) {
     fputs(usage, stderr);
     exit(2);

@@ -39,6 +39,15 @@ static void toggle(int signal) {
   errno = error;
 }
 
+static const struct collector_settings *served;
+
+static void switch_burst(int signal) {
+  int error = errno;
+  bool begins = signal == served->burst.from_signal, ends = signal == served->burst.to_signal;
+  collector_request_burst(serving, begins && ends ? BURST_CHANGES : begins ? BURST_BEGINS : BURST_ENDS);
+  errno = error;
+}
+
 static void child_changed(int signal) {
   (void)signal;
   int error = errno;
@@ -54,12 +63,14 @@ static void complain(const struct error *error) {
 static struct {
   uint32_t traces;
   uint64_t events;
+  uint64_t bursts;
   char path[4096];
   struct tree *tree;
 } written;
 
 static void note_written(const struct process_summary *process) {
   uint64_t events = process->totals->totals.events;
+  written.bursts += (process->totals->totals.accesses.switches + 1) / 2;
   if (written.traces++ == 0 || events > written.events) {
     written.events = events;
     snprintf(written.path, sizeof written.path, "%s", process->path);
@@ -94,6 +105,10 @@ static void report(const struct process_summary *process, const struct error *er
     fprintf(stderr, ", %llu not recorded in pauses", (unsigned long long)totals->skipped);
   if (t->accesses.recorded)
     fprintf(stderr, ", %llu accesses", (unsigned long long)(t->accesses.objects + t->accesses.other));
+  if (t->accesses.in_bursts)
+    fprintf(stderr, " in %llu burst%s%s", (unsigned long long)(t->accesses.switches + 1) / 2,
+            (t->accesses.switches + 1) / 2 == 1 ? "" : "s",
+            t->accesses.switches % 2 ? ", the last one up to the end" : "");
   if (t->access_samples.recorded)
     fprintf(stderr, ", %llu samples of accesses (%llu lost)", (unsigned long long)t->access_samples.rows,
             (unsigned long long)t->access_samples.lost);
@@ -198,7 +213,7 @@ static void raise_descriptor_limit(void) {
   }
 }
 
-static void set_signals(int toggle_signal) {
+static void set_signals(int toggle_signal, const struct burst_ends *burst) {
   signal(SIGQUIT, SIG_IGN);
   signal(SIGPIPE, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN);
@@ -211,6 +226,11 @@ static void set_signals(int toggle_signal) {
   action.sa_handler = toggle;
   if (toggle_signal)
     sigaction(toggle_signal, &action, NULL);
+  action.sa_handler = switch_burst;
+  if (burst->from_signal)
+    sigaction(burst->from_signal, &action, NULL);
+  if (burst->to_signal)
+    sigaction(burst->to_signal, &action, NULL);
 }
 
 /* Finds program, library and preload; exits where one of them is not usable. Each has room for PATH_MAX bytes. */
@@ -239,6 +259,9 @@ static void conclude(const struct command *command, int exec_error, const char *
             command->arguments[0]);
   else if (written.traces > 1)
     fprintf(stderr, "heaptape: %u traces; most events are in %s\n", written.traces, written.path);
+  if (command->settings.in_bursts && written.bursts == 0 && collector_recorded(serving))
+    fprintf(stderr, "heaptape-record: no burst began, so there are no data accesses: \"%s\" has not come\n",
+            command->settings.burst.from);
   tree_print(written.tree, stderr);
   tree_free(written.tree);
   if (collector_recorded(serving) == 0 && made)
@@ -288,7 +311,8 @@ int main(int argc, char **argv) {
     return 1;
   }
   unsetenv("LD_PRELOAD");
-  set_signals(command.toggle_signal);
+  served = &command.settings;
+  set_signals(command.toggle_signal, &command.settings.burst);
   raise_descriptor_limit();
   command.settings.first_pid = child_pid;
   bool made;

@@ -12,6 +12,15 @@ struct simulator {
   struct valgrind_command command;
 };
 
+/* What is no mark is the operator's, and comes by way of the recorder. */
+static void add_bursts(struct valgrind_command *command, const struct burst_ends *burst) {
+  valgrind_command_add(command, "--bursts=%s", burst->from[0] ? "out" : "in");
+  if (burst->from[0] && !burst->from_signal)
+    valgrind_command_add(command, "--burst-from=%s", burst->from);
+  if (burst->to[0] && !burst->to_signal)
+    valgrind_command_add(command, "--burst-to=%s", burst->to);
+}
+
 int simulator_open(struct simulator **out, const struct collector_settings *settings, struct error *error) {
   char why[384];
   struct simulator *simulator = calloc(1, sizeof *simulator);
@@ -30,6 +39,8 @@ int simulator_open(struct simulator **out, const struct collector_settings *sett
   }
   valgrind_command_add_live(command, "accesses", settings->follow);
   valgrind_command_add(command, "--filter=%llu", (unsigned long long)settings->filter_bytes);
+  if (settings->in_bursts)
+    add_bursts(command, &settings->burst);
   *out = simulator;
   return 0;
 }

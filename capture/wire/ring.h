@@ -85,6 +85,8 @@ struct region {
   _Atomic uint32_t used;      /* rings 0 .. used - 1 are in use or were */
   _Atomic uint32_t stop;      /* set by the collector: record no more events of this process */
   _Atomic uint32_t paused;    /* of the first region: enum pause_reason; the tick is advanced after each change */
+  _Atomic uint32_t bursts;    /* of the first region: beginnings and ends of bursts that the operator asked for; odd: a
+                                 burst is to begin. The tick is advanced after each change */
   _Atomic uint32_t sandboxed; /* of the first region: the process has put itself under a filter of system calls */
   _Atomic uint64_t orphan;    /* events lost because their thread could get no ring */
   struct ring rings[];

@@ -67,6 +67,9 @@ int compile_accesses_open(struct compile_accesses **out, struct trace_reader *re
     return error_set(error, path, "out of memory");
   *accesses = (struct compile_accesses){.reader = reader, .path = path, .error = error};
   put_header(accesses);
+  const struct access_item no_burst_yet = {.kind = ACCESS_BURST};
+  if (trace_reader_summary(reader)->accesses.in_bursts)
+    put(accesses, &no_burst_yet); /* into the buffer */
   const struct access_sink sink = {put, accesses};
   if (access_order_open(&accesses->order, reader, &sink, error) == 0) {
     accesses->out = fopen(path, "we");

@@ -78,6 +78,8 @@ static json_t *accesses_json(const struct compile_info *info) {
   for (int total = 0; total < ACCESS_TOTAL_LIMIT; total++)
     if (totals->known[total])
       set_count(object, access_total_names[total], totals->counted[total]);
+  if (totals->in_bursts)
+    set_count(object, "bursts", (totals->switches + 1) / 2);
   if (totals->lost)
     set_count(object, "lost_in_trace", totals->lost);
   if (info->compiled) {

@@ -55,6 +55,8 @@ static int put(struct access_order *order, const struct access_item *item) {
 
 static int put_access(struct access_order *order, const struct access_item *item) {
   struct access_item placed = *item;
+  if (item->kind == ACCESS_BURST)
+    return put(order, item);
   if (item->kind == ACCESS_OBJECT) {
     const struct address_entry *entry = address_map_find(&order->slots, item->object + 1);
     if (!entry->address) {

@@ -20,7 +20,7 @@ struct access_order_counts {
 };
 
 /* Takes the items, in order: ACCESS_EVENT with thread and stack pointer, ACCESS_OBJECT with the object's slot,
-   ACCESS_OTHER. Returns 0, or -1 to stop, and fills in the error itself. */
+   ACCESS_OTHER, ACCESS_BURST. Returns 0, or -1 to stop, and fills in the error itself. */
 struct access_sink {
   int (*put)(void *context, const struct access_item *item);
   void *context;

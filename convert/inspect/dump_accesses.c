@@ -15,6 +15,9 @@ static void print_text(FILE *out, const struct access_item *item, uint64_t acqui
     fprintf(out, "object %" PRIu64 " %c0x%" PRIx64 "\n", item->object, item->granule < 0 ? '-' : '+',
             (uint64_t)(item->granule < 0 ? -item->granule : item->granule) << ACCESS_GRANULE_SHIFT);
     break;
+  case ACCESS_BURST:
+    fputs(item->value ? "burst begins\n" : "burst ends\n", out);
+    break;
   default:
     fprintf(out, "other 0x%" PRIx64 "\n", (uint64_t)item->granule << ACCESS_GRANULE_SHIFT);
   }
@@ -27,6 +30,9 @@ static void print_csv(FILE *out, const struct access_item *item) {
     break;
   case ACCESS_OBJECT:
     fprintf(out, "object,,,,%" PRIu64 ",%" PRId64 "\n", item->object, item->granule);
+    break;
+  case ACCESS_BURST:
+    fprintf(out, "burst %s,,,,,\n", item->value ? "begins" : "ends");
     break;
   default:
     fprintf(out, "other,,,,,%" PRId64 "\n", item->granule);
@@ -42,6 +48,9 @@ static void print_jsonl(FILE *out, const struct access_item *item) {
   case ACCESS_OBJECT:
     fprintf(out, "{\"kind\": \"object\", \"object\": %" PRIu64 ", \"granule\": %" PRId64 "}\n", item->object,
             item->granule);
+    break;
+  case ACCESS_BURST:
+    fprintf(out, "{\"kind\": \"burst %s\"}\n", item->value ? "begins" : "ends");
     break;
   default:
     fprintf(out, "{\"kind\": \"other\", \"granule\": %" PRId64 "}\n", item->granule);

@@ -83,6 +83,8 @@ static json_t *accesses_json(const struct trace_summary *summary) {
     set_count(object, "objects", totals->objects);
     set_count(object, "other", totals->other);
   }
+  if (totals->in_bursts)
+    set_count(object, "bursts", (totals->switches + 1) / 2);
   if (totals->lost)
     set_count(object, "lost", totals->lost);
   for (int total = 0; total < ACCESS_TOTAL_LIMIT; total++)
@@ -310,6 +312,21 @@ static void print_doubts(const json_t *info, const json_t *witness, FILE *out) {
 }
 
 /* Of a trace, or of a workload made of one. */
+/* Of a recording in bursts: what was counted inside of them and, where that is known, their share of the program. */
+static void print_bursts(const json_t *accesses, FILE *out) {
+  double inside = json_number_value(json_object_get(accesses, "program_instructions"));
+  double outside = json_number_value(json_object_get(accesses, "outside_program_instructions"));
+  print_count(out, "bursts", accesses, "bursts");
+  print_count(out, "  program's instructions", accesses, "program_instructions");
+  if (inside + outside > 0)
+    fprintf(out, "%-22s %.2f %% of all that the program executed\n", "", 100 * inside / (inside + outside));
+  print_count(out, "  accesses, unfiltered", accesses, "program_accesses");
+  print_count(out, "  system calls", accesses, "program_syscalls");
+  print_count(out, "  allocator's instructions", accesses, "allocator_instructions");
+  print_count(out, "outside of bursts", accesses, "outside_program_instructions");
+  print_count(out, "  allocator's instructions", accesses, "outside_allocator_instructions");
+}
+
 static void print_accesses(const json_t *accesses, FILE *out) {
   if (!accesses)
     return;
@@ -319,6 +336,10 @@ static void print_accesses(const json_t *accesses, FILE *out) {
   print_count(out, "  to objects", accesses, "objects");
   print_count(out, "  to other memory", accesses, "other");
   print_count(out, "  lost", accesses, "lost");
+  if (json_object_get(accesses, "bursts")) {
+    print_bursts(accesses, out);
+    return;
+  }
   print_count(out, "program's instructions", accesses, "program_instructions");
   print_count(out, "  accesses, unfiltered", accesses, "program_accesses");
   print_count(out, "  system calls", accesses, "program_syscalls");

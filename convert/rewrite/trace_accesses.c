@@ -15,6 +15,7 @@ static void copy_totals(const struct trace_reader *reader, struct trace_writer *
   memcpy(to->counted, from->counted, sizeof to->counted);
   memcpy(to->known, from->known, sizeof to->known);
   to->lost += from->lost;
+  to->in_bursts = from->in_bursts;
 }
 
 /* The new trace's number of a thread; those without an event follow the others. */
@@ -84,6 +85,8 @@ static int put(void *context, const struct access_item *item) {
     break;
   case ACCESS_OBJECT:
     anonymous.object = accesses->objects.at[item->object];
+    break;
+  case ACCESS_BURST:
     break;
   default:
     address = anonymous_address(accesses, (uint64_t)item->granule << ACCESS_GRANULE_SHIFT);

@@ -141,8 +141,12 @@ static json_t *anonymous_info(const struct trace_summary *summary) {
   json_t *info = json_pack("{s{sssisi} ss ss sI so sb}", "clock", "kind", "ordinal", "hz", 0, "origin_stamp", 1,
                            "order", "file", "source", "heaptape, anonymised", "os_page_bytes",
                            (json_int_t)source.os_page_bytes, "lacks", lacks, "anonymised", 1);
-  if (json_is_object(json_object_get(source.json, "accesses")))
-    json_object_set(info, "accesses", json_object_get(source.json, "accesses"));
+  json_t *accesses = json_object_get(source.json, "accesses");
+  json_t *bursts = json_object_get(accesses, "bursts");
+  if (json_is_object(bursts)) /* which marks they are is the program's own affair */
+    json_object_clear(bursts);
+  if (json_is_object(accesses))
+    json_object_set(info, "accesses", accesses);
   if (source.allocator[0])
     json_object_set_new(info, "allocator", json_string(source.allocator));
   trace_info_free(&source);

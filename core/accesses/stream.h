@@ -23,6 +23,7 @@ enum {
   ACCESS_GRANULE_BYTES = 1 << ACCESS_GRANULE_SHIFT,
   ACCESS_ITEM_BYTES = 3 * LEB_MAX_BYTES, /* at most */
   ACCESS_FILTER_BYTES = 4096,            /* the filter in front of a recording, if nothing else was asked for */
+  ACCESS_BURST_CODE = 63,                /* stands for a total's number where a burst begins or ends */
 };
 
 enum access_kind {
@@ -30,6 +31,9 @@ enum access_kind {
   ACCESS_OBJECT, /* an access to an object */
   ACCESS_OTHER,  /* an access to other memory */
   ACCESS_TOTAL,  /* a total of the recording: enum access_total */
+  ACCESS_BURST,  /* a burst begins or ends: of a recording in bursts, there are accesses inside of bursts alone. Of a
+                    stream the first burst begins before the first access; when replaying, the stream's first item is
+                    one, so that the stream says that it has bursts, also where none begins. */
 };
 
 /* Totals of a recording, of the time while it recorded: after its last item, and before a call by which the process may
@@ -39,6 +43,10 @@ enum access_total {
   ACCESS_TOTAL_ALLOCATOR_INSTRUCTIONS, /* the recorder's own among them */
   ACCESS_TOTAL_PROGRAM_ACCESSES,       /* before the filter */
   ACCESS_TOTAL_SYSCALLS,               /* made by the program, outside the allocator */
+  /* Of a recording in bursts: those above are of the bursts alone, these of the rest. */
+  ACCESS_TOTAL_OUTSIDE_PROGRAM_INSTRUCTIONS,
+  ACCESS_TOTAL_OUTSIDE_ALLOCATOR_INSTRUCTIONS,
+  ACCESS_TOTAL_OUTSIDE_SYSCALLS,
   ACCESS_TOTAL_LIMIT,
 };
 
@@ -52,7 +60,7 @@ struct access_item {
   uint64_t object;        /* OBJECT: its number when recording, its slot when replaying */
   int64_t granule; /* OBJECT: (address - object's address) >> ACCESS_GRANULE_SHIFT; OTHER: address >> that shift */
   uint32_t total;  /* TOTAL: enum access_total */
-  uint64_t value;  /* TOTAL */
+  uint64_t value;  /* TOTAL; BURST: 1: it begins, 0: it ends */
 };
 
 /* All zero at the stream's start. */
@@ -80,6 +88,9 @@ static inline uint8_t *access_put(struct access_coder *coder, uint8_t *to, const
     to = leb_put(to, zigzag(item->granule - coder->other_granule) << 2 | ACCESS_OTHER);
     coder->other_granule = item->granule;
     return to;
+  case ACCESS_BURST:
+    to = leb_put(to, (uint64_t)ACCESS_BURST_CODE << 2 | ACCESS_TOTAL);
+    return leb_put(to, item->value);
   default:
     to = leb_put(to, (uint64_t)item->total << 2 | ACCESS_TOTAL);
     return leb_put(to, item->value);
@@ -112,7 +123,9 @@ static inline bool access_get(struct access_coder *coder, const uint8_t **from, 
   case ACCESS_OTHER:
     item->granule = coder->other_granule += unzigzag(first);
     break;
-  case ACCESS_TOTAL:
+  default:
+    if (first == ACCESS_BURST_CODE)
+      item->kind = ACCESS_BURST;
     item->total = (uint32_t)first;
     item->value = second;
     break;

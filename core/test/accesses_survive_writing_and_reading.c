@@ -1,6 +1,6 @@
 /* Whatever data accesses are written, the same ones are read, over several blocks, whole and archived; so are the
-   totals. What the format can't hold is refused and leaves no trace. A recording of no access at all is told
-   as such. Columns that break a rule are refused, each with its message. */
+   totals, and so are bursts. What the format can't hold is refused and leaves no trace. A recording of no access at all
+   is told as such. Columns that break a rule are refused, each with its message. */
 #include "core/test/generate_accesses.h"
 #include "core/trace/read/accesses_decode.h"
 #include "core/trace/read/trace_read.h"
@@ -17,7 +17,8 @@ static struct access_item *written;
 
 static bool same(const struct access_item *a, const struct access_item *b) {
   return a->kind == b->kind && a->thread == b->thread && a->acquires == b->acquires &&
-         a->stack_pointer == b->stack_pointer && a->object == b->object && a->granule == b->granule;
+         a->stack_pointer == b->stack_pointer && a->object == b->object && a->granule == b->granule &&
+         a->value == b->value;
 }
 
 static struct trace_writer *begin(bool archive) {
@@ -85,6 +86,46 @@ static void round_trip(uint64_t seed, int count, bool archive) {
     CHECK(totals->known[total] == known && totals->counted[total] == (known ? (seed << 40) + total : 0), "total %u",
           total);
   }
+  struct trace_access_cursor *cursor;
+  struct access_item item;
+  CHECK(trace_access_cursor_open(&cursor, reader, &error) == 0, "%s", error.text);
+  for (int i = 0; i < count; i++) {
+    CHECK(trace_access_cursor_next(cursor, &item) == 1, "seed %lu item %d: %s", seed, i, error.text);
+    CHECK(same(&item, &written[i]), "seed %lu item %d of kind %d differs", seed, i, item.kind);
+  }
+  CHECK(trace_access_cursor_next(cursor, &item) == 0, "more than was written: %s", error.text);
+  trace_access_cursor_close(cursor);
+  trace_reader_close(reader);
+}
+
+/* Bursts begin and end anywhere between the rows: several at one row, at a block's ends, one that never ends. */
+static void bursts_round_trip(uint64_t seed, int count) {
+  struct access_generator g = {.random = seed, .call_every = 3, .spread = 50};
+  struct trace_writer *writer = begin(false);
+  bool in_burst = false;
+  uint64_t begun = 0;
+  for (int i = 0; i < count; i++) {
+    struct access_item item;
+    do
+      item = test_below(&g.random, 4) ? generate_access(&g)
+                                      : (struct access_item){.kind = ACCESS_BURST, .value = !in_burst};
+    while (!in_burst && item.kind != ACCESS_BURST && item.kind != ACCESS_EVENT);
+    if (item.kind == ACCESS_BURST) {
+      CHECK(trace_writer_access(writer, &(struct access_item){.kind = ACCESS_BURST, .value = in_burst}) == 0,
+            "no change");
+      in_burst = !in_burst;
+      begun += in_burst;
+    } else if (!in_burst && begun) {
+      CHECK(trace_writer_access(writer, &(struct access_item){.kind = ACCESS_OTHER}) == 1, "outside of a burst");
+    }
+    written[i] = item;
+    CHECK(trace_writer_access(writer, &item) == 0, "seed %lu item %d", seed, i);
+    if (test_below(&g.random, 50) == 0)
+      CHECK(trace_writer_flush(writer) == 0, "flush");
+  }
+  struct trace_reader *reader = end(writer);
+  const struct trace_access_totals *totals = &trace_reader_summary(reader)->accesses;
+  CHECK(totals->in_bursts == (totals->switches > 0) && (totals->switches + 1) / 2 == begun, "bursts differ");
   struct trace_access_cursor *cursor;
   struct access_item item;
   CHECK(trace_access_cursor_open(&cursor, reader, &error) == 0, "%s", error.text);
@@ -186,6 +227,8 @@ int main(void) {
   for (uint64_t seed = 1; seed <= 30; seed++)
     round_trip(seed, 1 + (int)(seed * 7919 % MAX_ITEMS), seed % 4 == 0);
   round_trip(31, LONG_ITEMS, false);
+  for (uint64_t seed = 1; seed <= 20; seed++)
+    bursts_round_trip(seed, 1 + (int)(seed * 37));
   test_a_recording_without_an_access();
   test_columns_that_break_a_rule();
   free(written);

@@ -33,6 +33,7 @@ enum block_type {
   BLOCK_THREADS = 9,
   BLOCK_ACCESSES = 10,
   BLOCK_ACCESS_SAMPLES = 11,
+  BLOCK_BURSTS = 12,
   BLOCK_FOOTER = 15
 };
 enum { BLOCK_CRITICAL = 1, COLUMN_CRITICAL = 1, ENCODING_ZSTD = 1 };
@@ -73,6 +74,7 @@ enum access_column {
   ACCESS_COLUMN_FAR_PAGE = 8,
   ACCESS_COLUMNS = 9, /* ids are below this */
 };
+enum { BURST_COLUMN_ROWS = 1, BURST_COLUMNS = 2 };
 enum access_code {
   ACCESS_CODE_CALL = 0,
   ACCESS_CODE_ACQUIRED = 1,

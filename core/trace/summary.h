@@ -28,6 +28,8 @@ struct trace_final {
 /* What a trace has of data accesses: FOOTER's `accesses`. */
 struct trace_access_totals {
   bool recorded;                        /* there are ACCESSES blocks, or there could have been */
+  bool in_bursts;                       /* accesses were recorded in bursts alone */
+  uint64_t switches;                    /* beginnings and ends of bursts in the file */
   uint64_t calls, objects, other;       /* rows in the file */
   uint64_t lost;                        /* rows that could not be written, or placed */
   uint64_t pending;                     /* rows that are in no block yet */

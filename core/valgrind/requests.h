@@ -34,6 +34,10 @@ enum valgrind_request {
      table: count entries of two words, one for each slot, the first word the object's address or 0; mapped up to the
      process's end. Returns 1 if the tool took it. Before the function is first called. */
   VALGRIND_REQUEST_CALLS = 8,
+  /* Arguments text and its length in bytes: the program makes this mark. Returns 1 if the tool records in bursts. */
+  VALGRIND_REQUEST_MARK = 9,
+  /* Argument 1 or 0: a burst begins or ends here, by the operator's will. Returns 1 if the tool records in bursts. */
+  VALGRIND_REQUEST_BURST = 10,
 };
 
 /* BEGINS: the process has been attached. IS_POSSIBLE: does the tool run in the mode that records? */

@@ -14,6 +14,7 @@
 #include <pub_tool_libcproc.h>
 #include <pub_tool_machine.h>
 #include <pub_tool_threadstate.h>
+#include <pub_tool_transtab.h>
 #include <pub_tool_vki.h>
 #include <pub_tool_vkiscnums.h>
 
@@ -46,8 +47,12 @@ static UChar *output_end = output;
 static struct access_coder coder;
 static ULong acquired;
 
-/* While recording. */
+const HChar *accesses_burst_from, *accesses_burst_to;
+static Bool has_bursts, in_burst = True;
+
+/* While recording: of a recording in bursts, inside of them, and below outside. */
 static ULong program_instructions, allocator_instructions_recorded, program_accesses, program_syscalls;
+static ULong outside_program_instructions, outside_allocator_instructions, outside_syscalls;
 
 /* Of the accesses that must be looked at. Code -1 is the first one's. */
 static const UShort sizes[] = {1, 2, 4, 8, 10, 12, 16, 24, 28, 32, 48, 64, 96, 108, 512, 2048};
@@ -283,7 +288,11 @@ void accesses_settle(void) {
   if (!recording)
     return;
   if (allocator_runs) {
-    allocator_instructions_recorded += instructions;
+    *(in_burst ? &allocator_instructions_recorded : &outside_allocator_instructions) += instructions;
+    return;
+  }
+  if (!in_burst) {
+    outside_program_instructions += instructions;
     return;
   }
   program_instructions += instructions;
@@ -312,6 +321,46 @@ Bool accesses_take_event(const UWord *arguments) {
   return True;
 }
 
+static void put_burst(void) {
+  if (has_bursts && stream != NO_STREAM)
+    put(&(struct access_item){.kind = ACCESS_BURST, .value = in_burst});
+}
+
+static void switch_burst(Bool begins) {
+  if (begins == in_burst)
+    return;
+  accesses_settle();
+  in_burst = begins;
+  put_burst();
+  empty_filter();
+  VG_(discard_translations_safely)(0, ~0ull, "heaptape burst");
+}
+
+void accesses_set_bursts(Bool begins) {
+  has_bursts = True;
+  in_burst = begins;
+}
+
+Bool accesses_are_wanted(void) {
+  return in_burst;
+}
+
+static Bool is_mark(const HChar *mark, const UWord *arguments) {
+  return mark && VG_(strlen)(mark) == arguments[1] && VG_(memcmp)(mark, (const void *)arguments[0], arguments[1]) == 0;
+}
+
+Bool accesses_take_mark(const UWord *arguments) {
+  if (has_bursts && is_mark(in_burst ? accesses_burst_to : accesses_burst_from, arguments))
+    switch_burst(!in_burst);
+  return has_bursts;
+}
+
+Bool accesses_take_burst(const UWord *arguments) {
+  if (has_bursts)
+    switch_burst(arguments[0] != 0);
+  return has_bursts;
+}
+
 Bool accesses_set_recording(const UWord *arguments) {
   if (arguments[0] == RECORDING_IS_POSSIBLE)
     return True;
@@ -319,6 +368,8 @@ Bool accesses_set_recording(const UWord *arguments) {
   if (arguments[0] == RECORDING_BEGINS) {
     close_stream();
     stream = VG_(safe_fd)((Int)arguments[1]);
+    if (in_burst)
+      put_burst();
   }
   if (stream == NO_STREAM)
     return False;
@@ -327,7 +378,8 @@ Bool accesses_set_recording(const UWord *arguments) {
 }
 
 void accesses_note_syscall(void) {
-  program_syscalls += recording && !allocator_runs;
+  if (recording && !allocator_runs)
+    ++*(in_burst ? &program_syscalls : &outside_syscalls);
 }
 
 void accesses_put_totals(void) {
@@ -337,8 +389,13 @@ void accesses_put_totals(void) {
   const ULong totals[ACCESS_TOTAL_LIMIT] = {[ACCESS_TOTAL_PROGRAM_INSTRUCTIONS] = program_instructions,
                                             [ACCESS_TOTAL_ALLOCATOR_INSTRUCTIONS] = allocator_instructions_recorded,
                                             [ACCESS_TOTAL_PROGRAM_ACCESSES] = program_accesses,
-                                            [ACCESS_TOTAL_SYSCALLS] = program_syscalls};
-  for (UInt total = 0; total < ACCESS_TOTAL_LIMIT; total++)
+                                            [ACCESS_TOTAL_SYSCALLS] = program_syscalls,
+                                            [ACCESS_TOTAL_OUTSIDE_PROGRAM_INSTRUCTIONS] = outside_program_instructions,
+                                            [ACCESS_TOTAL_OUTSIDE_ALLOCATOR_INSTRUCTIONS] =
+                                                outside_allocator_instructions,
+                                            [ACCESS_TOTAL_OUTSIDE_SYSCALLS] = outside_syscalls};
+  const UInt limit = has_bursts ? ACCESS_TOTAL_LIMIT : ACCESS_TOTAL_OUTSIDE_PROGRAM_INSTRUCTIONS;
+  for (UInt total = 0; total < limit; total++)
     put(&(struct access_item){.kind = ACCESS_TOTAL, .total = total, .value = totals[total]});
   flush();
 }
@@ -350,6 +407,7 @@ void accesses_reset(void) {
   missed.count = 0;
   acquired = 0;
   program_instructions = allocator_instructions_recorded = program_accesses = program_syscalls = 0;
+  outside_program_instructions = outside_allocator_instructions = outside_syscalls = 0;
   instructions_executed = 0;
   allocator_reset();
   live_forget();

@@ -3,9 +3,13 @@
 
    Job: which accesses are written, and under what name. Not its job: which instructions are the allocator's
    (allocator.h), which accesses a superblock has (data_accesses.h).
-   Invariants: accesses made while the allocator runs are not written. Accesses are in the order of execution, and calls
-   between them. The stream has whole items only, but where the process is killed. Nothing is written before the
-   recorded library has handed over a descriptor; where the recorder has ended, the program goes on. */
+   Recorded in bursts, the program's accesses are written between the beginning and the end of a burst alone. Outside,
+   translated code counts instructions and no more: all translations are thrown away where a burst begins or ends. Calls
+   are written and live objects kept as ever, so that a burst knows the objects from before it.
+   Invariants: accesses made while the allocator runs are not written. The filter is empty where a burst begins.
+   Accesses are in the order of execution, and calls between them. The stream has whole items only, but where the
+   process is killed. Nothing is written before the recorded library has handed over a descriptor; where the recorder
+   has ended, the program goes on. */
 #ifndef OBSERVE_VALGRIND_ACCESSES_H
 #define OBSERVE_VALGRIND_ACCESSES_H
 
@@ -15,12 +19,24 @@
    0 nor 64 times a power of two. */
 Bool accesses_set_filter(Long bytes);
 
+/* Options --burst-from=, --burst-to=: marks at which a burst begins or ends; --bursts=in|out: accesses are recorded in
+   bursts, and the first one begins with the program or not. Kept by reference. */
+extern const HChar *accesses_burst_from, *accesses_burst_to;
+void accesses_set_bursts(Bool in_burst);
+
 void accesses_begin(void);
 IRSB *accesses_instrument(IRSB *in, const struct translation *translation);
 
 /* The requests EVENT and RECORDING (core/valgrind/requests.h). */
 Bool accesses_take_event(const UWord *arguments);
 Bool accesses_set_recording(const UWord *arguments);
+
+/* The requests MARK and BURST. */
+Bool accesses_take_mark(const UWord *arguments);
+Bool accesses_take_burst(const UWord *arguments);
+
+/* Are accesses of code that is translated now to be written? */
+Bool accesses_are_wanted(void);
 
 void accesses_note_syscall(void);
 

@@ -116,7 +116,7 @@ IRSB *accesses_instrument(IRSB *in, const struct translation *translation) {
     addStmtToIRSB(block.out, in->stmts[index]);
   allocator_instrument(block.out, translation);
   /* Code of an allocator library never runs as the program's. */
-  if (objects_code_at(translation->address) != CODE_IS_ALLOCATORS && has_accesses(in))
+  if (accesses_are_wanted() && objects_code_at(translation->address) != CODE_IS_ALLOCATORS && has_accesses(in))
     find_room(&block);
   for (; index < in->stmts_used; index++)
     add_statement(&block, in->stmts[index]);

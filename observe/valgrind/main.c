@@ -1,7 +1,8 @@
 /* The Valgrind tool `heaptape`: options, and what Valgrind's core calls.
 
    --mode=count|simulate|replay|accesses, --out-file=F.json, --first=PID, --caches=BYTES:WAYS,...,
-   --instruction-cache=BYTES:WAYS, --tlbs=ENTRIES:WAYS,..., --data-only=yes, --accesses=F.accesses, --filter=BYTES */
+   --instruction-cache=BYTES:WAYS, --tlbs=ENTRIES:WAYS,..., --data-only=yes, --accesses=F.accesses, --filter=BYTES,
+   --bursts=in|out, --burst-from=MARK, --burst-to=MARK */
 #include "observe/valgrind/accesses.h"
 #include "observe/valgrind/allocator.h"
 #include "observe/valgrind/count.h"
@@ -29,6 +30,8 @@ static Int first_process;
 static Long filter_bytes;
 static UInt threads_started = 1;
 
+static const HChar *const burst_starts[] = {"out", "in", NULL};
+
 static void require(Bool good, const HChar *option) {
   if (!good)
     VG_(fmsg_bad_option)(option, "wanted: CAPACITY:WAYS,... with a power of two of sets\n");
@@ -36,6 +39,7 @@ static void require(Bool good, const HChar *option) {
 
 static Bool take_option(const HChar *option) {
   const HChar *text;
+  Int in_burst;
   if VG_STRINDEX_CLO (option, "--mode", mode_names, mode) {
   } else if VG_STR_CLO (option, "--out-file", out_file) {
   } else if VG_BINT_CLO (option, "--first", first_process, 0, 1 << 30) {
@@ -48,6 +52,10 @@ static Bool take_option(const HChar *option) {
   } else if VG_BOOL_CLO (option, "--data-only", simulate_data_only) {
   } else if VG_BINT_CLO (option, "--shift", simulate_shift_os_pages, 0, 1 << 20) {
   } else if VG_STR_CLO (option, "--accesses", accesses) {
+  } else if VG_STRINDEX_CLO (option, "--bursts", burst_starts, in_burst) {
+    accesses_set_bursts(in_burst);
+  } else if VG_STR_CLO (option, "--burst-from", accesses_burst_from) {
+  } else if VG_STR_CLO (option, "--burst-to", accesses_burst_to) {
   } else if VG_BINT_CLO (option, "--filter", filter_bytes, 0, 1 << 30) {
     if (!accesses_set_filter(filter_bytes))
       VG_(fmsg_bad_option)(option, "wanted: 0, or a power of two of bytes from 64 on\n");
@@ -71,7 +79,11 @@ static void print_usage(void) {
    "    --shift=PAGES                    mode simulate: so many OS pages are mapped before the program's libraries "
    "[0]\n"
    "    --accesses=F.accesses            mode replay: the recorded program's accesses\n"
-   "    --filter=BYTES                   mode accesses: the cache whose hits are left out; 0: none [4096]\n");
+   "    --filter=BYTES                   mode accesses: the cache whose hits are left out; 0: none [4096]\n"
+   "    --bursts=in|out                  mode accesses: accesses are recorded in bursts, the first of which begins "
+   "with\n"
+   "                                     the program (in), or not\n"
+   "    --burst-from=MARK, --burst-to=MARK   the marks at which a burst begins, and ends\n");
 }
 
 static void print_debug_usage(void) {}
@@ -193,6 +205,12 @@ static Bool take_request(ThreadId thread, UWord *arguments, UWord *answer) {
   case VALGRIND_REQUEST_RECORDING:
     *answer = mode == MODE_ACCESSES && accesses_set_recording(arguments + 1);
     return True;
+  case VALGRIND_REQUEST_MARK:
+    *answer = mode == MODE_ACCESSES && accesses_take_mark(arguments + 1);
+    return True;
+  case VALGRIND_REQUEST_BURST:
+    *answer = mode == MODE_ACCESSES && accesses_take_burst(arguments + 1);
+    return True;
   case VALGRIND_REQUEST_STARTED:
     *answer = (mode == MODE_COUNT && count_note_started()) || (mode == MODE_REPLAY && replay_note_started());
     return True;
@@ -236,6 +254,11 @@ static void after_mapping(Addr address, SizeT bytes, Bool read, Bool write, Bool
   after_unmapping(address, bytes);
 }
 
+static void after_growth(Addr address, SizeT bytes, ThreadId thread) {
+  (void)thread;
+  simulate_note_growth(address, bytes);
+}
+
 static void before_options(void) {
   VG_(details_name)("heaptape");
   VG_(details_version)(NULL);
@@ -255,6 +278,7 @@ static void before_options(void) {
   VG_(track_post_deliver_signal)(after_handler);
   VG_(track_new_mem_mmap)(after_mapping);
   VG_(track_die_mem_munmap)(after_unmapping);
+  VG_(track_new_mem_brk)(after_growth);
   VG_(track_die_mem_brk)(simulate_give_back);
   VG_(track_copy_mem_remap)(simulate_move);
   VG_(atfork)(NULL, NULL, in_fork_child);

@@ -3,6 +3,7 @@
 #include "core/accesses/replay_file.h"
 #include "core/accesses/stream.h"
 #include "observe/valgrind/allocator.h"
+#include "observe/valgrind/simulate.h"
 #include "observe/valgrind/simulate_events.h"
 
 #include <pub_tool_libcbase.h>
@@ -31,13 +32,6 @@ static ULong events, lost;
 
 static Bool starting = True;
 static ULong startup_instructions, startup_accesses; /* not the allocator's */
-
-/* The header is skipped: it was checked. */
-Bool replay_open(const HChar *path) {
-  struct access_file_header header;
-  fd = VG_(fd_open)(path, VKI_O_RDONLY, 0);
-  return fd >= 0 && VG_(read)(fd, &header, sizeof header) == sizeof header;
-}
 
 Bool replay_register(Addr called, Addr objects, UWord count) {
   if (function || !called || fd < 0)
@@ -76,6 +70,26 @@ static void refill(void) {
   filled = buffer + left;
 }
 
+/* What comes before the first burst, the start-up among it, is counted apart. */
+static void look_for_bursts(void) {
+  struct access_coder none = {0};
+  const UChar *first = at;
+  struct access_item item;
+  refill();
+  if (access_get(&none, &first, filled, &item) && item.kind == ACCESS_BURST)
+    simulate_set_apart(True);
+}
+
+/* The header is skipped: it was checked. */
+Bool replay_open(const HChar *path) {
+  struct access_file_header header;
+  fd = VG_(fd_open)(path, VKI_O_RDONLY, 0);
+  if (fd < 0 || VG_(read)(fd, &header, sizeof header) != sizeof header)
+    return False;
+  look_for_bursts();
+  return True;
+}
+
 static void play_object(const struct access_item *item) {
   Addr address = item->object < slots ? table[2 * item->object] : 0;
   if (address)
@@ -98,6 +112,8 @@ static Bool play(void) {
       simulate_access(((Addr)item.granule << ACCESS_GRANULE_SHIFT) | REPLAY_OTHER, 1);
     else if (item.kind == ACCESS_OBJECT)
       play_object(&item);
+    else if (item.kind == ACCESS_BURST)
+      simulate_set_apart(!item.value);
     else
       found = item.kind == ACCESS_EVENT;
   }

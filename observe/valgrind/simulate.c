@@ -2,6 +2,7 @@
 #include "observe/valgrind/simulate.h"
 
 #include "observe/valgrind/allocator.h"
+#include "observe/valgrind/burst.h"
 #include "observe/valgrind/cache.h"
 #include "observe/valgrind/page_faults.h"
 #include "observe/valgrind/simulate_events.h"
@@ -15,7 +16,10 @@
 #include <pub_tool_libcproc.h>
 #include <pub_tool_vki.h>
 
-enum { OUTER_LIMIT = 8, LEVEL_LIMIT = OUTER_LIMIT + 1, LINE_SHIFT = 6, OS_PAGE_SHIFT = PAGE_FAULTS_SHIFT, SIDES = 2 };
+enum { OUTER_LIMIT = 8, LEVEL_LIMIT = OUTER_LIMIT + 1, LINE_SHIFT = 6, OS_PAGE_SHIFT = PAGE_FAULTS_SHIFT };
+
+/* Program and allocator; and both once more, from APART on, for what is counted apart. */
+enum { APART = 2, SIDES = 4 };
 
 /* The sizes of a cache or TLB, as given, and what missed in it: by the side that was running (allocator.h). */
 struct level {
@@ -23,6 +27,7 @@ struct level {
   UInt ways;
   struct cache cache;
   ULong misses[SIDES], instruction_misses[SIDES];
+  ULong first_misses[SIDES];      /* of `misses`, those of a line or OS page that was first accessed in a burst then */
   ULong sequential_misses[SIDES]; /* of caches: of `misses`, those that a stream prefetcher foresees (streams.h) */
 };
 
@@ -44,6 +49,13 @@ Int simulate_shift_os_pages;
 extern SysRes VG_(am_mmap_anon_float_client)(SizeT bytes, Int protection);
 
 static ULong accesses[SIDES], page_faults[SIDES];
+
+/* Where the recording has bursts. apart: 0 or APART. first_*: accessed for the first time in a burst; unsure: page
+   faults of OS pages that the burst did not get. */
+static Bool has_bursts, in_burst, first_line;
+static UInt apart;
+static ULong first_lines[SIDES], first_pages[SIDES], unsure_page_faults[SIDES];
+static ULong instructions[SIDES], instructions_noted[APART];
 static UWord last_page = CACHE_EMPTY, last_instruction_line = CACHE_EMPTY;
 
 static Bool is_power_of_two(ULong number) {
@@ -134,6 +146,7 @@ static void forget_misses(struct level *level) {
   VG_(memset)(level->misses, 0, sizeof level->misses);
   VG_(memset)(level->instruction_misses, 0, sizeof level->instruction_misses);
   VG_(memset)(level->sequential_misses, 0, sizeof level->sequential_misses);
+  VG_(memset)(level->first_misses, 0, sizeof level->first_misses);
 }
 
 void simulate_reset(void) {
@@ -144,20 +157,54 @@ void simulate_reset(void) {
   forget_misses(&instruction_cache);
   VG_(memset)(accesses, 0, sizeof accesses);
   VG_(memset)(page_faults, 0, sizeof page_faults);
+  VG_(memset)(instructions, 0, sizeof instructions);
+  VG_(memset)(instructions_noted, 0, sizeof instructions_noted);
   syscalls_reset();
   instructions_executed = 0;
   allocator_reset();
 }
 
+/* What was executed since the last time is the present sides'. */
+static void note_instructions(void) {
+  ULong allocators = allocator_instructions();
+  const ULong now[APART] = {instructions_executed - allocators, allocators};
+  for (UInt side = 0; side < APART; side++) {
+    instructions[apart + side] += now[side] - instructions_noted[side];
+    instructions_noted[side] = now[side];
+  }
+}
+
+void simulate_set_apart(Bool outside) {
+  note_instructions();
+  has_bursts = True;
+  in_burst = !outside;
+  apart = outside ? APART : 0;
+  if (!in_burst)
+    return;
+  burst_begin();
+  last_page = CACHE_EMPTY;
+}
+
+static UInt side_now(void) {
+  return (UInt)allocator_runs + apart;
+}
+
 /* Not in line: most accesses are to the OS page of the one before. */
 static __attribute__((noinline)) void translate_page(UWord page, UInt side) {
+  Bool first = in_burst && burst_first_page(page), faults = page_faults_touch(page);
   last_page = page;
-  page_faults[side] += page_faults_touch(page);
+  page_faults[side] += faults;
+  unsure_page_faults[side] += in_burst && faults && !burst_was_given(page);
+  first_pages[side] += first;
   if (!tlb_misses_page(&first_tlb, page))
     return;
   tlbs[0].misses[side]++;
-  for (UInt index = 1; index < tlb_count; index++)
-    tlbs[index].misses[side] += cache_misses_block(&tlbs[index].cache, page);
+  tlbs[0].first_misses[side] += first;
+  for (UInt index = 1; index < tlb_count; index++) {
+    Bool missing = cache_misses_block(&tlbs[index].cache, page);
+    tlbs[index].misses[side] += missing;
+    tlbs[index].first_misses[side] += missing & first;
+  }
 }
 
 /* from, to: the lines, one or two, that the first level misses. All of them foreseen is what makes a miss sequential.
@@ -168,20 +215,28 @@ static __attribute__((noinline)) void miss_data(Addr address, UWord bytes, UWord
     sequential &= streams_foresee(&streams, to);
   caches[0].misses[side]++;
   caches[0].sequential_misses[side] += sequential;
+  caches[0].first_misses[side] += first_line;
   for (UInt index = 1; index < cache_count; index++) {
     Bool missing = cache_misses(&caches[index].cache, address, bytes);
     caches[index].misses[side] += missing;
     caches[index].sequential_misses[side] += missing & sequential;
+    caches[index].first_misses[side] += missing & first_line;
   }
+}
+
+static inline void access_line(UWord line, UInt side) {
+  first_line = in_burst && burst_first_line(line);
+  first_lines[side] += first_line;
+  if (cache_misses_block(&caches[0].cache, line))
+    miss_data(line << LINE_SHIFT, 1, line, line, side);
 }
 
 /* Each line by itself. */
 static inline void access_lines(Addr address, UWord bytes, UInt side) {
   UWord first = address >> LINE_SHIFT, last = (address + bytes - 1) >> LINE_SHIFT;
-  if (cache_misses_block(&caches[0].cache, first))
-    miss_data(first << LINE_SHIFT, 1, first, first, side);
-  if (last != first && cache_misses_block(&caches[0].cache, last))
-    miss_data(last << LINE_SHIFT, 1, last, last, side);
+  access_line(first, side);
+  if (last != first)
+    access_line(last, side);
 }
 
 /* As cachegrind does: one miss where both are missing. */
@@ -194,7 +249,7 @@ static inline void access_whole(Addr address, UWord bytes, UInt side) {
 }
 
 VG_REGPARM(2) void simulate_access(Addr address, UWord bytes) {
-  UInt side = (UInt)allocator_runs;
+  UInt side = side_now();
   accesses[side]++;
   UWord page = address >> OS_PAGE_SHIFT, end_page = (address + bytes - 1) >> OS_PAGE_SHIFT;
   if (page != last_page)
@@ -208,7 +263,7 @@ VG_REGPARM(2) void simulate_access(Addr address, UWord bytes) {
 }
 
 static void miss_instruction(Addr address, UWord bytes) {
-  UInt side = (UInt)allocator_runs;
+  UInt side = side_now();
   instruction_cache.misses[side]++;
   for (UInt index = 1; index < cache_count; index++)
     caches[index].instruction_misses[side] += cache_misses(&caches[index].cache, address, bytes);
@@ -230,13 +285,19 @@ VG_REGPARM(2) void simulate_fetch_across(Addr address, UWord bytes) {
 }
 
 void simulate_note_syscall(UInt number) {
-  syscalls_count(number, (UInt)allocator_runs);
+  syscalls_count(number, side_now());
 }
 
 /* The next access looks its OS page up again, even if it is that of the last one. */
 void simulate_give_back(Addr address, SizeT bytes) {
   page_faults_give_back(address, bytes);
+  simulate_note_growth(address, bytes);
   last_page = CACHE_EMPTY;
+}
+
+void simulate_note_growth(Addr address, SizeT bytes) {
+  if (in_burst)
+    burst_note_given(address, bytes);
 }
 
 void simulate_move(Addr from, Addr to, SizeT bytes) {
@@ -259,6 +320,8 @@ static void write_caches(VgFile *file, Int side) {
     VG_(fprintf)
     (file, "%s{\"bytes\": %llu, \"ways\": %u, \"misses\": %llu, \"sequential_misses\": %llu", index ? ", " : "",
      level->capacity, level->ways, of(level->misses, side), of(level->sequential_misses, side));
+    if (has_bursts)
+      VG_(fprintf)(file, ", \"first_misses\": %llu", of(level->first_misses, side));
     if (index && !simulate_data_only)
       VG_(fprintf)(file, ", \"instruction_misses\": %llu", of(level->instruction_misses, side));
     VG_(fprintf)(file, "}");
@@ -268,20 +331,27 @@ static void write_caches(VgFile *file, Int side) {
 
 static void write_tlbs(VgFile *file, Int side) {
   VG_(fprintf)(file, ", \"tlbs\": [");
-  for (UInt index = 0; index < tlb_count; index++)
+  for (UInt index = 0; index < tlb_count; index++) {
     VG_(fprintf)
-  (file, "%s{\"entries\": %llu, \"ways\": %u, \"misses\": %llu}", index ? ", " : "", tlbs[index].capacity,
-   tlbs[index].ways, of(tlbs[index].misses, side));
+    (file, "%s{\"entries\": %llu, \"ways\": %u, \"misses\": %llu", index ? ", " : "", tlbs[index].capacity,
+     tlbs[index].ways, of(tlbs[index].misses, side));
+    if (has_bursts)
+      VG_(fprintf)(file, ", \"first_misses\": %llu", of(tlbs[index].first_misses, side));
+    VG_(fprintf)(file, "}");
+  }
   VG_(fprintf)(file, "]");
 }
 
 /* Of both sides where side is negative. */
 static void write_side(VgFile *file, Int side) {
-  ULong allocators = allocator_instructions();
-  ULong instructions = side < 0 ? instructions_executed : side ? allocators : instructions_executed - allocators;
+  note_instructions();
   VG_(fprintf)
-  (file, "\"instructions\": %llu, \"data_accesses\": %llu, \"page_faults\": %llu, ", instructions, of(accesses, side),
-   of(page_faults, side));
+  (file, "\"instructions\": %llu, \"data_accesses\": %llu, \"page_faults\": %llu, ", of(instructions, side),
+   of(accesses, side), of(page_faults, side));
+  if (has_bursts)
+    VG_(fprintf)
+  (file, "\"first_lines\": %llu, \"first_pages\": %llu, \"unsure_page_faults\": %llu, ", of(first_lines, side),
+   of(first_pages, side), of(unsure_page_faults, side));
   syscalls_write(file, side);
   write_caches(file, side);
   write_tlbs(file, side);
@@ -295,4 +365,6 @@ void simulate_write(VgFile *file) {
   VG_(fprintf)(file, "}, \"program\": {");
   write_side(file, 0);
   VG_(fprintf)(file, "}");
+  if (has_bursts)
+    VG_(fprintf)(file, ", \"outside\": {\"allocator_instructions\": %llu}", instructions[APART + 1]);
 }

@@ -31,16 +31,22 @@ void simulate_begin(void);
 
 /* replays: mode replay, in which only accesses of the allocator's count. */
 IRSB *simulate_instrument(IRSB *in, const struct translation *translation, Bool replays);
+/* What follows is counted apart, in no figure but those of key "outside": it lies outside of a burst. Or it is not: a
+   burst begins. Caches and TLBs go on as they are. */
+void simulate_set_apart(Bool apart);
+
 void simulate_note_syscall(UInt number);
 
 /* The client's OS pages of that range are no longer mapped, or are to be mapped anew (page_faults.h); or moved. */
 void simulate_give_back(Addr address, SizeT bytes);
+void simulate_note_growth(Addr address, SizeT bytes); /* that range is new: the data segment has grown */
 void simulate_move(Addr from, Addr to, SizeT bytes);
 
 /* In a fork's child: counts begin anew; the caches stay as they are. */
 void simulate_reset(void);
 
-/* Keys "instructions" to "program". */
+/* Keys "instructions" to "program"; where something was counted apart, in each "first_lines", "first_pages" and
+   "unsure_page_faults", in each cache and TLB "first_misses" (burst.h), and "outside" {"allocator_instructions"}. */
 void simulate_write(VgFile *file);
 
 #endif

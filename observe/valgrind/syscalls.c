@@ -9,7 +9,7 @@ enum kind { KIND_MMAP, KIND_MUNMAP, KIND_BRK, KIND_MADVISE, KIND_MPROTECT, KIND_
 static const HChar *const kind_names[KINDS] = {"mmap",     "munmap", "brk",   "madvise",
                                                "mprotect", "mremap", "futex", "other"};
 
-enum { SIDES = 2, ADVICE_DONTNEED = 4, ADVICE_REMOVE = 9, ADVICE_DONTNEED_LOCKED = 24 };
+enum { SIDES = 4, ADVICE_DONTNEED = 4, ADVICE_REMOVE = 9, ADVICE_DONTNEED_LOCKED = 24 };
 
 static ULong calls[SIDES][KINDS];
 

@@ -8,11 +8,11 @@
 #include <pub_tool_basics.h>
 #include <pub_tool_libcprint.h>
 
-/* side: 1 the allocator's, 0 the program's. */
+/* side: 1 the allocator's, 0 the program's; 3 and 2 the same, counted apart. */
 void syscalls_count(UInt number, UInt side);
 void syscalls_reset(void);
 
-/* Keys "syscalls" (all) and "syscalls_by_kind"; of both sides where side is negative. */
+/* Keys "syscalls" (all) and "syscalls_by_kind"; of sides 0 and 1 where side is negative. */
 void syscalls_write(VgFile *file, Int side);
 
 /* Is this madvise of a kind that gives the pages of arguments[0] to arguments[0] + arguments[1] back? */

@@ -64,12 +64,28 @@ static int take_total(struct reader *reader, struct access_stream *stream, const
   return 0;
 }
 
+/* Bursts begin and end in turn, but for the first item, which tells that there are bursts. */
+static int take_burst(struct reader *reader, struct access_stream *stream, const struct access_item *item,
+                      struct error *error) {
+  bool is_first = stream->events + stream->accesses == 0 && !stream->has_bursts;
+  if (item->value > 1 || (is_first ? item->value != 0 : !stream->has_bursts || stream->in_burst == item->value))
+    return error_at(error, reader->path, reader->offset, "a burst begins or ends twice");
+  stream->has_bursts = true;
+  stream->in_burst = item->value;
+  stream->bursts += item->value;
+  return 0;
+}
+
 static int take(struct reader *reader, struct access_stream *stream, const struct access_item *item, uint64_t slots,
                 struct error *error) {
   if (item->kind == ACCESS_TOTAL)
     return take_total(reader, stream, item, error);
   if (stream->totals_known)
     return error_at(error, reader->path, reader->offset, "an item behind the totals");
+  if (item->kind == ACCESS_BURST)
+    return take_burst(reader, stream, item, error);
+  if (item->kind != ACCESS_EVENT && stream->has_bursts && !stream->in_burst)
+    return error_at(error, reader->path, reader->offset, "an access outside of a burst");
   if (item->kind == ACCESS_OBJECT && item->object >= slots)
     return error_at(error, reader->path, reader->offset,
                     "slot %" PRIu64 ", and the workload has %" PRIu64 ": the stream is damaged, or another workload's",
@@ -98,5 +114,7 @@ int access_stream_check(struct access_stream *stream, const char *path, uint64_t
   if (status == 0 && stream->events != ops)
     return error_set(error, path, "%" PRIu64 " calls, and the workload has %" PRIu64 ": it is another workload's",
                      stream->events, ops);
+  if (status == 0 && stream->has_bursts && stream->bursts == 0)
+    return error_set(error, path, "the program was recorded in bursts, and none began: there are no accesses");
   return status;
 }

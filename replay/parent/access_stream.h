@@ -12,6 +12,9 @@
 struct access_stream {
   uint32_t filter_bytes;
   uint64_t events, accesses; /* items */
+  bool has_bursts;           /* the recording's accesses are of bursts alone */
+  bool in_burst;             /* while it is read */
+  uint64_t bursts;           /* that begin */
   uint32_t totals_known;     /* bit i: enum access_total i */
   uint64_t totals[ACCESS_TOTAL_LIMIT];
 };

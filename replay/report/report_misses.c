@@ -13,10 +13,11 @@ static json_t *sum_json(const json_t *left, const json_t *right) {
   return json_integer(json_integer_value(left) + json_integer_value(right));
 }
 
-/* The recording begins after the dynamic linker's work: that of the engine's process stands for the program's. */
+/* The recording begins after the dynamic linker's work: that of the engine's process stands for the program's. It lies
+   outside of all bursts. */
 static json_t *with_startup(const struct access_stream *stream, enum access_total total, const json_t *startup) {
   json_t *recorded = total_json(stream, total);
-  if (json_is_integer(recorded))
+  if (json_is_integer(recorded) && !stream->has_bursts)
     json_integer_set(recorded, json_integer_value(recorded) + json_integer_value(startup));
   return recorded;
 }
@@ -28,9 +29,10 @@ static json_t *levels_json(const json_t *levels, const char *size) {
   json_t *level;
   json_array_foreach(levels, index, level) {
     json_t *row = json_object();
-    for (const char *const *key = (const char *const[]){size, "ways", "misses", "sequential_misses", NULL}; *key; key++)
-      if (json_object_get(level, *key))
-        json_object_set(row, *key, json_object_get(level, *key));
+    const char *const keys[] = {size, "ways", "misses", "sequential_misses", "first_misses"};
+    for (size_t key = 0; key < sizeof keys / sizeof *keys; key++)
+      if (json_object_get(level, keys[key]))
+        json_object_set(row, keys[key], json_object_get(level, keys[key]));
     json_array_append_new(rows, row);
   }
   return rows;
@@ -44,9 +46,25 @@ static json_t *simulated_json(const json_t *from) {
     json_object_set_new(out, *key,
                         json_is_integer(json_object_get(from, *key)) ? json_incref(json_object_get(from, *key))
                                                                      : json_null());
+  if (json_object_get(from, "unsure_page_faults"))
+    json_object_set(out, "unsure_page_faults", json_object_get(from, "unsure_page_faults"));
   json_object_set_new(out, "caches", levels_json(json_object_get(from, "caches"), "bytes"));
   json_object_set_new(out, "tlbs", levels_json(json_object_get(from, "tlbs"), "entries"));
   return out;
+}
+
+/* What there is to know of a recording in bursts, of which alone the other figures are. */
+static json_t *bursts_json(const struct access_stream *stream, const json_t *simulated) {
+  json_t *bursts = json_object();
+  json_object_set_new(bursts, "count", json_unsigned(stream->bursts));
+  for (const char *const *key = (const char *const[]){"first_lines", "first_pages", "unsure_page_faults", NULL}; *key;
+       key++)
+    json_object_set(bursts, *key, json_object_get(simulated, *key));
+  json_object_set_new(bursts, "outside_program_instructions",
+                      total_json(stream, ACCESS_TOTAL_OUTSIDE_PROGRAM_INSTRUCTIONS));
+  json_object_set(bursts, "outside_allocator_instructions",
+                  json_object_get(json_object_get(simulated, "outside"), "allocator_instructions"));
+  return bursts;
 }
 
 void report_misses(json_t *into, const struct run *run) {
@@ -71,6 +89,9 @@ void report_misses(json_t *into, const struct run *run) {
                     json_object_get(json_object_get(run->simulated, "allocator"), "syscalls_by_kind"));
   json_object_set_new(out, "allocator", allocator);
   json_object_set_new(out, "program", program);
+  json_object_del(out, "unsure_page_faults"); /* among those of bursts */
+  if (stream->has_bursts)
+    json_object_set_new(out, "bursts", bursts_json(stream, run->simulated));
   json_object_set(out, "startup_instructions", startup_instructions);
   json_object_set(out, "startup_accesses", startup_accesses);
   json_object_set_new(out, "simulated_accesses", json_unsigned(stream->accesses));

@@ -8,15 +8,17 @@ from heaptape.common.output import STANDARD_OUTPUT, write_text
 SUMMARY = "start, stop, flush or query a running recording"
 DESCRIPTION = (
     "Controls a running 'heaptape record'. PID is a recorded process, or the recorder for all that it "
-    "records. 'stop' suspends recording until 'start'; the trace counts the calls that were missed. 'flush' makes "
-    "the trace readable up to now. Only for the user who records, and root."
+    "records. 'stop' suspends recording until 'start'; the trace counts the calls that were missed. 'begin-burst' "
+    "and 'end-burst' begin and end a burst of data accesses in a recording with --burst; a process notices at its next "
+    "call of malloc or its kin. 'flush' makes the trace readable up to now. Only for the user who records, and root."
 )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command line."""
     parser.add_argument("pid", metavar="PID", type=int)
-    parser.add_argument("verb", metavar="start|stop|flush|status", choices=["start", "stop", "flush", "status"])
+    verbs = ["start", "stop", "begin-burst", "end-burst", "flush", "status"]
+    parser.add_argument("verb", metavar="|".join(verbs), choices=verbs)
     parser.add_argument("--json", action="store_true", help="machine-readable")
 
 

@@ -174,7 +174,7 @@ def run(arguments: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory(prefix="heaptape.") as scratch:
         workload = replay.prepare(arguments.input, arguments.home, Path(scratch), "blame" in settings.passes)
         about = replay.describe_workload(workload, name)
-        if arguments.passes is None and not arguments.verify and replay.accesses_of(workload):
+        if arguments.passes is None and not arguments.verify and replay.has_accesses(workload):
             settings = dataclasses.replace(settings, passes=(*settings.passes, "misses"))
         for doubt in doubts(about):
             print(f"heaptape: {arguments.input}: {doubt}", file=sys.stderr)

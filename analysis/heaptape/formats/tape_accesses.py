@@ -47,6 +47,21 @@ def decode_accesses(rows: int, first_acquired: int, last_acquired: int, columns:
     return pd.DataFrame(out, columns=list(ACCESSES_COLUMNS))
 
 
+def decode_switches(rows: int, columns: dict[int, bytes]) -> np.ndarray:
+    """Of a BURSTS block: how many rows of ACCESSES blocks stand before each beginning and end. Raises Malformed."""
+    steps = exactly(leb(columns.get(1, b""), "rows"), rows, "rows")
+    switches = np.cumsum(steps, dtype=U64)
+    if (switches < steps).any() or (switches[1:] < switches[:-1]).any():
+        raise Malformed("a row of more than 64 bits")
+    return switches
+
+
+def rows_in_bursts(switches: np.ndarray, first_row: int, rows: int) -> np.ndarray:
+    """Of rows from `first_row` on: is it in a burst? `switches`: of all BURSTS blocks before."""
+    number = np.arange(first_row, first_row + rows, dtype=U64)
+    return np.searchsorted(switches, number, side="right") % 2 == 1
+
+
 def _spread(values: np.ndarray, mask: np.ndarray) -> pd.arrays.IntegerArray:
     out = np.zeros(len(mask), values.dtype)
     out[mask] = values

@@ -15,7 +15,7 @@ from heaptape.common.errors import FormatError
 
 FILE_HEADER, TRAILER = struct.Struct("<8sHHI"), struct.Struct("<Q8s")
 BLOCK_HEADER, COLUMN = struct.Struct("<4sBBHIIIIQQII"), struct.Struct("<BBBBIII")
-INFO, EVENTS, SAMPLES, GAP, TOUCHED, STACKS, MODULES, MARKS, THREADS, ACCESSES, ACCESS_SAMPLES, FOOTER = (
+INFO, EVENTS, SAMPLES, GAP, TOUCHED, STACKS, MODULES, MARKS, THREADS, ACCESSES, ACCESS_SAMPLES, BURSTS, FOOTER = (
     1,
     2,
     3,
@@ -27,6 +27,7 @@ INFO, EVENTS, SAMPLES, GAP, TOUCHED, STACKS, MODULES, MARKS, THREADS, ACCESSES, 
     9,
     10,
     11,
+    12,
     15,
 )
 CRITICAL = 1
@@ -44,6 +45,7 @@ KNOWN_COLUMNS = {
     THREADS: {1},
     ACCESSES: set(range(1, 9)),
     ACCESS_SAMPLES: set(range(1, 5)),
+    BURSTS: {1},
     FOOTER: {1, 2},
 }
 
@@ -219,7 +221,7 @@ def _check_columns(path: str, block: Block) -> None:
             raise FormatError(path, block.offset, f"column {column.id} is there twice")
         seen.add(column.id)
         limit = MAX_RAW
-        if block.type == ACCESSES:
+        if block.type in (ACCESSES, BURSTS):
             limit = 10 * block.rows + 64
         elif block.type == EVENTS:
             limit = (10 * block.rows + 64) * {9: 2, 10: 2, 11: 2, 16: 4}.get(column.id, 1)

@@ -18,10 +18,11 @@ import pyarrow as pa
 from heaptape.common.errors import FormatError
 from heaptape.formats import calls, tape_annotations
 from heaptape.formats.tape_access_samples import decode_access_samples
-from heaptape.formats.tape_accesses import decode_accesses
+from heaptape.formats.tape_accesses import decode_accesses, decode_switches, rows_in_bursts
 from heaptape.formats.tape_blocks import (
     ACCESS_SAMPLES,
     ACCESSES,
+    BURSTS,
     EVENTS,
     FOOTER,
     GAP,
@@ -144,19 +145,55 @@ class Trace(BlockFile):
         """Samples of data accesses in the file."""
         return sum(b.rows for b in self.blocks if b.type == ACCESS_SAMPLES)
 
+    @property
+    def in_bursts(self) -> bool:
+        """Were accesses recorded in bursts alone?"""
+        told = self.info.get("accesses")
+        return any(b.type == BURSTS for b in self.blocks) or (
+            isinstance(told, dict) and isinstance(told.get("bursts"), dict)
+        )
+
+    def bursts(self) -> pd.DataFrame:
+        """`begin` and `end` of each burst: rows of `accesses` before it, and up to its end; NA where it did not end.
+        Raises FormatError.
+        """
+        switches, rows = np.array([], np.uint64), 0
+        for block in self.blocks:
+            if block.type == BURSTS:
+                switches = self._switches(block, switches, rows)
+            rows += block.rows if block.type == ACCESSES else 0
+        begins, ends = pd.array(switches[::2], "UInt64"), pd.array(switches[1::2], "UInt64")
+        return pd.DataFrame({"begin": begins, "end": pd.Series(ends).reindex(range(len(begins)))})
+
+    def _switches(self, block: Block, before: np.ndarray, rows: int) -> np.ndarray:
+        """Those of the blocks before and of this one. rows: of the ACCESSES blocks before it."""
+        try:
+            found = decode_switches(block.rows, self.raw_columns(block))
+        except Malformed as error:
+            raise FormatError(self.path, block.offset, str(error)) from error
+        if block.rows and ((before > rows).any() or (found < rows).any()):
+            raise FormatError(self.path, block.offset, "a burst that begins or ends beyond the rows about the block")
+        return np.concatenate([before, found])
+
     def accesses(self) -> Iterator[pd.DataFrame]:
         """The data accesses and the calls between them, in order: one frame per block, its columns those of
         heaptape.formats.tape_accesses.decode_accesses. After the last one `differences` has what is not as the footer
         counts it. Raises FormatError.
         """
         found = dict.fromkeys(ACCESS_TOTALS, 0)
+        switches = np.array([], np.uint64)
         for block in self.blocks:
+            rows = sum(found.values())
+            if block.type == BURSTS:
+                switches = self._switches(block, switches, rows)
             if block.type != ACCESSES:
                 continue
             try:
                 frame = decode_accesses(block.rows, block.first_stamp, block.last_stamp, self.raw_columns(block))
             except Malformed as error:
                 raise FormatError(self.path, block.offset, str(error)) from error
+            if self.in_bursts and ((frame["kind"] != "call") & ~rows_in_bursts(switches, rows, block.rows)).any():
+                raise FormatError(self.path, block.offset, "an access outside of a burst")
             for total, count in zip(ACCESS_TOTALS, frame["kind"].value_counts(sort=False), strict=True):
                 found[total] += int(count)
             yield frame
@@ -233,7 +270,7 @@ def opened(path: str | Path, kind: type[Kind]) -> Kind:
 def _read_metadata(trace: Trace) -> None:
     """Info, gaps, footer; and what must hold between blocks of one thread."""
     following: dict[int, tuple[int, int]] = {}
-    acquired = 0
+    acquired = switches = 0
     for block in trace.blocks:
         if block.type == INFO and not trace.info:
             trace.info = trace.json_object(block, MAX_INFO)
@@ -250,6 +287,10 @@ def _read_metadata(trace: Trace) -> None:
             if block.first_stamp != acquired:
                 raise FormatError(trace.path, block.offset, "accesses that do not follow those before")
             acquired = block.last_stamp
+        if block.type == BURSTS:
+            if block.first_stamp != switches or block.last_stamp != switches + block.rows:
+                raise FormatError(trace.path, block.offset, "bursts that do not follow those before")
+            switches = block.last_stamp
         if block.type == GAP:
             dropped = trace.json_object(block).get("dropped")
             if block.rows or not isinstance(dropped, int) or isinstance(dropped, bool) or dropped < 0:
@@ -271,6 +312,9 @@ def _differences(trace: Trace, block: Block) -> list[str]:
     rows = sum(told.get(t, 0) for t in ACCESS_TOTALS if isinstance(told.get(t), int)) if isinstance(told, dict) else 0
     if rows != trace.access_rows:
         out.append(f"accesses: the footer says {rows} rows, the blocks have {trace.access_rows}")
+    bursts = (sum(b.rows for b in trace.blocks if b.type == BURSTS) + 1) // 2
+    if trace.in_bursts and isinstance(told, dict) and told.get("bursts", 0) != bursts:
+        out.append(f"accesses: the footer says {told.get('bursts')} bursts, the blocks have {bursts}")
     sampled = footer.get("access_samples")
     rows, found = sampled.get("rows", 0) if isinstance(sampled, dict) else 0, trace.access_sample_rows
     if rows != found:

@@ -115,6 +115,12 @@ def accesses_of(workload: Path) -> Path | None:
     return path if path.is_file() else None
 
 
+def has_accesses(workload: Path) -> bool:
+    """Can the pass `misses` be made? Not where the program was recorded in bursts and none began."""
+    told = read_workload(workload).info.get("accesses")
+    return accesses_of(workload) is not None and not (isinstance(told, dict) and told.get("bursts") == 0)
+
+
 def _accesses_path(workload: Path) -> Path:
     return workload.with_suffix(".accesses")
 
@@ -175,6 +181,10 @@ def replay(
         has = "only samples of the" if sampled else "no"
         raise HeaptapeError(
             f"{workload['name']}: {has} data accesses, all of which the misses pass needs: record with --accesses"
+        )
+    if "misses" in settings.passes and not has_accesses(workload_path):
+        raise HeaptapeError(
+            f"{workload['name']}: no data accesses, which the misses pass needs: recorded in bursts, and none began"
         )
     about_machine = machine.describe()
     started = time.time()

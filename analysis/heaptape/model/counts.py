@@ -31,13 +31,14 @@ class Counts:
     """Of one allocator in one repetition. `whole`: the program's own instructions and misses are among them, so that
     percentages of the program can be given. `named`: counts that sentences name, and by how much each matters: the
     ns of one, in the middle of its range.
-    `missing`: what was not counted.
+    `missing`: what was not counted. `of_bursts`: it is all of the recorded bursts, not of the whole program.
     """
 
     terms: tuple[Term, ...]
     whole: bool
     named: dict[str, tuple[float, float]] = field(default_factory=dict)
     missing: tuple[str, ...] = ()
+    of_bursts: bool = False
 
 
 def counts(file: Results, penalties: Penalties) -> dict[str, list[Counts]]:
@@ -59,7 +60,12 @@ def counts(file: Results, penalties: Penalties) -> dict[str, list[Counts]]:
 
 
 def of_misses(misses: dict, memory: dict, penalties: Penalties) -> Counts:
-    """The pass `misses`: "misses" of a run, and the memory pass for the kinds of its system calls."""
+    """The pass `misses`: "misses" of a run, and the memory pass for the kinds of its system calls. Of a recording in
+    bursts, what else was measured is not taken: it is of the whole program.
+    """
+    bursts = misses.get("bursts")
+    if bursts is not None:
+        memory = {}
     terms: list[Term] = []
     named: dict[str, tuple[float, float]] = {}
     missing: list[str] = []
@@ -71,6 +77,8 @@ def of_misses(misses: dict, memory: dict, penalties: Penalties) -> Counts:
     costs: dict[str, float] = {}
     for term, name, count in _levels(misses, penalties):
         terms.append(term)
+        if name is None:
+            continue
         costs[name] = costs.get(name, 0.0) + term.count * term.penalty.middle
         named[name] = (count, costs[name] / count if count else term.penalty.middle)
     faults = number(misses.get("page_faults"))
@@ -79,11 +87,15 @@ def of_misses(misses: dict, memory: dict, penalties: Penalties) -> Counts:
     if faults is None:
         missing.append("page faults")
     else:
-        terms.append(Term("page_faults", FAULTS, faults, penalties.page_fault))
-        named[FAULTS] = (faults, penalties.page_fault.middle)
+        unsure = _of_bursts(bursts, "unsure_page_faults")
+        terms.append(Term("page_faults", FAULTS, faults - unsure, penalties.page_fault))
+        if bursts is not None:
+            terms.append(Term("unsure page faults", FAULTS, unsure, _perhaps(penalties.page_fault)))
+        named[FAULTS] = (faults - unsure, penalties.page_fault.middle)
     found = memory.get("syscalls") or _memory_calls(misses, penalties) or misses.get("syscalls")
     terms += _system_calls(found, penalties, named, missing)
-    return Counts(tuple(terms), program is not None and allocator is not None, named, tuple(missing))
+    whole = program is not None and allocator is not None
+    return Counts(tuple(terms), whole, named, tuple(missing), bursts is not None)
 
 
 def of_calls(instructions: dict, memory: dict, file: Results, penalties: Penalties) -> Counts:
@@ -112,25 +124,51 @@ def of_calls(instructions: dict, memory: dict, file: Results, penalties: Penalti
     return Counts(tuple(terms), False, named, tuple(missing))
 
 
-def _levels(misses: dict, penalties: Penalties) -> Iterator[tuple[Term, str, float]]:
+def _levels(misses: dict, penalties: Penalties) -> Iterator[tuple[Term, str | None, float]]:
     """Misses of each level, at what the step to the next level costs: each is simulated as if it were the only outer
-    one, so what misses a level misses those before it, too.
+    one, so what misses a level misses those before it, too. Whether a line or an OS page missed when a burst accessed
+    it for the first time is not known: each costs between nothing and the whole step, and has no name.
     """
-    tlbs = sorted(misses.get("tlbs") or [], key=itemgetter("entries"))
-    rows = sorted(misses.get("caches") or [], key=itemgetter("bytes"))
-    fresh_lines = LINES_OF_OS_PAGE * (number(misses.get("page_faults")) or 0)
+    bursts = misses.get("bursts")
+    tlbs = [_without_first(row) for row in sorted(misses.get("tlbs") or [], key=itemgetter("entries"))]
+    rows = [_without_first(row) for row in sorted(misses.get("caches") or [], key=itemgetter("bytes"))]
+    faults = (number(misses.get("page_faults")) or 0) - _of_bursts(bursts, "unsure_page_faults")
+    fresh_lines = LINES_OF_OS_PAGE * faults
     other_pages = tlbs[0]["misses"] if tlbs else None
     for row, steps in zip(rows, _cache_steps([row["bytes"] for row in rows], penalties)):
         last = row is rows[-1]
         name = "last-level misses" if last else f"misses of {_size(CACHES, row['bytes'])}"
         for term in _of_cache(row, _kinds(row, steps, other_pages), min(row["misses"], fresh_lines) if last else None):
             yield term, name, row["misses"]
+        if bursts is not None:
+            first = _of_bursts(bursts, "first_lines")
+            yield Term(f"first lines, caches {row['bytes']}", CACHES, first, _perhaps(steps.anywhere)), None, 0
     for row, step in zip(tlbs, penalties.tlb_steps([row["entries"] for row in tlbs])):
-        yield (
-            Term(f"TLB {row['entries']}", TLBS, row["misses"], step),
-            f"misses of {_size(TLBS, row['entries'])}",
-            row["misses"],
-        )
+        name = f"misses of {_size(TLBS, row['entries'])}"
+        yield Term(f"TLB {row['entries']}", TLBS, row["misses"], step), name, row["misses"]
+        if bursts is not None:
+            first = _of_bursts(bursts, "first_pages")
+            yield Term(f"first OS pages, TLB {row['entries']}", TLBS, first, _perhaps(step)), None, 0
+
+
+def _of_bursts(bursts: dict | None, key: str) -> float:
+    return number((bursts or {}).get(key)) or 0.0
+
+
+def _perhaps(penalty: Penalty) -> Penalty:
+    """Of what may have happened or not."""
+    return Penalty.between(LEAST_NS, penalty.high)
+
+
+def _without_first(row: dict) -> dict:
+    """The level's misses but for those of first accesses; as many of them are taken to be sequential as of all."""
+    first, count = number(row.get("first_misses")) or 0, row["misses"]
+    if not first:
+        return row
+    known = {"misses": count - first}
+    if number(row.get("sequential_misses")) is not None:
+        known["sequential_misses"] = row["sequential_misses"] * (count - first) / count
+    return row | known
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ ALL = "all"
 COUNT_ERROR_PERCENT = 0.5
 COLUMNS = [
     "workload", "allocator", "part", "percent", "low", "high", "ns", "ns_low", "ns_high", "counted", "repetitions",
-    "missing",
+    "missing", "of_bursts",
 ]  # fmt: skip
 
 
@@ -42,8 +42,10 @@ def prediction(files: Sequence[Results], baseline: str, known: Penalties | None 
     One row per (workload, allocator, part); part is "all" or one of counts.PARTS. Columns: workload, allocator, part,
     percent, low, high (of the baseline's CPU time; NaN where the program's own instructions were not counted), ns,
     ns_low, ns_high (change in ns), counted ({name: (baseline's count, this one's, ns of the change)}, in rows of
-    "all"), repetitions (of the pass misses; 0: it was not made), missing (what was not counted). Workloads without
-    counts, without the baseline or without penalties are left out.
+    "all"), repetitions (of the pass misses; 0: it was not made), missing (what was not counted), of_bursts (percentages
+    are of the CPU time of the recorded bursts, not of the whole program). Workloads without counts, without the
+    baseline or without penalties are left out, and so are allocators whose counts are of bursts where the baseline's
+    are not.
     """
     rows = []
     names: dict[tuple, str] = {}
@@ -52,9 +54,13 @@ def prediction(files: Sequence[Results], baseline: str, known: Penalties | None 
         here = known or penalties_of(file)
         found = counts(file, here) if here else {}
         for label in found:
-            if label != baseline and baseline in found:
+            if label != baseline and baseline in found and _alike(found[baseline], found[label]):
                 rows += [{"workload": name, "allocator": label} | row for row in changes(found[baseline], found[label])]
     return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def _alike(base: Sequence[Counts], other: Sequence[Counts]) -> bool:
+    return len({one.of_bursts for one in (*base, *other)}) == 1
 
 
 def changes(base: Sequence[Counts], other: Sequence[Counts]) -> list[dict]:
@@ -72,6 +78,7 @@ def changes(base: Sequence[Counts], other: Sequence[Counts]) -> list[dict]:
             row[key] = float(np.mean([pair[part][key] for pair in single]))
             row[low] = min(pair[part][low] for pair in single)
             row[high] = max(pair[part][high] for pair in single)
+        row["of_bursts"] = base[0].of_bursts
         row["counted"] = _counted(pairs) if part == ALL else {}
         rows.append(row)
     return rows

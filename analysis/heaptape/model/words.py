@@ -6,9 +6,9 @@ from collections.abc import Sequence
 import pandas as pd
 
 from heaptape.model.time_model import ALL, has_counts, penalties_of, prediction
-from heaptape.results import summary
+from heaptape.results import bursts, summary
 from heaptape.results.compare import choose_baseline
-from heaptape.results.schema import Results
+from heaptape.results.schema import Results, unique_name
 
 REASONS = 3
 LEAST_PERCENT = 0.05  # a change of a count that rounds to less is not named
@@ -26,6 +26,7 @@ def sentences(predicted: pd.DataFrame, files: Sequence[Results], baseline: str) 
     whole = predicted[predicted["part"] == ALL]
     several = len(files) > 1
     out = [(f"{row['workload']}: " if several else "") + sentence(row, baseline) for row in whole.to_dict("records")]
+    out += _of_bursts(files, several)
     missing = sorted({name for names in whole["missing"] for name in names.split(", ") if name})
     if missing:
         out.append(f"Not counted, and so not in these predictions: {', '.join(missing)}.{_how(missing)}")
@@ -34,6 +35,21 @@ def sentences(predicted: pd.DataFrame, files: Sequence[Results], baseline: str) 
             "The change of the program's CPU time is not predicted, as what a miss costs on that machine is not known: "
             "run `heaptape machine` there."
         )
+    return out
+
+
+def _of_bursts(files: Sequence[Results], several: bool) -> list[str]:
+    """Of how much of the program the misses were counted, where that is not all of it."""
+    out = []
+    names: dict[tuple, str] = {}
+    for file in files:
+        name, found = unique_name(file, names), bursts.bursts_of(file.runs)
+        if found:
+            out.append(
+                f"{f'{name}: ' if several else ''}Data accesses were recorded in {bursts.in_words(found)}: what is "
+                "said of misses and of predicted CPU time is about these alone, and nothing is predicted of the rest "
+                "of the program."
+            )
     return out
 
 
@@ -53,17 +69,26 @@ def sentence(row: dict, baseline: str) -> str:
         return f"{name} against {baseline}, by what was counted: {_milliseconds(row)}{because}."
     low, high = row["low"], row["high"]
     if low <= 0 <= high:
-        span = f"{_signed(low)} to {_signed(high)} % of the program's CPU time"
+        span = f"{_signed(low)} to {_signed(high)} % of {_whose(row)} CPU time"
         return f"{name} against {baseline}: no difference can be predicted, {span}{because}."
     direction = "slower" if low > 0 else "faster"
-    return f"{name} would make this program {_span(low, high)} % {direction} than {baseline}{because}."
+    what = "the recorded bursts of this program" if row["of_bursts"] else "this program"
+    return f"{name} would make {what} {_span(low, high)} % {direction} than {baseline}{because}."
+
+
+def _whose(row: dict) -> str:
+    return "the recorded bursts'" if row["of_bursts"] else "the program's"
 
 
 def _milliseconds(row: dict) -> str:
     low, high = row["ns_low"] / 1e6, row["ns_high"] / 1e6
     if low <= 0 <= high:
-        return f"no difference can be predicted, {_signed(low)} to {_signed(high)} ms of CPU time"
-    return f"{_span(low, high)} ms {'more' if low > 0 else 'less'} CPU time"
+        return f"no difference can be predicted, {_signed(low)} to {_signed(high)} ms of {_of_what(row)}CPU time"
+    return f"{_span(low, high)} ms {'more' if low > 0 else 'less'} {_of_what(row)}CPU time"
+
+
+def _of_what(row: dict) -> str:
+    return "the recorded bursts' " if row["of_bursts"] else ""
 
 
 def reasons(row: dict) -> list[str]:

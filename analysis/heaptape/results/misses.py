@@ -11,7 +11,9 @@ PAGE_FAULTS, INSTRUCTIONS = "page_faults", "instructions"
 
 
 def figures(misses: dict) -> Iterator[tuple[str, str, float]]:
-    """Metric, unit and count of all that the "misses" object of a run has; what it lacks is left out."""
+    """Metric, unit and count of all that the "misses" object of a run has; what it lacks is left out. Of a recording in
+    bursts without what is not known to have missed, or to be a page fault: a burst's first accesses.
+    """
     for side in SIDES:
         counts = misses if side == "all" else misses.get(side) or {}
         for name, unit, value in _of_side(counts):
@@ -21,13 +23,18 @@ def figures(misses: dict) -> Iterator[tuple[str, str, float]]:
 
 def _of_side(counts: dict) -> Iterator[tuple[str, str, object]]:
     for level in counts.get("caches") or []:
-        yield f"cache_{level['bytes']}", "misses", level.get("misses")
+        yield f"cache_{level['bytes']}", "misses", _less(level.get("misses"), level.get("first_misses"))
     for level in counts.get("tlbs") or []:
-        yield f"tlb_{level['entries']}", "misses", level.get("misses")
-    yield PAGE_FAULTS, "faults", counts.get("page_faults")
+        yield f"tlb_{level['entries']}", "misses", _less(level.get("misses"), level.get("first_misses"))
+    unsure = (counts.get("bursts") or counts).get("unsure_page_faults")
+    yield PAGE_FAULTS, "faults", _less(counts.get("page_faults"), unsure)
     program, allocator = counts.get("program_instructions"), counts.get("allocator_instructions")
     whole = program + allocator if isinstance(program, int) and isinstance(allocator, int) else None
     yield INSTRUCTIONS, "instructions", counts.get("instructions", whole)
+
+
+def _less(count: object, unsure: object) -> object:
+    return count - unsure if isinstance(count, int) and isinstance(unsure, int) else count
 
 
 def place(count: str) -> tuple[int, int]:

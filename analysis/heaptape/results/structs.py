@@ -282,7 +282,8 @@ class LineSharing(msgspec.Struct):
 
 class SimulatedLevel(msgspec.Struct):
     """A cache of `bytes` or a TLB of `entries`, and what missed in it. `sequential_misses`, of caches: of `misses`,
-    those that continue a stream of lines in order of address.
+    those that continue a stream of lines in order of address. `first_misses`, of a recording in bursts: of `misses`,
+    those of lines or OS pages that a burst accessed for the first time.
     """
 
     bytes: Count = None
@@ -290,6 +291,7 @@ class SimulatedLevel(msgspec.Struct):
     ways: Count = None
     misses: Count = None
     sequential_misses: Count = None
+    first_misses: Count = None
 
 
 class SimulatedSide(msgspec.Struct):
@@ -298,10 +300,26 @@ class SimulatedSide(msgspec.Struct):
     instructions: Count = None
     data_accesses: Count = None
     page_faults: Count = None
+    unsure_page_faults: Count = None
     syscalls: Count = None
     syscalls_by_kind: Counts = None
     caches: list[SimulatedLevel] | None = None
     tlbs: list[SimulatedLevel] | None = None
+
+
+class Bursts(msgspec.Struct):
+    """Of a recording in bursts, of which alone the other figures are: how many, lines and OS pages that a burst
+    accessed for the first time (the caches may have held them or not), page faults of OS pages that
+    may have been touched before, and instructions outside of all bursts: the program's, null where the recording
+    doesn't say, and the allocator's.
+    """
+
+    count: Count = None
+    first_lines: Count = None
+    first_pages: Count = None
+    unsure_page_faults: Count = None
+    outside_program_instructions: Count = None
+    outside_allocator_instructions: Count = None
 
 
 class Misses(msgspec.Struct):
@@ -319,6 +337,7 @@ class Misses(msgspec.Struct):
     tlbs: list[SimulatedLevel] | None = None
     allocator: SimulatedSide | None = None
     program: SimulatedSide | None = None
+    bursts: Bursts | None = None
     startup_instructions: Count = None
     startup_accesses: Count = None
     simulated_accesses: Count = None

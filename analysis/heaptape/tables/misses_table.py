@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from heaptape.results import misses
+from heaptape.results import bursts, misses
 from heaptape.results.compare import allocator_order
-from heaptape.results.schema import Results, figures
+from heaptape.results.schema import Results, figures, unique_name
 from heaptape.tables.usual import MISSING, Cell, Table, rounded
 
 NOTE = (
@@ -16,12 +16,17 @@ NOTE = (
     "one behind the first. Counts: other processes don't disturb them. First-level misses also depend on where the "
     "program's stack and globals happen to lie."
 )
+BURSTS_NOTE = (
+    "Only of {}, and without a burst's first access to each line and OS page: whether these missed is not known, as "
+    "what the program accessed before was not recorded. Page faults: of OS pages that were mapped in the burst."
+)
 SHARES_NOTE = "program, allocator: their shares of the same whole, so that they add up to the allocator's first row."
 
 
 def frame(files: Sequence[Results], baseline: str) -> pd.DataFrame:
     """Columns workload, allocator (label), side (all, program, allocator), count (results/misses.py), value (mean over
-    the repetitions) and percent (of the baseline's of side `all`; NaN where it has none).
+    the repetitions), percent (of the baseline's of side `all`; NaN where it has none) and bursts (what the counts are
+    of where they are not of the whole program, in words; else empty).
     """
     table = figures(files)
     found = table[table["metric"].str.startswith("misses/")]
@@ -35,7 +40,14 @@ def frame(files: Sequence[Results], baseline: str) -> pd.DataFrame:
     whole = whole.rename(columns={"value": "whole"})[["workload", "count", "whole"]]
     joined = means.merge(whole, on=["workload", "count"], how="left")
     percent = 100 * joined["value"] / joined["whole"].where(joined["whole"] > 0)
-    return joined.assign(percent=percent)[[*keys, "value", "percent"]]
+    told = joined["workload"].map(_bursts(files)).fillna("").astype(str)
+    return joined.assign(percent=percent, bursts=told)[[*keys, "value", "percent", "bursts"]]
+
+
+def _bursts(files: Sequence[Results]) -> dict[str, str]:
+    names: dict[tuple, str] = {}
+    found = {unique_name(file, names): bursts.bursts_of(file.runs) for file in files}
+    return {name: bursts.in_words(one) for name, one in found.items() if one}
 
 
 def tables(found: pd.DataFrame, baseline: str) -> list[Table]:
@@ -51,7 +63,9 @@ def tables(found: pd.DataFrame, baseline: str) -> list[Table]:
         cells = here.set_index(["allocator", "side", "count"])
         labels = list(dict.fromkeys(here["allocator"]))
         rows = [[Cell(label), *(_thousands(cells, (label, "all", count)) for count in counts)] for label in labels]
-        out.append(Table(f"Simulated misses, thousands{suffix}", columns, rows, [NOTE]))
+        told = str(here["bursts"].iloc[0])
+        notes = [NOTE, BURSTS_NOTE.format(told)] if told else [NOTE]
+        out.append(Table(f"Simulated misses, thousands{suffix}", columns, rows, notes))
         if len(labels) > 1 and baseline in labels:
             shares = [_share(cells, label, side, counts) for label in labels for side in misses.SIDES]
             out.append(Table(f"Simulated misses, % of {baseline}{suffix}", columns, shares, [SHARES_NOTE]))

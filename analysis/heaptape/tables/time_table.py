@@ -10,10 +10,15 @@ from heaptape.model.time_model import ALL
 from heaptape.tables.usual import MISSING, Cell, Table, rounded
 
 CALLS_ALONE = "Cycles per call below are of the calls alone, with the caches to themselves."
-NOTE = (
-    "Predicted from counts, in percent of the program's CPU time: instructions, misses by level, page faults and "
-    "system calls, each times what it costs on the measured machine. Ends: all loads independent of each other, or all "
-    "dependent (docs/TIME_MODEL.md). ~: no difference can be predicted."
+HOW = (
+    "instructions, misses by level, page faults and system calls, each times what it costs on the measured machine. "
+    "Ends: all loads independent of each other, or all dependent (docs/TIME_MODEL.md). ~: no difference can be "
+    "predicted."
+)
+NOTE = f"Predicted from counts, in percent of the program's CPU time: {HOW}"
+NOTE_BURSTS = (
+    f"Predicted from counts, in percent of the CPU time of the recorded bursts, not of the program's: {HOW} The first "
+    "access of a burst to a line may have missed or not: that is in the interval, too."
 )
 NOTE_NS = "In ms of CPU time, as the program's own instructions were not counted; caches and TLBs are left out."
 
@@ -21,8 +26,8 @@ NOTE_NS = "In ms of CPU time, as the program's own instructions were not counted
 def frame(predicted: pd.DataFrame) -> pd.DataFrame:
     """`time_model.prediction`'s frame, with the counts of the baseline and of each allocator as rows of their own:
     columns workload, allocator, part, percent, low, high, ns, ns_low, ns_high, counted_before, counted_after,
-    repetitions, missing. Rows of counts have the count's name as part and no percentages but `percent`: the change of
-    the count.
+    repetitions, missing, of_bursts. Rows of counts have the count's name as part and no percentages but `percent`: the
+    change of the count.
     """
     rows = []
     for row in predicted.to_dict("records"):
@@ -30,13 +35,15 @@ def frame(predicted: pd.DataFrame) -> pd.DataFrame:
         rows.append(row | {"counted_before": math.nan, "counted_after": math.nan})
         for name, (before, after, _) in counted.items():
             percent = 100 * (after - before) / before if before > 0 else math.nan
-            same = {key: row[key] for key in ("workload", "allocator", "repetitions", "missing")}
+            same = {key: row[key] for key in ("workload", "allocator", "repetitions", "missing", "of_bursts")}
             rows.append(
                 same
                 | {"part": f"count of {name}", "percent": percent, "counted_before": before, "counted_after": after}
             )
     columns = ["workload", "allocator", "part", "percent", "low", "high", "ns", "ns_low", "ns_high"]
-    return pd.DataFrame(rows, columns=[*columns, "counted_before", "counted_after", "repetitions", "missing"])
+    return pd.DataFrame(
+        rows, columns=[*columns, "counted_before", "counted_after", "repetitions", "missing", "of_bursts"]
+    )
 
 
 def tables(found: pd.DataFrame, baseline: str, sentences: Sequence[str] = ()) -> list[Table]:
@@ -52,8 +59,11 @@ def tables(found: pd.DataFrame, baseline: str, sentences: Sequence[str] = ()) ->
             mine = here[here["allocator"] == label].set_index("part")
             rows.append([Cell(str(label)), *(_cell(mine, part, in_percent) for part in (ALL, *parts))])
         unit = f"% of {baseline}'s" if in_percent else f"ms, against {baseline}"
-        title = f"CPU time of the program: predicted change, {unit}{f' — {workload}' if several else ''}"
-        out.append(Table(title, ["allocator", "whole program", *parts], rows, [NOTE if in_percent else NOTE_NS]))
+        of_bursts = bool(here["of_bursts"].any())
+        what, all_of_it = ("recorded bursts", "bursts") if of_bursts else ("program", "whole program")
+        title = f"CPU time of the {what}: predicted change, {unit}{f' — {workload}' if several else ''}"
+        note = (NOTE_BURSTS if of_bursts else NOTE) if in_percent else NOTE_NS
+        out.append(Table(title, ["allocator", all_of_it, *parts], rows, [note]))
     return [*out, *words(sentences)]
 
 

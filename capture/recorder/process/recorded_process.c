@@ -36,6 +36,7 @@ struct recorded_process *recorded_process_open(const struct recording_start *sta
     trace_writer_accesses_begin(process->writer);
   if (start->sampled)
     trace_writer_access_samples_begin(process->writer);
+  trace_writer_totals(process->writer)->accesses.in_bursts = start->in_bursts;
   sampler_open(&process->sampler, start->pid);
   recorded_process_sample(process, start->origin_stamp);
   return process;
@@ -60,8 +61,10 @@ int recorded_process_add_region(struct recorded_process *process, uint32_t rings
     close(fd);
     return -1;
   }
-  if (process->regions == 0)
+  if (process->regions == 0) {
     atomic_store(&((struct region *)memory)->paused, process->paused);
+    atomic_store(&((struct region *)memory)->bursts, process->bursts);
+  }
   process->region[process->regions].memory = memory;
   process->region[process->regions].rings = rings;
   process->region[process->regions++].seen = 0;
@@ -81,6 +84,12 @@ void recorded_process_pause(struct recorded_process *process, uint32_t reasons, 
     atomic_fetch_or(&process->region[0].memory->paused, reasons);
   else
     atomic_fetch_and(&process->region[0].memory->paused, ~reasons);
+}
+
+void recorded_process_set_bursts(struct recorded_process *process, uint32_t bursts) {
+  process->bursts = bursts;
+  if (process->regions)
+    atomic_store(&process->region[0].memory->bursts, bursts);
 }
 
 uint32_t recorded_process_paused(const struct recorded_process *process) {
@@ -467,7 +476,8 @@ static bool take_call(struct recorded_process *process, struct access_item *item
 static void take_accesses(struct recorded_process *process) {
   struct access_item item;
   while (access_stream_next(&process->accesses, &item)) {
-    if (!writes(process) || (process->accesses_over && item.kind != ACCESS_TOTAL))
+    if (!writes(process) || (process->accesses_over && item.kind != ACCESS_TOTAL) ||
+        (item.kind == ACCESS_BURST && !trace_writer_totals(process->writer)->accesses.in_bursts))
       continue;
     if (item.kind == ACCESS_EVENT && !take_call(process, &item))
       continue;

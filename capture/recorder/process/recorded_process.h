@@ -78,6 +78,7 @@ struct recorded_process {
   uint64_t cut_stamp; /* later records are left out; 0: none are */
   const char *cut_why;
   uint32_t paused; /* enum pause_reason, for the first region when it is added */
+  uint32_t bursts; /* as in struct region, likewise */
   uint64_t origin_ns;
   uint64_t origin_stamp;
 };
@@ -99,6 +100,7 @@ struct recording_start {
   uint64_t origin_stamp;
   bool simulated; /* its accesses are recorded */
   bool sampled;   /* samples of its accesses are */
+  bool in_bursts; /* simulated accesses are recorded in bursts alone */
 };
 
 struct recording_end {
@@ -133,6 +135,9 @@ void recorded_process_cut(struct recorded_process *process, uint64_t stamp, cons
 
 /* Sets or clears bits of enum pause_reason; the caller then advances the tick. */
 void recorded_process_pause(struct recorded_process *process, uint32_t reasons, bool on);
+
+/* bursts: as in struct region, also for the first region when it is added; the caller then advances the tick. */
+void recorded_process_set_bursts(struct recorded_process *process, uint32_t bursts);
 
 /* enum pause_reason, those of the program included. */
 uint32_t recorded_process_paused(const struct recorded_process *process);

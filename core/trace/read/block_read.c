@@ -50,10 +50,10 @@ int block_read_head(const struct block_source *source, uint64_t offset, struct b
 static uint64_t column_limit(const struct block_header *header, uint8_t id) {
   if (header->type == BLOCK_INFO)
     return TRACE_MAX_INFO_BYTES;
-  if (header->type != BLOCK_EVENTS && header->type != BLOCK_ACCESSES)
+  if (header->type != BLOCK_EVENTS && header->type != BLOCK_ACCESSES && header->type != BLOCK_BURSTS)
     return TRACE_MAX_OTHER_COLUMN_BYTES;
   uint64_t limit = 10 * (uint64_t)header->rows + 64;
-  if (header->type == BLOCK_ACCESSES)
+  if (header->type != BLOCK_EVENTS)
     return limit;
   if (id == COLUMN_ROWS)
     return 4 * limit;

@@ -20,7 +20,7 @@ struct trace_reader {
   struct trace_summary summary;
   char *info_json, *footer_json;
   struct buffer places; /* struct block_place: EVENTS and GAP, sorted by thread, then place in the file */
-  struct buffer others; /* likewise: all blocks of section 4a and 6, in file order */
+  struct buffer others; /* likewise: all blocks of sections 4a, 6 and 6a, in file order */
   uint64_t footer_offset;
   uint64_t acquired_in_accesses; /* the last ACCESSES block's last stamp */
 };

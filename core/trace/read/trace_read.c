@@ -35,6 +35,7 @@ static int take_info(struct trace_reader *reader, uint64_t offset, const struct 
   }
   json_t *accesses = json_object_get(info, "accesses");
   reader->summary.accesses.recorded = json_is_object(accesses);
+  reader->summary.accesses.in_bursts = json_is_object(json_object_get(accesses, "bursts"));
   reader->summary.access_filter_bytes = json_count(accesses, "filter_bytes");
   reader->summary.access_samples.recorded = json_is_object(json_object_get(info, "access_samples"));
   json_decref(info);
@@ -85,6 +86,22 @@ static int take_access_sample_totals(struct trace_reader *reader, const json_t *
                         "footer counts %" PRIu64 " samples of data accesses, blocks hold %" PRIu64, rows, totals->rows);
 }
 
+/* Are as many rows and bursts in the blocks as the footer counts? */
+static int check_access_totals(const struct trace_reader *reader, const json_t *counted, uint64_t offset,
+                               struct error *error) {
+  const struct trace_access_totals *accesses = &reader->summary.accesses;
+  uint64_t rows = accesses->calls + accesses->objects + accesses->other;
+  uint64_t bursts = (accesses->switches + 1) / 2;
+  if (rows != reader->summary.access_rows)
+    return error_at(error, reader->path, offset,
+                    "footer counts %" PRIu64 " rows of data accesses, blocks hold %" PRIu64, rows,
+                    reader->summary.access_rows);
+  if (accesses->in_bursts && json_count(counted, "bursts") != bursts)
+    return error_at(error, reader->path, offset, "footer counts %" PRIu64 " bursts, blocks hold %" PRIu64,
+                    json_count(counted, "bursts"), bursts);
+  return 0;
+}
+
 static int take_footer(struct trace_reader *reader, uint64_t offset, const struct block *block, struct error *error) {
   json_t *footer = NULL;
   reader->footer_json = block_read_json(block, &footer, error);
@@ -98,18 +115,13 @@ static int take_footer(struct trace_reader *reader, uint64_t offset, const struc
   uint64_t dropped = (uint64_t)json_integer_value(json_object_get(footer, "dropped"));
   take_access_totals(&reader->summary.accesses, footer);
   int wrong = take_access_sample_totals(reader, footer, error);
+  int result = check_access_totals(reader, json_object_get(footer, "accesses"), offset, error);
   json_decref(footer);
-  if (events != reader->summary.events || dropped != reader->summary.dropped)
+  if (result == 0 && (events != reader->summary.events || dropped != reader->summary.dropped))
     return error_at(error, reader->path, offset,
                     "footer counts %" PRIu64 " events and %" PRIu64 " dropped, blocks hold %" PRIu64 " and %" PRIu64,
                     events, dropped, reader->summary.events, reader->summary.dropped);
-  const struct trace_access_totals *accesses = &reader->summary.accesses;
-  uint64_t rows = accesses->calls + accesses->objects + accesses->other;
-  if (rows != reader->summary.access_rows)
-    return error_at(error, reader->path, offset,
-                    "footer counts %" PRIu64 " rows of data accesses, blocks hold %" PRIu64, rows,
-                    reader->summary.access_rows);
-  return wrong;
+  return result != 0 ? result : wrong;
 }
 
 static void count_events(struct trace_summary *summary, const struct block *block) {
@@ -133,6 +145,16 @@ static int take_accesses(struct trace_reader *reader, uint64_t offset, const str
   reader->summary.accesses.recorded = true;
   reader->summary.access_rows += header->rows;
   reader->summary.access_bytes += sizeof *header + header->payload_bytes;
+  return 0;
+}
+
+static int take_switches(struct trace_reader *reader, uint64_t offset, const struct block_header *header,
+                         struct error *error) {
+  struct trace_access_totals *accesses = &reader->summary.accesses;
+  if (header->first_stamp != accesses->switches || header->last_stamp != accesses->switches + header->rows)
+    return error_at(error, reader->path, offset, "BURSTS block does not follow the one before");
+  accesses->in_bursts = true;
+  accesses->switches = header->last_stamp;
   return 0;
 }
 
@@ -175,6 +197,11 @@ static int take_block(struct trace_reader *reader, uint64_t offset, const struct
   case BLOCK_ACCESS_SAMPLES:
     reader->summary.access_samples.recorded = true;
     reader->summary.access_samples.rows += header->rows;
+    buffer_append(&reader->others, &place, sizeof place);
+    break;
+  case BLOCK_BURSTS:
+    if (take_switches(reader, offset, header, error) != 0)
+      return -1;
     buffer_append(&reader->others, &place, sizeof place);
     break;
   case BLOCK_SAMPLES:

@@ -73,10 +73,11 @@ int trace_reader_gaps(struct trace_reader *reader, uint32_t thread,
                       void *context, struct error *error);
 
 /* The data accesses of a trace that has them, with the calls between them, in order: items of kind ACCESS_EVENT,
-   ACCESS_OBJECT and ACCESS_OTHER (the totals are in the summary). An object is numbered by the calls before it that
-   acquired, and below their count; whether it is alive is not checked. Memory is one block. next fills *item and
-   returns 1; 0 at the end; or -1 with the error given to open filled in, also where the rows are not those that the
-   footer counts. */
+   ACCESS_OBJECT, ACCESS_OTHER and ACCESS_BURST (the totals are in the summary). Of a recording in bursts
+   (summary.accesses.in_bursts) bursts begin and end in turn, and no access is outside of one. An object is numbered by
+   the calls before it that acquired, and below their count; whether it is alive is not checked. Memory is one block.
+   next fills *item and returns 1; 0 at the end; or -1 with the error given to open filled in, also where the rows are
+   not those that the footer counts. */
 struct trace_access_cursor;
 /* Returns 0 if the trace has them, else -1 with an error that says how to record them. */
 int trace_reader_requires_accesses(const struct trace_reader *reader, struct error *error);

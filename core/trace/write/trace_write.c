@@ -59,6 +59,7 @@ void trace_writer_free(struct trace_writer *writer) {
   archive_encoder_free(writer->archive);
   access_encoder_free(writer->accesses);
   access_samples_free(writer);
+  buffer_free(&writer->switch_column);
   ZSTD_freeCCtx(writer->zstd);
   buffer_free(&writer->compressed);
   buffer_free(&writer->index);

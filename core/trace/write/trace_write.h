@@ -71,11 +71,12 @@ int trace_writer_thread_name(struct trace_writer *writer, uint32_t thread, const
    "order": "every" are the caller's. Returns 0, or -1 as above. */
 int trace_writer_accesses_begin(struct trace_writer *writer);
 
-/* Adds the next item of the stream: a call (item.thread as in trace_writer_event), an access, whose object is numbered
-   by the calls before it that acquired, or a total for the footer. They gather into blocks of up to 2^20 rows; memory
-   is one block's columns, some 4 MB. Rows need not keep step with the events. Returns 0; 1 if the format can't hold the
-   item (an object that no call has acquired, a thread or a granule out of range), which is then left out; or -1 as
-   above. begin is implied. */
+/* Adds the next item of the stream: the beginning or end of a burst (ignored where it is no change), a call
+   (item.thread as in trace_writer_event), an access, whose object is numbered by the calls before it that acquired, or
+   a total for the footer. They gather into blocks of up to 2^20 rows; memory is one block's columns, some 4 MB. Rows
+   need not keep step with the events. Returns 0; 1 if the format can't hold the item (an object that no call has
+   acquired, a thread or a granule out of range, an access outside of bursts), which is then left out; or -1 as above.
+   begin is implied. */
 int trace_writer_access(struct trace_writer *writer, const struct access_item *item);
 
 /* The trace has samples of data accesses (FORMAT.md section 6b), even if none comes. INFO's `access_samples` and

@@ -15,7 +15,43 @@ int trace_writer_accesses_begin(struct trace_writer *writer) {
   return 0;
 }
 
+/* Before the rows that the switches stand between, so that no row is read without them. */
+static int flush_switches(struct trace_writer *writer) {
+  struct trace_access_totals *totals = &writer->totals.accesses;
+  if (writer->switch_count == 0)
+    return 0;
+  if (writer->switch_column.failed)
+    return writer_fail(writer, ENOMEM);
+  struct column column = column_of(BURST_COLUMN_ROWS, writer->switch_column.bytes, writer->switch_column.used);
+  struct block_header header = {.type = BLOCK_BURSTS,
+                                .rows = writer->switch_count,
+                                .first_stamp = totals->switches,
+                                .last_stamp = totals->switches + writer->switch_count};
+  if (write_block(writer, &header, &column, 1) != 0)
+    return -1;
+  totals->switches = header.last_stamp;
+  writer->switch_column.used = 0;
+  writer->switch_row = writer->switch_count = 0;
+  writer->totals.file_bytes = writer->offset;
+  return 0;
+}
+
+static int add_switch(struct trace_writer *writer, bool begins) {
+  const struct trace_access_totals *totals = &writer->totals.accesses;
+  uint64_t row = totals->calls + totals->objects + totals->other + access_encoder_block(writer->accesses)->rows;
+  if (((totals->switches + writer->switch_count) % 2 == 0) != begins)
+    return 0;
+  if (writer->switch_count == TRACE_MAX_ROWS && flush_accesses(writer) != 0)
+    return -1;
+  buffer_append_leb(&writer->switch_column, row - writer->switch_row);
+  writer->switch_row = row;
+  writer->switch_count++;
+  return 0;
+}
+
 int flush_accesses(struct trace_writer *writer) {
+  if (flush_switches(writer) != 0)
+    return -1;
   if (!writer->accesses || access_encoder_block(writer->accesses)->rows == 0)
     return 0;
   struct encoded_accesses *block = access_encoder_block(writer->accesses);
@@ -49,6 +85,7 @@ void lose_accesses(struct trace_writer *writer) {
   writer->totals.accesses.lost += access_encoder_block(writer->accesses)->rows;
   access_encoder_next_block(writer->accesses);
   writer->totals.accesses.pending = 0;
+  writer->switch_count = 0;
 }
 
 int trace_writer_access(struct trace_writer *writer, const struct access_item *item) {
@@ -66,6 +103,12 @@ int trace_writer_access(struct trace_writer *writer, const struct access_item *i
     totals->lost++;
     return -1;
   }
+  if (item->kind == ACCESS_BURST) {
+    totals->in_bursts = true;
+    return add_switch(writer, item->value != 0);
+  }
+  if (totals->in_bursts && item->kind != ACCESS_EVENT && (totals->switches + writer->switch_count) % 2 == 0)
+    return 1;
   if (access_encoder_block(writer->accesses)->rows == TRACE_MAX_ROWS && flush_accesses(writer) != 0)
     return -1;
   if (!access_encode(writer->accesses, item))
@@ -83,6 +126,8 @@ json_t *footer_accesses(const struct trace_writer *writer) {
   for (int total = 0; accesses && total < ACCESS_TOTAL_LIMIT; total++)
     if (totals->known[total])
       json_object_set_new(accesses, access_total_names[total], json_integer((json_int_t)totals->counted[total]));
+  if (accesses && totals->in_bursts)
+    json_object_set_new(accesses, "bursts", json_integer((json_int_t)(totals->switches + 1) / 2));
   if (accesses && totals->lost)
     json_object_set_new(accesses, "lost", json_integer((json_int_t)totals->lost));
   return accesses;

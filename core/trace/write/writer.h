@@ -57,6 +57,9 @@ struct trace_writer {
     struct buffer columns[ACCESS_SAMPLE_COLUMNS]; /* of the block to come */
     struct trace_access_sample last;
   } access_samples;
+  struct buffer switch_column; /* of the BURSTS block to come */
+  uint32_t switch_count;
+  uint64_t switch_row;                    /* of the last one in the column */
   json_t *modules, *marks, *thread_names; /* arrays of the blocks to come; NULL: empty */
   struct trace_totals totals;
 };

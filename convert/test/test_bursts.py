@@ -1,0 +1,146 @@
+"""Bursts in a trace: what is sound is read alike by both readers, what is not is one error with its place."""
+
+import json
+import re
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from heaptape.common.errors import FormatError
+from heaptape.formats.tape_format import open_trace
+
+from convert.test.access_maker import Row, add_accesses, block_of
+from convert.test.history_maker import legal
+from convert.test.tape_maker import Block, Column, Tape
+from convert.test.test_accesses import all_threads, tape_of
+from tests.access_streams import BURST
+from tests.leb import Reader, leb
+from tests.support import CONVERT, info, run, succeed
+
+BURSTS = 12
+OTHER = [Row("other", granule=4096 + number) for number in range(30)]
+
+
+def switches(*rows: int, first: int = 0, count: int | None = None) -> Block:
+    """A BURSTS block whose beginnings and ends stand before those rows."""
+    steps = [b - a for a, b in zip((0, *rows), rows)]
+    column = Column(1, b"".join(map(leb, steps)))
+    number = len(rows) if count is None else count
+    return Block(BURSTS, [column], rows=number, first_stamp=first, last_stamp=first + number)
+
+
+def tape_with(folder: Path, *blocks: Block, bursts: int) -> Path:
+    """A trace with these BURSTS and ACCESSES blocks."""
+    path = tape_of(folder, all_threads(legal(3, 1, 30, 10)), 1)
+    add_accesses(path, [])
+    tape = Tape.read(path)
+    for block in blocks:
+        tape.before_footer(block)
+    told = tape.blocks[-1].columns[0]
+    footer = json.loads(told.raw)
+    footer["accesses"] |= {"other": sum(b.rows for b in blocks if b.type == 10), "bursts": bursts}
+    told.raw = json.dumps(footer).encode()
+    tape.write(path)
+    return path
+
+
+def bursts_by_both(path: Path) -> list[tuple[int, int | None]]:
+    """First and end row of each burst, by `dump` and in Python; checks that they agree."""
+    found: list[list[int | None]] = []
+    row = 0
+    for line in succeed(CONVERT, "dump", path, "--accesses", "--format", "csv").stdout.splitlines()[1:]:
+        if line.startswith("burst begins"):
+            found.append([row, None])
+        elif line.startswith("burst ends"):
+            found[-1][1] = row
+        else:
+            row += 1
+    with open_trace(path) as trace:
+        read = [(int(b), None if pd.isna(e) else int(e)) for b, e in trace.bursts().to_numpy()]
+        assert sum(len(frame) for frame in trace.accesses()) == row
+        assert trace.differences == []
+    assert read == [tuple(one) for one in found]
+    return read
+
+
+SOUND = {
+    "over two blocks": (
+        [switches(0, 12), block_of(OTHER[:12], 0), switches(12, 20, first=2), block_of(OTHER[:8], 0)],
+        2,
+    ),
+    "without an end": ([switches(0), block_of(OTHER, 0)], 1),
+    "across a block's end": ([switches(0), block_of(OTHER, 0), switches(60, first=1), block_of(OTHER, 0)], 1),
+    "empty ones": ([switches(0, 0, 0, 0, 0, 30, 30, 30), block_of(OTHER, 0)], 4),
+    "none": ([], 0),
+}
+
+
+@pytest.mark.parametrize("what", SOUND)
+def test_sound_bursts_are_read_alike(tmp_path, what):
+    blocks, count = SOUND[what]
+    path = tape_with(tmp_path, *blocks, bursts=count)
+    assert len(bursts_by_both(path)) == count
+    if blocks:
+        assert info(path)["accesses"]["bursts"] == count
+        work, accesses = tmp_path / "a.work", tmp_path / "a.accesses"
+        succeed(CONVERT, "compile", path, "-o", work, "--accesses", accesses)
+        assert compiled_bursts(accesses) == [0] + [1, 0] * count if what != "without an end" else [0, 1]
+
+
+def compiled_bursts(path: Path) -> list[int]:
+    """Values of the items of bursts; calls and accesses are passed over."""
+    numbers, found = Reader(path.read_bytes(), 16), []
+    while numbers.more:
+        first = numbers.leb()
+        second = numbers.leb() if first & 3 != 2 else 0
+        if first == BURST << 2 | 3:
+            found.append(second)
+    return found
+
+
+HARMFUL = {
+    "an access before the first burst": ([switches(1), block_of(OTHER, 0)], 1),
+    "an access after a burst": ([switches(0, 3), block_of(OTHER, 0)], 1),
+    "switches that do not follow": ([switches(0, first=2), block_of(OTHER, 0)], 1),
+    "a switch before rows that were there": ([switches(0), block_of(OTHER, 0), switches(5, first=1)], 1),
+    "a switch far off": ([switches(0, 900), block_of(OTHER, 0), switches(901, first=2), block_of(OTHER, 0)], 2),
+    "too short a column": ([switches(0, count=2), block_of(OTHER, 0)], 1),
+    "too long a column": ([switches(0, 3, 3, count=1), block_of(OTHER, 0)], 1),
+    "a row beyond 64 bits": ([switches(0, (1 << 64) - 1, (1 << 64) + 5), block_of(OTHER, 0)], 2),
+    "a column too large": ([Block(BURSTS, [Column(1, bytes(1 << 20))], rows=1, last_stamp=1)], 1),
+}
+
+
+@pytest.mark.parametrize("what", HARMFUL)
+def test_blocks_made_to_harm_are_one_error_of_both_readers(tmp_path, what):
+    blocks, count = HARMFUL[what]
+    path = tape_with(tmp_path, *blocks, bursts=count)
+    for command in (["dump", path, "--accesses"], ["compile", path, "--accesses", tmp_path / "out.accesses"]):
+        result = run("prlimit", f"--as={512 << 20}", CONVERT, *command)
+        assert result.status == 1, result
+        assert re.fullmatch(rf"heaptape-convert: {re.escape(str(path))}: offset \d+: [^\n]+\n", result.stderr)
+
+    def read() -> None:
+        with open_trace(path) as trace:
+            list(trace.accesses())
+
+    with pytest.raises(FormatError, match=re.escape(str(path))):
+        read()
+
+
+def test_a_footer_that_counts_other_bursts_is_refused(tmp_path):
+    path = tape_with(tmp_path, switches(0, 30), block_of(OTHER, 0), bursts=2)
+    done = run(CONVERT, "info", path)
+    assert done.status == 1
+    assert "footer counts 2 bursts, blocks hold 1" in done.stderr
+    with open_trace(path) as trace:
+        assert trace.differences == ["accesses: the footer says 2 bursts, the blocks have 1"]
+
+
+def test_a_truncated_trace_keeps_its_bursts(tmp_path):
+    blocks = SOUND["across a block's end"][0]
+    path = tape_with(tmp_path, *blocks, bursts=1)
+    with open_trace(path) as trace:
+        last = next(b.offset for b in trace.blocks if b.type == BURSTS and b.first_stamp)
+    path.write_bytes(path.read_bytes()[: last + 20])
+    assert bursts_by_both(path) == [(0, None)]
