@@ -1,13 +1,12 @@
 """`heaptape blame`: who holds resident memory, and whether that is a leak, retention or fragmentation."""
 
 import argparse
-import os
 import re
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from heaptape.cli import replaying
 from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_json, write_text
 
@@ -135,35 +134,25 @@ def _holds_results(path: str) -> bool:
 def _replayed(path: str, arguments: argparse.Namespace) -> "Results":
     """Replays a trace or workload in the pass blame. HeaptapeError if every run failed; others are told."""
     from heaptape.cli.outcome import report_line
-    from heaptape.common.progress import WorkProgress
     from heaptape.measure import registry, replay, rounds
     from heaptape.results.schema import Results
 
     choices = registry.choose_all(arguments.allocator or [DEFAULT_ALLOCATOR], registry.load(arguments.home))
-    name = "standard input" if path == "-" else Path(path).name.split(".")[0]
-    failed: list[tuple[str, str]] = []
-    with tempfile.TemporaryDirectory(prefix="heaptape.") as scratch, WorkProgress() as progress:
-        workload = replay.prepare(path, arguments.home, Path(scratch), origins=True)
-        about = replay.describe_workload(workload, name)
+    with replaying.work() as work:
+        workload = replay.prepare(path, arguments.home, work.scratch, origins=True)
+        about = replay.describe_workload(workload, replaying.name_of(path))
         settings = rounds.Settings(
-            1, passes=("blame",), seed=_seed(), at=_places(path, arguments.at or [], about["ops"])
+            1, passes=("blame",), seed=replaying.random_seed(), at=_places(path, arguments.at or [], about["ops"])
         )
-        data = replay.replay(
-            workload, about, choices, settings, arguments.home,
-            lambda run, share: progress.update(f"{run.choice.label}, {run.pass_} pass" if run else "done", share),
-            lambda run, error: failed.append((run.choice.label, error)),
-        )  # fmt: skip
+        data = replay.replay(workload, about, choices, settings, arguments.home, work.on_progress, work.keep_failure)
+    failed = work.failed
     if len(failed) == len(choices) and len({error for _, error in failed}) == 1:
         raise HeaptapeError(_with_name(path, failed[0][1]))
-    for label, error in failed:
-        report_line(f"{path}: {label}: {error}")
+    for run, error in failed:
+        report_line(f"{path}: {run.choice.label}: {error}")
     if len(failed) == len(choices):
         raise HeaptapeError("")
     return Results(path, data)
-
-
-def _seed() -> int:
-    return int.from_bytes(os.urandom(4), "little")
 
 
 def _with_name(path: str, error: str) -> str:

@@ -1,18 +1,14 @@
 """`heaptape whatif`: replays a trace with groups of its objects treated otherwise, beside the original."""
 
 import argparse
-import os
-import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from heaptape.common.errors import UsageError
+from heaptape.cli import replaying
 from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_json, write_text
 
 if TYPE_CHECKING:
     from heaptape.measure import rounds
-    from heaptape.measure.rounds import Run
 
 SUMMARY = "what memory and time would be, had groups of objects been treated otherwise"
 DESCRIPTION = (
@@ -58,56 +54,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Replays, writes R.json, prints the table. 1 if a run failed."""
-    from heaptape.common.progress import WorkProgress
     from heaptape.measure import registry, whatif
 
     settings = _settings(arguments)
     choices = registry.choose_all(arguments.allocator or [], registry.load(arguments.home))
     tried = whatif.experiments(arguments.group, together=arguments.together)
-    output = arguments.output or f"{Path(arguments.input).name.split('.')[0]}.whatif.json"
+    output = arguments.output or f"{replaying.name_of(arguments.input)}.whatif.json"
     check_writable(output)
-    failures = []
-    with tempfile.TemporaryDirectory(prefix="heaptape.") as scratch, WorkProgress() as progress:
-
-        def on_progress(name: str, run: "Run | None", share: float) -> None:
-            what = f"{run.choice.label}, {run.pass_} pass" if run else "done"
-            progress.update(f"{name}: {what}" if name else what, share)
-
-        def on_failure(run: "Run", error: str) -> None:
-            failures.append(run)
-            progress.message(f"heaptape: {run.choice.label}, {run.pass_} pass, repetition {run.repeat + 1}: {error}")
-
-        data = whatif.run(
-            whatif.Job(Path(arguments.input), tried, choices, settings),
-            arguments.home,
-            Path(scratch),
-            on_progress,
-            on_failure,
-        )
+    with replaying.work() as work:
+        job = whatif.Job(Path(arguments.input), tried, choices, settings)
+        data = whatif.run(job, arguments.home, work.scratch, work.on_progress, work.on_failure)
     write_json(output, data)
     if output != STANDARD_OUTPUT:
         _print_table(output, data, arguments.format)
-    for pass_, why in data["settings"].get("left_out", {}).items():
-        print(f"heaptape: {pass_} are left out: {why}", file=sys.stderr)
-    return 1 if failures else 0
+    replaying.tell_left_out(data)
+    return 1 if work.failed else 0
 
 
 def _settings(arguments: argparse.Namespace) -> "rounds.Settings":
     from heaptape.measure import rounds
 
-    passes = tuple(dict.fromkeys(p for p in arguments.passes.split(",") if p))
-    unknown = [p for p in passes if p not in rounds.PASSES or p == "misses"]
-    if unknown or not passes:
-        raise UsageError(f"whatif --passes: {f'no pass {unknown[0]!r} here' if unknown else 'no pass'}")
-    if arguments.repeats < 1:
-        raise UsageError("whatif -n: at least one repetition")
-    if arguments.touch.partition("=")[0] not in rounds.TOUCH_POLICIES:
-        raise UsageError(f"whatif --touch: '{arguments.touch}' is none of {', '.join(rounds.TOUCH_POLICIES)}")
+    replaying.check_repeats(arguments.repeats, "whatif")
+    replaying.check_touch(arguments.touch, "whatif")
     return rounds.Settings(
         repeats=arguments.repeats,
         touch=arguments.touch,
-        passes=passes,
-        seed=int.from_bytes(os.urandom(4), "little"),
+        passes=replaying.passes_of(arguments.passes, "whatif", without=("misses",)),
+        seed=replaying.random_seed(),
         optional=("instructions",) if arguments.passes == "memory,instructions" else (),
     )
 

@@ -63,12 +63,12 @@ def run(
     job: Job,
     home: Home,
     directory: Path,
-    on_progress: Callable[[str, Run | None, float], None] = lambda name, run, share: None,
+    on_progress: Callable[[Run | None, float, str], None] = lambda run, share, name: None,
     on_failure: Callable[[Run, str], None] = lambda run, error: None,
 ) -> dict:
     """Replays the original and each experiment: results (schema 1) with the key "whatif": per experiment its name,
     `groups` (what was done), `workload` (what was replayed), and `labels` (label of the allocator -> label of the
-    experiment's runs). `directory`: for the workloads. `on_progress(experiment or "", run, share of all)`.
+    experiment's runs). `directory`: for the workloads. `on_progress(run, share of all, experiment or "")`.
 
     Raises HeaptapeError where the source is no trace, an experiment can't be compiled, or the engine can't run.
     """
@@ -85,7 +85,7 @@ def run(
         name = experiment.name if experiment else ""
 
         def tell(run: Run | None, share: float, name: str = name, number: int = number) -> None:
-            on_progress(name, run, (number + share) / len(workloads))
+            on_progress(run, (number + share) / len(workloads), name)
 
         about = replay.describe_workload(path, source.name.split(".")[0])
         found = replay.replay(path, about, list(job.choices), job.settings, home, tell, on_failure)
