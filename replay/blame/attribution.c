@@ -143,9 +143,13 @@ static void add_os_page(const struct os_page_held *os_page) {
     rounding_bytes -= holding.rounding_bytes = smaller(holding.rounding_bytes, rounding_bytes);
     give(player, &holding, &alone);
   }
-  for (int index = 0; index < divided_count; index++)
-    if (alone.group[divided[index]])
-      alone.group[divided[index]]->sums.alone_bytes += os_page_size_bytes;
+  for (int index = 0; index < divided_count; index++) {
+    struct group *group = alone.group[divided[index]];
+    if (group) {
+      group->sums.alone_bytes += os_page_size_bytes;
+      group->sums.alone_empty_bytes += empty_bytes;
+    }
+  }
 }
 
 /* Groupings of one group, which has it all. */
@@ -155,7 +159,8 @@ static void fill_undivided(const struct os_pages_sum *sum) {
                                  .rounding_bytes = sum->rounding_bytes,
                                  .empty_bytes = sum->beside_bytes,
                                  .os_pages = os_pages_seen,
-                                 .alone_bytes = os_pages_seen * os_page_size_bytes};
+                                 .alone_bytes = os_pages_seen * os_page_size_bytes,
+                                 .alone_empty_bytes = sum->beside_bytes};
   int next = 0;
   for (int which = 0; which < BLAME_GROUPINGS; which++) {
     if (next < divided_count && divided[next] == (enum blame_grouping)which)

@@ -38,6 +38,7 @@ static void add(struct blame_sums *sum, const struct blame_sums *more) {
   sum->empty_bytes += more->empty_bytes;
   sum->os_pages += more->os_pages;
   sum->alone_bytes += more->alone_bytes;
+  sum->alone_empty_bytes += more->alone_empty_bytes;
 }
 
 static void put(struct blame_rows *into, struct blame_row row) {

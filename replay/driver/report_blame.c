@@ -107,11 +107,11 @@ static json_t *positions_json(const struct replay_result *result, const struct s
   return array;
 }
 
-enum { COLUMNS = 10 };
+enum { COLUMNS = 11 };
 
-static const char *const column_names[COLUMNS] = {"at",       "grouping",   "group",          "groups",
-                                                  "objects",  "live_bytes", "rounding_bytes", "empty_bytes",
-                                                  "os_pages", "alone_bytes"};
+static const char *const column_names[COLUMNS] = {
+    "at",          "grouping", "group",       "groups",           "objects", "live_bytes", "rounding_bytes",
+    "empty_bytes", "os_pages", "alone_bytes", "alone_empty_bytes"};
 
 /* The rows, column after column. */
 struct table {
@@ -129,7 +129,8 @@ static void add_row(struct table *table, const struct blame_row *row, uint32_t a
                                    (int64_t)row->sums.rounding_bytes,
                                    (int64_t)row->sums.empty_bytes,
                                    (int64_t)row->sums.os_pages,
-                                   (int64_t)row->sums.alone_bytes};
+                                   (int64_t)row->sums.alone_bytes,
+                                   (int64_t)row->sums.alone_empty_bytes};
   for (int column = 0; column < COLUMNS; column++)
     table->values[(uint64_t)column * table->rows + table->used] = values[column];
   table->used++;

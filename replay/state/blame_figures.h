@@ -36,6 +36,7 @@ enum blame_why {
 /* What a group holds. */
 struct blame_sums {
   uint64_t objects, live_bytes, rounding_bytes, empty_bytes, os_pages, alone_bytes;
+  uint64_t alone_empty_bytes; /* of alone_bytes */
 };
 
 struct blame_row {
