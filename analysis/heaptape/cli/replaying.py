@@ -87,6 +87,12 @@ def check_touch(text: str, command: str) -> None:
         raise UsageError(f"{command} --touch: '{text}' is none of {names}, recorded=N, lines=N")
 
 
+def places_of(at: Sequence[str]) -> tuple[str, ...]:
+    """Those of --at that the pass blame has to be told, in its words: the others are always there."""
+    told = [where for where in at if where not in ("widest", "peak", "end")]
+    return tuple(where if where.isdecimal() or where == "live-peak" else f"mark={where}" for where in told)
+
+
 def tell_left_out(data: Mapping) -> None:
     """Which passes could not be made, and why."""
     for pass_, why in data["settings"].get("left_out", {}).items():

@@ -11,10 +11,11 @@ if TYPE_CHECKING:
     from heaptape.measure import rounds
 
 SUMMARY = "what memory and time would be, had groups of objects been treated otherwise"
+DEFAULT_PASSES = "memory,instructions,blame"
 DESCRIPTION = (
     "Rewrites the trace for each experiment, replays original and experiments into allocators, and prints peak RSS, "
-    "mean RSS and instructions of each beside the original's. docs/BLAME.md tells how groups are named, and what an "
-    "experiment assumes."
+    "mean RSS, instructions and who holds the memory, of each beside the original's. docs/BLAME.md tells how groups "
+    "are named, and what an experiment assumes."
 )
 
 
@@ -40,7 +41,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("-n", "--repeats", type=int, default=2, help="repetitions (default 2, which are enough)")
     parser.add_argument(
-        "--passes", default="memory,instructions", metavar="LIST", help="as of replay (default memory,instructions)"
+        "--passes",
+        default=DEFAULT_PASSES,
+        metavar="LIST",
+        help=f"as of replay (default {DEFAULT_PASSES}); blame: who holds the memory, beside the original",
+    )
+    parser.add_argument(
+        "--at",
+        default="peak",
+        metavar="WHERE",
+        help="where the pass blame looks, as of 'heaptape blame'; a position in ops is of the trace (default peak: the "
+        "original and each experiment where its own RSS is largest)",
     )
     parser.add_argument("--touch", default="recorded", metavar="POLICY", help="as of replay (default recorded)")
     parser.add_argument("--format", default="text", choices=["text", "md"], help="of the table (default text)")
@@ -66,7 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
         data = whatif.run(job, arguments.home, work.scratch, work.on_progress, work.on_failure)
     write_json(output, data)
     if output != STANDARD_OUTPUT:
-        _print_table(output, data, arguments.format)
+        _print_tables(output, data, arguments)
     replaying.tell_left_out(data)
     return 1 if work.failed else 0
 
@@ -81,15 +92,18 @@ def _settings(arguments: argparse.Namespace) -> "rounds.Settings":
         touch=arguments.touch,
         passes=replaying.passes_of(arguments.passes, "whatif", without=("misses",)),
         seed=replaying.random_seed(),
-        optional=("instructions",) if arguments.passes == "memory,instructions" else (),
+        optional=("instructions",) if arguments.passes == DEFAULT_PASSES else (),
+        at=replaying.places_of([arguments.at]),
     )
 
 
-def _print_table(path: str, data: dict, form: str) -> None:
+def _print_tables(path: str, data: dict, arguments: argparse.Namespace) -> None:
     from heaptape.results.schema import Results
+    from heaptape.tables import holders_compare
     from heaptape.tables.usual import render_markdown, render_text
     from heaptape.tables.whatif_table import whatif_tables
 
-    tables = whatif_tables(Results(path, data))
-    write_text(STANDARD_OUTPUT, render_markdown(tables) if form == "md" else render_text(tables))
+    file = Results(path, data)
+    tables = whatif_tables(file) + holders_compare.tables(holders_compare.experiments(file, arguments.at), arguments.at)
+    write_text(STANDARD_OUTPUT, render_markdown(tables) if arguments.format == "md" else render_text(tables))
     print(f"results in {path}")
