@@ -94,6 +94,22 @@ def test_whatif_prints_each_experiment_beside_the_original_and_keeps_results(tap
     assert "glibc:frame=group_new*=remove" in compared.stdout
 
 
+def test_whatif_says_who_holds_the_memory_beside_the_original(tape, tmp_path):
+    """At the end only the group lives: removed, nothing of it is left."""
+    output = tmp_path / "r.json"
+    done = call_heaptape(
+        "whatif", tape, "-a", "glibc", "-g", "frame=group_new*=remove", "--passes", "blame", "--at", "end", "-o", output
+    )
+    assert done.status == 0, done.stderr
+    assert "Who holds the memory at the end: from glibc to glibc:frame=group_new*=remove" in done.stdout
+    row = next(line for line in done.stdout.splitlines() if line.startswith("group_new")).split()
+    live, live_removed, beside, beside_removed, change = map(float, row[1:6])
+    assert live > 0
+    assert beside > 0
+    assert live_removed == beside_removed == 0
+    assert change == pytest.approx(-live - beside, abs=0.2)
+
+
 def test_together_is_one_experiment(tape, tmp_path):
     output = tmp_path / "r.json"
     done = call_heaptape(

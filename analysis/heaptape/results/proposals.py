@@ -17,7 +17,7 @@ from heaptape.results.schema import Results, figures
 LEAST_SAVING = 0.01
 # The same of one that is told at all, for other allocators' sake.
 LEAST_TOLD = 0.001
-# Of live objects: a group of more is not a part of the program, but all of it.
+# Of live objects, over all positions: a group of more is not a part of the program, but all of it.
 MOST_OBJECTS = 0.95
 # Of what a function's objects promise: a call stack that promises so much is proposed instead.
 ENOUGH_OF_FUNCTION = 0.9
@@ -36,7 +36,13 @@ COLUMNS = (
     "peak_saving_bytes", "mean_saving_bytes",
 )  # fmt: skip
 METRICS = ("peak_rss", "mean_rss", "total_instructions")
-FOUND = ("found_saving_bytes", "found_peak_saving_bytes", "found_mean_saving_bytes", "instructions_percent")
+FOUND = (
+    "found_saving_bytes",
+    "found_left_bytes",
+    "found_peak_saving_bytes",
+    "found_mean_saving_bytes",
+    "instructions_percent",
+)
 
 
 @dataclass(frozen=True)
@@ -93,19 +99,19 @@ def _groups(found: Blame, at: int) -> Iterator[Group]:
     """Those that an experiment can be about, at a position: functions, or a call stack that has nearly all that its
     function promises; without call stacks sizes, threads and phases. Of those that are the same objects the first.
     """
-    if not holders.without_stacks(found):
-        yield from _functions(found, at)
-        return
+    whole = MOST_OBJECTS * found.positions["live_objects"].sum()
     seen = set()
+    for group in _others(found, at) if holders.without_stacks(found) else _functions(found, at):
+        key = (group.objects[at], group.live[at], group.empty[at])
+        if group.objects.sum() <= whole and key not in seen:
+            seen.add(key)
+            yield group
+
+
+def _others(found: Blame, at: int) -> Iterator[Group]:
     for grouping in WITHOUT_STACKS:
-        if grouping == "phase" and not found.marks:
-            continue
-        for number in _numbers(found, grouping, at):
-            group = _group(found, grouping, number)
-            key = (group.objects[at], group.live[at], group.empty[at])
-            if key not in seen:
-                seen.add(key)
-                yield group
+        if grouping != "phase" or found.marks:
+            yield from (_group(found, grouping, number) for number in _numbers(found, grouping, at))
 
 
 def _functions(found: Blame, at: int) -> Iterator[Group]:
@@ -124,13 +130,13 @@ def _function_of(found: Blame, site: int) -> int:
 
 
 def _numbers(found: Blame, grouping: str, at: int) -> list[int]:
-    """Of the groups that could save LEAST_TOLD of RSS at the position, but are not all of the program."""
+    """Of the groups that could save LEAST_TOLD of RSS at the position."""
     rows = found.groups[(found.groups["at"] == at) & (found.groups["grouping"] == grouping)]
     place = found.positions.iloc[at]
     leaks = holders.grows(found.positions["position"], found.positions["live_bytes"])
     most = rows["alone_empty_bytes"] + leaks * (rows["live_bytes"] + rows["rounding_bytes"])
-    wanted = (most >= LEAST_TOLD * place["rss_anon_bytes"]) & (rows["objects"] <= MOST_OBJECTS * place["live_objects"])
-    return rows.loc[wanted & (rows["group"] >= 0), "group"].tolist()
+    wanted = (most >= LEAST_TOLD * place["rss_anon_bytes"]) & (rows["group"] >= 0)
+    return rows.loc[wanted, "group"].tolist()
 
 
 def _group(found: Blame, grouping: str, number: int) -> Group:
@@ -221,8 +227,9 @@ def best(promising: pd.DataFrame, count: int) -> list[str]:
 def tried(file: Results, promised: pd.DataFrame, positions: Mapping[str, int]) -> pd.DataFrame:
     """The experiments in the results of whatif beside what was promised (`estimates` of all allocators), at each
     allocator's position: a row per allocator and experiment, the largest saving there first. Columns: COLUMNS,
-    found_saving_bytes, found_peak_saving_bytes, found_mean_saving_bytes; instructions_percent more than the original
-    has. NaN: a run failed, or nothing was promised.
+    found_saving_bytes, found_peak_saving_bytes, found_mean_saving_bytes; found_left_bytes: what more lies in OS pages
+    that objects left and the allocator keeps, there; instructions_percent more than the original has. NaN: a run
+    failed, or nothing was promised.
     """
     values = absolute(figures([file])).xs(file.name)
     values = values.reindex(columns=list(METRICS))
@@ -231,17 +238,18 @@ def tried(file: Results, promised: pd.DataFrame, positions: Mapping[str, int]) -
     for about in file.data["whatif"]:
         for original, label in about["labels"].items():
             row = promised[(promised["allocator"] == original) & (promised["experiment"] == about["name"])]
-            place = positions[original]
             saved = values.reindex([original, label]).to_numpy(float)
+            place = positions[original]
+            before, after = _parts(there, original, place), _parts(there, label, dict(about["positions"])[place])
             rows.append(
                 (row.iloc[0].to_dict() if len(row) else {})
                 | {
                     "allocator": original,
                     "experiment": about["name"],
                     "position": place,
-                    "rss_bytes": _rss(there, original, place),
-                    "found_saving_bytes": _rss(there, original, place)
-                    - _rss(there, label, dict(about["positions"])[place]),
+                    "rss_bytes": before["rss_anon_bytes"],
+                    "found_saving_bytes": before["rss_anon_bytes"] - after["rss_anon_bytes"],
+                    "found_left_bytes": after["empty_bytes"] - before["empty_bytes"],
                     "found_peak_saving_bytes": saved[0, 0] - saved[1, 0],
                     "found_mean_saving_bytes": saved[0, 1] - saved[1, 1],
                     "instructions_percent": 100 * (saved[1, 2] / saved[0, 2] - 1),
@@ -251,8 +259,10 @@ def tried(file: Results, promised: pd.DataFrame, positions: Mapping[str, int]) -
     return frame.sort_values("found_saving_bytes", ascending=False, kind="stable").reset_index(drop=True)
 
 
-def _rss(there: Mapping[str, Blame], label: str, position: int) -> float:
+def _parts(there: Mapping[str, Blame], label: str, position: int) -> pd.Series:
+    """RSS at the position, and what of it is in OS pages that objects left; NaN where the run failed."""
+    columns = ["rss_anon_bytes", "empty_bytes"]
     if label not in there:
-        return float("nan")
+        return pd.Series(float("nan"), columns)
     places = there[label].positions
-    return float(places.loc[places["position"] == position, "rss_anon_bytes"].iloc[0])
+    return places.loc[places["position"] == position, columns].astype(float).iloc[0]

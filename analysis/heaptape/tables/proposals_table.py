@@ -10,8 +10,9 @@ from heaptape.tables.holders_table import Unit, unit_of
 from heaptape.tables.usual import MISSING, Cell, Table
 
 MOST_ROWS = 5
-EXPECTED_NOTE = (
-    "expected: by what the blame pass found, as docs/BLAME.md has it; a replay is right about it, not this estimate."
+NOTE = (
+    "expected: by what the blame pass found (docs/BLAME.md). left empty: what more lies in OS pages that objects left "
+    "and the allocator keeps; with what was saved that is what was expected to be freed."
 )
 
 
@@ -40,27 +41,29 @@ def lines(promising: pd.DataFrame, label: str, source: str) -> list[str]:
 def ranking(tried: pd.DataFrame) -> Table:
     """Of `proposals.tried`: what was expected and found, the best first."""
     unit = unit_of(tried["rss_bytes"].max())
-    columns = ["allocator", "experiment"]
-    for what in (f"saved, {unit.name}:", "of peak:", "of mean:"):
+    columns = ["allocator", "experiment", f"saved, {unit.name}: expected", "found", "left empty"]
+    for what in ("of peak:", "of mean:"):
         columns += [f"{what} expected", "found"]
     return Table(
         "What the experiments brought, the best first",
         [*columns, "instr., %"],
         [_row(unit, row) for _, row in tried.iterrows()],
-        [_places(tried), EXPECTED_NOTE],
+        [_places(tried), NOTE],
         2,
     )
 
 
 def _row(unit: Unit, row: pd.Series) -> list[Cell]:
-    pairs = [
-        cell
-        for key in ("saving_bytes", "peak_saving_bytes", "mean_saving_bytes")
-        for cell in (unit.cell(row[key]), unit.cell(row[f"found_{key}"]))
-    ]
+    figures = [
+        unit.cell(row[key])
+        for key in (
+            "saving_bytes", "found_saving_bytes", "found_left_bytes", "peak_saving_bytes", "found_peak_saving_bytes",
+            "mean_saving_bytes", "found_mean_saving_bytes",
+        )
+    ]  # fmt: skip
     percent = row["instructions_percent"]
     instructions = Cell(MISSING) if pd.isna(percent) else Cell(f"{percent:+.2f}", float(percent))
-    return [Cell(row["allocator"]), Cell(row["experiment"]), *pairs, instructions]
+    return [Cell(row["allocator"]), Cell(row["experiment"]), *figures, instructions]
 
 
 def _places(tried: pd.DataFrame) -> str:
