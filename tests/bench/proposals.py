@@ -41,10 +41,10 @@ def compare(name: str, allocators: list[str], home: Home, scratch: Path) -> pd.D
     there = Results("", replay.replay(work, about, choices, settings, home)).holders()
     positions = {label: position_at(found, "widest") for label, found in there.items()}
     told = pd.concat([proposals.estimates(found, label, positions[label]) for label, found in there.items()])
+    if told.empty:
+        return told
     most = told.groupby("group")["saving_bytes"].max().nlargest(GROUPS).index
     tried = whatif.experiments(list(dict.fromkeys(told["experiment"][told["group"].isin(most)])), together=False)
-    if not tried:
-        return pd.DataFrame()
     at = tuple(map(str, sorted(set(positions.values()))))
     job = whatif.Job(tape, tried, choices, rounds.Settings(1, passes=("blame",), at=at))
     file = Results("", whatif.run(job, home, scratch))

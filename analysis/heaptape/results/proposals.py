@@ -17,7 +17,7 @@ from heaptape.results.schema import Results, figures
 LEAST_SAVING = 0.01
 # The same of one that is told at all, for other allocators' sake.
 LEAST_TOLD = 0.001
-# Of live objects, over all positions: a group of more is not a part of the program, but all of it.
+# Of live objects, over all positions: a group of more is not a part of the program, but all of it, and can only leak.
 MOST_OBJECTS = 0.95
 # Of what a function's objects promise: a call stack that promises so much is proposed instead.
 ENOUGH_OF_FUNCTION = 0.9
@@ -73,7 +73,9 @@ def estimates(found: Blame, allocator: str, position: int) -> pd.DataFrame:
     rss = found.positions["rss_anon_bytes"].to_numpy()
     rows = []
     for group in _groups(found, at):
-        savings = dict(_savings(found, group))
+        savings = {} if _is_whole(found, group) else dict(_savings(found, group))
+        if _leaks(found, group):
+            savings["remove"] = group.empty + group.live
         best = _best({action: float(saving[at]) for action, saving in savings.items()})
         rows += [
             (allocator, position, f"{group.expression}={action}", group.expression, action, group.name, action == best,
@@ -91,6 +93,8 @@ def promising(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _best(savings: dict[str, float]) -> str:
     """Segregation, unless another action promises BETTER times as much."""
+    if not savings:
+        return ""
     most = max(savings, key=lambda action: savings[action])
     return "segregate" if BETTER * savings.get("segregate", 0) >= savings[most] else most
 
@@ -99,13 +103,18 @@ def _groups(found: Blame, at: int) -> Iterator[Group]:
     """Those that an experiment can be about, at a position: functions, or a call stack that has nearly all that its
     function promises; without call stacks sizes, threads and phases. Of those that are the same objects the first.
     """
-    whole = MOST_OBJECTS * found.positions["live_objects"].sum()
     seen = set()
     for group in _others(found, at) if holders.without_stacks(found) else _functions(found, at):
         key = (group.objects[at], group.live[at], group.empty[at])
-        if group.objects.sum() <= whole and key not in seen:
+        if key in seen:
+            continue
+        if not _is_whole(found, group):
             seen.add(key)
-            yield group
+        yield group
+
+
+def _is_whole(found: Blame, group: Group) -> bool:
+    return group.objects.sum() > MOST_OBJECTS * found.positions["live_objects"].sum()
 
 
 def _others(found: Blame, at: int) -> Iterator[Group]:
@@ -169,7 +178,7 @@ def _births(found: Blame, grouping: str, number: int) -> int | None:
 
 
 def _savings(found: Blame, group: Group) -> Iterator[tuple[str, np.ndarray]]:
-    """Of each action that makes sense the bytes that it saves at each position."""
+    """Of each action but removal that makes sense the bytes that it saves at each position."""
     os_page = found.os_page_bytes
     now = group.empty + group.live
     most = np.maximum.accumulate(group.objects)
@@ -185,8 +194,6 @@ def _savings(found: Blame, group: Group) -> Iterator[tuple[str, np.ndarray]]:
         yield "early", group.empty - np.maximum(whole - group.live, 0)
     if found.marks:
         yield "late", group.empty * _before_last_mark(found, group)
-    if _leaks(found, group):
-        yield "remove", now
 
 
 def _kept(group: Group, ever: np.ndarray, unit_bytes: int) -> np.ndarray:
