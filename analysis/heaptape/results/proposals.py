@@ -76,14 +76,20 @@ def estimates(found: Blame, allocator: str, position: int) -> pd.DataFrame:
         savings = {} if _is_whole(found, group) else dict(_savings(found, group))
         if _leaks(found, group):
             savings["remove"] = group.empty + group.live
-        best = _best({action: float(saving[at]) for action, saving in savings.items()})
+        best = _best({action: float(saving[at]) for action, saving in savings.items()}, LEAST_SAVING * rss[at])
         rows += [
             (allocator, position, f"{group.expression}={action}", group.expression, action, group.name, action == best,
              int(rss[at]), *(round(value) for value in (saving[at], rss.max() - (rss - saving).max(), saving.mean())))
             for action, saving in savings.items()
         ]  # fmt: skip
-    frame = pd.DataFrame(rows, columns=list(COLUMNS))
-    return frame.sort_values(["first", "saving_bytes"], ascending=False, kind="stable").reset_index(drop=True)
+    return _in_order(pd.DataFrame(rows, columns=list(COLUMNS)))
+
+
+def _in_order(frame: pd.DataFrame) -> pd.DataFrame:
+    """Each group's best first, removal after what keeps the objects, then the largest savings."""
+    kept = frame.assign(kept=frame["action"] != "remove")
+    order = kept.sort_values(["first", "kept", "saving_bytes"], ascending=False, kind="stable").index
+    return frame.loc[order].reset_index(drop=True)
 
 
 def promising(frame: pd.DataFrame) -> pd.DataFrame:
@@ -91,12 +97,13 @@ def promising(frame: pd.DataFrame) -> pd.DataFrame:
     return frame[frame["saving_bytes"] >= LEAST_SAVING * frame["rss_bytes"]].reset_index(drop=True)
 
 
-def _best(savings: dict[str, float]) -> str:
-    """Segregation, unless another action promises BETTER times as much."""
-    if not savings:
-        return ""
-    most = max(savings, key=lambda action: savings[action])
-    return "segregate" if BETTER * savings.get("segregate", 0) >= savings[most] else most
+def _best(savings: dict[str, float], least: float) -> str:
+    """Segregation, unless another action promises BETTER times as much; removal if no other promises `least`."""
+    others = {action: saving for action, saving in savings.items() if action != "remove"}
+    if not others or ("remove" in savings and max(others.values()) < least):
+        return next((action for action in savings if action == "remove"), "")
+    most = max(others, key=lambda action: others[action])
+    return "segregate" if BETTER * others.get("segregate", 0) >= others[most] else most
 
 
 def _groups(found: Blame, at: int) -> Iterator[Group]:
@@ -227,8 +234,9 @@ def _leaks(found: Blame, group: Group) -> bool:
 
 def best(promising: pd.DataFrame, count: int) -> list[str]:
     """The experiments that promise most over all allocators, each group's first before the others."""
-    sums = promising.groupby("experiment", sort=False).agg(first=("first", "any"), saving=("saving_bytes", "sum"))
-    return sums.sort_values(["first", "saving"], ascending=False, kind="stable").index[:count].tolist()
+    by = promising.groupby("experiment", sort=False, as_index=False)
+    sums = by.agg(first=("first", "any"), action=("action", "first"), saving_bytes=("saving_bytes", "sum"))
+    return _in_order(sums)["experiment"].head(count).tolist()
 
 
 def tried(file: Results, promised: pd.DataFrame, positions: Mapping[str, int]) -> pd.DataFrame:
