@@ -97,6 +97,22 @@ def test_whatif_prints_each_experiment_beside_the_original_and_keeps_results(tap
     assert "glibc:frame=group_new*=remove" in compared.stdout
 
 
+def test_whatif_says_who_holds_the_memory_beside_the_original(tape, tmp_path):
+    """At the end only the group lives: removed, nothing of it is left."""
+    output = tmp_path / "r.json"
+    done = call_heaptape(
+        "whatif", tape, "-a", "glibc", "-g", "frame=group_new*=remove", "--passes", "blame", "--at", "end", "-o", output
+    )
+    assert done.status == 0, done.stderr
+    assert "Who holds the memory at the end: from glibc to glibc:frame=group_new*=remove" in done.stdout
+    row = next(line for line in done.stdout.splitlines() if line.startswith("group_new")).split()
+    live, live_removed, beside, beside_removed, change = map(float, row[-5:])
+    assert live > 0
+    assert beside > 0
+    assert live_removed == beside_removed == 0
+    assert change == pytest.approx(-live - beside, abs=0.2)
+
+
 def test_together_is_one_experiment(tape, tmp_path):
     output = tmp_path / "r.json"
     done = call_heaptape(
@@ -116,7 +132,8 @@ def test_together_is_one_experiment(tape, tmp_path):
         (("-g", "size=96=sideways"), 1, "wants EXPR=remove"),
         (("-g", "phase=cold=remove"), 1, "no object belongs"),
         ((), 2, "--group"),
-        (("-g", "size=96=remove", "--passes", "misses"), 2, "--passes"),
+        (("-g", "size=96=remove", "--passes", "misses"), 2, "whatif --passes: unknown pass 'misses'"),
+        (("-g", "size=96=remove", "--touch", "lines=x"), 2, "whatif --touch: 'lines=x' is none of"),
     ],
 )
 def test_wrong_experiments_are_one_line(tape, tmp_path, arguments, status, said):

@@ -13,7 +13,7 @@ OS_PAGE = 4096
 GROUPINGS = ("site", "function", "thread", "size", "phase", "age")
 COLUMNS = (
     "at", "grouping", "group", "groups", "objects", "live_bytes", "rounding_bytes", "empty_bytes", "os_pages",
-    "alone_bytes",
+    "alone_bytes", "alone_empty_bytes",
 )  # fmt: skip
 SITES = {
     0: {"stack": 0, "function": 0, "name": "no stack known", "frames": []},
@@ -99,6 +99,7 @@ def shares(layout: Layout) -> tuple[dict, dict]:
             for key in keys:
                 groups[key]["os_pages"] += 1
                 groups[key]["alone_bytes"] += OS_PAGE * (len(keys) == 1)
+                groups[key]["alone_empty_bytes"] += empty * (len(keys) == 1)
     bare = layout.resident - lie.keys()
     sums["empty_bytes"] = OS_PAGE * len(bare & layout.used)
     sums["never_used_bytes"] = OS_PAGE * len(bare - layout.used)

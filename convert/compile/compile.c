@@ -139,7 +139,7 @@ static int compile_history(struct compiler *compiler, struct trace_reader *reade
   if (!compiler->rewriting)
     return history_run(reader, options, &consumer, witness, error);
   int result = compiler->rewriting->run(compiler->rewriting->context, &consumer, witness, error);
-  compiler->info->whatif = result == 0 ? compiler->rewriting->about(compiler->rewriting->context) : NULL;
+  compiler->info->rewritten = result == 0 ? compiler->rewriting->about(compiler->rewriting->context) : NULL;
   return result;
 }
 

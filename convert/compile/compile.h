@@ -18,7 +18,7 @@ struct compile_observer {
 };
 
 /* Where the ops come from instead of history_run, of which run has the contract. about: afterwards, what was done to
-   them, for the info JSON; a reference of the caller's. */
+   them, keys of the info JSON; a reference of the caller's. */
 struct compile_rewriting {
   void *context;
   int (*run)(void *context, const struct history_consumer *consumer, struct witness *witness, struct error *error);

@@ -111,8 +111,8 @@ char *compile_info_json(struct compile_info *info, const struct witness *witness
   if (trace_reader_summary(info->reader)->accesses.recorded)
     json_object_set_new(object, "accesses", accesses_json(info));
   json_object_set(object, "access_samples", json_object_get(trace->json, "access_samples"));
-  if (info->whatif)
-    json_object_set(object, "whatif", info->whatif);
+  if (info->rewritten)
+    json_object_update(object, info->rewritten);
   char *text = json_dumps(object, JSON_COMPACT);
   json_decref(object);
   return text;

@@ -21,7 +21,7 @@ struct compile_info {
   uint64_t stamp; /* highest so far */
   struct time_line time_line;
   const struct access_order_counts *compiled; /* NULL: none were */
-  json_t *whatif;                             /* what a rewriting did; the rewriter's. NULL: none */
+  json_t *rewritten;                          /* what a rewriting did; the rewriter's. NULL: none */
 };
 
 /* Returns NULL with error filled in. */

@@ -146,8 +146,10 @@ static json_t *about_rewriting(void *context) {
 static int compile_with_groups(struct trace_reader *reader, struct compile_outputs *outputs,
                                const struct history_options *history, const struct options *options,
                                struct compile_results *results) {
-  struct rewriting rewriting = {
-      .reader = reader, .options = history, .groups = {options->groups.at, options->groups.count}};
+  struct rewriting rewriting = {.reader = reader,
+                                .options = history,
+                                .groups = {options->groups.at, options->groups.count},
+                                .positions = {options->positions.at, options->positions.count}};
   const struct compile_rewriting wanted = {&rewriting, run_rewriting, about_rewriting};
   outputs->rewriting = options->groups.count ? &wanted : NULL;
   int result = compile_with_origins(reader, outputs, history, results->witness, results->error);

@@ -29,6 +29,8 @@ static int run(const struct options *options) {
     return usage_error("a work file can't be written to a stream");
   if (options->groups.count && options->accesses)
     return usage_error("compile --accesses: of a rewritten history (--group) there are none");
+  if (options->positions.count && !options->groups.count)
+    return usage_error("compile --position: only of a rewritten history (--group)");
   const struct format *format = input_format(options->in, options->from, &error);
   if (!format || open_input(&reader, options->in, format, options, &error) != 0)
     return failed(&error);
@@ -55,7 +57,7 @@ const struct command command_compile = {
     .name = "compile",
     .help = "usage: heaptape compile IN [-o OUT.work] [--accesses OUT.accesses] [--origins OUT.origins] [--group "
             "EXPR=ACTION]...\n"
-            "                        [--json] [--horizon NS]\n"
+            "                        [--position N]... [--json] [--horizon NS]\n"
             "\n"
             "Orders the events, proves the history legal, and writes the program "
             "that the replay engine runs. `heaptape replay` does\n"
@@ -67,5 +69,7 @@ const struct command command_compile = {
             "--group has a group of objects treated otherwise, as 'heaptape "
             "whatif' describes: ACTION is remove, segregate,\n"
             "pool=BYTES, early or late. Repeatable, for groups without common objects.\n"
+            "--position, with --group: the workload's info JSON tells where in it that position "
+            "of the trace's is. Repeatable, rising.\n"
             "--horizon is that of 'heaptape check'.\n",
     .run = run};

@@ -35,30 +35,34 @@ static const char *add_group(struct options *options, const char *text) {
   return group ? group_parse(group, text) : "out of memory";
 }
 
+/* They rise, so that one look at each op finds them. */
+static const char *add_position(struct options *options, const char *text) {
+  uint64_t position;
+  if (!parse_integer(text, &position))
+    return "wants a number of ops";
+  if (options->positions.count && options->positions.at[options->positions.count - 1] >= position)
+    return "wants positions that rise";
+  uint64_t *added = vector_add(&options->positions);
+  if (!added)
+    return "out of memory";
+  *added = position;
+  return NULL;
+}
+
 static int parse_flags(struct options *options, int argc, char **argv, struct options_error *error) {
-  struct option long_options[] = {{"accesses", required_argument, NULL, 'a'},
-                                  {"origins", required_argument, NULL, 'O'},
-                                  {"group", required_argument, NULL, 'G'},
-                                  {"output", required_argument, NULL, 'o'},
-                                  {"json", no_argument, NULL, 'j'},
-                                  {"ranges", no_argument, NULL, 'r'},
-                                  {"list", no_argument, NULL, 'l'},
-                                  {"thread", required_argument, NULL, 't'},
-                                  {"horizon", required_argument, NULL, 'z'},
-                                  {"from", required_argument, NULL, 'f'},
-                                  {"to", required_argument, NULL, 'T'},
-                                  {"format", required_argument, NULL, 'F'},
-                                  {"allow-gaps", no_argument, NULL, 'g'},
-                                  {"process", required_argument, NULL, 'p'},
-                                  {"slice", required_argument, NULL, 's'},
-                                  {"stacks", no_argument, NULL, 'k'},
-                                  {"debuginfod", no_argument, NULL, 'D'},
-                                  {"nodes", no_argument, NULL, 'n'},
-                                  {"merge", no_argument, NULL, 'M'},
-                                  {"anonymise", no_argument, NULL, 'A'},
-                                  {"archive", no_argument, NULL, 'C'},
-                                  {"help", no_argument, NULL, 'h'},
-                                  {NULL, 0, NULL, 0}};
+  struct option long_options[] = {
+      {"accesses", required_argument, NULL, 'a'}, {"origins", required_argument, NULL, 'O'},
+      {"group", required_argument, NULL, 'G'},    {"position", required_argument, NULL, 'P'},
+      {"output", required_argument, NULL, 'o'},   {"json", no_argument, NULL, 'j'},
+      {"ranges", no_argument, NULL, 'r'},         {"list", no_argument, NULL, 'l'},
+      {"thread", required_argument, NULL, 't'},   {"horizon", required_argument, NULL, 'z'},
+      {"from", required_argument, NULL, 'f'},     {"to", required_argument, NULL, 'T'},
+      {"format", required_argument, NULL, 'F'},   {"allow-gaps", no_argument, NULL, 'g'},
+      {"process", required_argument, NULL, 'p'},  {"slice", required_argument, NULL, 's'},
+      {"stacks", no_argument, NULL, 'k'},         {"debuginfod", no_argument, NULL, 'D'},
+      {"nodes", no_argument, NULL, 'n'},          {"merge", no_argument, NULL, 'M'},
+      {"anonymise", no_argument, NULL, 'A'},      {"archive", no_argument, NULL, 'C'},
+      {"help", no_argument, NULL, 'h'},           {NULL, 0, NULL, 0}};
   const char *problem;
   int option;
   if (argc > 1 && strcmp(argv[1], "dump") == 0)
@@ -79,6 +83,10 @@ static int parse_flags(struct options *options, int argc, char **argv, struct op
     case 'G':
       if ((problem = add_group(options, optarg)))
         return wrong(error, "--group %s: %s", optarg, problem);
+      break;
+    case 'P':
+      if ((problem = add_position(options, optarg)))
+        return wrong(error, "--position %s: %s", optarg, problem);
       break;
     case 'j':
       options->json = true;

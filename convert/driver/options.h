@@ -21,6 +21,7 @@ struct options {
   const char *accesses;        /* of compile: where they go; NULL: nowhere */
   const char *origins;         /* the same */
   VECTOR(struct group) groups; /* of compile: those that are to be treated otherwise */
+  VECTOR(uint64_t) positions;  /* rising; where they are in what that gives is told */
   struct slice_spec slice;
   json_t *slices; /* as given; NULL: none */
   uint64_t thread;

@@ -12,14 +12,19 @@
 
 enum { BUFFER_BYTES = 1 << 16, NO_NUMBER = UINT32_MAX };
 
+struct written_site {
+  uint32_t node;
+  uint64_t births;
+};
+
 struct origins_writer {
   struct trace_reader *reader;
   const char *path;
   FILE *out;
   uint64_t ops;
   uint32_t nodes;
-  uint32_t *site_of_node;   /* 0: none yet */
-  VECTOR(uint32_t) sites;   /* their nodes */
+  uint32_t *site_of_node; /* 0: none yet */
+  VECTOR(struct written_site) sites;
   uint32_t *thread_numbers; /* in the workload, by thread of the trace */
   uint32_t threads;
   struct origin_marks marks;
@@ -39,10 +44,10 @@ int origins_writer_open(struct origins_writer **out, struct trace_reader *reader
       .reader = reader, .path = path, .nodes = summary->stack_nodes, .threads = summary->threads};
   writer->site_of_node = calloc(writer->nodes + 1ull, sizeof *writer->site_of_node);
   writer->thread_numbers = malloc((writer->threads + 1ull) * sizeof *writer->thread_numbers);
-  uint32_t *none = vector_add(&writer->sites);
+  struct written_site *none = vector_add(&writer->sites);
   if (!writer->site_of_node || !writer->thread_numbers || !none)
     return no_memory(writer, error);
-  *none = 0;
+  *none = (struct written_site){0};
   for (uint32_t thread = 0; thread < writer->threads; thread++)
     writer->thread_numbers[thread] = NO_NUMBER;
   if (origin_marks_load(&writer->marks, reader, error) != 0)
@@ -72,10 +77,10 @@ static uint32_t site_of(struct origins_writer *writer, uint32_t node) {
   if (node == 0 || node > writer->nodes)
     return 0;
   if (writer->site_of_node[node] == 0) {
-    uint32_t *site = vector_add(&writer->sites);
+    struct written_site *site = vector_add(&writer->sites);
     if (!site)
       return UINT32_MAX;
-    *site = node;
+    *site = (struct written_site){.node = node};
     writer->site_of_node[node] = (uint32_t)writer->sites.count - 1;
   }
   return writer->site_of_node[node];
@@ -86,8 +91,12 @@ static int take_op(void *context, const struct history_op *op, uint32_t thread, 
   writer->thread_numbers[op->thread] = thread;
   origin_marks_before_op(&writer->marks, writer->ops, op->thread, op->stamp);
   uint32_t site = ORIGINS_NOTHING_BORN;
-  if (op->kind == HISTORY_ACQUIRE && (site = site_of(writer, op->event ? op->event->stack : 0)) == UINT32_MAX)
-    return no_memory(writer, error);
+  if (op->kind == HISTORY_ACQUIRE) {
+    site = site_of(writer, op->event ? op->event->stack : 0);
+    if (site == UINT32_MAX)
+      return no_memory(writer, error);
+    writer->sites.at[site].births++;
+  }
   if (op->event && !op->moved)
     origin_marks_after_event(&writer->marks, op->thread);
   writer->ops++;
@@ -167,6 +176,13 @@ static int write_marks(struct origins_writer *writer, struct error *error) {
   return status;
 }
 
+static void add_births(const struct origins_writer *writer, json_t *json) {
+  size_t number;
+  json_t *site;
+  json_array_foreach(json_object_get(json, "sites"), number, site)
+      json_object_set_new(site, "births", json_integer((json_int_t)writer->sites.at[number].births));
+}
+
 /* The table of functions, and all names into the JSON. */
 static int write_sites(struct origins_writer *writer, json_t *json, uint32_t *functions, struct error *error) {
   struct symbols *symbols = NULL;
@@ -175,11 +191,12 @@ static int write_sites(struct origins_writer *writer, json_t *json, uint32_t *fu
   struct site_names *names = site_names_new(symbols);
   int status = names ? 0 : no_memory(writer, error);
   for (size_t site = 0; status == 0 && site < writer->sites.count; site++) {
-    uint32_t function = site_names_add(names, writer->sites.at[site]);
+    uint32_t function = site_names_add(names, writer->sites.at[site].node);
     status = function == UINT32_MAX ? no_memory(writer, error) : write_all(writer, &function, sizeof function, error);
   }
   if (status == 0 && site_names_json(names, json) != 0)
     status = no_memory(writer, error);
+  add_births(writer, json);
   *functions = names ? site_names_functions(names) : 0;
   site_names_free(names);
   symbols_close(symbols);

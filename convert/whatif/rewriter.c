@@ -6,6 +6,7 @@
 #include "convert/whatif/pools.h"
 #include "core/workload/workload.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,6 +39,8 @@ struct rewriter {
   struct counts *counts; /* of each group */
   uint8_t *regions;      /* of each group; 0: none */
   uint64_t stamp, phase;
+  uint64_t position; /* ops of the trace so far */
+  json_t *positions; /* [[in the trace, in what is handed on], ...] of those asked for */
   uint32_t threads;
   bool has_early, has_late;
   struct error *error;
@@ -221,12 +224,23 @@ static int change_object(struct rewriter *rewriter, const struct history_op *op,
   return put_kept(rewriter, op, object);
 }
 
+/* Those asked for that are here. Ops that come before their time are after it. */
+static void note_position(struct rewriter *rewriter) {
+  const struct positions *asked = &rewriter->rewriting->positions;
+  size_t next = json_array_size(rewriter->positions);
+  if (next < asked->count && asked->at[next] == rewriter->position)
+    json_array_append_new(rewriter->positions, json_pack("[I, I]", (json_int_t)rewriter->position,
+                                                         (json_int_t)rewriter->emitter.witness.ops));
+}
+
 /* What comes before the op, whatever it is: early births before the thread's first, late ones when a phase ends. */
 static int before_op(struct rewriter *rewriter, const struct history_op *op) {
   int result = 0;
   if (op->stamp > rewriter->stamp)
     rewriter->stamp = op->stamp;
   members_op(rewriter->members, op);
+  note_position(rewriter);
+  rewriter->position++;
   if (rewriter->has_late && members_phase(rewriter->members) != rewriter->phase)
     for (uint32_t thread = 0; result == 0 && thread < rewriter->threads; thread++)
       result = bear_all(rewriter, thread);
@@ -337,6 +351,7 @@ static int set_up(struct rewriter *rewriter, const struct history_consumer *cons
   trace_info_read(&info, trace_reader_summary(rewriting->reader)->info_json);
   uint64_t asked = rewriting->options->os_page_bytes, os_page_bytes = asked ? asked : info.os_page_bytes;
   trace_info_free(&info);
+  rewriter->positions = json_array();
   rewriter->counts = calloc(groups + 1, sizeof *rewriter->counts);
   rewriter->regions = calloc(groups + 1, 1);
   rewriter->begun = calloc(threads + 1ull, sizeof *rewriter->begun);
@@ -362,6 +377,17 @@ static void tear_down(struct rewriter *rewriter) {
   free(rewriter->regions);
   free(rewriter->begun);
   free(rewriter->next_early);
+  json_decref(rewriter->positions);
+}
+
+/* At the end. */
+static int check_positions(struct rewriter *rewriter) {
+  const struct positions *asked = &rewriter->rewriting->positions;
+  note_position(rewriter);
+  if (json_array_size(rewriter->positions) == asked->count)
+    return 0;
+  return error_set(rewriter->error, rewriter->path, "position %" PRIu64 " is beyond the end: there are %" PRIu64 " ops",
+                   asked->at[asked->count - 1], rewriter->position);
 }
 
 static int check_matches(const struct rewriter *rewriter) {
@@ -376,7 +402,7 @@ static void set_count(json_t *object, const char *key, uint64_t value) {
   json_object_set_new(object, key, json_integer((json_int_t)value));
 }
 
-static json_t *about(const struct rewriter *rewriter) {
+static json_t *about_groups(const struct rewriter *rewriter) {
   json_t *array = json_array();
   for (size_t i = 0; i < rewriter->rewriting->groups.count; i++) {
     const struct group *group = &rewriter->rewriting->groups.at[i];
@@ -396,6 +422,13 @@ static json_t *about(const struct rewriter *rewriter) {
     json_array_append_new(array, object);
   }
   return array;
+}
+
+static json_t *about(const struct rewriter *rewriter) {
+  json_t *object = json_pack("{so}", "whatif", about_groups(rewriter));
+  if (rewriter->rewriting->positions.count)
+    json_object_set(object, "whatif_positions", rewriter->positions);
+  return object;
 }
 
 static void take_totals(const struct rewriter *rewriter, struct witness *witness) {
@@ -421,7 +454,9 @@ static int run(struct rewriter *rewriter, struct witness *witness) {
   if (history_run(rewriting->reader, rewriting->options, &consumer, witness, rewriter->error) != 0)
     return -1;
   pools_end(&rewriter->pools);
-  return rewriter->error->text[0] ? -1 : check_matches(rewriter);
+  if (rewriter->error->text[0] || check_matches(rewriter) != 0)
+    return -1;
+  return check_positions(rewriter);
 }
 
 int rewriting_run(struct rewriting *rewriting, const struct history_consumer *consumer, struct witness *witness,

@@ -12,16 +12,23 @@
 
 #include <jansson.h>
 
+/* Numbers of ops in the trace's history, rising. */
+struct positions {
+  const uint64_t *at;
+  size_t count;
+};
+
 struct rewriting {
   struct trace_reader *reader;
   const struct history_options *options;
   struct groups groups;
-  json_t *about; /* filled in: what was done to which group, WORKLOAD.md, `whatif`; the caller's to drop */
+  struct positions positions; /* of which is told where in what is handed on they are */
+  json_t *about;              /* filled in: WORKLOAD.md, `whatif` and `whatif_positions`; the caller's to drop */
 };
 
 /* As history_run of the rewriting's reader and options. witness: the trace's, but ops, live objects and peaks are those
-   of what is handed on. Returns 0, or -1 with error, also where groups overlap, one matches nothing, or the trace lacks
-   what one asks for. */
+   of what is handed on. Returns 0, or -1 with error, also where groups overlap, one matches nothing, the trace lacks
+   what one asks for, or a position is beyond the end. */
 int rewriting_run(struct rewriting *rewriting, const struct history_consumer *consumer, struct witness *witness,
                   struct error *error);
 

@@ -57,7 +57,7 @@ static inline void place_player(struct player *player, const struct birth *birth
   for (int index = 0; index < divided_count; index++) {
     enum blame_grouping which = divided[index];
     uint32_t place = groups_place(which, numbers[which]);
-    groupings[which].groups[place].objects++;
+    groupings[which].groups[place].sums.objects++;
     player->places[which] = place;
   }
 }
@@ -108,12 +108,12 @@ static inline void give(const struct player *to, const struct holding *holding, 
   for (int index = 0; index < divided_count; index++) {
     enum blame_grouping which = divided[index];
     struct group *group = &groupings[which].groups[to->places[which]];
-    group->live_bytes += holding->live_bytes;
-    group->rounding_bytes += holding->rounding_bytes;
-    group->empty_bytes += holding->empty_bytes;
+    group->sums.live_bytes += holding->live_bytes;
+    group->sums.rounding_bytes += holding->rounding_bytes;
+    group->sums.empty_bytes += holding->empty_bytes;
     if (group->last_os_page != os_pages_seen) {
       group->last_os_page = os_pages_seen;
-      group->os_pages++;
+      group->sums.os_pages++;
       alone->group[which] = alone->begun ? NULL : group;
     }
   }
@@ -146,32 +146,36 @@ static void add_os_page(const struct os_page_held *os_page) {
     rounding_bytes -= holding.rounding_bytes = last ? rounding_bytes : smaller(holding.rounding_bytes, rounding_bytes);
     give(player, &holding, &alone);
   }
-  for (int index = 0; index < divided_count; index++)
-    if (alone.group[divided[index]])
-      alone.group[divided[index]]->alone_bytes += os_page_size_bytes;
+  for (int index = 0; index < divided_count; index++) {
+    struct group *group = alone.group[divided[index]];
+    if (group) {
+      group->sums.alone_bytes += os_page_size_bytes;
+      group->sums.alone_empty_bytes += empty_bytes;
+    }
+  }
 }
 
 /* Groupings of one group, which has it all. */
 static void fill_undivided(const struct os_pages_sum *sum) {
-  const struct group all = {.objects = player_count,
-                            .live_bytes = sum->live_bytes,
-                            .rounding_bytes = sum->rounding_bytes,
-                            .empty_bytes = sum->beside_bytes,
-                            .os_pages = os_pages_seen,
-                            .alone_bytes = os_pages_seen * os_page_size_bytes,
-                            .listed = true};
+  const struct blame_sums all = {.objects = player_count,
+                                 .live_bytes = sum->live_bytes,
+                                 .rounding_bytes = sum->rounding_bytes,
+                                 .empty_bytes = sum->beside_bytes,
+                                 .os_pages = os_pages_seen,
+                                 .alone_bytes = os_pages_seen * os_page_size_bytes,
+                                 .alone_empty_bytes = sum->beside_bytes};
   int next = 0;
   for (int which = 0; which < BLAME_GROUPINGS; which++) {
     if (next < divided_count && divided[next] == (enum blame_grouping)which)
       next++;
     else if (player_count > 0)
-      groupings[which].groups[groups_place((enum blame_grouping)which, 0)] = all;
+      groupings[which].groups[groups_place((enum blame_grouping)which, 0)].sums = all;
   }
 }
 
 static void assert_sums(const struct os_pages_sum *sum) {
   for (int which = 0; which < BLAME_GROUPINGS; which++) {
-    struct group all = groups_sum((enum blame_grouping)which);
+    struct blame_sums all = groups_sum((enum blame_grouping)which);
     HT_ASSERT(all.objects == player_count);
     HT_ASSERT(all.live_bytes == sum->live_bytes && all.rounding_bytes == sum->rounding_bytes);
     HT_ASSERT(all.empty_bytes == sum->beside_bytes);

@@ -31,45 +31,40 @@ static int64_t number_of(enum blame_grouping which, uint32_t place) {
   return place;
 }
 
-static void add(struct group *sum, const struct group *group) {
-  sum->objects += group->objects;
-  sum->live_bytes += group->live_bytes;
-  sum->rounding_bytes += group->rounding_bytes;
-  sum->empty_bytes += group->empty_bytes;
-  sum->os_pages += group->os_pages;
-  sum->alone_bytes += group->alone_bytes;
+static void add(struct blame_sums *sum, const struct blame_sums *more) {
+  sum->objects += more->objects;
+  sum->live_bytes += more->live_bytes;
+  sum->rounding_bytes += more->rounding_bytes;
+  sum->empty_bytes += more->empty_bytes;
+  sum->os_pages += more->os_pages;
+  sum->alone_bytes += more->alone_bytes;
+  sum->alone_empty_bytes += more->alone_empty_bytes;
 }
 
-static void put(struct blame_rows *into, struct blame_row row, const struct group *group) {
-  row.objects = group->objects;
-  row.live_bytes = group->live_bytes;
-  row.rounding_bytes = group->rounding_bytes;
-  row.empty_bytes = group->empty_bytes;
-  row.os_pages = group->os_pages;
-  row.alone_bytes = group->alone_bytes;
+static void put(struct blame_rows *into, struct blame_row row) {
   into->rows[into->count++] = row;
 }
 
 static void put_grouping(struct blame_rows *into, uint32_t at, enum blame_grouping which, uint64_t fold_below_bytes) {
   const struct grouping *grouping = &groupings[which];
-  struct group others = {0};
+  struct blame_sums others = {0};
   uint64_t folded = 0;
   /* Room is kept for the others' row of this grouping and of those that follow. */
   uint64_t kept = BLAME_GROUPINGS - which;
   for (uint32_t index = 0; index < grouping->listed; index++) {
     uint32_t place = grouping->list[index];
-    const struct group *group = &grouping->groups[place];
+    const struct blame_sums *sums = &grouping->groups[place].sums;
     bool full = into->count + kept >= into->limit;
-    if (!full && group->live_bytes + group->rounding_bytes + group->empty_bytes >= fold_below_bytes) {
-      put(into, (struct blame_row){.at = at, .grouping = which, .group = number_of(which, place), .groups = 1}, group);
+    if (!full && sums->live_bytes + sums->rounding_bytes + sums->empty_bytes >= fold_below_bytes) {
+      put(into, (struct blame_row){at, which, number_of(which, place), 1, *sums});
       continue;
     }
     into->lost += full;
     folded++;
-    add(&others, group);
+    add(&others, sums);
   }
   if (folded > 0 && into->count < into->limit)
-    put(into, (struct blame_row){.at = at, .grouping = which, .group = BLAME_OTHERS, .groups = folded}, &others);
+    put(into, (struct blame_row){at, which, BLAME_OTHERS, folded, others});
 }
 
 void groups_put(struct blame_rows *into, uint32_t at, uint64_t fold_below_bytes) {
@@ -77,10 +72,10 @@ void groups_put(struct blame_rows *into, uint32_t at, uint64_t fold_below_bytes)
     put_grouping(into, at, (enum blame_grouping)which, fold_below_bytes);
 }
 
-struct group groups_sum(enum blame_grouping which) {
-  struct group sum = {0};
+struct blame_sums groups_sum(enum blame_grouping which) {
+  struct blame_sums sum = {0};
   for (uint32_t index = 0; index < groupings[which].listed; index++)
-    add(&sum, &groupings[which].groups[groupings[which].list[index]]);
+    add(&sum, &groupings[which].groups[groupings[which].list[index]].sums);
   return sum;
 }
 

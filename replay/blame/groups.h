@@ -10,7 +10,7 @@
 #include "replay/state/blame_figures.h"
 
 struct group {
-  uint64_t objects, live_bytes, rounding_bytes, empty_bytes, os_pages, alone_bytes;
+  struct blame_sums sums;
   uint64_t last_os_page; /* that it was found in: the number of the OS page, counted from 1 */
   bool listed;
 };
@@ -50,7 +50,7 @@ struct blame_rows {
 void groups_put(struct blame_rows *into, uint32_t at, uint64_t fold_below_bytes);
 
 /* Sums of a grouping. */
-struct group groups_sum(enum blame_grouping which);
+struct blame_sums groups_sum(enum blame_grouping which);
 
 /* A new position: no group occurs. */
 void groups_clear(void);

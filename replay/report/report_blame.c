@@ -107,11 +107,11 @@ static json_t *positions_json(const struct replay_result *result, const struct s
   return array;
 }
 
-enum { COLUMNS = 10 };
+enum { COLUMNS = 11 };
 
-static const char *const column_names[COLUMNS] = {"at",       "grouping",   "group",          "groups",
-                                                  "objects",  "live_bytes", "rounding_bytes", "empty_bytes",
-                                                  "os_pages", "alone_bytes"};
+static const char *const column_names[COLUMNS] = {
+    "at",          "grouping", "group",       "groups",           "objects", "live_bytes", "rounding_bytes",
+    "empty_bytes", "os_pages", "alone_bytes", "alone_empty_bytes"};
 
 /* The rows, column after column. */
 struct table {
@@ -124,12 +124,13 @@ static void add_row(struct table *table, const struct blame_row *row, uint32_t a
                                    row->grouping,
                                    row->group,
                                    (int64_t)row->groups,
-                                   (int64_t)row->objects,
-                                   (int64_t)row->live_bytes,
-                                   (int64_t)row->rounding_bytes,
-                                   (int64_t)row->empty_bytes,
-                                   (int64_t)row->os_pages,
-                                   (int64_t)row->alone_bytes};
+                                   (int64_t)row->sums.objects,
+                                   (int64_t)row->sums.live_bytes,
+                                   (int64_t)row->sums.rounding_bytes,
+                                   (int64_t)row->sums.empty_bytes,
+                                   (int64_t)row->sums.os_pages,
+                                   (int64_t)row->sums.alone_bytes,
+                                   (int64_t)row->sums.alone_empty_bytes};
   for (int column = 0; column < COLUMNS; column++)
     table->values[(uint64_t)column * table->rows + table->used] = values[column];
   table->used++;

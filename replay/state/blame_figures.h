@@ -33,11 +33,17 @@ enum blame_why {
 #define BLAME_OTHERS (-1)
 #define BLAME_BEYOND (-2)
 
+/* What a group holds. */
+struct blame_sums {
+  uint64_t objects, live_bytes, rounding_bytes, empty_bytes, os_pages, alone_bytes;
+  uint64_t alone_empty_bytes; /* of alone_bytes */
+};
+
 struct blame_row {
   uint32_t at, grouping; /* at: index of its position */
   int64_t group;
   uint64_t groups; /* 1; of BLAME_OTHERS, how many */
-  uint64_t objects, live_bytes, rounding_bytes, empty_bytes, os_pages, alone_bytes;
+  struct blame_sums sums;
 };
 
 struct blame_position {

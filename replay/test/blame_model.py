@@ -13,7 +13,7 @@ from heaptape.formats.workload_format import read_workload
 from tests.line_sharing_model import Step
 
 OS_PAGE = 4096
-FIGURES = ("objects", "live_bytes", "rounding_bytes", "empty_bytes", "os_pages", "alone_bytes")
+FIGURES = ("objects", "live_bytes", "rounding_bytes", "empty_bytes", "os_pages", "alone_bytes", "alone_empty_bytes")
 GROUPINGS = ("site", "function", "thread", "size", "phase", "age")
 
 
@@ -155,7 +155,8 @@ def attribute(model: Model, position: int, origins: Origins) -> tuple[dict, dict
                 here[key[0]].add(key)
         for keys in here.values():
             for key in keys:
-                found[key].update(os_pages=1, alone_bytes=OS_PAGE if len(keys) == 1 else 0)
+                alone = len(keys) == 1
+                found[key].update(os_pages=1, alone_bytes=OS_PAGE * alone, alone_empty_bytes=empty * alone)
     sums["empty_bytes"] = OS_PAGE * len((model.resident & model.held) - set(pages))
     sums["live_objects"] = len(model.live)
     sums["live_bytes"] = sum(living.size for living in model.live.values())

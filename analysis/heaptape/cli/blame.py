@@ -1,29 +1,27 @@
 """`heaptape blame`: who holds resident memory, and whether that is a leak, retention or fragmentation."""
 
 import argparse
-import os
 import re
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from heaptape.cli import replaying
 from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_json, write_text
 
 if TYPE_CHECKING:
-    from heaptape.report.holders import Holder
+    from heaptape.report.holders import Holder, View
     from heaptape.results.schema import Results
 
 SUMMARY = "who holds the memory: by call site, thread, size, phase or age"
 DESCRIPTION = (
     "Replays a recording and says of each OS page what lives in it and who put it there: a leak, retention or "
     "fragmentation in one sentence, then the groups of objects that hold resident memory, what it consists of, and "
-    "both over time. Of two recordings or results, two allocators or two positions also the difference. "
-    "docs/BLAME.md defines all of it."
+    "both over time, and the experiments of 'heaptape whatif' that promise to save most; --try runs them. Of two "
+    "recordings or results, two allocators or two positions also the difference. docs/BLAME.md defines all of it."
 )
 BY = ("site", "function", "thread", "size", "phase", "age")
-NAMED_PLACES = ("widest", "peak", "live-peak", "end")
 DEFAULT_ALLOCATOR = "glibc"
 PICTURES = (".svg", ".pdf", ".png")
 
@@ -57,7 +55,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="group objects by this; repeatable (default: site; where there are no call stacks thread, size and age)",
     )
     parser.add_argument(
-        "-o", "--output", metavar="R.json", help="keep the results, for this command and for the report"
+        "--try",
+        dest="trials",
+        type=int,
+        metavar="N",
+        help="run the N experiments that promise most, as 'heaptape whatif' does, and rank what they bring",
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="R.json",
+        help="keep the results, for this command and for the report; with --try those of the experiments",
     )
     parser.add_argument("--flame", metavar="F.svg", help="write a flame graph of what the call sites hold")
     parser.add_argument(
@@ -70,6 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Replays where it has to, prints the sentences and tables, writes the files that are asked for."""
     _check(arguments)
     from heaptape.report import holders as library
+    from heaptape.results import proposals
 
     files = [_results(path, arguments) for path in arguments.inputs]
     names = _names(arguments.inputs, files)
@@ -78,8 +87,12 @@ def run(arguments: argparse.Namespace) -> int:
         found += library.of_results(file, arguments.allocator if len(files) else None, name)
     places = arguments.at or ["widest"]
     view = library.View(found, places, tuple(dict.fromkeys(arguments.by or ())))
+    estimates = library.estimates(view)
+    wanted = proposals.best(proposals.promising(estimates), arguments.trials or 0)
+    experiments = _replay_experiments(wanted, view, arguments) if wanted else None
+    kept = experiments or files[0]
     if arguments.output:
-        write_json(arguments.output, files[0].data)
+        write_json(arguments.output, kept.data)
     if arguments.flame:
         write_text(
             arguments.flame,
@@ -87,8 +100,40 @@ def run(arguments: argparse.Namespace) -> int:
         )
     if arguments.graph:
         library.write_graph(files, found, view.groupings(found[0])[0], arguments.graph)
-    write_text(STANDARD_OUTPUT, library.as_json(view) if arguments.json else library.as_text(view))
-    return 1 if any(file.failures for file in files) else 0
+    tried = proposals.tried(experiments, estimates, library.positions(view)) if experiments else None
+    if arguments.json:
+        write_text(STANDARD_OUTPUT, library.as_json(view, tried))
+    else:
+        write_text(STANDARD_OUTPUT, library.as_text(view, _traces(arguments.inputs, files, names), tried))
+    return 1 if any(file.failures for file in [*files, kept]) else 0
+
+
+def _traces(paths: Sequence[str], files: Sequence["Results"], names: Sequence[str]) -> dict[str, str]:
+    """By name of the results: the trace they are of, as commands may have it; of results the path is not known."""
+    given = [path != "-" and not _holds_results(path) for path in paths]
+    return {name: path if known else f"{file.name}.tape" for path, known, file, name in zip(paths, given, files, names)}
+
+
+def _replay_experiments(wanted: Sequence[str], view: "View", arguments: argparse.Namespace) -> "Results":
+    """As `heaptape whatif` does."""
+    from heaptape.measure import registry, rounds, whatif
+    from heaptape.report import holders as library
+    from heaptape.results.schema import Results
+
+    path = arguments.inputs[0]
+    choices = registry.choose_all([holder.allocator for holder in view.holders], registry.load(arguments.home))
+    settings = rounds.Settings(
+        repeats=2,
+        passes=whatif.PASSES,
+        seed=replaying.random_seed(),
+        optional=("instructions",),
+        at=tuple(str(place) for place in sorted(set(library.positions(view).values()))),
+    )
+    with replaying.work() as work:
+        job = whatif.Job(Path(path), whatif.experiments(wanted, together=False), choices, settings)
+        data = whatif.run(job, arguments.home, work.scratch, work.on_progress, work.on_failure)
+    replaying.tell_left_out(data)
+    return Results(path, data)
 
 
 def _check(arguments: argparse.Namespace) -> None:
@@ -96,6 +141,8 @@ def _check(arguments: argparse.Namespace) -> None:
         raise UsageError("blame: one recording, or two to compare")
     if len(arguments.at or []) > 2:
         raise UsageError("blame --at: one position, or two to compare")
+    if arguments.trials is not None:
+        _check_try(arguments)
     if any(where == "" for where in arguments.at or []):
         raise UsageError("blame --at: where?")
     if len(arguments.inputs) > 1 and (arguments.output or arguments.flame or arguments.graph):
@@ -105,6 +152,18 @@ def _check(arguments: argparse.Namespace) -> None:
     for output in (arguments.output, arguments.flame, arguments.graph):
         if output:
             check_writable(output)
+
+
+def _check_try(arguments: argparse.Namespace) -> None:
+    from heaptape.formats.workload_format import is_workload
+
+    if arguments.trials < 1:
+        raise UsageError("blame --try: at least one experiment")
+    if len(arguments.inputs) > 1 or len(arguments.at or []) > 1:
+        raise UsageError("blame --try: of one recording, at one position")
+    path = arguments.inputs[0]
+    if path == "-" or _holds_results(path) or (Path(path).is_file() and is_workload(Path(path))):
+        raise UsageError(f"blame --try: {path}: experiments need the trace, as a file")
 
 
 def _names(paths: Sequence[str], files: Sequence["Results"]) -> list[str]:
@@ -135,35 +194,25 @@ def _holds_results(path: str) -> bool:
 def _replayed(path: str, arguments: argparse.Namespace) -> "Results":
     """Replays a trace or workload in the pass blame. HeaptapeError if every run failed; others are told."""
     from heaptape.cli.outcome import report_line
-    from heaptape.common.progress import WorkProgress
     from heaptape.measure import registry, replay, rounds
     from heaptape.results.schema import Results
 
     choices = registry.choose_all(arguments.allocator or [DEFAULT_ALLOCATOR], registry.load(arguments.home))
-    name = "standard input" if path == "-" else Path(path).name.split(".")[0]
-    failed: list[tuple[str, str]] = []
-    with tempfile.TemporaryDirectory(prefix="heaptape.") as scratch, WorkProgress() as progress:
-        workload = replay.prepare(path, arguments.home, Path(scratch), origins=True)
-        about = replay.describe_workload(workload, name)
+    with replaying.work() as work:
+        workload = replay.prepare(path, arguments.home, work.scratch, origins=True)
+        about = replay.describe_workload(workload, replaying.name_of(path))
         settings = rounds.Settings(
-            1, passes=("blame",), seed=_seed(), at=_places(path, arguments.at or [], about["ops"])
+            1, passes=("blame",), seed=replaying.random_seed(), at=_places(path, arguments.at or [], about["ops"])
         )
-        data = replay.replay(
-            workload, about, choices, settings, arguments.home,
-            lambda run, share: progress.update(f"{run.choice.label}, {run.pass_} pass" if run else "done", share),
-            lambda run, error: failed.append((run.choice.label, error)),
-        )  # fmt: skip
+        data = replay.replay(workload, about, choices, settings, arguments.home, work.on_progress, work.keep_failure)
+    failed = work.failed
     if len(failed) == len(choices) and len({error for _, error in failed}) == 1:
         raise HeaptapeError(_with_name(path, failed[0][1]))
-    for label, error in failed:
-        report_line(f"{path}: {label}: {error}")
+    for run, error in failed:
+        report_line(f"{path}: {run.choice.label}: {error}")
     if len(failed) == len(choices):
         raise HeaptapeError("")
     return Results(path, data)
-
-
-def _seed() -> int:
-    return int.from_bytes(os.urandom(4), "little")
 
 
 def _with_name(path: str, error: str) -> str:
@@ -176,5 +225,4 @@ def _places(path: str, at: Sequence[str], ops: int) -> tuple[str, ...]:
     for where in at:
         if where.isdecimal() and int(where) > ops:
             raise HeaptapeError(f"{path}: position {int(where):,} is beyond the end: there are {ops:,} ops")
-    told = [where for where in at if where not in ("widest", "peak", "end")]
-    return tuple(where if where.isdecimal() or where in NAMED_PLACES else f"mark={where}" for where in told)
+    return replaying.places_of(at)

@@ -15,6 +15,7 @@ TABLES = {
     "overhead": "RSS against ideal RSS, of the corners, or of each allocator against the baseline",
     "system": "system calls and their bytes, virtual and resident size",
     "fragmentation": "what RSS consists of at its peak: live, rounding, caches and bins, empty OS pages, metadata",
+    "blame": "who holds the memory where RSS is largest, beside the baseline or another file (replay --passes blame)",
     "latency": "percentiles by call type and size class",
     "sweep": "figures at each value of a tunable",
     "misses": "simulated cache and TLB misses, page faults and instructions (replay --passes misses)",

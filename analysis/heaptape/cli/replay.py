@@ -2,13 +2,11 @@
 
 import argparse
 import dataclasses
-import os
 import re
 import sys
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from heaptape.cli import replaying
 from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_json
 
@@ -158,50 +156,36 @@ def _add_rest(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Replays into all allocators, writes R.json, prints the comparison. 1 if a run failed."""
-    from heaptape.common.progress import WorkProgress
     from heaptape.measure import registry, replay
     from heaptape.results.doubts import doubts
 
     settings = _replay_settings(arguments)
     choices = registry.choose_all(arguments.allocator or [], registry.load(arguments.home))
-    name = "standard input" if arguments.input == "-" else Path(arguments.input).name.split(".")[0]
+    name = replaying.name_of(arguments.input)
     output = arguments.output or f"{name.replace(' ', '-')}.results.json"
     check_writable(output)
     labels = [choice.label for choice in choices]
     if arguments.baseline is not None and arguments.baseline not in labels:
         raise HeaptapeError(f"unknown baseline '{arguments.baseline}': replayed are {', '.join(labels)}")
-    failures = []
-    with tempfile.TemporaryDirectory(prefix="heaptape.") as scratch:
-        workload = replay.prepare(arguments.input, arguments.home, Path(scratch), "blame" in settings.passes)
+    with replaying.work() as work:
+        workload = replay.prepare(arguments.input, arguments.home, work.scratch, "blame" in settings.passes)
         about = replay.describe_workload(workload, name)
         if arguments.passes is None and not arguments.verify and replay.has_accesses(workload):
             settings = dataclasses.replace(settings, passes=(*settings.passes, "misses"))
         for doubt in doubts(about):
             print(f"heaptape: {arguments.input}: {doubt}", file=sys.stderr)
-        with WorkProgress() as progress:
-
-            def on_progress(run: "rounds.Run | None", share: float) -> None:
-                progress.update(f"{run.choice.label}, {run.pass_} pass" if run else "done", share)
-
-            def on_failure(run: "rounds.Run", error: str) -> None:
-                failures.append(run)
-                progress.message(
-                    f"heaptape: {run.choice.label}, {run.pass_} pass, repetition {run.repeat + 1}: {error}"
-                )
-
-            data = replay.replay(workload, about, choices, settings, arguments.home, on_progress, on_failure)
+        data = replay.replay(workload, about, choices, settings, arguments.home, work.on_progress, work.on_failure)
     _give_results(output, data, arguments.baseline)
-    for pass_, why in data["settings"].get("left_out", {}).items():
-        print(f"heaptape: {pass_} are left out: {why}", file=sys.stderr)
+    replaying.tell_left_out(data)
     stop_rule = data["settings"].get("until_ci")
     if stop_rule:
         done = "reached" if stop_rule["reached"] else "not reached"
         often, widest = data["settings"]["repeats"]["time"], stop_rule["widest_percent"]
         rule = f"intervals within {stop_rule['percent']:g} %"
         print(f"heaptape: {rule}: {done} after {often} repetitions (widest {widest} %)", file=sys.stderr)
-    if failures:
-        print(f"heaptape: {len(failures)} of {len(data['runs'])} runs failed", file=sys.stderr)
-    return 1 if failures else 0
+    if work.failed:
+        print(f"heaptape: {len(work.failed)} of {len(data['runs'])} runs failed", file=sys.stderr)
+    return 1 if work.failed else 0
 
 
 def _replay_settings(arguments: argparse.Namespace) -> "rounds.Settings":
@@ -209,14 +193,8 @@ def _replay_settings(arguments: argparse.Namespace) -> "rounds.Settings":
 
     passes: tuple[str, ...] = rounds.DEFAULT_PASSES
     if arguments.verify or arguments.passes is not None:
-        names = "verify" if arguments.verify else arguments.passes
-        passes = tuple(dict.fromkeys(p for p in names.split(",") if p))
-    unknown = [p for p in passes if p not in rounds.PASSES]
-    if unknown or not passes:
-        named = f"unknown pass '{unknown[0]}'" if unknown else "no pass"
-        raise UsageError(f"replay --passes: {named}: there are {', '.join(rounds.PASSES)}")
-    if arguments.repeats < 1:
-        raise UsageError("replay -n: at least one repetition")
+        passes = replaying.passes_of("verify" if arguments.verify else arguments.passes, "replay")
+    replaying.check_repeats(arguments.repeats, "replay")
     if not 0 <= arguments.until_ci < 1000:
         raise UsageError("replay --until-ci: a percentage")
     if arguments.until_ci and "time" not in passes:
@@ -225,13 +203,10 @@ def _replay_settings(arguments: argparse.Namespace) -> "rounds.Settings":
         raise UsageError(
             f"replay --order: '{arguments.order}' is none of recorded, causal, window[=N], paced[=SPEED], random=SEED"
         )
-    policy, equals, bound = arguments.touch.partition("=")
-    if policy not in rounds.TOUCH_POLICIES or (equals and (policy not in ("recorded", "lines") or not bound.isdigit())):
-        names = ", ".join(rounds.TOUCH_POLICIES)
-        raise UsageError(f"replay --touch: '{arguments.touch}' is none of {names}, recorded=N, lines=N")
+    replaying.check_touch(arguments.touch, "replay")
     if not 0 <= arguments.disturb <= 1 << 20:
         raise UsageError("replay --disturb: between 0 and 1048576 lines")
-    seed = arguments.seed if arguments.seed is not None else int.from_bytes(os.urandom(4), "little")
+    seed = arguments.seed if arguments.seed is not None else replaying.random_seed()
     return rounds.Settings(
         arguments.repeats,
         arguments.order,

@@ -1,24 +1,21 @@
 """`heaptape whatif`: replays a trace with groups of its objects treated otherwise, beside the original."""
 
 import argparse
-import os
-import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from heaptape.common.errors import UsageError
+from heaptape.cli import replaying
 from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_json, write_text
 
 if TYPE_CHECKING:
     from heaptape.measure import rounds
-    from heaptape.measure.rounds import Run
 
 SUMMARY = "what memory and time would be, had groups of objects been treated otherwise"
+DEFAULT_PASSES = "memory,instructions,blame"
 DESCRIPTION = (
     "Rewrites the trace for each experiment, replays original and experiments into allocators, and prints peak RSS, "
-    "mean RSS and instructions of each beside the original's. docs/BLAME.md tells how groups are named, and what an "
-    "experiment assumes."
+    "mean RSS, instructions and who holds the memory, of each beside the original's. docs/BLAME.md tells how groups "
+    "are named, and what an experiment assumes."
 )
 
 
@@ -44,7 +41,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("-n", "--repeats", type=int, default=2, help="repetitions (default 2, which are enough)")
     parser.add_argument(
-        "--passes", default="memory,instructions", metavar="LIST", help="as of replay (default memory,instructions)"
+        "--passes",
+        default=DEFAULT_PASSES,
+        metavar="LIST",
+        help=f"as of replay (default {DEFAULT_PASSES}); blame: who holds the memory, beside the original",
+    )
+    parser.add_argument(
+        "--at",
+        default="peak",
+        metavar="WHERE",
+        help="where the pass blame looks, as of 'heaptape blame'; a position in ops is of the trace (default peak: the "
+        "original and each experiment where its own RSS is largest)",
     )
     parser.add_argument("--touch", default="recorded", metavar="POLICY", help="as of replay (default recorded)")
     parser.add_argument("--format", default="text", choices=["text", "md"], help="of the table (default text)")
@@ -58,65 +65,45 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Replays, writes R.json, prints the table. 1 if a run failed."""
-    from heaptape.common.progress import WorkProgress
     from heaptape.measure import registry, whatif
 
     settings = _settings(arguments)
     choices = registry.choose_all(arguments.allocator or [], registry.load(arguments.home))
     tried = whatif.experiments(arguments.group, together=arguments.together)
-    output = arguments.output or f"{Path(arguments.input).name.split('.')[0]}.whatif.json"
+    output = arguments.output or f"{replaying.name_of(arguments.input)}.whatif.json"
     check_writable(output)
-    failures = []
-    with tempfile.TemporaryDirectory(prefix="heaptape.") as scratch, WorkProgress() as progress:
-
-        def on_progress(name: str, run: "Run | None", share: float) -> None:
-            what = f"{run.choice.label}, {run.pass_} pass" if run else "done"
-            progress.update(f"{name}: {what}" if name else what, share)
-
-        def on_failure(run: "Run", error: str) -> None:
-            failures.append(run)
-            progress.message(f"heaptape: {run.choice.label}, {run.pass_} pass, repetition {run.repeat + 1}: {error}")
-
-        data = whatif.run(
-            whatif.Job(Path(arguments.input), tried, choices, settings),
-            arguments.home,
-            Path(scratch),
-            on_progress,
-            on_failure,
-        )
+    with replaying.work() as work:
+        job = whatif.Job(Path(arguments.input), tried, choices, settings)
+        data = whatif.run(job, arguments.home, work.scratch, work.on_progress, work.on_failure)
     write_json(output, data)
     if output != STANDARD_OUTPUT:
-        _print_table(output, data, arguments.format)
-    for pass_, why in data["settings"].get("left_out", {}).items():
-        print(f"heaptape: {pass_} are left out: {why}", file=sys.stderr)
-    return 1 if failures else 0
+        _print_tables(output, data, arguments)
+    replaying.tell_left_out(data)
+    return 1 if work.failed else 0
 
 
 def _settings(arguments: argparse.Namespace) -> "rounds.Settings":
     from heaptape.measure import rounds
 
-    passes = tuple(dict.fromkeys(p for p in arguments.passes.split(",") if p))
-    unknown = [p for p in passes if p not in rounds.PASSES or p == "misses"]
-    if unknown or not passes:
-        raise UsageError(f"whatif --passes: {f'no pass {unknown[0]!r} here' if unknown else 'no pass'}")
-    if arguments.repeats < 1:
-        raise UsageError("whatif -n: at least one repetition")
-    if arguments.touch.partition("=")[0] not in rounds.TOUCH_POLICIES:
-        raise UsageError(f"whatif --touch: '{arguments.touch}' is none of {', '.join(rounds.TOUCH_POLICIES)}")
+    replaying.check_repeats(arguments.repeats, "whatif")
+    replaying.check_touch(arguments.touch, "whatif")
     return rounds.Settings(
         repeats=arguments.repeats,
         touch=arguments.touch,
-        passes=passes,
-        seed=int.from_bytes(os.urandom(4), "little"),
-        optional=("instructions",) if arguments.passes == "memory,instructions" else (),
+        passes=replaying.passes_of(arguments.passes, "whatif", without=("misses",)),
+        seed=replaying.random_seed(),
+        optional=("instructions",) if arguments.passes == DEFAULT_PASSES else (),
+        at=replaying.places_of([arguments.at]),
     )
 
 
-def _print_table(path: str, data: dict, form: str) -> None:
+def _print_tables(path: str, data: dict, arguments: argparse.Namespace) -> None:
     from heaptape.results.schema import Results
+    from heaptape.tables import holders_compare
     from heaptape.tables.usual import render_markdown, render_text
     from heaptape.tables.whatif_table import whatif_tables
 
-    tables = whatif_tables(Results(path, data))
-    write_text(STANDARD_OUTPUT, render_markdown(tables) if form == "md" else render_text(tables))
+    file = Results(path, data)
+    tables = whatif_tables(file) + holders_compare.tables(holders_compare.experiments(file, arguments.at), arguments.at)
+    write_text(STANDARD_OUTPUT, render_markdown(tables) if arguments.format == "md" else render_text(tables))
     print(f"results in {path}")

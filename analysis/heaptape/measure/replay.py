@@ -86,17 +86,19 @@ def prepare(source: str, home: Home, directory: Path, origins: bool = False) -> 
         return path
     compiled = directory / f"{path.stem}.work"
     options = ["--accesses", str(_accesses_path(compiled))] if _has_accesses(path) else []
-    options += ["--origins", str(_origins_path(compiled))] if origins else []
-    compile_trace(path, compiled, options, home)
+    compile_trace(path, compiled, options, home, origins)
     return compiled
 
 
-def compile_trace(path: Path, compiled: Path, options: Sequence[str], home: Home) -> None:
-    """Runs the compiler. Raises HeaptapeError with its one line, empty where it has told that itself."""
+def compile_trace(path: Path, compiled: Path, options: Sequence[str], home: Home, origins: bool = False) -> None:
+    """Runs the compiler; `origins`: for `origins_of`, too. Raises HeaptapeError with its one line, empty where it has
+    told that itself.
+    """
     # --json: the witness goes to standard output, which nobody needs here, and not as a line to stderr. At a terminal
     # the compiler shows its own progress, and tells its own error.
     terminal = sys.stderr.isatty()
     command = [str(home.program("convert")), "compile", str(path), "-o", str(compiled), "--json", *options]
+    command += ["--origins", str(_origins_path(compiled))] if origins else []
     result = subprocess.run(
         command,
         stdin=subprocess.DEVNULL,

@@ -6,7 +6,7 @@ experiment is part of the variant's name.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from heaptape.common.errors import HeaptapeError
@@ -19,7 +19,7 @@ from heaptape.measure.rounds import Run, Settings
 from heaptape.results import disturbance
 from heaptape.results.schema import label
 
-PASSES = ("memory", "instructions")
+PASSES = ("memory", "instructions", "blame")
 
 
 @dataclass(frozen=True)
@@ -39,58 +39,84 @@ def experiments(groups: Sequence[str], *, together: bool) -> list[Experiment]:
     return [Experiment(tuple(groups))] if together else [Experiment((group,)) for group in groups]
 
 
-def compile_workload(source: Path, experiment: Experiment, output: Path, home: Home) -> list[dict]:
-    """Writes the rewritten workload; gives what was done to each group (core/workload/WORKLOAD.md, `whatif`). Raises
-    HeaptapeError with the compiler's one line.
-    """
-    options = [part for group in experiment.groups for part in ("--group", group)]
-    replay.compile_trace(source, output, options, home)
-    about = read_workload(output).info.get("whatif")
-    return about if isinstance(about, list) else []
-
-
 @dataclass(frozen=True)
 class Job:
-    """What is to be replayed: the trace, the experiments, allocators and how."""
+    """What is to be replayed: the trace, the experiments, allocators and how. Positions of `settings.at` are of the
+    trace: an experiment's blame pass attributes where they are in it.
+    """
 
     source: Path
     experiments: Sequence[Experiment]
     choices: Sequence[Choice]
     settings: Settings
 
+    @property
+    def positions(self) -> list[int]:
+        """Of the blame pass, those by number."""
+        return sorted({int(where) for where in self.settings.at if where.isdecimal()})
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """An experiment's workload, what was done to each group (core/workload/WORKLOAD.md, `whatif`), and where in it the
+    job's positions are.
+    """
+
+    workload: Path
+    groups: list[dict]
+    positions: dict[int, int]
+
+
+def compile_workload(job: Job, experiment: Experiment, output: Path, home: Home) -> Rewritten:
+    """Writes the rewritten workload. Raises HeaptapeError with the compiler's one line."""
+    options = [part for group in experiment.groups for part in ("--group", group)]
+    options += [part for position in job.positions for part in ("--position", str(position))]
+    replay.compile_trace(job.source, output, options, home, origins="blame" in job.settings.passes)
+    info = read_workload(output).info
+    groups, positions = info.get("whatif"), info.get("whatif_positions")
+    return Rewritten(output, groups if isinstance(groups, list) else [], dict(positions or []))
+
 
 def run(
     job: Job,
     home: Home,
     directory: Path,
-    on_progress: Callable[[str, Run | None, float], None] = lambda name, run, share: None,
+    on_progress: Callable[[Run | None, float, str], None] = lambda run, share, name: None,
     on_failure: Callable[[Run, str], None] = lambda run, error: None,
 ) -> dict:
     """Replays the original and each experiment: results (schema 1) with the key "whatif": per experiment its name,
-    `groups` (what was done), `workload` (what was replayed), and `labels` (label of the allocator -> label of the
-    experiment's runs). `directory`: for the workloads. `on_progress(experiment or "", run, share of all)`.
+    `groups` (what was done), `workload` (what was replayed), `labels` (label of the allocator -> label of the
+    experiment's runs), and `positions` ([[in the trace, in the experiment], ...] of the job's). `directory`: for the
+    workloads. `on_progress(run, share of all, experiment or "")`.
 
     Raises HeaptapeError where the source is no trace, an experiment can't be compiled, or the engine can't run.
     """
     source = job.source
     if source.is_file() and is_workload(source):
         raise HeaptapeError(f"{source}: is a workload: groups of objects are found in a trace")
-    workloads: dict[Experiment | None, Path] = {None: replay.prepare(str(source), home, directory)}
-    done = {}
-    for number, tried in enumerate(job.experiments):
-        workloads[tried] = directory / f"whatif-{number}.work"
-        done[tried] = compile_workload(source, tried, workloads[tried], home)
-    data: dict = {}
-    for number, (experiment, path) in enumerate(workloads.items()):
-        name = experiment.name if experiment else ""
+    original = replay.prepare(str(source), home, directory, "blame" in job.settings.passes)
+    rewritten = {
+        experiment: compile_workload(job, experiment, directory / f"whatif-{number}.work", home)
+        for number, experiment in enumerate(job.experiments)
+    }
 
-        def tell(run: Run | None, share: float, name: str = name, number: int = number) -> None:
-            on_progress(name, run, (number + share) / len(workloads))
+    def replayed(number: int, workload: Path, at: Sequence[str], name: str = "") -> dict:
+        def tell(run: Run | None, share: float) -> None:
+            on_progress(run, (number + share) / (len(rewritten) + 1), name)
 
-        about = replay.describe_workload(path, source.name.split(".")[0])
-        found = replay.replay(path, about, list(job.choices), job.settings, home, tell, on_failure)
-        data = _joined(data, found, experiment, done.get(experiment, [])) if experiment else found | {"whatif": []}
+        about = replay.describe_workload(workload, source.name.split(".")[0])
+        settings = replace(job.settings, at=tuple(at))
+        return replay.replay(workload, about, list(job.choices), settings, home, tell, on_failure)
+
+    data = replayed(0, original, job.settings.at) | {"whatif": []}
+    for number, (experiment, made) in enumerate(rewritten.items(), 1):
+        found = replayed(number, made.workload, _places(job.settings.at, made), experiment.name)
+        data = _joined(data, found, experiment, made)
     return data | {"noise": disturbance.summarise(data["runs"]), "agreement": agreement(data["runs"])}
+
+
+def _places(at: Sequence[str], made: Rewritten) -> list[str]:
+    return [str(made.positions[int(where)]) if where.isdecimal() else where for where in at]
 
 
 def variant_of(variant: str, experiment: Experiment) -> str:
@@ -98,7 +124,7 @@ def variant_of(variant: str, experiment: Experiment) -> str:
     return experiment.name if variant == DEFAULT_VARIANT else f"{variant} {experiment.name}"
 
 
-def _joined(data: dict, found: dict, experiment: Experiment, groups: list[dict]) -> dict:
+def _joined(data: dict, found: dict, experiment: Experiment, made: Rewritten) -> dict:
     runs = [r | {"variant": variant_of(r["variant"], experiment)} for r in found["runs"]]
     columns = [a | {"variant": variant_of(a["variant"], experiment)} for a in found["allocators"]]
     names = {
@@ -106,7 +132,8 @@ def _joined(data: dict, found: dict, experiment: Experiment, groups: list[dict])
         for a in found["allocators"]
     }
     workload = {key: value for key, value in found["workload"].items() if key not in ("recorded", "request_sizes")}
-    about = {"name": experiment.name, "groups": groups, "workload": workload, "labels": names}
+    about = {"name": experiment.name, "groups": made.groups, "workload": workload, "labels": names}
+    about |= {"positions": [list(pair) for pair in made.positions.items()]}
     return data | {
         "runs": data["runs"] + runs,
         "allocators": data["allocators"] + columns,

@@ -13,10 +13,10 @@ from heaptape.formats.stack_names import Frame
 from heaptape.plots import memory_figures
 from heaptape.profile import flame_graph
 from heaptape.report.figures import Gallery, Picture, salt_of, svg
-from heaptape.results import holders
+from heaptape.results import holders, proposals
 from heaptape.results.blame import UNHELD, Blame, exit_begins, position_at
 from heaptape.results.schema import Results
-from heaptape.tables import holders_table
+from heaptape.tables import holders_table, proposals_table
 from heaptape.tables.usual import Table, render_text
 
 WEIGHTS: flame_graph.Weights = {
@@ -141,14 +141,44 @@ def _difference(view: View, one: Holder, at_one: str, other: Holder, at_other: s
         yield holders_table.side_by_side(holders.difference(*sides), *names, grouping, f"{title}, by {grouping}")
 
 
-def as_text(view: View) -> str:
-    """For a terminal: the sentences, then the tables."""
-    shown = render_text(tables(view))
-    return "\n".join(sentences(view)) + f"\n\n{shown}"
+def estimates(view: View) -> pd.DataFrame:
+    """`proposals.estimates` of all allocators at the (last) position."""
+    parts = [
+        proposals.estimates(holder.found, holder.allocator, position_at(holder.found, view.places[-1]))
+        for holder in view.holders
+    ]
+    return pd.concat(parts, ignore_index=True)
 
 
-def as_json(view: View) -> str:
-    """The same figures for other programs: bytes, nothing rounded."""
+def positions(view: View) -> dict[str, int]:
+    """The (last) position, by allocator."""
+    return {holder.allocator: position_at(holder.found, view.places[-1]) for holder in view.holders}
+
+
+def as_text(view: View, traces: Mapping[str, str] | None = None, tried: pd.DataFrame | None = None) -> str:
+    """For a terminal: the sentences, the tables; then what the experiments brought, or which promise most. `traces`: of
+    each source the trace that commands are about, if its name alone does not tell.
+    """
+    shown = tables(view)
+    if tried is not None:
+        return "\n".join(sentences(view)) + f"\n\n{render_text([*shown, proposals_table.ranking(tried)])}"
+    promises = [
+        line
+        for holder in view.holders
+        for line in proposals_table.lines(
+            _promising(view, holder), holder.label, (traces or {}).get(holder.source, f"{holder.source}.tape")
+        )
+    ]
+    return "\n".join([*sentences(view), "", render_text(shown), *promises]) + "\n"
+
+
+def _promising(view: View, holder: Holder) -> pd.DataFrame:
+    position = position_at(holder.found, view.places[-1])
+    return proposals.promising(proposals.estimates(holder.found, holder.allocator, position))
+
+
+def as_json(view: View, tried: pd.DataFrame | None = None) -> str:
+    """The same figures for other programs: bytes, nothing rounded. `tried`: of `proposals.tried`."""
     out = []
     for holder in view.holders:
         place = position_at(holder.found, view.places[-1])
@@ -164,8 +194,10 @@ def as_json(view: View) -> str:
             "groups": _records(pd.concat(rows, ignore_index=True)),
             "states": _records(holders.states(holder.found, place)),
             "over_time": _records(holder.found.positions),
+            "proposals": _records(_promising(view, holder)),
         })  # fmt: skip
-    return json.dumps({"schema": 1, "holders": out}, indent=1) + "\n"
+    found = {"tried": _records(tried)} if tried is not None else {}
+    return json.dumps({"schema": 1, "holders": out} | found, indent=1) + "\n"
 
 
 def _records(frame: pd.DataFrame) -> list[dict]:
@@ -229,7 +261,10 @@ def gallery(file: Results, order: Sequence[str]) -> Gallery:
     if not there:
         return Gallery(TITLE, [])
     ops = int(file.workload.get("ops") or 0)
-    found = [Holder(label, label, file.name, there[label], ops) for label in order if label in there]
+    tried = file.experiment_labels
+    found = [
+        Holder(label, label, file.name, there[label], ops) for label in order if label in there and label not in tried
+    ]
     view = View(found, ["widest"])
     grouping = view.groupings(found[0])[0]
     figure = memory_figures.figure_holders(

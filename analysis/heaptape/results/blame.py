@@ -18,7 +18,9 @@ from heaptape.formats.stack_names import Frame
 
 GROUPINGS = ("site", "function", "thread", "size", "phase", "age")
 # Of each group, as the pass gives them; the first four are sums, os_pages is a number.
-FIGURES = ("objects", "live_bytes", "rounding_bytes", "empty_bytes", "os_pages", "alone_bytes")
+FIGURES = (
+    "objects", "live_bytes", "rounding_bytes", "empty_bytes", "os_pages", "alone_bytes", "alone_empty_bytes",
+)  # fmt: skip
 ROWS = ("at", "grouping", "group", "groups", *FIGURES)
 # What resident memory is in which no object lies: its number among the groups, column of the position, name.
 OTHERS, BEYOND = -1, -2
@@ -33,7 +35,7 @@ PLACES = (
 )  # fmt: skip
 COLUMNS = (
     "allocator", "position", "grouping", "group", "number", "kind", "objects", "live_bytes", "rounding_bytes",
-    "empty_bytes", "alone_bytes", "os_pages",
+    "empty_bytes", "alone_bytes", "os_pages", "alone_empty_bytes",
 )  # fmt: skip
 # Kinds of a row of the tidy table.
 GROUP, REST, UNHELD = "group", "others", "nobody"
@@ -46,10 +48,14 @@ LARGEST = 1 << 47
 
 @dataclass(frozen=True)
 class Site:
-    """A call stack that acquired objects: what it is called, its frames, innermost first."""
+    """A call stack that acquired objects: what it is called, its frames, innermost first, the number of its function,
+    and how many objects it acquired in the whole recording (None: not known).
+    """
 
     name: str
     frames: tuple[Frame, ...]
+    function: int = 0
+    births: int | None = None
 
 
 @dataclass(frozen=True)
@@ -87,9 +93,13 @@ def _thread_name(found: Blame, number: int) -> str:
     return f"thread {number}" + (f" ({found.threads[number]})" if number in found.threads else "")
 
 
+def size_last(number: int) -> int:
+    """The largest request of the size group."""
+    return number + (max(1 << (number.bit_length() - 3), 1) if number >= 4 else 1) - 1
+
+
 def _size_name(found: Blame, number: int) -> str:
-    step = max(1 << (number.bit_length() - 3), 1) if number >= 4 else 1
-    last = number + step - 1
+    last = size_last(number)
     return f"{number:,} bytes" if last == number else f"{number:,} to {last:,} bytes"
 
 
@@ -187,14 +197,17 @@ def _inflated(text: str) -> bytes:
 def _origins(table: Mapping) -> tuple:
     """lacks, sites, functions, marks, threads."""
     frames = [_frame(frame) for frame in (table.get("frames") or [])]
-    sites = {
-        _number(number): Site(str(site["name"]), tuple(_at(frames, index) for index in site.get("frames") or []))
-        for number, site in (table.get("sites") or {}).items()
-    }
+    sites = {_number(number): _site(site, frames) for number, site in (table.get("sites") or {}).items()}
     functions = {_number(number): str(name) for number, name in (table.get("functions") or {}).items()}
     marks = tuple((_whole(mark["position"]), str(mark["name"])) for mark in (table.get("marks") or []))
     threads = {_whole(thread["thread"]): str(thread["name"]) for thread in (table.get("threads") or [])}
     return tuple(map(str, (table.get("lacks") or []))), sites, functions, marks, threads
+
+
+def _site(site: Mapping, frames: Sequence[Frame]) -> Site:
+    stack = tuple(_at(frames, index) for index in site.get("frames") or [])
+    births = site.get("births")
+    return Site(str(site["name"]), stack, _whole(site["function"]), None if births is None else _whole(births))
 
 
 def _at(frames: Sequence[Frame], index: object) -> Frame:
@@ -287,7 +300,7 @@ def _unheld(found: Blame, there: pd.DataFrame, number: int) -> pd.DataFrame:
     column, name = NOBODY[number]
     values = there.merge(found.positions[["position", column]].rename(columns={column: "value"}), on="position")
     os_pages = values["value"] // found.os_page_bytes if number != min(NOBODY) else 0
-    figures = dict.fromkeys(("objects", "live_bytes", "rounding_bytes", "alone_bytes"), 0)
+    figures = dict.fromkeys(("objects", "live_bytes", "rounding_bytes", "alone_bytes", "alone_empty_bytes"), 0)
     made = values.assign(
         empty_bytes=values["value"], os_pages=os_pages, group=name, number=number, kind=UNHELD, **figures
     )

@@ -22,6 +22,11 @@ MANY_SITES = 12
 OWN = "the allocator's own"
 KEY = ["kind", "group"]
 DIFFERENCE_FIGURES = ("objects", "live_bytes", "held_bytes", "alone_bytes")
+DIFFERENCE_COLUMNS = (
+    *KEY,
+    *(f"{figure}_{side}" for side in ("one", "other") for figure in DIFFERENCE_FIGURES),
+    "change_bytes",
+)
 
 
 @dataclass(frozen=True)
@@ -38,6 +43,12 @@ def usual_groupings(found: Blame) -> tuple[str, ...]:
         return WITHOUT_STACKS
     sites = found.groups.loc[found.groups["grouping"] == "site", "group"].nunique()
     return ("site", "function") if sites > MANY_SITES else ("site",)
+
+
+def best_grouping(*found: Blame) -> str:
+    """The one that tells most in one table: by function, or by site where those are few, without stacks by size."""
+    usual = [usual_groupings(one) for one in found]
+    return "size" if WITHOUT_STACKS in usual else max(usual, key=len)[-1]
 
 
 def without_stacks(found: Blame) -> bool:
@@ -142,15 +153,21 @@ def verdict(found: Blame, position: int) -> Verdict:
     return Verdict(kind, f"{kind.replace('allocator', OWN)}: {_TELL[kind](found, at)}")
 
 
+def grows(positions: pd.Series, live_bytes: pd.Series) -> bool:
+    """Do live bytes grow through the whole run? Both of one length, by rising position."""
+    live = live_bytes.iloc[-1]
+    quarter = (4 * positions // (positions.iloc[-1] + 1)).clip(upper=3)
+    lowest = live_bytes.groupby(quarter).min().tolist()
+    steps = [after - before for before, after in zip(lowest, lowest[1:])]
+    return len(lowest) == 4 and min(steps) >= LEAST_STEP * live and lowest[-1] - lowest[0] >= LEAST_RISE * live
+
+
 def _leak(found: Blame) -> Verdict | None:
-    """Do live bytes grow through the whole run, and are most of RSS at its end?"""
+    """Do live bytes grow, and are most of RSS at the end?"""
     places = found.positions
     end = places.iloc[-1]
     live, rss = int(end["live_bytes"]), int(end["rss_anon_bytes"])
-    quarter = (4 * places["position"] // (int(end["position"]) + 1)).clip(upper=3)
-    lowest = places.groupby(quarter)["live_bytes"].min().tolist()
-    steps = [after - before for before, after in zip(lowest, lowest[1:])]
-    if len(lowest) < 4 or min(steps) < LEAST_STEP * live or lowest[-1] - lowest[0] < LEAST_RISE * live:
+    if not grows(places["position"], places["live_bytes"]):
         return None
     if live == 0 or 2 * int(end["live_resident_bytes"]) < rss:
         return None
@@ -170,13 +187,12 @@ def _leak(found: Blame) -> Verdict | None:
 
 def _retained(found: Blame, at: pd.Series) -> str:
     before = found.positions[found.positions["position"] <= at["position"]]
-    most, now = before["live_bytes"].max(), at["live_bytes"]
-    fell = "fell" if now < (1 - LEAST_RISE) * most else "hardly fell"
-    gone = percent(int(at["empty_bytes"]), int(at["rss_anon_bytes"]))
+    highest = {key: int(before[key].max()) for key in ("live_bytes", "rss_anon_bytes")}
+    live, rss, left = (int(at[key]) for key in ("live_bytes", "rss_anon_bytes", "empty_bytes"))
     return (
-        f"live bytes {fell}, from {size(most)} to {size(now)}, RSS went from {size(before['rss_anon_bytes'].max())} to "
-        f"{size(at['rss_anon_bytes'])}; {size(at['empty_bytes'])} of it ({gone}) are OS pages that all objects left "
-        "and the allocator keeps"
+        f"{size(left)} of {size(rss)} of RSS ({percent(left, rss)}) are OS pages that all objects left and the "
+        f"allocator keeps; live bytes are {size(live)}, {percent(live, highest['live_bytes'])} of their highest until "
+        f"here, RSS is {percent(rss, highest['rss_anon_bytes'])} of its highest"
     )
 
 

@@ -103,6 +103,11 @@ class Results:
         decoded = {name: blame.decode(run) for name, run in self._first_runs("blame").items()}
         return {name: found for name, found in decoded.items() if found is not None}
 
+    @property
+    def experiment_labels(self) -> set[str]:
+        """Of runs that `heaptape whatif` made of rewritten workloads."""
+        return {label for about in self.data.get("whatif") or [] for label in about.get("labels", {}).values()}
+
     def blame(self, by: str | None = None) -> pd.DataFrame:
         """Who holds the memory, one row per allocator, position, grouping (all, or `by`) and group: columns
         blame.COLUMNS; bytes. Of each allocator, position and grouping rounding_bytes and empty_bytes add up to RSS less

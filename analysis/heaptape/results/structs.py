@@ -207,12 +207,13 @@ class BlameFrame(msgspec.Struct):
 
 class BlameSite(msgspec.Struct):
     """A call stack that acquired objects; `stack`: the trace's node; `frames`: their numbers in the list of all,
-    innermost first.
+    innermost first; `births`: objects that it acquired.
     """
 
     stack: Count = None
     function: Count = None
     name: Text = None
+    births: Count = None
     frames: list[int] | None = None
 
 

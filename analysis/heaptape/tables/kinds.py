@@ -15,7 +15,14 @@ from heaptape.results.compare import allocator_order
 from heaptape.results.corners import Corners
 from heaptape.results.intervals import Method
 from heaptape.results.schema import Results
-from heaptape.tables import corner_tables, fragmentation_table, line_sharing, misses_table, time_table
+from heaptape.tables import (
+    corner_tables,
+    fragmentation_table,
+    holders_compare,
+    line_sharing,
+    misses_table,
+    time_table,
+)
 from heaptape.tables import frames as table_frames
 from heaptape.tables import views as table_views
 from heaptape.tables.usual import WITHHELD, Table
@@ -96,6 +103,7 @@ KINDS: dict[str, Kind] = {
     "fragmentation": Kind(
         lambda q: fragmentation_table.frame(q.files), lambda frame, q: fragmentation_table.tables(frame)
     ),
+    "blame": Kind(lambda q: holders_compare.frame(q.files, q.baseline), lambda frame, q: holders_compare.tables(frame)),
     "latency": Kind(lambda q: latency.latency(q.files), lambda frame, q: table_views.latency_tables(frame)),
     "sweep": Kind(
         lambda q: sweeps.sweep(q.files, sweeps.choose_tunable(q.files, q.tunable or None), method=q.method),

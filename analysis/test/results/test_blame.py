@@ -99,8 +99,8 @@ def test_a_planted_cause_is_told(kind):
         )
     if kind == "retention":
         assert verdict.sentence == (
-            "retention: live bytes fell, from 240.0 KiB to 240 bytes, RSS went from 256.0 KiB to 256.0 KiB; 252.0 KiB "
-            "of it (98 %) are OS pages that all objects left and the allocator keeps"
+            "retention: 252.0 KiB of 256.0 KiB of RSS (98 %) are OS pages that all objects left and the allocator "
+            "keeps; live bytes are 240 bytes, 0 % of their highest until here, RSS is 100 % of its highest"
         )
     if kind == "leak":
         assert "from 120.0 KiB in its middle to 240.0 KiB at its end" in verdict.sentence
