@@ -41,7 +41,7 @@ KNOWN_COLUMNS = {
     MODULES: {1},
     MARKS: {1},
     THREADS: {1},
-    ACCESSES: set(range(1, 9)),
+    ACCESSES: set(range(1, 11)),
     FOOTER: {1, 2},
 }
 
