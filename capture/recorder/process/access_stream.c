@@ -23,6 +23,8 @@ int access_stream_open(struct access_stream *stream) {
     errno = ENOMEM;
     return -1;
   }
+  int buffer_bytes = ACCESS_STREAM_BYTES; /* the tool goes on while a block is compressed; the kernel may allow less */
+  setsockopt(ends[1], SOL_SOCKET, SO_SNDBUF, &buffer_bytes, sizeof buffer_bytes);
   *stream = (struct access_stream){.bytes = bytes, .fd = ends[0]};
   return ends[1];
 }
