@@ -33,6 +33,8 @@ enum {
 
 static const UWord NO_GRANULE = ~(UWord)0;
 
+_Static_assert((PENDING_FULL + PENDING_ROOM) * sizeof(UWord) < 1 << PENDING_INSTRUCTIONS_SHIFT, "bytes in use fit");
+
 UWord pending[PENDING_FULL + PENDING_ROOM];
 Char pending_codes[PENDING_FULL + PENDING_ROOM + PENDING_CODES];
 
@@ -326,7 +328,7 @@ void accesses_settle(void) {
   if (state == 0)
     return;
   VG_(set_shadow_regs_area)(running, 1, PENDING_STATE, sizeof settled, (const UChar *)&settled);
-  UWord count = (UInt)state / sizeof(UWord), instructions = state >> PENDING_INSTRUCTIONS_SHIFT;
+  UWord count = (UShort)state / sizeof(UWord), instructions = state >> PENDING_INSTRUCTIONS_SHIFT;
   instructions_executed += instructions;
   if (!recording)
     return;
