@@ -204,10 +204,10 @@ static void test_both_forms_of_a_block_mean_the_same(void) {
       {[1] = "0202410303808140", [4] = "0901", [6] = "0204", [9] = "0a070902", [10] = "101008ff"},
   };
   static const struct access_item expected[] = {
-      {.kind = ACCESS_OBJECT, .object = 0, .granule = 5},  {.kind = ACCESS_OBJECT, .object = 8, .granule = 1},
-      {.kind = ACCESS_OBJECT, .object = 0, .granule = 1},  {.kind = ACCESS_OTHER, .granule = 0x110},
-      {.kind = ACCESS_OTHER, .granule = 0x308},            {.kind = ACCESS_OTHER, .granule = 0x120},
-      {.kind = ACCESS_OTHER, .granule = 0x307},            {.kind = ACCESS_OBJECT, .object = 0, .granule = -4},
+      {.kind = ACCESS_OBJECT, .object = 0, .granule = 5}, {.kind = ACCESS_OBJECT, .object = 8, .granule = 1},
+      {.kind = ACCESS_OBJECT, .object = 0, .granule = 1}, {.kind = ACCESS_OTHER, .granule = 0x110},
+      {.kind = ACCESS_OTHER, .granule = 0x308},           {.kind = ACCESS_OTHER, .granule = 0x120},
+      {.kind = ACCESS_OTHER, .granule = 0x307},           {.kind = ACCESS_OBJECT, .object = 0, .granule = -4},
   };
   enum { ROWS = sizeof expected / sizeof *expected };
   for (int form = 0; form < 2; form++) {

@@ -133,7 +133,8 @@ static __attribute__((flatten)) void put_batch(UInt from, UInt count) {
     Addr address = missed.addresses[from + index];
     Long granule = (Long)(address - owner->start) >> ACCESS_GRANULE_SHIFT; /* the start of none is 0 */
     if (owner->bytes)
-      to = access_put(&used, to, &(struct access_item){.kind = ACCESS_OBJECT, .object = owner->number, .granule = granule});
+      to = access_put(&used, to,
+                      &(struct access_item){.kind = ACCESS_OBJECT, .object = owner->number, .granule = granule});
     else
       to = access_put(&used, to, &(struct access_item){.kind = ACCESS_OTHER, .granule = granule});
   }

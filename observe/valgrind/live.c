@@ -322,9 +322,8 @@ static __attribute__((noinline)) struct live_object rest_of_search(const struct 
 
 /* Step by step for all of them, so that what the next step reads is fetched meanwhile: a loop over whole searches waits
    at its branches for each load. */
-static inline __attribute__((always_inline)) void find_owners(const Addr *addresses, UInt count,
-                                                              struct live_object *owners,
-                                                              count_bits_function *count_of_bits) {
+static inline __attribute__((always_inline)) void
+find_owners(const Addr *addresses, UInt count, struct live_object *owners, count_bits_function *count_of_bits) {
   struct candidate candidates[LIVE_BATCH];
   for (UInt index = 0; index < count; index++)
     find_page(&candidates[index], addresses[index]);
@@ -351,7 +350,8 @@ static inline COUNTS_BITS UInt count_bits_at_once(ULong bits) {
   return (UInt)__builtin_popcountll(bits);
 }
 
-static __attribute__((flatten)) COUNTS_BITS void find_owners_by_popcnt(const Addr *addresses, UInt count, struct live_object *owners) {
+static __attribute__((flatten)) COUNTS_BITS void find_owners_by_popcnt(const Addr *addresses, UInt count,
+                                                                       struct live_object *owners) {
   find_owners(addresses, count, owners, count_bits_at_once);
 }
 

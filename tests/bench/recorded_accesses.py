@@ -41,9 +41,10 @@ class Spent:
 
 
 def programs() -> dict[str, list[str]]:
-    python = os.environ.get("PYTHON") or subprocess.check_output(
-        ["python3", "-c", "import sys; print(sys.executable)"], text=True
-    ).strip()
+    python = (
+        os.environ.get("PYTHON")
+        or subprocess.check_output(["python3", "-c", "import sys; print(sys.executable)"], text=True).strip()
+    )
     return {
         "perl": ["perl", str(PROGRAMS / "program.pl")],
         "python3": [python, "-E", "-S", str(PROGRAMS / "program.py")],
@@ -68,7 +69,7 @@ def watch(process: subprocess.Popen, seconds: dict[int, tuple[str, float]]) -> N
     while process.poll() is None:
         for pid in descendants(process.pid):
             try:
-                name = Path(os.readlink(f"/proc/{pid}/exe")).name
+                name = Path(f"/proc/{pid}/exe").readlink().name
                 fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
             except OSError:
                 continue
@@ -111,9 +112,7 @@ def on_disk(tape: Path) -> str:
     instructions = counts["program_instructions"] + counts["allocator_instructions"]
     kept = (counts["objects"] + counts["other"]) / counts["program_accesses"]
     size_bytes = tape.stat().st_size
-    return (
-        f"{instructions / 1e9:.2f} G | {kept:.1%} | {size_bytes / 1e6:.1f} | {size_bytes / instructions * 1000:.1f}"
-    )
+    return f"{instructions / 1e9:.2f} G | {kept:.1%} | {size_bytes / 1e6:.1f} | {size_bytes / instructions * 1000:.1f}"
 
 
 def record(out: str, tape: Path, command: list[str]) -> Spent:
@@ -161,8 +160,10 @@ def main() -> None:
     parser.add_argument("--copies", type=int, default=200)
     parser.add_argument("outs", nargs="*", default=["out"])
     arguments = parser.parse_args()
-    print("| program | build | none, s | recorded, s | tool, CPU s | recorder, CPU s | recorded / none | tool / none, CPU"
-          " | instructions | kept | MB | MB per 10^9 |")
+    print(
+        "| program | build | none, s | recorded, s | tool, CPU s | recorder, CPU s | recorded / none | tool / none, CPU"
+        " | instructions | kept | MB | MB per 10^9 |"
+    )
     print("|" + "---|" * 12)
     folder = Path(tempfile.mkdtemp(prefix="heaptape-bench-"))
     try:

@@ -7,8 +7,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Of the kernel's buffer, which doubles it. So much that the tool goes on while a block is compressed, and so little that
-   it waits for a recorder that stands still before the ring of events is full. */
+/* Of the kernel's buffer, which doubles it. So much that the tool goes on while a block is compressed, and so little
+   that it waits for a recorder that stands still before the ring of events is full. */
 enum { SOCKET_BYTES = 256 << 10 };
 
 int access_stream_open(struct access_stream *stream) {

@@ -139,7 +139,8 @@ static const char *place_groups(struct access_decoder *decoder) {
 const char *access_decode_begin(struct access_decoder *decoder) {
   decoder->row = 0;
   decoder->stack = decoder->page = 0;
-  decoder->by_entry = decoder->columns[ACCESS_COLUMN_ENTRY_OFFSET].at != decoder->columns[ACCESS_COLUMN_ENTRY_OFFSET].end;
+  decoder->by_entry =
+      decoder->columns[ACCESS_COLUMN_ENTRY_OFFSET].at != decoder->columns[ACCESS_COLUMN_ENTRY_OFFSET].end;
   decoder->by_page = decoder->columns[ACCESS_COLUMN_PAGE_STEP].at != decoder->columns[ACCESS_COLUMN_PAGE_STEP].end;
   if (decoder->last_acquired < decoder->acquired || decoder->last_acquired - decoder->acquired > decoder->rows)
     return "more calls that acquired than rows";
@@ -214,7 +215,8 @@ static const char *decode_other(struct access_decoder *decoder, uint8_t code, ui
   if (!decoder->by_page && places->at == places->end)
     return "the column of places in OS pages is too short";
   page->place = decoder->by_page ? (uint8_t)(page->place + *page->at++) : *places->at++;
-  *item = (struct access_item){.kind = ACCESS_OTHER, .granule = (int64_t)(page->page * ACCESS_PAGE_GRANULES + page->place)};
+  *item =
+      (struct access_item){.kind = ACCESS_OTHER, .granule = (int64_t)(page->page * ACCESS_PAGE_GRANULES + page->place)};
   return NULL;
 }
 
