@@ -171,8 +171,10 @@ def replay(
     workload at all.
     """
     if "misses" in settings.passes and not accesses_of(workload_path):
+        sampled = "access_samples" in read_workload(workload_path).info
+        has = "only samples of the" if sampled else "no"
         raise HeaptapeError(
-            f"{workload['name']}: no data accesses, which the misses pass needs: record with --accesses"
+            f"{workload['name']}: {has} data accesses, all of which the misses pass needs: record with --accesses"
         )
     about_machine = machine.describe()
     started = time.time()
