@@ -66,7 +66,8 @@ SLOW void acquired(struct producer_entry in, struct hook_call call, const void *
     large_put(result, call.request_bytes);
   if (!result)
     call.op |= CALL_NULL_OUT;
-  bool recorded = producer_record(in, step_of(call, result), columns);
+  struct producer_event event = step_of(call, result);
+  bool recorded = (!columns && producer_record_simulated(in, event)) || producer_record(in, event, columns);
   producer_report_event(in, recorded, result, call.request_bytes, NULL);
   producer_leave(in);
 }
@@ -102,7 +103,7 @@ SLOW void releasing(struct producer_entry in, enum producer_state calling, struc
     releasing_large(in, object, false);
   struct producer_event event = step_of(call, object);
   event.stamped = !call.has_size;
-  bool recorded = producer_record(in, event, NULL);
+  bool recorded = producer_record_simulated(in, event) || producer_record(in, event, NULL);
   producer_report_event(in, recorded, NULL, 0, call.op == CALL_malloc_usable_size ? NULL : object);
   in.producer->state = in.was == PRODUCER_RECORDING ? PRODUCER_RECORDING : calling;
 }
@@ -129,8 +130,8 @@ SLOW struct resize resizing(struct producer_entry in, const void *object) {
     return resize;
   if (__builtin_expect(large_may_be(object), 0))
     resize.large_bytes = releasing_large(in, object, true);
-  resize.begun =
-      producer_record(in, (struct producer_event){.op = RECORD_BEGIN, .stamped = true, .address = object}, NULL);
+  struct producer_event begin = {.op = RECORD_BEGIN, .stamped = true, .address = object};
+  resize.begun = producer_record_simulated(in, begin) || producer_record(in, begin, NULL);
   in.producer->open += resize.begun;
   in.producer->state = in.was == PRODUCER_RECORDING ? PRODUCER_RECORDING : PRODUCER_CALLING;
   return resize;
@@ -145,7 +146,8 @@ SLOW void resized(struct producer_entry in, struct hook_call call, struct resize
     large_put(resize.object, resize.large_bytes); /* it failed: the old object is still live */
   call.op |= (resize.object ? 0 : CALL_NULL_IN) | (result ? 0 : CALL_NULL_OUT);
   if (begun) { /* else it has been counted as dropped */
-    bool recorded = producer_record(in, step_of(call, result), columns);
+    struct producer_event event = step_of(call, result);
+    bool recorded = (!columns && producer_record_simulated(in, event)) || producer_record(in, event, columns);
     producer_report_event(in, recorded, result, call.request_bytes,
                           result || call.request_bytes == 0 ? resize.object : NULL);
   }

@@ -148,6 +148,19 @@ static void test_a_recording_without_an_access(void) {
   trace_reader_close(reader);
 }
 
+enum { COLUMN_BYTES = 16 };
+
+/* hexadecimal: NULL for an empty column. bytes: memory for the columns. */
+static void set_columns(struct access_decoder *decoder, const char *const hexadecimal[ACCESS_COLUMNS],
+                        uint8_t bytes[ACCESS_COLUMNS][COLUMN_BYTES]) {
+  for (int id = 1; id < ACCESS_COLUMNS; id++) {
+    size_t count = hexadecimal[id] ? strlen(hexadecimal[id]) / 2 : 0;
+    for (size_t at = 0; at < count; at++)
+      sscanf(hexadecimal[id] + 2 * at, "%2hhx", &bytes[id][at]);
+    decoder->columns[id] = (struct byte_span){bytes[id], bytes[id] + count};
+  }
+}
+
 /* Columns that each break one rule; every one is refused with a message. */
 static void test_columns_that_break_a_rule(void) {
   static const struct {
@@ -188,25 +201,32 @@ static void test_columns_that_break_a_rule(void) {
       {"number of an OS page", 1, 9, 9, {[1] = "03", [6] = "01", [7] = "00"}},
       {"number of an OS page", 1, 9, 9, {[1] = "03", [6] = "8080808080808010", [7] = "00"}}, /* 2^52 */
       {"places in OS pages", 1, 9, 9, {[1] = "03", [6] = "02"}},
+      {"left over", 1, 9, 9, {[1] = "02", [4] = "01", [9] = "0000"}},
+      {"left over", 1, 9, 9, {[1] = "02", [4] = "01", [5] = "00", [9] = "00"}},
+      {"left over", 1, 9, 9, {[1] = "00", [2] = "00", [3] = "00", [9] = "00"}},
+      {"left over", 1, 9, 9, {[1] = "03", [6] = "02", [7] = "00", [10] = "00"}},
+      {"left over", 1, 9, 9, {[1] = "03", [6] = "02", [10] = "0000"}},
+      {"column of offsets", 2, 9, 9, {[1] = "0202", [4] = "0101", [9] = "00"}},
+      {"column of offsets", 2, 9, 9, {[1] = "0202", [4] = "0101", [9] = "0080"}},
+      {"column of offsets", 1, 9, 9, {[1] = "02", [4] = "01", [9] = "ffffffffffffffffff02"}},
+      {"granule of an object", 1, 9, 9, {[1] = "02", [4] = "01", [9] = "808080808080808010"}}, /* 2^59 */
+      {"places in OS pages", 2, 9, 9, {[1] = "0380", [6] = "02", [10] = "00"}},
+      {"far OS pages", 2, 9, 9, {[1] = "03ff", [6] = "02", [10] = "0000"}},
+      {NULL, 3, 9, 9, {[1] = "020240", [4] = "0901", [9] = "ffffffffffffffff0f0202"}}, /* -2^59, 1 and 2 */
+      {NULL, 3, 9, 9, {[1] = "030381", [6] = "0202", [10] = "ff01ff"}},
       {NULL, 2, 9, 9, {[1] = "0240", [4] = "09", [5] = "ffffffffffffffff0f02"}}, /* -2^59, then one on */
       {NULL, 2, 9, 9, {[1] = "0380", [6] = "feffffffffffff0f", [7] = "ff00"}},   /* 2^52 - 1, twice */
       {NULL, 2, 9, 10, {[1] = "0102", [2] = "ffffff07", [3] = "00", [4] = "0a", [5] = "00"}},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     static struct access_decoder decoder;
-    uint8_t bytes[ACCESS_COLUMNS][16];
+    uint8_t bytes[ACCESS_COLUMNS][COLUMN_BYTES];
     access_decoder_free(&decoder);
     memset(&decoder, 0, sizeof decoder);
     decoder.rows = cases[i].rows;
     decoder.acquired = cases[i].acquired;
     decoder.last_acquired = cases[i].last_acquired;
-    for (int id = 1; id < ACCESS_COLUMNS; id++) {
-      const char *hexadecimal = cases[i].columns[id] ? cases[i].columns[id] : "";
-      size_t count = strlen(hexadecimal) / 2;
-      for (size_t at = 0; at < count; at++)
-        sscanf(hexadecimal + 2 * at, "%2hhx", &bytes[id][at]);
-      decoder.columns[id] = (struct byte_span){bytes[id], bytes[id] + count};
-    }
+    set_columns(&decoder, cases[i].columns, bytes);
     struct access_item item;
     const char *wrong = access_decode_begin(&decoder);
     for (uint32_t row = 0; row < decoder.rows && !wrong; row++)
@@ -215,6 +235,34 @@ static void test_columns_that_break_a_rule(void) {
       CHECK(wrong && strstr(wrong, cases[i].says), "case %zu: %s", i, wrong ? wrong : "accepted");
     else
       CHECK(!wrong, "case %zu: %s", i, wrong);
+  }
+}
+
+/* Older recordings have columns 5 and 7 in place of 9 and 10. */
+static void test_both_forms_of_a_block_mean_the_same(void) {
+  static const char *const forms[2][ACCESS_COLUMNS] = {
+      {[1] = "0202410303808140", [4] = "0901", [5] = "0a020709", [6] = "0204", [7] = "10082007"},
+      {[1] = "0202410303808140", [4] = "0901", [6] = "0204", [9] = "0a070902", [10] = "101008ff"},
+  };
+  static const struct access_item expected[] = {
+      {.kind = ACCESS_OBJECT, .object = 0, .granule = 5}, {.kind = ACCESS_OBJECT, .object = 8, .granule = 1},
+      {.kind = ACCESS_OBJECT, .object = 0, .granule = 1}, {.kind = ACCESS_OTHER, .granule = 0x110},
+      {.kind = ACCESS_OTHER, .granule = 0x308},           {.kind = ACCESS_OTHER, .granule = 0x120},
+      {.kind = ACCESS_OTHER, .granule = 0x307},           {.kind = ACCESS_OBJECT, .object = 0, .granule = -4},
+  };
+  enum { ROWS = sizeof expected / sizeof *expected };
+  for (int form = 0; form < 2; form++) {
+    struct access_decoder decoder = {.rows = ROWS, .acquired = 9, .last_acquired = 9};
+    uint8_t bytes[ACCESS_COLUMNS][COLUMN_BYTES];
+    struct access_item item;
+    set_columns(&decoder, forms[form], bytes);
+    const char *wrong = access_decode_begin(&decoder);
+    for (int row = 0; row < ROWS && !wrong; row++) {
+      wrong = access_decode_next(&decoder, &item);
+      CHECK(wrong || same(&item, &expected[row]), "form %d row %d", form, row);
+    }
+    CHECK(!wrong, "form %d: %s", form, wrong);
+    access_decoder_free(&decoder);
   }
 }
 
@@ -231,6 +279,7 @@ int main(void) {
     bursts_round_trip(seed, 1 + (int)(seed * 37));
   test_a_recording_without_an_access();
   test_columns_that_break_a_rule();
+  test_both_forms_of_a_block_mean_the_same();
   free(written);
   unlink(path);
   return 0;

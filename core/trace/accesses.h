@@ -25,7 +25,7 @@ extern const char *const access_total_names[ACCESS_TOTAL_LIMIT];
 struct recent_list {
   uint32_t count;
   uint64_t keys[RECENT_PLACES];
-  int64_t granules[RECENT_PLACES]; /* last accessed in each */
+  uint32_t entries[RECENT_PLACES]; /* how many were inserted before */
 };
 
 /* The key's place; RECENT_PLACES: it is not in the list. */
@@ -36,26 +36,25 @@ static inline uint32_t recent_find(const struct recent_list *list, uint64_t key)
   return RECENT_PLACES;
 }
 
-/* Moves what is at place (below count) to place 0. */
-static inline void recent_use(struct recent_list *list, uint32_t place) {
-  uint64_t key = list->keys[place];
-  int64_t granule = list->granules[place];
-  if (place == 0)
-    return;
-  memmove(list->keys + 1, list->keys, place * sizeof *list->keys);
-  memmove(list->granules + 1, list->granules, place * sizeof *list->granules);
+static inline void recent_put_first(struct recent_list *list, uint32_t moved, uint64_t key, uint32_t entry) {
+  memmove(list->keys + 1, list->keys, moved * sizeof *list->keys);
+  memmove(list->entries + 1, list->entries, moved * sizeof *list->entries);
   list->keys[0] = key;
-  list->granules[0] = granule;
+  list->entries[0] = entry;
 }
 
-/* Inserts a key at place 0, with granule 0; where the list is full, the last key is dropped. */
-static inline void recent_add(struct recent_list *list, uint64_t key) {
+/* Moves what is at place (below count) to place 0. Returns its entry. */
+static inline uint32_t recent_use(struct recent_list *list, uint32_t place) {
+  if (place > 0)
+    recent_put_first(list, place, list->keys[place], list->entries[place]);
+  return list->entries[0];
+}
+
+/* Inserts a key at place 0; where the list is full, the last key is dropped. */
+static inline void recent_add(struct recent_list *list, uint64_t key, uint32_t entry) {
   if (list->count < RECENT_PLACES)
     list->count++;
-  memmove(list->keys + 1, list->keys, (list->count - 1) * sizeof *list->keys);
-  memmove(list->granules + 1, list->granules, (list->count - 1) * sizeof *list->granules);
-  list->keys[0] = key;
-  list->granules[0] = 0;
+  recent_put_first(list, list->count - 1, key, entry);
 }
 
 #endif

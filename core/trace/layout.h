@@ -68,11 +68,13 @@ enum access_column {
   ACCESS_COLUMN_THREAD = 2,
   ACCESS_COLUMN_STACK = 3,
   ACCESS_COLUMN_OBJECT = 4,
-  ACCESS_COLUMN_OFFSET = 5,
+  ACCESS_COLUMN_OFFSET = 5, /* read only: in place of 9 */
   ACCESS_COLUMN_PAGE = 6,
-  ACCESS_COLUMN_PLACE = 7,
+  ACCESS_COLUMN_PLACE = 7, /* read only: in place of 10 */
   ACCESS_COLUMN_FAR_PAGE = 8,
-  ACCESS_COLUMNS = 9, /* ids are below this */
+  ACCESS_COLUMN_ENTRY_OFFSET = 9,
+  ACCESS_COLUMN_PAGE_STEP = 10,
+  ACCESS_COLUMNS = 11, /* ids are below this */
 };
 enum { BURST_COLUMN_ROWS = 1, BURST_COLUMNS = 2 };
 enum access_code {

@@ -18,6 +18,8 @@
 #include <pub_tool_vki.h>
 #include <pub_tool_vkiscnums.h>
 
+#include <immintrin.h>
+
 /* Moves a descriptor to where the client can't reach it, and closes the old one. Valgrind's core has it, its headers
    for tools do not. */
 extern Int VG_(safe_fd)(Int old_fd);
@@ -32,6 +34,8 @@ enum {
 
 static const UWord NO_GRANULE = ~(UWord)0;
 
+_Static_assert((PENDING_FULL + PENDING_ROOM) * sizeof(UWord) < 1 << PENDING_INSTRUCTIONS_SHIFT, "bytes in use fit");
+
 UWord pending[PENDING_FULL + PENDING_ROOM];
 Char pending_codes[PENDING_FULL + PENDING_ROOM + PENDING_CODES];
 
@@ -42,7 +46,7 @@ static UWord last_granule; /* of the stream, where there is no filter */
 
 static Int stream = NO_STREAM;
 static Bool recording;
-static UChar output[OUTPUT_BYTES + ACCESS_ITEM_BYTES];
+static UChar output[OUTPUT_BYTES + LIVE_BATCH * ACCESS_ITEM_BYTES];
 static UChar *output_end = output;
 static struct access_coder coder;
 static ULong acquired;
@@ -76,20 +80,6 @@ static void empty_filter(void) {
   for (UWord granule = 0; filter_bytes && granule < (filter_mask + 1) * FILTER_WAYS; granule++)
     filter[granule] = NO_GRANULE;
   last_granule = NO_GRANULE;
-}
-
-void accesses_begin(void) {
-  if (filter_bytes) {
-    UWord granules = filter_bytes >> ACCESS_GRANULE_SHIFT;
-    filter_mask = granules / FILTER_WAYS - 1;
-    filter = VG_(am_shadow_alloc)((granules * sizeof *filter + 4095) & ~(UWord)4095);
-    if (!filter) {
-      VG_(umsg)("heaptape: no memory for a filter of %lu bytes\n", filter_bytes);
-      VG_(exit)(1);
-    }
-  }
-  empty_filter();
-  allocator_before_switches(accesses_settle);
 }
 
 /* Valgrind has no such function for tools: a pipe whose reader has gone would be a signal to the program. */
@@ -137,19 +127,26 @@ static struct {
   UInt count;
 } missed;
 
-static void put_batch(UInt from, UInt count) {
+/* The coder and the place in the output are in locals, as a store of a byte might change a global. */
+static __attribute__((flatten)) void put_batch(UInt from, UInt count) {
   struct live_object owners[LIVE_BATCH];
+  struct access_coder used = coder;
+  UChar *to = output_end;
   live_owners(missed.first_bytes + from, count, owners);
   for (UInt index = 0; index < count; index++) {
     const struct live_object *owner = &owners[index];
     Addr address = missed.addresses[from + index];
+    Long granule = (Long)(address - owner->start) >> ACCESS_GRANULE_SHIFT; /* the start of none is 0 */
     if (owner->bytes)
-      put(&(struct access_item){.kind = ACCESS_OBJECT,
-                                .object = owner->number,
-                                .granule = (Long)(address - owner->start) >> ACCESS_GRANULE_SHIFT});
+      to = access_put(&used, to,
+                      &(struct access_item){.kind = ACCESS_OBJECT, .object = owner->number, .granule = granule});
     else
-      put(&(struct access_item){.kind = ACCESS_OTHER, .granule = (Long)(address >> ACCESS_GRANULE_SHIFT)});
+      to = access_put(&used, to, &(struct access_item){.kind = ACCESS_OTHER, .granule = granule});
   }
+  coder = used;
+  output_end = to;
+  if (output_end >= output + OUTPUT_BYTES)
+    flush();
 }
 
 static __attribute__((noinline)) void put_missed(void) {
@@ -158,12 +155,23 @@ static __attribute__((noinline)) void put_missed(void) {
   missed.count = 0;
 }
 
-/* The filter as it is used in a loop: in registers, as a store to a way might change a global. ways: NULL for none. */
+/* The filter as it is used in a loop: in registers, as a store to a way might change a global. */
 struct used_filter {
   UWord *ways, mask;
 };
 
-/* Returns whether the filter held the granule; afterwards it does. Without branches it took a third longer. */
+/* Whether the filter held the granule; afterwards it does. */
+typedef Bool is_held_function(struct used_filter used, UWord granule);
+
+/* The same where there is no filter. */
+static inline Bool is_last(struct used_filter used, UWord granule) {
+  (void)used;
+  Bool is = granule == last_granule;
+  last_granule = granule;
+  return is;
+}
+
+/* On any processor. Without branches it took a third longer. */
 static inline Bool is_held(struct used_filter used, UWord granule) {
   UWord *ways = &used.ways[(granule & used.mask) * FILTER_WAYS];
   UWord first = ways[0];
@@ -181,6 +189,32 @@ static inline Bool is_held(struct used_filter used, UWord granule) {
   UWord fourth = ways[3];
   ways[3] = third;
   return fourth == granule;
+}
+
+#define HAS_VECTORS __attribute__((target("avx2")))
+
+/* For each set of ways that hold the granule, from which way each way is filled when the granule moves to the front;
+   way 0 is filled with the granule. In halves of ways, as the instruction takes them. */
+static UInt moves[1 << FILTER_WAYS][2 * FILTER_WAYS] __attribute__((aligned(32)));
+
+static void find_moves(void) {
+  for (UInt holding = 0; holding < 1 << FILTER_WAYS; holding++) {
+    UInt last = holding ? (UInt)__builtin_ctz(holding) : FILTER_WAYS - 1;
+    for (UInt half = 0; half < 2 * FILTER_WAYS; half++)
+      moves[holding][half] = half / 2 > 0 && half / 2 <= last ? half - 2 : half;
+  }
+}
+
+/* With AVX2. Which way but the first holds a granule can't be predicted, so there is no branch. */
+static inline HAS_VECTORS Bool is_held_by_vectors(struct used_filter used, UWord granule) {
+  UWord *ways = &used.ways[(granule & used.mask) * FILTER_WAYS];
+  if (ways[0] == granule)
+    return True;
+  __m256i before = _mm256_load_si256((const __m256i *)ways), wanted = _mm256_set1_epi64x((Long)granule);
+  Int holding = _mm256_movemask_pd(_mm256_castsi256_pd(_mm256_cmpeq_epi64(before, wanted)));
+  __m256i moved = _mm256_permutevar8x32_epi32(before, _mm256_load_si256((const __m256i *)moves[holding]));
+  _mm256_store_si256((__m256i *)ways, _mm256_blend_epi32(moved, wanted, 3));
+  return holding != 0;
 }
 
 static void forget_granule(UWord granule) {
@@ -210,27 +244,19 @@ static void forget(Addr address, SizeT bytes) {
       forget_granule(filter[place]);
 }
 
-/* The same where there is no filter. */
-static inline Bool is_last(UWord granule) {
-  Bool is = granule == last_granule;
-  last_granule = granule;
-  return is;
-}
-
-static inline __attribute__((always_inline)) UInt take_granule(struct used_filter used, Addr address, Addr first_byte,
-                                                               UInt count) {
-  UWord granule = address >> ACCESS_GRANULE_SHIFT;
-  if (used.ways ? is_held(used, granule) : is_last(granule))
-    return count;
+/* Writes it also where the filter held it, so that there is no branch: the next one takes its place. */
+static inline __attribute__((always_inline)) UInt take_granule(Bool is_hit, Addr address, Addr first_byte, UInt count) {
   missed.addresses[count] = address;
   missed.first_bytes[count] = first_byte;
-  return count + 1;
+  return count + !is_hit;
 }
 
 /* One that may have more than one granule, or may not have happened. Keeps room for a chunk. */
 static __attribute__((noinline)) void take_long(struct used_filter used, Addr address, UWord bytes) {
   for (Addr at = address; at < address + bytes; at = (at | (ACCESS_GRANULE_BYTES - 1)) + 1) {
-    missed.count = take_granule(used, at, address, missed.count);
+    UWord granule = at >> ACCESS_GRANULE_SHIFT;
+    Bool is_hit = used.ways ? is_held(used, granule) : is_last(used, granule);
+    missed.count = take_granule(is_hit, at, address, missed.count);
     if (missed.count > MISSED_ROOM - CHUNK)
       put_missed();
   }
@@ -238,13 +264,14 @@ static __attribute__((noinline)) void take_long(struct used_filter used, Addr ad
 
 /* Takes a chunk of the program's accesses; returns how many of them did not happen. count: of what the filter let
    through, in a register. */
-static inline __attribute__((always_inline)) UInt take_chunk(struct used_filter used, UWord from, UWord to) {
+static inline __attribute__((always_inline)) UInt take_chunk(struct used_filter used, is_held_function *holds,
+                                                             UWord from, UWord to) {
   UInt count = missed.count, left_out = 0;
   for (UWord index = from; index < to; index++) {
     Addr address = pending[index];
     Int code = pending_codes[index];
     if (__builtin_expect((Int)(address % ACCESS_GRANULE_BYTES) <= code, 1)) {
-      count = take_granule(used, address, address, count);
+      count = take_granule(holds(used, address >> ACCESS_GRANULE_SHIFT), address, address, count);
     } else if (address) {
       missed.count = count;
       take_long(used, address, code < 0 ? sizes[-1 - code] : ACCESS_GRANULE_BYTES - (UWord)code);
@@ -257,14 +284,38 @@ static inline __attribute__((always_inline)) UInt take_chunk(struct used_filter 
   return left_out;
 }
 
-static inline __attribute__((always_inline)) void take_accesses(struct used_filter used, UWord count) {
+static inline __attribute__((always_inline)) void take_all(struct used_filter used, is_held_function *holds,
+                                                           UWord count) {
   program_accesses += count;
   for (UWord from = 0; from < count; from += CHUNK) {
     if (missed.count > MISSED_ROOM - CHUNK)
       put_missed();
-    program_accesses -= take_chunk(used, from, from + CHUNK < count ? from + CHUNK : count);
+    program_accesses -= take_chunk(used, holds, from, from + CHUNK < count ? from + CHUNK : count);
   }
   put_missed();
+}
+
+static void take_by_last(UWord count) {
+  take_all((struct used_filter){NULL, 0}, is_last, count);
+}
+
+static void take_by_jumps(UWord count) {
+  take_all((struct used_filter){filter, filter_mask}, is_held, count);
+}
+
+static HAS_VECTORS void take_by_vectors(UWord count) {
+  take_all((struct used_filter){filter, filter_mask}, is_held_by_vectors, count);
+}
+
+/* Takes the program's accesses that are in the buffer. */
+static void (*take_accesses)(UWord count) = take_by_last;
+
+static void choose_taking(void) {
+  __builtin_cpu_init();
+  if (filter_bytes == 0)
+    return;
+  find_moves();
+  take_accesses = __builtin_cpu_supports("avx2") ? take_by_vectors : take_by_jumps;
 }
 
 /* The thread whose code runs; between its turns VG_INVALID_THREADID, and nothing is in the buffer. */
@@ -283,7 +334,7 @@ void accesses_settle(void) {
   if (state == 0)
     return;
   VG_(set_shadow_regs_area)(running, 1, PENDING_STATE, sizeof settled, (const UChar *)&settled);
-  UWord count = (UInt)state / sizeof(UWord), instructions = state >> PENDING_INSTRUCTIONS_SHIFT;
+  UWord count = (UShort)state / sizeof(UWord), instructions = state >> PENDING_INSTRUCTIONS_SHIFT;
   instructions_executed += instructions;
   if (!recording)
     return;
@@ -296,10 +347,22 @@ void accesses_settle(void) {
     return;
   }
   program_instructions += instructions;
-  if (filter_bytes)
-    take_accesses((struct used_filter){filter, filter_mask}, count);
-  else
-    take_accesses((struct used_filter){NULL, 0}, count);
+  take_accesses(count);
+}
+
+void accesses_begin(void) {
+  if (filter_bytes) {
+    UWord granules = filter_bytes >> ACCESS_GRANULE_SHIFT;
+    filter_mask = granules / FILTER_WAYS - 1;
+    filter = VG_(am_shadow_alloc)((granules * sizeof *filter + 4095) & ~(UWord)4095);
+    if (!filter) {
+      VG_(umsg)("heaptape: no memory for a filter of %lu bytes\n", filter_bytes);
+      VG_(exit)(1);
+    }
+  }
+  empty_filter();
+  choose_taking();
+  allocator_before_switches(accesses_settle);
 }
 
 Bool accesses_take_event(const UWord *arguments) {

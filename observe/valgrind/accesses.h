@@ -53,9 +53,9 @@ void accesses_reset(void);
    translated code reaches it without loading an address. While no translated code runs, the buffer is empty. */
 enum {
   PENDING_FULL = 1536,
-  PENDING_ROOM = 2048, /* beyond PENDING_FULL; what one superblock may need */
-  PENDING_CODES = 8,   /* written at once, also where fewer are needed */
-  PENDING_INSTRUCTIONS_SHIFT = 32,
+  PENDING_ROOM = 2048,             /* beyond PENDING_FULL; what one superblock may need */
+  PENDING_CODES = 8,               /* written at once, also where fewer are needed */
+  PENDING_INSTRUCTIONS_SHIFT = 16, /* what is added to the state is an operand of 32 bits */
 };
 extern UWord pending[PENDING_FULL + PENDING_ROOM];
 extern Char pending_codes[PENDING_FULL + PENDING_ROOM + PENDING_CODES];

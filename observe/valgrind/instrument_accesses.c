@@ -94,7 +94,7 @@ static void add_statement(struct block *block, IRStmt *statement) {
 
 static IRExpr *bytes_in_use(struct block *block) {
   return keep(block->out, Ity_I64,
-              IRExpr_Unop(Iop_32Uto64, keep(block->out, Ity_I32, IRExpr_Get(block->state, Ity_I32))));
+              IRExpr_Unop(Iop_16Uto64, keep(block->out, Ity_I16, IRExpr_Get(block->state, Ity_I16))));
 }
 
 /* So that the superblock finds room. */

@@ -250,22 +250,20 @@ SizeT live_release(Addr address) {
   return remove_at(address);
 }
 
-/* The object that begins last at or below an address in its page; record: NULL for none. */
+/* The object that begins last at or below an address in its page; record: that of none, if there is none. */
 struct candidate {
   const struct page *page;
   const record *record;
   Addr start;
 };
 
+static const record no_record;
+
 static const struct page no_page;
 
 static void find_page(struct candidate *candidate, Addr address) {
   const struct page *page = page_of(address, False);
   candidate->page = page ? page : &no_page;
-  __builtin_prefetch(candidate->page);
-}
-
-static void find_leaf(const struct candidate *candidate) {
   const struct leaf *leaf = candidate->page->leaf;
   if (leaf) {
     __builtin_prefetch(leaf->starts);
@@ -273,9 +271,12 @@ static void find_leaf(const struct candidate *candidate) {
   }
 }
 
-static void find_record(struct candidate *candidate, Addr address) {
+typedef UInt count_bits_function(ULong bits);
+
+static inline __attribute__((always_inline)) void find_record(struct candidate *candidate, Addr address,
+                                                              count_bits_function *count) {
   const struct leaf *leaf = candidate->page->leaf;
-  candidate->record = NULL;
+  candidate->record = &no_record;
   if (!leaf)
     return;
   UInt unit = unit_of(address), word = unit / 64;
@@ -285,7 +286,7 @@ static void find_record(struct candidate *candidate, Addr address) {
   if (!starts)
     return;
   unit = word * 64 + 63 - (UInt)__builtin_clzll(starts);
-  candidate->record = &leaf->records[leaf->before[word] + count_bits(starts) - 1];
+  candidate->record = &leaf->records[leaf->before[word] + count(starts) - 1];
   __builtin_prefetch(candidate->record);
   candidate->start = (address >> PAGE_SHIFT << PAGE_SHIFT) + ((Addr)unit << UNIT_SHIFT);
 }
@@ -312,22 +313,59 @@ static struct live_object reaches_in(const struct page *page, Addr address) {
   return found;
 }
 
+static __attribute__((noinline)) struct live_object rest_of_search(const struct candidate *candidate, Addr address) {
+  struct live_object found = {0};
+  if (candidate->record != &no_record)
+    found = held(candidate->start, candidate->record, address);
+  return found.bytes ? found : reaches_in(candidate->page, address);
+}
+
 /* Step by step for all of them, so that what the next step reads is fetched meanwhile: a loop over whole searches waits
    at its branches for each load. */
-void live_owners(const Addr *addresses, UInt count, struct live_object *owners) {
+static inline __attribute__((always_inline)) void
+find_owners(const Addr *addresses, UInt count, struct live_object *owners, count_bits_function *count_of_bits) {
   struct candidate candidates[LIVE_BATCH];
   for (UInt index = 0; index < count; index++)
     find_page(&candidates[index], addresses[index]);
   for (UInt index = 0; index < count; index++)
-    find_leaf(&candidates[index]);
-  for (UInt index = 0; index < count; index++)
-    find_record(&candidates[index], addresses[index]);
+    find_record(&candidates[index], addresses[index], count_of_bits);
   for (UInt index = 0; index < count; index++) {
     const struct candidate *candidate = &candidates[index];
-    owners[index] = held(candidate->start, candidate->record, addresses[index]);
-    if (!owners[index].bytes)
-      owners[index] = reaches_in(candidate->page, addresses[index]);
+    record object = *candidate->record;
+    SizeT bytes = (SizeT)(object % (1 << GRANULES_BITS)) << ACCESS_GRANULE_SHIFT;
+    if (bytes && addresses[index] - candidate->start < bytes)
+      owners[index] = (struct live_object){candidate->start, bytes, object >> GRANULES_BITS};
+    else
+      owners[index] = rest_of_search(candidate, addresses[index]);
   }
+}
+
+static void find_owners_anywhere(const Addr *addresses, UInt count, struct live_object *owners) {
+  find_owners(addresses, count, owners, count_bits);
+}
+
+#define COUNTS_BITS __attribute__((target("popcnt")))
+
+static inline COUNTS_BITS UInt count_bits_at_once(ULong bits) {
+  return (UInt)__builtin_popcountll(bits);
+}
+
+static __attribute__((flatten)) COUNTS_BITS void find_owners_by_popcnt(const Addr *addresses, UInt count,
+                                                                       struct live_object *owners) {
+  find_owners(addresses, count, owners, count_bits_at_once);
+}
+
+static void choose_search(const Addr *addresses, UInt count, struct live_object *owners);
+static void (*search)(const Addr *addresses, UInt count, struct live_object *owners) = choose_search;
+
+static void choose_search(const Addr *addresses, UInt count, struct live_object *owners) {
+  __builtin_cpu_init();
+  search = __builtin_cpu_supports("popcnt") ? find_owners_by_popcnt : find_owners_anywhere;
+  search(addresses, count, owners);
+}
+
+void live_owners(const Addr *addresses, UInt count, struct live_object *owners) {
+  search(addresses, count, owners);
 }
 
 /* Clears only what was used: a fork's child rarely needs the table. */

@@ -88,6 +88,14 @@ static void print_usage(void) {
 
 static void print_debug_usage(void) {}
 
+/* Of the guest's registers only the stack pointer is kept up to date before each access, as in cachegrind: code becomes
+   6 % shorter. A handler of SIGSEGV may see an older instruction pointer. */
+static void begin_accesses(void) {
+  VG_(clo_vex_control).iropt_register_updates_default = VexRegUpdSpAtMemAccess;
+  VG_(clo_px_file_backed) = VexRegUpdSpAtMemAccess;
+  accesses_begin();
+}
+
 static void begin(void) {
   /* So that superblocks begin where functions begin and calls return. Callgrind does the same. */
   VG_(clo_vex_control).guest_chase = False;
@@ -96,7 +104,7 @@ static void begin(void) {
   } else {
     allocator_begin();
     if (mode == MODE_ACCESSES)
-      accesses_begin();
+      begin_accesses();
     else
       simulate_begin();
   }

@@ -109,12 +109,24 @@ def _objects(code: np.ndarray, acquired: np.ndarray, columns: dict[int, bytes]) 
     back = exactly(leb(columns.get(4, b""), "object"), len(before), "object")
     if (back == 0).any() or (back > before).any():
         raise Malformed("an object that no call before has acquired")
-    step = zigzag(exactly(leb(columns.get(5, b""), "offset"), len(code), "offset"))
     entry = _entries(code)
+    by_entry = 9 in columns
+    if by_entry and 5 in columns:
+        raise Malformed("offsets stand in two columns")
+    step = zigzag(exactly(leb(columns.get(9 if by_entry else 5, b""), "offset"), len(code), "offset"))
+    if by_entry:
+        step = _ungrouped(step, entry)
     granule = _sums_within(step, entry)
     if (granule + MAX_GRANULE >= U64(2) * MAX_GRANULE).any():
         raise Malformed("a granule of an object is out of range")
     return (before - back)[entry], granule
+
+
+def _ungrouped(values: np.ndarray, group: np.ndarray) -> np.ndarray:
+    """In the order of the rows, what stands sorted by the rows' groups. group: of each row."""
+    out = np.empty_like(values)
+    out[np.argsort(group, kind="stable")] = values
+    return out
 
 
 def _sums_within(values: np.ndarray, group: np.ndarray) -> np.ndarray:
@@ -134,11 +146,16 @@ def _other(code: np.ndarray, columns: dict[int, bytes]) -> np.ndarray:
     page = np.cumsum(zigzag(difference), dtype=U64)
     if (page >= MAX_PAGE).any():
         raise Malformed("the number of an OS page is out of range")
-    place = exactly(np.frombuffer(columns.get(7, b""), np.uint8), len(code), "place")
+    by_page = 10 in columns
+    if by_page and 7 in columns:
+        raise Malformed("places in OS pages stand in two columns")
+    place = exactly(np.frombuffer(columns.get(10 if by_page else 7, b""), np.uint8), len(code), "place")
     far = exactly(leb(columns.get(8, b""), "far page"), int((code == FAR_PAGE).sum()), "far page")
     had = np.cumsum(code == NEW_PAGE)
     number = np.where(code == NEW_PAGE, had - 1, code.astype(np.int64) - KNOWN_PAGE)
     number[code == FAR_PAGE] += np.minimum(far, U64(len(code))).astype(np.int64)
     if (number >= had).any():
         raise Malformed("an OS page that the block does not have")
+    if by_page:
+        place = _sums_within(_ungrouped(place, number).astype(U64), number).astype(np.uint8)
     return page[number] * U64(PAGE_GRANULES) + place

@@ -43,7 +43,7 @@ KNOWN_COLUMNS = {
     MODULES: {1},
     MARKS: {1},
     THREADS: {1},
-    ACCESSES: set(range(1, 9)),
+    ACCESSES: set(range(1, 11)),
     ACCESS_SAMPLES: set(range(1, 5)),
     BURSTS: {1},
     FOOTER: {1, 2},

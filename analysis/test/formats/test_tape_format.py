@@ -12,8 +12,10 @@ import zstandard
 from conftest import ROOT
 from heaptape.common.errors import FormatError
 from heaptape.formats import calls, tape_columns
+from heaptape.formats.tape_accesses import decode_accesses
 from heaptape.formats.tape_blocks import BLOCK_HEADER, COLUMN, EVENTS, FILE_HEADER, INFO
 from heaptape.formats.tape_format import open_trace
+from heaptape.formats.tape_numbers import Malformed
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -346,3 +348,15 @@ def test_two_readers_agree_on_a_recorded_program(program, tmp_path, out, heaptap
     columns["failed"] = frame["failed"].astype(int).astype(str)
     found = pd.DataFrame({name: column.astype(object).where(column.notna(), "") for name, column in columns.items()})
     assert found.to_numpy().tolist() == dumped.to_numpy().tolist()
+
+
+def test_both_forms_of_a_block_of_accesses_mean_the_same():
+    """Columns 5 and 7, of older recordings, and 9 and 10; the rows are those of core/test's test of this name."""
+    common = {1: "0202410303808140", 4: "0901", 6: "0204"}
+    for columns in ({5: "0a020709", 7: "10082007"}, {9: "0a070902", 10: "101008ff"}):
+        raw = {column: bytes.fromhex(digits) for column, digits in {**common, **columns}.items()}
+        rows = decode_accesses(8, 9, 9, raw)
+        assert rows["object"].dropna().tolist() == [0, 8, 0, 0]
+        assert rows["granule"].astype(int).tolist() == [5, 1, 1, 0x110, 0x308, 0x120, 0x307, -4]
+    with pytest.raises(Malformed, match="two columns"):
+        decode_accesses(8, 9, 9, raw | {5: b"\x0a\x02\x07\x09"})

@@ -7,6 +7,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+/* Of the kernel's buffer, which doubles it. So much that the tool goes on while a block is compressed, and so little
+   that it waits for a recorder that stands still before the ring of events is full. */
+enum { SOCKET_BYTES = 256 << 10 };
+
 int access_stream_open(struct access_stream *stream) {
   int ends[2];
   if (stream->bytes) {
@@ -23,6 +27,8 @@ int access_stream_open(struct access_stream *stream) {
     errno = ENOMEM;
     return -1;
   }
+  int buffer_bytes = SOCKET_BYTES;
+  setsockopt(ends[1], SOL_SOCKET, SO_SNDBUF, &buffer_bytes, sizeof buffer_bytes);
   *stream = (struct access_stream){.bytes = bytes, .fd = ends[0]};
   return ends[1];
 }

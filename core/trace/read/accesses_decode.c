@@ -2,16 +2,152 @@
 
 #include "core/base/leb.h"
 
+#include <string.h>
+
+/* What the rows of one entry, or of one OS page, share. at: their next one in its column, where that is sorted by them.
+ */
+struct access_entry {
+  uint64_t object;
+  int64_t granule; /* accessed last */
+  const uint8_t *at;
+  uint32_t rows;
+};
+struct access_page {
+  uint64_t page;
+  const uint8_t *at;
+  uint32_t rows;
+  uint8_t place; /* accessed last */
+};
+
+static struct access_entry *entry_at(const struct access_decoder *decoder, uint32_t number) {
+  return (struct access_entry *)decoder->entries.bytes + number;
+}
+
+static struct access_page *page_at(const struct access_decoder *decoder, uint32_t number) {
+  return (struct access_page *)decoder->pages.bytes + number;
+}
+
+/* The columns by which rows are told apart, in a first pass. */
+struct grouping {
+  struct recent_list objects;
+  struct byte_span far_pages;
+  uint32_t entries, pages;
+};
+
+static const char *find_entry(struct grouping *grouping, uint8_t code, uint32_t *entry) {
+  uint32_t place = (uint32_t)code - ACCESS_CODE_RECENT_OBJECT;
+  if (code == ACCESS_CODE_OBJECT)
+    recent_add(&grouping->objects, 0, grouping->entries++);
+  else if (place >= grouping->objects.count)
+    return "place beyond the list of objects";
+  else
+    recent_use(&grouping->objects, place);
+  *entry = grouping->objects.entries[0];
+  return NULL;
+}
+
+static const char *find_page(struct grouping *grouping, uint8_t code, uint32_t *page) {
+  uint64_t far = 0;
+  if (code == ACCESS_CODE_PAGE) {
+    *page = grouping->pages++;
+    return NULL;
+  }
+  if (code == ACCESS_CODE_FAR_PAGE && !leb_get(&grouping->far_pages.at, grouping->far_pages.end, &far))
+    return "the column of far OS pages is too short or has a bad number";
+  if (far >= TRACE_MAX_ROWS || code - ACCESS_CODE_KNOWN_PAGE + far >= grouping->pages)
+    return "OS page that the block does not have";
+  *page = code - ACCESS_CODE_KNOWN_PAGE + (uint32_t)far;
+  return NULL;
+}
+
+static bool is_other(uint8_t code) {
+  return code == ACCESS_CODE_PAGE || code >= ACCESS_CODE_KNOWN_PAGE;
+}
+
+static const char *find_group(struct grouping *grouping, uint8_t code, uint32_t *group) {
+  if (code <= ACCESS_CODE_ACQUIRED)
+    return NULL;
+  if (is_other(code))
+    return find_page(grouping, code, group);
+  if (code == ACCESS_CODE_OBJECT || code >= ACCESS_CODE_RECENT_OBJECT)
+    return find_entry(grouping, code, group);
+  return "unknown code";
+}
+
+/* Room for so many, all zero. */
+static void *zeroed(struct buffer *buffer, size_t count, size_t bytes) {
+  buffer->used = 0;
+  void *memory = buffer_reserve(buffer, count * bytes + 1);
+  if (memory)
+    memset(memory, 0, count * bytes);
+  return memory;
+}
+
+/* Finds each row's group, and makes the tables of groups. */
+static const char *find_groups(struct access_decoder *decoder) {
+  struct grouping grouping = {.far_pages = decoder->columns[ACCESS_COLUMN_FAR_PAGE]};
+  const uint8_t *codes = decoder->columns[ACCESS_COLUMN_WHAT].at;
+  uint32_t *groups = zeroed(&decoder->groups, decoder->rows, sizeof *groups);
+  if (!groups)
+    return "out of memory";
+  for (uint32_t row = 0; row < decoder->rows; row++) {
+    const char *wrong = find_group(&grouping, codes[row], &groups[row]);
+    if (wrong)
+      return wrong;
+  }
+  decoder->columns[ACCESS_COLUMN_FAR_PAGE] = grouping.far_pages;
+  decoder->entry_limit = grouping.entries;
+  decoder->page_limit = grouping.pages;
+  return zeroed(&decoder->entries, grouping.entries, sizeof(struct access_entry)) &&
+                 zeroed(&decoder->pages, grouping.pages, sizeof(struct access_page))
+             ? NULL
+             : "out of memory";
+}
+
+/* Moves over so many numbers. False: there are fewer. */
+static bool skip_leb(struct byte_span *span, uint32_t count) {
+  for (; count > 0 && span->at < span->end; span->at++)
+    count -= *span->at < 0x80;
+  return count == 0;
+}
+
+/* Where each entry's offsets and each OS page's steps begin, in the columns that are sorted by these. */
+static const char *place_groups(struct access_decoder *decoder) {
+  const uint8_t *codes = decoder->columns[ACCESS_COLUMN_WHAT].at;
+  const uint32_t *groups = (const uint32_t *)decoder->groups.bytes;
+  struct byte_span *offsets = &decoder->columns[ACCESS_COLUMN_ENTRY_OFFSET];
+  struct byte_span *steps = &decoder->columns[ACCESS_COLUMN_PAGE_STEP];
+  for (uint32_t row = 0; row < decoder->rows; row++)
+    if (is_other(codes[row]))
+      page_at(decoder, groups[row])->rows++;
+    else if (codes[row] > ACCESS_CODE_ACQUIRED)
+      entry_at(decoder, groups[row])->rows++;
+  for (uint32_t entry = 0; decoder->by_entry && entry < decoder->entry_limit; entry++) {
+    entry_at(decoder, entry)->at = offsets->at;
+    if (!skip_leb(offsets, entry_at(decoder, entry)->rows))
+      return "the column of offsets is too short or has a bad number";
+  }
+  for (uint32_t page = 0; decoder->by_page && page < decoder->page_limit; page++) {
+    page_at(decoder, page)->at = steps->at;
+    if ((size_t)(steps->end - steps->at) < page_at(decoder, page)->rows)
+      return "the column of places in OS pages is too short";
+    steps->at += page_at(decoder, page)->rows;
+  }
+  return NULL;
+}
+
 const char *access_decode_begin(struct access_decoder *decoder) {
   decoder->row = 0;
   decoder->stack = decoder->page = 0;
-  decoder->objects.count = 0;
-  decoder->pages.used = 0;
+  decoder->by_entry =
+      decoder->columns[ACCESS_COLUMN_ENTRY_OFFSET].at != decoder->columns[ACCESS_COLUMN_ENTRY_OFFSET].end;
+  decoder->by_page = decoder->columns[ACCESS_COLUMN_PAGE_STEP].at != decoder->columns[ACCESS_COLUMN_PAGE_STEP].end;
   if (decoder->last_acquired < decoder->acquired || decoder->last_acquired - decoder->acquired > decoder->rows)
     return "more calls that acquired than rows";
   if ((size_t)(decoder->columns[ACCESS_COLUMN_WHAT].end - decoder->columns[ACCESS_COLUMN_WHAT].at) != decoder->rows)
     return "the column of codes has another length than the block has rows";
-  return NULL;
+  const char *wrong = find_groups(decoder);
+  return wrong ? wrong : place_groups(decoder);
 }
 
 static bool get_leb(struct access_decoder *decoder, enum access_column column, uint64_t *value) {
@@ -34,65 +170,53 @@ static const char *decode_call(struct access_decoder *decoder, uint8_t code, str
   return NULL;
 }
 
-static const char *decode_object(struct access_decoder *decoder, uint8_t code, struct access_item *item) {
-  struct recent_list *list = &decoder->objects;
-  uint64_t entry;
-  if (code != ACCESS_CODE_OBJECT) {
-    if (code - ACCESS_CODE_RECENT_OBJECT >= (int)list->count)
-      return "place beyond the list of objects";
-    recent_use(list, code - ACCESS_CODE_RECENT_OBJECT);
-  } else {
-    if (!get_leb(decoder, ACCESS_COLUMN_OBJECT, &entry))
+static bool get_offset(struct access_decoder *decoder, struct access_entry *entry, uint64_t *offset) {
+  return decoder->by_entry ? leb_get(&entry->at, decoder->columns[ACCESS_COLUMN_ENTRY_OFFSET].end, offset)
+                           : get_leb(decoder, ACCESS_COLUMN_OFFSET, offset);
+}
+
+static const char *decode_object(struct access_decoder *decoder, uint8_t code, uint32_t group,
+                                 struct access_item *item) {
+  struct access_entry *entry = entry_at(decoder, group);
+  uint64_t number;
+  if (code == ACCESS_CODE_OBJECT) {
+    if (!get_leb(decoder, ACCESS_COLUMN_OBJECT, &number))
       return "the column of objects is too short or has a bad number";
-    if (entry == 0 || entry > decoder->acquired)
+    if (number == 0 || number > decoder->acquired)
       return "object that no call before has acquired";
-    recent_add(list, decoder->acquired - entry);
+    entry->object = decoder->acquired - number;
   }
-  if (!get_leb(decoder, ACCESS_COLUMN_OFFSET, &entry))
+  if (!get_offset(decoder, entry, &number))
     return "the column of offsets is too short or has a bad number";
-  uint64_t granule = (uint64_t)list->granules[0] + (uint64_t)unzigzag(entry);
+  uint64_t granule = (uint64_t)entry->granule + (uint64_t)unzigzag(number);
   if (granule + (uint64_t)ACCESS_OBJECT_GRANULES >= 2 * (uint64_t)ACCESS_OBJECT_GRANULES)
     return "granule of an object out of range";
-  list->granules[0] = (int64_t)granule;
-  *item = (struct access_item){.kind = ACCESS_OBJECT, .object = list->keys[0], .granule = list->granules[0]};
+  entry->granule = (int64_t)granule;
+  *item = (struct access_item){.kind = ACCESS_OBJECT, .object = entry->object, .granule = entry->granule};
   return NULL;
 }
 
-/* *number: of the page among the block's. */
-static const char *decode_page(struct access_decoder *decoder, uint8_t code, uint64_t *number) {
-  uint64_t entry, count = decoder->pages.used / sizeof decoder->page;
-  if (code == ACCESS_CODE_PAGE) {
-    if (!get_leb(decoder, ACCESS_COLUMN_PAGE, &entry))
-      return "the column of OS pages is too short or has a bad number";
-    decoder->page += (uint64_t)unzigzag(entry);
-    if (decoder->page >= ACCESS_PAGES)
-      return "number of an OS page out of range";
-    buffer_append(&decoder->pages, &decoder->page, sizeof decoder->page);
-    *number = count;
-    return decoder->pages.failed ? "out of memory" : NULL;
-  }
-  *number = (uint64_t)code - ACCESS_CODE_KNOWN_PAGE;
-  if (code == ACCESS_CODE_FAR_PAGE) {
-    if (!get_leb(decoder, ACCESS_COLUMN_FAR_PAGE, &entry))
-      return "the column of far OS pages is too short or has a bad number";
-    if (entry >= TRACE_MAX_ROWS)
-      return "OS page that the block does not have";
-    *number = ACCESS_NEAR_PAGES + entry;
-  }
-  return *number < count ? NULL : "OS page that the block does not have";
+static const char *get_page(struct access_decoder *decoder, struct access_page *page) {
+  uint64_t difference;
+  if (!get_leb(decoder, ACCESS_COLUMN_PAGE, &difference))
+    return "the column of OS pages is too short or has a bad number";
+  decoder->page += (uint64_t)unzigzag(difference);
+  page->page = decoder->page;
+  return page->page < ACCESS_PAGES ? NULL : "number of an OS page out of range";
 }
 
-static const char *decode_other(struct access_decoder *decoder, uint8_t code, struct access_item *item) {
+static const char *decode_other(struct access_decoder *decoder, uint8_t code, uint32_t group,
+                                struct access_item *item) {
+  struct access_page *page = page_at(decoder, group);
   struct byte_span *places = &decoder->columns[ACCESS_COLUMN_PLACE];
-  uint64_t number;
-  const char *wrong = decode_page(decoder, code, &number);
+  const char *wrong = code == ACCESS_CODE_PAGE ? get_page(decoder, page) : NULL;
   if (wrong)
     return wrong;
-  if (places->at == places->end)
+  if (!decoder->by_page && places->at == places->end)
     return "the column of places in OS pages is too short";
-  const uint64_t *pages = (const uint64_t *)decoder->pages.bytes;
-  uint64_t granule = pages[number] * ACCESS_PAGE_GRANULES + *places->at++;
-  *item = (struct access_item){.kind = ACCESS_OTHER, .granule = (int64_t)granule};
+  page->place = decoder->by_page ? (uint8_t)(page->place + *page->at++) : *places->at++;
+  *item =
+      (struct access_item){.kind = ACCESS_OTHER, .granule = (int64_t)(page->page * ACCESS_PAGE_GRANULES + page->place)};
   return NULL;
 }
 
@@ -105,20 +229,21 @@ static const char *check_end(const struct access_decoder *decoder) {
 
 const char *access_decode_next(struct access_decoder *decoder, struct access_item *item) {
   uint8_t code = *decoder->columns[ACCESS_COLUMN_WHAT].at++;
+  uint32_t group = ((const uint32_t *)decoder->groups.bytes)[decoder->row];
   const char *wrong;
   if (code <= ACCESS_CODE_ACQUIRED)
     wrong = decode_call(decoder, code, item);
-  else if (code == ACCESS_CODE_PAGE || code >= ACCESS_CODE_KNOWN_PAGE)
-    wrong = decode_other(decoder, code, item);
-  else if (code == ACCESS_CODE_OBJECT || code >= ACCESS_CODE_RECENT_OBJECT)
-    wrong = decode_object(decoder, code, item);
+  else if (is_other(code))
+    wrong = decode_other(decoder, code, group, item);
   else
-    wrong = "unknown code";
+    wrong = decode_object(decoder, code, group, item);
   if (wrong)
     return wrong;
   return ++decoder->row == decoder->rows ? check_end(decoder) : NULL;
 }
 
 void access_decoder_free(struct access_decoder *decoder) {
+  buffer_free(&decoder->groups);
+  buffer_free(&decoder->entries);
   buffer_free(&decoder->pages);
 }

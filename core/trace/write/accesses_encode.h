@@ -2,7 +2,7 @@
    section 6a), before compression.
 
    Not its job: compression, headers, files. One encoder serves a whole trace, as objects are numbered over all blocks.
-   Memory is one block's columns. Not thread-safe. */
+   Memory is twice one block's columns, and 4 bytes for each row. Not thread-safe. */
 #ifndef CORE_TRACE_WRITE_ACCESSES_ENCODE_H
 #define CORE_TRACE_WRITE_ACCESSES_ENCODE_H
 
@@ -20,14 +20,16 @@ void access_encoder_free(struct access_encoder *encoder);
    can't hold the item. */
 bool access_encode(struct access_encoder *encoder, const struct access_item *item);
 
-/* The block so far; the encoder's own, until its next use. Lack of memory is columns[i].failed. */
+/* Of the block so far rows and counts; the columns once it is finished. The encoder's own, until its next use. Lack of
+   memory is columns[i].failed. */
 struct encoded_accesses {
   struct buffer columns[ACCESS_COLUMNS];
   uint32_t rows;
   uint64_t calls, objects, other;    /* rows of each sort */
   uint64_t first_acquired, acquired; /* call rows that acquired, before the block and after it */
 };
-struct encoded_accesses *access_encoder_block(struct access_encoder *encoder);
+const struct encoded_accesses *access_encoder_block(const struct access_encoder *encoder);
+const struct encoded_accesses *access_encoder_finish(struct access_encoder *encoder);
 
 /* Begins the next block. */
 void access_encoder_next_block(struct access_encoder *encoder);

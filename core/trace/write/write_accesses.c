@@ -54,7 +54,7 @@ int flush_accesses(struct trace_writer *writer) {
     return -1;
   if (!writer->accesses || access_encoder_block(writer->accesses)->rows == 0)
     return 0;
-  struct encoded_accesses *block = access_encoder_block(writer->accesses);
+  const struct encoded_accesses *block = access_encoder_finish(writer->accesses);
   struct column columns[ACCESS_COLUMNS - 1];
   for (uint8_t id = 1; id < ACCESS_COLUMNS; id++) {
     if (block->columns[id].failed)

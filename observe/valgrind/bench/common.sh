@@ -1,18 +1,11 @@
 # shellcheck shell=bash
-# For the scripts beside it, which source it: a scratch folder that goes when they end, a program in perl with hashes,
-# strings and a sort (2.1 G instructions), and the lowest of some runs.
+# For the scripts beside it, which source it: a scratch folder that goes when they end, and the lowest of some runs.
+# program.pl: hashes, strings and a sort (2.1 G instructions).
 set -euo pipefail
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 export PERL_HASH_SEED=0
 TIMEFORMAT='%R %U %S'
-
-cat >"$scratch/program.pl" <<'PERL'
-my %h; my @a;
-for (1..400000) { $h{$_ % 20011} .= "x$_"; push @a, "k".($_ * 7919 % 1000003); }
-@a = sort @a;
-print scalar(keys %h), " $a[5]\n";
-PERL
 
 # lowest CMD...: seconds on the wall, and of user and system time; of $runs runs, or three
 lowest() {

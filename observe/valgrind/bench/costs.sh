@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What the Valgrind tool costs: processor time of one program natively, under Valgrind's tools and under ours, and of one
 # replay's instructions pass. Usage: observe/valgrind/bench/costs.sh [OUT]
-# The program is common.sh's, in perl. The lowest of three runs; each table names its rows as valgrind's options do.
+# The program is program.pl. The lowest of three runs; each table names its rows as valgrind's options do.
 source "$(dirname "$0")/common.sh"
 out=$(realpath "${1:-out}")
 export VALGRIND_LIB=$out/libexec/valgrind
@@ -12,7 +12,7 @@ row() {
   awk -v name="$1" -v s="$seconds" -v n="$native" 'BEGIN { printf "| %s | %.2f | %.1f |\n", name, s, s / n }'
 }
 
-program=(perl "$scratch/program.pl")
+program=(perl "$(dirname "$0")/program.pl")
 sizes=(--D1=32768,8,64 --I1=32768,8,64 --LL=1048576,16,64)
 echo "| perl | CPU seconds | times native |"
 echo "|---|---|---|"
