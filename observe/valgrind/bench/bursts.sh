@@ -5,7 +5,7 @@
 source "$(dirname "$0")/common.sh"
 out=$(realpath "${1:-out}")
 runs=${2:-3}
-program=(perl "$scratch/program.pl")
+program=(perl "$(dirname "$0")/program.pl")
 record=("$out/libexec/heaptape-record" -o "$scratch/t.tape" --accesses)
 
 row() {
