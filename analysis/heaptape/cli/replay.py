@@ -47,8 +47,8 @@ def _add_runs(parser: argparse.ArgumentParser) -> None:
         "--repeats",
         type=int,
         default=5,
-        help="repetitions of the time pass (default 5); bare and instructions run twice, memory too where that is "
-        "enough, others once",
+        help="repetitions of the passes time and accesses (default 5); bare and instructions run twice, memory too if "
+        "that is enough, others once",
     )
     parser.add_argument(
         "--until-ci",
@@ -115,7 +115,8 @@ def _add_passes(parser: argparse.ArgumentParser) -> None:
         help="of instructions (exact, counted under Valgrind), time, memory, bare (default: these; instructions only "
         "where heaptape's Valgrind tool is, else by name, under callgrind), verify, sharing (cache lines that threads "
         "share), misses (cache and TLB misses of program and allocator, simulated; default where the trace has data "
-        "accesses: record --accesses), blame (who holds the memory, for 'heaptape blame R.json' and the report)",
+        "accesses: record --accesses), accesses (performs those accesses on the processor and measures CPU time: for "
+        "quiet machines), blame (who holds the memory, for 'heaptape blame R.json' and the report)",
     )
     for name, what in (("caches", "BYTES:WAYS"), ("tlbs", "ENTRIES:WAYS")):
         parser.add_argument(
@@ -229,6 +230,10 @@ def _replay_settings(arguments: argparse.Namespace) -> "rounds.Settings":
     if policy not in rounds.TOUCH_POLICIES or (equals and (policy not in ("recorded", "lines") or not bound.isdigit())):
         names = ", ".join(rounds.TOUCH_POLICIES)
         raise UsageError(f"replay --touch: '{arguments.touch}' is none of {names}, recorded=N, lines=N")
+    if passes == ("accesses",) and arguments.touch != "recorded":
+        raise UsageError("replay --touch: the pass accesses writes only where the program accessed")
+    if arguments.as_malloc and "accesses" in passes:
+        raise UsageError("replay --as-malloc: leaves out accesses that the pass accesses performs")
     if not 0 <= arguments.disturb <= 1 << 20:
         raise UsageError("replay --disturb: between 0 and 1048576 lines")
     seed = arguments.seed if arguments.seed is not None else int.from_bytes(os.urandom(4), "little")

@@ -23,7 +23,7 @@ from heaptape.report.methods import allocators, methods
 from heaptape.results.compare import allocator_order
 from heaptape.results.schema import Results, call_details, figures
 from heaptape.results.summary import VerdictTexts, sentences, verdicts_in_words, warnings
-from heaptape.tables import line_sharing, misses_table, time_table
+from heaptape.tables import accesses_table, line_sharing, misses_table, time_table
 from heaptape.tables.usual import Cell, Table, comparison, grouped
 
 matplotlib.use("Agg")
@@ -118,6 +118,7 @@ def _section(file: Results, baseline: str, verdicts: VerdictTexts) -> Section:
             *time_table.usual(predicted, here, time_sentences),
             *misses_table.usual([file], here),
             *comparison([file], here),
+            *accesses_table.usual([file], here),
             *line_sharing.table(line_sharing.summary([file])),
         ],
         _latency_tables(file, order),
