@@ -22,6 +22,9 @@ void perform_begin(const struct replay_setup *setup);
 /* An op comes. worker: of the calling thread, to which the time of preparing is charged. */
 void perform_before_op(struct worker *worker);
 
+/* The op was made: its object, if it has one, is in that slot now. */
+void perform_after_op(uint32_t slot);
+
 /* After the last op, when all threads have ended: what the program accessed then. Fills in the result's counts, and
    adds to its cpu_ns. */
 void perform_end(struct replay_result *result);

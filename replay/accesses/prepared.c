@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -44,10 +45,12 @@ static void map_items(void) {
     engine_fail(NULL, "%s: %s", stream.path, strerror(errno));
   uint64_t bytes = (uint64_t)about.st_size;
   stream.most_items = bytes < PREPARED_PIECE_ITEMS ? bytes : PREPARED_PIECE_ITEMS;
-  stream.items = os_map((stream.most_items + 1) * sizeof *stream.items, true);
+  uint64_t room = (stream.most_items + 1) * sizeof *stream.items;
+  stream.items = os_map(room, false);
   if (!stream.items)
     engine_fail(NULL, "no memory for recorded accesses: %s", strerror(errno));
-  memset(stream.items, 0, (stream.most_items + 1) * sizeof *stream.items);
+  madvise(stream.items, room, MADV_HUGEPAGE); /* so that they take few entries of the TLB */
+  memset(stream.items, 0, room);
 }
 
 void prepared_open(const char *path, uint32_t other_slot) {

@@ -172,6 +172,8 @@ static ALWAYS_INLINE void replay_op(const struct frame *frame, const uint64_t *a
       sharing_before_call(frame->self, plan, &op, object);
     make_call(frame, object, plan, &op, pass);
   }
+  if (pass == PASS_ACCESSES)
+    perform_after_op(op.slot);
   if (pass_samples_memory(pass) && (plan.traits & CALL_ACQUIRES))
     fragmentation_note_acquire(op.slot, object);
   if (pass == PASS_BLAME && (plan.traits & (CALL_ACQUIRES | CALL_TAKES)) == CALL_ACQUIRES)

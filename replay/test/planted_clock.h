@@ -1,12 +1,12 @@
 /* The clocks of the engine that tests measure planted costs with: they stand still unless something is planted.
 
    Job: stand in for the counter, the clocks and the kernel's word on preemption. Each source of that engine is compiled
-   with `-include` of this file, which renames the functions of the os seam; the engine that is shipped is built from
-   the same sources without it, and has nothing of it. Not its job: deciding what anything costs (planted_allocator.c).
-   Invariants: a thread's counter advances by PLANTED_READING_CYCLES at each reading, and by what planted_spend is told,
-   and by nothing else; one cycle is one nanosecond of that thread's CPU time; CLOCK_MONOTONIC is one for the process
-   and advances only by sleeping. So a span costs what was planted in it and one reading, to the cycle, however busy the
-   machine is. */
+   with `-include` of this file, which renames the functions of the os seam and that of one access; the engine that is
+   shipped is built from the same sources without it, and has nothing of it. Not its job: deciding what anything costs
+   (planted_allocator.c). Invariants: a thread's counter advances by PLANTED_READING_CYCLES at each reading, by what
+   planted_spend is told, by accesses of the accesses pass, and by nothing else; one cycle is one nanosecond of that
+   thread's CPU time; CLOCK_MONOTONIC is one for the process and advances only by sleeping. So a span costs what was
+   planted in it and one reading, to the cycle, however busy the machine is. */
 #ifndef REPLAY_TEST_PLANTED_CLOCK_H
 #define REPLAY_TEST_PLANTED_CLOCK_H
 

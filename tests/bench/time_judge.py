@@ -94,14 +94,26 @@ def record(program: Program, tape: Path) -> None:
     subprocess.run(words, check=True, env=os.environ | program.settings)
 
 
-def count(program: Program, folder: Path, preloads: dict[str, str], measured: dict) -> Results:
-    """Records (unless that was done), replays with the pass misses, and makes results of it."""
+def recorded(program: Program, folder: Path) -> tuple[Path, Path]:
+    """The workload and its accesses, recorded unless that was done."""
     tape, work, accesses = (folder / f"{program.name}.{suffix}" for suffix in ("tape", "work", "accesses"))
     if not tape.exists():
         record(program, tape)
     if not accesses.exists():
         compile_ = [str(CONVERT), "compile", str(tape), "-o", str(work), "--accesses", str(accesses)]
         subprocess.run(compile_, check=True, stdout=subprocess.DEVNULL)
+    return work, accesses
+
+
+def found_allocators() -> dict[str, str]:
+    """Label -> what is preloaded; empty: nothing."""
+    known = registry.load(default_home())
+    return {label: "" if label == BASELINE else str(known[label].path) for label in ALLOCATORS if known[label].found}
+
+
+def count(program: Program, folder: Path, preloads: dict[str, str], measured: dict) -> Results:
+    """Records (unless that was done), replays with the pass misses, and makes results of it."""
+    work, accesses = recorded(program, folder)
     geometry = geometry_of(measured)
     runs = []
     for label, preload in preloads.items():
@@ -155,12 +167,8 @@ def judge(program: Program, folder: Path, seconds: float) -> pd.DataFrame:
     """One row per allocator: program, allocator, percent, low, high of the prediction; the columns of live(), where
     seconds is not 0, which are kept in the folder.
     """
-    home = default_home()
-    measured = of_this_machine(home)
-    known = registry.load(home)
-    preloads = {
-        label: "" if label == BASELINE else str(known[label].path) for label in ALLOCATORS if known[label].found
-    }
+    measured = of_this_machine(default_home())
+    preloads = found_allocators()
     frame = prediction([count(program, folder, preloads, measured)], BASELINE)
     whole = frame[frame["part"] == ALL].set_index("allocator")[["percent", "low", "high"]]
     whole.insert(0, "program", program.name)
