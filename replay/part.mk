@@ -1,6 +1,6 @@
 # The engine's components, and those of the process that starts it.
 ENGINE_COMPONENTS := replay/engine replay/accesses replay/passes replay/blame replay/memory replay/order replay/state replay/region
-REPLAY_COMPONENTS := replay/driver replay/parent $(ENGINE_COMPONENTS)
+REPLAY_COMPONENTS := replay/driver replay/report replay/parent $(ENGINE_COMPONENTS)
 REPLAY_BELOW := core/workload core/sharing core/valgrind core/trace core/base
 REPLAY_LIBS  := -ljansson -lz -lpthread -lm
 $(call c_components,$(REPLAY_COMPONENTS))

@@ -1,5 +1,6 @@
 """A recorder and a program under it that makes calls when it is told to."""
 
+import os
 import select
 import subprocess
 from pathlib import Path
@@ -8,8 +9,8 @@ from tests.support import RECORD
 
 HANG_S = 120  # bounds a hang, and is no claim
 
-# For each line that it reads: so often a malloc of so many bytes and its free, then "1\n". Ends with that exit status.
-PROGRAM = """
+# For each line that it reads: so often a malloc of so many bytes and its free, then "\n". Ends with that exit status.
+CALLS = """
 import ctypes, sys
 calls, size_bytes, status = map(int, sys.argv[1:])
 libc = ctypes.CDLL(None)
@@ -18,17 +19,22 @@ malloc.restype, free.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
 for line in sys.stdin:
     for i in range(calls):
         free(malloc(size_bytes))
-    print(1, flush=True)
+    print(flush=True)
 sys.exit(status)
 """
 
 
-class Driven:
-    """`process`: the recorder; `calls`: pairs of malloc and free that the program makes each time it is asked."""
+def calling(calls: int, size_bytes: int, status: int = 0) -> list[str]:
+    """A program that makes so many pairs of malloc and free each time it is asked."""
+    return ["/usr/bin/python3", "-c", CALLS, *map(str, (calls, size_bytes, status))]
 
-    def __init__(self, folder: Path, *options: str, calls: int, size_bytes: int, status: int = 0) -> None:
-        self.trace, self.status = folder / "t.tape", status
-        program = ["/usr/bin/python3", "-c", PROGRAM, *map(str, (calls, size_bytes, status))]
+
+class Driven:
+    """`process`: the recorder. The program answers each byte by a byte when it has made its calls. It ends
+    with this status after the last."""
+
+    def __init__(self, trace: Path, *options: str, program: list[str], status: int = 0) -> None:
+        self.trace, self.status = trace, status
         self.process = subprocess.Popen(
             [RECORD, "-o", self.trace, *options, "--", *program],
             stdin=subprocess.PIPE,
@@ -44,15 +50,20 @@ class Driven:
         self.process.stdin.flush()
 
     def answer(self) -> None:
-        """Waits until they are."""
+        """Waits until those asked for first are made."""
         assert self.process.stdout
         assert select.select([self.process.stdout], [], [], HANG_S)[0], "the program stands still"
-        assert self.process.stdout.readline() == "1\n"
+        assert os.read(self.process.stdout.fileno(), 1) == b"\n"
 
     def work(self) -> None:
         """Has the calls made, and waits."""
         self.ask()
         self.answer()
+
+    def program_pid(self) -> int:
+        """Of the recorder's first child."""
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        return int(children[0])
 
     def end(self) -> str:
         """Lets the program end; what the recorder printed."""

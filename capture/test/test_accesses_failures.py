@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from heaptape.formats.tape_format import open_trace
 
+from capture.test.driven import HANG_S, Driven
 from capture.test.test_accesses import (  # noqa: F401 (a fixture)
     THIRD,
     accessed,
@@ -22,54 +23,21 @@ from capture.test.test_accesses import (  # noqa: F401 (a fixture)
 )
 from tests.support import CONVERT, HEAPTAPE, OUT, RECORD, check, info, run
 
-HANG_S = 120  # bounds a hang, and is no claim
 STATUS = 9  # of planted, mode asked
-
-
-class Asked:
-    """A recording of planted, mode asked: work is done on request."""
-
-    def __init__(self, program: Path, trace: Path, *options: str) -> None:
-        self.trace = trace
-        self.recorder = subprocess.Popen(
-            [RECORD, "-o", trace, "--accesses=all", *options, "--", program, "asked"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-
-    def ask(self) -> None:
-        assert self.recorder.stdin
-        self.recorder.stdin.write(b"1")
-        self.recorder.stdin.flush()
-
-    def answer(self) -> None:
-        assert self.recorder.stdout
-        assert self.recorder.stdout.read(1) == b"1"
-
-    def program_pid(self) -> int:
-        children = Path(f"/proc/{self.recorder.pid}/task/{self.recorder.pid}/children").read_text().split()
-        return int(children[0])
-
-    def end(self) -> str:
-        """What the recorder said."""
-        _, told = self.recorder.communicate(timeout=HANG_S)
-        assert self.recorder.returncode == STATUS, told
-        return told.decode()
 
 
 @pytest.fixture
 def start(planted: Path, tmp_path: Path) -> Iterator:  # noqa: F811
-    """Starts a recording into tmp_path/a.tape with these options."""
-    started: list[Asked] = []
+    """Starts a recording of planted, mode asked, into tmp_path/a.tape with these options."""
+    started: list[Driven] = []
 
-    def begin(*options: str, trace: Path = tmp_path / "a.tape") -> Asked:
-        started.append(Asked(planted, trace, *options))
+    def begin(*options: str, trace: Path = tmp_path / "a.tape") -> Driven:
+        started.append(Driven(trace, "--accesses=all", *options, program=[str(planted), "asked"], status=STATUS))
         return started[-1]
 
     yield begin
     for recording in started:
-        recording.recorder.kill()
+        recording.process.kill()
 
 
 def compile_trace(trace: Path) -> str:
@@ -91,13 +59,11 @@ def calls_of(trace: Path) -> tuple[pd.DataFrame, pd.DataFrame, int]:
 
 def test_accesses_of_a_late_start_begin_with_it(start):
     recording = start("--start-paused")
-    recording.ask()
-    recording.answer()
+    recording.work()
     done = run(HEAPTAPE, "ctl", str(recording.program_pid()), "start")
     assert done.status == 0, done.stderr
     for _ in range(2):
-        recording.ask()
-        recording.answer()
+        recording.work()
     recording.end()
     proof = check(recording.trace)
     assert proof["ok"]
@@ -112,8 +78,7 @@ def test_accesses_of_a_late_start_begin_with_it(start):
 
 def test_a_recording_never_started_has_no_accesses(start):
     recording = start("--start-paused")
-    recording.ask()
-    recording.answer()
+    recording.work()
     recording.end()
     assert check(recording.trace)["ok"]
     with open_trace(recording.trace) as trace:
@@ -126,8 +91,7 @@ def test_a_size_limit_holds_for_accesses_too(start):
     limit = 100_000
     recording = start("--max-size", str(limit))
     for _ in range(8):
-        recording.ask()
-        recording.answer()
+        recording.work()
     told = recording.end()
     assert "--max-size was reached" in told
     assert recording.trace.stat().st_size <= limit
@@ -143,13 +107,12 @@ def test_while_the_recorder_stands_still_no_access_is_lost(start, on_full):
     """Accesses are never dropped: the program waits under drop, too. Calls that are dropped keep their rows."""
     asks = 12
     recording = start("--on-full", on_full)
-    recording.ask()
-    recording.answer()
-    recording.recorder.send_signal(signal.SIGSTOP)
+    recording.work()
+    recording.process.send_signal(signal.SIGSTOP)
     for _ in range(asks - 1):
         recording.ask()
     time.sleep(1)
-    recording.recorder.send_signal(signal.SIGCONT)
+    recording.process.send_signal(signal.SIGCONT)
     for _ in range(asks - 1):
         recording.answer()
     recording.end()
@@ -165,15 +128,13 @@ def test_while_the_recorder_stands_still_no_access_is_lost(start, on_full):
 def test_when_the_recorder_is_killed_the_program_goes_on(start):
     recording = start()
     for _ in range(6):
-        recording.ask()
-        recording.answer()
+        recording.work()
     program = recording.program_pid()
-    recording.recorder.kill()
-    recording.recorder.wait()
+    recording.process.kill()
+    recording.process.wait()
     for _ in range(3):
-        recording.ask()
-        recording.answer()
-    recording.recorder.stdin.close()
+        recording.work()
+    recording.process.stdin.close()
     ends = time.monotonic() + HANG_S
     while Path(f"/proc/{program}/exe").exists() and time.monotonic() < ends:
         time.sleep(0.05)
@@ -193,8 +154,7 @@ def test_a_full_disk_ends_the_trace_and_not_the_program(start, tmp_path):
     try:
         recording = start(trace=small / "a.tape")
         for _ in range(60):
-            recording.ask()
-            recording.answer()
+            recording.work()
         told = recording.end()
         assert len(told.splitlines()) == 1, told
         assert "No space left on device" in told

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from capture.test.driven import HANG_S, Driven
+from capture.test.driven import HANG_S, Driven, calling
 from tests.support import HEAPTAPE, OUT, RECORD, check, info, record, refused, run, succeed
 
 
@@ -22,10 +22,9 @@ class Recording(Driven):
     """20,000 calls each time. `pid`: the program's."""
 
     def __init__(self, folder: Path, *options: str) -> None:
-        super().__init__(folder, *options, calls=10_000, size_bytes=100, status=7)
+        super().__init__(folder / "t.tape", *options, program=calling(10_000, 100, status=7), status=7)
         self.work()
-        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
-        self.pid = int(children[0])
+        self.pid = self.program_pid()
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from capture.test.driven import HANG_S, Driven
+from capture.test.driven import HANG_S, Driven, calling
 from tests.support import RECORD, Result, check, compile_c, info, record, run, succeed
 
 needs_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root for a file system of its own")
@@ -108,7 +108,7 @@ def test_a_removed_directory_is_reported(tmp_path: Path) -> None:
 
 def driven(folder: Path, *options: str) -> Driven:
     """60,000 calls each time."""
-    return Driven(folder, *options, calls=30_000, size_bytes=77)
+    return Driven(folder / "t.tape", *options, program=calling(30_000, 77))
 
 
 def test_a_stopped_collector_loses_nothing_under_wait(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 #include "core/workload/workload.h"
 #include "replay/driver/blame_places.h"
-#include "replay/driver/names.h"
+#include "replay/report/names.h"
 #include "replay/state/touch.h"
 
 #include <errno.h>

@@ -2,14 +2,14 @@
 #include "core/workload/workload_read.h"
 #include "replay/driver/blame_places.h"
 #include "replay/driver/options.h"
-#include "replay/driver/report.h"
-#include "replay/driver/report_accesses.h"
-#include "replay/driver/report_pmu.h"
 #include "replay/engine/engine.h"
 #include "replay/order/recorded_clock.h"
 #include "replay/parent/access_runs.h"
 #include "replay/parent/run.h"
 #include "replay/passes/instructions.h"
+#include "replay/report/report.h"
+#include "replay/report/report_accesses.h"
+#include "replay/report/report_pmu.h"
 
 #include <fcntl.h>
 #include <stdio.h>

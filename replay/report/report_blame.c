@@ -1,8 +1,8 @@
-#include "replay/driver/report_blame.h"
+#include "replay/report/report_blame.h"
 
 #include "core/base/os.h"
-#include "replay/driver/report_json.h"
-#include "replay/driver/report_packed.h"
+#include "replay/report/report_json.h"
+#include "replay/report/report_packed.h"
 
 #include <inttypes.h>
 #include <stdio.h>

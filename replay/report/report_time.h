@@ -1,6 +1,6 @@
 /* The time pass's figures as JSON: calls by kind and size class, the slowest, what timing costs, what was left out. */
-#ifndef REPLAY_DRIVER_REPORT_TIME_H
-#define REPLAY_DRIVER_REPORT_TIME_H
+#ifndef REPLAY_REPORT_REPORT_TIME_H
+#define REPLAY_REPORT_REPORT_TIME_H
 
 #include "replay/parent/run.h"
 

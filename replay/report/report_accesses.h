@@ -1,6 +1,6 @@
 /* The accesses pass as JSON (docs/RESULTS.md). */
-#ifndef REPLAY_DRIVER_REPORT_ACCESSES_H
-#define REPLAY_DRIVER_REPORT_ACCESSES_H
+#ifndef REPLAY_REPORT_REPORT_ACCESSES_H
+#define REPLAY_REPORT_REPORT_ACCESSES_H
 
 #include "replay/parent/access_runs.h"
 

@@ -1,6 +1,6 @@
-#include "replay/driver/report_misses.h"
+#include "replay/report/report_misses.h"
 
-#include "replay/driver/report_json.h"
+#include "replay/report/report_json.h"
 
 /* What was made of the program is its recording's: the replay executes none of it. NULL: the recording doesn't say. */
 static json_t *total_json(const struct access_stream *stream, enum access_total total) {

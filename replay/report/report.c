@@ -1,13 +1,13 @@
-#include "replay/driver/report.h"
+#include "replay/report/report.h"
 
 #include "core/sharing/line_sharing_json.h"
-#include "replay/driver/names.h"
-#include "replay/driver/report_blame.h"
-#include "replay/driver/report_json.h"
-#include "replay/driver/report_memory.h"
-#include "replay/driver/report_misses.h"
-#include "replay/driver/report_pmu.h"
-#include "replay/driver/report_time.h"
+#include "replay/report/names.h"
+#include "replay/report/report_blame.h"
+#include "replay/report/report_json.h"
+#include "replay/report/report_memory.h"
+#include "replay/report/report_misses.h"
+#include "replay/report/report_pmu.h"
+#include "replay/report/report_time.h"
 #include "replay/state/touch.h"
 
 #include <inttypes.h>

@@ -1,6 +1,6 @@
 /* The misses pass in a result: key "misses". Not its job: simulating (observe/valgrind/). */
-#ifndef REPLAY_DRIVER_REPORT_MISSES_H
-#define REPLAY_DRIVER_REPORT_MISSES_H
+#ifndef REPLAY_REPORT_REPORT_MISSES_H
+#define REPLAY_REPORT_REPORT_MISSES_H
 
 #include "replay/parent/run.h"
 

@@ -1,4 +1,4 @@
-#include "replay/driver/names.h"
+#include "replay/report/names.h"
 
 const char *pass_name(enum replay_pass pass) {
   static const char *const names[] = {"time",    "memory", "bare",  "verify",  "instructions",

@@ -1,6 +1,6 @@
 /* What the files that turn a run into JSON share. */
-#ifndef REPLAY_DRIVER_REPORT_JSON_H
-#define REPLAY_DRIVER_REPORT_JSON_H
+#ifndef REPLAY_REPORT_REPORT_JSON_H
+#define REPLAY_REPORT_REPORT_JSON_H
 
 #include <jansson.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
-#include "replay/driver/report_accesses.h"
+#include "replay/report/report_accesses.h"
 
-#include "replay/driver/report_json.h"
-#include "replay/driver/report_pmu.h"
+#include "replay/report/report_json.h"
+#include "replay/report/report_pmu.h"
 
 void report_accesses(json_t *into, const struct access_runs *runs) {
   const struct replay_result *own = runs->own_share.result, *result = runs->independent.result;

@@ -1,7 +1,7 @@
-#include "replay/driver/report_map.h"
+#include "replay/report/report_map.h"
 
-#include "replay/driver/report_packed.h"
 #include "replay/memory/residency.h"
+#include "replay/report/report_packed.h"
 
 #include <stdlib.h>
 

@@ -1,8 +1,8 @@
-#include "replay/driver/report_memory.h"
+#include "replay/report/report_memory.h"
 
-#include "replay/driver/report_fragmentation.h"
-#include "replay/driver/report_json.h"
-#include "replay/driver/report_map.h"
+#include "replay/report/report_fragmentation.h"
+#include "replay/report/report_json.h"
+#include "replay/report/report_map.h"
 
 static void set(json_t *into, const char *key, uint64_t value) {
   json_object_set_new(into, key, json_unsigned(value));

@@ -1,6 +1,6 @@
 /* The processor's counters as JSON. */
-#ifndef REPLAY_DRIVER_REPORT_PMU_H
-#define REPLAY_DRIVER_REPORT_PMU_H
+#ifndef REPLAY_REPORT_REPORT_PMU_H
+#define REPLAY_REPORT_REPORT_PMU_H
 
 #include "replay/state/result.h"
 

@@ -1,4 +1,4 @@
-#include "replay/driver/report_packed.h"
+#include "replay/report/report_packed.h"
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* Binary tables in JSON: zlib, then base64 ("zlib+base64"). */
-#ifndef REPLAY_DRIVER_REPORT_PACKED_H
-#define REPLAY_DRIVER_REPORT_PACKED_H
+#ifndef REPLAY_REPORT_REPORT_PACKED_H
+#define REPLAY_REPORT_REPORT_PACKED_H
 
 #include <stddef.h>
 

@@ -1,7 +1,7 @@
-#include "replay/driver/report_pmu.h"
+#include "replay/report/report_pmu.h"
 
-#include "replay/driver/report_json.h"
 #include "replay/passes/pmu.h"
+#include "replay/report/report_json.h"
 
 #include <errno.h>
 #include <string.h>

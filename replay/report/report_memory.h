@@ -1,6 +1,6 @@
 /* The memory pass's figures as JSON: time line, peaks, system calls, what is held at the end, memory map. */
-#ifndef REPLAY_DRIVER_REPORT_MEMORY_H
-#define REPLAY_DRIVER_REPORT_MEMORY_H
+#ifndef REPLAY_REPORT_REPORT_MEMORY_H
+#define REPLAY_REPORT_REPORT_MEMORY_H
 
 #include "replay/parent/run.h"
 

@@ -1,7 +1,7 @@
 /* The memory map as JSON: {"region_bytes", "positions", "encoding": "zlib+base64", "columns", "residency", "cells",
    "bytes_lost", "resident_bytes_lost"}. residency "none": the kernel reports none, and resident_bytes means nothing. */
-#ifndef REPLAY_DRIVER_REPORT_MAP_H
-#define REPLAY_DRIVER_REPORT_MAP_H
+#ifndef REPLAY_REPORT_REPORT_MAP_H
+#define REPLAY_REPORT_REPORT_MAP_H
 
 #include "replay/state/result.h"
 

@@ -1,6 +1,6 @@
 /* The blame pass as JSON (docs/BLAME.md). */
-#ifndef REPLAY_DRIVER_REPORT_BLAME_H
-#define REPLAY_DRIVER_REPORT_BLAME_H
+#ifndef REPLAY_REPORT_REPORT_BLAME_H
+#define REPLAY_REPORT_REPORT_BLAME_H
 
 #include "replay/parent/run.h"
 

@@ -1,6 +1,6 @@
 /* Names of passes, orders and touch policies, as options and results have them. */
-#ifndef REPLAY_DRIVER_NAMES_H
-#define REPLAY_DRIVER_NAMES_H
+#ifndef REPLAY_REPORT_NAMES_H
+#define REPLAY_REPORT_NAMES_H
 
 #include "replay/state/result.h"
 

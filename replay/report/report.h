@@ -2,8 +2,8 @@
 
    Not its job: where it goes. Figures are in cycles of the calibrated counter, bytes and ns; what a pass does not
    measure is absent, never 0. Allocates with malloc (in the parent). */
-#ifndef REPLAY_DRIVER_REPORT_H
-#define REPLAY_DRIVER_REPORT_H
+#ifndef REPLAY_REPORT_REPORT_H
+#define REPLAY_REPORT_REPORT_H
 
 #include "replay/parent/run.h"
 

@@ -1,7 +1,7 @@
-#include "replay/driver/report_time.h"
+#include "replay/report/report_time.h"
 
 #include "core/workload/workload_read.h"
-#include "replay/driver/report_json.h"
+#include "replay/report/report_json.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* What the resident memory consists of, at each position, as JSON: {"os_page_bytes", "positions", "columns",
    "encoding": "zlib+base64", "values", "usable_size", "walk_states"}. "values": of each column, one after
    another, a little-endian u64 for each position. Columns: README.md of analysis/. */
-#ifndef REPLAY_DRIVER_REPORT_FRAGMENTATION_H
-#define REPLAY_DRIVER_REPORT_FRAGMENTATION_H
+#ifndef REPLAY_REPORT_REPORT_FRAGMENTATION_H
+#define REPLAY_REPORT_REPORT_FRAGMENTATION_H
 
 #include "replay/parent/run.h"
 
