@@ -96,7 +96,7 @@ def _settings(arguments: argparse.Namespace) -> "rounds.Settings":
     from heaptape.measure import rounds
 
     passes = tuple(dict.fromkeys(p for p in arguments.passes.split(",") if p))
-    unknown = [p for p in passes if p not in rounds.PASSES or p == "misses"]
+    unknown = [p for p in passes if p not in rounds.PASSES or p in rounds.OF_ACCESSES]
     if unknown or not passes:
         raise UsageError(f"whatif --passes: {f'no pass {unknown[0]!r} here' if unknown else 'no pass'}")
     if arguments.repeats < 1:

@@ -24,7 +24,7 @@ from heaptape.formats.workload_format import is_workload, read_workload
 from heaptape.measure import loaded, machine, noise, penalties
 from heaptape.measure.agreement import agreement
 from heaptape.measure.registry import Choice, sha256_of
-from heaptape.measure.rounds import Rounds, Run, Settings, baseline_of, widest_interval
+from heaptape.measure.rounds import OF_ACCESSES, Rounds, Run, Settings, baseline_of, widest_interval
 from heaptape.measure.slow_calls import tell_system_calls
 from heaptape.results import disturbance
 from heaptape.results.structs import SCHEMA
@@ -171,7 +171,7 @@ def replay(
     with its "error" and told to `on_failure`; the rest goes on. Raises HeaptapeError if the engine can't run this
     workload at all.
     """
-    for pass_ in ("misses", "accesses"):
+    for pass_ in OF_ACCESSES:
         if pass_ in settings.passes and not accesses_of(workload_path):
             raise HeaptapeError(
                 f"{workload['name']}: no data accesses, which the {pass_} pass needs: record with --accesses"

@@ -35,6 +35,7 @@ from heaptape.results.schema import label_of, number
 PASSES = ("instructions", "time", "memory", "bare", "verify", "sharing", "misses", "blame", "accesses")
 DEFAULT_PASSES = ("instructions", "time", "memory", "bare")
 TOUCH_POLICIES = ("recorded", "lines", "first", "pages", "all", "none")
+OF_ACCESSES = ("misses", "accesses")  # need the recording's data accesses
 AS_OFTEN_AS_ASKED = ("time", "accesses")
 ONCE = ("misses", "verify", "blame")
 FEW_REPEATS = 2
