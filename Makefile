@@ -9,7 +9,9 @@ PREFIX ?= /usr/local
 ifeq ($(origin CC),default)
 CC := gcc
 endif
-OPT    ?= -O2 -g
+# -g1: functions and lines, which call stacks need; without local variables a sixth less time goes into compiling. `make debug`
+# has them, and so has OPT="-O2 -g".
+OPT    ?= -O2 -g1
 CFLAGS ?=
 PYTHON ?= python3
 VENV   := .venv
@@ -158,8 +160,12 @@ fidelity-counted: setup-test ## the same by counts, on short programs under a si
 	+@$(BUILD) everything python-environment
 	-$(OUT)/bin/heaptape verify-fidelity --counted --accesses $(FIDELITY_APPS) -v --results docs/fidelity/counted
 	@$(MAKE) --no-print-directory fidelity-document
+fidelity-timed: setup-test ## CPU time predicted from counts, against live runs in turns (some 20 minutes where nothing else runs)
+	+@$(BUILD) everything python-environment
+	-$(OUT)/bin/heaptape verify-fidelity --timed $(FIDELITY_APPS) -v --results docs/fidelity/timed
+	@$(MAKE) --no-print-directory fidelity-document
 fidelity-document: ## write docs/FIDELITY.md and the errors that comparisons carry from docs/fidelity/
-	$(OUT)/bin/heaptape verify-fidelity --read docs/fidelity/*.json.zst $(wildcard docs/fidelity/counted/*.json.zst) --write docs/FIDELITY.md --table analysis/heaptape/results/fidelity.json
+	$(OUT)/bin/heaptape verify-fidelity --read docs/fidelity/*.json.zst $(wildcard docs/fidelity/counted/*.json.zst docs/fidelity/timed/*.json.zst) --write docs/FIDELITY.md --table analysis/heaptape/results/fidelity.json
 
 lint: lint-c lint-python ## formatting and warnings: clang-format, ruff, and both compilers with -Werror
 lint-c: setup-test

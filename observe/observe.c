@@ -84,10 +84,10 @@ static void look(struct observed *image, uint64_t now_ns, bool memory) {
     image->rss_anon_peak_bytes = rss;
   if (vm > image->vm_size_peak_bytes)
     image->vm_size_peak_bytes = vm;
-  if (!memory || now_ns < image->next_row_ns)
+  if (now_ns < image->next_row_ns)
     return;
-  image->next_row_ns = now_ns + image->interval_ns;
-  struct observed_row *row = new_row(image);
+  image->next_row_ns = now_ns + image->interval_ns; /* where only time is measured too: else the observer never waits */
+  struct observed_row *row = memory ? new_row(image) : NULL;
   if (row)
     *row = (struct observed_row){image->time_ns, image->cpu_ns, rss, vm};
 }

@@ -1,11 +1,14 @@
 """Live programs against predictions, where it is known what they must be; and the observer that tells of live ones."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
-from heaptape.fidelity import certificate, counted, counted_certificate
+from heaptape.fidelity import certificate, counted, counted_certificate, timed
+from heaptape.fidelity.raw import read_results
 from heaptape.fidelity.verify import verify
 from heaptape.measure import recipes, registry
 
@@ -140,6 +143,34 @@ def test_a_programs_instructions_and_page_faults_on_another_allocator_are_predic
     assert abs(instructions["error"]) < 0.5
     assert abs(own["error"]) < 0.05
     assert abs(faults["predicted"] - faults["live"]) < 5
+
+
+@pytest.mark.skipif(not (OUT / "libexec/valgrind/heaptape-amd64-linux").exists(), reason="no Valgrind tool")
+def test_cpu_time_is_predicted_before_live_runs_and_later_sittings_add_to_them(tmp_path: Path) -> None:
+    recipe = tmp_path / "phases.toml"
+    command = json.dumps([str(OUT / "workloads" / "phases"), "--objects=3000", "--phases=4"])
+    recipe.write_text(f'summary = "phases"\nstands_for = "a test"\nset = "tuned"\ncommand = {command}\n')
+    home, path = Home(OUT), tmp_path / "phases.json.zst"
+    choices = [registry.choose(name, registry.load(home)) for name in ("glibc", "reference")]
+    program = timed.Program(recipes.read(recipe), choices, home, tmp_path / "cache")
+    counts = timed.judge(program, timed.Sitting(0), path)
+    assert not counts["failures"]
+    assert not counts["live"]
+    predicted = counts["predicted"]["reference"]
+    assert predicted["low"] <= predicted["percent"] <= predicted["high"]
+
+    for budget_s in (0.05, 0.1, 0.1):
+        timed.judge(program, timed.Sitting(budget_s), path)
+    (data,) = read_results([path])
+    assert data["predicted"]["reference"] == predicted
+    assert data["predicted_at"]["unix_s"] <= data["sittings"][0]["created_unix_s"]
+    assert data["looks"][-1] == len(data["live"]) == sum(one["rounds"] for one in data["sittings"])
+    assert all(set(one["cpu_ns"]) == {"glibc", "reference"} for one in data["live"])
+
+    before = path.read_bytes()
+    with pytest.raises(HeaptapeError, match="another --results folder"):
+        timed.judge(replace(program, choices=choices[:1]), timed.Sitting(1), path)
+    assert path.read_bytes() == before
 
 
 def test_preloaded_libraries_have_paths_of_one_length(tmp_path: Path) -> None:

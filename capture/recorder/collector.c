@@ -183,7 +183,8 @@ static struct recorded_process *add_process(struct collector *collector, const s
     error_set(&error, path, "process %d cannot be watched: no descriptor for it", pid);
   else
     process = recorded_process_open(&(struct recording_start){pid, pid_fd, path, info, clock.origin_stamp,
-                                                              collector->settings->flags & ATTACH_ACCESSES},
+                                                              collector->settings->flags & ATTACH_ACCESSES,
+                                                              collector->settings->samples != NULL},
                                     &error);
   free(info);
   if (!process) {
@@ -489,11 +490,18 @@ static bool has_lingered(const struct collector *collector, struct lingering *li
   return now_ns - lingering->quiet_since_ns > LINGER_NS || now_ns - lingering->since_ns > LINGER_MOST_NS;
 }
 
+static void watch_samples(const struct collector *collector) {
+  uint32_t at = 0;
+  for (int fd; collector->settings->samples && (fd = perf_source_descriptor(collector->settings->samples, &at)) >= 0;)
+    watch(collector, fd);
+}
+
 int collector_serve(struct collector *collector) {
   struct lingering lingering = {0, 0};
   uint32_t idle_passes = 0;
   watch(collector, (int)syscall(SYS_pidfd_open, collector->settings->first_pid, 0));
   control_begin(collector);
+  watch_samples(collector);
   collector->own_peak_bytes = own_peak_bytes();
   for (;;) {
     uint32_t seen = atomic_load(&collector->control->wake);
@@ -503,7 +511,7 @@ int collector_serve(struct collector *collector) {
       serve_connections(collector);
     if (atomic_exchange(&collector->toggle, false))
       control_toggle(collector);
-    uint64_t records = drain_all(collector);
+    uint64_t records = drain_all(collector) + collector_take_samples(collector, false);
     sample_all(collector);
     control_keep_limits(collector);
     bool nothing_left = collector->processes.count == 0 && collector->child_ended;

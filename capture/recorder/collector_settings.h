@@ -6,6 +6,7 @@
 #define CAPTURE_RECORDER_COLLECTOR_SETTINGS_H
 
 #include "capture/recorder/process/recorded_process.h"
+#include "capture/sampling/perf_source.h"
 
 #include <stdbool.h>
 
@@ -33,6 +34,11 @@ struct collector_settings {
   bool follow;               /* record the processes that the first one starts */
   const char *describe_json; /* object for INFO's "describe", or NULL */
   int first_pid;
+  /* Samples of data accesses: of which, one of how many (0: the default), and where they come from, which is opened
+     when first_pid is known. */
+  enum sampling_kind sampling;
+  uint64_t sampling_period;
+  struct perf_source *samples;
   /* A trace is complete (error empty) or was given up (error has the reason). */
   void (*report)(const struct process_summary *process, const struct error *error);
   /* A process could not be recorded. */

@@ -33,6 +33,7 @@ struct collector {
   _Atomic bool toggle;    /* likewise */
   _Atomic bool attention; /* something happened to a socket or a process; signal handlers and the waker set it */
   pthread_t waker;
+  uint64_t samples_lost, samples_throttled; /* that the processes have been told of */
   uint64_t origin_ns, origin_cycles;
   uint64_t tick_ns;          /* when it was last advanced */
   uint64_t own_peak_bytes;   /* RSS of this process before the first one was started, at least */
@@ -55,6 +56,10 @@ double collector_clock_hz(const struct collector *collector);
 
 /* The recorded process of that number; NULL: there is none. */
 struct recorded_process *collector_find(const struct collector *collector, int64_t pid);
+
+/* Takes the samples of data accesses that there are to the processes that made them. asked: as in perf_source_lost.
+   Returns how many there were. */
+uint64_t collector_take_samples(struct collector *collector, bool asked);
 
 /* Closes the process's trace, reports it, and frees process. end and how as in struct recording_end. */
 void collector_end_process(struct collector *collector, struct recorded_process *process, const char *end,

@@ -15,7 +15,7 @@ static const char usage[] =
     "usage: heaptape record [-o F.tape] [--on-full wait|drop] [--no-follow] [--describe] [--preload LIB]\n"
     "                       [--start-paused] [--signal NAME] [--duration SECONDS] [--max-size BYTES] [--sample-ms MS]\n"
     "                       [--stamp tags|every] [--clock auto|counter] [--touch-min BYTES] [--own-mappings]\n"
-    "                       [--accesses[=all|BYTES]]\n"
+    "                       [--accesses[=all|BYTES|sampled[:PERIOD]|faults[:PERIOD]]]\n"
     "                       [--latency] [--usable] [--stacks[=DEPTH]] [--unwind auto|dwarf|fp] [--] CMD "
     "[ARGUMENT...]\n";
 static const char usage_details[] =
@@ -56,7 +56,11 @@ static const char usage_details[] =
     "  --accesses[=all|BYTES]\n"
     "                       run CMD under Valgrind and store its data accesses beside its calls: those that miss a "
     "cache of\n"
-    "                       BYTES with lines of 16 bytes (default 4096; a power of two from 64 on), or all\n";
+    "                       BYTES with lines of 16 bytes (default 4096; a power of two from 64 on), or all\n"
+    "  --accesses=sampled[:PERIOD]|faults[:PERIOD]\n"
+    "                       no Valgrind: store samples of data accesses, one of PERIOD. sampled: slow loads, and "
+    "stores, by\n"
+    "                       the processor (PEBS, IBS); faults: page faults, by the kernel\n";
 
 /* The workload compiler takes no smaller objects into account; any of this size holds a whole OS page. */
 enum { TOUCH_MIN_BYTES = 8 << 10 };
@@ -135,6 +139,22 @@ static int signal_of(const char *value) {
   return number;
 }
 
+/* "WORD" or "WORD:PERIOD". False: it is neither. */
+static bool is_sampling(const char *value, const char *word, uint64_t *period) {
+  size_t length = strlen(word);
+  if (strncmp(value, word, length) != 0 || (value[length] && value[length] != ':'))
+    return false;
+  const char *number = value + length + 1;
+  char *end;
+  if (!value[length])
+    return true;
+  errno = 0;
+  *period = strtoull(number, &end, 10);
+  if (*number < '0' || *number > '9' || *end || errno || *period == 0 || *period > UINT32_MAX)
+    wrong("--accesses=%s:PERIOD: the period is a number from 1 to %u, not %s", word, UINT32_MAX, number);
+  return true;
+}
+
 /* The filter in bytes; 0: none. */
 static uint64_t filter_of(const char *value) {
   if (!value)
@@ -145,6 +165,23 @@ static uint64_t filter_of(const char *value) {
   if (bytes < 64 || bytes > 1 << 30 || (bytes & (bytes - 1)) != 0)
     wrong("--accesses is \"all\" or a power of two of bytes from 64 to 1G, not %s", value);
   return bytes;
+}
+
+/* Events need stamps: their calls are matched with the accesses by order, and samples are placed between them by time.
+ */
+static void take_accesses(struct collector_settings *settings, const char *value) {
+  settings->flags |= ATTACH_STAMP_EVERY;
+  settings->flags &= ~(uint32_t)ATTACH_ACCESSES;
+  settings->sampling_period = 0;
+  if (value && is_sampling(value, "sampled", &settings->sampling_period)) {
+    settings->sampling = SAMPLING_MEMORY;
+  } else if (value && is_sampling(value, "faults", &settings->sampling_period)) {
+    settings->sampling = SAMPLING_PAGE_FAULTS;
+  } else {
+    settings->sampling = SAMPLING_NONE;
+    settings->flags |= ATTACH_ACCESSES;
+    settings->filter_bytes = filter_of(value);
+  }
 }
 
 enum {
@@ -230,9 +267,8 @@ static bool take(struct command *command, int option, const char *value) {
     if (value)
       settings->stack_depth = depth_of(value);
     break;
-  case ACCESSES: /* their calls are matched with the events by order */
-    settings->flags |= ATTACH_ACCESSES | ATTACH_STAMP_EVERY;
-    settings->filter_bytes = filter_of(value);
+  case ACCESSES:
+    take_accesses(settings, value);
     break;
   case UNWIND:
     settings->stack_unwind = strcmp(value, "auto") == 0 ? UNWIND_AUTO : UNWIND_FP;

@@ -94,6 +94,9 @@ static void report(const struct process_summary *process, const struct error *er
     fprintf(stderr, ", %llu not recorded in pauses", (unsigned long long)totals->skipped);
   if (t->accesses.recorded)
     fprintf(stderr, ", %llu accesses", (unsigned long long)(t->accesses.objects + t->accesses.other));
+  if (t->access_samples.recorded)
+    fprintf(stderr, ", %llu samples of accesses (%llu lost)", (unsigned long long)t->access_samples.rows,
+            (unsigned long long)t->access_samples.lost);
   if (totals->cut_why)
     fprintf(stderr, "; %s", totals->cut_why);
   fputc('\n', stderr);
@@ -109,6 +112,12 @@ static void report(const struct process_summary *process, const struct error *er
 static void fail(const struct error *error, int status) {
   complain(error);
   exit(status);
+}
+
+/* The program has not begun. */
+static void fail_launched(const struct error *error) {
+  kill(child_pid, SIGKILL);
+  fail(error, 1);
 }
 
 /* LD_PRELOAD: our library first, so that it comes before the one to be recorded on, then what was there. */
@@ -258,6 +267,11 @@ int main(int argc, char **argv) {
     error_set(&error, "--latency", "cannot be measured: the clock is a counter, which gives an order and no time");
     fail(&error, 1);
   }
+  if ((command.settings.flags & ATTACH_COUNTER) && command.settings.sampling) {
+    error_set(&error, "--accesses",
+              "samples have times, and the clock is a counter: they can't stand between its events");
+    fail(&error, 1);
+  }
   struct simulator *simulator = NULL;
   if ((command.settings.flags & ATTACH_ACCESSES) && simulator_open(&simulator, &command.settings, &error) != 0)
     fail(&error, 1);
@@ -279,9 +293,13 @@ int main(int argc, char **argv) {
   command.settings.first_pid = child_pid;
   bool made;
   describe_first_path(&command.settings, output, sizeof output);
-  if (try_output(output, &made, &error) != 0) {
-    kill(child_pid, SIGKILL);
-    fail(&error, 1);
+  if (try_output(output, &made, &error) != 0)
+    fail_launched(&error);
+  if (command.settings.sampling && perf_source_open(&command.settings.samples, command.settings.sampling,
+                                                    command.settings.sampling_period, child_pid, &error) != 0) {
+    if (made)
+      unlink(output);
+    fail_launched(&error);
   }
   close(failed[1]);
   if (write(go[1], "", 1) != 1)
@@ -297,6 +315,7 @@ int main(int argc, char **argv) {
   if (simulator)
     simulator_each_complaint(simulator, child_pid, tell_complaint);
   simulator_close(simulator);
+  perf_source_close(command.settings.samples);
   collector_close(serving);
   free(description);
   if (exec_error)

@@ -82,14 +82,20 @@ static int rewrite_to(struct trace_reader **readers, const char *path, const str
                             .anonymise = options->anonymise,
                             .archive = archive,
                             .history = history_options_of(options, &progress, "convert", readers[0])};
-  bool drops = false;
-  for (uint32_t i = 0; i < options->input_count; i++)
-    drops |= (options->merge || options->slices) && trace_reader_summary(readers[i])->accesses.recorded;
+  bool drops = false, drops_samples = false;
+  for (uint32_t i = 0; i < options->input_count; i++) {
+    const struct trace_summary *summary = trace_reader_summary(readers[i]);
+    drops |= (options->merge || options->slices) && trace_summary_has_accesses(summary);
+    drops_samples |= options->anonymise && summary->access_samples.recorded;
+  }
   rewrite.slice.texts = options->slices;
   int result = rewrite_trace(&rewrite, readers, options->input_count, path, error);
   progress_end(&progress);
   if (result == 0 && drops)
     fprintf(stderr, "heaptape-convert: %s: data accesses are left out: a slice or a merged trace has none\n",
+            options->out);
+  if (result == 0 && drops_samples)
+    fprintf(stderr, "heaptape-convert: %s: samples of data accesses are left out: their addresses are the program's\n",
             options->out);
   return result;
 }

@@ -273,9 +273,8 @@ static int begin(struct access_order *order, struct trace_reader *reader) {
 int access_order_open(struct access_order **out, struct trace_reader *reader, const struct access_sink *sink,
                       struct error *error) {
   *out = NULL;
-  if (!trace_reader_summary(reader)->accesses.recorded)
-    return error_set(error, trace_reader_path(reader),
-                     "has no data accesses: 'heaptape record --accesses' records them");
+  if (trace_reader_requires_accesses(reader, error) != 0)
+    return -1;
   struct access_order *order = calloc(1, sizeof *order);
   if (!order)
     return error_set(error, trace_reader_path(reader), "out of memory");

@@ -69,9 +69,8 @@ static int print_all(struct trace_access_cursor *cursor, enum dump_format format
 int dump_accesses(const struct trace_reader *reader, enum dump_format format, FILE *out, const char *out_name,
                   struct error *error) {
   struct trace_access_cursor *cursor;
-  if (!trace_reader_summary(reader)->accesses.recorded)
-    return error_set(error, trace_reader_path(reader),
-                     "has no data accesses: 'heaptape record --accesses' records them");
+  if (trace_reader_requires_accesses(reader, error) != 0)
+    return -1;
   if (trace_access_cursor_open(&cursor, reader, error) != 0)
     return -1;
   int result = print_all(cursor, format, out);

@@ -91,6 +91,18 @@ static json_t *accesses_json(const struct trace_summary *summary) {
   return object;
 }
 
+/* The trace's samples of data accesses, and what of them is not in it. */
+static json_t *access_samples_json(const struct trace_summary *summary) {
+  const struct trace_access_sample_totals *totals = &summary->access_samples;
+  json_t *object = json_object();
+  set_count(object, "rows", totals->rows);
+  set_count(object, "kernel", totals->kernel);
+  set_count(object, "no_address", totals->no_address);
+  set_count(object, "lost", totals->lost);
+  set_count(object, "throttled", totals->throttled);
+  return object;
+}
+
 static int add_name(void *names, uint32_t thread, const char *name) {
   char key[16];
   snprintf(key, sizeof key, "%u", thread);
@@ -130,6 +142,8 @@ static json_t *trace_json(struct trace_reader *reader, const struct witness *wit
     set_count(object, "stack_nodes", summary->stack_nodes);
   if (summary->accesses.recorded)
     json_object_set_new(object, "accesses", accesses_json(summary));
+  if (summary->access_samples.recorded)
+    json_object_set_new(object, "access_samples", access_samples_json(summary));
   json_t *names = json_object();
   struct error ignored = {""}; /* what is wrong with names must not hide the rest */
   trace_reader_thread_names(reader, add_name, names, &ignored);
@@ -311,6 +325,16 @@ static void print_accesses(const json_t *accesses, FILE *out) {
   print_count(out, "allocator's instructions", accesses, "allocator_instructions");
 }
 
+static void print_access_samples(const json_t *samples, FILE *out) {
+  if (!samples)
+    return;
+  print_count(out, "samples of data accesses", samples, "rows");
+  print_count(out, "  left out: the kernel's", samples, "kernel");
+  print_count(out, "  left out: no address", samples, "no_address");
+  print_count(out, "  lost", samples, "lost");
+  print_count(out, "  times held back", samples, "throttled");
+}
+
 /* A program may set one per request: the first of them tell how it does. */
 static void print_marks(const json_t *marks, FILE *out) {
   enum { SHOWN = 20 };
@@ -368,6 +392,7 @@ void info_print(const json_t *info, FILE *out) {
     fprintf(out, "%-22s %s\n", i ? "" : "optional columns", json_string_value(json_array_get(columns, i)));
   print_count(out, "stack nodes", info, "stack_nodes");
   print_accesses(json_object_get(json_object_get(info, "accesses") ? info : about, "accesses"), out);
+  print_access_samples(json_object_get(info, "access_samples"), out);
   print_marks(json_object_get(info, "marks"), out);
   print_lacks(about, out);
   if (json_object_get(json_object_get(info, "footer"), "note"))

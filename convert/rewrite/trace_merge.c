@@ -205,6 +205,7 @@ static json_t *merged_info(struct trace_reader *const *readers, uint32_t count) 
   json_object_set_new(info, "lacks", names);
   json_object_set_new(info, "merged", merged);
   json_object_del(info, "accesses");
+  json_object_del(info, "access_samples");
   json_object_del(info, "pid");
   json_object_del(info, "parent_pid");
   return info;
@@ -219,7 +220,7 @@ static int merge_into(struct trace_out *out, struct trace_reader *const *readers
                                   .address_offset = (uint64_t)i << ADDRESS_BITS,
                                   .address_limit = 1ull << ADDRESS_BITS,
                                   .thread_offset = threads};
-    if (trace_reader_summary(readers[i])->accesses.recorded)
+    if (trace_summary_has_accesses(trace_reader_summary(readers[i])))
       trace_out_drop_accesses(out);
     if (trace_copy_into(out, readers[i], &change, error) != 0)
       return -1;

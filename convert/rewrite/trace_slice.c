@@ -362,6 +362,7 @@ static int find_window(struct slicer *slicer, struct trace_reader *reader) {
 static json_t *slice_info(const struct trace_summary *summary, const json_t *texts) {
   json_t *info = trace_out_source_info(summary);
   json_object_del(info, "accesses");
+  json_object_del(info, "access_samples");
   json_object_set_new(info, "slice",
                       json_pack("{sO sI sI sb sI}", "of", texts, "events", (json_int_t)summary->events, "threads",
                                 (json_int_t)summary->threads, "truncated", summary->truncated, "dropped",
@@ -389,7 +390,7 @@ static int slice(struct slicer *slicer, struct trace_reader *reader, const struc
     result = trace_reader_samples(reader, take_sample, slicer, slicer->error);
   if (result == 0)
     result = trace_copy_thread_names(reader, slicer->out, 0, slicer->error);
-  if (trace_reader_summary(reader)->accesses.recorded)
+  if (trace_summary_has_accesses(trace_reader_summary(reader)))
     trace_out_drop_accesses(slicer->out);
   result = trace_out_close(slicer->out, trace_reader_summary(reader), result != 0, &written);
   if (result != 0)

@@ -4,6 +4,7 @@
 #define CORE_TRACE_SUMMARY_H
 
 #include "core/accesses/stream.h"
+#include "core/trace/access_samples.h"
 #include "core/trace/event.h"
 
 #include <stdbool.h>
@@ -45,6 +46,7 @@ struct trace_totals {
   uint64_t pending;    /* events */
   uint64_t lost;       /* events that could not be written; the caller may add such as it did not hand over */
   struct trace_access_totals accesses;
+  struct trace_access_sample_totals access_samples; /* the caller fills in what was left out */
   bool final_known;
   struct trace_final final;
   int exit_status;  /* as wait(2) gives it; -1: not known */
@@ -72,8 +74,14 @@ struct trace_summary {
   uint64_t access_rows;                /* of all ACCESSES blocks, by their headers */
   uint64_t access_bytes;               /* that these blocks take in the file */
   uint64_t access_filter_bytes;        /* of the filter in front of the recording, INFO's */
-  double clock_hz;                     /* the footer's, else INFO's; 0: stamps give an order only */
-  uint64_t clock_origin_stamp;         /* time 0 of the recording */
+  struct trace_access_sample_totals access_samples; /* as in the footer; `recorded` and `rows` also without one */
+  double clock_hz;                                  /* the footer's, else INFO's; 0: stamps give an order only */
+  uint64_t clock_origin_stamp;                      /* time 0 of the recording */
 };
+
+/* Has it data accesses, or samples of them? */
+static inline bool trace_summary_has_accesses(const struct trace_summary *summary) {
+  return summary->accesses.recorded || summary->access_samples.recorded;
+}
 
 #endif

@@ -269,5 +269,5 @@ def test_a_recording_without_accesses_is_one_clear_line(tmp_path):
     work, _ = compiled(tmp_path, mallocs([64]))
     refused(
         *(HEAPTAPE, "replay", work, "-a", "glibc", "--passes", "accesses", "-o", tmp_path / "r"),
-        says="no data accesses, which the accesses pass needs: record with --accesses",
+        says="no data accesses, all of which the accesses pass needs: record with --accesses",
     )

@@ -12,16 +12,32 @@ import subprocess
 from pathlib import Path
 
 import pandas as pd
+from heaptape.common.home import default_home
+from heaptape.fidelity.live import observe, place_for
+from heaptape.measure import capture, recipes, registry
+from heaptape.measure.recipes import Recipe
 from heaptape.results.schema import Results
 from heaptape.tables import accesses_table
 from heaptape.tables.usual import signed
 from scipy.stats import t as student
 
-from tests.bench.time_judge import BASELINE, Program, cpu_ns, found_allocators, programs, recorded
-from tests.support import REPLAY
+from tests.bench.time_judge import ALLOCATORS, known
+from tests.support import CONVERT, REPLAY
 
+BASELINE = "glibc"
 DEFAULT = ("planted", "perl-hashes", "python3-dicts")
 SECONDS_LIMIT = 3600
+
+
+def recorded(recipe: Recipe, folder: Path) -> tuple[Path, Path]:
+    """The workload and its accesses, recorded unless that was done."""
+    tape, work, accesses = (folder / f"{recipe.name}.{suffix}" for suffix in ("tape", "work", "accesses"))
+    if not tape.exists():
+        capture.capture(recipe, tape, default_home(), ("--accesses",), cache=recipes.cache_directory())
+    if not accesses.exists():
+        compile_ = [str(CONVERT), "compile", str(tape), "-o", str(work), "--accesses", str(accesses)]
+        subprocess.run(compile_, check=True, stdout=subprocess.DEVNULL)
+    return work, accesses
 
 
 def performed(work: Path, accesses: Path, preload: str) -> dict:
@@ -32,17 +48,21 @@ def performed(work: Path, accesses: Path, preload: str) -> dict:
     return json.loads(done.stdout)
 
 
-def measure(program: Program, folder: Path, rounds: int) -> tuple[Results, dict[str, list[float]]]:
+def measure(recipe: Recipe, folder: Path, rounds: int) -> tuple[Results, dict[str, list[float]]]:
     """The pass's results, and by label each round's live CPU time in ms."""
-    work, accesses = recorded(program, folder)
-    preloads = found_allocators()
+    work, accesses = recorded(recipe, folder)
+    home = default_home()
+    allocators = registry.load(home)
+    choices = [registry.choose(name, allocators) for name in ALLOCATORS if allocators[name].found]
     runs: list[dict] = []
-    live: dict[str, list[float]] = {label: [] for label in preloads}
-    for number in range(rounds):
-        for label in random.sample(list(preloads), len(preloads)):
-            live[label].append(cpu_ns(program, preloads[label]) / 1e6)
-            runs.append({"allocator": label, "repeat": number} | performed(work, accesses, preloads[label]))
-    return Results(f"{program.name}.json", {"schema": 1, "workload": {"name": program.name}, "runs": runs}), live
+    live: dict[str, list[float]] = {choice.label: [] for choice in choices}
+    with place_for(recipe, home, recipes.cache_directory()) as place:
+        for number in range(rounds):
+            for choice in random.sample(choices, len(choices)):
+                live[choice.label].append(observe(recipe, place, choice, memory=False)["cpu_ns"] / 1e6)
+                found = performed(work, accesses, choice.preload)
+                runs.append({"allocator": choice.label, "repeat": number} | found)
+    return Results(f"{recipe.name}.json", {"schema": 1, "workload": {"name": recipe.name}, "runs": runs}), live
 
 
 def live_difference(before: list[float], after: list[float]) -> tuple[float, float, float]:
@@ -88,19 +108,19 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=15)
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)
-    there = programs(arguments.folder)
+    there = known()
     chosen = [there[name] for name in arguments.programs or DEFAULT]
     if arguments.rounds < 3:
-        for program in chosen:
-            recorded(program, arguments.folder)
+        for recipe in chosen:
+            recorded(recipe, arguments.folder)
         return
     print("| program | allocator | live, ms against glibc | independent | dependent |\n|---|---|---|---|---|")
     notes = []
-    for program in chosen:
-        results, live = measure(program, arguments.folder, arguments.rounds)
+    for recipe in chosen:
+        results, live = measure(recipe, arguments.folder, arguments.rounds)
         print("\n".join(rows(results, live)), flush=True)
         (table,) = accesses_table.usual([results], BASELINE)
-        notes.append(f"{program.name}: glibc live {statistics.median(live[BASELINE]):.1f} ms. {table.notes[0]}")
+        notes.append(f"{recipe.name}: glibc live {statistics.median(live[BASELINE]):.1f} ms. {table.notes[0]}")
     print("\n" + "\n".join(notes))
 
 

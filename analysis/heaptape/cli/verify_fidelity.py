@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +11,8 @@ from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.output import STANDARD_OUTPUT, write_text
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from heaptape.measure.recipes import Recipe
 
 SUMMARY = "how far replays are from live programs, by running both"
@@ -17,7 +20,8 @@ DESCRIPTION = (
     "Runs each app (a recipe of workloads/apps) live on every allocator, records it once on glibc, "
     "replays the recording on every allocator, and prints how far the predictions are from the live runs. "
     "With --counted: how far the predicted counts (instructions, page faults, system calls, misses) are from those of "
-    "the program under a simulation."
+    "the program under a simulation. With --timed: how far the change of CPU time that the model of time predicts from "
+    "counts is from that of live runs in turns."
 )
 
 
@@ -46,12 +50,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="take live runs from results there, but for layouts that they lack (--counted); record and replay anew",
     )
     parser.add_argument("--read", action="store_true", help="run nothing: the arguments are files of raw results")
-    parser.add_argument(
+    kinds = parser.add_mutually_exclusive_group()
+    kinds.add_argument(
         "--counted",
         action="store_true",
         help="count instead: live under a simulation, exact and free of noise; apps are those of workloads/counted",
     )
-    parser.add_argument(
+    kinds.add_argument(
+        "--timed",
+        action="store_true",
+        help="CPU time: what counts predict of it, then live runs in turns, until each allocator is decided or "
+        "--seconds are spent (apps of workloads/counted, by name those of workloads/apps too)",
+    )
+    kinds.add_argument(
         "--whatif",
         action="store_true",
         help="compare predictions of heaptape whatif instead, with programs that make the change for real "
@@ -67,6 +78,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--accesses", action="store_true", help="of --counted: record data accesses and replay the pass misses too"
     )
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=60,
+        help="of --timed: CPU time of each app's live runs, earlier ones in --results with it; 0: only predict "
+        "(default 60)",
+    )
+    parser.add_argument(
+        "--stop-after",
+        type=float,
+        default=float("inf"),
+        metavar="MINUTES",
+        help="of --timed: then end; the same command goes on with what is in --results",
+    )
     parser.add_argument("--write", metavar="F.md", help="write the certificate, as docs/FIDELITY.md is")
     parser.add_argument("--table", metavar="F.json", help="write the table of errors that compare and report carry")
     parser.add_argument("-v", "--verbose", action="store_true", help="say what is being run")
@@ -74,11 +99,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints how far predictions are from life. 1 if an app or an allocator failed."""
-    from heaptape.fidelity import certificate_text, counted_document
     from heaptape.fidelity.raw import read_results
 
     if arguments.whatif:
         return _whatif(arguments)
+    if not (arguments.seconds >= 0 and arguments.stop_after >= 0):
+        raise UsageError("verify-fidelity: --seconds and --stop-after are not negative")
     if arguments.read:
         results, failed = read_results([Path(path) for path in arguments.apps]), False
     else:
@@ -86,13 +112,12 @@ def run(arguments: argparse.Namespace) -> int:
     if not results:
         raise HeaptapeError("nothing to compare: no app could be run")
     if not arguments.live_only:
-        counts = [data for data in results if data["kind"] == "counted"]
-        others = [data for data in results if data["kind"] != "counted"]
-        if counts:
-            write_text(STANDARD_OUTPUT, counted_document.text(counts))
-        if others:
-            write_text(STANDARD_OUTPUT, certificate_text.text(others))
-        _write(arguments, others, counts)
+        kinds = ("counted", "timed", "fidelity")
+        by_kind = {kind: [data for data in results if data["kind"] == kind] for kind in kinds}
+        for kind, found in by_kind.items():
+            if found:
+                write_text(STANDARD_OUTPUT, _shown_by(kind).text(found))
+        _write(arguments, by_kind)
     return 1 if failed else 0
 
 
@@ -121,13 +146,13 @@ def _whatif(arguments: argparse.Namespace) -> int:
 
 def _make(arguments: argparse.Namespace) -> tuple[list[dict], bool]:
     """The runs of all chosen apps; whether one of them failed."""
-    from heaptape.fidelity import certificate_text, counted, counted_document
     from heaptape.fidelity.raw import write_results
     from heaptape.fidelity.verify import not_verified
-    from heaptape.measure import recipes, registry
+    from heaptape.measure import registry
 
-    known = recipes.find(counted.DIRECTORIES if arguments.counted else recipes.DIRECTORIES)
-    chosen = _chosen(known, arguments.apps, arguments.set)
+    kind = _kind(arguments)
+    chosen = _chosen(_known(kind, bool(arguments.apps)), arguments.apps, arguments.set)
+    arguments.until = time.monotonic() + 60 * arguments.stop_after
     choices = _choices(arguments.allocator, registry.load(arguments.home))
     folder = Path(arguments.results) if arguments.results else None
     if folder:
@@ -142,17 +167,41 @@ def _make(arguments: argparse.Namespace) -> tuple[list[dict], bool]:
         try:
             data = _verify(arguments, recipe, choices, tell)
         except HeaptapeError as error:
-            data = not_verified(recipe, str(error), "counted" if arguments.counted else "fidelity")
+            data = not_verified(recipe, str(error), kind)
         for label, why in data["failures"].items():
             print(f"heaptape: {recipe.name}, {label}: {why}", file=sys.stderr)
         failed = failed or bool(data["failures"])
         results.append(data)
-        if folder:
-            write_results(data, folder / f"{recipe.name}.json.zst")
+        path = folder / f"{recipe.name}.json.zst" if folder else None
+        if path and not (arguments.timed and path.exists()):  # such a result has been kept all along
+            write_results(data, path)
         if len(chosen) > 1 and not arguments.live_only:
-            line = counted_document.one_line if arguments.counted else certificate_text.one_line
-            print(line(data), file=sys.stderr)
+            print(_shown_by(kind).one_line(data), file=sys.stderr)
+    if kind == "timed":
+        _tell_unfinished(results, arguments.seconds)
     return results, failed
+
+
+def _kind(arguments: argparse.Namespace) -> str:
+    """Of the raw results."""
+    return "counted" if arguments.counted else "timed" if arguments.timed else "fidelity"
+
+
+def _shown_by(kind: str) -> "ModuleType":
+    """The module that shows results of that kind: text(results), one_line(result)."""
+    from heaptape.fidelity import certificate_text, counted_document, timed_document
+
+    return {"counted": counted_document, "timed": timed_document}.get(kind, certificate_text)
+
+
+def _known(kind: str, named: bool) -> "list[Recipe]":
+    """The recipes; --timed takes more of them by name than by itself."""
+    from heaptape.fidelity import counted, timed
+    from heaptape.measure import recipes
+
+    if kind == "fidelity":
+        return recipes.find()
+    return recipes.find(timed.DIRECTORIES if kind == "timed" and named else counted.DIRECTORIES)
 
 
 def _verify(arguments: argparse.Namespace, recipe: "Recipe", choices: Sequence, tell: Callable[[str], None]) -> dict:
@@ -160,6 +209,8 @@ def _verify(arguments: argparse.Namespace, recipe: "Recipe", choices: Sequence, 
     from heaptape.fidelity.verify import verify
     from heaptape.measure import recipes
 
+    if arguments.timed:
+        return _time(arguments, recipe, choices, tell)
     earlier, home = _earlier(arguments.live, recipe.name), arguments.home
     if arguments.counted:
         cache = recipes.cache_directory() / "counted"
@@ -173,7 +224,25 @@ def _verify(arguments: argparse.Namespace, recipe: "Recipe", choices: Sequence, 
     )  # fmt: skip
 
 
-def _write(arguments: argparse.Namespace, results: list[dict], counts: list[dict]) -> None:
+def _time(arguments: argparse.Namespace, recipe: "Recipe", choices: Sequence, tell: Callable[[str], None]) -> dict:
+    """Goes on with what is in --results."""
+    from heaptape.fidelity import timed
+    from heaptape.measure import recipes
+
+    program = timed.Program(recipe, choices, arguments.home, recipes.cache_directory() / "timed", tell)
+    path = Path(arguments.results) / f"{recipe.name}.json.zst" if arguments.results else None
+    return timed.judge(program, timed.Sitting(arguments.seconds, arguments.until), path)
+
+
+def _tell_unfinished(results: list[dict], seconds: float) -> None:
+    from heaptape.fidelity import timed
+
+    left = [data["app"]["name"] for data in results if data["predicted"] and not timed.is_done(data, seconds)]
+    if left:
+        print(f"heaptape: not done yet, run the same command again: {', '.join(left)}", file=sys.stderr)
+
+
+def _write(arguments: argparse.Namespace, by_kind: dict[str, list[dict]]) -> None:
     """The documents that were asked for."""
     import json
 
@@ -181,9 +250,10 @@ def _write(arguments: argparse.Namespace, results: list[dict], counts: list[dict
     from heaptape.fidelity.certificate_document import document
 
     if arguments.write:
-        write_text(arguments.write, document(results, "heaptape verify-fidelity --write", counts))
+        found = (by_kind[kind] for kind in ("counted", "timed"))
+        write_text(arguments.write, document(by_kind["fidelity"], "heaptape verify-fidelity --write", *found))
     if arguments.table:
-        write_text(arguments.table, json.dumps(certificate.carried_errors(results), indent=1) + "\n")
+        write_text(arguments.table, json.dumps(certificate.carried_errors(by_kind["fidelity"]), indent=1) + "\n")
 
 
 def _chosen(known: Sequence, names: Sequence[str], half: str | None) -> list:

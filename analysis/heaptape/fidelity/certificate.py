@@ -10,6 +10,8 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
+from heaptape.results.intervals import too_noisy
+
 BASELINE = "glibc"
 # Memory that differs by less between two runs of the same program on the same allocator: stack and environment.
 SMALL_BYTES = 64 << 10
@@ -21,7 +23,7 @@ FIGURES = {
     "aligned_mean": "RssAnon, mean over the recording's time",
     "aligned_mean_part": "its allocator-caused part",
     "vm_size": "peak VmSize",
-    "cpu_change": "change of CPU time",
+    "cpu_change": "change of CPU time, by calls alone",
 }
 # Figures of a comparison of replays (results_file.py) and the error that they carry: a replay has the allocator's part
 # only. Of CPU time the points by which the change, in percent of the baseline's replay, was off.
@@ -172,6 +174,12 @@ def summary(table: pd.DataFrame) -> pd.DataFrame:
 def clear_changes(table: pd.DataFrame) -> pd.DataFrame:
     """The rows whose live change exceeds the noise of its repetitions: of others no prediction can be judged."""
     return table[table["live"].abs() > table["noise"]]
+
+
+def too_noisy_to_show(change: pd.Series) -> bool:
+    """Does the live change of a row of `errors`, with its noise, span what comparisons show no number of?"""
+    low, high = (1 + (change["live"] + sign * change["noise"]) / 100 for sign in (-1, 1))
+    return bool(too_noisy(low, high, 0))
 
 
 def carried_errors(results: Sequence[dict]) -> dict:

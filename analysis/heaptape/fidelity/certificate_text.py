@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from heaptape.fidelity.certificate import BASELINE, FIGURES, errors, pairs, summary
+from heaptape.fidelity.certificate import BASELINE, FIGURES, errors, pairs, summary, too_noisy_to_show
 
 MIB = 1 << 20
 
@@ -42,7 +42,7 @@ def _pairs_table(table: pd.DataFrame) -> str:
             row["noise, %"] = f"{by_figure.loc['peak', 'noise']:.2f}"
         if "cpu_change" in by_figure.index:
             change = by_figure.loc["cpu_change"]
-            row["CPU live, %"] = _signed(change["live"])
+            row["CPU live, %"] = "too noisy" if too_noisy_to_show(change) else _signed(change["live"])
             row["CPU predicted, %"] = _signed(change["predicted"])
             row["CPU noise, %"] = f"{change['noise']:.1f}"
         rows.append(row)
@@ -69,7 +69,8 @@ def _ranking_lines(results: Sequence[dict]) -> str:
     lines = [
         "Pairs of allocators in the same order live and replayed, of those whose live difference exceeds its noise:"
     ]
-    for figure, name in (*((key, FIGURES[key]) for key in ("peak", "mean", "aligned_mean")), ("cpu", "CPU time")):
+    names = {key: FIGURES[key] for key in ("peak", "mean", "aligned_mean")} | {"cpu": "CPU time, by calls alone"}
+    for figure, name in names.items():
         found = pairs(results, figure)
         clear = found[found["beyond_noise"]]
         if clear.empty:

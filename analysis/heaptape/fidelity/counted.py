@@ -191,9 +191,7 @@ def _replay_accesses(
     libraries' paths are of one length here too.
     """
     tell("recording accesses")
-    tape = place.scratch / f"{recipe.name}-accesses.tape"
-    capture.capture(recipe, tape, place.home, ("--accesses", "--preload", live.c_library()), cache=cache)
-    workload = replay.prepare(str(tape), place.home, tape.parent)
+    workload = record_accesses(recipe, place, cache)
     paths = libraries(choices, place.scratch / "replayed-libraries")
     also = tuple(loaded.also_loaded(read_workload(workload).info, choices))
     engine = replay.Engine(place.home.program("replay"), workload, Settings(also_loaded=also))
@@ -205,6 +203,13 @@ def _replay_accesses(
         found = replay.measure(engine, Run(linked, PASS_WITH_ACCESSES, 0))
         runs.append({"allocator": choice.allocator, "variant": choice.variant} | found)
     return runs
+
+
+def record_accesses(recipe: Recipe, place: live.Place, cache: Path) -> Path:
+    """The workload of a recording with data accesses, on the C library's allocator."""
+    tape = place.scratch / f"{recipe.name}-accesses.tape"
+    capture.capture(recipe, tape, place.home, ("--accesses", "--preload", live.c_library()), cache=cache)
+    return replay.prepare(str(tape), place.home, tape.parent)
 
 
 def _replay_row(run: dict) -> dict:

@@ -105,9 +105,9 @@ def _summary_table(results: Sequence[dict]) -> Iterable[str]:
         first = row["group"] == "all"
         metric = METRICS[row["metric"]]
         cells = [metric.title if first else "", f"{row['group']}, {row['apps']}", str(row["changes"])]
-        cells += [_percent(row[column]) for column in ("median", "p90", "worst")]
+        cells += [percent(row[column]) for column in ("median", "p90", "worst")]
         cells += [row["worst_at"], str(row["pairs"]), str(row["pairs"] - row["decided"])]
-        cells += [_percent(row["right_percent"]), _target(row["metric"]) if first else ""]
+        cells += [percent(row["right_percent"]), _target(row["metric"]) if first else ""]
         yield "| " + " | ".join(cells) + " |"
 
 
@@ -164,7 +164,7 @@ def _signed(value: float) -> str:
     return f"{value:+.2f}".replace("-", "−") if abs(value) < 10 else f"{value:+.0f}".replace("-", "−")
 
 
-def _percent(value: float) -> str:
+def percent(value: float) -> str:
     if np.isnan(value):
         return "–"
     return f"{value:.0f} %" if value >= 100 else f"{value:.1f} %" if value >= 1 else f"{value:.2f} %"

@@ -9,6 +9,8 @@ import msgspec
 
 from heaptape.common.checked import checked
 from heaptape.common.errors import HeaptapeError
+from heaptape.common.output import write_bytes
+from heaptape.fidelity.certificate import BASELINE
 
 SCHEMA = 1
 
@@ -20,13 +22,13 @@ def read_results(paths: Sequence[Path]) -> list[dict]:
 
 
 def write_results(data: dict, path: Path) -> None:
-    """Writes one raw results file; compressed if its name ends with .zst."""
+    """Writes one raw results file, whole or not at all; compressed if its name ends with .zst."""
     text = json.dumps(data, separators=(",", ":")).encode()
     if path.suffix == ".zst":
         import zstandard
 
         text = zstandard.ZstdCompressor(level=19).compress(text)
-    path.write_bytes(text)
+    write_bytes(str(path), text)
 
 
 LIMIT_BYTES = 64 << 20
@@ -131,6 +133,52 @@ class CountedRaw(AnyRaw):
     replays: list[CountedReplay]
 
 
+class TimedRound(msgspec.Struct):
+    """One live run of each allocator that was not decided: the CPU time of each."""
+
+    cpu_ns: dict[str, Annotated[float, msgspec.Meta(gt=0, le=1e30)]]
+    noise: dict[str, Amount] | None = None
+
+    def __post_init__(self) -> None:
+        if BASELINE not in self.cpu_ns:
+            raise ValueError(f"a round without {BASELINE}")
+
+
+class TimedSitting(msgspec.Struct):
+    """Rounds that were made in one go."""
+
+    created_unix_s: Amount
+    load_before: Annotated[list[Amount], msgspec.Meta(min_length=1)]
+    elapsed_s: Amount
+    commit: str | None = None
+
+
+class Change(msgspec.Struct):
+    """A predicted change in percent, with its interval."""
+
+    percent: Amount
+    low: Amount
+    high: Amount
+
+
+class TimedRaw(AnyRaw):
+    """What one of kind "timed" has at least."""
+
+    kind: Literal["timed"]
+    replays: list[dict]
+    predicted: dict[str, Change]
+    live: list[TimedRound]
+    looks: list[Annotated[int, msgspec.Meta(ge=1)]]
+    sittings: list[TimedSitting]
+
+    def __post_init__(self) -> None:
+        if self.looks != sorted(set(self.looks)) or (self.looks and self.looks[-1] > len(self.live)):
+            raise ValueError("looks: not after ever more of the rounds")
+
+
+KINDS: dict[str, type[AnyRaw]] = {"fidelity": Raw, "counted": CountedRaw, "timed": TimedRaw}
+
+
 def _read(path: Path) -> dict:
     try:
         text = path.read_bytes()
@@ -143,5 +191,6 @@ def _read(path: Path) -> dict:
         raise HeaptapeError(f"{path}: {error}") from None
     except Exception as error:  # zstandard has an exception of its own
         raise HeaptapeError(f"{path}: not a sound zstd frame: {error}") from None
-    checked(path, data, CountedRaw if isinstance(data, dict) and data.get("kind") == "counted" else Raw)
+    kind = data.get("kind") if isinstance(data, dict) else None
+    checked(path, data, KINDS.get(kind, Raw) if isinstance(kind, str) else Raw)
     return data

@@ -125,7 +125,8 @@ def about_run(recipe: Recipe, began: float, repeats: int, touch: str, kind: str 
 
 def not_verified(recipe: Recipe, why: str, kind: str = "fidelity") -> dict:
     """The content of a raw results file of a program that could not be verified: an honest row."""
-    return about_run(recipe, time.time(), 0, "", kind) | {"live": [], "failures": {"all": why}}
+    nothing: dict = {"live": [], "failures": {"all": why}} | ({"looks": [], "sittings": []} if kind == "timed" else {})
+    return about_run(recipe, time.time(), 0, "", kind) | nothing
 
 
 def _live(

@@ -15,7 +15,7 @@ from heaptape.common.errors import FormatError
 
 FILE_HEADER, TRAILER = struct.Struct("<8sHHI"), struct.Struct("<Q8s")
 BLOCK_HEADER, COLUMN = struct.Struct("<4sBBHIIIIQQII"), struct.Struct("<BBBBIII")
-INFO, EVENTS, SAMPLES, GAP, TOUCHED, STACKS, MODULES, MARKS, THREADS, ACCESSES, FOOTER = (
+INFO, EVENTS, SAMPLES, GAP, TOUCHED, STACKS, MODULES, MARKS, THREADS, ACCESSES, ACCESS_SAMPLES, FOOTER = (
     1,
     2,
     3,
@@ -26,6 +26,7 @@ INFO, EVENTS, SAMPLES, GAP, TOUCHED, STACKS, MODULES, MARKS, THREADS, ACCESSES, 
     8,
     9,
     10,
+    11,
     15,
 )
 CRITICAL = 1
@@ -42,6 +43,7 @@ KNOWN_COLUMNS = {
     MARKS: {1},
     THREADS: {1},
     ACCESSES: set(range(1, 9)),
+    ACCESS_SAMPLES: set(range(1, 5)),
     FOOTER: {1, 2},
 }
 

@@ -17,8 +17,10 @@ import pyarrow as pa
 
 from heaptape.common.errors import FormatError
 from heaptape.formats import calls, tape_annotations
+from heaptape.formats.tape_access_samples import decode_access_samples
 from heaptape.formats.tape_accesses import decode_accesses
 from heaptape.formats.tape_blocks import (
+    ACCESS_SAMPLES,
     ACCESSES,
     EVENTS,
     FOOTER,
@@ -137,6 +139,11 @@ class Trace(BlockFile):
         """Rows of data accesses in the file, the calls between them included."""
         return sum(b.rows for b in self.blocks if b.type == ACCESSES)
 
+    @property
+    def access_sample_rows(self) -> int:
+        """Samples of data accesses in the file."""
+        return sum(b.rows for b in self.blocks if b.type == ACCESS_SAMPLES)
+
     def accesses(self) -> Iterator[pd.DataFrame]:
         """The data accesses and the calls between them, in order: one frame per block, its columns those of
         heaptape.formats.tape_accesses.decode_accesses. After the last one `differences` has what is not as the footer
@@ -159,6 +166,20 @@ class Trace(BlockFile):
             self.differences += [
                 f"accesses, {w}" for (t, n), w in zip(found.items(), words, strict=True) if told.get(t) != n
             ]
+
+    def access_samples(self) -> pd.DataFrame:
+        """The samples of data accesses, in file order: columns of
+        heaptape.formats.tape_access_samples.decode_access_samples. Raises FormatError.
+        """
+        parts = [decode_access_samples(0, {})]
+        for block in self.blocks:
+            if block.type != ACCESS_SAMPLES:
+                continue
+            try:
+                parts.append(decode_access_samples(block.rows, self.raw_columns(block)))
+            except Malformed as error:
+                raise FormatError(self.path, block.offset, str(error)) from error
+        return pd.concat(parts, ignore_index=True)
 
     def _decode(self, block: Block) -> Events:
         raw = self.raw_columns(block)
@@ -250,6 +271,10 @@ def _differences(trace: Trace, block: Block) -> list[str]:
     rows = sum(told.get(t, 0) for t in ACCESS_TOTALS if isinstance(told.get(t), int)) if isinstance(told, dict) else 0
     if rows != trace.access_rows:
         out.append(f"accesses: the footer says {rows} rows, the blocks have {trace.access_rows}")
+    sampled = footer.get("access_samples")
+    rows, found = sampled.get("rows", 0) if isinstance(sampled, dict) else 0, trace.access_sample_rows
+    if rows != found:
+        out.append(f"access_samples: the footer says {rows} rows, the blocks have {found}")
     index = next((c for c in usable_columns(block) if c.id == 2), None)
     expected = b"".join(
         struct.pack("<QQQ", b.offset, b.first_stamp, b.thread << 32 | b.rows) for b in trace.blocks if b.type == EVENTS

@@ -14,6 +14,7 @@ import fnmatch
 import hashlib
 import os
 import pwd
+import select
 import shutil
 import signal
 import socket
@@ -234,12 +235,23 @@ def _run(recipe: Recipe, work: Path, wrapper: Sequence[str], settings: dict[str,
             load_s = time.monotonic() - load_began
         if recipe.stop and process.poll() is None:
             _stop(recipe, process)
-        status = process.wait(max(deadline - time.monotonic(), STOP_LIMIT_S if recipe.stop else 1))
+        status = _wait(process, max(deadline - time.monotonic(), STOP_LIMIT_S if recipe.stop else 1))
     except subprocess.TimeoutExpired:
         raise HeaptapeError(f"{recipe.name}: not done after {recipe.time_limit_s:g} s") from None
     finally:
         _end_session(process)
     return Finished(status, time.monotonic() - began, load_s)
+
+
+def _wait(process: subprocess.Popen, limit_s: float) -> int:
+    """As its method `wait`, which asks only every 50 ms whether it has ended: half of the time of a short run."""
+    if process.poll() is None:
+        ended = os.pidfd_open(process.pid)
+        try:
+            select.select([ended], [], [], limit_s)
+        finally:
+            os.close(ended)
+    return process.wait(0)
 
 
 def _stop(recipe: Recipe, process: subprocess.Popen) -> None:

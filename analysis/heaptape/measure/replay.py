@@ -173,8 +173,10 @@ def replay(
     """
     for pass_ in OF_ACCESSES:
         if pass_ in settings.passes and not accesses_of(workload_path):
+            sampled = "access_samples" in read_workload(workload_path).info
+            has = "only samples of the" if sampled else "no"
             raise HeaptapeError(
-                f"{workload['name']}: no data accesses, which the {pass_} pass needs: record with --accesses"
+                f"{workload['name']}: {has} data accesses, all of which the {pass_} pass needs: record with --accesses"
             )
     about_machine = machine.describe()
     started = time.time()

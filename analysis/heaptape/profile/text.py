@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pandas as pd
 
+from heaptape.profile import sampled
 from heaptape.profile.data import Profile, large_share, remote_share, sizes_for_share, swing, young_share
 from heaptape.tables import line_sharing
 from heaptape.tables.usual import Cell, Table, rounded
@@ -72,6 +73,7 @@ def tables(found: Profile, names: Callable[[int], list[str]] = lambda node: []) 
     all_tables = [_sizes(found), _lifetimes(found), _pairs(found), _chains(found), *_sites(found, names)]
     counts = line_sharing.counts_of(found.data)
     all_tables += [line_sharing.profile_table(counts)] if counts else []
+    all_tables += sampled.tables(found, lambda node: _site_name(node, names))
     return [table for table in all_tables if table.rows]
 
 
@@ -141,7 +143,7 @@ def _sites(found: Profile, names: Callable[[int], list[str]]) -> list[Table]:
         top = sites[sites[key] > 0].sort_values(key, ascending=False, kind="stable").head(ROWS)
         rows = [
             [
-                Cell(" < ".join(names(row.node)[:FRAMES]) or (f"stack {row.node}" if row.node else "no stack known")),
+                Cell(_site_name(row.node, names)),
                 Cell(rounded(row.bytes / MIB), row.bytes),
                 Cell(f"{row.objects:,}", row.objects),
                 Cell(rounded(row.peak_live_bytes / MIB), row.peak_live_bytes),
@@ -162,6 +164,10 @@ def _sites(found: Profile, names: Callable[[int], list[str]]) -> list[Table]:
         ]
         tables.append(Table(title, columns, rows))
     return tables
+
+
+def _site_name(node: int, names: Callable[[int], list[str]]) -> str:
+    return " < ".join(names(node)[:FRAMES]) or (f"stack {node}" if node else "no stack known")
 
 
 def _lines_shared(found: Profile) -> float:

@@ -8,6 +8,7 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from heaptape.common.errors import HeaptapeError
@@ -147,7 +148,12 @@ def long_table(files: Sequence[Results], baseline: str, method: Method = "t") ->
 
 
 def as_shown(frame: pd.DataFrame) -> pd.DataFrame:
-    """A table with `reason` as CSV and JSON have it: no percentage and no interval where there is a reason."""
+    """A table with `reason` as CSV and JSON have it: no percentage and no interval where there is a reason; nor an
+    interval of a mean that spans as much as one that has a reason.
+    """
+    if "mean_low" in frame.columns:
+        wide = [bool(too_noisy(low, high, 0)) for low, high in zip(frame["mean_low"], frame["mean_high"])]
+        frame = frame.assign(**{name: frame[name].mask(np.array(wide, bool)) for name in ("mean_low", "mean_high")})
     if "reason" not in frame.columns:
         return frame
     noisy = frame["reason"] != ""

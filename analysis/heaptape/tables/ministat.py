@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from scipy.special import stdtrit
 
+from heaptape.results.intervals import too_noisy
 from heaptape.results.schema import Results, figures
 
 WIDTH = 74
@@ -102,7 +103,11 @@ def _difference(first: np.ndarray, other: np.ndarray) -> list[str]:
     difference = float(other.mean() - first.mean())
     if abs(difference) <= half:
         return [f"No difference proven at {100 * LEVEL:.1f}% confidence"]
-    lines = [f"Difference at {100 * LEVEL:.1f}% confidence", f"\t{difference:.6g} +/- {half:.6g}"]
-    if first.mean() != 0:
-        lines.append(f"\t{100 * difference / first.mean():.6g}% +/- {100 * half / abs(first.mean()):.6g}%")
+    lines = [f"Difference at {100 * LEVEL:.1f}% confidence"]
+    base, middle = float(first.mean()), float(other.mean())
+    if base > 0 and (reason := too_noisy((middle - half) / base, (middle + half) / base, len(other))):
+        return [*lines, f"\t{reason}"]
+    lines.append(f"\t{difference:.6g} +/- {half:.6g}")
+    if base != 0:
+        lines.append(f"\t{100 * difference / base:.6g}% +/- {100 * half / abs(base):.6g}%")
     return [*lines, f"\t(Student's t, pooled s = {pooled:.6g})"]

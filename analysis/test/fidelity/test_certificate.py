@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from heaptape.common.errors import HeaptapeError
+from heaptape.fidelity import certificate_text
 from heaptape.fidelity.certificate import carried_errors, errors, pairs, summary
 from heaptape.fidelity.certificate_document import document
 from heaptape.fidelity.prediction import predict
@@ -197,3 +198,35 @@ def test_the_own_part_is_what_the_live_run_had_above_the_replay_of_the_recording
 
 def of_replay(peak: float, mean: float) -> dict[str, float]:
     return {"rss_anon_peak_bytes": peak, "vm_size_peak_bytes": 3 * peak, "rss_anon_mean_bytes": mean}
+
+
+@pytest.mark.parametrize(("values", "noisy"), [([100.0, 101.0], False), ([60.0, 140.0], True)])
+def test_a_live_change_of_cpu_time_that_is_too_noisy_has_no_number(values: list[float], noisy: bool) -> None:
+    data = a_result(glibc=([100, 100], 100), jemalloc=([110, 110], 99))
+    data = with_cpu(data, glibc=([100, 101], 50), jemalloc=(values, 40))
+    assert ("too noisy" in certificate_text.text([data])) == noisy
+    assert ("| too noisy |" in document([data | {"machine": {}, "created_unix_s": 0}], "a test")) == noisy
+
+
+def a_timed_result(predicted: float) -> dict:
+    """jemalloc takes 20 % less CPU time, live."""
+    rounds = [{"cpu_ns": {"glibc": 100e6, "jemalloc": 80e6 + 1e4 * (number % 3)}, "noise": None} for number in range(8)]
+    return {
+        "schema": 1, "kind": "timed", "app": {"name": "made", "set": "tuned", "threads": 1}, "failures": {},
+        "replays": [], "predicted": {"jemalloc": {"percent": predicted, "low": predicted - 9, "high": predicted + 9}},
+        "live": rounds, "looks": [8],
+        "sittings": [{"created_unix_s": 0, "commit": "0", "load_before": [0.5], "rounds": 8, "elapsed_s": 2}],
+    }  # fmt: skip
+
+
+def test_predictions_from_counts_stand_in_place_of_those_by_calls_alone() -> None:
+    data = a_result(glibc=([100, 100], 100), jemalloc=([110, 110], 99)) | {"machine": {}, "created_unix_s": 0}
+    data = with_cpu(data, glibc=([100, 101], 50), jemalloc=([70, 71], 40))
+    alone, replaced = (
+        document([data], "a test", times=times).split("## How")[0] for times in ([], [a_timed_result(-15)])
+    )
+    assert "| change of CPU time, by calls alone | all, 1 | 1 |" in alone
+    assert "| CPU time, by calls alone | all | 1 | 1 |" in alone
+    assert "by calls alone" not in replaced
+    assert "| change of CPU time | all, 1 | 1 | 25.0 | 25.0 | 25.0 | made on jemalloc | 30 % |" in replaced
+    assert "| CPU time | all | 1 | 1 | 100 % | 25 % | 90 % |" in replaced

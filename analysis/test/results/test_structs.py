@@ -78,7 +78,7 @@ def test_made_up_results_and_those_of_nearly_nothing_fit():
 @pytest.fixture(scope="module")
 def short_results():
     """With every kind of run and row, but few rows of each: the schema is checked in Python, value by value."""
-    data = json.loads(json.dumps(make_results(repeats=1)))
+    data = make_results(repeats=1)
     for place, run in enumerate(data["runs"]):
         if place != 5:
             run.pop("memory_map", None)

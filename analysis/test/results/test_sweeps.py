@@ -10,6 +10,7 @@ from conftest import ROOT
 from heaptape.common.errors import HeaptapeError
 from heaptape.measure.registry import Allocator, Tunables, choose_all, expand
 from heaptape.plots.sweep_plot import sweep_curve, write
+from heaptape.results.compare import as_shown
 from heaptape.results.sweeps import choose_tunable, curve, settings_of, sweep, tunables_in
 from hypothesis import given
 from hypothesis import strategies as st
@@ -123,6 +124,14 @@ def test_points_of_a_sweep_by_hand():
     assert list(rss["mean"]) == list(rss["mean_low"]) == list(rss["mean_high"]) == [100, 150, 300]
     assert list(rss["percent"]) == pytest.approx([100, 150, 300])
     assert set(frame["allocator"]) == {"r"}
+
+
+def test_intervals_that_span_a_factor_of_two_are_not_shown():
+    """Two values 10 apart are 127 wide (see above); two that are the same have an interval of no width."""
+    frame = as_shown(sweep([SWEPT], "n")).set_index(["figure", "value"])
+    assert frame.loc[("total_cycles", 0.0), ["mean_low", "mean_high"]].isna().all()
+    assert frame.loc[("total_cycles", 0.0), "mean"] == 105
+    assert list(frame.loc["peak_rss"]["mean_low"]) == [100, 150, 300]
 
 
 def test_the_tunable_that_was_swept_is_found():

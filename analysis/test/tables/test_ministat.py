@@ -45,6 +45,13 @@ def test_half_width_is_that_of_scipys_interval():
     assert f"\t10 +/- {half:.6g}" in ministat({"one": first, "two": second})
 
 
+def test_a_difference_whose_interval_spans_a_factor_of_two_has_no_number():
+    text = ministat({"one": [1.0, 1.1, 0.9], "two": [3.0, 9.0, 6.0]})
+    assert "Difference at 95.0%" in text
+    assert "too noisy" in text
+    assert "+/-" not in text
+
+
 def test_equal_values_and_one_value_are_drawn_too():
     assert "No difference proven" in ministat({"one": [5.0, 5.0], "two": [5.0, 5.0]})
     assert "No comparison" in ministat({"one": [5.0], "two": [6.0, 7.0]})

@@ -34,6 +34,8 @@ struct recorded_process *recorded_process_open(const struct recording_start *sta
   process->simulated = start->simulated;
   if (process->simulated)
     trace_writer_accesses_begin(process->writer);
+  if (start->sampled)
+    trace_writer_access_samples_begin(process->writer);
   sampler_open(&process->sampler, start->pid);
   recorded_process_sample(process, start->origin_stamp);
   return process;
@@ -501,9 +503,10 @@ void recorded_process_flush(struct recorded_process *process) {
 }
 
 uint64_t recorded_process_file_bytes(const struct recorded_process *process) {
-  enum { FOOTER_BYTES = 16 << 10, EVENT_BYTES = 3 };
+  enum { FOOTER_BYTES = 16 << 10, EVENT_BYTES = 3, SAMPLE_BYTES = 16 };
   const struct trace_totals *running = trace_writer_totals(process->writer);
-  return running->file_bytes + (running->pending + running->accesses.pending) * EVENT_BYTES + FOOTER_BYTES;
+  return running->file_bytes + (running->pending + running->accesses.pending) * EVENT_BYTES +
+         running->access_samples.pending * SAMPLE_BYTES + FOOTER_BYTES;
 }
 
 void recorded_process_sample(struct recorded_process *process, uint64_t stamp) {
@@ -519,6 +522,25 @@ void recorded_process_sample(struct recorded_process *process, uint64_t stamp) {
     return;
   if (trace_writer_sample(process->writer, &sample) != 0)
     give_up(process, "cannot be written");
+}
+
+void recorded_process_access_sample(struct recorded_process *process, const struct trace_access_sample *sample,
+                                    bool kernel) {
+  struct trace_access_sample_totals *totals = &trace_writer_totals(process->writer)->access_samples;
+  if (sample->stamp < process->origin_stamp || (process->cut_stamp && sample->stamp > process->cut_stamp) ||
+      recorded_process_paused(process) || !writes(process))
+    return;
+  if (kernel)
+    totals->kernel++;
+  else if (sample->address == 0)
+    totals->no_address++;
+  else if (trace_writer_access_sample(process->writer, sample) != 0)
+    give_up(process, "cannot be written");
+}
+
+void recorded_process_samples_lost(struct recorded_process *process, uint64_t lost, uint64_t throttled) {
+  trace_writer_totals(process->writer)->access_samples.lost += lost;
+  trace_writer_totals(process->writer)->access_samples.throttled += throttled;
 }
 
 /* Writes what only the rings' counters know: drops that no DROPPED record reported, and events of threads without a

@@ -98,6 +98,7 @@ struct recording_start {
   const char *info_json; /* core/trace/FORMAT.md section 5 */
   uint64_t origin_stamp;
   bool simulated; /* its accesses are recorded */
+  bool sampled;   /* samples of its accesses are */
 };
 
 struct recording_end {
@@ -143,6 +144,14 @@ void recorded_process_flush(struct recorded_process *process);
 uint64_t recorded_process_file_bytes(const struct recorded_process *process);
 
 void recorded_process_sample(struct recorded_process *process, uint64_t stamp);
+
+/* Takes a sample of an access that the process, or the kernel for it, made. What belongs to another image of the
+   process, to a pause, or to the time after a cut is left out. */
+void recorded_process_access_sample(struct recorded_process *process, const struct trace_access_sample *sample,
+                                    bool kernel);
+
+/* So many samples were lost while the process was recorded, and so often they were held back: of whatever process. */
+void recorded_process_samples_lost(struct recorded_process *process, uint64_t lost, uint64_t throttled);
 
 /* Drains a last time (the process has ended, or its image has), closes the trace and frees. Returns 0, or -1
    with error filled in, also for an error met earlier; totals is filled in either way. */

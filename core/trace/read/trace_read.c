@@ -36,6 +36,7 @@ static int take_info(struct trace_reader *reader, uint64_t offset, const struct 
   json_t *accesses = json_object_get(info, "accesses");
   reader->summary.accesses.recorded = json_is_object(accesses);
   reader->summary.access_filter_bytes = json_count(accesses, "filter_bytes");
+  reader->summary.access_samples.recorded = json_is_object(json_object_get(info, "access_samples"));
   json_decref(info);
   return error->text[0] ? -1 : 0;
 }
@@ -68,6 +69,22 @@ static void take_access_totals(struct trace_access_totals *totals, const json_t 
   }
 }
 
+/* The rows are those of the blocks, which are before the footer. */
+static int take_access_sample_totals(struct trace_reader *reader, const json_t *footer, struct error *error) {
+  struct trace_access_sample_totals *totals = &reader->summary.access_samples;
+  const json_t *samples = json_object_get(footer, "access_samples");
+  uint64_t rows = json_count(samples, "rows");
+  totals->recorded |= json_is_object(samples);
+  totals->kernel = json_count(samples, "kernel");
+  totals->no_address = json_count(samples, "no_address");
+  totals->lost = json_count(samples, "lost");
+  totals->throttled = json_count(samples, "throttled");
+  return rows == totals->rows
+             ? 0
+             : error_at(error, reader->path, reader->footer_offset,
+                        "footer counts %" PRIu64 " samples of data accesses, blocks hold %" PRIu64, rows, totals->rows);
+}
+
 static int take_footer(struct trace_reader *reader, uint64_t offset, const struct block *block, struct error *error) {
   json_t *footer = NULL;
   reader->footer_json = block_read_json(block, &footer, error);
@@ -80,6 +97,7 @@ static int take_footer(struct trace_reader *reader, uint64_t offset, const struc
   uint64_t events = (uint64_t)json_integer_value(json_object_get(footer, "events"));
   uint64_t dropped = (uint64_t)json_integer_value(json_object_get(footer, "dropped"));
   take_access_totals(&reader->summary.accesses, footer);
+  int wrong = take_access_sample_totals(reader, footer, error);
   json_decref(footer);
   if (events != reader->summary.events || dropped != reader->summary.dropped)
     return error_at(error, reader->path, offset,
@@ -91,7 +109,7 @@ static int take_footer(struct trace_reader *reader, uint64_t offset, const struc
     return error_at(error, reader->path, offset,
                     "footer counts %" PRIu64 " rows of data accesses, blocks hold %" PRIu64, rows,
                     reader->summary.access_rows);
-  return 0;
+  return wrong;
 }
 
 static void count_events(struct trace_summary *summary, const struct block *block) {
@@ -152,6 +170,11 @@ static int take_block(struct trace_reader *reader, uint64_t offset, const struct
   case BLOCK_ACCESSES:
     if (take_accesses(reader, offset, header, error) != 0)
       return -1;
+    buffer_append(&reader->others, &place, sizeof place);
+    break;
+  case BLOCK_ACCESS_SAMPLES:
+    reader->summary.access_samples.recorded = true;
+    reader->summary.access_samples.rows += header->rows;
     buffer_append(&reader->others, &place, sizeof place);
     break;
   case BLOCK_SAMPLES:

@@ -78,9 +78,17 @@ int trace_reader_gaps(struct trace_reader *reader, uint32_t thread,
    returns 1; 0 at the end; or -1 with the error given to open filled in, also where the rows are not those that the
    footer counts. */
 struct trace_access_cursor;
+/* Returns 0 if the trace has them, else -1 with an error that says how to record them. */
+int trace_reader_requires_accesses(const struct trace_reader *reader, struct error *error);
 int trace_access_cursor_open(struct trace_access_cursor **out, const struct trace_reader *reader, struct error *error);
 void trace_access_cursor_close(struct trace_access_cursor *cursor);
 int trace_access_cursor_next(struct trace_access_cursor *cursor, struct access_item *item);
+
+/* Calls visit for each sample of a data access, in file order, which need not be that of their stamps. A non-zero
+   return of visit stops. Returns 0, visit's value, or -1 with error. */
+int trace_reader_access_samples(const struct trace_reader *reader,
+                                int (*visit)(void *context, const struct trace_access_sample *sample), void *context,
+                                struct error *error);
 
 /* Stamp as nanoseconds since the recording's start; 0 where the clock has no rate. */
 double trace_stamp_ns(const struct trace_summary *summary, uint64_t stamp);

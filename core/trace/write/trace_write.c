@@ -58,6 +58,7 @@ void trace_writer_free(struct trace_writer *writer) {
   block_encoder_free(writer->encoder);
   archive_encoder_free(writer->archive);
   access_encoder_free(writer->accesses);
+  access_samples_free(writer);
   ZSTD_freeCCtx(writer->zstd);
   buffer_free(&writer->compressed);
   buffer_free(&writer->index);
@@ -258,6 +259,9 @@ static char *footer_json(const struct trace_writer *writer, const char *end, dou
   json_t *accesses = footer ? footer_accesses(writer) : NULL;
   if (accesses)
     json_object_set_new(footer, "accesses", accesses);
+  json_t *samples = footer ? footer_access_samples(writer) : NULL;
+  if (samples)
+    json_object_set_new(footer, "access_samples", samples);
   if (footer && clock_hz > 0)
     json_object_set_new(footer, "clock_hz", json_real(clock_hz));
   if (footer && totals->note)
@@ -294,7 +298,9 @@ int trace_writer_flush(struct trace_writer *writer) {
     if (trace_writer_flush_thread(writer, thread) != 0)
       return -1;
   flush_annotations(writer);
-  return flush_samples(writer) != 0 || flush_touched(writer) != 0 || flush_accesses(writer) != 0 ? -1 : 0;
+  if (flush_samples(writer) != 0 || flush_touched(writer) != 0)
+    return -1;
+  return flush_accesses(writer) != 0 ? -1 : flush_access_samples(writer);
 }
 
 /* After a failed write: takes back a block that is there in part, and gives the file an end, which needs no more than
@@ -304,6 +310,7 @@ static void write_last_words(struct trace_writer *writer, double clock_hz) {
   for (uint32_t thread = 0; thread < writer->threads.count; thread++)
     lose(writer, &writer->threads.at[thread], writer->threads.at[thread].count);
   lose_accesses(writer);
+  lose_access_samples(writer);
   char why[128];
   snprintf(why, sizeof why, "events of all threads can't be written: %s", strerror(error));
   writer->saved_errno = 0;
@@ -322,6 +329,7 @@ int trace_writer_finish(struct trace_writer *writer, const char *end, double clo
   flush_samples(writer);
   flush_touched(writer);
   flush_accesses(writer);
+  flush_access_samples(writer);
   flush_annotations(writer);
   writer->last_words = true;
   if (!writer->saved_errno)

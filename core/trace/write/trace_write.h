@@ -78,6 +78,14 @@ int trace_writer_accesses_begin(struct trace_writer *writer);
    above. begin is implied. */
 int trace_writer_access(struct trace_writer *writer, const struct access_item *item);
 
+/* The trace has samples of data accesses (FORMAT.md section 6b), even if none comes. INFO's `access_samples` and
+   "order": "every" are the caller's, as are the counts of what is left out (trace_writer_totals). */
+void trace_writer_access_samples_begin(struct trace_writer *writer);
+
+/* Adds a sample, in any order. Returns 0; 1 if its `what` is not known: it is left out; or -1 as above. begin is
+   implied. */
+int trace_writer_access_sample(struct trace_writer *writer, const struct trace_access_sample *sample);
+
 /* What has been taken so far. in_flight, nested, final and exit_status are the caller's to fill in before closing, as
    are counted and known of the accesses where they are not given as items. */
 struct trace_totals *trace_writer_totals(struct trace_writer *writer);

@@ -52,7 +52,11 @@ struct trace_writer {
   struct buffer stack_column[2]; /* of the STACKS block to come: parent, instruction */
   uint32_t stack_count;
   uint64_t stack_instruction;
-  struct access_encoder *accesses;        /* NULL: no access has come */
+  struct access_encoder *accesses; /* NULL: no access has come */
+  struct {
+    struct buffer columns[ACCESS_SAMPLE_COLUMNS]; /* of the block to come */
+    struct trace_access_sample last;
+  } access_samples;
   json_t *modules, *marks, *thread_names; /* arrays of the blocks to come; NULL: empty */
   struct trace_totals totals;
 };
@@ -80,12 +84,17 @@ int write_json_block(struct trace_writer *writer, struct block_header header, co
 int flush_samples(struct trace_writer *writer);
 int flush_touched(struct trace_writer *writer);
 int flush_accesses(struct trace_writer *writer);
+int flush_access_samples(struct trace_writer *writer);
+void access_samples_free(struct trace_writer *writer);
 int flush_annotations(struct trace_writer *writer);
 void annotations_free(struct trace_writer *writer);
 
 /* The rows that wait for a block are given up. */
 void lose_accesses(struct trace_writer *writer);
+void lose_access_samples(struct trace_writer *writer);
 /* FOOTER's `accesses`; NULL if none were recorded. */
 json_t *footer_accesses(const struct trace_writer *writer);
+/* FOOTER's `access_samples`, likewise. */
+json_t *footer_access_samples(const struct trace_writer *writer);
 
 #endif

@@ -1,0 +1,91 @@
+"""How far the predicted change of a program's CPU time is from that of live runs, of pairs that these decided."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from heaptape.fidelity import timed
+from heaptape.fidelity.counted_certificate import GROUPS, of_group
+from heaptape.fidelity.sequential import DIFFERENT, EFFECT_PERCENT, SAME, UNDECIDED, Decision, decision
+
+# Other programs and the hypervisor took more of all processors' time, in the middle of the rounds: not quiet.
+QUIET_PERCENT = 5.0
+NOT_RUN = "not run live"
+
+
+def pairs(results: Sequence[dict]) -> pd.DataFrame:
+    """One row per app and allocator that is predicted. Columns: app, set, threads, alone (as counted_certificate's),
+    allocator; percent, low, high (predicted change of CPU time, in percent of the baseline's); live, live_low,
+    live_high, rounds, verdict (sequential.py, or NOT_RUN); outright (the predicted interval leaves out 0), right (the
+    sign) and error (of the size, in percent of the live change) of DIFFERENT pairs, else False and NaN; holds (pairs of
+    either verdict whose live change lies in the predicted interval); contradicted (SAME live, predicted EFFECT_PERCENT
+    or more outright).
+    """
+    rows = []
+    for data in results:
+        app = data["app"]
+        about = {"app": app["name"], "set": app.get("set", ""), "threads": app.get("threads", 0)}
+        about["alone"] = about["threads"] == 1 and app.get("deterministic", True)
+        lived = timed.found(data)
+        for label, predicted in data["predicted"].items():
+            one = lived.get(label, decision(()))
+            verdict = one.verdict if one.rounds else NOT_RUN
+            live = {"live": one.percent, "live_low": one.low, "live_high": one.high, "rounds": one.rounds}
+            live |= {"verdict": verdict} | _judged(one, predicted)
+            rows.append(about | {"allocator": label} | predicted | live)
+    return pd.DataFrame(rows)
+
+
+def _judged(live: Decision, predicted: dict) -> dict:
+    percent, low, high = (predicted[key] for key in ("percent", "low", "high"))
+    different = live.verdict == DIFFERENT
+    return {
+        "outright": low * high > 0,
+        "right": different and percent * live.percent > 0,
+        "error": 100 * (percent - live.percent) / abs(live.percent) if different else np.nan,
+        "holds": live.verdict in (DIFFERENT, SAME) and low <= live.percent <= high,
+        "contradicted": live.verdict == SAME and (low >= EFFECT_PERCENT or high <= -EFFECT_PERCENT),
+    }
+
+
+def summary(table: pd.DataFrame) -> pd.DataFrame:
+    """Per group (GROUPS) of `pairs` that ran live: apps, pairs, different, same, undecided; of the different ones
+    right, right_percent, outright and outright_right, median, p90 and worst of the errors' sizes in percent, worst_at;
+    of both holds; of the same ones contradicted.
+    """
+    ran = table[table["verdict"] != NOT_RUN] if len(table) else table
+    found = [(group, of_group(ran, group)) for group in GROUPS if len(ran)]
+    return pd.DataFrame([{"group": group} | _of_part(part) for group, part in found if len(part)])
+
+
+def _of_part(part: pd.DataFrame) -> dict:
+    different = part[part["verdict"] == DIFFERENT]
+    size, sure = different["error"].abs(), different[different["outright"]]
+    worst = different.loc[size.idxmax()] if len(different) else None
+    return {
+        "apps": part["app"].nunique(),
+        "pairs": len(part),
+        "different": len(different),
+        "same": int((part["verdict"] == SAME).sum()),
+        "undecided": int((part["verdict"] == UNDECIDED).sum()),
+        "right": int(different["right"].sum()),
+        "right_percent": 100 * float(different["right"].mean()) if len(different) else np.nan,
+        "outright": len(sure),
+        "outright_right": int(sure["right"].sum()),
+        "median": float(size.median()) if len(size) else np.nan,
+        "p90": float(size.quantile(0.9)) if len(size) else np.nan,
+        "worst": float(size.max()) if len(size) else np.nan,
+        "worst_at": f"{worst['app']} on {worst['allocator']}" if worst is not None else "",
+        "holds": int(different["holds"].sum()),
+        "contradicted": int(part["contradicted"].sum()),
+    }
+
+
+def disturbance(data: dict) -> float:
+    """Share of all processors' time that other programs and the hypervisor took, the median of the rounds, in percent;
+    NaN where that was not seen.
+    """
+    noises = [one["noise"] for one in data["live"] if one["noise"]]
+    shares = [noise["other_load_percent"] + noise["steal_percent"] for noise in noises]
+    return float(np.median(shares)) if shares else np.nan

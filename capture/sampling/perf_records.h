@@ -1,0 +1,50 @@
+/* The kernel's records of sampled events (linux/perf_event.h) to samples of data accesses.
+
+   Job: one run of whole records, from a ring of the kernel's or from a file, and the counts of what is not a sample.
+   Not its job: opening events, reading rings (perf_source.h), whose process it is. Invariants: pure; bytes are not
+   trusted: a record that can't be right ends the run, as the next one's beginning is not known then, and is counted. */
+#ifndef CAPTURE_SAMPLING_PERF_RECORDS_H
+#define CAPTURE_SAMPLING_PERF_RECORDS_H
+
+#include "core/trace/access_samples.h"
+
+#include <stddef.h>
+
+/* What every event here asks for, in the order in which a record has it: process and thread, time, address, and with
+   PERF_SAMPLE_DETAIL latency and source. */
+enum { PERF_SAMPLE_BASE = 1 << 1 | 1 << 2 | 1 << 3, PERF_SAMPLE_DETAIL = 1 << 14 | 1 << 15 };
+
+/* The clock of the records' times. */
+struct perf_clock {
+  bool cycles;                 /* times are of the cycle counter, scaled as the kernel's ring page says */
+  uint64_t zero;               /* if so: time of cycle 0 */
+  uint32_t multiplier;         /* cycles x multiplier >> shift is time less zero; not 0 */
+  uint16_t shift;              /* below 64 */
+  uint64_t now_ns, now_cycles; /* else times are in ns: one pair of readings of both clocks, */
+  double cycles_per_ns;        /* and their ratio */
+};
+
+/* The cycle counter at that time, of whatever sign the difference to the readings is. */
+uint64_t perf_clock_cycles(const struct perf_clock *clock, uint64_t time);
+
+/* One sample; where stamp is of the cycle counter. */
+struct perf_sample {
+  uint32_t pid;
+  bool kernel;                       /* the kernel made the access */
+  struct trace_access_sample access; /* address 0: the processor gave none */
+};
+
+struct perf_records {
+  bool detail;   /* records have PERF_SAMPLE_DETAIL */
+  uint8_t level; /* enum access_level of samples without it */
+  struct perf_clock clock;
+  void (*take)(void *context, const struct perf_sample *sample);
+  void *context;
+  uint64_t lost, throttled; /* as in struct trace_access_sample_totals */
+  uint64_t damaged;         /* records that can't be right */
+};
+
+/* Takes the records in those bytes. */
+void perf_records_take(struct perf_records *records, const uint8_t *bytes, size_t count);
+
+#endif

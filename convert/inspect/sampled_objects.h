@@ -1,0 +1,31 @@
+/* Which objects the samples of data accesses of a trace are in, by call site and by size.
+
+   Job: the object that lives at a sample's address at its time; sums. Not its job: the history (profile.h). What a
+   sample is not: a count of accesses or of misses. Invariants: each sample is counted once, in an object or outside
+   all; memory is O(samples + live objects that some sample's address lies in). An access in a call of the allocator is
+   in no object: a release stands in the history before the call's work, an acquire after it. Not thread-safe. */
+#ifndef CONVERT_INSPECT_SAMPLED_OBJECTS_H
+#define CONVERT_INSPECT_SAMPLED_OBJECTS_H
+
+#include "core/trace/read/trace_read.h"
+
+#include <jansson.h>
+
+struct sampled_objects;
+
+/* Loads all samples of the trace. *out is NULL where it has none recorded. Returns 0, or -1 with error. */
+int sampled_objects_open(struct sampled_objects **out, const struct trace_reader *reader, struct error *error);
+
+/* An object begins to live, or ends, at that stamp: in the order of the history. objects may be NULL. Return 0, or -1:
+   no memory. stack: the node of its call site. */
+int sampled_objects_acquire(struct sampled_objects *objects, uint64_t stamp, uint64_t address, uint64_t size_bytes,
+                            uint32_t stack);
+void sampled_objects_release(struct sampled_objects *objects, uint64_t stamp, uint64_t address);
+
+/* Places the samples that are left. A new JSON object (docs/PROFILE_JSON.md, `access_samples`); NULL: no memory. */
+json_t *sampled_objects_json(struct sampled_objects *objects);
+
+/* objects may be NULL. */
+void sampled_objects_close(struct sampled_objects *objects);
+
+#endif

@@ -1,0 +1,26 @@
+/* Between two looks the observer sleeps, whether it measures memory or time only: an observer that spins takes a
+   processor from the program that it measures.
+ */
+#include "core/base/os.h"
+#include "core/test/check.h"
+#include "observe/observe.h"
+
+#include <unistd.h>
+
+static const uint64_t INTERVAL_NS = 50000000;
+
+int main(void) {
+  static struct observation all;
+  for (int memory = 0; memory < 2; memory++) {
+    all = (struct observation){.memory = memory, .interval_ns = INTERVAL_NS};
+    observe_begin(&all, -1, getpid()); /* no listener: the process itself is looked at */
+    for (int look = 0; look < 3; look++) {
+      uint64_t before = os_monotonic_ns(), next = observe_look(&all);
+      CHECK(all.count == 1 && all.images[0].live, "the process is not seen");
+      CHECK(look > 0 || next >= before + INTERVAL_NS, "memory %d: the next look is due at once", memory);
+      CHECK(next == all.images[0].next_row_ns, "memory %d, look %d: not when a row is due", memory, look);
+    }
+    observe_finish(&all);
+  }
+  return 0;
+}
