@@ -18,6 +18,7 @@ $(call c_fuzzer,convert/test/fuzz_workload.c,,convert/inspect convert/stacks $(C
 $(foreach name,fuzz_import fuzz_import_heaptrack fuzz_import_dj fuzz_import_wl fuzz_import_bytehound,\
   $(call c_fuzzer,convert/test/$(name).c,convert/test/import_fuzzing.c,$(IMPORT) $(COMPILE),$(CORE_LIBS) -lzip))
 $(call c_fuzzer,convert/test/fuzz_rewrite.c,,convert/rewrite $(IMPORT) $(HISTORY),$(CORE_LIBS) -lzip -lm)
+$(call c_fuzzer,convert/test/fuzz_group.c,,convert/whatif core/base,$(CORE_LIBS))
 fuzzers: $(OUT)/corpus/.importers
 $(OUT)/corpus/.importers: convert/test/importer_seeds.py convert/test/importer_samples.py $(wildcard convert/test/data/*) | $(VENV)/.stamp
 	$(VENV)/bin/python -m convert.test.importer_seeds $(@D)

@@ -15,6 +15,13 @@ $(call c_test,replay/test/gate_loses_no_wakeup.c,,replay/state core/base,-lpthre
 $(call c_test,replay/test/overlapping_claims_are_found.c,,replay/passes core/base,)
 $(call c_test,replay/test/memory_apart_keeps_the_rules_of_malloc.c,,replay/region core/base,)
 $(call c_test,replay/test/resident_os_pages_are_found_both_ways.c,,replay/memory core/base,)
+$(call c_test,replay/test/lists_of_overlapping_objects_stay_in_their_room.c,,replay/blame replay/memory core/base,)
+
+$(call c_fuzzer,replay/test/fuzz_origins.c,,$(REPLAY_COMPONENTS) $(REPLAY_BELOW),$(REPLAY_LIBS))
+fuzzers: $(OUT)/corpus/.origins
+$(OUT)/corpus/.origins: replay/test/fuzz_seeds.py replay/test/origins_file.py | $(VENV)/.stamp
+	$(VENV)/bin/python -m replay.test.fuzz_seeds $(@D)
+	@touch $@
 
 $(call c_bench,replay/bench/counter_reads.c,,core/base,)
 

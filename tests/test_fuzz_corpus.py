@@ -15,12 +15,20 @@ from convert.test.access_maker import add_accesses, block_of, made_rows
 from convert.test.history_maker import legal
 from convert.test.history_model import text as history_text
 from convert.test.importer_seeds import fill
+from replay.test import fuzz_seeds
 from tests.support import CONVERT, OUT, import_text, record, succeed, workload
 
 TARGETS = sorted(path.name for path in (OUT / "fuzz-corpus").glob("fuzz_*"))
 pytestmark = pytest.mark.long
 
 MUTANTS = 1500
+GROUPS = (
+    "site=12,40=remove",
+    "function=parse_*,z*alloc&size=1k..64k=segregate",
+    "frame=*ssl*.so*&thread=..5,7=pool=64k",
+    "phase=warm,2..3,*=late",
+    "size=0..=early",
+)
 MEMORY_BYTES = 1 << 30
 
 
@@ -43,6 +51,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[bytes]]:
     """Seeds by target: real traces and workloads for the readers, the importers' samples, text for rewriting."""
     folder = tmp_path_factory.mktemp("corpus")
     fill(folder)
+    fuzz_seeds.fill(folder)
     tape, archive, work = folder / "t.tape", folder / "a.tape", folder / "t.work"
     record(tape, workload("many_threads"), "--threads=4", "--turns=5")
     succeed(CONVERT, "convert", "--archive", tape, archive)
@@ -61,12 +70,14 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[bytes]]:
     return seeds | {
         "fuzz_trace_read": traces,
         "fuzz_workload": [work.read_bytes()],
+        "fuzz_group": [f"{group}\nzmalloc\nzrealloc\n\nlibssl.so.3".encode() for group in GROUPS],
         "fuzz_rewrite": [bytes([window, 200, kind]) + text for window in (0, 60) for kind in range(4)],
     }
 
 
 def test_every_target_is_known() -> None:
-    assert {"fuzz_trace_read", "fuzz_workload", "fuzz_rewrite", "fuzz_import", "fuzz_import_heaptrack"} <= set(TARGETS)
+    readers = {"fuzz_trace_read", "fuzz_workload", "fuzz_origins", "fuzz_group", "fuzz_rewrite"}
+    assert readers | {"fuzz_import", "fuzz_import_heaptrack"} <= set(TARGETS)
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -1,7 +1,10 @@
 """heaptape whatif, from a recording with call stacks and marks to the table."""
 
 import json
+import os
+import subprocess
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -129,6 +132,35 @@ def test_a_workload_is_no_trace(tape, tmp_path):
     done = call_heaptape("whatif", tmp_path / "w.work", "-g", "size=1=remove", "-o", tmp_path / "r.json")
     assert done.status == 1
     assert "found in a trace" in done.stderr
+
+
+# A mapping of so many KiB is libapart.so's memory.
+APART_PROGRAM = """
+import json
+kept = [json.loads('{"a": [1, 2.5, "text"]}') for _ in range(20000)]
+sizes = [int(line.split()[1]) for line in open("/proc/self/smaps") if line.startswith(("Size:", "Rss:"))]
+print([rss for size, rss in zip(sizes[::2], sizes[1::2]) if size >= 4 << 20], kept[7]["a"])
+"""
+
+
+def apart_python(function: str) -> Any:
+    """CPython with malloc for each object, which serves apart what that function asks for."""
+    added = {"LD_PRELOAD": str(OUT / "test-lib" / "libapart.so"), "APART_FRAME": function, "PYTHONMALLOC": "malloc"}
+    return subprocess.run(
+        ["/usr/bin/python3", "-c", APART_PROGRAM], env=os.environ | added, capture_output=True, text=True, timeout=120
+    )
+
+
+def test_a_live_program_serves_apart_what_a_function_asks_for():
+    """Of a list, its 40 bytes and the 16 before them; its items are not of PyList_New alone."""
+    done = apart_python("PyList_New")
+    assert done.returncode == 0, done.stderr
+    lists, rest = done.stdout.split("]", 1)
+    assert 20000 * 56 <= int(lists.strip("[")) << 10 <= 20000 * 192
+    assert rest.strip() == "[1, 2.5, 'text']"
+    unknown = apart_python("no_such_function")
+    assert unknown.returncode == 127
+    assert "no_such_function" in unknown.stderr
 
 
 def test_verify_fidelity_whatif_compares_with_programs_that_do_it(tmp_path):

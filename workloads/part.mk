@@ -7,3 +7,7 @@ $(foreach name,$(SYNTHETIC),$(call synthetic_program,$(name)))
 
 # Programs with a switch for what `heaptape whatif` predicts (verify-fidelity --whatif).
 $(call c_test_program,whatif_programs,workloads/whatif/whatif_programs.c,,-pthread)
+
+# Preloaded: makes such a change in a program of somebody else's. -fno-builtin, as it defines malloc itself.
+$(OUT)/pic/workloads/whatif/%.o: HT_CFLAGS += -fno-builtin -fexceptions
+$(call c_test_library,test-lib/libapart.so,workloads/whatif/apart.c,-ldl)

@@ -10,6 +10,7 @@
 #include "replay/memory/os_pages.h"
 
 enum { AGES = 66, PREFETCH_AHEAD = 12 };
+_Static_assert((int)PREFETCH_AHEAD < (int)PAGE_LISTS_BEYOND, "may be read");
 
 /* A live object, and where its groups are in their tables. */
 struct player {
@@ -138,9 +139,11 @@ static void add_os_page(const struct os_page_held *os_page) {
     struct holding holding = {part_in(player->address, player->size_bytes, os_page->address),
                               part_in(player->address + player->size_bytes, player->rounding_bytes, os_page->address),
                               share + (index < larger)};
-    /* Where objects overlap, until the OS page is full. */
-    live_bytes -= holding.live_bytes = smaller(holding.live_bytes, live_bytes);
-    rounding_bytes -= holding.rounding_bytes = smaller(holding.rounding_bytes, rounding_bytes);
+    /* Where objects overlap, until the OS page is full. Where they overlap so much that the list lacks some, the last
+       one has what these would have. */
+    bool last = index == count - 1;
+    live_bytes -= holding.live_bytes = last ? live_bytes : smaller(holding.live_bytes, live_bytes);
+    rounding_bytes -= holding.rounding_bytes = last ? rounding_bytes : smaller(holding.rounding_bytes, rounding_bytes);
     give(player, &holding, &alone);
   }
   for (int index = 0; index < divided_count; index++)

@@ -5,15 +5,20 @@
 
 #include <string.h>
 
-static uint32_t *ends; /* by place: first counts, then where the next object goes, at last the list's end */
+/* By place: where its list begins, up to one behind the last place; and where the next object goes, at last the list's
+   end. Before the lists are laid out, ends are counts. */
+static uint32_t *begins, *ends;
 static uint32_t *objects;
-static uint64_t os_page;
+static uint64_t os_page, limit;
 
-int page_lists_setup(uint32_t limit) {
+int page_lists_setup(uint32_t most_objects) {
   os_page = os_page_bytes();
+  /* Objects that do not overlap lie in one OS page each, and in one more for each border between two OS pages. */
+  limit = OS_PAGES_PLACES + (uint64_t)most_objects;
+  begins = os_map((OS_PAGES_PLACES + 1ull) * sizeof *begins, true);
   ends = os_map((OS_PAGES_PLACES + 1ull) * sizeof *ends, true);
-  objects = os_map((OS_PAGES_PLACES + 1ull + limit) * sizeof *objects, true);
-  return ends && objects ? 0 : -1;
+  objects = os_map((limit + PAGE_LISTS_BEYOND) * sizeof *objects, true);
+  return begins && ends && objects ? 0 : -1;
 }
 
 void page_lists_begin(void) {
@@ -47,12 +52,18 @@ void page_lists_count(uint64_t address, uint64_t bytes) {
 }
 
 void page_lists_lay_out(void) {
+  uint64_t room = limit - os_pages_places(); /* for objects that are not the first of their list */
   uint32_t next = 0;
   for (uint64_t place = 0; place < os_pages_places(); place++) {
-    uint32_t count = ends[place];
-    ends[place] = next;
-    next += count;
+    uint64_t others = ends[place] > 0 ? ends[place] - 1 : 0;
+    if (others > room)
+      others = room;
+    room -= others;
+    begins[place] = next;
+    next += (ends[place] > 0) + (uint32_t)others;
+    ends[place] = begins[place];
   }
+  begins[os_pages_places()] = next;
 }
 
 void page_lists_put(uint64_t address, uint64_t bytes, uint32_t object) {
@@ -60,12 +71,12 @@ void page_lists_put(uint64_t address, uint64_t bytes, uint32_t object) {
     uint32_t place = next_place(&address, end);
     if (place == OS_PAGES_NO_PLACE)
       return;
-    objects[ends[place]++] = object;
+    if (ends[place] < begins[place + 1])
+      objects[ends[place]++] = object;
   }
 }
 
 const uint32_t *page_lists_of(uint32_t place, uint32_t *count) {
-  uint32_t begin = place ? ends[place - 1] : 0;
-  *count = ends[place] - begin;
-  return objects + begin;
+  *count = ends[place] - begins[place];
+  return objects + begins[place];
 }

@@ -1,0 +1,89 @@
+/* libFuzzer target: any bytes as an origins file, the header's checksum, file size and workload put right first, since
+   nothing else would get past them; then all that the blame pass does with it: the check, the tables that the engine
+   reads, which must be as origins.h promises, and the names in a run's JSON. */
+#include "replay/driver/blame_places.h"
+#include "replay/driver/origin_names.h"
+#include "replay/report/report_blame.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <zlib.h>
+
+enum { GROUPS = 16 };
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count);
+
+/* A run with a row for each of the first sites and functions, whatever the file has. */
+static const struct replay_result *made_result(void) {
+  static struct replay_result *result;
+  if (result)
+    return result;
+  result = mmap(NULL, sizeof *result, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (result == MAP_FAILED)
+    __builtin_trap();
+  struct blame_result *blame = &result->blame;
+  blame->measured = true;
+  blame->position_count = 1;
+  blame->positions[0].why = BLAME_BECAUSE_END;
+  for (uint32_t group = 0; group < GROUPS; group++)
+    for (uint32_t grouping = BLAME_SITE; grouping <= BLAME_FUNCTION; grouping++)
+      blame->rows[blame->row_count++] = (struct blame_row){.grouping = grouping, .group = group, .groups = 1};
+  return result;
+}
+
+static void use_tables(const char *path, int fd, const struct workload_header *workload, struct error *error) {
+  struct origins origins;
+  if (origins_open_fd(&origins, fd, path, workload, error) != 0)
+    return;
+  const struct origins_header *header = &origins.header;
+  bool sound = origins_check_sites(&origins, error) == 0;
+  for (uint64_t op = 0; op < header->ops; op++)
+    if (origins.site_of_op[op] < header->sites ? origins.function_of_site[origins.site_of_op[op]] >= header->functions
+                                               : sound && origins.site_of_op[op] != ORIGINS_NOTHING_BORN)
+      __builtin_trap();
+  for (uint32_t mark = 0; mark < header->marks; mark++)
+    if (origins.marks[mark] > header->ops)
+      __builtin_trap();
+  origins_close(&origins);
+}
+
+static void use_names(const char *path, const struct workload_header *workload, struct error *error) {
+  struct origin_names names;
+  const struct baseline baseline = {0};
+  const char *const texts[] = {"mark=a", "live-peak", "end"};
+  const struct blame_places places = {texts, 3, path};
+  struct blame_setup setup = {.origins_fd = -1};
+  if (origin_names_open(&names, path, workload, error) == 0) {
+    blame_places_resolve(&setup, &places, workload, json_object_get(names.json, "marks"), error);
+    json_decref(report_blame(made_result(), &baseline, names.json));
+  }
+  origin_names_close(&names);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count) {
+  struct origins_header header;
+  struct error error = {""};
+  char path[64];
+  if (count < sizeof header)
+    return 0;
+  memcpy(&header, bytes, sizeof header);
+  memcpy(header.magic, ORIGINS_MAGIC, sizeof header.magic);
+  header.version = ORIGINS_VERSION;
+  header.header_bytes = sizeof header;
+  header.file_bytes = count;
+  header.ops &= UINT64_MAX >> 3; /* those of a workload that is open */
+  header.crc32 = (uint32_t)crc32(0, (const Bytef *)&header, offsetof(struct origins_header, crc32));
+  const struct workload_header workload = {.ops = header.ops, .crc32 = header.workload_crc32};
+  int fd = memfd_create("fuzz", 0);
+  if (write(fd, &header, sizeof header) != sizeof header ||
+      write(fd, bytes + sizeof header, count - sizeof header) != (ssize_t)(count - sizeof header))
+    __builtin_trap();
+  snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+  use_tables(path, fd, &workload, &error);
+  use_names(path, &workload, &error);
+  close(fd);
+  return 0;
+}
