@@ -1,5 +1,5 @@
 # The engine's components, and those of the process that starts it.
-ENGINE_COMPONENTS := replay/engine replay/passes replay/blame replay/memory replay/order replay/state replay/region
+ENGINE_COMPONENTS := replay/engine replay/accesses replay/passes replay/blame replay/memory replay/order replay/state replay/region
 REPLAY_COMPONENTS := replay/driver replay/report replay/parent $(ENGINE_COMPONENTS)
 REPLAY_BELOW := core/workload core/sharing core/valgrind core/trace core/base
 REPLAY_LIBS  := -ljansson -lz -lpthread -lm
@@ -10,6 +10,7 @@ $(call c_program,replay,replay/driver/replay_main.c,$(REPLAY_COMPONENTS) $(REPLA
 $(call c_test,replay/test/histogram_percentiles_are_within_one_part_in_32.c,,replay/state,)
 $(call c_test,replay/test/touch_writes_what_each_policy_says.c,,,)
 $(call c_test,replay/test/disturbance_reads_so_many_lines.c,,replay/passes core/base,)
+$(call c_test,replay/test/accessed_memory_is_written_once.c,,replay/accesses replay/state core/base,)
 $(call c_test,replay/test/gate_loses_no_wakeup.c,,replay/state core/base,-lpthread)
 $(call c_test,replay/test/overlapping_claims_are_found.c,,replay/passes core/base,)
 $(call c_test,replay/test/memory_apart_keeps_the_rules_of_malloc.c,,replay/region core/base,)

@@ -7,12 +7,18 @@ An item is a tuple: ("event", stack_pointer), ("object", slot, granule), ("other
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
+
+from heaptape.formats.workload_format import read_workload
 
 from tests.leb import leb, zigzag
+from tests.line_sharing_model import Step, text
+from tests.support import compile_trace, import_text
 
 EVENT, OBJECT, OTHER, TOTAL = range(4)
 BURST = 63  # a total's number
 GRANULE, LINE, OS_PAGE = 16, 64, 4096
+STACK = 0x1FFE000038
 
 
 def encoded(items: Iterable[tuple]) -> bytes:
@@ -38,6 +44,35 @@ def encoded(items: Iterable[tuple]) -> bytes:
 def file(items: Iterable[tuple], filter_bytes: int = 0) -> bytes:
     """The whole W.accesses."""
     return b"HEAPACCS" + struct.pack("<II", 1, filter_bytes) + encoded(items)
+
+
+def compiled(tmp_path: Path, steps: list[Step]) -> tuple[Path, list[int]]:
+    """The workload of a history, and the slot of each step's object."""
+    work = compile_trace(import_text(tmp_path, text(steps)))
+    slots = {thread: iter(read_workload(work).ops_of(thread)["slot"]) for thread in {s.thread for s in steps}}
+    return work, [int(next(slots[step.thread])) for step in steps]
+
+
+def mallocs(sizes: list[int], threads: int = 1) -> list[Step]:
+    """Those objects, one behind the other; threads take turns."""
+    return [Step("malloc", n % threads, n, size, (1 << 20) + n * 65536) for n, size in enumerate(sizes)]
+
+
+# Contents of W.accesses that do not fit a workload of two calls (None: no file), and what is said of them.
+UNFIT_FOR_TWO_CALLS: list[tuple[bytes | None, str]] = [
+    (b"", "is no stream of accesses"),
+    (b"HEAPTAPE" + bytes(8), "is no stream of accesses"),
+    (b"HEAPACCS" + struct.pack("<II", 2, 0), "version 2"),
+    (file([("event", STACK)]), "1 calls, and the workload has 2: it is another workload's"),
+    (file([("event", STACK)] * 3), "3 calls, and the workload has 2"),
+    (file([("event", STACK)] * 2)[:-1], "is cut short"),
+    (file([("event", STACK)] * 2) + b"\xff" * 40, "more than 64 bits"),
+    (file([("event", STACK)] * 2 + [("object", 1 << 20, 0)]), "slot 1048576, and the workload has"),
+    (file([("event", STACK)] * 2 + [("total", 9, 0)]), "total 9 is unknown"),
+    (file([("event", STACK)] * 2 + [("total", 0, 0)] * 2), "there twice"),
+    (file([("event", STACK)] * 2 + [("total", 0, 0), ("other", 1)]), "behind the totals"),
+    (None, "No such file"),
+]
 
 
 class Lru:

@@ -48,14 +48,9 @@ enum { VALGRIND_ARGUMENTS = 5 };
 #if defined(__x86_64__) && defined(__linux__)
 /* The instruction sequence that Valgrind takes for a request: rotations that leave the register as it was, and an
    exchange of a register with itself; the request's block in rax, the answer in rdx. */
-static inline unsigned long valgrind_request(enum valgrind_request request,
-                                             const unsigned long arguments[VALGRIND_ARGUMENTS]) {
-  volatile unsigned long block[1 + VALGRIND_ARGUMENTS] = {VALGRIND_REQUEST_BASE + (unsigned long)request,
-                                                          arguments[0],
-                                                          arguments[1],
-                                                          arguments[2],
-                                                          arguments[3],
-                                                          arguments[4]};
+static inline unsigned long valgrind_ask(unsigned long number, const unsigned long arguments[VALGRIND_ARGUMENTS]) {
+  volatile unsigned long block[1 + VALGRIND_ARGUMENTS] = {number,       arguments[0], arguments[1],
+                                                          arguments[2], arguments[3], arguments[4]};
   unsigned long answer = 0;
   __asm__ volatile("rolq $3, %%rdi\n\trolq $13, %%rdi\n\trolq $61, %%rdi\n\trolq $51, %%rdi\n\txchgq %%rbx, %%rbx"
                    : "+d"(answer)
@@ -64,11 +59,20 @@ static inline unsigned long valgrind_request(enum valgrind_request request,
   return answer;
 }
 #else
-static inline unsigned long valgrind_request(enum valgrind_request request,
-                                             const unsigned long arguments[VALGRIND_ARGUMENTS]) {
-  (void)request, (void)arguments;
+static inline unsigned long valgrind_ask(unsigned long number, const unsigned long arguments[VALGRIND_ARGUMENTS]) {
+  (void)number, (void)arguments;
   return 0;
 }
 #endif
+
+static inline unsigned long valgrind_request(enum valgrind_request request,
+                                             const unsigned long arguments[VALGRIND_ARGUMENTS]) {
+  return valgrind_ask(VALGRIND_REQUEST_BASE + (unsigned long)request, arguments);
+}
+
+/* Does the process run under Valgrind, whichever tool? Its own request, RUNNING_ON_VALGRIND. */
+static inline int valgrind_is_here(void) {
+  return valgrind_ask(0x1001, (const unsigned long[VALGRIND_ARGUMENTS]){0}) != 0;
+}
 
 #endif

@@ -16,7 +16,7 @@
 enum { DEFAULT_WINDOW = 4096, MISSES_LINE_BYTES = 64, MISSES_LEVEL_LIMIT = 9, BLAME_DEFAULT_POSITIONS = 64 };
 
 const char options_usage[] =
-    "usage: heaptape-replay --pass time|memory|bare|verify|instructions|sharing|misses|blame\n"
+    "usage: heaptape-replay --pass time|memory|bare|verify|instructions|sharing|misses|blame|accesses\n"
     "                       [--order recorded|causal|window[=N]|paced[=SPEED]|random=SEED]\n"
     "                       [--touch recorded[=N]|lines[=N]|first|pages|all|none] [--preload LIB]... [--env "
     "NAME=VALUE]... [--null] [--as-malloc] [--threads-to-cores]\n"
@@ -35,7 +35,7 @@ static bool parse_number(const char *text, uint64_t *value) {
 }
 
 static bool parse_pass(const char *text, struct options *options) {
-  for (int pass = PASS_TIME; pass <= PASS_BLAME; pass++) {
+  for (int pass = PASS_TIME; pass <= PASS_ACCESSES; pass++) {
     if (strcmp(text, pass_name(pass)) == 0) {
       options->request.pass = pass;
       return options->have_pass = true;
@@ -159,6 +159,7 @@ static bool take_option(int code, struct options *options) {
   case OPTION_ORDER:
     return parse_order(optarg, options);
   case OPTION_TOUCH:
+    options->have_touch = true;
     return parse_touch(optarg, options);
   case OPTION_PRELOAD:
     /* The dynamic linker splits LD_PRELOAD at both, and has no escape. */
@@ -234,8 +235,9 @@ static enum options_verdict wrong(struct options *options, const char *what, con
 static enum options_verdict check_misses(struct options *options) {
   const struct run_request *request = &options->request;
   if (request->pass != PASS_MISSES)
-    return request->accesses || request->caches || request->tlbs
-               ? wrong(options, "--accesses, --caches and --tlbs are for the misses pass", NULL)
+    return (request->accesses && request->pass != PASS_ACCESSES) || request->caches || request->tlbs
+               ? wrong(options, "--accesses, --caches and --tlbs are for the misses pass, the first for accesses, too",
+                       NULL)
                : OPTIONS_RUN;
   if (!request->accesses)
     return wrong(options, "the misses pass needs --accesses", NULL);
@@ -243,6 +245,23 @@ static enum options_verdict check_misses(struct options *options) {
     return wrong(options, "the misses pass has no order but the recorded one", NULL);
   if (request->as_malloc)
     return wrong(options, "--as-malloc leaves out accesses that the misses pass counts", NULL);
+  return OPTIONS_RUN;
+}
+
+static enum options_verdict check_accesses(struct options *options) {
+  const struct run_request *request = &options->request;
+  if (request->pass != PASS_ACCESSES)
+    return OPTIONS_RUN;
+  if (!request->accesses)
+    return wrong(options, "the accesses pass needs --accesses", NULL);
+  if (request->order != ORDER_RECORDED)
+    return wrong(options, "the accesses pass has no order but the recorded one", NULL);
+  if (request->as_malloc)
+    return wrong(options, "--as-malloc leaves out accesses that the accesses pass performs", NULL);
+  if (request->null_allocator)
+    return wrong(options, "--null has no memory to access", NULL);
+  if (options->have_touch)
+    return wrong(options, "--touch: the accesses pass writes only where the program accessed", NULL);
   return OPTIONS_RUN;
 }
 
@@ -267,14 +286,16 @@ static enum options_verdict check_together(struct options *options) {
     return wrong(options, "--null has no memory to verify", NULL);
   if (!options->have_order)
     request->order = request->pass == PASS_MEMORY || request->pass == PASS_SHARING || request->pass == PASS_MISSES ||
-                             request->pass == PASS_BLAME
+                             request->pass == PASS_BLAME || request->pass == PASS_ACCESSES
                          ? ORDER_RECORDED
                          : ORDER_WINDOW;
   if (request->op_limit > 0 && order_by_turns(request->order))
     return wrong(options, "--op-limit does not work under orders in which one thread runs at a time", NULL);
   if (request->as_malloc && request->pass == PASS_VERIFY)
     return wrong(options, "--as-malloc leaves no other entry points to verify", NULL);
-  return check_blame(options) == OPTIONS_WRONG ? OPTIONS_WRONG : check_misses(options);
+  if (check_blame(options) == OPTIONS_WRONG || check_misses(options) == OPTIONS_WRONG)
+    return OPTIONS_WRONG;
+  return check_accesses(options);
 }
 
 enum options_verdict options_parse(int count, char **arguments, struct options *options) {

@@ -1,6 +1,7 @@
 #include "replay/engine/engine.h"
 
 #include "core/base/os.h"
+#include "replay/accesses/perform.h"
 #include "replay/blame/blame.h"
 #include "replay/engine/loop.h"
 #include "replay/engine/preload.h"
@@ -122,6 +123,8 @@ static void set_up(void) {
     instructions_begin();
   if (setup->pass == PASS_MISSES)
     misses_begin();
+  if (setup->pass == PASS_ACCESSES)
+    perform_begin(setup);
   if (setup->pass == PASS_VERIFY && verify_setup() != 0)
     engine_fail(NULL, "no memory to verify with: %s", strerror(errno));
   if (setup->pass == PASS_SHARING && sharing_setup(engine.result) != 0)
@@ -201,12 +204,14 @@ static void replay(void) {
   pace_begin();
   result->clock_recorded = !result->setup.real_clock && !engine.paced && pace_times_known() && recorded_clock_begin();
   atomic_store(&result->phase, PHASE_REPLAY);
-  bool counting = result->setup.pass == PASS_BARE;
+  bool counting = result->setup.pass == PASS_BARE || result->setup.pass == PASS_ACCESSES;
   if (counting)
     pmu_begin();
   if (result->setup.pass == PASS_INSTRUCTIONS)
     instructions_started();
   threads_run_all();
+  if (result->setup.pass == PASS_ACCESSES)
+    perform_end(result);
   if (counting)
     pmu_end(result->pmu);
   atomic_store(&result->phase, PHASE_DONE);

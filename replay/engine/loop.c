@@ -1,6 +1,7 @@
 #include "replay/engine/loop.h"
 
 #include "core/base/assert.h"
+#include "replay/accesses/perform.h"
 #include "replay/blame/blame.h"
 #include "replay/engine/threads.h"
 #include "replay/memory/fragmentation.h"
@@ -157,6 +158,8 @@ static ALWAYS_INLINE void replay_op(const struct frame *frame, const uint64_t *a
   int64_t live_before = pass_samples_memory(pass) ? live_bytes(object) : 0;
   if (pass == PASS_MISSES)
     misses_before_op();
+  if (pass == PASS_ACCESSES)
+    perform_before_op(frame->worker);
   op.pointer = plan.traits & CALL_TAKES ? object->pointer : NULL;
   if ((plan.traits & CALL_TAKES) && unlikely(object->size_bytes == OBJECT_MISSING)) {
     frame->worker->skipped++;
@@ -169,6 +172,8 @@ static ALWAYS_INLINE void replay_op(const struct frame *frame, const uint64_t *a
       sharing_before_call(frame->self, plan, &op, object);
     make_call(frame, object, plan, &op, pass);
   }
+  if (pass == PASS_ACCESSES)
+    perform_after_op(op.slot);
   if (pass_samples_memory(pass) && (plan.traits & CALL_ACQUIRES))
     fragmentation_note_acquire(op.slot, object);
   if (pass == PASS_BLAME && (plan.traits & (CALL_ACQUIRES | CALL_TAKES)) == CALL_ACQUIRES)
@@ -349,9 +354,10 @@ LOOP(sharing_freely, PASS_SHARING, false)
 LOOP(sharing_by_turns, PASS_SHARING, true)
 LOOP(misses_by_turns, PASS_MISSES, true)
 LOOP(blame_by_turns, PASS_BLAME, true)
+LOOP(accesses_by_turns, PASS_ACCESSES, true)
 
 loop_body *loop_for(enum replay_pass pass, bool turns) {
-  static loop_body *const loops[8][2] = {
+  static loop_body *const loops[9][2] = {
       [PASS_TIME] = {time_freely, time_by_turns},
       [PASS_MEMORY] = {memory_freely, memory_by_turns},
       [PASS_BARE] = {bare_freely, bare_by_turns},
@@ -360,6 +366,7 @@ loop_body *loop_for(enum replay_pass pass, bool turns) {
       [PASS_SHARING] = {sharing_freely, sharing_by_turns},
       [PASS_MISSES] = {NULL, misses_by_turns}, /* only the recorded order has these */
       [PASS_BLAME] = {NULL, blame_by_turns},
+      [PASS_ACCESSES] = {NULL, accesses_by_turns},
   };
   return loops[pass][turns];
 }

@@ -175,9 +175,14 @@ static void note_waits(const struct replay_waits *waits) {
   pthread_mutex_unlock(&pool.lock);
 }
 
+/* What is not the stream's. */
+static uint64_t other_cpu_ns(const struct worker *worker) {
+  return worker->wait_cpu_ns + worker->start_cpu_ns + worker->prepare_cpu_ns + gate_wake_cpu_ns();
+}
+
 static void run_stream(struct replay_thread *self) {
   struct worker *worker = self->worker;
-  uint64_t other_ns = worker->wait_cpu_ns + worker->start_cpu_ns + gate_wake_cpu_ns();
+  uint64_t other_ns = other_cpu_ns(worker);
   struct replay_waits waits = {worker->waits, worker->wait_cycles, os_cycles(), self->number};
   workload_stream_open_buffered(&worker->stream, &engine.workload, self->number, buffer_of(worker), pool.buffer_words);
   turns_begin(self);
@@ -188,7 +193,7 @@ static void run_stream(struct replay_thread *self) {
   uint64_t begin_ns = os_thread_cpu_ns();
   thread_body(self);
   uint64_t cpu_ns = os_thread_cpu_ns() - begin_ns;
-  other_ns = worker->wait_cpu_ns + worker->start_cpu_ns + gate_wake_cpu_ns() - other_ns;
+  other_ns = other_cpu_ns(worker) - other_ns;
   worker->cpu_ns += cpu_ns > other_ns ? cpu_ns - other_ns : 0;
   waits.count = worker->waits - waits.count;
   waits.cycles = worker->wait_cycles - waits.cycles;

@@ -1,6 +1,7 @@
 #include "replay/parent/run.h"
 
 #include "core/base/os.h"
+#include "core/valgrind/requests.h"
 #include "replay/parent/instruction_counter.h"
 
 #include <errno.h>
@@ -24,8 +25,9 @@ enum {
   NO_VALGRIND = 125, /* exit status of a child that could not start it */
 };
 static const uint64_t HANG_NS = 60000000000u, DEADLOCK_NS = 3000000000u;
-/* Misses pass: between two ops, all that the program accessed meanwhile is simulated, some 10 million accesses/s. */
-static const uint64_t MISSES_HANG_NS = 3600000000000u;
+/* Between two ops, all that the program accessed meanwhile is simulated (misses pass, some 10 million accesses/s) or
+   performed (accesses pass). */
+static const uint64_t ACCESSES_HANG_NS = 3600000000000u;
 
 static int make_result(struct run *run, const struct run_request *request, struct error *error) {
   run->result_bytes = sizeof *run->result + (request->threads + 1ull) * sizeof *run->result->completed;
@@ -39,9 +41,10 @@ static int make_result(struct run *run, const struct run_request *request, struc
   struct replay_setup *setup = &run->result->setup;
   setup->pass = request->pass;
   setup->order = request->order;
-  setup->touch = request->null_allocator || request->pass == PASS_MISSES ? TOUCH_NONE
-                 : request->pass == PASS_VERIFY                          ? TOUCH_ALL
-                                                                         : request->touch;
+  bool accessed = request->pass == PASS_MISSES || request->pass == PASS_ACCESSES;
+  setup->touch = request->null_allocator || accessed ? TOUCH_NONE
+                 : request->pass == PASS_VERIFY      ? TOUCH_ALL
+                                                     : request->touch;
   setup->touch_bound_bytes = request->touch_bound_bytes;
   setup->null_allocator = request->null_allocator;
   setup->baseline_only = request->baseline_only;
@@ -56,6 +59,8 @@ static int make_result(struct run *run, const struct run_request *request, struc
   setup->blame = request->blame;
   snprintf(setup->path, sizeof setup->path, "%s", request->path);
   snprintf(setup->origins_path, sizeof setup->origins_path, "%s", request->origins ? request->origins : "");
+  setup->access_mode = request->access_mode;
+  snprintf(setup->accesses_path, sizeof setup->accesses_path, "%s", request->accesses ? request->accesses : "");
   run->result->thread_count = request->threads;
   return fd;
 }
@@ -92,11 +97,16 @@ static bool stop_randomisation(void) {
   return now != -1 && personality((unsigned)now | ADDR_NO_RANDOMIZE) != -1;
 }
 
-/* The engine by its path: under Valgrind, /proc/self/exe is Valgrind. */
+/* The engine by its path: under Valgrind, /proc/self/exe is Valgrind. Empty: unknown. */
+static const char *engine_path(void) {
+  static char path[PATH_MAX];
+  ssize_t bytes = readlink("/proc/self/exe", path, sizeof path - 1);
+  path[bytes > 0 ? bytes : 0] = '\0';
+  return path;
+}
+
 __attribute__((noreturn)) static void become_engine_under(struct valgrind_command *valgrind, char *argument) {
-  char engine[PATH_MAX];
-  ssize_t bytes = readlink("/proc/self/exe", engine, sizeof engine - 1);
-  engine[bytes > 0 ? bytes : 0] = '\0';
+  const char *engine = engine_path();
   if (engine[0])
     valgrind_command_exec(valgrind, engine, (char *const[]){argument, NULL});
   _exit(NO_VALGRIND);
@@ -122,7 +132,7 @@ __attribute__((noreturn)) static void become_engine(struct replay_result *result
     close(socket);
   if (valgrind)
     become_engine_under(valgrind, argument);
-  execv("/proc/self/exe", arguments);
+  execv(valgrind_is_here() ? engine_path() : "/proc/self/exe", arguments);
   _exit(127);
 }
 
@@ -150,8 +160,9 @@ static const char *look(const struct run *run, const struct run_request *request
       dprintf(request->progress_fd, "%" PRIu64 " %" PRIu64 "\n", done, request->ops);
   }
   uint64_t idle_ns = now - watch->last_change_ns;
-  if (idle_ns > (request->pass == PASS_MISSES ? MISSES_HANG_NS : HANG_NS))
-    return request->pass == PASS_MISSES ? "no progress for an hour" : "the allocator made no progress for 60 s";
+  bool accesses = request->pass == PASS_MISSES || request->pass == PASS_ACCESSES;
+  if (idle_ns > (accesses ? ACCESSES_HANG_NS : HANG_NS))
+    return accesses ? "no progress for an hour" : "the allocator made no progress for 60 s";
   const struct replay_result *result = run->result;
   uint32_t live = atomic_load(&result->live_threads), blocked = atomic_load(&result->blocked_threads);
   if (idle_ns > DEADLOCK_NS && live > 0 && blocked >= live && atomic_load(&result->phase) == PHASE_REPLAY)

@@ -22,10 +22,12 @@ struct run_request {
   enum replay_order order;
   enum touch_policy touch;
   enum counted_by counted_by; /* instructions pass */
-  /* Misses pass: the file of recorded accesses; caches and TLBs as the tool takes them. NULL: none, or its own. */
+  /* Misses and accesses pass: the file of recorded accesses. Misses pass: caches and TLBs as the tool takes them. NULL:
+     none, or its own. */
   const char *accesses, *caches, *tlbs;
-  const char *origins;        /* blame pass; NULL: none */
-  const json_t *origin_names; /* the same, its JSON */
+  enum access_mode access_mode; /* accesses pass */
+  const char *origins;          /* blame pass; NULL: none */
+  const json_t *origin_names;   /* the same, its JSON */
   struct blame_setup blame;
   uint64_t touch_bound_bytes; /* touch.h */
   uint64_t window, op_limit, seed, disturb_lines;

@@ -1,7 +1,8 @@
 #include "replay/report/names.h"
 
 const char *pass_name(enum replay_pass pass) {
-  static const char *const names[] = {"time", "memory", "bare", "verify", "instructions", "sharing", "misses", "blame"};
+  static const char *const names[] = {"time",    "memory", "bare",  "verify",  "instructions",
+                                      "sharing", "misses", "blame", "accesses"};
   return names[pass];
 }
 

@@ -155,6 +155,8 @@ json_t *report_run(const struct run *run, const struct run_request *request, con
   case PASS_MISSES:
     report_misses(out, run);
     break;
+  case PASS_ACCESSES: /* made of three runs: report_accesses.h */
+    break;
   case PASS_SHARING:
     json_object_set_new(out, "line_sharing", line_sharing_json(&result->sharing));
     break;

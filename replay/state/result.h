@@ -30,7 +30,8 @@ enum replay_pass {
   PASS_INSTRUCTIONS,
   PASS_SHARING,
   PASS_MISSES,
-  PASS_BLAME
+  PASS_BLAME,
+  PASS_ACCESSES
 };
 enum replay_order { ORDER_RECORDED, ORDER_CAUSAL, ORDER_WINDOW, ORDER_PACED, ORDER_RANDOM };
 
@@ -45,6 +46,9 @@ static inline bool order_by_turns(enum replay_order order) {
 }
 
 enum touch_policy { TOUCH_RECORDED, TOUCH_LINES, TOUCH_FIRST, TOUCH_PAGES, TOUCH_ALL, TOUCH_NONE };
+
+/* How the accesses pass performs accesses (replay/accesses/perform.h). */
+enum access_mode { ACCESS_INDEPENDENT, ACCESS_DEPENDENT, ACCESS_OWN_SHARE };
 
 /* Where a run is, so that the parent knows whose system calls it counts and when the engine failed. */
 enum replay_phase {
@@ -81,6 +85,8 @@ struct replay_setup {
   char path[PATH_MAX];    /* of the workload, for errors */
   struct blame_setup blame;
   char origins_path[PATH_MAX]; /* the same */
+  enum access_mode access_mode;
+  char accesses_path[PATH_MAX]; /* accesses pass */
 };
 
 /* Read by the parent while the engine runs, written by each thread: a line each, so that threads do not fight for it.
@@ -159,6 +165,12 @@ struct replay_preempted {
   uint64_t calls, cycles, slept;
 };
 
+/* Accesses pass: of the stream, to objects among them; not performed; not where they were recorded; what the engine
+   read of its own in order of address. */
+struct replay_accesses {
+  uint64_t all, to_objects, lost, outside, own_bytes;
+};
+
 struct replay_result {
   struct replay_setup setup;
 
@@ -196,7 +208,7 @@ struct replay_result {
   _Atomic uint64_t live_bytes_peak;
   uint64_t vm_hwm_bytes;            /* proc_status.h; the engine's own memory included */
   struct replay_held freed, purged; /* held.h; memory pass */
-  struct pmu_count pmu[PMU_EVENTS]; /* bare pass */
+  struct pmu_count pmu[PMU_EVENTS]; /* bare and accesses pass */
   char purge_call[96];              /* empty: none is known */
   bool aslr;                        /* addresses were randomised; written by the parent's child */
 
@@ -226,6 +238,7 @@ struct replay_result {
 
   struct line_sharing_counts sharing; /* sharing pass */
   struct blame_result blame;          /* blame pass */
+  struct replay_accesses accesses;    /* accesses pass */
 
   uint32_t thread_count;
   struct gate completed[]; /* one per thread: ops it has done */

@@ -1,21 +1,22 @@
 /* The clocks of the engine that tests measure planted costs with: they stand still unless something is planted.
 
    Job: stand in for the counter, the clocks and the kernel's word on preemption. Each source of that engine is compiled
-   with `-include` of this file, which renames the functions of the os seam; the engine that is shipped is built from
-   the same sources without it, and has nothing of it. Not its job: deciding what anything costs (planted_allocator.c).
-   Invariants: a thread's counter advances by PLANTED_READING_CYCLES at each reading, and by what planted_spend is told,
-   and by nothing else; one cycle is one nanosecond of that thread's CPU time; CLOCK_MONOTONIC is one for the process
-   and advances only by sleeping. So a span costs what was planted in it and one reading, to the cycle, however busy the
-   machine is. */
+   with `-include` of this file, which renames the functions of the os seam and that of one access; the engine that is
+   shipped is built from the same sources without it, and has nothing of it. Not its job: deciding what anything costs
+   (planted_allocator.c). Invariants: a thread's counter advances by PLANTED_READING_CYCLES at each reading, by what
+   planted_spend is told, by accesses of the accesses pass, and by nothing else; one cycle is one nanosecond of that
+   thread's CPU time; CLOCK_MONOTONIC is one for the process and advances only by sleeping. So a span costs what was
+   planted in it and one reading, to the cycle, however busy the machine is. */
 #ifndef REPLAY_TEST_PLANTED_CLOCK_H
 #define REPLAY_TEST_PLANTED_CLOCK_H
 
 #include "core/base/os.h"
 #include "core/base/os_switch.h"
+#include "replay/accesses/access_byte.h"
 
 #include <sys/resource.h>
 
-enum { PLANTED_READING_CYCLES = 32 };
+enum { PLANTED_READING_CYCLES = 32, PLANTED_ACCESS_CYCLES = 3, PLANTED_LINE_CYCLES = 200 };
 
 /* Of the calling thread, the reading included. */
 uint64_t planted_cycles(void);
@@ -33,6 +34,10 @@ volatile uint64_t *planted_switch_word(void);
 uint64_t planted_switch_armed(void);
 int planted_getrusage(int who, struct rusage *usage);
 
+/* access_byte.h: the access, which takes PLANTED_ACCESS_CYCLES, and PLANTED_LINE_CYCLES more where it is to another
+   line than the process's access before. PLANTED_ACCESS_LOG: a file to which its address is appended, 8 bytes. */
+uint8_t planted_access_byte(volatile uint8_t *at);
+
 /* For the allocator under test, which finds them by name: the calling thread takes so many cycles; it was off its
    processor, by its own will (in a lock) or not. */
 __attribute__((visibility("default"))) void planted_spend(uint64_t cycles);
@@ -48,5 +53,7 @@ __attribute__((visibility("default"))) void planted_switch(int involuntary);
 #define os_switch_word planted_switch_word
 #define os_switch_armed planted_switch_armed
 #define getrusage planted_getrusage
+#define access_byte planted_access_byte
+#define PREPARED_PIECE_ITEMS 64u /* so that short streams have several */
 
 #endif

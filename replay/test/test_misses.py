@@ -3,37 +3,37 @@
 import json
 import os
 import shutil
-import struct
 
 import heaptape
 import pytest
 from heaptape.fidelity.live import c_library
-from heaptape.formats.workload_format import read_workload
 from heaptape.measure.rounds import DEFAULT_PASSES
 from heaptape.results.structs import json_schema
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from tests.access_streams import GRANULE, LINE, OS_PAGE, Model, file
-from tests.line_sharing_model import Step, history, text
-from tests.support import CONVERT, HEAPTAPE, OUT, REPLAY, compile_trace, import_text, refused, run, succeed
+from tests.access_streams import (
+    GRANULE,
+    LINE,
+    OS_PAGE,
+    STACK,
+    UNFIT_FOR_TWO_CALLS,
+    Model,
+    compiled,
+    file,
+    mallocs,
+)
+from tests.line_sharing_model import Step, history
+from tests.support import CONVERT, HEAPTAPE, OUT, REPLAY, refused, run, succeed
 
 TOOL = OUT / "libexec/valgrind/heaptape-amd64-linux"
 PLANTED, PLACING = OUT / "test-programs/libplanted.so", OUT / "test-programs/libplacing.so"
-STACK = 0x1FFE000038
 
 pytestmark = [
     pytest.mark.skipif(not shutil.which("valgrind"), reason="valgrind is not installed"),
     pytest.mark.skipif(not TOOL.exists(), reason="the Valgrind tool was not built: no headers of Valgrind's"),
 ]
-
-
-def compiled(tmp_path, steps):
-    """The workload, and the slot of each step's object."""
-    work = compile_trace(import_text(tmp_path, text(steps)))
-    slots = {thread: iter(read_workload(work).ops_of(thread)["slot"]) for thread in {s.thread for s in steps}}
-    return work, [int(next(slots[step.thread])) for step in steps]
 
 
 def misses_pass(work, items, *arguments, filter_bytes=0):
@@ -70,11 +70,6 @@ def added(work, items, *arguments):
 
 def added_in_sequence(work, items, *arguments):
     return added_and_sequential(work, items, *arguments)[1]
-
-
-def mallocs(sizes, threads=1):
-    """Those objects, one behind the other; threads take turns."""
-    return [Step("malloc", n % threads, n, size, (1 << 20) + n * 65536) for n, size in enumerate(sizes)]
 
 
 def test_objects_that_an_allocator_puts_into_one_set_drive_each_other_out(tmp_path):
@@ -264,23 +259,7 @@ def test_any_stream_misses_what_the_model_misses(tmp_path, seed, count, data):
     assert added_and_sequential(work, items, "--null", *sizes) == (model.counted(), model.sequential)
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"", "is no stream of accesses"),
-        (b"HEAPTAPE" + bytes(8), "is no stream of accesses"),
-        (b"HEAPACCS" + struct.pack("<II", 2, 0), "version 2"),
-        (file([("event", STACK)]), "1 calls, and the workload has 2: it is another workload's"),
-        (file([("event", STACK)] * 3), "3 calls, and the workload has 2"),
-        (file([("event", STACK)] * 2)[:-1], "is cut short"),
-        (file([("event", STACK)] * 2) + b"\xff" * 40, "more than 64 bits"),
-        (file([("event", STACK)] * 2 + [("object", 1 << 20, 0)]), "slot 1048576, and the workload has"),
-        (file([("event", STACK)] * 2 + [("total", 9, 0)]), "total 9 is unknown"),
-        (file([("event", STACK)] * 2 + [("total", 0, 0)] * 2), "there twice"),
-        (file([("event", STACK)] * 2 + [("total", 0, 0), ("other", 1)]), "behind the totals"),
-        (None, "No such file"),
-    ],
-)
+@pytest.mark.parametrize(("content", "message"), UNFIT_FOR_TWO_CALLS)
 def test_a_stream_that_does_not_fit_is_one_clear_error(tmp_path, content, message):
     work, _ = compiled(tmp_path, mallocs([64, 64]))
     accesses = tmp_path / "h.accesses"

@@ -19,6 +19,7 @@ TABLES = {
     "latency": "percentiles by call type and size class",
     "sweep": "figures at each value of a tunable",
     "misses": "simulated cache and TLB misses, page faults and instructions (replay --passes misses)",
+    "accesses": "CPU time of calls and recorded data accesses, performed on the processor (replay --passes accesses)",
     "sharing": "cache lines that threads share (replay --passes sharing)",
     "verdict": "which differences the repetitions support, in words, with effect sizes",
 }

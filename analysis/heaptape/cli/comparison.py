@@ -21,14 +21,15 @@ def print_comparison(files: Sequence[Results], baseline: str, form: str = "text"
     """The usual tables as text, Markdown or LaTeX; failed runs to standard error. HeaptapeError if there are none."""
     from heaptape.model.time_model import prediction
     from heaptape.model.words import sentences
-    from heaptape.tables import line_sharing, misses_table, time_table
+    from heaptape.tables import accesses_table, line_sharing, misses_table, time_table
     from heaptape.tables.usual import comparison
 
     sharing = line_sharing.table(line_sharing.summary(files))
     predicted = prediction(files, baseline)
     time = time_table.usual(predicted, baseline, sentences(predicted, files, baseline))
     counted = [*time, *misses_table.usual(files, baseline)]
-    _print_tables([*counted, *comparison(files, baseline, method), *sharing], files, form)
+    performed = accesses_table.usual(files, baseline, method)
+    _print_tables([*counted, *comparison(files, baseline, method), *performed, *sharing], files, form)
 
 
 def print_kinds(question: "Question", names: list[str], form: str) -> None:

@@ -45,8 +45,8 @@ def _add_runs(parser: argparse.ArgumentParser) -> None:
         "--repeats",
         type=int,
         default=5,
-        help="repetitions of the time pass (default 5); bare and instructions run twice, memory too where that is "
-        "enough, others once",
+        help="repetitions of the passes time and accesses (default 5); bare and instructions run twice, memory too if "
+        "that is enough, others once",
     )
     parser.add_argument(
         "--until-ci",
@@ -113,7 +113,8 @@ def _add_passes(parser: argparse.ArgumentParser) -> None:
         help="of instructions (exact, counted under Valgrind), time, memory, bare (default: these; instructions only "
         "where heaptape's Valgrind tool is, else by name, under callgrind), verify, sharing (cache lines that threads "
         "share), misses (cache and TLB misses of program and allocator, simulated; default where the trace has data "
-        "accesses: record --accesses), blame (who holds the memory, for 'heaptape blame R.json' and the report)",
+        "accesses: record --accesses), accesses (performs those accesses on the processor and measures CPU time: for "
+        "quiet machines), blame (who holds the memory, for 'heaptape blame R.json' and the report)",
     )
     for name, what in (("caches", "BYTES:WAYS"), ("tlbs", "ENTRIES:WAYS")):
         parser.add_argument(
@@ -204,6 +205,10 @@ def _replay_settings(arguments: argparse.Namespace) -> "rounds.Settings":
             f"replay --order: '{arguments.order}' is none of recorded, causal, window[=N], paced[=SPEED], random=SEED"
         )
     replaying.check_touch(arguments.touch, "replay")
+    if passes == ("accesses",) and arguments.touch != "recorded":
+        raise UsageError("replay --touch: the pass accesses writes only where the program accessed")
+    if arguments.as_malloc and "accesses" in passes:
+        raise UsageError("replay --as-malloc: leaves out accesses that the pass accesses performs")
     if not 0 <= arguments.disturb <= 1 << 20:
         raise UsageError("replay --disturb: between 0 and 1048576 lines")
     seed = arguments.seed if arguments.seed is not None else replaying.random_seed()

@@ -90,7 +90,7 @@ def _settings(arguments: argparse.Namespace) -> "rounds.Settings":
     return rounds.Settings(
         repeats=arguments.repeats,
         touch=arguments.touch,
-        passes=replaying.passes_of(arguments.passes, "whatif", without=("misses",)),
+        passes=replaying.passes_of(arguments.passes, "whatif", without=rounds.OF_ACCESSES),
         seed=replaying.random_seed(),
         optional=("instructions",) if arguments.passes == DEFAULT_PASSES else (),
         at=replaying.places_of([arguments.at]),

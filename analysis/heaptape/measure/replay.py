@@ -24,7 +24,7 @@ from heaptape.formats.workload_format import is_workload, read_workload
 from heaptape.measure import loaded, machine, noise, penalties
 from heaptape.measure.agreement import agreement
 from heaptape.measure.registry import Choice, sha256_of
-from heaptape.measure.rounds import Rounds, Run, Settings, baseline_of, widest_interval
+from heaptape.measure.rounds import OF_ACCESSES, Rounds, Run, Settings, baseline_of, widest_interval
 from heaptape.measure.slow_calls import tell_system_calls
 from heaptape.results import disturbance
 from heaptape.results.structs import SCHEMA
@@ -41,9 +41,10 @@ DEFAULT_ORDER = {
     "sharing": "recorded",
     "misses": "recorded",
     "blame": "recorded",
+    "accesses": "recorded",
 }
 # Whatever order was asked for: the accesses between two calls are those of the recording, and so are positions.
-ONE_ORDER = ("misses", "blame")
+ONE_ORDER = ("misses", "blame", "accesses")
 COUNTS_START_UP = ("misses", "instructions")  # the passes in which loading libraries counts
 # The instructions pass counts the first so many ops of a longer workload. Under our Valgrind tool an op takes 0.3 to
 # 0.8 us in the recorded order with few threads, 2.5 us with 23 (docs/measurements/replay.md): 10 to 50 s a run. The
@@ -123,6 +124,24 @@ def has_accesses(workload: Path) -> bool:
     return accesses_of(workload) is not None and not (isinstance(told, dict) and told.get("bursts") == 0)
 
 
+def _require_accesses(workload: Path, name: str, passes: Sequence[str]) -> None:
+    """Raises HeaptapeError where the recording lacks what one of the passes needs."""
+    told = read_workload(workload).info
+    about = told.get("accesses")
+    for pass_ in (name for name in OF_ACCESSES if name in passes):
+        if not accesses_of(workload):
+            has = "only samples of the" if "access_samples" in told else "no"
+            raise HeaptapeError(
+                f"{name}: {has} data accesses, all of which the {pass_} pass needs: record with --accesses"
+            )
+        if not has_accesses(workload):
+            raise HeaptapeError(
+                f"{name}: no data accesses, which the {pass_} pass needs: recorded in bursts, and none began"
+            )
+        if pass_ == "accesses" and isinstance(about, dict) and "bursts" in about:
+            raise HeaptapeError(f"{name}: recorded in bursts: the pass accesses needs a whole recording")
+
+
 def _accesses_path(workload: Path) -> Path:
     return workload.with_suffix(".accesses")
 
@@ -178,16 +197,7 @@ def replay(
     with its "error" and told to `on_failure`; the rest goes on. Raises HeaptapeError if the engine can't run this
     workload at all.
     """
-    if "misses" in settings.passes and not accesses_of(workload_path):
-        sampled = "access_samples" in read_workload(workload_path).info
-        has = "only samples of the" if sampled else "no"
-        raise HeaptapeError(
-            f"{workload['name']}: {has} data accesses, all of which the misses pass needs: record with --accesses"
-        )
-    if "misses" in settings.passes and not has_accesses(workload_path):
-        raise HeaptapeError(
-            f"{workload['name']}: no data accesses, which the misses pass needs: recorded in bursts, and none began"
-        )
+    _require_accesses(workload_path, workload["name"], settings.passes)
     about_machine = machine.describe()
     started = time.time()
     settings = replace(settings, also_loaded=tuple(loaded.also_loaded(read_workload(workload_path).info, choices)))
@@ -301,7 +311,7 @@ def _without_impossible(engine: Engine) -> tuple[Settings, dict[str, str]]:
 
 def _warm_up(engine: Engine, choices: list[Choice]) -> str | None:
     """One short bare run of each allocator, thrown away; says so. A failure is left for the run that counts to tell."""
-    if not {"time", "bare"} & set(engine.settings.passes):
+    if not {"time", "bare", "accesses"} & set(engine.settings.passes):
         return None
     for choice in choices:
         arguments = ["--op-limit", str(WARM_UP_OPS), "--engine-cycles-per-op", "0", "--order", "window"]
@@ -351,6 +361,7 @@ def measure(engine: Engine, run: Run, tell: Callable[[float], None] = lambda sha
     order = order_of(run.pass_, engine.settings, engine.ops)
     arguments = ["--order", order, "--baseline-rss-anon-bytes", str(engine.baseline_bytes)]
     arguments += _misses_arguments(engine.workload, engine.settings) if run.pass_ == "misses" else []
+    arguments += ["--accesses", str(_accesses_path(engine.workload))] if run.pass_ == "accesses" else []
     arguments += _blame_arguments(engine.workload, engine.settings) if run.pass_ == "blame" else []
     if run.pass_ == "instructions" and engine.ops > INSTRUCTIONS_OPS and not order.startswith(("recorded", "random")):
         arguments += ["--op-limit", str(INSTRUCTIONS_OPS)]
@@ -374,7 +385,8 @@ def _measure_with(engine: Engine, run: Run, arguments: list[str], tell: Callable
     about = {"pass": run.pass_, "touch": settings.touch}
     with tempfile.TemporaryDirectory(prefix="heaptape.") as scratch, tempfile.TemporaryFile("w+") as stderr:
         output = Path(scratch) / "run.json"
-        command = [str(engine.program), "--pass", run.pass_, "--touch", settings.touch, *arguments]
+        command = [str(engine.program), "--pass", run.pass_, *arguments]
+        command += ["--touch", settings.touch] if run.pass_ != "accesses" else []
         command += ["--aslr"] if settings.aslr else []
         command += ["--as-malloc"] if settings.as_malloc and run.pass_ not in ("verify", "misses") else []
         command += ["--threads-to-cores"] if settings.threads_to_cores else []

@@ -12,6 +12,7 @@ How often which pass:
   random numbers gives bit-identical memory each time (a test of replay/ holds glibc, jemalloc without decay and
   tcmalloc to it), and more repetitions tell nothing. Two show whether that is so here; those allocators for which it is
   not (MEMORY_AGREES) get as many repetitions as time has.
+- accesses: as often as time; each of its runs measures its own share too.
 - bare: twice. It is the check on the sum of timed calls, and no figure of its own.
 - sharing: twice, as it is a matter of layout like memory, in the same order.
 - instructions: twice, whatever `repeats` says. Valgrind counts, it does not measure, and the recorded order is the same
@@ -31,9 +32,11 @@ from heaptape.measure.registry import Choice
 from heaptape.results.intervals import log_ratio
 from heaptape.results.schema import label_of, number
 
-PASSES = ("instructions", "time", "memory", "bare", "verify", "sharing", "misses", "blame")
+PASSES = ("instructions", "time", "memory", "bare", "verify", "sharing", "misses", "blame", "accesses")
 DEFAULT_PASSES = ("instructions", "time", "memory", "bare")
 TOUCH_POLICIES = ("recorded", "lines", "first", "pages", "all", "none")
+OF_ACCESSES = ("misses", "accesses")  # need the recording's data accesses
+AS_OFTEN_AS_ASKED = ("time", "accesses")
 ONCE = ("misses", "verify", "blame")
 FEW_REPEATS = 2
 FEWEST_ROUNDS = 5
@@ -101,7 +104,8 @@ class Rounds:
 
     def least(self) -> int:
         """How many runs there will be if nothing asks for more."""
-        per_pass = {"time": self._settings.repeats, "instructions": FEW_REPEATS} | dict.fromkeys(ONCE, 1)
+        often = dict.fromkeys(AS_OFTEN_AS_ASKED, self._settings.repeats)
+        per_pass = often | {"instructions": FEW_REPEATS} | dict.fromkeys(ONCE, 1)
         few = min(self._settings.repeats, FEW_REPEATS)
         return len(self._choices) * sum(per_pass.get(pass_, few) for pass_ in self._settings.passes)
 
@@ -110,8 +114,10 @@ class Rounds:
             return self.number == 0
         if pass_ == "instructions":
             return self.number < FEW_REPEATS
+        if pass_ in AS_OFTEN_AS_ASKED and self.number < self._settings.repeats:
+            return True
         if pass_ == "time":
-            return self.number < self._settings.repeats or self._wants_narrower(finished)
+            return self._wants_narrower(finished)
         if self.number < min(self._settings.repeats, FEW_REPEATS):
             return True
         return pass_ == "memory" and self.number < self._settings.repeats and memory_varies(choice.label, finished)

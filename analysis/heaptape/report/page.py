@@ -23,7 +23,7 @@ from heaptape.report.methods import allocators, methods
 from heaptape.results.compare import allocator_order
 from heaptape.results.schema import Results, call_details, figures
 from heaptape.results.summary import VerdictTexts, sentences, verdicts_in_words, warnings
-from heaptape.tables import holders_compare, line_sharing, misses_table, time_table
+from heaptape.tables import accesses_table, holders_compare, line_sharing, misses_table, time_table
 from heaptape.tables.usual import Cell, Table, comparison, grouped
 from heaptape.tables.whatif_table import whatif_tables
 
@@ -119,6 +119,7 @@ def _section(file: Results, baseline: str, verdicts: VerdictTexts) -> Section:
             *time_table.usual(predicted, here, time_sentences),
             *misses_table.usual([file], here),
             *comparison([file], here),
+            *accesses_table.usual([file], here),
             *(whatif_tables(file) if file.experiment_labels else []),
             *holders_compare.tables(holders_compare.experiments(file)),
             *line_sharing.table(line_sharing.summary([file])),

@@ -17,7 +17,7 @@ from heaptape.common.checked import checked
 from heaptape.common.errors import HeaptapeError
 from heaptape.formats.embedded import is_page, unpack
 from heaptape.formats.memory_map import CompactMap, decode, without_gaps
-from heaptape.results import blame, misses
+from heaptape.results import accesses, blame, misses
 from heaptape.results.structs import ResultsFile
 from heaptape.results.timeline import timeline_frame
 
@@ -179,7 +179,8 @@ def figures(files: Iterable[Results]) -> pd.DataFrame:
     Columns: workload, allocator (label), round (file and repetition: figures of one round were measured next to one
     another), metric, unit, value (float). Metrics: those of RUN_METRICS, "calls/NAME" (mean cycles per call),
     "instructions/NAME" (mean instructions per call), "pmu/NAME" (processor's counters per op, the engine's taken off),
-    "syscalls/NAME" and "syscall_bytes/NAME", "misses/SIDE/COUNT" (results/misses.py), "ideal_rss" (the workload's, the
+    "syscalls/NAME" and "syscall_bytes/NAME", "misses/SIDE/COUNT" (results/misses.py), "accesses/NAME"
+    (results/accesses.py), "ideal_rss" (the workload's, the
     same for all). A metric is taken from the pass that measures it best. Two files of one workload (name and hash)
     count as more repetitions of it.
     """
@@ -248,6 +249,9 @@ def _file_figures(file: Results) -> Iterator[tuple[str, str, dict, float | None]
         if run.get("pass") == "misses":
             for metric, unit, value in misses.figures(_object(run.get("misses"))):
                 yield metric, unit, run, value
+        if run.get("pass") == "accesses":
+            for metric, value in accesses.figures(_object(run.get("accesses"))):
+                yield metric, "ns", run, value
     for key, unit in (("syscalls", "calls"), ("syscall_bytes", "bytes")):
         for run in _runs_of_pass(file, MEMORY_PASSES, key):
             for name in SYSTEM_CALLS:

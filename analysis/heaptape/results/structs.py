@@ -346,6 +346,22 @@ class Misses(msgspec.Struct):
     filter_bytes: Count = None
 
 
+class Accesses(msgspec.Struct):
+    """The pass `accesses`: the program's recorded data accesses, performed by the engine. CPU times are of whole runs,
+    nothing subtracted: of the engine's own share, and with independent and with dependent accesses.
+    """
+
+    recorded_accesses: Count = None
+    object_accesses: Count = None
+    lost_accesses: Count = None
+    outside_accesses: Count = None
+    filter_bytes: Count = None
+    own_bytes: Count = None
+    own_cpu_ns: Number = None
+    independent_cpu_ns: Number = None
+    dependent_cpu_ns: Number = None
+
+
 class Run(msgspec.Struct, rename={"pass_": "pass"}):
     """One run of one pass; with `error` where it failed. `timeline`: rows of ops done, RssAnon, VmSize, live bytes.
     `syscall_rows`: rows of ops done, kind, bytes. Cycles are of the calibrated counter.
@@ -418,6 +434,7 @@ class Run(msgspec.Struct, rename={"pass_": "pass"}):
     op_limit: Count = None
     line_sharing: LineSharing | None = None
     misses: Misses | None = None
+    accesses: Accesses | None = None
     verified: Counts = None
 
 

@@ -16,6 +16,7 @@ from heaptape.results.corners import Corners
 from heaptape.results.intervals import Method
 from heaptape.results.schema import Results
 from heaptape.tables import (
+    accesses_table,
     corner_tables,
     fragmentation_table,
     holders_compare,
@@ -111,6 +112,10 @@ KINDS: dict[str, Kind] = {
     ),
     "misses": Kind(
         lambda q: misses_table.frame(q.files, q.baseline), lambda frame, q: misses_table.tables(frame, q.baseline)
+    ),
+    "accesses": Kind(
+        lambda q: accesses_table.frame(q.files, q.baseline, q.method),
+        lambda frame, q: accesses_table.tables(frame, q.baseline),
     ),
     "sharing": Kind(lambda q: line_sharing.summary(q.files), lambda frame, q: line_sharing.table(frame)),
     "verdict": Kind(

@@ -7,7 +7,7 @@ import pandas as pd
 
 from heaptape.model.counts import PARTS
 from heaptape.model.time_model import ALL
-from heaptape.tables.usual import MISSING, Cell, Table, rounded
+from heaptape.tables.usual import MISSING, Cell, Table, signed
 
 CALLS_ALONE = "Cycles per call below are of the calls alone, with the caches to themselves."
 HOW = (
@@ -93,8 +93,4 @@ def _cell(rows: pd.DataFrame, part: str, in_percent: bool) -> Cell:
     if low == high == 0:
         return Cell("0", 0.0)
     unsure = bool(low <= 0 <= high)
-    return Cell(f"{'~' if unsure else ''}{_signed(value)} ({_signed(low)} to {_signed(high)})", float(value), unsure)
-
-
-def _signed(value: float) -> str:
-    return f"{'+' if value > 0 else '-' if value < 0 else ''}{rounded(abs(value))}"
+    return Cell(f"{'~' if unsure else ''}{signed(value)} ({signed(low)} to {signed(high)})", float(value), unsure)

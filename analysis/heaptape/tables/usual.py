@@ -48,7 +48,7 @@ EXACT_LEGEND = (
 # mark -> does a cell have it, what it means
 MARKS: dict[str, tuple[Callable[[str], bool], str]] = {
     "±": (lambda text: "±" in text, "half of the 95 % interval over the repetitions"),
-    "(a–b)": (lambda text: "(" in text, "its ends, where it is wide"),
+    "(a–b)": (lambda text: "(" in text and "–" in text, "its ends, where it is wide"),
     "~": (lambda text: "~" in text, "the repetitions don't support a difference from the baseline"),
     "?": (lambda text: "?" in text, "one repetition, so there is no interval"),
     "≈": (lambda text: "≈" in text, "within the error of replaying CPU time, so the two are not ranked by it"),
@@ -251,6 +251,11 @@ def rounded(value: float) -> str:
     """About three digits, never fewer than the integer has."""
     decimals = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2 if abs(value) >= 0.1 or value == 0 else 4
     return f"{value:,.{decimals}f}"
+
+
+def signed(value: float) -> str:
+    """`rounded`, with a sign unless it is 0."""
+    return f"{'+' if value > 0 else '-' if value < 0 else ''}{rounded(abs(value))}"
 
 
 def _n_note(counts: pd.DataFrame, metric: str) -> str:

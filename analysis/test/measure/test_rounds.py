@@ -13,6 +13,7 @@ from heaptape.measure.registry import Choice
 from heaptape.measure.rounds import (
     FEW_REPEATS,
     FEWEST_ROUNDS,
+    ONCE,
     PASSES,
     Rounds,
     Run,
@@ -44,7 +45,7 @@ def play(choices, settings, measure=lambda run: {}):
 def test_every_run_is_made_once_and_again_with_the_same_seed(choices, repeats, seed):
     settings = Settings(repeats=repeats, seed=seed, passes=PASSES)
     runs = play(choices, settings)
-    often = {"time": repeats, "instructions": FEW_REPEATS, "misses": 1, "verify": 1, "blame": 1}
+    often = {"time": repeats, "accesses": repeats, "instructions": FEW_REPEATS} | dict.fromkeys(ONCE, 1)
     wanted = [(c.label, p, r) for c in choices for p in PASSES for r in range(often.get(p, min(repeats, FEW_REPEATS)))]
     assert Counter((run.choice.label, run.pass_, run.repeat) for run in runs) == Counter(wanted)
     assert play(choices, settings) == runs
