@@ -53,6 +53,20 @@ static void put_bad(struct trace_writer *writer, const struct access_generator *
     CHECK(trace_writer_access(writer, &bad[i]) == 1, "bad item %zu is taken", i);
 }
 
+/* The items are those written; closes the reader. */
+static void read_back(struct trace_reader *reader, uint64_t seed, int count) {
+  struct trace_access_cursor *cursor;
+  struct access_item item;
+  CHECK(trace_access_cursor_open(&cursor, reader, &error) == 0, "%s", error.text);
+  for (int i = 0; i < count; i++) {
+    CHECK(trace_access_cursor_next(cursor, &item) == 1, "seed %lu item %d: %s", seed, i, error.text);
+    CHECK(same(&item, &written[i]), "seed %lu item %d of kind %d differs", seed, i, item.kind);
+  }
+  CHECK(trace_access_cursor_next(cursor, &item) == 0, "more than was written: %s", error.text);
+  trace_access_cursor_close(cursor);
+  trace_reader_close(reader);
+}
+
 static void round_trip(uint64_t seed, int count, bool archive) {
   struct access_generator g = {.random = seed};
   g.call_every = 2 + (uint32_t)test_below(&g.random, 40);
@@ -86,16 +100,7 @@ static void round_trip(uint64_t seed, int count, bool archive) {
     CHECK(totals->known[total] == known && totals->counted[total] == (known ? (seed << 40) + total : 0), "total %u",
           total);
   }
-  struct trace_access_cursor *cursor;
-  struct access_item item;
-  CHECK(trace_access_cursor_open(&cursor, reader, &error) == 0, "%s", error.text);
-  for (int i = 0; i < count; i++) {
-    CHECK(trace_access_cursor_next(cursor, &item) == 1, "seed %lu item %d: %s", seed, i, error.text);
-    CHECK(same(&item, &written[i]), "seed %lu item %d of kind %d differs", seed, i, item.kind);
-  }
-  CHECK(trace_access_cursor_next(cursor, &item) == 0, "more than was written: %s", error.text);
-  trace_access_cursor_close(cursor);
-  trace_reader_close(reader);
+  read_back(reader, seed, count);
 }
 
 /* Bursts begin and end anywhere between the rows: several at one row, at a block's ends, one that never ends. */
@@ -126,16 +131,7 @@ static void bursts_round_trip(uint64_t seed, int count) {
   struct trace_reader *reader = end(writer);
   const struct trace_access_totals *totals = &trace_reader_summary(reader)->accesses;
   CHECK(totals->in_bursts == (totals->switches > 0) && (totals->switches + 1) / 2 == begun, "bursts differ");
-  struct trace_access_cursor *cursor;
-  struct access_item item;
-  CHECK(trace_access_cursor_open(&cursor, reader, &error) == 0, "%s", error.text);
-  for (int i = 0; i < count; i++) {
-    CHECK(trace_access_cursor_next(cursor, &item) == 1, "seed %lu item %d: %s", seed, i, error.text);
-    CHECK(same(&item, &written[i]), "seed %lu item %d of kind %d differs", seed, i, item.kind);
-  }
-  CHECK(trace_access_cursor_next(cursor, &item) == 0, "more than was written: %s", error.text);
-  trace_access_cursor_close(cursor);
-  trace_reader_close(reader);
+  read_back(reader, seed, count);
 }
 
 static void test_a_recording_without_an_access(void) {
