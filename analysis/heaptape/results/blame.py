@@ -283,8 +283,7 @@ def tidy(found: Blame, allocator: str, groupings: Iterable[str] = GROUPINGS, onl
         [position if only is None else [only], [name for name in found.groupings if name in groupings]],
         names=["position", "grouping"],
     ).to_frame(index=False)
-    nobody = [_unheld(found, there, number) for number in NOBODY]
-    whole = pd.concat([rows, *nobody], ignore_index=True).assign(allocator=allocator)
+    whole = pd.concat([rows, _unheld(found, there)], ignore_index=True).assign(allocator=allocator)
     order = ["position", "grouping"]
     return whole.sort_values(order, kind="stable")[list(COLUMNS)].reset_index(drop=True)
 
@@ -295,16 +294,25 @@ def nothing() -> pd.DataFrame:
     return pd.DataFrame({name: pd.Series(dtype=object if name in texts else "int64") for name in COLUMNS})
 
 
-def _unheld(found: Blame, there: pd.DataFrame, number: int) -> pd.DataFrame:
-    """A row of no holder for each position and grouping."""
-    column, name = NOBODY[number]
-    values = there.merge(found.positions[["position", column]].rename(columns={column: "value"}), on="position")
-    os_pages = values["value"] // found.os_page_bytes if number != min(NOBODY) else 0
+def _unheld(found: Blame, there: pd.DataFrame) -> pd.DataFrame:
+    """The rows of no holder of each position and grouping: for each of NOBODY in turn, one of each."""
+    columns = [column for column, _ in NOBODY.values()]
+    values = there.merge(found.positions[["position", *columns]], on="position")
+    empty = values[columns].to_numpy().T.ravel()
+    number = np.repeat(list(NOBODY), len(values))
     figures = dict.fromkeys(("objects", "live_bytes", "rounding_bytes", "alone_bytes", "alone_empty_bytes"), 0)
-    made = values.assign(
-        empty_bytes=values["value"], os_pages=os_pages, group=name, number=number, kind=UNHELD, **figures
+    return pd.DataFrame(
+        {
+            "position": np.tile(values["position"], len(NOBODY)),
+            "grouping": np.tile(values["grouping"], len(NOBODY)),
+            "empty_bytes": empty,
+            "os_pages": np.where(number == min(NOBODY), 0, empty // found.os_page_bytes),
+            "group": np.repeat([name for _, name in NOBODY.values()], len(values)),
+            "number": number,
+            "kind": UNHELD,
+            **figures,
+        }
     )
-    return made.drop(columns="value")
 
 
 def exit_begins(found: Blame) -> int | None:
