@@ -203,7 +203,7 @@ def replay(
     settings = replace(settings, also_loaded=tuple(loaded.also_loaded(read_workload(workload_path).info, choices)))
     settings, sizes = with_sizes(settings)
     program = home.program("replay")
-    engine = Engine(program, workload_path, settings, workload["ops"], _baseline(program, workload_path))
+    engine = Engine(program, workload_path, settings, workload["ops"], baseline(program, workload_path))
     settings, left_out = _without_impossible(engine)
     engine = replace(engine, settings=settings)
     warmed = _warm_up(engine, choices)
@@ -341,7 +341,7 @@ def _about(choice: Choice) -> dict:
     }
 
 
-def _baseline(program: Path, workload: Path) -> int:
+def baseline(program: Path, workload: Path) -> int:
     """RssAnon in bytes of the engine just before the first op, no allocator preloaded."""
     result = subprocess.run(
         [str(program), "--baseline", str(workload)], stdin=subprocess.DEVNULL, capture_output=True, text=True
