@@ -40,11 +40,16 @@ def compilers(tools: Sequence[str]) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def surroundings(version: str, flags: str) -> dict[str, str]:
-    """The environment of a build script."""
-    own = {variable: os.environ.get(variable) or usual for variable, usual in COMPILERS.values()}
+def surroundings(version: str, flags: str, folder: Path) -> dict[str, str]:
+    """The environment of a build script that runs in the folder. What it makes shall depend neither on the day nor on
+    the folder's name.
+    """
     kept = {name: value for name, value in os.environ.items() if name not in ("LD_PRELOAD", "MAKEFLAGS", "MAKELEVEL")}
-    return kept | own | {"FLAGS": flags, "VERSION": version, "JOBS": str(len(os.sched_getaffinity(0))), "LC_ALL": "C"}
+    own = {variable: os.environ.get(variable) or usual for variable, usual in COMPILERS.values()}
+    flags = f"{flags} -ffile-prefix-map={folder}=.".strip()
+    jobs = str(len(os.sched_getaffinity(0)))
+    own |= {"FLAGS": flags, "VERSION": version, "JOBS": jobs, "LC_ALL": "C", "SOURCE_DATE_EPOCH": "0"}
+    return kept | own
 
 
 def run(script: str, folder: Path, environment: Mapping[str, str], log: Path) -> str:
@@ -71,11 +76,11 @@ def run(script: str, folder: Path, environment: Mapping[str, str], log: Path) ->
 
 
 def _last_line(log: Path) -> str:
-    """The last that is called an error, as make's own last line only says that there was one; else the last."""
+    """The last that a compiler calls an error, as the last of all may be make's; else the last."""
     with log.open("rb") as file:
         file.seek(max(0, log.stat().st_size - (1 << 16)))
         lines = [line.strip() for line in file.read().decode(errors="replace").splitlines() if line.strip()]
-    errors = [line for line in lines if re.search(r"\berror\b", line, re.IGNORECASE) and not line.startswith("make")]
+    errors = [line for line in lines if re.search(r"\berror: ", line)]
     return (errors or lines or ["(it printed nothing)"])[-1]
 
 

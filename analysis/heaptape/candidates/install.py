@@ -75,7 +75,7 @@ def _make(plan: Plan, room: Path, result: Path, home: Home, wishes: Wishes) -> R
 
 
 def _build(plan: Plan, folder: Path, flags: str, log: Path, kept: Path) -> None:
-    wrong = build.run(plan.build, folder, build.surroundings(plan.version, flags), log)
+    wrong = build.run(plan.build, folder, build.surroundings(plan.version, flags, folder), log)
     if wrong:
         stays = kept / f"{plan.label}.log"
         log.replace(stays)

@@ -55,6 +55,8 @@ def _extract(name: str, tar: tarfile.TarFile, member: tarfile.TarInfo, root: Pat
 def _inside(name: str, text: str, root: Path) -> Path:
     """A member's path below the folder, links on the way followed."""
     pure = PurePosixPath(text)
+    if not pure.parts:
+        return root
     path = root / pure
     if pure.is_absolute() or ".." in pure.parts or not path.parent.resolve().is_relative_to(root):
         raise HeaptapeError(f"{name}: its path {text!r} leads out of the folder")
