@@ -56,18 +56,21 @@ def run(script: str, folder: Path, environment: Mapping[str, str], log: Path) ->
     """Runs a script (sh -e) in the folder, its output into the log. Returns what went wrong, in a line; empty: nothing.
     Ended from outside, all that it started is ended too.
     """
+    # It begins when it is told so: a signal that ends us before we know its process must not leave it running.
+    waiting = f"read -r begin\nexec </dev/null\n{script}"
     with log.open("wb") as output:
         process = subprocess.Popen(
-            ["sh", "-e", "-c", script],
+            ["sh", "-e", "-c", waiting],
             cwd=folder,
             env=dict(environment),
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
         try:
-            status = process.wait()
+            process.communicate(b"begin\n")
+            status = process.returncode
         except BaseException:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()

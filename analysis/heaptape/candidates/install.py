@@ -45,12 +45,16 @@ def install(plan: Plan, home: Home, wishes: Wishes) -> tuple[Installed, bool]:
     lacking = build.missing([*plan.tools, "readelf"])
     if lacking:
         raise HeaptapeError(f"{plan.label} {lacking}")
-    with _room(wishes.folder) as room:
-        result = room / "result"
-        result.mkdir()
-        record = _make(plan, room, result, home, wishes)
-        installed.write(result, record)
-        return Installed(record, _put(result, wishes.folder / plan.label, room)), True
+    try:
+        with _room(wishes.folder) as room:
+            result = room / "result"
+            result.mkdir()
+            record = _make(plan, room, result, home, wishes)
+            installed.write(result, record)
+            return Installed(record, _put(result, wishes.folder / plan.label, room)), True
+    except OSError as error:
+        where = error.filename or wishes.folder
+        raise HeaptapeError(f"{plan.label}: {where}: {error.strerror or error}") from error
 
 
 def _make(plan: Plan, room: Path, result: Path, home: Home, wishes: Wishes) -> Record:
