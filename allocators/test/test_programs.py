@@ -98,7 +98,7 @@ def test_git(library, tmp_path):
 
 
 def test_gcc(library, tmp_path):
-    source = REPOSITORY / "allocators/reference/malloc.c"
+    source = REPOSITORY / "core/trace/read/block_decode.c"
     objects = [tmp_path / "libc.o", tmp_path / "ours.o"]
     for preload, target in zip(("", library), objects):
         command = ("gcc", "-std=gnu11", "-O2", "-D_GNU_SOURCE", f"-I{REPOSITORY}", "-c", source, "-o", target)
