@@ -202,7 +202,7 @@ install: all install-python ## install under PREFIX (default /usr/local)
 	install -m 755 $(OUT)/libexec/heaptape-* $(DESTDIR)$(PREFIX)/libexec/heaptape/
 	[ ! -d $(OUT)/libexec/valgrind ] || cp -RP $(OUT)/libexec/valgrind $(DESTDIR)$(PREFIX)/libexec/heaptape/
 	install -m 755 $(OUT)/workloads/* $(DESTDIR)$(PREFIX)/libexec/heaptape/workloads/
-	install -m 755 $(OUT)/lib/libheaptape.so $(OUT)/lib/libreference.so $(DESTDIR)$(PREFIX)/lib/heaptape/
+	install -m 755 $(OUT)/lib/libheaptape.so $(ALLOCATOR_LIBRARIES) $(DESTDIR)$(PREFIX)/lib/heaptape/
 	install -m 644 capture/wire/heaptape.h $(DESTDIR)$(PREFIX)/include/
 
 clean: ## remove what was built (not .venv)
