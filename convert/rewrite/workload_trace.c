@@ -31,7 +31,9 @@ struct tracing {
   uint32_t *threads; /* of the workload: its ops' thread in the trace; THREAD_NONE: no event yet */
   bool *joined;      /* of the workload's threads */
   uint32_t thread_count, last_thread;
-  uint64_t ordinal; /* of runs of events of one thread */
+  bool timed;
+  uint64_t
+      stamp; /* the last one: ns since the recording began, plus 1; not timed: number of a thread's run of events */
 };
 
 static int wrong(const struct tracing *tracing, const char *what) {
@@ -51,8 +53,10 @@ static int put(struct tracing *tracing, struct trace_event *event) {
   if (tracing->threads[source] == THREAD_NONE)
     tracing->threads[source] = tracing->thread_count++;
   uint32_t thread = tracing->threads[source];
-  if (thread != tracing->last_thread) {
-    event->release_stamp = event->acquire_stamp = ++tracing->ordinal;
+  uint64_t time = tracing->timed ? tracing->ops.op.time_ns + 1 : 0;
+  if (thread != tracing->last_thread || time > tracing->stamp) {
+    tracing->stamp = time > tracing->stamp ? time : tracing->stamp + 1;
+    event->release_stamp = event->acquire_stamp = tracing->stamp;
     tracing->last_thread = thread;
   }
   tracing->counts->events++;
@@ -113,20 +117,32 @@ static int take_ops(struct tracing *tracing) {
   return got;
 }
 
-/* INFO of a trace that has no times, addresses or failures; what else is known of the program stays. */
-static char *info_text(const struct workload *workload) {
+/* Has the workload times? They are 0 throughout its time line if not. */
+static bool has_times(const struct workload *workload) {
+  struct workload_stream line;
+  uint64_t word, number = 0;
+  workload_stream_open(&line, workload, workload->header.threads + 1);
+  while (workload_stream_next(&line, &word))
+    if (number++ % 4 == 1 && word > 0)
+      return true;
+  return false;
+}
+
+/* INFO: what is known of the program stays. */
+static char *info_text(const struct workload *workload, bool timed) {
   static const char *const kept[] = {"program", "allocator", "os_page_bytes", "libraries"};
-  static const char *const lost[] = {"times", "addresses", "failures"};
+  static const char *const lost[] = {"addresses", "failures", "times"};
   size_t bytes;
   const char *text = workload_info(workload, &bytes);
   json_t *told = json_loadb(text, bytes, 0, NULL);
-  json_t *info = json_pack("{s{ss si si} ss ss}", "clock", "kind", "ordinal", "hz", 0, "origin_stamp", 1, "order",
-                           "file", "source", "heaptape, of a workload");
+  json_t *info =
+      json_pack("{s{ss si si} ss ss}", "clock", "kind", timed ? "nanoseconds" : "ordinal", "hz", timed ? 1000000000 : 0,
+                "origin_stamp", 1, "order", "file", "source", "heaptape, of a workload");
   for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
     json_object_set(info, kept[i], json_object_get(told, kept[i]));
   json_t *lacks = json_object_get(told, "lacks");
   lacks = json_is_array(lacks) ? json_copy(lacks) : json_array();
-  for (size_t i = 0; i < sizeof lost / sizeof *lost; i++)
+  for (size_t i = 0; i < sizeof lost / sizeof *lost - timed; i++)
     json_array_append_new(lacks, json_string(lost[i]));
   json_object_set_new(info, "lacks", lacks);
   char *result = json_dumps(info, JSON_COMPACT);
@@ -142,7 +158,8 @@ static int begin(struct tracing *tracing, const char *path) {
   tracing->slots = os_map(tracing->slots_bytes, false);
   tracing->threads = malloc((header->threads + 1u) * sizeof *tracing->threads);
   tracing->joined = calloc(header->threads + 1u, sizeof *tracing->joined);
-  char *info = info_text(tracing->workload);
+  tracing->timed = has_times(tracing->workload);
+  char *info = info_text(tracing->workload, tracing->timed);
   bool ready = made_addresses_init(&tracing->made, header->threads) && tracing->slots && tracing->threads &&
                tracing->joined && info;
   int result = ready ? trace_writer_open(&tracing->writer, path, info, NULL, tracing->error)

@@ -4,7 +4,7 @@
    Objects are numbered from 0 in the order of their births in the total order; a call that is given NULL and acquires
    nothing counts as one, born and gone there. Invariants: the trace is a legal history, of which the compiler makes the
    workload again, if all of it is wanted; an object is there whole, with all that happens to it up to the end, or not
-   at all. Addresses are made up; times are lost. Memory is O(slots + threads). Not thread-safe. */
+   at all. Addresses are made up. Memory is O(slots + threads). Not thread-safe. */
 #ifndef CONVERT_REWRITE_WORKLOAD_TRACE_H
 #define CONVERT_REWRITE_WORKLOAD_TRACE_H
 
