@@ -114,7 +114,7 @@ static int take_ops(struct tracing *tracing) {
   for (uint32_t i = 0; got >= 0 && i < tracing->workload->header.slots; i++)
     if (tracing->slots[i].address && tracing->slots[i].touched_os_pages)
       trace_writer_touched(tracing->writer, tracing->slots[i].address, tracing->slots[i].touched_os_pages - 1);
-  return got;
+  return got < 0 ? -1 : 0;
 }
 
 /* Has the workload times? They are 0 throughout its time line if not. */
@@ -196,7 +196,7 @@ int workload_trace_write(const struct workload *workload, const struct workload_
     result = workload_ops_open(&tracing.ops, workload, error);
   if (result == 0)
     result = take_ops(&tracing);
-  if (result == 0 && wanted->objects && wanted->end > workload->header.ops && counts->objects != wanted->object_count)
+  if (result == 0 && wanted->objects && wanted->end >= workload->header.ops && counts->objects != wanted->object_count)
     result = error_set(error, workload->path, "has %" PRIu64 " objects, %" PRIu64 " were told of", counts->objects,
                        wanted->object_count);
   /* A full disk shows as a refused event; the writer knows the reason. */
