@@ -168,7 +168,7 @@ class Judge:
                 break
             try:
                 pair = self.measure(candidate, tell)
-            except exact.RunFailed:
+            except exact.RunError:
                 return False
             if not self.accepts(pair):
                 return False

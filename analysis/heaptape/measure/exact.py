@@ -18,7 +18,7 @@ from heaptape.measure.rounds import PASSES, Run, Settings
 from heaptape.results.schema import number
 
 
-class RunFailed(HeaptapeError):
+class RunError(HeaptapeError):
     """One run of an allocator: which, which pass, and why."""
 
 
@@ -85,7 +85,7 @@ class Bench:
         return str(run.get("error", ""))
 
     def run(self, choice: Choice, pass_: str, tell: Callable[[float], None] = lambda share: None) -> dict:
-        """One run, as in results. Raises RunFailed."""
+        """One run, as in results. Raises RunError."""
         run = self._measured(choice, pass_, tell)
         if "error" in run:
             raise _failure(choice, pass_, run)
@@ -101,7 +101,7 @@ class Bench:
     def figures(
         self, choice: Choice, names: Iterable[str], tell: Callable[[float], None] = lambda share: None
     ) -> dict[str, float]:
-        """name -> value of those FIGURES, one run for each pass that they need. Raises RunFailed, or HeaptapeError for
+        """name -> value of those FIGURES, one run for each pass that they need. Raises RunError, or HeaptapeError for
         an unknown name or a figure that this machine can't count.
         """
         wanted = list(dict.fromkeys(names))
@@ -120,8 +120,8 @@ class Bench:
         return {name: value for name, value in found.items() if value is not None}
 
 
-def _failure(choice: Choice, pass_: str, run: Mapping) -> RunFailed:
-    return RunFailed(f"{choice.label}, {pass_} pass: {run['error']}")
+def _failure(choice: Choice, pass_: str, run: Mapping) -> RunError:
+    return RunError(f"{choice.label}, {pass_} pass: {run['error']}")
 
 
 def _part(tell: Callable[[float], None], done: int, passes: int) -> Callable[[float], None]:
