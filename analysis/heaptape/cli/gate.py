@@ -76,7 +76,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Compares, prints the table, minimises what is worse. 1 if anything failed."""
-    from heaptape.gate import corpus, gate
+    from heaptape.gate import artefact, corpus, gate
 
     pairing, limits = _pairing(arguments), limits_of(arguments, "gate")
     try:
@@ -85,6 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError(f"gate: {error}") from None
     for output in filter(None, (arguments.output, arguments.junit)):
         check_writable(output)
+    artefact.check_folder(Path(arguments.artefacts))
     with replaying.work() as work:
         results = gate.compare_all(
             files,

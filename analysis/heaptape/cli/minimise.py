@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
     question = Question(condition, *gate.choose_pair(arguments, "minimise"))
     limits = gate.limits_of(arguments, "minimise")
     folder = Path(arguments.output or f"{name_of(arguments.input)}.minimised")
-    artefact.make_folder(folder)
+    artefact.check_folder(folder)
     with tempfile.TemporaryDirectory(prefix="heaptape.") as scratch, WorkProgress() as progress:
         workload = replay.prepare(arguments.input, arguments.home, Path(scratch))
         minimiser = Minimiser(workload, question, arguments.home, Path(scratch), limits)

@@ -1,5 +1,6 @@
 """What is kept of a minimised tape: a folder with the tape, what it shows and how to see it."""
 
+import os
 from dataclasses import asdict
 from pathlib import Path
 
@@ -12,17 +13,20 @@ from heaptape.measure.registry import DEFAULT_VARIANT, Choice
 TAPE, ABOUT, README = "minimised.tape", "minimised.json", "README.md"
 
 
-def make_folder(folder: Path) -> None:
-    """Before the work, not after it. Raises HeaptapeError."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise HeaptapeError(f"{folder}: can't be made: {error.strerror}") from error
+def check_folder(folder: Path) -> None:
+    """Before the work, not after it: could the folder be made, or written to? Raises HeaptapeError."""
+    path = folder.absolute()
+    there = next(one for one in (path, *path.parents) if one.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK):
+        raise HeaptapeError(f"{folder}: can't be written")
 
 
 def write(folder: Path, source: str, minimiser: Minimiser) -> dict:
     """The best so far, into the folder; gives what is in its JSON file. Raises HeaptapeError."""
-    make_folder(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise HeaptapeError(f"{folder}: can't be made: {error.strerror}") from error
     minimiser.write(folder / TAPE)
     about = describe(source, minimiser.result) | {"folder": str(folder)}
     write_json(str(folder / ABOUT), about)

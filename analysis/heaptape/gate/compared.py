@@ -122,6 +122,9 @@ def compare(source: Path, name: str, pairing: Pairing, home: Home, scratch: Path
     except HeaptapeError as error:
         found.errors.append(str(error) or f"{source}: can't be compiled")
         return found
+    if not bench.ops:
+        found.errors.append(f"{source}: no calls")
+        return found
     figures = [figure for figure in pairing.figures if figure != "misses" or replay.has_accesses(workload)]
     _check_promises(bench, pairing, found, tell)
     for pass_ in dict.fromkeys(FIGURES[figure].pass_ for figure in figures):

@@ -30,7 +30,7 @@ def gate(folder, *arguments):
     """The command's result, its JSON, its JUnit's testcases by name, and the folders of minimised tapes."""
     result, xml = folder / "g.json", folder / "g.xml"
     outputs = ("-o", result, "--junit", xml, "--artefacts", folder / "artefacts")
-    done = call_heaptape("gate", *arguments, *outputs, "--minimise-runs", "40")
+    done = call_heaptape("gate", *arguments, *outputs, "--minimise-runs", "12")
     data = json.loads(result.read_text())
     cases = {case.get("name"): case for case in ElementTree.parse(xml).getroot().iter("testcase")}
     return done, data, cases
@@ -60,7 +60,7 @@ def test_a_planted_fault_is_found_and_minimised(old, new, figure, workload, tmp_
     assert failed == (worse or {"promises"})
 
     (about,) = [one for one in data["minimised"] if one["figure"] == figure]
-    assert about["minimised"]["events"] <= 150 < about["whole"]["events"] == 1500
+    assert about["minimised"]["events"] <= 400 < about["whole"]["events"] == 1500
     tape = tmp_path / "artefacts" / f"history-{figure}" / "minimised.tape"
     assert check(tape)["events"] == about["minimised"]["events"]
     assert str(about["minimised"]["events"]) in (tape.parent / "README.md").read_text()
@@ -106,12 +106,14 @@ def test_a_library_that_can_not_be_loaded_is_an_error_of_each_workload(workload,
 
 
 def test_a_tape_that_is_malformed_is_an_error_and_the_others_are_compared(workload, tmp_path):
-    bad = tmp_path / "bad.tape"
-    bad.write_bytes((REPOSITORY / "workloads" / "corpus" / "gs.tape").read_bytes()[:300])
-    done, data, _ = gate(tmp_path, "--old", "glibc", "--new", "glibc", bad, workload)
+    bad, empty = tmp_path / "bad.tape", tmp_path / "empty.tape"
+    bad.write_bytes(b"HEAPTAPE, but no more than that")
+    empty.write_bytes((REPOSITORY / "workloads" / "corpus" / "gs.tape").read_bytes()[:300])  # no whole block of events
+    done, data, _ = gate(tmp_path, "--old", "glibc", "--new", "glibc", bad, empty, workload)
     assert done.status == 1
-    assert "bad.tape" in data["workloads"][0]["errors"][0]
-    assert not data["workloads"][1]["failed"]
+    errors = [one["errors"] for one in data["workloads"]]
+    assert "bad.tape" in errors[0][0]
+    assert errors[1:] == [[f"{empty}: no calls"], []]
 
 
 @pytest.mark.parametrize(
@@ -148,7 +150,7 @@ def test_a_full_disk_is_one_line(workload, tmp_path):
     file.touch()
     done = run(HEAPTAPE, "minimise", workload, *same, "--if", "rss-peak>1", "-o", file / "out")
     assert (done.status, done.stderr.count("\n")) == (1, 1)
-    assert "can't be made" in done.stderr
+    assert done.stderr == f"heaptape: {file / 'out'}: can't be written\n"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
