@@ -12,7 +12,7 @@ import numpy as np
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.gate.objects import Objects
-from heaptape.measure import replay
+from heaptape.measure.engine_process import last_message
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +66,6 @@ def _reduce(workload: Path, tape: Path, arguments: Sequence[str], home: Home) ->
     command = [str(home.program("convert")), "reduce", str(workload), "-o", str(tape), "--json", *arguments]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     if done.returncode != 0:
-        raise HeaptapeError(replay.last_message(done.stderr, "convert") or f"{workload}: can't be reduced")
+        raise HeaptapeError(last_message(done.stderr, "convert") or f"{workload}: can't be reduced")
     result: dict = json.loads(done.stdout)
     return result

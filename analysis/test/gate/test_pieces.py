@@ -10,10 +10,11 @@ from heaptape.common.home import default_home
 from heaptape.gate import candidates
 from heaptape.gate.objects import read_objects
 from heaptape.gate.search import Search
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.test.gate.pieces import make_workload
+from tests.examples import examples
 from tests.support import CONVERT, check, compile_trace, refused, succeed
 
 HOME = default_home()
@@ -41,7 +42,7 @@ def test_the_whole_as_a_tape_compiles_to_the_workload_again(workload, objects, t
     assert ops_of(compile_trace(tape)) == ops_of(workload)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(40)
 @given(data=st.data())
 def test_every_piece_is_a_legal_history_of_the_calls_that_were_asked_for(data, workload, objects, tmp_path):
     share = data.draw(st.floats(0, 1))
@@ -93,7 +94,7 @@ def first_that_holds(holds):
 
 
 @given(data=st.data())
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(20)
 def test_the_search_leaves_just_the_objects_that_are_needed(data, objects):
     needed = sorted(data.draw(st.sets(st.integers(0, len(objects.table) - 1), min_size=1, max_size=3)))
     born = objects.table["born"].to_numpy()[needed].max()
