@@ -19,6 +19,7 @@ from heaptape.cli import (
     profile,
     replay,
     report,
+    tune,
     verify_fidelity,
     whatif,
     workloads,
@@ -36,6 +37,7 @@ COMMANDS: dict[str, ModuleType] = {
     "replay": replay,
     "blame": blame,
     "whatif": whatif,
+    "tune": tune,
     "compare": compare,
     "report": report,
     "allocators": allocators,
@@ -89,5 +91,5 @@ def _run(argv: Sequence[str], home: Home) -> int:
 
 
 def _own_options(argv: Sequence[str]) -> bool:
-    """What comes after -- is the pattern's; argparse would take it for names."""
-    return list(argv[:2]) == ["workloads", "write"] and "--" in argv
+    """What comes after -- is the pattern's, or a command; argparse would take it for names."""
+    return "--" in argv and (list(argv[:2]) == ["workloads", "write"] or argv[0] == "tune")

@@ -76,6 +76,13 @@ class Bench:
             raise HeaptapeError(f"{choice.label}, {pass_} pass: {run['error']}")
         return run
 
+    def runs(
+        self, choice: Choice, passes: Iterable[str], tell: Callable[[float], None] = lambda share: None
+    ) -> dict[str, dict]:
+        """pass -> one run of it, each as by `run`."""
+        wanted = list(dict.fromkeys(passes))
+        return {pass_: self.run(choice, pass_, _part(tell, done, len(wanted))) for done, pass_ in enumerate(wanted)}
+
     def figures(
         self, choice: Choice, names: Iterable[str], tell: Callable[[float], None] = lambda share: None
     ) -> dict[str, float]:
@@ -83,19 +90,24 @@ class Bench:
         name, a run that failed, or a figure that this machine can't count.
         """
         wanted = list(dict.fromkeys(names))
-        unknown = [name for name in wanted if name not in FIGURES]
-        if unknown:
-            raise HeaptapeError(f"unknown figure '{unknown[0]}': there are {', '.join(FIGURES)}")
-        passes = list(dict.fromkeys(FIGURES[name].pass_ for name in wanted))
-        runs = {}
-        for done, pass_ in enumerate(passes):
-            runs[pass_] = self.run(choice, pass_, _part(tell, done, len(passes)))
-        found = {name: FIGURES[name].read(runs[FIGURES[name].pass_]) for name in wanted}
-        for name, value in found.items():
-            if value is None:
-                why = runs[FIGURES[name].pass_].get("syscalls_missing_because", "not counted")
-                raise HeaptapeError(f"{choice.label}: no figure '{name}': {why}")
-        return {name: value for name, value in found.items() if value is not None}
+        runs = self.runs(choice, [known(name).pass_ for name in wanted], tell)
+        return {name: read(name, runs, choice.label) for name in wanted}
+
+
+def known(name: str) -> Figure:
+    """The figure of that name. Raises HeaptapeError if there is none."""
+    if name not in FIGURES:
+        raise HeaptapeError(f"unknown figure '{name}': there are {', '.join(FIGURES)}")
+    return FIGURES[name]
+
+
+def read(name: str, runs: Mapping[str, Mapping], label: str) -> float:
+    """The figure's value in the run of its pass. Raises HeaptapeError, naming `label`, where it was not counted."""
+    run = runs[FIGURES[name].pass_]
+    value = FIGURES[name].read(run)
+    if value is None:
+        raise HeaptapeError(f"{label}: no figure '{name}': {run.get('syscalls_missing_because', 'not counted')}")
+    return value
 
 
 def _part(tell: Callable[[float], None], done: int, passes: int) -> Callable[[float], None]:
