@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from heaptape.cli import replaying
-from heaptape.common.errors import HeaptapeError, UsageError
+from heaptape.common.errors import UsageError
 from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_json, write_text
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class Request:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Searches, writes the results, prints them. 130 if interrupted, 1 if the winner did not hold live."""
+    """Searches, writes the results, prints them. 130 if interrupted."""
     from heaptape.tuning import store
 
     _check(arguments)
@@ -105,14 +105,15 @@ def run(arguments: argparse.Namespace) -> int:
     store.require_optuna()
     check_writable(request.output)
     data, interrupted = _searched(request, arguments)
-    write_json(request.output, data)
+    write_json(request.output, data)  # before live runs, which may fail
+    if arguments.live and not interrupted:
+        data["live"] = _lived(arguments, data, request.space)
+        write_json(request.output, data)
     if request.output != STANDARD_OUTPUT:
         _print(data, request, arguments.format)
     if interrupted:
         print(f"heaptape: interrupted: the same command goes on from {request.storage}", file=sys.stderr)
         return INTERRUPTED
-    if arguments.live:
-        return _live(arguments, data, request)
     return 0
 
 
@@ -229,17 +230,38 @@ def _about(request: Request) -> dict:
 
 
 def _print(data: dict, request: Request, format_: str) -> None:
-    from heaptape.tables.tune_table import conclusion, tune_tables
+    from heaptape.tables.tune_table import conclusion, live_lines, tune_tables
     from heaptape.tables.usual import render_markdown, render_text
 
     tables = tune_tables(data)
     write_text(STANDARD_OUTPUT, render_markdown(tables) if format_ == "md" else render_text(tables))
-    print("\n".join(conclusion(data)))
+    print("\n".join([*conclusion(data), *live_lines(data)]))
     print(f"all points in {request.output}, the search in {request.storage}")
 
 
-def _live(arguments: argparse.Namespace, data: dict, request: Request) -> int:
-    raise HeaptapeError("not yet")
+def _lived(arguments: argparse.Namespace, data: dict, space: "Space") -> dict | None:
+    """Live runs of default and winner in turns, and what they say of each objective and limit. None: the winner is the
+    default.
+    """
+    from heaptape.fidelity import live_command
+
+    best = data["winner"]
+    if best is None or not best["settings"]:
+        return None
+    default, winner = space.choice({}), space.choice(best["settings"])
+    turns = live_command.Turns(arguments.own_options, default, winner, arguments.live_runs, arguments.home)
+    with replaying.work() as work:
+        rows = live_command.take(turns, work.progress.update)
+    return {
+        "command": arguments.own_options,
+        "runs": arguments.live_runs,
+        "rows": rows.astype(object).where(rows.notna(), None).to_dict("records"),
+        "figures": live_command.judge(rows, data["search"]["objectives"], _bounds_of_limits(arguments)),
+    }
 
 
-__all__ = ["os", "HeaptapeError"]
+def _bounds_of_limits(arguments: argparse.Namespace) -> dict[str, float]:
+    """figure -> how many times the default's it may be; limits in absolute numbers are of the replayed workload."""
+    from heaptape.tuning import goals
+
+    return {one.figure: float(one.most) for one in goals.limits(arguments.limit) if one.of_default}

@@ -100,6 +100,20 @@ def conclusion(data: Mapping) -> list[str]:
     return lines
 
 
+def live_lines(data: Mapping) -> list[str]:
+    """What live runs said, a line for each objective and limit."""
+    lived = data.get("live")
+    if lived is None:
+        return []
+    lines = [f"Live, {lived['runs']} runs of each in turns: {' '.join(lived['command'])}"]
+    for one in lived["figures"]:
+        change, low, high = (signed(100 * (one[key] - 1)) for key in ("ratio", "low", "high"))
+        wanted = "" if one["most"] in (None, 1) else f" (limit {signed(100 * (one['most'] - 1))} %)"
+        ends = f": {one['verdict']}" if one["verdict"] else ""
+        lines.append(f"  {one['figure']}, by {one['live']}: {change} % ({low} to {high}){wanted}{ends}")
+    return lines
+
+
 def environment_line(environment: Mapping[str, str]) -> str:
     """As a shell takes it before a command."""
     return " ".join(f"{name}={value}" for name, value in environment.items())

@@ -105,10 +105,7 @@ class Plan:
         import optuna
 
         sampler = optuna.samplers.TPESampler(
-            seed=self._seed + len(before),
-            multivariate=True,
-            n_startup_trials=STARTUP_TRIALS,
-            constraints_func=(lambda trial: trial.user_attrs["excess"]) if self._goals.limits else None,
+            seed=self._seed + len(before), multivariate=True, n_startup_trials=STARTUP_TRIALS
         )
         study = optuna.create_study(directions=["minimize"] * len(self._goals.objectives), sampler=sampler)
         study.add_trials(trials(rows, self._space))
@@ -130,9 +127,11 @@ def trials(rows: Sequence[Judged], space: Space) -> list:
     for row in sorted(rows, key=lambda row: sorted(row.settings.items())):
         places = space.places(row.settings)
         if places is not None:
-            attributes = {"excess": list(row.excess)}
+            excess = {str(number): one for number, one in enumerate(row.excess)}
             made.append(
-                create_trial(values=list(row.values), params=dict(places), distributions=ranges, user_attrs=attributes)
+                create_trial(
+                    values=list(row.values), params=dict(places), distributions=ranges, constraints=excess or None
+                )
             )
     return made
 

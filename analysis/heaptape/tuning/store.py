@@ -7,6 +7,7 @@ read the file, too. Settings that are not of the space (a variant's) are trials 
 import contextlib
 import fcntl
 import json
+import sqlite3
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -84,8 +85,7 @@ def opened(path: Path, about: Mapping[str, object], objectives: int, space: Spac
 
     with _locked(path):
         with _told(path):
-            url = f"sqlite:///{path}"
-            storage = RDBStorage(url)
+            storage = RDBStorage(f"sqlite:///{path}", engine_kwargs={"creator": lambda: _connection(path)})
             study = optuna.create_study(
                 storage=storage, study_name=STUDY, load_if_exists=True, directions=["minimize"] * objectives
             )
@@ -99,6 +99,15 @@ def opened(path: Path, about: Mapping[str, object], objectives: int, space: Spac
         finally:
             storage.remove_session()
             storage.engine.dispose()
+
+
+def _connection(path: Path) -> sqlite3.Connection:
+    """What is written outlives this process at once, and the machine once the system has written it out: to wait for
+    that several times for each point took longer than the replays.
+    """
+    connection = sqlite3.connect(path, check_same_thread=False)
+    connection.execute("pragma synchronous = off")
+    return connection
 
 
 @contextlib.contextmanager
