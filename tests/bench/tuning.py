@@ -1,5 +1,5 @@
-"""How near 60 replays of `heaptape tune` come to the best of an exhaustive grid, over ten workloads of the corpus: those
-with most live memory, sliced so that a replay takes about a second; memcached has too few calls. The grid: all
+"""How near 60 replays of `heaptape tune` come to the best of an exhaustive grid, over ten workloads of the corpus:
+those with most live memory, sliced so that a replay takes about a second; memcached has too few calls. The grid: all
 combinations of three levels of five tunables of glibc (both ends and the default). The search may try every level.
 
     .venv/bin/python -m tests.bench.tuning FOLDER [--objective rss-peak]... [WORKLOAD]...
@@ -94,15 +94,15 @@ def main() -> None:
     store.require_optuna()
     arguments.folder.mkdir(parents=True, exist_ok=True)
     objectives = arguments.objective or ["rss-peak", "rss-mean"]
-    rows = [
-        row for name in arguments.workloads or WORKLOADS for row in compare(name, objectives, arguments.folder)
-    ]
+    rows = [row for name in arguments.workloads or WORKLOADS for row in compare(name, objectives, arguments.folder)]
     table = pd.DataFrame(rows)
     for column in ("grid", "search"):
         table[column] = (100 * table[column]).round(2)
     print(table.to_string(index=False))
     for objective, part in table.groupby("objective"):
-        print(f"{objective}: within {100 * (WITHIN - 1):.0f} % of the grid's best: {part['within'].sum()} of {len(part)}")
+        print(
+            f"{objective}: within {100 * (WITHIN - 1):.0f} % of the grid's best: {part['within'].sum()} of {len(part)}"
+        )
 
 
 if __name__ == "__main__":

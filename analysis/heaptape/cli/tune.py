@@ -15,11 +15,9 @@ from heaptape.common.errors import UsageError
 from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_json, write_text
 
 if TYPE_CHECKING:
-    from heaptape.common.home import Home
     from heaptape.tuning.goals import Goals
     from heaptape.tuning.search import Budget, Search
     from heaptape.tuning.space import Space
-    from heaptape.tuning.store import Store
 
 SUMMARY = "search an allocator's settings for those that suit workloads best"
 DESCRIPTION = (
@@ -46,8 +44,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="rss-peak",
         metavar="LIST",
         help="what is to be small, joined by commas: rss-peak, rss-mean, instructions (of the calls), misses (of the "
-        "last cache; needs a recording with data accesses), cpu (the program's CPU time as predicted from counts; needs "
-        "one, too), vmsize-peak, syscalls, faults (default rss-peak)",
+        "last cache; needs a recording with data accesses), cpu (the program's CPU time as predicted from counts; the "
+        "same), vmsize-peak, syscalls, faults (default rss-peak)",
     )
     parser.add_argument(
         "--limit",
@@ -65,7 +63,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "workloads x passes, the default and the variants included",
     )
     parser.add_argument("--tunables", default="", metavar="LIST", help="search only these (default: all that matter)")
-    parser.add_argument("--weights", default="", metavar="LIST", help="of the workloads, in their order (default: alike)")
+    parser.add_argument(
+        "--weights", default="", metavar="LIST", help="of the workloads, in their order (default: alike)"
+    )
     parser.add_argument("--seed", type=int, default=0, help="of the search (default 0)")
     parser.add_argument("--jobs", type=int, default=0, metavar="N", help="replays at once (default: the processors)")
     parser.add_argument(

@@ -86,9 +86,9 @@ def judge(rows: pd.DataFrame, objectives: Sequence[str], limits: Mapping[str, fl
     for name, most, less in wanted:
         if (here := known.get(COUNTERPARTS[name])) is not None:
             about = {"figure": name, "live": COUNTERPARTS[name], "most": most}
-            found.append(about | here | {"verdict": _verdict(here, most, less)})
+            found.append({**about, **here, "verdict": _verdict(here, most, less)})
     if CPU in known and all(one["live"] != CPU for one in found):
-        found.append({"figure": "cpu", "live": CPU, "most": None, "verdict": None} | known[CPU])
+        found.append({"figure": "cpu", "live": CPU, "most": None, **known[CPU], "verdict": None})
     return found
 
 
@@ -125,7 +125,7 @@ def _observe(turns: Turns, choice: Choice, memory: bool, scratch: Path) -> dict[
     if not memory:
         return {CPU: found[CPU]}
     kept = {key: found[key] for key in COUNTERPARTS.values() if key in found and key not in (CPU, "syscalls")}
-    return kept | {"syscalls": sum(found["syscalls"].values())}
+    return {**kept, "syscalls": sum(found["syscalls"].values())}
 
 
 def _meant(programs: Sequence[Mapping], command: str) -> dict:

@@ -113,7 +113,7 @@ class Tunables(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return {self.variable: self.separator.join(parts)} if parts else {}
 
     def settings(self, environment: Mapping[str, str]) -> dict[str, str] | None:
-        """The settings that these variables make: what `environment` was made of. None: they set something else, too."""
+        """The settings that these variables make, as `environment` does. None: they set something else, too."""
         found = {}
         for variable, text in environment.items():
             parts = text.split(self.separator) if self.separator else [text]

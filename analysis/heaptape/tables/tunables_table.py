@@ -7,12 +7,16 @@ from heaptape.tables.usual import MISSING, Cell, Table, signed
 
 
 class Effect(Protocol):
-    """Of one value of a tunable: figure -> (change in percent, workload where it is largest)."""
+    """Of one value of a tunable. `changes`: figure -> (change in percent, workload where it is largest)."""
 
-    tunable: str
-    value: str
-    changes: dict[str, tuple[float, str]]
-    error: str
+    @property
+    def tunable(self) -> str: ...
+    @property
+    def value(self) -> str: ...
+    @property
+    def changes(self) -> Mapping[str, tuple[float, str]]: ...
+    @property
+    def error(self) -> str: ...
 
 
 def effects_table(

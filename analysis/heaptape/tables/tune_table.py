@@ -95,7 +95,8 @@ def conclusion(data: Mapping) -> list[str]:
             gain = abs(100 * (best["ratios"][name] - 1))
             beyond = "the change is beyond it" if gain > error else "the change is not beyond it"
             lines.append(
-                f"Error of {name} against live programs (90th percentile, docs/FIDELITY.md): {rounded(error)} %; {beyond}."
+                f"Error of {name} against live programs (90th percentile, docs/FIDELITY.md): {rounded(error)} %; "
+                f"{beyond}."
             )
     return lines
 

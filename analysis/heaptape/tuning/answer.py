@@ -70,7 +70,7 @@ def _importances(space: Space, rows: Sequence[Judged]) -> dict[str, float]:
 
     made = trials(rows, space)
     balance = {row.values: row.balance for row in rows}
-    if len(set(balance[tuple(trial.values)] for trial in made)) < 2 or len(space.levels) < 2:
+    if len({balance[tuple(trial.values)] for trial in made}) < 2 or len(space.levels) < 2:
         return {}
     study = optuna.create_study(directions=["minimize"] * len(made[0].values))
     study.add_trials(made)

@@ -9,7 +9,7 @@ from heaptape.common.home import Home
 from heaptape.measure.registry import Allocator
 from heaptape.results.intervals import COUNTED_AGREES
 from heaptape.tuning.goals import Figures, Goals
-from heaptape.tuning.space import UNSET, Settings, Space, key_of, space_of
+from heaptape.tuning.space import UNSET, Key, Settings, Space, key_of, space_of
 from heaptape.tuning.trials import Point, Trials
 
 FIGURES = ("rss-peak", "rss-mean", "vmsize-peak", "syscalls", "instructions")
@@ -17,8 +17,9 @@ FIGURES = ("rss-peak", "rss-mean", "vmsize-peak", "syscalls", "instructions")
 
 @dataclass(frozen=True)
 class Effect:
-    """Of one value. `changes`: figure -> (change in percent where it is largest, workload), those beyond what two runs
-    of the default differ by; `error`: why there are none.
+    """Of one value. `changes`: figure -> (change in percent where it is largest, workload), those beyond what the
+    default's figures change by when it is spelt out (an allocator that looks at the clock or at its stack's addresses
+    has such changes); `error`: why there are none.
     """
 
     tunable: str
@@ -46,16 +47,16 @@ def effects(
     space = space_of(allocator.name, {allocator.name: allocator}, allocator.tunables.names)
     goals = Goals(FIGURES, (), {name: 1 / len(workloads) for name in workloads})
     trials = Trials(workloads, space, goals, home)
-    defaults = [point for _ in range(2) for point in trials.measure([{}], 0, 1)]
-    broken = next((point.error for point in defaults if point.error), "")
-    if broken:
-        raise HeaptapeError(broken)
-    wanted = list(_ends(space))
-    found: dict = {}
+    wanted = [{}, *_ends(space), *_spelt_out(space)]
+    found: dict[Key, Point] = {}
     for point in trials.measure(wanted, 0, jobs):
         found[point.key] = point
         tell(space.label(point.settings), len(found) / len(wanted))
-    return [_effect(found[key_of(one)], defaults) for one in wanted]
+        if not point.settings and point.error:
+            raise HeaptapeError(point.error)
+    default = found[key_of({})]
+    spelt = {name: found[key_of(one)] for one in _spelt_out(space) for name in one}
+    return [_effect(found[key_of(one)], default, spelt) for one in _ends(space)]
 
 
 def silent(found: Sequence[Effect]) -> list[str]:
@@ -73,20 +74,28 @@ def _ends(space: Space) -> Iterable[Settings]:
                 yield settings
 
 
-def _effect(point: Point, defaults: Sequence[Point]) -> Effect:
+def _spelt_out(space: Space) -> list[Settings]:
+    """Each tunable set to what it is anyway, where that is a single value."""
+    return [{name: value} for name in space.levels if (value := space.default_level(name)) != UNSET]
+
+
+def _effect(point: Point, default: Point, spelt: Mapping[str, Point]) -> Effect:
     ((name, value),) = point.settings.items()
     if point.error:
         return Effect(name, value, {}, point.error)
-    first, second = (one.figures for one in defaults)
+    same = spelt.get(name, default)
+    first, second = default.figures, (default if same.error else same).figures
     return Effect(name, value, {one: most for one in FIGURES if (most := _largest(one, point.figures, first, second))})
 
 
 def _largest(figure: str, here: Figures, first: Figures, second: Figures) -> tuple[float, str] | None:
-    """Change in percent, and the workload where it is largest; None: nowhere more than the defaults' own difference."""
+    """Change in percent, and the workload where it is largest; None: nowhere more than the default itself changes by
+    being spelt out.
+    """
     found = []
     for workload in here:
         value, one, two = (figures[workload][figure] for figures in (here, first, second))
         same = COUNTED_AGREES * one if figure == "instructions" else 0.0
-        if abs(value - one) > max(abs(one - two), same):
+        if min(abs(value - one), abs(value - two)) > max(abs(one - two), same):
             found.append((100 * (value - one) / one if one else 100.0, workload))
     return max(found, key=lambda change: abs(change[0]), default=None)

@@ -161,5 +161,3 @@ def _unseen(wanted: Iterable[Settings], seen: set[Key], most: int | None = None)
         if key_of(settings) not in seen:
             found.setdefault(key_of(settings), settings)
     return list(found.values())
-
-

@@ -106,5 +106,3 @@ def _less(budget: Budget, kept: int) -> Budget:
 def without(settings: Settings, name: str) -> Settings:
     """The settings but for one."""
     return {one: value for one, value in settings.items() if one != name}
-
-

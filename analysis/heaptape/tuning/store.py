@@ -148,7 +148,9 @@ def _told(path: Path) -> Iterator[None]:
 
 
 def _require_same(path: Path, there: Mapping | None, here: Mapping) -> None:
-    for what in here if there is not None else ():
+    if there is None:
+        return
+    for what in here:
         if there.get(what) != here[what]:
             raise HeaptapeError(
                 f"{path}: holds a search of another {what}: {_brief(there.get(what))}, not {_brief(here[what])}; "

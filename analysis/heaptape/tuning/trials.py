@@ -45,7 +45,7 @@ class Point:
 CHECKED = -1
 
 
-class Stopped(Exception):
+class StoppedError(Exception):
     """A replay is given up: the search ended."""
 
 
@@ -72,7 +72,7 @@ class Trials:
 
         def look(share: float) -> None:
             if stop.is_set():
-                raise Stopped
+                raise StoppedError
 
         pool = ThreadPoolExecutor(max(1, min(jobs, self._room)))
         try:

@@ -28,7 +28,9 @@ def environment(name, tunable):
 
 def errors_of(allocator, settings, *command):
     preload = {"LD_PRELOAD": str(allocator.path)} if allocator.library else {}
-    return subprocess.run(command or ["true"], env=os.environ | preload | settings, capture_output=True, text=True).stderr
+    return subprocess.run(
+        command or ["true"], env=os.environ | preload | settings, capture_output=True, text=True
+    ).stderr
 
 
 @pytest.mark.parametrize(("name", "tunable"), ALL)

@@ -1,11 +1,15 @@
 """A space with a known best: figures that are a formula of the settings, without a replay."""
 
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
 from heaptape.measure.registry import Allocator
 from heaptape.measure.tunables import Tunable, Tunables
 from heaptape.tuning import store
 from heaptape.tuning.goals import Goals
+from heaptape.tuning.judged import Judged
 from heaptape.tuning.search import Budget, Search
-from heaptape.tuning.space import space_of
+from heaptape.tuning.space import Settings, Space, space_of
 from heaptape.tuning.trials import Point
 
 WORKLOAD = "planted"
@@ -22,15 +26,13 @@ TUNABLES = Tunables(
 GOALS = Goals(("rss-peak",), (), {WORKLOAD: 1.0})
 
 
-def planted_space(only=()):
+def planted_space(only: Sequence[str] = ()) -> Space:
     """Of an allocator that is found."""
-    from pathlib import Path
-
     allocator = Allocator(name="planted", library="planted.so", path=Path("/bin/true"), tunables=TUNABLES)
     return space_of("planted", {"planted": allocator}, only)
 
 
-def pages(settings):
+def pages(settings: Settings) -> int:
     """What the planted allocator wastes."""
     chosen = {name: settings.get(name, one.default) for name, one in TUNABLES.space.items()}
     of_a = 16 * abs(int(chosen["a"]) - 40) * (2 if chosen["mode"] == "z" else 1)
@@ -40,10 +42,11 @@ def pages(settings):
 class Formula:
     """Stands for Trials. `fails`: settings that fail; `measured`: what was asked for, in order."""
 
-    def __init__(self, fails=lambda settings: False):
-        self.fails, self.measured = fails, []
+    def __init__(self, fails: Callable[[Settings], bool] = lambda settings: False) -> None:
+        self.fails = fails
+        self.measured: list[Settings] = []
 
-    def measure(self, wanted, batch, jobs):
+    def measure(self, wanted: Sequence[Settings], batch: int, jobs: int) -> Iterator[Point]:
         """Last first, as points may come in any order."""
         for settings in reversed(wanted):
             self.measured.append(settings)
@@ -54,7 +57,15 @@ class Formula:
                 yield Point(settings, batch, {WORKLOAD: {"rss-peak": 4096.0 * pages(settings), "syscalls": cost}})
 
 
-def search_in(path, points, goals=GOALS, trials=None, seed=0, jobs=1, space=None):
+def search_in(
+    path: Path,
+    points: int,
+    goals: Goals = GOALS,
+    trials: Formula | None = None,
+    seed: int = 0,
+    jobs: int = 1,
+    space: Space | None = None,
+) -> tuple[list[Point], Judged | None]:
     """A search of so many points kept in the file: (its points, the winner)."""
     store.require_optuna()
     space = space or planted_space()

@@ -9,7 +9,6 @@ from heaptape.tuning.judged import Judged, front, judged, winner
 from heaptape.tuning.trials import Point
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from tuning.planted import BEST, GOALS, WORKLOAD, Formula, pages, planted_space, search_in
 
 TWO = dataclasses.replace(GOALS, objectives=("rss-peak", "syscalls"))
@@ -111,7 +110,9 @@ def test_two_objectives_give_the_whole_front(tmp_path):
     points, _ = search_in(tmp_path / "s", 120, goals=TWO)
     found = [row.settings.get("a", "0") for row in front(judged(points, TWO))]
     assert found == ["40", "32", "24", "16", "8", "0"]  # each with the best b and mode
-    assert all(pages(row.settings) == 100 + 16 * (40 - int(row.settings.get("a", 0))) for row in front(judged(points, TWO)))
+    assert all(
+        pages(row.settings) == 100 + 16 * (40 - int(row.settings.get("a", 0))) for row in front(judged(points, TWO))
+    )
 
 
 def test_settings_without_effect_are_dropped_from_the_winner(tmp_path):

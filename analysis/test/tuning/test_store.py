@@ -6,7 +6,6 @@ import sqlite3
 import pytest
 from heaptape.common.errors import HeaptapeError
 from heaptape.tuning import store
-
 from tuning.planted import planted_space, search_in
 
 
