@@ -13,6 +13,7 @@ from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.formats.workload_format import read_workload
 from heaptape.measure import loaded, replay
+from heaptape.measure.engine_process import Processes
 from heaptape.measure.registry import Choice
 from heaptape.measure.rounds import PASSES, Run, Settings
 from heaptape.results.schema import number
@@ -60,14 +61,29 @@ class Bench:
     Runs are not kept: who wants the same figure twice keeps it.
     """
 
-    def __init__(self, workload: Path, home: Home, choices: Iterable[Choice] = (), timeout_s: float = 0) -> None:
-        """Raises HeaptapeError if the engine can't run this workload at all."""
+    def __init__(
+        self,
+        workload: Path,
+        home: Home,
+        choices: Iterable[Choice] = (),
+        timeout_s: float = 0,
+        processes: Processes | None = None,
+    ) -> None:
+        """`processes`: those of several benches, which are ended together. Raises HeaptapeError if the engine can't run
+        this workload at all.
+        """
         info = read_workload(workload)
         also = tuple(loaded.also_loaded(info.info, list(choices)))
         settings, _ = replay.with_sizes(Settings(repeats=1, passes=PASSES, timeout_s=timeout_s, also_loaded=also))
         program = home.program("replay")
-        self._engine = replay.Engine(program, workload, settings, info.ops, replay.baseline(program, workload))
+        bytes_ = replay.baseline(program, workload)
+        self._engine = replay.Engine(program, workload, settings, info.ops, bytes_, processes or Processes())
         self.workload, self.ops = workload, info.ops
+
+    @property
+    def jobs(self) -> int:
+        """How many runs this machine bears at a time: their figures are the same as of one alone."""
+        return replay.jobs_for(self._engine)
 
     def run(self, choice: Choice, pass_: str, tell: Callable[[float], None] = lambda share: None) -> dict:
         """One run, as in results. Raises HeaptapeError with allocator, pass and reason where it failed."""

@@ -4,17 +4,15 @@ A replay's memory, instructions and misses are those of its own process, so they
 allocators' clock is the engine's (docs/RESULTS.md), not the machine's.
 """
 
-import os
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
-from heaptape.formats.workload_format import read_workload
 from heaptape.measure import exact, penalties, replay
+from heaptape.measure.engine_process import Processes, side_by_side
 from heaptape.measure.registry import Choice
 from heaptape.model import counts
 from heaptape.model.penalties import Penalties
@@ -22,7 +20,6 @@ from heaptape.model.penalties import penalties as read_penalties
 from heaptape.tuning.goals import CPU, Figures, Goals
 from heaptape.tuning.space import Key, Settings, Space, key_of
 
-ENGINE_BYTES = 256 << 20  # beside what the program itself has live; so many of it for each replay
 INTERRUPTED = "killed by SIGINT"
 
 
@@ -45,10 +42,6 @@ class Point:
 CHECKED = -1
 
 
-class StoppedError(Exception):
-    """A replay is given up: the search ended."""
-
-
 class Trials:
     """Workloads, set up once. `workloads`: name -> file."""
 
@@ -60,37 +53,28 @@ class Trials:
         # Before a bench asks for this machine's caches, which are measured with the penalties.
         self._penalties = read_penalties(penalties.of_this_machine(home)) if CPU in goals.figures else None
         default = [space.choice({})]
-        self._benches = {name: exact.Bench(path, home, default) for name, path in workloads.items()}
-        self._room = _replays_in_memory([read_workload(path).peak_live_bytes for path in workloads.values()])
+        self._processes = Processes()
+        self._benches = {
+            name: exact.Bench(path, home, default, processes=self._processes) for name, path in workloads.items()
+        }
 
     def measure(self, wanted: Sequence[Settings], batch: int, jobs: int) -> Iterator[Point]:
         """A point for each, as they come; `jobs` at once, or fewer where memory is short. Raises KeyboardInterrupt
-        where a replay was ended by Ctrl-C. When the iterator is closed, replays under way are given up as soon as they
-        tell of their progress.
+        where a replay was ended by Ctrl-C. When the iterator is closed early, replays under way are ended, and no more
+        can be made.
         """
-        stop = threading.Event()
+        room = min(bench.jobs for bench in self._benches.values())
+        work = partial(self._point, batch=batch)
+        for _, point in side_by_side(work, wanted, min(jobs, room), self._processes):
+            if INTERRUPTED in point.error:
+                raise KeyboardInterrupt
+            yield point
 
-        def look(share: float) -> None:
-            if stop.is_set():
-                raise StoppedError
-
-        pool = ThreadPoolExecutor(max(1, min(jobs, self._room)))
-        try:
-            for future in as_completed([pool.submit(self._point, one, batch, look) for one in wanted]):
-                point = future.result()
-                if INTERRUPTED in point.error:
-                    raise KeyboardInterrupt
-                yield point
-        finally:
-            stop.set()
-            pool.shutdown(cancel_futures=True)
-
-    def _point(self, settings: Settings, batch: int, look: Callable[[float], None]) -> Point:
+    def _point(self, settings: Settings, batch: int) -> Point:
         choice, found = self._space.choice(settings), {}
         for name, bench in self._benches.items():
-            look(0)
             try:
-                found[name] = self._figures(bench.runs(choice, self._goals.passes, look), choice)
+                found[name] = self._figures(bench.runs(choice, self._goals.passes), choice)
             except HeaptapeError as error:
                 return Point(settings, batch, error=str(error) if len(self._benches) == 1 else f"{name}: {error}")
         return Point(settings, batch, found)
@@ -108,9 +92,3 @@ def _cpu_ns(runs: Mapping[str, dict], penalties: Penalties | None) -> float:
         raise ValueError("no penalties were measured")
     counted = counts.of_misses(runs["misses"]["misses"], runs["memory"], penalties)
     return sum(term.count * term.penalty.middle for term in counted.terms)
-
-
-def _replays_in_memory(live_bytes: Sequence[int]) -> int:
-    """How many replays at once this machine's free memory bears: where it swaps, resident memory is no figure."""
-    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return free // (2 * max(live_bytes, default=0) + ENGINE_BYTES)

@@ -60,10 +60,13 @@ def test_settings_are_known_to_the_allocator(name, tunable):
 
 
 def test_ranges_and_defaults_of_the_reference_are_those_of_its_source():
-    source = (REPOSITORY / "allocators/reference/base/tunables.def").read_text()
+    files = [REPOSITORY / "allocators" / part / "tunables.def" for part in ("reference", "common")]
+    source = "".join(path.read_text() for path in files)
     space = KNOWN["reference"].tunables.space
-    rows = re.findall(r"TUNABLE\((\w+), (\d+), (\d+), (\w+), ", source)
-    assert [row[0] for row in rows] == list(space)
+    rows = re.findall(r"^TUNABLE\((\w+), (\d+), (\d+), (\w+), ", source, re.MULTILINE)
+    choices = re.findall(r'^CHOICE\((\w+), (\d+), "([\w ]+)", ', source, re.MULTILINE)
+    assert {row[0] for row in rows + choices} == set(space)
+    assert all(space[name].values == tuple(words.split()) for name, _, words in choices)
     for name, standard, low, high in rows:
         one = space[name]
         if one.is_number:
