@@ -21,6 +21,7 @@ from heaptape.cli import (
     profile,
     replay,
     report,
+    tune,
     verify_fidelity,
     whatif,
     workloads,
@@ -40,6 +41,7 @@ COMMANDS: dict[str, ModuleType] = {
     "whatif": whatif,
     "gate": gate,
     "minimise": minimise,
+    "tune": tune,
     "compare": compare,
     "report": report,
     "allocators": allocators,
@@ -93,5 +95,5 @@ def _run(argv: Sequence[str], home: Home) -> int:
 
 
 def _own_options(argv: Sequence[str]) -> bool:
-    """What comes after -- is the pattern's; argparse would take it for names."""
-    return list(argv[:2]) == ["workloads", "write"] and "--" in argv
+    """What comes after -- is the pattern's, or a command; argparse would take it for names."""
+    return "--" in argv and (list(argv[:2]) == ["workloads", "write"] or argv[0] == "tune")

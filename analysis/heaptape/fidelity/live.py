@@ -57,7 +57,7 @@ def observe(recipe: Recipe, place: Place, choice: Choice, memory: bool) -> dict:
         raise HeaptapeError(f"{recipe.name} on {choice.label}: {_ended(finished.status)}{last_words(printed)}")
     try:
         data = json.loads(output.read_bytes())
-        return _figures(meant(data["programs"], recipe), memory) | {"wall_s": round(finished.wall_s, 3)}
+        return figures(meant(data["programs"], recipe), memory) | {"wall_s": round(finished.wall_s, 3)}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise HeaptapeError(f"{recipe.name} on {choice.label}: the observer's output can't be read: {error}") from None
 
@@ -81,19 +81,25 @@ def meant(programs: Sequence[dict], recipe: Recipe) -> dict:
     if not named:
         seen = ", ".join(sorted({one["name"] for one in programs if one}))
         raise KeyError(f"no program {recipe.process} among {seen}")
-    return max(named, key=lambda one: (one.get("rss_anon_peak_bytes", 0), one["cpu_ns"]))
+    return largest(named)
 
 
-def _figures(program: dict, memory: bool) -> dict:
+def largest(programs: Sequence[dict]) -> dict:
+    """The one with most memory or else most processor time."""
+    return max(programs, key=lambda one: (one.get("rss_anon_peak_bytes", 0), one["cpu_ns"]))
+
+
+def figures(program: dict, memory: bool) -> dict:
+    """Of one program that was observed, as `observe` gives them."""
     if not memory:
         return {"cpu_ns": program["cpu_ns"], "exited": program["exited"]}
     kept = ("rss_anon_peak_bytes", "vm_size_peak_bytes", "page_faults", "syscalls", "peaks", "timeline", "cpu_ns")
-    figures = {key: program[key] for key in kept}
+    found = {key: program[key] for key in kept}
     rows = np.array(program["timeline"], dtype=float).reshape(-1, 4)
     if len(rows):
-        figures["rss_anon_mean_bytes"] = round(mean_over_time(rows[:, 1], rows[:, 2]))
-        figures["rss_anon_wall_mean_bytes"] = round(mean_over_time(rows[:, 0], rows[:, 2]))
-    return figures
+        found["rss_anon_mean_bytes"] = round(mean_over_time(rows[:, 1], rows[:, 2]))
+        found["rss_anon_wall_mean_bytes"] = round(mean_over_time(rows[:, 0], rows[:, 2]))
+    return found
 
 
 def _ended(status: int) -> str:

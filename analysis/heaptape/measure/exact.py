@@ -13,6 +13,7 @@ from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.formats.workload_format import read_workload
 from heaptape.measure import loaded, replay
+from heaptape.measure.engine_process import Processes
 from heaptape.measure.registry import Choice
 from heaptape.measure.rounds import PASSES, Run, Settings
 from heaptape.results.schema import number
@@ -68,13 +69,23 @@ class Bench:
     Runs are not kept: who wants the same figure twice keeps it.
     """
 
-    def __init__(self, workload: Path, home: Home, choices: Iterable[Choice] = (), timeout_s: float = 0) -> None:
-        """Raises HeaptapeError if the engine can't run this workload at all."""
+    def __init__(
+        self,
+        workload: Path,
+        home: Home,
+        choices: Iterable[Choice] = (),
+        timeout_s: float = 0,
+        processes: Processes | None = None,
+    ) -> None:
+        """`processes`: those of several benches, which are ended together. Raises HeaptapeError if the engine can't run
+        this workload at all.
+        """
         info = read_workload(workload)
         also = tuple(loaded.also_loaded(info.info, list(choices)))
         settings, _ = replay.with_sizes(Settings(repeats=1, passes=PASSES, timeout_s=timeout_s, also_loaded=also))
         program = home.program("replay")
-        self._engine = replay.Engine(program, workload, settings, info.ops, replay.baseline(program, workload))
+        bytes_ = replay.baseline(program, workload)
+        self._engine = replay.Engine(program, workload, settings, info.ops, bytes_, processes or Processes())
         self.workload, self.ops = workload, info.ops
 
     def promises(self, choice: Choice, tell: Callable[[float], None] = lambda share: None) -> str:
@@ -83,6 +94,11 @@ class Bench:
         """
         run = self._measured(choice, "verify", tell)
         return str(run.get("error", ""))
+
+    @property
+    def jobs(self) -> int:
+        """How many runs this machine bears at a time: their figures are the same as of one alone."""
+        return replay.jobs_for(self._engine)
 
     def run(self, choice: Choice, pass_: str, tell: Callable[[float], None] = lambda share: None) -> dict:
         """One run, as in results. Raises RunError."""
@@ -98,6 +114,13 @@ class Bench:
             raise _failure(choice, pass_, run)
         return run
 
+    def runs(
+        self, choice: Choice, passes: Iterable[str], tell: Callable[[float], None] = lambda share: None
+    ) -> dict[str, dict]:
+        """pass -> one run of it, each as by `run`."""
+        wanted = list(dict.fromkeys(passes))
+        return {pass_: self.run(choice, pass_, _part(tell, done, len(wanted))) for done, pass_ in enumerate(wanted)}
+
     def figures(
         self, choice: Choice, names: Iterable[str], tell: Callable[[float], None] = lambda share: None
     ) -> dict[str, float]:
@@ -105,19 +128,25 @@ class Bench:
         an unknown name or a figure that this machine can't count.
         """
         wanted = list(dict.fromkeys(names))
-        unknown = [name for name in wanted if name not in FIGURES]
-        if unknown:
-            raise HeaptapeError(f"unknown figure '{unknown[0]}': there are {', '.join(FIGURES)}")
-        passes = list(dict.fromkeys(FIGURES[name].pass_ for name in wanted))
-        runs = {}
-        for done, pass_ in enumerate(passes):
-            runs[pass_] = self._measured(choice, pass_, _part(tell, done, len(passes)))
-        found = {name: FIGURES[name].read(runs[FIGURES[name].pass_]) for name in wanted}
-        for name, value in found.items():
-            if value is None:
-                why = runs[FIGURES[name].pass_].get("syscalls_missing_because", "not counted")
-                raise HeaptapeError(f"{choice.label}: no figure '{name}': {why}")
-        return {name: value for name, value in found.items() if value is not None}
+        passes = list(dict.fromkeys(known(name).pass_ for name in wanted))
+        runs = {one: self._measured(choice, one, _part(tell, done, len(passes))) for done, one in enumerate(passes)}
+        return {name: read(name, runs, choice.label) for name in wanted}
+
+
+def known(name: str) -> Figure:
+    """The figure of that name. Raises HeaptapeError if there is none."""
+    if name not in FIGURES:
+        raise HeaptapeError(f"unknown figure '{name}': there are {', '.join(FIGURES)}")
+    return FIGURES[name]
+
+
+def read(name: str, runs: Mapping[str, Mapping], label: str) -> float:
+    """The figure's value in the run of its pass. Raises HeaptapeError, naming `label`, where it was not counted."""
+    run = runs[FIGURES[name].pass_]
+    value = FIGURES[name].read(run)
+    if value is None:
+        raise HeaptapeError(f"{label}: no figure '{name}': {run.get('syscalls_missing_because', 'not counted')}")
+    return value
 
 
 def _failure(choice: Choice, pass_: str, run: Mapping) -> RunError:

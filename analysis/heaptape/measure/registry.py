@@ -14,6 +14,7 @@ from heaptape.common.checked import checked, read_toml
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.measure import installed
+from heaptape.measure.tunables import Tunables
 
 DEFAULT_VARIANT = "default"
 MOST_VALUES = 1000  # of one sweep; each is an allocator of the comparison
@@ -24,27 +25,6 @@ class Variant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     environment: dict[str, str]
     summary: str = ""
-
-
-class Tunables(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How an allocator's numbers are set: `variable` of the environment becomes `form` of each {name} and {value}, with
-    `separator` between. A variable with {NAME} in it is one for each tunable.
-    """
-
-    variable: str
-    names: tuple[str, ...]
-    form: str = "{value}"
-    separator: str = ""
-
-    def environment(self, settings: dict[str, str]) -> dict[str, str]:
-        """The variables that make these settings."""
-        if "{NAME}" in self.variable:
-            return {
-                self.variable.replace("{NAME}", name.upper()): self.form.format(name=name, value=value)
-                for name, value in settings.items()
-            }
-        parts = [self.form.format(name=name, value=value) for name, value in settings.items()]
-        return {self.variable: self.separator.join(parts)} if parts else {}
 
 
 class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -243,6 +223,10 @@ def _environment(name: str, text: str, allocator: Allocator) -> dict[str, str]:
     slips = [key for key in others if not key.isupper()]
     if slips:
         raise HeaptapeError(f"unknown tunable '{slips[0]}' of {allocator.name}: known are {', '.join(known.names)}")
+    try:
+        known.check(tunables)
+    except HeaptapeError as error:
+        raise HeaptapeError(f"{allocator.name}: {error}") from None
     return others | known.environment(tunables)
 
 

@@ -126,7 +126,7 @@ def has_accesses(workload: Path) -> bool:
     return accesses_of(workload) is not None and not (isinstance(told, dict) and told.get("bursts") == 0)
 
 
-def _require_accesses(workload: Path, name: str, passes: Sequence[str]) -> None:
+def require_accesses(workload: Path, name: str, passes: Sequence[str]) -> None:
     """Raises HeaptapeError where the recording lacks what one of the passes needs."""
     told = read_workload(workload).info
     about = told.get("accesses")
@@ -199,7 +199,7 @@ def replay(
     with its "error" and told to `on_failure`; the rest goes on. Raises HeaptapeError if the engine can't run this
     workload at all.
     """
-    _require_accesses(workload_path, workload["name"], settings.passes)
+    require_accesses(workload_path, workload["name"], settings.passes)
     about_machine = machine.describe()
     started = time.time()
     settings = replace(settings, also_loaded=tuple(loaded.also_loaded(read_workload(workload_path).info, choices)))
