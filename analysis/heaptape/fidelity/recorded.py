@@ -73,7 +73,7 @@ class Series:
         options = ("--preload", choice.preload or live.c_library(), "--sample-ms", str(SAMPLE_MS), *more)
         capture.capture(self.recipe, tape, home, options, cache=self.cache, environment=choice.environment)
         workload = replay.prepare(str(tape), home, into)
-        return Recording(tape, workload, replay.describe_workload(workload, tape.stem), *_read(tape, workload))
+        return Recording(tape, workload, replay.describe_workload(workload, tape.stem), *read_samples(tape, workload))
 
 
 def row(recording: Recording, choice: Choice, repeat: int, clock: Samples) -> dict:

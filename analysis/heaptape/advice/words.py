@@ -1,0 +1,117 @@
+"""Advice in at most LINES lines."""
+
+import math
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from heaptape.advice.choose import CPU, MEMORY, Judge, Pick, Row
+from heaptape.common.quantities import size
+from heaptape.measure.registry import Choice
+from heaptape.model.words import change_in_words, reasons
+
+LINES = 10
+MOST_NAMES = 3
+AIM = {MEMORY: "Memory", CPU: "CPU time"}
+
+
+@dataclass(frozen=True)
+class Advice:
+    """All that was found. `about`: the workload, in words. `today`: label of what the program runs on; `doubt`: why
+    that is only assumed. `refused`: label -> why it is not advised. `sure`: sentences on errors. `next_step`: what
+    else can be done, or what live runs said, each a line.
+    """
+
+    about: str
+    today: str
+    rows: Sequence[Row]
+    picks: Sequence[Pick]
+    judge: Judge
+    choices: Mapping[str, Choice]
+    doubt: str = ""
+    refused: Mapping[str, str] = field(default_factory=dict)
+    sure: str = ""
+    next_step: Sequence[str] = ()
+
+    def row(self, label: str) -> Row:
+        """Of the candidate with that label."""
+        return next(row for row in self.rows if row.label == label)
+
+
+def lines(advice: Advice, c_library: str) -> list[str]:
+    """At most LINES of them. `c_library`: path of the C library, which is what goes back to its allocator."""
+    doubt = f" ({advice.doubt})" if advice.doubt else ""
+    out = [f"{advice.about}; today: {advice.today}{doubt}."]
+    told: dict[str, str] = {}
+    for pick in advice.picks:
+        out += _of_pick(advice, pick, told, c_library)
+        told.setdefault(pick.label, AIM[pick.aim])
+    out += _ties(advice)
+    if advice.refused:
+        out.append(f"Not advised: {_refused(advice.refused)}.")
+    out += [advice.sure] if advice.sure else []
+    return (out + list(advice.next_step))[:LINES]
+
+
+def setting(choice: Choice, today: str, c_library: str) -> str:
+    """What to put before the command: LD_PRELOAD and the allocator's own variables, as a shell takes them."""
+    library = choice.preload or (c_library if today.partition(":")[0] != choice.allocator else "")
+    settings = ({"LD_PRELOAD": library} if library else {}) | choice.environment
+    return " ".join(f"{name}={shlex.quote(value)}" for name, value in settings.items())
+
+
+def _of_pick(advice: Advice, pick: Pick, told: Mapping[str, str], c_library: str) -> list[str]:
+    """One line where today's stays or another aim has said all, else what it brings and how to set it."""
+    aim = AIM[pick.aim]
+    if pick.label == advice.today:
+        return [f"{aim}: stay with {advice.today}: {pick.why}."]
+    if pick.label in told:
+        return [f"{aim}: {pick.label} as well."]
+    parts = {MEMORY: _memory(advice, pick.label), CPU: _cpu(advice, pick.label)}
+    order = sorted(parts, key=lambda one: one != pick.aim)
+    what = "; ".join(parts[one] for one in order if parts[one])
+    return [f"{aim}: use {pick.label}: {what}.", f"  {setting(advice.choices[pick.label], advice.today, c_library)}"]
+
+
+def _memory(advice: Advice, label: str) -> str:
+    now, row = advice.row(advice.today), advice.row(label)
+    sure = "" if advice.judge.memory_apart(row, now) else ", no sure difference"
+    peak = f"peak RSS {size(row.peak_bytes)} instead of {size(now.peak_bytes)} ({_percent(row.peak_bytes, now.peak_bytes)}{sure})"
+    return f"{peak}, mean {_percent(row.mean_bytes, now.mean_bytes)}"
+
+
+def _cpu(advice: Advice, label: str) -> str:
+    change = advice.judge.change(advice.row(advice.today), advice.row(label))
+    if change is None:
+        return ""
+    known = not math.isnan(change.percent)
+    of_recorded = advice.judge.cpu_ns if known and math.isnan(change.row["percent"]) else None
+    whole = f" of the program's {of_recorded / 1e9:.3g} s" if of_recorded else ""
+    because = f" ({', '.join(reasons(dict(change.row)))})" if reasons(dict(change.row)) else ""
+    return f"{change_in_words(dict(change.row))}{whole}{because}"
+
+
+def _ties(advice: Advice) -> list[str]:
+    found = [
+        f"{AIM[pick.aim]}: {_names(pick.ties)}"
+        for pick in advice.picks
+        if pick.ties
+    ]
+    return [f"As good, within the error: {'; '.join(found)}."] if found else []
+
+
+def _refused(refused: Mapping[str, str]) -> str:
+    """Those of one reason together."""
+    by_reason: dict[str, list[str]] = {}
+    for label, why in refused.items():
+        by_reason.setdefault(why, []).append(label)
+    return "; ".join(f"{_names(labels)}: {why}" for why, labels in by_reason.items())
+
+
+def _names(labels: Sequence[str]) -> str:
+    more = f" and {len(labels) - MOST_NAMES} more" if len(labels) > MOST_NAMES else ""
+    return ", ".join(labels[:MOST_NAMES]) + more
+
+
+def _percent(value: float, base: float) -> str:
+    return f"{100 * (value / base - 1):+.1f} %" if base > 0 else "unknown"
