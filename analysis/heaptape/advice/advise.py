@@ -1,23 +1,25 @@
 """The whole of an advice: what is tried, replayed and held to malloc's promises, and what follows."""
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
 from heaptape.advice.candidates import candidates, recorded_on, today
 from heaptape.advice.choose import AIMS, CPU, Judge, Pick, Row, decide
+from heaptape.advice.confirm import Confirmed
 from heaptape.advice.tried import Bounds, Recorded, Tried, read_recorded, replay_all, with_own_memory
-from heaptape.advice.words import Advice
+from heaptape.advice.words import Advice, environment
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
+from heaptape.fidelity.live import c_library
 from heaptape.formats.workload_format import read_workload
 from heaptape.gate.condition import Condition
 from heaptape.measure import penalties, registry, replay
 from heaptape.measure.exact import Bench
 from heaptape.measure.registry import Choice
 from heaptape.measure.side_by_side import side_by_side
-from heaptape.model.penalties import Penalties
 from heaptape.model.penalties import penalties as checked_penalties
 from heaptape.results import replay_errors
 
@@ -37,6 +39,24 @@ class Wish:
 
 
 @dataclass(frozen=True)
+class Source:
+    """A trace or workload, and what to call it. `cpu_ns`: CPU time of the recorded program, where it is known."""
+
+    path: Path
+    name: str
+    cpu_ns: float | None = None
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where it is done, and who hears what is under way."""
+
+    home: Home
+    scratch: Path
+    on_progress: Callable[[str, float], None] = lambda what, share: None
+
+
+@dataclass(frozen=True)
 class Found:
     """The advice and what it is made of. `about`: the workload (measure.replay.describe_workload)."""
 
@@ -47,7 +67,9 @@ class Found:
 
 @dataclass
 class _Job:
-    """One workload under candidates."""
+    """One workload under candidates. `broken`: library -> the promise that it breaks, empty: none; of those that were
+    held to them.
+    """
 
     bench: Bench
     bounds: Bounds
@@ -55,55 +77,45 @@ class _Job:
     recorded: Recorded
     made_on: Choice | None
     now: Choice
-    kept_promises: dict[Path, str] = field(default_factory=dict)
+    broken: dict[Path, str] = field(default_factory=dict)
 
 
-def advise(
-    source: Path,
-    wish: Wish,
-    home: Home,
-    scratch: Path,
-    cpu_ns: float | None = None,
-    on_progress: Callable[[str, float], None] = lambda what, share: None,
-) -> Found:
-    """`source`: a trace or workload; `cpu_ns`: CPU time of the recorded program, where it is known. Raises
-    HeaptapeError where it can't be read or today's allocator can't be replayed.
-    """
-    workload = replay.prepare(str(source), home, scratch)
-    about = replay.describe_workload(workload, source.name.split(".")[0])
+def advise(source: Source, wish: Wish, place: Place) -> Found:
+    """Raises HeaptapeError where the source can't be read or today's allocator can't be replayed."""
+    home, on_progress = place.home, place.on_progress
+    workload = replay.prepare(str(source.path), home, place.scratch)
+    about = replay.describe_workload(workload, source.name)
     if not about["ops"]:
-        raise HeaptapeError(f"{source}: no calls of malloc are in it")
+        raise HeaptapeError(f"{source.path}: no calls of malloc are in it")
     known = registry.load(home)
     info = read_workload(workload).info
     now, doubt = today(wish.baseline, info, known)
     made_on = recorded_on(info, known)
     choices = _unique([now, *([made_on] if made_on else []), *candidates(wish.names, known, about["threads"])])
     with_accesses = replay.has_accesses(workload)
-    recorded = Recorded() if with_accesses else read_recorded(source, workload, about)
+    recorded = Recorded() if with_accesses else read_recorded(source.path, workload, about)
     bench = Bench(workload, home, choices)
-    bounds = Bounds(*_passes(bench, now, with_accesses, home))
+    bounds = _bounds(with_accesses, home)
     job = _Job(bench, bounds, about, recorded, made_on, now)
     tried, runs = replay_all(bench, choices, bounds, about, partial(on_progress, "replaying"))
     tried = with_own_memory(tried, runs, recorded, made_on.label if made_on else None)
     _require(tried, now)
-    judge = Judge(_error, None if with_accesses else cpu_ns)
+    judge = Judge(_error, None if with_accesses else source.cpu_ns)
     picks, refused = _decide(job, tried, wish, judge, on_progress)
     rows = [_row(one) for one in tried if not one.failure]
     by_label = {one.label: one.choice for one in tried}
     told = _about(about, tried)
-    advice = Advice(told, now.label, rows, picks, judge, by_label, doubt, refused, _sure(job, picks, wish))
+    advice = Advice(told, now.label, rows, picks, judge, by_label, doubt, refused, _sure(job, tried, picks, wish))
     return Found(advice, tried, about)
 
 
-def _passes(bench: Bench, now: Choice, with_accesses: bool, home: Home) -> tuple[tuple[str, ...], Penalties | None]:
-    """Which passes can be made, and what things cost here. Without our Valgrind tool memory is all that is known."""
-    if with_accesses:
-        return ("memory", "instructions", "misses"), checked_penalties(penalties.of_this_machine(home))
+def _bounds(with_accesses: bool, home: Home) -> Bounds:
+    """The passes, and what things cost here. A machine that can't be measured gets no prediction of CPU time."""
+    passes = ("memory", "instructions", *(["misses"] if with_accesses else []))
     try:
-        bench.run(now, "instructions")
-        return ("memory", "instructions"), checked_penalties(penalties.of_this_machine(home))
+        return Bounds(passes, checked_penalties(penalties.of_this_machine(home)))
     except HeaptapeError:
-        return ("memory",), None
+        return Bounds(passes, None)
 
 
 def _decide(
@@ -119,22 +131,21 @@ def _decide(
         kept = [one.label for one in tried if one.label not in refused]
         picks = decide(rows, job.now.label, wish.objective, judge, kept)
         labels = {label for pick in picks for label in (pick.label, *pick.ties)} - {job.now.label}
-        open_ = [one.choice for one in tried if one.label in labels and one.choice.path not in job.kept_promises]
+        open_ = [one.choice for one in tried if one.label in labels and one.choice.path not in job.broken]
         if not open_:
             return picks, refused
         _verify(job, open_, on_progress)
         for one in tried:
-            if why := job.kept_promises.get(one.choice.path):
+            if why := job.broken.get(one.choice.path):
                 refused.setdefault(one.label, why)
 
 
 def _verify(job: _Job, choices: Sequence[Choice], on_progress: Callable[[str, float], None]) -> None:
     """One choice for each library."""
     by_path = {choice.path: choice for choice in reversed(choices)}
-    jobs = [partial(job.bench.run, choice, "verify") for choice in by_path.values()]
+    jobs = [partial(job.bench.promises, choice) for choice in by_path.values()]
     made = side_by_side(jobs, partial(on_progress, "checking promises"))
-    for path, one in zip(by_path, made):
-        job.kept_promises[path] = str(one).partition(": ")[2] if isinstance(one, HeaptapeError) else ""
+    job.broken |= {path: str(one) for path, one in zip(by_path, made)}
 
 
 def _beyond_limits(tried: Sequence[Tried], now: str, limits: Sequence[Condition]) -> dict[str, str]:
@@ -184,7 +195,7 @@ def _about(about: Mapping, tried: Sequence[Tried]) -> str:
     return f"{about['name']}: {about['ops']:,} calls of {threads}; {settings}"
 
 
-def _sure(job: _Job, picks: Sequence[Pick], wish: Wish) -> str:
+def _sure(job: _Job, tried: Sequence[Tried], picks: Sequence[Pick], wish: Wish) -> str:
     labels = {pick.best for pick in picks if pick.best} | {pick.label for pick in picks}
     said = []
     error = max((_error("peak_rss", label, job.now.label) for label in labels), default=0.0)
@@ -192,11 +203,53 @@ def _sure(job: _Job, picks: Sequence[Pick], wish: Wish) -> str:
         said.append(f"peak RSS of 9 in 10 programs was within {error:.1f} % of its replay (docs/FIDELITY.md)")
     if job.recorded.samples is None:
         said.append("memory is the allocator's alone")
-    if CPU in AIMS[wish.objective] and job.bounds.penalties is None:
-        said.append("CPU time is not predicted: instructions can't be counted here")
+    if CPU in AIMS[wish.objective] and next(one for one in tried if one.label == job.now.label).counts is None:
+        said.append("CPU time is not predicted, as instructions could not be counted")
     elif CPU in AIMS[wish.objective] and "misses" not in job.bounds.passes:
         said.append("CPU time is of instructions, page faults and system calls; cache misses are left out (--accesses)")
     return f"How sure: {'; '.join(said)}." if said else ""
+
+
+def as_json(found: Found, confirmed: Sequence[Confirmed] = ()) -> dict:
+    """For programs. Bytes, ns; percentages of today's figure."""
+    advice = found.advice
+    kept = ("name", "sha256", "ops", "threads", "program", "allocator")
+    return {
+        "schema": 1,
+        "workload": {key: found.about[key] for key in kept if key in found.about},
+        "today": advice.today,
+        "picks": [_pick_json(advice, pick) for pick in advice.picks],
+        "refused": dict(advice.refused),
+        "candidates": [_tried_json(advice, one) for one in found.tried],
+        "live": [asdict(one) for one in confirmed],
+    }
+
+
+def _pick_json(advice: Advice, pick: Pick) -> dict:
+    choice = advice.choices[pick.label]
+    stays = pick.label == advice.today
+    return {
+        "aim": pick.aim,
+        "use": pick.label,
+        "stay": stays,
+        "why": pick.why,
+        "ties": list(pick.ties),
+        "environment": {} if stays else environment(choice, advice.today, c_library()),
+    }
+
+
+def _tried_json(advice: Advice, one: Tried) -> dict:
+    about = {"allocator": one.choice.allocator, "variant": one.choice.variant, "path": str(one.choice.path)}
+    if one.failure:
+        return about | {"error": one.failure}
+    change = advice.judge.change(advice.row(advice.today), advice.row(one.label))
+    cpu = None
+    if change:
+        cpu = {"ns": change.ns, "ns_low": change.ns_low, "ns_high": change.ns_high}
+        if not math.isnan(change.percent):
+            cpu |= {"percent": change.percent, "low": change.low, "high": change.high}
+    memory = {"rss_anon_peak_bytes": round(one.peak_bytes), "rss_anon_mean_bytes": round(one.mean_bytes)}
+    return about | memory | {"figures": dict(one.figures), "cpu_change": cpu}
 
 
 def with_next_step(found: Found, told: Sequence[str]) -> Found:

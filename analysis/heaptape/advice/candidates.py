@@ -30,7 +30,11 @@ def recorded_on(info: Mapping, registry: Mapping[str, Allocator]) -> Choice | No
     """
     library = info.get("allocator")
     for allocator in registry.values():
-        if library and allocator.path and library in (allocator.library, allocator.path.name, allocator.path.resolve().name):
+        if (
+            library
+            and allocator.path
+            and library in (allocator.library, allocator.path.name, allocator.path.resolve().name)
+        ):
             return choose(allocator.name, dict(registry))
     return None
 

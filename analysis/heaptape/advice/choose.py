@@ -87,10 +87,10 @@ class Judge:
         if before.counts is None or after.counts is None:
             return None
         row = changes([before.counts], [after.counts])[0]
-        shares = [row["percent"], row["low"], row["high"]]
-        if math.isnan(row["percent"]) and self.cpu_ns:
-            shares = [100 * row[key] / self.cpu_ns for key in ("ns", "ns_low", "ns_high")]
-        return Change(row["ns"], row["ns_low"], row["ns_high"], *shares, row | {"allocator": after.label})
+        percent, low, high = row["percent"], row["low"], row["high"]
+        if math.isnan(percent) and self.cpu_ns:
+            percent, low, high = (100 * row[key] / self.cpu_ns for key in ("ns", "ns_low", "ns_high"))
+        return Change(row["ns"], row["ns_low"], row["ns_high"], percent, low, high, row)
 
 
 def decide(rows: Sequence[Row], today: str, objective: str, judge: Judge, kept: Sequence[str]) -> list[Pick]:

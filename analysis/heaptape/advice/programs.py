@@ -36,6 +36,14 @@ class Program:
         return cpu_ns_of(self.trace.about)
 
 
+def cpu_ns_of_file(path: Path, home: Home) -> float | None:
+    """The same of a recording; None where it is of another kind, or no file. What is wrong with it, others tell."""
+    try:
+        return cpu_ns_of(about_trace(path, home))
+    except HeaptapeError:
+        return None
+
+
 @dataclass(frozen=True)
 class Ended:
     """A run that ended: exit status (negative: by that signal), and the last of what it printed on stderr."""
@@ -88,8 +96,12 @@ def run(command: Sequence[str], environment: Mapping[str, str] | None = None) ->
             env={**os.environ, **(environment or {})},
         )
     last = bytearray()
-    assert process.stdout and process.stderr
-    readers = [threading.Thread(target=_drain, args=(process.stdout, None)), threading.Thread(target=_drain, args=(process.stderr, last))]
+    assert process.stdout
+    assert process.stderr
+    readers = [
+        threading.Thread(target=_drain, args=(process.stdout, None)),
+        threading.Thread(target=_drain, args=(process.stderr, last)),
+    ]
     for reader in readers:
         reader.start()
     try:

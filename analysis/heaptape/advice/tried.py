@@ -94,8 +94,17 @@ def replay_all(
     by_label: dict[str, dict[str, dict | HeaptapeError]] = {}
     for (choice, pass_), one in zip(pairs, made):
         by_label.setdefault(choice.label, {})[pass_] = one
+    _without_impossible(by_label)
     tried = [_tried(choice, by_label[choice.label], bounds, about) for choice in choices]
     return tried, {one.label: by_label[one.label]["memory"] for one in tried if not one.failure}  # type: ignore[misc]
+
+
+def _without_impossible(by_label: Mapping[str, dict[str, dict | HeaptapeError]]) -> None:
+    """Takes out a pass other than memory that failed on each: it can't be made here, and no allocator is at fault."""
+    for pass_ in {pass_ for made in by_label.values() for pass_ in made} - {"memory"}:
+        if all(isinstance(made[pass_], HeaptapeError) for made in by_label.values()):
+            for made in by_label.values():
+                del made[pass_]
 
 
 def _tried(choice: Choice, made: Mapping[str, dict | HeaptapeError], bounds: Bounds, about: Mapping) -> Tried:

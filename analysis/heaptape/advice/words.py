@@ -53,11 +53,10 @@ def lines(advice: Advice, c_library: str) -> list[str]:
     return (out + list(advice.next_step))[:LINES]
 
 
-def setting(choice: Choice, today: str, c_library: str) -> str:
-    """What to put before the command: LD_PRELOAD and the allocator's own variables, as a shell takes them."""
+def environment(choice: Choice, today: str, c_library: str) -> dict[str, str]:
+    """What to set: LD_PRELOAD and the allocator's own variables."""
     library = choice.preload or (c_library if today.partition(":")[0] != choice.allocator else "")
-    settings = ({"LD_PRELOAD": library} if library else {}) | choice.environment
-    return " ".join(f"{name}={shlex.quote(value)}" for name, value in settings.items())
+    return ({"LD_PRELOAD": library} if library else {}) | choice.environment
 
 
 def _of_pick(advice: Advice, pick: Pick, told: Mapping[str, str], c_library: str) -> list[str]:
@@ -70,14 +69,17 @@ def _of_pick(advice: Advice, pick: Pick, told: Mapping[str, str], c_library: str
     parts = {MEMORY: _memory(advice, pick.label), CPU: _cpu(advice, pick.label)}
     order = sorted(parts, key=lambda one: one != pick.aim)
     what = "; ".join(parts[one] for one in order if parts[one])
-    return [f"{aim}: use {pick.label}: {what}.", f"  {setting(advice.choices[pick.label], advice.today, c_library)}"]
+    settings = environment(advice.choices[pick.label], advice.today, c_library)
+    line = " ".join(f"{name}={shlex.quote(value)}" for name, value in settings.items())
+    return [f"{aim}: use {pick.label}: {what}.", f"  {line}"]
 
 
 def _memory(advice: Advice, label: str) -> str:
     now, row = advice.row(advice.today), advice.row(label)
     sure = "" if advice.judge.memory_apart(row, now) else ", no sure difference"
-    peak = f"peak RSS {size(row.peak_bytes)} instead of {size(now.peak_bytes)} ({_percent(row.peak_bytes, now.peak_bytes)}{sure})"
-    return f"{peak}, mean {_percent(row.mean_bytes, now.mean_bytes)}"
+    change = f"{_percent(row.peak_bytes, now.peak_bytes)}{sure}"
+    mean = _percent(row.mean_bytes, now.mean_bytes)
+    return f"peak RSS {size(row.peak_bytes)} instead of {size(now.peak_bytes)} ({change}), mean {mean}"
 
 
 def _cpu(advice: Advice, label: str) -> str:
@@ -92,11 +94,7 @@ def _cpu(advice: Advice, label: str) -> str:
 
 
 def _ties(advice: Advice) -> list[str]:
-    found = [
-        f"{AIM[pick.aim]}: {_names(pick.ties)}"
-        for pick in advice.picks
-        if pick.ties
-    ]
+    found = [f"{AIM[pick.aim]}: {_names(pick.ties)}" for pick in advice.picks if pick.ties]
     return [f"As good, within the error: {'; '.join(found)}."] if found else []
 
 

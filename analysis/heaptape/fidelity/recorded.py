@@ -95,7 +95,8 @@ def without(lived: Sequence[dict]) -> list[dict]:
     return [run for run in lived if run["kind"] != KIND]
 
 
-def _read(tape: Path, workload: Path) -> tuple[Samples, np.ndarray]:
+def read_samples(tape: Path, workload: Path) -> tuple[Samples, np.ndarray]:
+    """When the recorded program was looked at, and its RssAnon in bytes then."""
     from heaptape.formats.tape_format import open_trace
     from heaptape.formats.tape_times import times_ns
     from heaptape.formats.workload_format import read_workload

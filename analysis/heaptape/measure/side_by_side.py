@@ -13,7 +13,7 @@ Tell = Callable[[float], None]
 LOOK_S = 0.2  # how often progress is told
 
 
-class _Stopped(Exception):
+class _StoppedError(Exception):
     """Another's failure, or the user, ended the work."""
 
 
@@ -32,7 +32,7 @@ def side_by_side(
     def one(number: int) -> Made | HeaptapeError:
         def tell(share: float) -> None:
             if stopped.is_set():
-                raise _Stopped
+                raise _StoppedError
             shares[number] = share
 
         try:
