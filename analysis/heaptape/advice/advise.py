@@ -75,8 +75,8 @@ class _Job:
     bounds: Bounds
     about: Mapping
     recorded: Recorded
-    made_on: Choice | None
     now: Choice
+    cpu_ns: float | None
     broken: dict[Path, str] = field(default_factory=dict)
 
 
@@ -91,16 +91,19 @@ def advise(source: Source, wish: Wish, place: Place) -> Found:
     info = read_workload(workload).info
     now, doubt = today(wish.baseline, info, known)
     made_on = recorded_on(info, known)
-    choices = _unique([now, *([made_on] if made_on else []), *candidates(wish.names, known, about["threads"])])
+    wanted = candidates(wish.names, known, about["threads"])
+    choices = _unique([now, *([made_on] if made_on else []), *wanted])
     with_accesses = replay.has_accesses(workload)
     recorded = Recorded() if with_accesses else read_recorded(source.path, workload, about)
     bench = Bench(workload, home, choices)
     bounds = _bounds(with_accesses, home)
-    job = _Job(bench, bounds, about, recorded, made_on, now)
+    job = _Job(bench, bounds, about, recorded, now, None if with_accesses else source.cpu_ns)
     tried, runs = replay_all(bench, choices, bounds, about, partial(on_progress, "replaying"))
     tried = with_own_memory(tried, runs, recorded, made_on.label if made_on else None)
+    named = {now.label, *(one.label for one in wanted)}
+    tried = [one for one in tried if one.label in named]
     _require(tried, now)
-    judge = Judge(_error, None if with_accesses else source.cpu_ns)
+    judge = Judge(_error, job.cpu_ns)
     picks, refused = _decide(job, tried, wish, judge, on_progress)
     rows = [_row(one) for one in tried if not one.failure]
     by_label = {one.label: one.choice for one in tried}
@@ -192,7 +195,7 @@ def _about(about: Mapping, tried: Sequence[Tried]) -> str:
     threads = f"{about['threads']} thread" + ("s" if about["threads"] != 1 else "")
     allocators = len({one.choice.path for one in tried})
     settings = f"{len(tried)} settings of {allocators} allocators replayed"
-    return f"{about['name']}: {about['ops']:,} calls of {threads}; {settings}"
+    return f"{about['name']}, {about['ops']:,} calls of {threads}: {settings}"
 
 
 def _sure(job: _Job, tried: Sequence[Tried], picks: Sequence[Pick], wish: Wish) -> str:
@@ -203,10 +206,12 @@ def _sure(job: _Job, tried: Sequence[Tried], picks: Sequence[Pick], wish: Wish) 
         said.append(f"peak RSS of 9 in 10 programs was within {error:.1f} % of its replay (docs/FIDELITY.md)")
     if job.recorded.samples is None:
         said.append("memory is the allocator's alone")
-    if CPU in AIMS[wish.objective] and next(one for one in tried if one.label == job.now.label).counts is None:
+    counted = next(one for one in tried if one.label == job.now.label).counts
+    if CPU in AIMS[wish.objective] and counted is None:
         said.append("CPU time is not predicted, as instructions could not be counted")
     elif CPU in AIMS[wish.objective] and "misses" not in job.bounds.passes:
-        said.append("CPU time is of instructions, page faults and system calls; cache misses are left out (--accesses)")
+        unknown = ", and how much of the program's it is, is not known" if job.cpu_ns is None else ""
+        said.append(f"CPU time leaves out cache misses, which --accesses counts{unknown}")
     return f"How sure: {'; '.join(said)}." if said else ""
 
 

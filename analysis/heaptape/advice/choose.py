@@ -104,6 +104,19 @@ def decide(rows: Sequence[Row], today: str, objective: str, judge: Judge, kept: 
     return [pick for pick in picks if pick is not None]
 
 
+def between(rows: Sequence[Row], now: Row, judge: Judge) -> list[Row]:
+    """Those that no other needs less peak RSS and less CPU time than, least RSS first: what there is to choose from
+    between the two aims. CPU time is held against that of `now`.
+    """
+    costs = {row.label: change.ns for row in rows if (change := judge.change(now, row))}
+    able = sorted((row for row in rows if row.label in costs), key=lambda row: (row.peak_bytes, costs[row.label]))
+    front: list[Row] = []
+    for row in able:
+        if not front or costs[row.label] < costs[front[-1].label]:
+            front.append(row)
+    return front
+
+
 def _for_memory(now: Row, others: Sequence[Row], judge: Judge) -> Pick:
     if not others:
         return Pick(MEMORY, now.label, None, why="nothing else could be advised")
@@ -155,7 +168,9 @@ def _for_cpu(now: Row, others: Sequence[Row], judge: Judge) -> Pick | None:
         why = f"{best.label}, the best, saves only {-change.percent:.1f} % of the program's CPU time"
         return Pick(CPU, now.label, best.label, why=why)
     equal = [row for row in able if row is best or _is_tie(row, best, now, judge)]
-    picked = min(equal, key=lambda row: (row.peak_bytes, row.mean_bytes))
+    leanest = min(equal, key=lambda row: row.peak_bytes)
+    as_lean = [row for row in equal if not judge.memory_apart(row, leanest)]
+    picked = min(as_lean, key=lambda row: costs[row.label].ns)
     return Pick(CPU, picked.label, best.label, tuple(row.label for row in equal if row is not picked))
 
 

@@ -59,7 +59,7 @@ class Bounds:
 
 def read_recorded(source: Path, workload: Path, about: Mapping) -> Recorded:
     """`source`: the trace, or the workload itself. `about`: measure.replay.describe_workload."""
-    if source != workload and _has_times(source):
+    if source != workload and _has_samples(source):
         samples, rss = read_samples(source, workload)
         if len(rss) > 1:
             return Recorded(samples, rss, by_time=True)
@@ -69,10 +69,11 @@ def read_recorded(source: Path, workload: Path, about: Mapping) -> Recorded:
     return Recorded(Samples(rows[:, 0], rows[:, 0], rows[:, 0], about["ops"]), rows[:, 1])
 
 
-def _has_times(source: Path) -> bool:
+def _has_samples(source: Path) -> bool:
+    """Was the program looked at while it ran, and is it known when?"""
     try:
         with open_trace(source) as trace:
-            return "times" not in trace.info.get("lacks", ())
+            return "times" not in trace.info.get("lacks", ()) and "user_ns" in trace.samples()
     except (HeaptapeError, OSError):
         return False  # of another format, which compiled
 
