@@ -26,7 +26,7 @@ HELD_SHARE = 0.5  # of the predicted saving, at least, is a prediction that held
 class Command:
     """The program as it is run live. `name`: of the process that is meant; empty: that of the command. `status`: what
     it exits with when all is well; None: what its first run exits with. `budget_s`: CPU time for the runs that measure
-    CPU time.
+    CPU time; 0: none are made.
     """
 
     command: tuple[str, ...]
@@ -53,6 +53,7 @@ class Confirmed:
 def confirm(advice: Advice, command: Command) -> list[Confirmed]:
     """One for each pick that is not today's. Raises HeaptapeError where the program fails live on today's allocator."""
     picks = [pick for pick in advice.picks if pick.label != advice.today]
+    picks = [pick for pick in picks if pick.aim != CPU or command.budget_s > 0]
     with tempfile.TemporaryDirectory(prefix="heaptape.") as scratch:
         observe = _Observer(command, Path(scratch))
         made = {MEMORY: _memory, CPU: _cpu}
