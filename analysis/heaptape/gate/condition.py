@@ -1,9 +1,10 @@
 """Conditions on a figure, as people write them: `rss-peak>1.1*old`, `syscalls>=5000`, `rss-mean > 64 MiB`, `broken>0`.
 
-    FIGURE OP NUMBER[%]*NAME | FIGURE OP NAME | FIGURE OP NUMBER [KiB|MiB|GiB]
+    FIGURE OP NUMBER[%]*NAME[+AMOUNT] | FIGURE OP NAME[+AMOUNT] | FIGURE OP AMOUNT
 
 FIGURE is one of measure.exact.FIGURES, OP one of > >= < <=, NAME what the caller holds the figure against: `old` of
-gate and minimise, `good` of bisect. `110%*old` is `1.1*old`.
+gate and minimise, `good` of bisect. AMOUNT is a number, of bytes also one with KiB, MiB or GiB. `110%*old` is
+`1.1*old`.
 """
 
 import math
@@ -23,14 +24,16 @@ COMPARISONS: dict[str, Callable[[float, float], bool]] = {
 }
 UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 
+_NUMBER = r"(\d+(?:\.\d*)?|\.\d+)"
 _CONDITION = re.compile(r"\s*([\w-]+)\s*(>=|<=|>|<)\s*(.*?)\s*", re.ASCII)
-_BOUND = re.compile(r"(?:(\d+(?:\.\d*)?|\.\d+)\s*(%)?\s*(\*)?)?\s*([A-Za-z]+)?", re.ASCII)
+_MULTIPLE = re.compile(rf"(?:{_NUMBER}\s*(%)?\s*\*)?\s*([A-Za-z]+)(?:\s*\+\s*(.+))?", re.ASCII)
+_AMOUNT = re.compile(rf"{_NUMBER}\s*([A-Za-z]+)?", re.ASCII)
 
 
 @dataclass(frozen=True)
 class Condition:
-    """What must hold of `figure`. `reference`: the name that `factor` is multiplied with; None: `factor` is the bound
-    itself, in the figure's unit.
+    """What must hold of `figure`: it is compared with `factor` times the figure of `reference`, and `amount` more, in
+    the figure's unit. `reference` None: with `amount` alone.
     """
 
     text: str
@@ -38,14 +41,15 @@ class Condition:
     comparison: str
     factor: float
     reference: str | None
+    amount: float = 0.0
 
     def bound(self, reference: float | None = None) -> float:
         """What the figure is compared with. `reference`: the figure of the one that the condition names, if any."""
         if self.reference is None:
-            return self.factor
+            return self.amount
         if reference is None:
             raise ValueError(f"'{self.text}' needs the figure of {self.reference}")
-        return self.factor * reference
+        return self.factor * reference + self.amount
 
     def holds(self, value: float, reference: float | None = None) -> bool:
         """`reference` as of `bound`."""
@@ -63,22 +67,28 @@ def parse(text: str, names: Sequence[str] = ("old",)) -> Condition:
     figure, comparison, bound = match.groups()
     if figure not in FIGURES:
         raise UsageError(f"'{text}': unknown figure '{figure}': there are {', '.join(FIGURES)}")
-    factor, reference = _bound(text, figure, bound, names)
-    return Condition(text, figure, comparison, factor, reference)
+    alone = parse_amount(figure, bound)
+    if alone is not None:
+        return Condition(text, figure, comparison, 0.0, None, alone)
+    multiple = _MULTIPLE.fullmatch(bound)
+    factor = float(multiple[1] or 1) / (100 if multiple[2] else 1) if multiple else math.inf
+    amount = parse_amount(figure, multiple[4]) if multiple and multiple[4] else 0.0
+    if not multiple or multiple[3] not in names or amount is None or not math.isfinite(factor):
+        raise UsageError(f"'{text}': '{bound}' is no bound of {figure}: {', '.join(_forms(figure, names))}")
+    return Condition(text, figure, comparison, factor, multiple[3], amount)
 
 
-def _bound(text: str, figure: str, bound: str, names: Sequence[str]) -> tuple[float, str | None]:
-    """Factor and reference."""
-    match = _BOUND.fullmatch(bound)
-    number, percent, times, word = match.groups() if match else (None,) * 4
-    value = float(number) / (100 if percent else 1) if number else 1.0
-    if word in names and bool(number) == bool(times) and math.isfinite(value):
-        return value, word
-    unit = UNITS.get(word) if word else 1
-    fits = number and not percent and not times and (not word or FIGURES[figure].unit == "bytes")
-    if fits and unit and math.isfinite(value):
-        return value * unit, None
-    forms = [f"NUMBER*{name}" for name in names] + ["NUMBER"]
-    if FIGURES[figure].unit == "bytes":
-        forms.append(f"NUMBER {'|'.join(UNITS)}")
-    raise UsageError(f"'{text}': '{bound}' is no bound of {figure}: {', '.join(forms)}")
+def parse_amount(figure: str, text: str) -> float | None:
+    """So much of the figure, in its unit; None: the text is no amount of it."""
+    match = _AMOUNT.fullmatch(text)
+    if not match or (match[2] and FIGURES[figure].unit != "bytes"):
+        return None
+    unit = UNITS.get(match[2]) if match[2] else 1
+    value = float(match[1])
+    return value * unit if unit and math.isfinite(value) else None
+
+
+def _forms(figure: str, names: Sequence[str]) -> list[str]:
+    """Of bounds."""
+    amount = ["AMOUNT"] if FIGURES[figure].unit != "bytes" else ["AMOUNT", f"AMOUNT {'|'.join(UNITS)}"]
+    return [form for name in names for form in (f"NUMBER*{name}", f"NUMBER*{name}+AMOUNT")] + amount

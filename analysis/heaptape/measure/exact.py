@@ -18,6 +18,10 @@ from heaptape.measure.rounds import PASSES, Run, Settings
 from heaptape.results.schema import number
 
 
+class RunError(HeaptapeError):
+    """One run of an allocator: which, which pass, and why."""
+
+
 @dataclass(frozen=True)
 class Figure:
     """One figure: of which pass, its unit ("bytes", "" for a count), and where it stands in a run of that pass."""
@@ -81,24 +85,24 @@ class Bench:
         return str(run.get("error", ""))
 
     def run(self, choice: Choice, pass_: str, tell: Callable[[float], None] = lambda share: None) -> dict:
-        """One run, as in results. Raises HeaptapeError with allocator, pass and reason where it failed."""
+        """One run, as in results. Raises RunError."""
         run = self._measured(choice, pass_, tell)
         if "error" in run:
-            raise HeaptapeError(_failure(choice, pass_, run))
+            raise _failure(choice, pass_, run)
         return run
 
     def _measured(self, choice: Choice, pass_: str, tell: Callable[[float], None]) -> dict:
         """The run, which has an error if a promise was broken."""
         run = replay.measure(self._engine, Run(choice, pass_, 0), tell)
         if "error" in run and not (pass_ == "verify" and any(words in run["error"] for words in ALLOCATOR_AT_FAULT)):
-            raise HeaptapeError(_failure(choice, pass_, run))
+            raise _failure(choice, pass_, run)
         return run
 
     def figures(
         self, choice: Choice, names: Iterable[str], tell: Callable[[float], None] = lambda share: None
     ) -> dict[str, float]:
-        """name -> value of those FIGURES, one run for each pass that they need. Raises HeaptapeError for an unknown
-        name, a run that failed, or a figure that this machine can't count.
+        """name -> value of those FIGURES, one run for each pass that they need. Raises RunError, or HeaptapeError for
+        an unknown name or a figure that this machine can't count.
         """
         wanted = list(dict.fromkeys(names))
         unknown = [name for name in wanted if name not in FIGURES]
@@ -116,8 +120,8 @@ class Bench:
         return {name: value for name, value in found.items() if value is not None}
 
 
-def _failure(choice: Choice, pass_: str, run: Mapping) -> str:
-    return f"{choice.label}, {pass_} pass: {run['error']}"
+def _failure(choice: Choice, pass_: str, run: Mapping) -> RunError:
+    return RunError(f"{choice.label}, {pass_} pass: {run['error']}")
 
 
 def _part(tell: Callable[[float], None], done: int, passes: int) -> Callable[[float], None]:

@@ -108,7 +108,7 @@ def compile_trace(path: Path, compiled: Path, options: Sequence[str], home: Home
         text=True,
     )
     if result.returncode != 0:
-        raise HeaptapeError("" if terminal else _last_message(result.stderr, "convert") or f"{path}: can't be compiled")
+        raise HeaptapeError("" if terminal else last_message(result.stderr, "convert") or f"{path}: can't be compiled")
     sys.stderr.write(result.stderr or "")
 
 
@@ -455,12 +455,12 @@ def _run_engine(
 def _failure(status: int, stderr: str) -> str:
     if status < 0:
         return f"killed by {signal.Signals(-status).name}" + (
-            f" ({_last_message(stderr, 'replay')})" if stderr.strip() else ""
+            f" ({last_message(stderr, 'replay')})" if stderr.strip() else ""
         )
-    return _last_message(stderr, "replay") or f"exit status {status}"
+    return last_message(stderr, "replay") or f"exit status {status}"
 
 
-def _last_message(stderr: str, program: str) -> str:
+def last_message(stderr: str, program: str) -> str:
     """A program's last line, without its name, as it was not the user who called it."""
     last = (stderr.strip().splitlines() or [""])[-1]
     return last.removeprefix(f"heaptape-{program}: ").removesuffix(f" (heaptape-{program} --help)")

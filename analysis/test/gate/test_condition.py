@@ -30,25 +30,33 @@ def test_a_name_alone_is_once_it_and_percent_a_hundredth():
     assert parse("broken > 0").bound() == 0
 
 
+def test_an_amount_comes_on_top_of_a_multiple():
+    assert parse("rss-peak > 1.5*old + 4 KiB").bound(100) == 150 + 4096
+    assert parse("syscalls>old+3").bound(7) == 10
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
         ("", "is no condition"),
         ("rss-peak", "is no condition"),
         ("rss>1.1*old", "unknown figure 'rss': there are rss-peak, "),
-        ("rss-peak>1.1*good", "'1.1*good' is no bound of rss-peak: NUMBER*old, NUMBER, NUMBER KiB|MiB|GiB"),
+        ("rss-peak>1.1*good", "'1.1*good' is no bound of rss-peak: NUMBER*old, NUMBER*old+AMOUNT, AMOUNT, AMOUNT KiB|"),
         ("rss-peak>", "'' is no bound"),
         ("rss-peak>1.1old", "is no bound"),
         ("rss-peak>*old", "is no bound"),
         ("rss-peak>10%", "is no bound"),
         ("rss-peak>4 kB", "is no bound"),
-        ("syscalls>4 KiB", "'4 KiB' is no bound of syscalls: NUMBER*old, NUMBER$"),
+        ("syscalls>4 KiB", "'4 KiB' is no bound of syscalls: NUMBER*old, NUMBER*old+AMOUNT, AMOUNT$"),
         ("rss-peak=1", "is no condition"),
+        ("rss-peak>old+", "is no bound"),
+        ("syscalls>old+4 KiB", "is no bound"),
+        ("rss-peak>4 KiB+old", "is no bound"),
         ("rss-peak>-1*old", "is no bound"),
         (f"rss-peak>{'9' * 400}*old", "is no bound"),
     ],
 )
 def test_what_is_no_condition_is_told_in_one_line(text, told):
-    with pytest.raises(UsageError, match=told.replace("*", r"\*").replace("|", r"\|")) as caught:
+    with pytest.raises(UsageError, match=told.replace("*", r"\*").replace("|", r"\|").replace("+", r"\+")) as caught:
         parse(text)
     assert "\n" not in str(caught.value)
