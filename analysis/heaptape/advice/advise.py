@@ -1,5 +1,6 @@
 """The whole of an advice: what is tried, replayed and held to malloc's promises, and what follows."""
 
+import contextlib
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -16,10 +17,10 @@ from heaptape.common.home import Home
 from heaptape.fidelity.live import c_library
 from heaptape.formats.workload_format import read_workload
 from heaptape.gate.condition import Condition
+from heaptape.gate.parallel import in_order, processors
 from heaptape.measure import penalties, registry, replay
 from heaptape.measure.exact import Bench
 from heaptape.measure.registry import Choice
-from heaptape.measure.side_by_side import side_by_side
 from heaptape.model.penalties import penalties as checked_penalties
 from heaptape.results import replay_errors
 
@@ -146,9 +147,9 @@ def _decide(
 def _verify(job: _Job, choices: Sequence[Choice], on_progress: Callable[[str, float], None]) -> None:
     """One choice for each library."""
     by_path = {choice.path: choice for choice in reversed(choices)}
-    jobs = [partial(job.bench.promises, choice) for choice in by_path.values()]
-    made = side_by_side(jobs, partial(on_progress, "checking promises"))
-    job.broken |= {path: str(one) for path, one in zip(by_path, made)}
+    on_progress("checking promises", 1.0)
+    with contextlib.closing(in_order(job.bench.promises, list(by_path.values()), processors())) as made:
+        job.broken |= dict(zip(by_path, made))
 
 
 def _beyond_limits(tried: Sequence[Tried], now: str, limits: Sequence[Condition]) -> dict[str, str]:

@@ -82,6 +82,19 @@ class Judge:
         error = self.error("mean_rss" if of_mean else "peak_rss", one.label, other.label)
         return abs(a - b) > error / 100 * max(a, b)
 
+    def gains_memory(self, row: Row, now: Row) -> bool:
+        """Is its peak lower, by WORTH_PERCENT and by more than the error?"""
+        return self.saves(row, now) >= WORTH_PERCENT and self.memory_apart(row, now)
+
+    def gains_cpu(self, row: Row, now: Row) -> bool:
+        """Is less CPU time predicted, beyond the interval, and WORTH_PERCENT less as far as that is known?"""
+        change = self.change(now, row)
+        return change is not None and change.is_clear and change.ns < 0 and not change.percent > -WORTH_PERCENT
+
+    def gains(self, row: Row, now: Row) -> bool:
+        """Either of them."""
+        return self.gains_memory(row, now) or self.gains_cpu(row, now)
+
     def change(self, before: Row, after: Row) -> Change | None:
         """None: not known of one of them."""
         if before.counts is None or after.counts is None:
@@ -130,15 +143,11 @@ def _for_memory(now: Row, others: Sequence[Row], judge: Judge) -> Pick:
         error = judge.error("peak_rss", best.label, now.label)
         why = f"the {saved:.1f} % that {best.label} saves are within the error of replays, {error:.1f} %"
         return Pick(MEMORY, now.label, best.label, why=why)
-    equal = [row for row in others if not judge.memory_apart(row, best) and _is_gain_of_memory(row, now, judge)]
+    equal = [row for row in others if not judge.memory_apart(row, best) and judge.gains_memory(row, now)]
     least_mean = min(equal, key=lambda row: row.mean_bytes)
     equal = [row for row in equal if not judge.memory_apart(row, least_mean, of_mean=True)]
     picked = _least_cpu(equal, now, judge)
     return Pick(MEMORY, picked.label, best.label, tuple(row.label for row in equal if row is not picked))
-
-
-def _is_gain_of_memory(row: Row, now: Row, judge: Judge) -> bool:
-    return judge.saves(row, now) >= WORTH_PERCENT and judge.memory_apart(row, now)
 
 
 def _least_cpu(rows: Sequence[Row], now: Row, judge: Judge) -> Row:
@@ -176,7 +185,5 @@ def _for_cpu(now: Row, others: Sequence[Row], judge: Judge) -> Pick | None:
 
 def _is_tie(row: Row, best: Row, now: Row, judge: Judge) -> bool:
     """As good as the best, as far as can be told, and better than today's."""
-    apart, gain = judge.change(best, row), judge.change(now, row)
-    if apart is None or gain is None or apart.is_clear:
-        return False
-    return gain.is_clear and gain.ns < 0 and not gain.percent > -WORTH_PERCENT
+    apart = judge.change(best, row)
+    return apart is not None and not apart.is_clear and judge.gains_cpu(row, now)

@@ -1,8 +1,8 @@
 """What each candidate costs on a workload: exact figures of one replay for each pass, several replays at a time."""
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +11,9 @@ from heaptape.common.errors import HeaptapeError
 from heaptape.fidelity.prediction import Samples, mean_over_time, replayed
 from heaptape.fidelity.recorded import read_samples
 from heaptape.formats.tape_format import open_trace
+from heaptape.gate.parallel import Tell, in_order, processors
 from heaptape.measure.exact import FIGURES, Bench
 from heaptape.measure.registry import Choice
-from heaptape.measure.side_by_side import Tell, side_by_side
 from heaptape.model.counts import Counts, counts
 from heaptape.model.penalties import Penalties
 from heaptape.results.schema import Results
@@ -87,11 +87,18 @@ def replay_all(
 ) -> tuple[list[Tried], dict[str, dict]]:
     """Each candidate with its figures, still without the program's own memory; and label -> its memory run."""
 
-    def run(choice: Choice, pass_: str, tell: Tell) -> dict:
-        return bench.run(choice, pass_, tell)
+    def run(pair: tuple[Choice, str], tell: Tell) -> dict | HeaptapeError:
+        try:
+            return bench.run(*pair, tell)
+        except HeaptapeError as error:
+            return error
 
     pairs = [(choice, pass_) for choice in choices for pass_ in bounds.passes]
-    made = side_by_side([partial(run, *pair) for pair in pairs], on_progress)
+    made: list[dict | HeaptapeError] = []
+    with contextlib.closing(in_order(run, pairs, processors())) as results:
+        for one in results:
+            made.append(one)
+            on_progress(len(made) / len(pairs))
     by_label: dict[str, dict[str, dict | HeaptapeError]] = {}
     for (choice, pass_), one in zip(pairs, made):
         by_label.setdefault(choice.label, {})[pass_] = one

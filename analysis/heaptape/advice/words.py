@@ -104,7 +104,8 @@ def _between(advice: Advice) -> list[str]:
     named = {advice.today, *(label for pick in advice.picks for label in (pick.label, *pick.ties))}
     now = advice.row(advice.today)
     rows = [row for row in advice.rows if row.label not in advice.refused]
-    found = [row for row in between(rows, now, advice.judge) if row.label not in named][:MOST_NAMES]
+    front = [row for row in between(rows, now, advice.judge) if row.label not in named]
+    found = [row for row in front if advice.judge.gains(row, now)][:MOST_NAMES]
     if not found:
         return []
     each = [

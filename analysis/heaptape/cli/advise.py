@@ -77,7 +77,10 @@ def _add_recording(parser: argparse.ArgumentParser) -> None:
         "standard input has to be a file, or nothing",
     )
     parser.add_argument(
-        "--seconds", type=float, default=60, help="of --live: CPU time for runs that measure it (default 60; 0: only memory is measured)"
+        "--seconds",
+        type=float,
+        default=60,
+        help="of --live: CPU time for runs that measure it (default 60; 0: only memory is measured)",
     )
 
 

@@ -103,7 +103,5 @@ def _about_start_up(result: Minimised) -> str:
     if result.beyond_start_up:
         return "It holds also of what comes on top of each allocator's first call."
     if result.question.compares:
-        return (
-            "It does not hold of what comes on top of each allocator's first call: their start-up differs."
-        )
+        return "It does not hold of what comes on top of each allocator's first call: their start-up differs."
     return "The first call is shown for comparison: it has the allocator's start-up."
