@@ -1,6 +1,5 @@
 """The whole of an advice: what is tried, replayed and held to malloc's promises, and what follows."""
 
-import contextlib
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -17,7 +16,6 @@ from heaptape.common.home import Home
 from heaptape.fidelity.live import c_library
 from heaptape.formats.workload_format import read_workload
 from heaptape.gate.condition import Condition
-from heaptape.gate.parallel import in_order, processors
 from heaptape.measure import penalties, registry, replay
 from heaptape.measure.exact import Bench
 from heaptape.measure.registry import Choice
@@ -148,8 +146,8 @@ def _verify(job: _Job, choices: Sequence[Choice], on_progress: Callable[[str, fl
     """One choice for each library."""
     by_path = {choice.path: choice for choice in reversed(choices)}
     on_progress("checking promises", 1.0)
-    with contextlib.closing(in_order(job.bench.promises, list(by_path.values()), processors())) as made:
-        job.broken |= dict(zip(by_path, made))
+    for choice, broken in job.bench.side_by_side(job.bench.promises, list(by_path.values())):
+        job.broken[choice.path] = broken
 
 
 def _beyond_limits(tried: Sequence[Tried], now: str, limits: Sequence[Condition]) -> dict[str, str]:

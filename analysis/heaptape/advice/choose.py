@@ -14,6 +14,7 @@ from heaptape.model.counts import Counts
 from heaptape.model.time_model import changes
 
 WORTH_PERCENT = 2.0
+NOTHING_PERCENT = 0.05  # what rounds to less is not told as a saving
 MEMORY, CPU, BOTH = "memory", "cpu", "both"
 AIMS = {MEMORY: (MEMORY,), CPU: (CPU,), BOTH: (MEMORY, CPU)}
 # (figure, a, b) -> percent by which a comparison of two labels may be off
@@ -135,7 +136,7 @@ def _for_memory(now: Row, others: Sequence[Row], judge: Judge) -> Pick:
         return Pick(MEMORY, now.label, None, why="nothing else could be advised")
     best = min(others, key=lambda row: row.peak_bytes)
     saved = judge.saves(best, now)
-    if saved <= 0:
+    if saved < NOTHING_PERCENT:
         return Pick(MEMORY, now.label, best.label, why="nothing tried has a lower peak RSS")
     if saved < WORTH_PERCENT:
         return Pick(MEMORY, now.label, best.label, why=f"{best.label}, the best, saves only {saved:.1f} % of peak RSS")
@@ -169,7 +170,7 @@ def _for_cpu(now: Row, others: Sequence[Row], judge: Judge) -> Pick | None:
     able = [row for row in others if row.label in costs]
     best = min(able, key=lambda row: costs[row.label].ns)
     change = costs[best.label]
-    if change.ns >= 0:
+    if change.ns >= 0 or change.percent > -NOTHING_PERCENT:
         return Pick(CPU, now.label, best.label, why="nothing tried is predicted to need less CPU time")
     if not change.is_clear:
         return Pick(CPU, now.label, best.label, why=f"no difference of {best.label}, the best, can be predicted")

@@ -1,6 +1,5 @@
 """What each candidate costs on a workload: exact figures of one replay for each pass, several replays at a time."""
 
-import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,7 +10,6 @@ from heaptape.common.errors import HeaptapeError
 from heaptape.fidelity.prediction import Samples, mean_over_time, replayed
 from heaptape.fidelity.recorded import read_samples
 from heaptape.formats.tape_format import open_trace
-from heaptape.gate.parallel import Tell, in_order, processors
 from heaptape.measure.exact import FIGURES, Bench
 from heaptape.measure.registry import Choice
 from heaptape.model.counts import Counts, counts
@@ -87,21 +85,17 @@ def replay_all(
 ) -> tuple[list[Tried], dict[str, dict]]:
     """Each candidate with its figures, still without the program's own memory; and label -> its memory run."""
 
-    def run(pair: tuple[Choice, str], tell: Tell) -> dict | HeaptapeError:
+    def run(pair: tuple[Choice, str]) -> dict | HeaptapeError:
         try:
-            return bench.run(*pair, tell)
+            return bench.run(*pair)
         except HeaptapeError as error:
             return error
 
     pairs = [(choice, pass_) for choice in choices for pass_ in bounds.passes]
-    made: list[dict | HeaptapeError] = []
-    with contextlib.closing(in_order(run, pairs, processors())) as results:
-        for one in results:
-            made.append(one)
-            on_progress(len(made) / len(pairs))
     by_label: dict[str, dict[str, dict | HeaptapeError]] = {}
-    for (choice, pass_), one in zip(pairs, made):
+    for done, ((choice, pass_), one) in enumerate(bench.side_by_side(run, pairs)):
         by_label.setdefault(choice.label, {})[pass_] = one
+        on_progress((done + 1) / len(pairs))
     _without_impossible(by_label)
     tried = [_tried(choice, by_label[choice.label], bounds, about) for choice in choices]
     return tried, {one.label: by_label[one.label]["memory"] for one in tried if not one.failure}  # type: ignore[misc]
