@@ -71,14 +71,14 @@ static uint64_t new_address(struct tracing *tracing, const struct trace_event *e
 static int take_object(struct tracing *tracing, struct trace_event *event) {
   const struct workload_ops_op *op = &tracing->ops.op;
   const struct call_info *info = &call_table[op->call & CALL_ID_MASK];
-  struct traced_slot *slot = &tracing->slots[op->slot];
   bool given = info->released != NOTHING && !(op->call & CALL_NULL_IN);
-  if (op->slot >= tracing->workload->header.slots || slot->full != given)
+  if (op->slot >= tracing->workload->header.slots || tracing->slots[op->slot].full != given)
     return wrong(tracing, "its slot is not as the call needs it");
+  struct traced_slot *slot = &tracing->slots[op->slot];
   if (!given)
     *slot = (struct traced_slot){.full = true, .address = next_is_wanted(tracing) ? new_address(tracing, event) : 0};
   uint64_t before = given ? slot->address : 0, after = slot->address;
-  bool releases = given && info->released == RELEASES;
+  bool releases = trace_event_releases(event);
   if (releases) {
     slot->full = trace_event_acquires(event);
     slot->address = slot->full && before ? new_address(tracing, event) : 0;
@@ -102,6 +102,8 @@ static int take_op(struct tracing *tracing) {
     return wrong(tracing, "memory apart, which a trace can't tell");
   if (op->slot != WORKLOAD_NO_SLOT)
     return take_object(tracing, &event);
+  if (!(op->call & CALL_NULL_IN) || trace_event_acquires(&event))
+    return wrong(tracing, "no slot, though it is about an object");
   return next_is_wanted(tracing) ? put(tracing, &event) : 0;
 }
 

@@ -1,5 +1,6 @@
 """A piece of a workload's history: some of its objects, up to some place, on fewer threads. Each is a legal history."""
 
+import hashlib
 import json
 import subprocess
 from collections.abc import Sequence
@@ -26,7 +27,7 @@ class Candidate:
 
     def key(self) -> tuple:
         """Equal for equal candidates."""
-        return (self.keep.tobytes(), self.end, self.joined)
+        return (hashlib.sha256(np.packbits(self.keep).tobytes()).digest(), self.end, self.joined)
 
     def without(self, objects: np.ndarray) -> "Candidate":
         """The same without those (a mask, or numbers)."""

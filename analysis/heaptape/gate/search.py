@@ -77,8 +77,10 @@ class Search:
 
     def _ends(self) -> Iterator[Candidate]:
         places, best = self._places(), self.best
+        born = self._objects.table["born"].to_numpy()
         for cut in CUTS:
-            yield replace(best, end=int(places[int(cut * len(places))]))
+            end = int(places[int(cut * len(places))])
+            yield replace(best.only(born < end), end=end)
 
     def _begins(self) -> Iterator[Candidate]:
         """Objects that are gone by then are left out; those that live there are born in their order."""
