@@ -17,6 +17,7 @@ from heaptape.measure.capture import Trace, about_trace
 
 KEPT_BYTES = 2000  # of what a program prints
 NOT_STARTED = (126, 127)
+LAST_WORDS_S = 2  # how long to wait for them: a daemon that the program left keeps the pipe open
 
 
 @dataclass(frozen=True)
@@ -99,8 +100,8 @@ def run(command: Sequence[str], environment: Mapping[str, str] | None = None) ->
     assert process.stdout
     assert process.stderr
     readers = [
-        threading.Thread(target=_drain, args=(process.stdout, None)),
-        threading.Thread(target=_drain, args=(process.stderr, last)),
+        threading.Thread(target=_drain, args=(process.stdout, None), daemon=True),
+        threading.Thread(target=_drain, args=(process.stderr, last), daemon=True),
     ]
     for reader in readers:
         reader.start()
@@ -112,7 +113,7 @@ def run(command: Sequence[str], environment: Mapping[str, str] | None = None) ->
         raise
     finally:
         for reader in readers:
-            reader.join()
+            reader.join(LAST_WORDS_S)
     return Ended(status, bytes(last))
 
 

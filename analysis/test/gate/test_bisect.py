@@ -193,13 +193,13 @@ def test_an_interrupted_bisection_goes_on_where_it_was(arguments, repository, tm
     _, revisions = repository
     count = tmp_path / "count"
     stop = (
-        f"echo x >>{count}; if [ $(wc -l <{count}) = 4 ]; then kill -INT $(cat {tmp_path}/pid); sleep 100; fi; {BUILD}"
+        f"echo x >>{count}; if [ $(wc -l <{count}) = 4 ]; then kill -TERM $(cat {tmp_path}/pid); sleep 100; fi; {BUILD}"
     )
     command = [str(HEAPTAPE), *map(str, arguments("rss-peak>1.5*good", build=stop, cache=tmp_path / "cache"))]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         (tmp_path / "pid").write_text(str(process.pid))
         out, errors = process.communicate(timeout=240)
-    assert process.returncode == 128 + signal.SIGINT
+    assert process.returncode == 128 + signal.SIGTERM
     assert out == ""
     assert "the same command goes on" in errors
     built = list((tmp_path / "cache").glob("*/built/*/small.so"))
