@@ -39,12 +39,11 @@ class Tried:
 @dataclass(frozen=True)
 class Recorded:
     """What a recording says of the program's memory. `samples`: when it was looked at, `rss` its RssAnon in bytes then;
-    None: it does not say. `by_time`: means are over processor time, else over calls.
+    None: it does not say. Where it has no times, calls stand for them.
     """
 
     samples: Samples | None = None
     rss: np.ndarray | None = None
-    by_time: bool = False
 
 
 @dataclass(frozen=True)
@@ -60,7 +59,7 @@ def read_recorded(source: Path, workload: Path, about: Mapping) -> Recorded:
     if source != workload and _has_samples(source):
         samples, rss = read_samples(source, workload)
         if len(rss) > 1:
-            return Recorded(samples, rss, by_time=True)
+            return Recorded(samples, rss)
     rows = np.array(about.get("recorded") or [], dtype=float).reshape(-1, 3)
     if len(rows) < 2:
         return Recorded()
@@ -98,7 +97,8 @@ def replay_all(
         on_progress((done + 1) / len(pairs))
     _without_impossible(by_label)
     tried = [_tried(choice, by_label[choice.label], bounds, about) for choice in choices]
-    return tried, {one.label: by_label[one.label]["memory"] for one in tried if not one.failure}  # type: ignore[misc]
+    runs = {label: made["memory"] for label, made in by_label.items()}
+    return tried, {label: run for label, run in runs.items() if isinstance(run, dict)}
 
 
 def _without_impossible(by_label: Mapping[str, dict[str, dict | HeaptapeError]]) -> None:
