@@ -3,7 +3,7 @@
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,13 +51,14 @@ class Confirmed:
 
 
 def confirm(advice: Advice, command: Command) -> list[Confirmed]:
-    """One for each pick that is not today's. Raises HeaptapeError where the program fails live on today's allocator."""
+    """One for each pick that is not today's. Raises HeaptapeError where the program fails live."""
     picks = [pick for pick in advice.picks if pick.label != advice.today]
-    picks = [pick for pick in picks if pick.aim != CPU or command.budget_s > 0]
     with tempfile.TemporaryDirectory(prefix="heaptape.") as scratch:
         observe = _Observer(command, Path(scratch))
-        made = {MEMORY: _memory, CPU: _cpu}
-        return [made[pick.aim](advice, pick, observe) for pick in picks]
+        peaks = _peaks(advice, dict.fromkeys(pick.label for pick in picks), observe)
+        return [
+            _memory(advice, pick, peaks) if pick.aim == MEMORY else _cpu(advice, pick, peaks, observe) for pick in picks
+        ]
 
 
 class _Observer:
@@ -83,25 +84,36 @@ class _Observer:
         return Finished(status, time.monotonic() - began, 0.0)
 
 
-def _memory(advice: Advice, pick: Pick, observe: _Observer) -> Confirmed:
-    labels = (advice.today, pick.label)
-    peaks: dict[str, list[float]] = {label: [] for label in labels}
-    for _ in range(MEMORY_RUNS):
-        for label in labels:
-            peaks[label].append(float(observe(advice.choices[label], memory=True)["rss_anon_peak_bytes"]))
-    before, after = (statistics.median(peaks[label]) for label in labels)
-    predicted = advice.judge.saves(advice.row(pick.label), advice.row(advice.today))
-    saved = 100 * (1 - after / before) if before else 0.0
-    held = saved >= max(HELD_SHARE * predicted, WORTH_PERCENT)
-    line = (
-        f"Live, memory: {pick.label} peaks at {size(after)} instead of {size(before)} ({-saved:+.1f} %, predicted "
-        f"{-predicted:+.1f} %): {_verdict(held)}."
-    )
-    figures = {"rss_anon_peak_bytes": peaks, "change_percent": -saved, "predicted_percent": -predicted}
-    return Confirmed(MEMORY, pick.label, held, line, figures)
+def _peaks(advice: Advice, labels: Iterable[str], observe: _Observer) -> dict[str, list[float]]:
+    """label -> peak RSS in bytes of each run, today's allocator among them; nothing where no label is given."""
+    peaks: dict[str, list[float]] = {label: [] for label in (advice.today, *labels)}
+    for _ in range(MEMORY_RUNS if len(peaks) > 1 else 0):
+        for label, found in peaks.items():
+            found.append(float(observe(advice.choices[label], memory=True)["rss_anon_peak_bytes"]))
+    return peaks
 
 
-def _cpu(advice: Advice, pick: Pick, observe: _Observer) -> Confirmed:
+def _memory(advice: Advice, pick: Pick, peaks: Mapping[str, Sequence[float]]) -> Confirmed:
+    told, figures = _change_of_peak(advice, pick.label, peaks)
+    held = -figures["change_percent"] >= max(HELD_SHARE * -figures["predicted_percent"], WORTH_PERCENT)
+    return Confirmed(MEMORY, pick.label, held, f"Live, memory: {pick.label} {told}: {_verdict(held)}.", figures)
+
+
+def _change_of_peak(advice: Advice, label: str, peaks: Mapping[str, Sequence[float]]) -> tuple[str, dict]:
+    """In words, and as figures: peaks in bytes, change and its prediction in percent of today's."""
+    before, after = (statistics.median(peaks[one]) for one in (advice.today, label))
+    predicted = -advice.judge.saves(advice.row(label), advice.row(advice.today))
+    change = 100 * (after / before - 1) if before else 0.0
+    told = f"peaks at {size(after)} instead of {size(before)} ({change:+.1f} %, predicted {predicted:+.1f} %)"
+    kept = {one: list(peaks[one]) for one in (advice.today, label)}
+    return told, {"rss_anon_peak_bytes": kept, "change_percent": change, "predicted_percent": predicted}
+
+
+def _cpu(advice: Advice, pick: Pick, peaks: Mapping[str, Sequence[float]], observe: _Observer) -> Confirmed:
+    told, memory = _change_of_peak(advice, pick.label, peaks)
+    if not observe.command.budget_s:
+        line = f"Live: {pick.label} {told}; CPU time was not measured."
+        return Confirmed(CPU, pick.label, None, line, {"memory": memory})
     data: dict = {
         "app": {"name": observe.command.name},
         "baseline": advice.today,
@@ -121,8 +133,9 @@ def _cpu(advice: Advice, pick: Pick, observe: _Observer) -> Confirmed:
     decision = timed.found(data)[pick.label]
     held = None if decision.verdict == UNDECIDED else decision.verdict == DIFFERENT and decision.percent < 0
     span = f"{decision.percent:+.1f} % ({decision.low:+.1f} to {decision.high:+.1f})"
-    line = f"Live, CPU time: {pick.label} {span} in {decision.rounds} rounds: {_verdict(held)}."
-    figures = {"cpu_ns": [one["cpu_ns"] for one in data["live"]], "change_percent": decision.percent}
+    rounds = f"{span} in {decision.rounds} rounds: {_verdict(held)}"
+    line = f"Live, CPU time: {pick.label} {rounds}; it {told}."
+    figures = {"cpu_ns": [one["cpu_ns"] for one in data["live"]], "change_percent": decision.percent, "memory": memory}
     return Confirmed(CPU, pick.label, held, line, figures | {"low": decision.low, "high": decision.high})
 
 
