@@ -127,6 +127,18 @@ def test_live_runs_say_whether_the_advice_holds(planted, program, tape):
     assert "it does not hold" in done.stdout.splitlines()[-1]
 
 
+def test_what_is_advised_for_cpu_time_has_its_memory_measured_live(planted, program):
+    options = ["--baseline", planted["slow"], "-a", planted["fat"], "--objective", "cpu", "--live", "--seconds", "0"]
+    made = advised(*options, "--", program)
+    assert use(made) == {"cpu": "fat.so"}
+    (live,) = made["live"]
+    assert live["held"] is None
+    assert live["line"].endswith("CPU time was not measured.")
+    memory = live["figures"]["memory"]
+    assert memory["change_percent"] > 100
+    assert memory["change_percent"] == pytest.approx(memory["predicted_percent"], rel=0.05)
+
+
 @pytest.mark.parametrize(
     ("words", "status", "says"),
     [
