@@ -5,15 +5,16 @@ a few named figures of one workload on one choice. How exact each of them is, an
 docs/RESULTS.md; an allocator that looks at the clock or at random numbers differs from run to run.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.formats.workload_format import read_workload
 from heaptape.measure import loaded, replay
-from heaptape.measure.engine_process import Processes
+from heaptape.measure.engine_process import Processes, side_by_side
 from heaptape.measure.registry import Choice
 from heaptape.measure.rounds import PASSES, Run, Settings
 from heaptape.results.schema import number
@@ -21,6 +22,10 @@ from heaptape.results.schema import number
 
 class RunError(HeaptapeError):
     """One run of an allocator: which, which pass, and why."""
+
+
+Item = TypeVar("Item")
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True)
@@ -106,6 +111,12 @@ class Bench:
         if "error" in run:
             raise _failure(choice, pass_, run)
         return run
+
+    def side_by_side(self, work: Callable[[Item], Made], items: Sequence[Item]) -> Iterator[tuple[Item, Made]]:
+        """Each item with what `work` made of it, by this bench's runs, as they are done; as many at a time as there are
+        processors and memory. Where `work` or the caller raises, the runs are ended.
+        """
+        return side_by_side(work, items, replay.jobs_for(self._engine), self._engine.processes)
 
     def _measured(self, choice: Choice, pass_: str, tell: Callable[[float], None]) -> dict:
         """The run, which has an error if a promise was broken."""

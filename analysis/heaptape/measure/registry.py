@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -21,10 +22,11 @@ MOST_VALUES = 1000  # of one sweep; each is an allocator of the comparison
 
 
 class Variant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Environment settings under a name."""
+    """Environment settings under a name. `advise`: of which programs `heaptape advise` tries it."""
 
     environment: dict[str, str]
     summary: str = ""
+    advise: Literal["", "always", "threads"] = ""
 
 
 class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
