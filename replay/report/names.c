@@ -2,7 +2,7 @@
 
 const char *pass_name(enum replay_pass pass) {
   static const char *const names[] = {"time",    "memory", "bare",  "verify",  "instructions",
-                                      "sharing", "misses", "blame", "accesses"};
+                                      "sharing", "misses", "blame", "accesses", "contention"};
   return names[pass];
 }
 
