@@ -27,13 +27,15 @@ class Variant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class Tunables(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How an allocator's numbers are set: `variable` of the environment becomes `form` of each {name} and {value}, with
-    `separator` between. A variable with {NAME} in it is one for each tunable.
+    `separator` between. A variable with {NAME} in it is one for each tunable. `counting`: settings that make the
+    allocator count what it does.
     """
 
     variable: str
     names: tuple[str, ...]
     form: str = "{value}"
     separator: str = ""
+    counting: dict[str, str] = {}
 
     def environment(self, settings: dict[str, str]) -> dict[str, str]:
         """The variables that make these settings."""
@@ -44,6 +46,12 @@ class Tunables(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             }
         parts = [self.form.format(name=name, value=value) for name, value in settings.items()]
         return {self.variable: self.separator.join(parts)} if parts else {}
+
+    def with_counting(self, environment: dict[str, str]) -> dict[str, str]:
+        """These variables, and those that make it count."""
+        more = self.environment(self.counting)
+        joined = {k: self.separator.join([environment[k], v]) if k in environment else v for k, v in more.items()}
+        return environment | joined
 
 
 class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -75,7 +83,7 @@ class Allocator(Entry, frozen=True, kw_only=True):
 @dataclass(frozen=True)
 class Choice:
     """An allocator with its settings: what one column of a comparison is. `preload` is empty where nothing is
-    preloaded.
+    preloaded. `counting`: the environment in which it also counts what it does; None: it can't.
     """
 
     allocator: str
@@ -84,6 +92,7 @@ class Choice:
     preload: str
     environment: dict[str, str]
     version: str = ""
+    counting: dict[str, str] | None = None
 
     @property
     def label(self) -> str:
@@ -128,9 +137,8 @@ def choose(name: str, registry: dict[str, Allocator]) -> Choice:
     allocator = registry[base]
     if allocator.path is None:
         raise HeaptapeError(f"{base} is not installed ({allocator.library} not found): {allocator.how_to_get}")
-    preload = str(allocator.path) if allocator.library else ""
     if not setting or setting == DEFAULT_VARIANT:
-        return Choice(base, DEFAULT_VARIANT, allocator.path, preload, {}, allocator.version)
+        return _choice_of(allocator, allocator.path, DEFAULT_VARIANT, {})
     if setting in allocator.variants:
         environment = allocator.variants[setting].environment
     elif "=" in setting:
@@ -138,7 +146,13 @@ def choose(name: str, registry: dict[str, Allocator]) -> Choice:
     else:
         known = ", ".join(allocator.variants) or "none"
         raise HeaptapeError(f"unknown variant '{setting}' of {base}: known are {known}, or NAME=VALUE")
-    return Choice(base, setting, allocator.path, preload, environment, allocator.version)
+    return _choice_of(allocator, allocator.path, setting, environment)
+
+
+def _choice_of(allocator: Allocator, path: Path, variant: str, environment: dict[str, str]) -> Choice:
+    preload = str(path) if allocator.library else ""
+    counting = allocator.tunables.with_counting(environment) if allocator.tunables else None
+    return Choice(allocator.name, variant, path, preload, environment, allocator.version, counting)
 
 
 def choose_all(names: Iterable[str], registry: dict[str, Allocator]) -> list[Choice]:
