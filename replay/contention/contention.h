@@ -16,8 +16,8 @@ struct contention_mark {
   bool inside; /* of a call */
   uint8_t call;
   unsigned size_class;
-  volatile uint64_t *switch_word; /* of the thread (os_switch.h) */
-  uint64_t no_switch_word;        /* stands for it where there is none */
+  volatile uint64_t *switch_word;  /* of the thread (os_switch.h) */
+  uint64_t no_switch_word;         /* stands for it where there is none */
   uint64_t voluntary, involuntary; /* context switches of the thread, as last read */
 };
 

@@ -27,33 +27,35 @@ enum { ARGUMENTS = 6, KERNEL_SIGSET_BYTES = 8, MEASURED_ROUNDS = 20, MEASURED_WA
 
 static void (*report)(const struct trapped_wait *wait);
 
-/* Behind the one system call that the filter lets pass: instruction pointers point there. */
+/* The raw system call, which sets no errno and is no cancellation point: the only one that the filter lets pass, as the
+   instruction pointer is at trap_reissued then. In assembly as a whole, as there must be one copy of it. */
+long trap_reissue(long number, const uint64_t arguments[ARGUMENTS]) __attribute__((visibility("hidden")));
 extern const char trap_reissued[] __attribute__((visibility("hidden")));
 
-/* The raw call: neither errno nor cancellation points. */
-__attribute__((noinline, noclone)) static long reissue(long number, const uint64_t arguments[ARGUMENTS]) {
+__asm__(".text\n"
+        ".globl trap_reissue, trap_reissued\n"
+        ".hidden trap_reissue, trap_reissued\n"
+        "trap_reissue:\n"
 #if defined(__x86_64__)
-  register uint64_t fourth __asm__("r10") = arguments[3], fifth __asm__("r8") = arguments[4],
-                    sixth __asm__("r9") = arguments[5];
-  long result;
-  __asm__ volatile("syscall\n.globl trap_reissued\n.hidden trap_reissued\ntrap_reissued:"
-                   : "=a"(result)
-                   : "a"(number), "D"(arguments[0]), "S"(arguments[1]), "d"(arguments[2]), "r"(fourth), "r"(fifth),
-                     "r"(sixth)
-                   : "rcx", "r11", "memory");
-  return result;
+        "  mov %rdi, %rax\n"
+        "  mov %rsi, %rcx\n"
+        "  mov 0(%rcx), %rdi\n"
+        "  mov 8(%rcx), %rsi\n"
+        "  mov 16(%rcx), %rdx\n"
+        "  mov 24(%rcx), %r10\n"
+        "  mov 32(%rcx), %r8\n"
+        "  mov 40(%rcx), %r9\n"
+        "  syscall\n"
 #else
-  register uint64_t call __asm__("x8") = (uint64_t)number, first __asm__("x0") = arguments[0],
-                    second __asm__("x1") = arguments[1], third __asm__("x2") = arguments[2],
-                    fourth __asm__("x3") = arguments[3], fifth __asm__("x4") = arguments[4],
-                    sixth __asm__("x5") = arguments[5];
-  __asm__ volatile("svc 0\n.globl trap_reissued\n.hidden trap_reissued\ntrap_reissued:"
-                   : "+r"(first)
-                   : "r"(call), "r"(second), "r"(third), "r"(fourth), "r"(fifth), "r"(sixth)
-                   : "memory");
-  return (long)first;
+        "  mov x8, x0\n"
+        "  mov x9, x1\n"
+        "  ldp x0, x1, [x9]\n"
+        "  ldp x2, x3, [x9, #16]\n"
+        "  ldp x4, x5, [x9, #32]\n"
+        "  svc #0\n"
 #endif
-}
+        "trap_reissued:\n"
+        "  ret\n");
 
 /* The state of the thread at the system call that was stopped. */
 struct stopped {
@@ -149,7 +151,7 @@ static void on_trap(int number, siginfo_t *about, void *context) {
   struct trapped_wait wait = {.kind = kind_of(about->si_syscall),
                               .address = place_of(about->si_syscall, &stopped, about)};
   uint64_t begin_ns = os_monotonic_ns();
-  long result = reissue(about->si_syscall, stopped.arguments);
+  long result = trap_reissue(about->si_syscall, stopped.arguments);
   wait.time_ns = os_monotonic_ns() - begin_ns;
   wait.at_once = wait.kind == WAIT_FUTEX && result == -EAGAIN;
   report(&wait);
@@ -211,7 +213,7 @@ uint64_t trap_measure_ns(void) {
   for (int round = 0; round < MEASURED_ROUNDS; round++) {
     uint64_t begin_ns = os_monotonic_ns();
     for (int count = 0; count < MEASURED_WAITS; count++)
-      reissue(SYS_futex, arguments);
+      trap_reissue(SYS_futex, arguments);
     uint64_t between_ns = os_monotonic_ns();
     for (int count = 0; count < MEASURED_WAITS; count++)
       syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);

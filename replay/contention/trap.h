@@ -28,8 +28,8 @@ struct trapped_wait {
    Returns 0, or -1 with errno set: the kernel or a sandbox does not allow it. */
 int trap_install(void (*waited)(const struct trapped_wait *wait));
 
-/* Nanoseconds that a wait takes longer for being seen: of waits that end at once, in the fastest of some rounds, as others
-   may run meanwhile. They are reported to `waited` like any others. */
+/* Nanoseconds that a wait takes longer for being seen: of waits that end at once, in the fastest of some rounds, as
+   others may run meanwhile. They are reported to `waited` like any others. */
 uint64_t trap_measure_ns(void);
 
 #endif

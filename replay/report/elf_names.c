@@ -1,8 +1,10 @@
 #include "replay/report/elf_names.h"
 
+#include <dlfcn.h>
 #include <elf.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -104,6 +106,19 @@ static bool debug_path(const struct image *image, char *path, size_t bytes) {
   return false;
 }
 
+/* The C++ library is loaded when a name needs it: linked to, it would be loaded into the engine's process, too. */
+static void demangle(char *name, size_t bytes) {
+  typedef char *demangler(const char *mangled, char *buffer, size_t *length, int *status);
+  void *library = strncmp(name, "_Z", 2) == 0 ? dlopen("libstdc++.so.6", RTLD_NOW | RTLD_LOCAL) : NULL;
+  demangler *function = library ? (demangler *)dlsym(library, "__cxa_demangle") : NULL;
+  char *plain = function ? function(name, NULL, NULL, NULL) : NULL;
+  if (plain)
+    snprintf(name, bytes, "%s", plain);
+  free(plain);
+  if (library)
+    dlclose(library);
+}
+
 bool elf_name_of(const char *path, uint64_t address, char *name, size_t bytes, uint64_t *offset) {
   struct found found = {.name = name, .bytes = bytes};
   struct image image, debug;
@@ -116,6 +131,8 @@ bool elf_name_of(const char *path, uint64_t address, char *name, size_t bytes, u
     unmap_file(&debug);
   }
   unmap_file(&image);
+  if (found.size > 0)
+    demangle(name, bytes);
   *offset = found.offset;
   return found.size > 0;
 }

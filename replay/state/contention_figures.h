@@ -29,8 +29,8 @@ struct wait_row {
 };
 
 enum {
-  WAIT_ROWS = 1 << 14, /* a power of two */
-  WAIT_CLASSES = 32,   /* size_class fits */
+  WAIT_ROWS = 1 << 14,                   /* a power of two */
+  WAIT_CLASSES = 32,                     /* size_class fits */
   WAIT_CALL_THREAD_END = CALL_LIMIT - 1, /* no call: what the allocator does when a thread ends */
   LOADED_OBJECTS = 64,
   ARENAS_LIMIT = 1024,
@@ -61,10 +61,10 @@ struct loaded_object {
 };
 
 struct contention {
-  int filter_error;           /* why there is no filter: an errno; 0: there is one */
-  bool switches_known;        /* the kernel tells of context switches cheaply (os_switch.h) */
-  uint64_t trap_ns;           /* what seeing one wait costs beside the wait itself, measured before the first op */
-  _Atomic uint64_t outside;   /* waits that were seen outside of calls: the engine's own, and others */
+  int filter_error;         /* why there is no filter: an errno; 0: there is one */
+  bool switches_known;      /* the kernel tells of context switches cheaply (os_switch.h) */
+  uint64_t trap_ns;         /* what seeing one wait costs beside the wait itself, measured before the first op */
+  _Atomic uint64_t outside; /* waits that were seen outside of calls: the engine's own, and others */
   _Atomic uint64_t voluntary[CALL_LIMIT], involuntary[CALL_LIMIT]; /* context switches within calls */
   struct wait_row rows[WAIT_ROWS];
   struct wait_sums overflow[WAIT_KINDS][CALL_LIMIT][WAIT_CLASSES]; /* where the rows were full: of unknown address */

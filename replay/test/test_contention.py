@@ -141,7 +141,7 @@ def test_each_kind_of_wait_is_told_apart_and_named(tmp_path):
     assert "object" not in futexes[None]
     assert re.fullmatch("0x[0-9a-f]+", futexes[None]["address"])
     yields = [lock for lock in found["locks"] if lock["wait"] == "yield"]
-    assert {(lock["object"], lock["symbol"]) for lock in yields} == {("libwaiting.so", "plant")}
+    assert {(lock["object"], lock["symbol"]) for lock in yields} == {("libwaiting.so", "quiet::yields()")}
     assert_sums_agree(found)
 
 

@@ -1,9 +1,7 @@
 """What the pass `contention` says: how long threads waited inside calls, for which locks, in which calls."""
 
-import ctypes
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
 
 import pandas as pd
 
@@ -127,30 +125,10 @@ def name_of(lock: Mapping) -> str:
     if lock.get("object"):
         place = f"{lock['object']}+{lock.get('offset') or 0:#x}"
     if lock.get("symbol"):
-        place = _demangled(str(lock["symbol"]))
+        place = str(lock["symbol"])
         place += f"+{lock['symbol_offset']:#x}" if lock.get("symbol_offset") and lock.get("wait") == "futex" else ""
         place += f" {lock['address']}" if not lock.get("object") else ""
     return {"yield": "sched_yield in ", "sleep": "sleep in "}.get(str(lock.get("wait")), "") + place
-
-
-@cache
-def _demangled(name: str) -> str:
-    """A C++ name as the C++ library reads it; the name itself where that is not installed."""
-    if not name.startswith("_Z"):
-        return name
-    try:
-        library = ctypes.CDLL("libstdc++.so.6")
-    except OSError:
-        return name
-    plain = ctypes.create_string_buffer(4096)
-    size, status = ctypes.c_size_t(0), ctypes.c_int(0)
-    library.__cxa_demangle.restype = ctypes.c_void_p
-    found = library.__cxa_demangle(name.encode(), None, ctypes.byref(size), ctypes.byref(status))
-    if not found:
-        return name
-    plain.value = ctypes.string_at(found)[:4095]
-    library.free(ctypes.c_void_p(found))
-    return plain.value.decode(errors="replace")
 
 
 def sentences(files: Sequence[Results]) -> list[str]:

@@ -102,10 +102,10 @@ def test_lock_counters_of_our_own_and_the_time_of_calls_stand_beside():
         ({"wait": "futex", "address": "0x10"}, "heap 0x10"),
         ({"wait": "futex", "address": "0x10", "symbol": "arena", "symbol_offset": 0}, "arena 0x10"),
         (
-            {"wait": "yield", "address": "0x10", "symbol": "_ZN3tbb4lockEv", "symbol_offset": 8, "object": "a.so"},
+            {"wait": "yield", "address": "0x10", "symbol": "tbb::lock()", "symbol_offset": 8, "object": "a.so"},
             "sched_yield in tbb::lock()",
         ),
-        ({"wait": "sleep", "address": "0x10", "symbol": "_Zno", "object": "a.so"}, "sleep in _Zno"),
+        ({"wait": "sleep", "address": "0x10", "symbol": "pause", "object": "a.so"}, "sleep in pause"),
         ({"wait": "futex", "address": None}, "other locks"),
     ],
 )
