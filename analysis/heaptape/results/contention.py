@@ -139,24 +139,31 @@ def sentences(files: Sequence[Results]) -> list[str]:
 
 
 def sentences_of(here: pd.DataFrame) -> list[str]:
-    """Of a workload's rows of `frame`: under which allocators threads wait for TELLING_PERCENT of their time or more,
-    and for which lock; or that they do under none.
+    """Of a workload's rows of `frame`: under which allocators threads wait for TELLING_PERCENT of their time or more
+    in every repetition, and for which lock; or that they do under none.
     """
     whole = here[here["by"] == "all"].set_index("allocator")
-    telling = whole[whole["percent"] >= TELLING_PERCENT].sort_values("percent", ascending=False)
+    telling = whole[whole["percent_low"] >= TELLING_PERCENT].sort_values("percent", ascending=False)
     made = [_sentence(here, str(label), row) for label, row in telling.iterrows()]
     if made or whole["percent"].isna().all():
         return made
     most = whole["percent"].idxmax()
     return [
-        f"Threads wait inside calls for less than {TELLING_PERCENT:g} % of their time under every allocator (most "
-        f"under {most}: {whole.at[most, 'percent']:.2f} %)."
+        f"Under no allocator do threads wait inside calls for {TELLING_PERCENT:g} % of their time in every repetition "
+        f"(most under {most}: {whole.at[most, 'percent']:.2f} %{_spread(whole.loc[most], 2)})."
     ]
 
 
+def _spread(whole: pd.Series, digits: int) -> str:
+    """The repetitions' least and most; empty for one."""
+    if whole["repetitions"] < 2:
+        return ""
+    low, high = whole["percent_low"], whole["percent_high"]
+    return f", {low:.{digits}f} to {high:.{digits}f} in {int(whole['repetitions'])} repetitions"
+
+
 def _sentence(here: pd.DataFrame, label: str, whole: pd.Series) -> str:
-    often = int(whole["repetitions"])
-    spread = f" ({whole['percent_low']:.1f} to {whole['percent_high']:.1f} in {often} repetitions)" if often > 1 else ""
+    spread = _spread(whole, 1) and f"{_spread(whole, 1)},"
     mine = here[here["allocator"] == label]
     locks = mine[mine["by"] == "lock"].sort_values("wait_ns", ascending=False)
     calls = mine[mine["by"] == "call"].sort_values("wait_ns", ascending=False)

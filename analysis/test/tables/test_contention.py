@@ -116,12 +116,13 @@ def test_locks_are_named_by_symbol_place_or_address(lock, name):
 def test_sentences_tell_where_threads_wait_and_for_what():
     files = [results(glibc=[waits(10, 2, 100), waits(10, 2, 60)], mimalloc=[waits(0, 0, 0)])]
     assert contention.sentences(files) == [
-        "Under glibc, 8.0 % of thread time (6.0 to 10.0 in 2 repetitions) is spent in waits inside calls, most of it "
+        "Under glibc, 8.0 % of thread time, 6.0 to 10.0 in 2 repetitions, is spent in waits inside calls, most of it "
         "in malloc; 90 % of it for one lock of 2: main_arena."
     ]
-    quiet = results("v", glibc=[waits(10, 2, 1)], mimalloc=[waits(0, 0, 0)])
+    quiet = results("v", glibc=[waits(10, 2, 1), waits(10, 2, 25)], mimalloc=[waits(0, 0, 0)])
     assert contention.sentences([quiet]) == [
-        "Threads wait inside calls for less than 1 % of their time under every allocator (most under glibc: 0.10 %)."
+        "Under no allocator do threads wait inside calls for 1 % of their time in every repetition "
+        "(most under glibc: 1.30 %, 0.10 to 2.50 in 2 repetitions)."
     ]
     assert [text.partition(":")[0] for text in contention.sentences([*files, quiet])] == ["w", "v"]
 
@@ -148,7 +149,7 @@ def test_compare_and_report_have_the_table_and_the_sentence(tmp_path):
     page = tmp_path / "r.html"
     assert call_heaptape("report", path, "-o", page).status == 0
     assert "Waits inside calls" in page.read_text()
-    assert "10.0 % of thread time" in page.read_text()
+    assert "10.0 % of thread time is spent" in page.read_text()
 
 
 def test_a_malformed_contention_is_one_error(tmp_path):
