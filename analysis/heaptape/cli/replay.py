@@ -45,7 +45,7 @@ def _add_runs(parser: argparse.ArgumentParser) -> None:
         "--repeats",
         type=int,
         default=5,
-        help="repetitions of the passes time and accesses (default 5); bare and instructions run twice, memory too if "
+        help="repetitions of the passes time, accesses and contention (default 5); bare and instructions run twice, memory too if "
         "that is enough, others once",
     )
     parser.add_argument(

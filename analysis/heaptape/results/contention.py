@@ -147,10 +147,13 @@ def sentences_of(here: pd.DataFrame) -> list[str]:
     made = [_sentence(here, str(label), row) for label, row in telling.iterrows()]
     if made or whole["percent"].isna().all():
         return made
+    if whole["waits"].max() == 0:
+        return ["No thread waits inside calls, under any allocator."]
     most = whole["percent"].idxmax()
+    often = " in every repetition" if whole.at[most, "repetitions"] > 1 else ""
     return [
-        f"Under no allocator do threads wait inside calls for {TELLING_PERCENT:g} % of their time in every repetition "
-        f"(most under {most}: {whole.at[most, 'percent']:.2f} %{_spread(whole.loc[most], 2)})."
+        f"Under no allocator do threads wait inside calls for {TELLING_PERCENT:g} % of their time{often} (most under "
+        f"{most}: {whole.at[most, 'percent']:.2f} %{_spread(whole.loc[most], 2)})."
     ]
 
 

@@ -59,9 +59,10 @@ def _whole(here: pd.DataFrame, suffix: str) -> Table:
         cells += [_number(row["call_ns"])] * timed
         rows.append([*cells, _number(int(locks.get(row["allocator"], 0)))])
     seeing = whole["seeing_percent"].max()
-    cost = "" if pd.isna(seeing) else f" Seeing them took up to {rounded(seeing)} % of thread time."
+    cost = f" Seeing them took up to {rounded(seeing)} % of thread time." if seeing > 0 else ""
     often = int(whole["repetitions"].max())
-    notes = [f"{NOTES[0]}{cost} Means of {often} repetition{'s' * (often != 1)}.", *NOTES[1:]]
+    means = f" Means of {often} repetitions." if often > 1 else ""
+    notes = [f"{NOTES[0]}{cost}{means}", *NOTES[1:]]
     return Table(f"Waits inside calls{suffix}", columns, rows, [*contention.sentences_of(here), *notes])
 
 

@@ -124,6 +124,8 @@ def test_sentences_tell_where_threads_wait_and_for_what():
         "Under no allocator do threads wait inside calls for 1 % of their time in every repetition "
         "(most under glibc: 1.30 %, 0.10 to 2.50 in 2 repetitions)."
     ]
+    still = results("u", glibc=[waits(0, 0, 0)], mimalloc=[waits(0, 0, 0)])
+    assert contention.sentences([still]) == ["No thread waits inside calls, under any allocator."]
     assert [text.partition(":")[0] for text in contention.sentences([*files, quiet])] == ["w", "v"]
 
 
