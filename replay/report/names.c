@@ -1,7 +1,7 @@
 #include "replay/report/names.h"
 
 const char *pass_name(enum replay_pass pass) {
-  static const char *const names[] = {"time",    "memory", "bare",  "verify",  "instructions",
+  static const char *const names[] = {"time",    "memory", "bare",  "verify",   "instructions",
                                       "sharing", "misses", "blame", "accesses", "contention"};
   return names[pass];
 }

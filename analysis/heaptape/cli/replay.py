@@ -45,8 +45,8 @@ def _add_runs(parser: argparse.ArgumentParser) -> None:
         "--repeats",
         type=int,
         default=5,
-        help="repetitions of the passes time, accesses and contention (default 5); bare and instructions run twice, memory too if "
-        "that is enough, others once",
+        help="repetitions of the passes time, accesses and contention (default 5); bare and instructions run "
+        "twice, memory too if that is enough, others once",
     )
     parser.add_argument(
         "--until-ci",
