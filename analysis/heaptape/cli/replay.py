@@ -34,11 +34,12 @@ def _add_runs(parser: argparse.ArgumentParser) -> None:
         "-a",
         "--allocator",
         action="append",
-        metavar="NAME[:VARIANT]|LIB.so",
-        help="an allocator of the registry, or a library by path; either may be followed by ':NAME=VALUE': a tunable "
+        metavar="NAME[@VERSION][:VARIANT]|LIB.so",
+        help="an allocator of the registry, an installed version of one ('heaptape allocators list'; @3: the newest "
+        "3.x), or a library by path; either may be followed by ':NAME=VALUE': a tunable "
         "('heaptape allocators --variants NAME' lists them) or a variable of the environment. VALUE may be a range, a "
         "variant for each: glibc:tcache_count=0..16/4, reference:tcache_count=1..64*2 (powers), of a tunable also "
-        "0,7,100. Repeatable. Default: all that 'heaptape allocators' finds",
+        "0,7,100. Repeatable. Default: all of the registry that are found",
     )
     parser.add_argument(
         "-n",
