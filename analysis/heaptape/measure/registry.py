@@ -157,7 +157,8 @@ def choose(name: str, registry: dict[str, Allocator]) -> Choice:
 
 def _choice_of(allocator: Allocator, path: Path, variant: str, environment: dict[str, str]) -> Choice:
     preload = str(path) if allocator.library else ""
-    counting = allocator.tunables.with_counting(environment) if allocator.tunables else None
+    tunables = allocator.tunables
+    counting = tunables.with_counting(environment) if tunables and tunables.counting else None
     return Choice(allocator.name, variant, path, preload, environment, allocator.version, counting)
 
 
