@@ -63,7 +63,7 @@ class Allocator(Entry, frozen=True, kw_only=True):
 @dataclass(frozen=True)
 class Choice:
     """An allocator with its settings: what one column of a comparison is. `preload` is empty where nothing is
-    preloaded.
+    preloaded. `counting`: the environment in which it also counts what it does; None: it can't.
     """
 
     allocator: str
@@ -72,6 +72,7 @@ class Choice:
     preload: str
     environment: dict[str, str]
     version: str = ""
+    counting: dict[str, str] | None = None
 
     @property
     def label(self) -> str:
@@ -116,9 +117,8 @@ def choose(name: str, registry: dict[str, Allocator]) -> Choice:
     base = allocator.name
     if allocator.path is None:
         raise HeaptapeError(f"{base} is not installed ({allocator.library} not found): {allocator.how_to_get}")
-    preload = str(allocator.path) if allocator.library else ""
     if not setting or setting == DEFAULT_VARIANT:
-        return Choice(base, DEFAULT_VARIANT, allocator.path, preload, {}, allocator.version)
+        return _choice_of(allocator, allocator.path, DEFAULT_VARIANT, {})
     if setting in allocator.variants:
         environment = allocator.variants[setting].environment
     elif "=" in setting:
@@ -126,7 +126,14 @@ def choose(name: str, registry: dict[str, Allocator]) -> Choice:
     else:
         known = ", ".join(allocator.variants) or "none"
         raise HeaptapeError(f"unknown variant '{setting}' of {base}: known are {known}, or NAME=VALUE")
-    return Choice(base, setting, allocator.path, preload, environment, allocator.version)
+    return _choice_of(allocator, allocator.path, setting, environment)
+
+
+def _choice_of(allocator: Allocator, path: Path, variant: str, environment: dict[str, str]) -> Choice:
+    preload = str(path) if allocator.library else ""
+    tunables = allocator.tunables
+    counting = tunables.with_counting(environment) if tunables and tunables.counting else None
+    return Choice(allocator.name, variant, path, preload, environment, allocator.version, counting)
 
 
 def _allocator(name: str, registry: dict[str, Allocator]) -> Allocator:

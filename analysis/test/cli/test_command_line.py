@@ -26,7 +26,7 @@ WRONG = {
     "replay {text} --passes time,x": (
         2,
         "heaptape: replay --passes: unknown pass 'x': there are instructions, time, memory, bare, verify, "
-        "sharing, misses, blame, accesses",
+        "sharing, misses, blame, accesses, contention",
     ),
     "replay {text} --passes accesses --touch all": (
         2,
