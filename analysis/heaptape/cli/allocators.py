@@ -1,13 +1,16 @@
-"""`heaptape allocators`: the registry, one allocator's variants; installs and removes candidates."""
+"""`heaptape allocators`: the registry, one allocator's variants or tunables; installs and removes candidates."""
 
 import argparse
 import json
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from heaptape.cli import replaying
 from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.home import Home
+from heaptape.common.output import STANDARD_OUTPUT, write_text
 from heaptape.common.progress import WorkProgress
 
 if TYPE_CHECKING:
@@ -32,7 +35,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("action", nargs="?", choices=ACTIONS)
     parser.add_argument("names", nargs="*", metavar="NAME[@VERSION]")
     parser.add_argument("--json", action="store_true", help="machine-readable")
-    parser.add_argument("--variants", metavar="NAME", help="the variants of one allocator and the settings behind them")
+    shown = parser.add_mutually_exclusive_group()
+    shown.add_argument("--variants", metavar="NAME", help="the variants of one allocator and the settings behind them")
+    shown.add_argument("--tunables", metavar="NAME", help="what may be set of one allocator: values, default, meaning")
+    shown.add_argument(
+        "--check-tunables",
+        nargs="+",
+        metavar=("NAME", "F"),
+        help="replays the traces with each tunable at the ends of its search, and says what changes, in exact figures, "
+        "and which tunables change nothing",
+    )
+    parser.add_argument("--format", default="text", choices=["text", "md"], help="of --check-tunables (default text)")
+
     parser.add_argument("--into", metavar="DIR", help="candidates in this folder instead of the cache's")
     install = parser.add_argument_group("install")
     install.add_argument("--no-verify", action="store_true", help="don't hold it to the rules of malloc")
@@ -54,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Lists, installs or removes."""
+    """Lists the registry, or one allocator's variants or tunables; checks these; installs or removes."""
     from heaptape.measure import installed, registry
 
     _check(arguments)
@@ -70,9 +84,11 @@ def run(arguments: argparse.Namespace) -> int:
         return _list(there, arguments.home, arguments.json)
     known = registry.load(arguments.home)
     if arguments.variants is not None:
-        if arguments.variants not in known:
-            raise HeaptapeError(f"unknown allocator '{arguments.variants}': known are {', '.join(known)}")
-        return _print_variants(known[arguments.variants], arguments.json)
+        return _print_variants(_named(arguments.variants, known), arguments.json)
+    if arguments.tunables is not None:
+        return _print_tunables(_named(arguments.tunables, known), arguments.json)
+    if arguments.check_tunables:
+        return _check_tunables(arguments, known)
     if arguments.json:
         objects = [_allocator_object(a) for a in known.values()]
         print(json.dumps({"allocators": objects, "installed": [_installed_object(i) for i in there]}, indent=1))
@@ -177,6 +193,53 @@ def _print_installed(there: "list[Installed]") -> None:
         print(f"{one.record.label:<{width}}  {one.path}")
         print(f"{'':<{width}}  {came}{f' ({source.note})' if source.note else ''}{made}")
         print(f"{'':<{width}}  {one.record.verdict}")
+
+
+def _named(name: str, known: dict[str, "registry.Allocator"]) -> "registry.Allocator":
+    if name not in known:
+        raise HeaptapeError(f"unknown allocator '{name}': known are {', '.join(known)}")
+    return known[name]
+
+
+def _print_tunables(allocator: "registry.Allocator", as_json: bool) -> int:
+    tunables = allocator.tunables
+    if as_json:
+        import msgspec
+
+        rows = [{"name": name} | msgspec.to_builtins(one) for name, one in tunables.space.items()] if tunables else []
+        print(json.dumps({"allocator": allocator.name, "tunables": rows}, indent=1))
+        return 0
+    for name, one in tunables.space.items() if tunables else ():
+        values = ", ".join(one.values) if one.range is None else f"{one.range[0]} to {one.range[1]}"
+        default = f"default {one.default}" if one.default else "default by machine or program"
+        print(f"{allocator.name}:{name}  {one.type}, {values}, {default}{'' if one.tuned else ', not tuned'}")
+        print(f"    {one.meaning}")
+        if one.is_number:
+            print(f"    tune tries {', '.join(one.levels())}")
+    return 0
+
+
+def _check_tunables(arguments: argparse.Namespace, known: dict[str, "registry.Allocator"]) -> int:
+    from heaptape.measure import replay
+    from heaptape.tables.tunables_table import effects_table
+    from heaptape.tables.usual import render_markdown, render_text
+    from heaptape.tuning import effects
+
+    name, *inputs = arguments.check_tunables
+    if not inputs:
+        raise UsageError("allocators --check-tunables: NAME and at least one trace")
+    allocator = _named(name, known)
+    if not allocator.found or allocator.tunables is None:
+        why = "has no tunables" if allocator.found else f"is not installed: {allocator.how_to_get}"
+        raise HeaptapeError(f"{name} {why}")
+    with replaying.work() as work:
+        workloads = {replaying.name_of(path): replay.prepare(path, arguments.home, work.scratch) for path in inputs}
+        jobs = len(os.sched_getaffinity(0))
+        found = effects.effects(allocator, workloads, arguments.home, jobs, work.progress.update)
+    table = effects_table(name, found, effects.FIGURES, list(workloads), effects.silent(found))
+    render = render_markdown if arguments.format == "md" else render_text
+    write_text(STANDARD_OUTPUT, render([table]))
+    return 0
 
 
 def _print_variants(allocator: "registry.Allocator", as_json: bool) -> int:

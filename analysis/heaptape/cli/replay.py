@@ -46,8 +46,8 @@ def _add_runs(parser: argparse.ArgumentParser) -> None:
         "--repeats",
         type=int,
         default=5,
-        help="repetitions of the passes time and accesses (default 5); bare and instructions run twice, memory too if "
-        "that is enough, others once",
+        help="repetitions of the passes time, accesses and contention (default 5); bare and instructions run "
+        "twice, memory too if that is enough, others once",
     )
     parser.add_argument(
         "--until-ci",
@@ -115,7 +115,8 @@ def _add_passes(parser: argparse.ArgumentParser) -> None:
         "where heaptape's Valgrind tool is, else by name, under callgrind), verify, sharing (cache lines that threads "
         "share), misses (cache and TLB misses of program and allocator, simulated; default where the trace has data "
         "accesses: record --accesses), accesses (performs those accesses on the processor and measures CPU time: for "
-        "quiet machines), blame (who holds the memory, for 'heaptape blame R.json' and the report)",
+        "quiet machines), blame (who holds the memory, for 'heaptape blame R.json' and the report), contention (waits "
+        "of threads inside calls, by lock and call)",
     )
     for name, what in (("caches", "BYTES:WAYS"), ("tlbs", "ENTRIES:WAYS")):
         parser.add_argument(

@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -14,37 +15,18 @@ from heaptape.common.checked import checked, read_toml
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.measure import installed
+from heaptape.measure.tunables import Tunables
 
 DEFAULT_VARIANT = "default"
 MOST_VALUES = 1000  # of one sweep; each is an allocator of the comparison
 
 
 class Variant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Environment settings under a name."""
+    """Environment settings under a name. `advise`: of which programs `heaptape advise` tries it."""
 
     environment: dict[str, str]
     summary: str = ""
-
-
-class Tunables(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How an allocator's numbers are set: `variable` of the environment becomes `form` of each {name} and {value}, with
-    `separator` between. A variable with {NAME} in it is one for each tunable.
-    """
-
-    variable: str
-    names: tuple[str, ...]
-    form: str = "{value}"
-    separator: str = ""
-
-    def environment(self, settings: dict[str, str]) -> dict[str, str]:
-        """The variables that make these settings."""
-        if "{NAME}" in self.variable:
-            return {
-                self.variable.replace("{NAME}", name.upper()): self.form.format(name=name, value=value)
-                for name, value in settings.items()
-            }
-        parts = [self.form.format(name=name, value=value) for name, value in settings.items()]
-        return {self.variable: self.separator.join(parts)} if parts else {}
+    advise: Literal["", "always", "threads"] = ""
 
 
 class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -81,7 +63,7 @@ class Allocator(Entry, frozen=True, kw_only=True):
 @dataclass(frozen=True)
 class Choice:
     """An allocator with its settings: what one column of a comparison is. `preload` is empty where nothing is
-    preloaded.
+    preloaded. `counting`: the environment in which it also counts what it does; None: it can't.
     """
 
     allocator: str
@@ -90,6 +72,7 @@ class Choice:
     preload: str
     environment: dict[str, str]
     version: str = ""
+    counting: dict[str, str] | None = None
 
     @property
     def label(self) -> str:
@@ -134,9 +117,8 @@ def choose(name: str, registry: dict[str, Allocator]) -> Choice:
     base = allocator.name
     if allocator.path is None:
         raise HeaptapeError(f"{base} is not installed ({allocator.library} not found): {allocator.how_to_get}")
-    preload = str(allocator.path) if allocator.library else ""
     if not setting or setting == DEFAULT_VARIANT:
-        return Choice(base, DEFAULT_VARIANT, allocator.path, preload, {}, allocator.version)
+        return _choice_of(allocator, allocator.path, DEFAULT_VARIANT, {})
     if setting in allocator.variants:
         environment = allocator.variants[setting].environment
     elif "=" in setting:
@@ -144,7 +126,14 @@ def choose(name: str, registry: dict[str, Allocator]) -> Choice:
     else:
         known = ", ".join(allocator.variants) or "none"
         raise HeaptapeError(f"unknown variant '{setting}' of {base}: known are {known}, or NAME=VALUE")
-    return Choice(base, setting, allocator.path, preload, environment, allocator.version)
+    return _choice_of(allocator, allocator.path, setting, environment)
+
+
+def _choice_of(allocator: Allocator, path: Path, variant: str, environment: dict[str, str]) -> Choice:
+    preload = str(path) if allocator.library else ""
+    tunables = allocator.tunables
+    counting = tunables.with_counting(environment) if tunables and tunables.counting else None
+    return Choice(allocator.name, variant, path, preload, environment, allocator.version, counting)
 
 
 def _allocator(name: str, registry: dict[str, Allocator]) -> Allocator:
@@ -243,6 +232,10 @@ def _environment(name: str, text: str, allocator: Allocator) -> dict[str, str]:
     slips = [key for key in others if not key.isupper()]
     if slips:
         raise HeaptapeError(f"unknown tunable '{slips[0]}' of {allocator.name}: known are {', '.join(known.names)}")
+    try:
+        known.check(tunables)
+    except HeaptapeError as error:
+        raise HeaptapeError(f"{allocator.name}: {error}") from None
     return others | known.environment(tunables)
 
 

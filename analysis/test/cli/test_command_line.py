@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from heaptape.cli.main import COMMANDS
 from heaptape.cli.programs import PROGRAMS
 from synthetic_results import make_results, write
 
@@ -18,16 +19,14 @@ WRONG = {
     "": (2, "heaptape: which command? (see 'heaptape --help')"),
     "paly x": (
         2,
-        "heaptape: unknown command 'paly': there are record, info, dump, check, convert, compile, observe, ctl, "
-        "profile, replay, blame, whatif, compare, report, allocators, machine, workloads, verify-fidelity (see "
-        "'heaptape --help')",
+        f"heaptape: unknown command 'paly': there are {', '.join((*PROGRAMS, *COMMANDS))} (see 'heaptape --help')",
     ),
     "replay": (2, "heaptape replay: the following arguments are required: F (see 'heaptape replay --help')"),
     "replay {text} -n 0": (2, "heaptape: replay -n: at least one repetition"),
     "replay {text} --passes time,x": (
         2,
         "heaptape: replay --passes: unknown pass 'x': there are instructions, time, memory, bare, verify, "
-        "sharing, misses, blame, accesses",
+        "sharing, misses, blame, accesses, contention",
     ),
     "replay {text} --passes accesses --touch all": (
         2,
