@@ -20,7 +20,8 @@ static struct block *take_at(struct shelf *shelf, struct row *row, uint32_t plac
 
 /* From the first cache of the shelf that has a free block, beginning with the row that served last. */
 static struct block *search(struct shelf *shelf) {
-  struct row *first = atomic_load_explicit(&shelf->first, memory_order_relaxed), *row = shelf->hint_row;
+  struct row *first = atomic_load_explicit(&shelf->first, memory_order_relaxed), *start = shelf->hint_row;
+  struct row *row = start;
   COUNT(searches);
   do {
     for (uint32_t place = 0; place < places_of(shelf, row); place++) {
@@ -29,7 +30,7 @@ static struct block *search(struct shelf *shelf) {
         return block;
     }
     row = row == shelf->last ? first : atomic_load_explicit(&row->next, memory_order_relaxed);
-  } while (row != shelf->hint_row);
+  } while (row != start);
   return NULL;
 }
 
@@ -45,12 +46,12 @@ static bool add_row(struct shelf *shelf) {
   return true;
 }
 
-static struct block *take_from_new(struct shelf *shelf, unsigned class) {
+static struct block *take_from_new(struct shelf *shelf, unsigned size_class) {
   if ((!shelf->last || shelf->last_used == ROW_CACHES) && !add_row(shelf))
     return NULL;
   struct row *row = shelf->last;
   uint32_t place = shelf->last_used;
-  struct cache *cache = cache_make(class_bytes(class) + sizeof(struct block), &row->counts[place]);
+  struct cache *cache = cache_make(class_bytes(size_class) + sizeof(struct block), &row->counts[place]);
   if (!cache)
     return NULL;
   COUNT(caches_made);
@@ -59,8 +60,8 @@ static struct block *take_from_new(struct shelf *shelf, unsigned class) {
   return take_at(shelf, row, place);
 }
 
-struct block *bucket_take(struct bucket *bucket, unsigned class) {
-  struct shelf *shelf = &bucket->shelves[class];
+struct block *bucket_take(struct bucket *bucket, unsigned size_class) {
+  struct shelf *shelf = &bucket->shelves[size_class];
   struct block *block = NULL;
   if (LIKELY(shelf->hint_row != NULL)) {
     if (LIKELY(has_free(shelf->hint_row, shelf->hint)))
@@ -68,12 +69,12 @@ struct block *bucket_take(struct bucket *bucket, unsigned class) {
     if (UNLIKELY(!block))
       block = search(shelf);
   }
-  return LIKELY(block != NULL) ? block : take_from_new(shelf, class);
+  return LIKELY(block != NULL) ? block : take_from_new(shelf, size_class);
 }
 
 bool bucket_each_cache(struct bucket *bucket, bucket_visit *visit, void *context) {
-  for (unsigned class = 0; class < CLASSES; class ++) {
-    struct row *row = atomic_load_explicit(&bucket->shelves[class].first, memory_order_acquire);
+  for (unsigned size_class = 0; size_class < CLASSES; size_class++) {
+    struct row *row = atomic_load_explicit(&bucket->shelves[size_class].first, memory_order_acquire);
     for (; row; row = atomic_load_explicit(&row->next, memory_order_acquire))
       for (uint32_t place = 0; place < ROW_CACHES; place++) {
         struct cache *cache = atomic_load_explicit(&row->caches[place], memory_order_acquire);
@@ -109,7 +110,7 @@ static bool cache_is_whole_after_fork(struct cache *cache, void *unused) {
 
 void bucket_after_fork(struct bucket *bucket) {
   lock_reset(&bucket->lock);
-  for (unsigned class = 0; class < CLASSES; class ++)
-    shelf_after_fork(&bucket->shelves[class]);
+  for (unsigned size_class = 0; size_class < CLASSES; size_class++)
+    shelf_after_fork(&bucket->shelves[size_class]);
   bucket_each_cache(bucket, cache_is_whole_after_fork, NULL);
 }

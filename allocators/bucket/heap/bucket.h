@@ -44,12 +44,12 @@ static inline unsigned class_of(size_t object_bytes) {
              : 64 - CLASS_MIN_SHIFT - (unsigned)__builtin_clzl((unsigned long)object_bytes - 1);
 }
 
-static inline size_t class_bytes(unsigned class) {
-  return (size_t)1 << (CLASS_MIN_SHIFT + class);
+static inline size_t class_bytes(unsigned size_class) {
+  return (size_t)1 << (CLASS_MIN_SHIFT + size_class);
 }
 
 /* A used block of that class, from a cache with a free one or from a new cache. NULL: no memory. */
-struct block *bucket_take(struct bucket *bucket, unsigned class);
+struct block *bucket_take(struct bucket *bucket, unsigned size_class);
 
 /* Calls visit for each cache, until it gives false; returns whether it never did. */
 typedef bool bucket_visit(struct cache *cache, void *context);

@@ -23,8 +23,7 @@ struct cache {
   uint32_t words;          /* of bits */
   uint32_t blocks_offset;  /* of the first block, from the cache's start */
   size_t span_bytes;       /* all of it */
-  _Atomic uint32_t *count; /* free blocks: in the bucket's row, where a search passes it. At most the bits that are
-                              set once all running calls have returned */
+  _Atomic uint32_t *count; /* free blocks, in the bucket's row, where a search reads it; exact while no call runs */
   uintptr_t seal;
   /* What changes, in a cache line of its own. */
   _Alignas(64) struct lock lock;
