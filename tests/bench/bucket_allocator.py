@@ -1,6 +1,6 @@
 """The bucket allocator's switches on its own suite: what threads wait for, and which atomic operations they make.
 
-Replays the shape of `mtmalloc` (as many freeing threads as allocating ones), counts what the allocator counts of itself,
+Replays the shape of `mtmalloc` (as many freeing threads as allocating ones), reads what the allocator counts of itself,
 and prints two Markdown tables: `cache_lock` and `exclusive` from 1 to 64 allocating threads, then `max_cached` over
 loads above 64 KiB. Counts of waits depend on what else runs and on the number of processors; the others don't.
 With --timed instead CPU cycles of the bare pass, lowest of the runs, as ratios: for a quiet machine.
@@ -129,7 +129,7 @@ def main() -> None:
     """Runs and prints."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--timed", action="store_true", help="cycles as ratios to the first column, instead of counts")
-    parser.add_argument("--replays", type=int, default=REPLAYS, help="of each, with two runs each (default %(default)s)")
+    parser.add_argument("--replays", type=int, default=REPLAYS, help="of two runs each (default %(default)s)")
     parser.add_argument("--threads", type=int, action="append", help="this many allocating threads (default: 1 to 64)")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
