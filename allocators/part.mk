@@ -2,7 +2,7 @@
 #
 # Each is its own folders and common/, compiled anew for it: ALLOCATOR_* say whose tables these include. So nothing of
 # common/ costs an indirection, and two allocators share no object file.
-ALLOCATORS := reference
+ALLOCATORS := reference magazine
 ALLOCATOR_TEST := allocators/test
 
 # $(call allocator_folders,name), _sources, _library, _archive; $(call allocator_objects,name,kind of object): pic or tsan
