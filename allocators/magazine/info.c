@@ -6,7 +6,7 @@
 #include "allocators/magazine/depot.h"
 #include "allocators/magazine/walk.h"
 #include "allocators/magazine/zone/large.h"
-#include "allocators/magazine/zone/slab.h"
+#include "allocators/magazine/zone/runs.h"
 #include "allocators/magazine/zone/zones.h"
 
 #include <errno.h>
@@ -39,12 +39,10 @@ int allocator_malloc_trim(size_t keep_bytes) {
   startup();
   int error = errno;
   cache_empty();
-  for (unsigned number = 0; number < CLASSES; number++) {
+  for (unsigned number = 0; number < CLASSES; number++)
     depot_trim(number);
-    slab_trim(number);
-  }
   bool any = zones_trim();
-  any |= large_trim();
+  any |= runs_trim();
   errno = error;
   return any;
 }

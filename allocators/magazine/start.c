@@ -1,10 +1,10 @@
 /* How the common code starts this allocator, and takes it through a fork.
 
-   Order of locks: a class's slabs before the zone magazine. All others are taken alone. */
+   Order of locks: a class's slabs, the zone magazine, the runs. A depot's is taken alone. */
 #include "allocators/common/hooks.h"
 #include "allocators/magazine/cache.h"
 #include "allocators/magazine/depot.h"
-#include "allocators/magazine/zone/large.h"
+#include "allocators/magazine/zone/runs.h"
 #include "allocators/magazine/zone/slab.h"
 #include "allocators/magazine/zone/zones.h"
 
@@ -20,11 +20,11 @@ void allocator_before_fork(void) {
     slab_lock(number);
   }
   zones_lock();
-  large_lock();
+  runs_lock();
 }
 
 void allocator_after_fork_in_parent(void) {
-  large_unlock();
+  runs_unlock();
   zones_unlock();
   for (unsigned number = 0; number < CLASSES; number++) {
     slab_unlock(number);
@@ -33,7 +33,7 @@ void allocator_after_fork_in_parent(void) {
 }
 
 void allocator_after_fork_in_child(void) {
-  large_after_fork();
+  runs_after_fork();
   zones_after_fork();
   for (unsigned number = 0; number < CLASSES; number++) {
     slab_after_fork(number);

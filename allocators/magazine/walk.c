@@ -2,7 +2,7 @@
 
 #include "allocators/common/allocator.h"
 #include "allocators/common/startup.h"
-#include "allocators/magazine/zone/large.h"
+#include "allocators/magazine/zone/runs.h"
 #include "allocators/magazine/zone/slab.h"
 #include "allocators/magazine/zone/zones.h"
 
@@ -37,7 +37,7 @@ void heaptape_heap_walk(void (*visit)(const void *address, size_t bytes, unsigne
   for (unsigned number = 0; number < CLASSES; number++)
     slab_walk(number, visit_object, &visitor);
   zones_walk(visit_zone, &visitor);
-  large_walk(visit_run, &visitor);
+  runs_walk(visit_run, &visitor);
 }
 
 const char *heaptape_heap_walk_state(unsigned state) {

@@ -2,20 +2,14 @@
 
 #include "allocators/common/lock.h"
 #include "allocators/common/startup.h"
+#include "allocators/magazine/zone/runs.h"
 #include "allocators/magazine/zone/system.h"
 #include "allocators/magazine/zone/zones.h"
 
 #include <errno.h>
-#include <string.h>
 
-enum {
-  SLACK_SHARE = 4,           /* a kept run serves requests down to three quarters of it */
-  MOVE_BYTES_MIN = 256 << 10 /* from here on moving OS pages costs less than copying */
-};
+enum { MOVE_BYTES_MIN = 256 << 10 /* from here on moving OS pages costs less than copying */ };
 
-static struct lock lock;
-static struct zone *kept; /* newest first */
-static size_t kept_bytes;
 static _Atomic size_t objects, objects_bytes;
 
 static void add(_Atomic size_t *sum, size_t amount) {
@@ -32,42 +26,20 @@ static void note(ptrdiff_t count, size_t bytes) {
   add(&objects_bytes, bytes);
 }
 
-static void unlink_kept(struct zone *zone) {
-  *(zone->prev ? &zone->prev->next : &kept) = zone->next;
-  if (zone->next)
-    zone->next->prev = zone->prev;
-  kept_bytes -= zone->run_bytes;
-}
-
-static struct zone *take_kept(size_t bytes) {
-  lock_take(&lock);
-  struct zone *best = NULL;
-  for (struct zone *zone = kept; zone; zone = zone->next)
-    if (zone->run_bytes >= bytes && zone->run_bytes - bytes <= zone->run_bytes / SLACK_SHARE &&
-        (!best || zone->run_bytes < best->run_bytes))
-      best = zone;
-  if (best) {
-    COUNT(runs_reused);
-    unlink_kept(best);
-  }
-  lock_drop(&lock);
-  return best;
-}
-
 /* A run for that many bytes from its header on, whose place is lead_bytes before a multiple of alignment. */
-static struct zone *take_run(size_t bytes, size_t alignment, bool *zeroed) {
+static struct zone *take_run(size_t bytes, size_t alignment) {
   size_t run_bytes = round_up(bytes, ZONE_BYTES);
   bool anywhere = alignment < ZONE_BYTES;
   struct zone *zone;
-  *zeroed = false;
   if (anywhere && run_bytes == ZONE_BYTES) {
-    if ((zone = zones_take(zeroed)))
+    if ((zone = zones_take()))
       zone->run_bytes = run_bytes;
     return zone;
   }
-  if (anywhere && (zone = take_kept(run_bytes)))
+  if (anywhere && (zone = runs_take(run_bytes))) {
+    COUNT(runs_reused);
     return zone;
-  *zeroed = true;
+  }
   zone = system_map(run_bytes, anywhere ? ZONE_BYTES : alignment, anywhere ? 0 : ZONE_BYTES);
   if (zone)
     zone->run_bytes = run_bytes;
@@ -85,7 +57,7 @@ void *large_take(size_t object_bytes, size_t alignment, bool *zeroed) {
     return NULL;
   if (object_bytes == 0)
     object_bytes = 1; /* free() looks at its first word */
-  struct zone *zone = take_run(first + object_bytes, alignment, zeroed);
+  struct zone *zone = take_run(first + object_bytes, alignment);
   if (!zone)
     return NULL;
   COUNT(large_hits);
@@ -96,36 +68,26 @@ void *large_take(size_t object_bytes, size_t alignment, bool *zeroed) {
   zone->capacity = 1;
   zone->object_bytes = usable_bytes(first, object_bytes);
   zone->check = key_of(zone, zone_secret);
+  *zeroed = zone->dirty_bytes <= first;
+  zone_purge(zone, first + zone->object_bytes);
   note(1, zone->run_bytes);
   return (char *)zone + first;
 }
 
-static void unmap_run(struct zone *zone) {
-  int error = errno;
-  system_unmap(zone, zone->run_bytes);
-  errno = error;
+static void note_dirty(struct zone *zone) {
+  size_t bytes = zone->first + zone->object_bytes;
+  if (zone->dirty_bytes < bytes)
+    zone->dirty_bytes = bytes;
 }
 
 void large_release(struct zone *zone) {
   zone->check = 0;
+  note_dirty(zone);
   note(-1, -zone->run_bytes);
-  if (zone->run_bytes == ZONE_BYTES) {
+  if (zone->run_bytes == ZONE_BYTES)
     zones_give(zone);
-    return;
-  }
-  lock_take(&lock);
-  bool keep = kept_bytes + zone->run_bytes <= tunables.run_cache;
-  if (keep) {
-    zone->next = kept;
-    zone->prev = NULL;
-    if (kept)
-      kept->prev = zone;
-    kept = zone;
-    kept_bytes += zone->run_bytes;
-  }
-  lock_drop(&lock);
-  if (!keep)
-    unmap_run(zone);
+  else
+    runs_give(zone);
 }
 
 static void *move(struct zone *zone, size_t object_bytes) {
@@ -133,11 +95,14 @@ static void *move(struct zone *zone, size_t object_bytes) {
   struct zone *to = system_map(bytes, ZONE_BYTES, 0);
   if (!to)
     return NULL;
+  note_dirty(zone);
   if (!system_move(zone, old_bytes, to, bytes)) {
     system_unmap(to, bytes);
     return NULL;
   }
   to->run_bytes = bytes;
+  if (to->dirty_bytes > bytes)
+    to->dirty_bytes = bytes;
   to->object_bytes = usable_bytes(to->first, object_bytes);
   to->check = key_of(to, zone_secret);
   note(0, bytes - old_bytes);
@@ -147,6 +112,7 @@ static void *move(struct zone *zone, size_t object_bytes) {
 void *large_resize(struct zone *zone, size_t object_bytes) {
   size_t first = zone->first;
   if (object_bytes <= zone->run_bytes - first && object_bytes > zone->object_bytes / 2) {
+    note_dirty(zone);
     zone->object_bytes = usable_bytes(first, object_bytes);
     return (char *)zone + first;
   }
@@ -162,35 +128,4 @@ void *large_resize(struct zone *zone, size_t object_bytes) {
 void large_count(size_t *count, size_t *bytes) {
   *count = atomic_load_explicit(&objects, memory_order_relaxed);
   *bytes = atomic_load_explicit(&objects_bytes, memory_order_relaxed);
-}
-
-bool large_trim(void) {
-  lock_take(&lock);
-  bool any = kept != NULL;
-  while (kept) {
-    struct zone *zone = kept;
-    unlink_kept(zone);
-    unmap_run(zone);
-  }
-  lock_drop(&lock);
-  return any;
-}
-
-void large_walk(void (*visit)(const struct zone *zone, void *context), void *context) {
-  lock_take(&lock);
-  for (const struct zone *zone = kept; zone; zone = zone->next)
-    visit(zone, context);
-  lock_drop(&lock);
-}
-
-void large_lock(void) {
-  lock_take(&lock);
-}
-
-void large_unlock(void) {
-  lock_drop(&lock);
-}
-
-void large_after_fork(void) {
-  lock_reset(&lock);
 }

@@ -18,15 +18,4 @@ void *large_resize(struct zone *zone, size_t object_bytes);
 /* How many there are, and their bytes. */
 void large_count(size_t *count, size_t *bytes);
 
-/* Unmaps the runs that are kept. Returns whether there were any. */
-bool large_trim(void);
-
-/* Calls visit for each kept run, under the lock. */
-void large_walk(void (*visit)(const struct zone *zone, void *context), void *context);
-
-/* Around a fork. */
-void large_lock(void);
-void large_unlock(void);
-void large_after_fork(void);
-
 #endif

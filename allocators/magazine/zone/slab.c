@@ -14,6 +14,8 @@ struct slab {
   struct zone *full;
 };
 
+enum { FEW_BYTES = 8192 };
+
 static struct slab slabs[CLASSES];
 
 static unsigned number_of(const struct slab *slab) {
@@ -61,8 +63,7 @@ static void remove_full(struct slab *slab, struct zone *zone) {
 }
 
 static struct zone *new_zone(struct slab *slab) {
-  bool zeroed;
-  struct zone *zone = zones_take(&zeroed);
+  struct zone *zone = zones_take();
   if (!zone)
     return NULL;
   unsigned number = number_of(slab);
@@ -76,6 +77,8 @@ static struct zone *new_zone(struct slab *slab) {
   zone->used = 0;
   zone->fresh = 0;
   zone->check = key_of(zone, zone_secret);
+  if (!slab->full) /* few of this size: the zone may never be filled */
+    zone_purge(zone, zone->first + FEW_BYTES);
   add_partial(slab, zone);
   return zone;
 }
@@ -111,6 +114,9 @@ struct freed *slab_take(struct slab *slab) {
 }
 
 static void give_zone(struct slab *slab, struct zone *zone) {
+  size_t bytes = (size_t)((char *)zone_object(zone, zone->fresh) - (char *)zone);
+  if (zone->dirty_bytes < bytes)
+    zone->dirty_bytes = bytes;
   remove_partial(slab, zone);
   zone->check = 0;
   int error = errno;
@@ -129,18 +135,8 @@ void slab_give(struct slab *slab, struct freed *object) {
     remove_full(slab, zone);
     add_partial(slab, zone);
   }
-  if (zone->used == 0 && slab->partial != slab->last)
+  if (zone->used == 0)
     give_zone(slab, zone);
-}
-
-void slab_trim(unsigned number) {
-  struct slab *slab = slab_lock(number);
-  for (struct zone *zone = slab->partial, *next; zone; zone = next) {
-    next = zone->next;
-    if (zone->used == 0)
-      give_zone(slab, zone);
-  }
-  slab_unlock(number);
 }
 
 static enum slab_state state_of(const struct freed *object) {

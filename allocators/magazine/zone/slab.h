@@ -14,12 +14,8 @@ void slab_unlock(unsigned number);
    memory. Needs the lock; errno is undefined afterwards. */
 struct freed *slab_take(struct slab *slab);
 
-/* Takes an object back. A zone in which nothing is used goes to the zone magazine, unless the class has no other that
-   has room. Needs the lock, and keeps errno. */
+/* Takes an object back. A zone in which nothing is used goes to the zone magazine. Needs the lock, and keeps errno. */
 void slab_give(struct slab *slab, struct freed *object);
-
-/* Gives the zones in which nothing is used to the zone magazine. */
-void slab_trim(unsigned number);
 
 /* What an object of a slab is. */
 enum slab_state { SLAB_USED, SLAB_MAGAZINE, SLAB_FREE, SLAB_FRESH };

@@ -47,6 +47,11 @@ void *system_map(size_t bytes, size_t alignment, size_t lead_bytes) {
   return memory;
 }
 
+void system_purge(void *memory, size_t bytes) {
+  COUNT(madvises);
+  madvise(memory, bytes, MADV_DONTNEED);
+}
+
 int system_move(void *from, size_t from_bytes, void *to, size_t to_bytes) {
   COUNT(mremaps);
   return mremap(from, from_bytes, to_bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to) != MAP_FAILED;

@@ -38,6 +38,7 @@ struct zone {
   struct freed *free;  /* objects given back */
   uint32_t used;       /* objects not in the slab: with the program or in magazines */
   uint32_t fresh;      /* number of the first object that was never handed out */
+  size_t dirty_bytes;  /* from here on nothing was ever written: it is zero */
   size_t object_bytes; /* large: what the program may use */
   size_t run_bytes;    /* large: address space, from the header on */
 };

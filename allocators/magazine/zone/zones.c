@@ -1,16 +1,18 @@
 #include "allocators/magazine/zone/zones.h"
 
 #include "allocators/common/lock.h"
+#include "allocators/common/startup.h"
+#include "allocators/magazine/zone/runs.h"
 #include "allocators/magazine/zone/system.h"
 
-enum { KEPT_MAX = 64 };
+enum {
+  KEPT_MAX = 64,
+  PURGE_BYTES_MIN = 16 << 10, /* four page faults cost more than a call that saves less */
+};
 enum { SCALE_HALVE, SCALE_SUBTRACT, SCALE_NONE }; /* the words of the tunable burst_scale */
 
 static struct lock lock;
-static struct kept {
-  struct zone *zone;
-  bool zeroed;
-} kept[KEPT_MAX];
+static struct zone *kept[KEPT_MAX]; /* newest last */
 static size_t kept_count;
 static size_t burst; /* zones of the last burst; 0: there was none */
 static size_t mapped_bytes, mapped_bytes_max;
@@ -27,13 +29,25 @@ static size_t next_burst(void) {
 }
 
 static void note_mapped(size_t zones) {
-  COUNT_MANY(zones_mapped, zones);
   mapped_bytes += zones * ZONE_BYTES;
   if (mapped_bytes > mapped_bytes_max)
     mapped_bytes_max = mapped_bytes;
 }
 
-/* Keeps all but the first zone of a burst, to be taken in order of address. */
+/* Keeps all but the first zone of such a run, to be taken in order of address. The header of a zone that was never
+   written stays so: it says that nothing is dirty. */
+static struct zone *divide(char *memory, size_t bytes, size_t dirty_bytes) {
+  for (size_t at = bytes - ZONE_BYTES; at > 0; at -= ZONE_BYTES) {
+    struct zone *zone = (struct zone *)(memory + at);
+    if (dirty_bytes > at)
+      zone->dirty_bytes = dirty_bytes - at < ZONE_BYTES ? dirty_bytes - at : ZONE_BYTES;
+    kept[kept_count++] = zone;
+  }
+  struct zone *first = (struct zone *)memory;
+  first->dirty_bytes = dirty_bytes < ZONE_BYTES ? dirty_bytes : ZONE_BYTES;
+  return first;
+}
+
 static struct zone *map_burst(void) {
   size_t count = next_burst();
   char *memory = system_map(count * ZONE_BYTES, ZONE_BYTES, 0);
@@ -41,30 +55,32 @@ static struct zone *map_burst(void) {
     memory = system_map((count = 1) * ZONE_BYTES, ZONE_BYTES, 0);
   if (!memory)
     return NULL;
+  COUNT_MANY(zones_mapped, count);
   note_mapped(count);
-  for (size_t index = count - 1; index > 0; index--)
-    kept[kept_count++] = (struct kept){(struct zone *)(memory + index * ZONE_BYTES), true};
-  return (struct zone *)memory;
+  return divide(memory, count * ZONE_BYTES, 0);
 }
 
-struct zone *zones_take(bool *zeroed) {
-  struct zone *zone;
-  *zeroed = true;
+static struct zone *divide_run(void) {
+  struct zone *run = tunables.zone_cache ? runs_take_smallest(tunables.zone_cache * ZONE_BYTES) : NULL;
+  if (!run)
+    return NULL;
+  note_mapped(run->run_bytes / ZONE_BYTES);
+  return divide((char *)run, run->run_bytes, run->dirty_bytes);
+}
+
+struct zone *zones_take(void) {
   COUNT(zones_taken);
   lock_take(&lock);
-  if (kept_count > 0) {
-    zone = kept[--kept_count].zone;
-    *zeroed = kept[kept_count].zeroed;
-  } else {
+  struct zone *zone = kept_count > 0 ? kept[--kept_count] : divide_run();
+  if (!zone)
     zone = map_burst();
-  }
   lock_drop(&lock);
   return zone;
 }
 
 static void unmap(size_t from, size_t to) {
   for (size_t index = from; index < to; index++)
-    system_unmap(kept[index].zone, ZONE_BYTES);
+    system_unmap(kept[index], ZONE_BYTES);
   mapped_bytes -= (to - from) * ZONE_BYTES;
 }
 
@@ -86,9 +102,17 @@ void zones_give(struct zone *zone) {
   } else {
     if (kept_count >= tunables.zone_cache)
       shed(tunables.shed_to < tunables.zone_cache ? tunables.shed_to : tunables.zone_cache - 1);
-    kept[kept_count++] = (struct kept){zone, false};
+    kept[kept_count++] = zone;
   }
   lock_drop(&lock);
+}
+
+void zone_purge(struct zone *zone, size_t from_bytes) {
+  size_t from = round_up(from_bytes, os_page_bytes);
+  if (zone->dirty_bytes < from + PURGE_BYTES_MIN)
+    return;
+  system_purge((char *)zone + from, round_up(zone->dirty_bytes, os_page_bytes) - from);
+  zone->dirty_bytes = from;
 }
 
 bool zones_trim(void) {
@@ -111,7 +135,7 @@ size_t zones_mapped_bytes(size_t *most) {
 void zones_walk(void (*visit)(const struct zone *zone, void *context), void *context) {
   lock_take(&lock);
   for (size_t index = 0; index < kept_count; index++)
-    visit(kept[index].zone, context);
+    visit(kept[index], context);
   lock_drop(&lock);
 }
 

@@ -5,6 +5,7 @@
 
 static void corrupt(void) {
   void *object = allocator_malloc(24), *other = allocator_malloc(24);
+  allocator_malloc(24); /* the zone stays */
   allocator_free(object);
   allocator_free(other);
   allocator_free(object);
