@@ -12,7 +12,6 @@ enum { FILL_BYTES_MAX = 4096 /* to take from a slab ahead: an OS page, whatever 
 #define EMPTY                                                                                                          \
   { &no_magazine, &no_magazine, &no_magazine, 0 }
 #define EMPTY_8 EMPTY, EMPTY, EMPTY, EMPTY, EMPTY, EMPTY, EMPTY, EMPTY
-struct magazine no_magazine;
 __thread struct cache cache = {
     .slots = {EMPTY_8, EMPTY_8, EMPTY_8, EMPTY_8, EMPTY_8, EMPTY_8, EMPTY_8, EMPTY},
 };

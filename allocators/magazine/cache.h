@@ -10,14 +10,8 @@
 #ifndef ALLOCATORS_MAGAZINE_CACHE_H
 #define ALLOCATORS_MAGAZINE_CACHE_H
 
+#include "allocators/magazine/magazine.h"
 #include "allocators/magazine/zone/class.h"
-
-struct magazine {
-  struct magazine *next; /* in a depot */
-  uint32_t rounds;       /* objects in it */
-  uint32_t capacity;
-  struct freed *objects[];
-};
 
 struct slot {
   struct magazine *inlined, *loaded, *previous;
@@ -32,7 +26,6 @@ struct cache {
 };
 
 extern __thread struct cache cache __attribute__((tls_model("initial-exec")));
-extern struct magazine no_magazine HIDDEN;
 
 /* Takes an object of the class, which has no more in loaded: from previous, the depot, or the slabs. NULL: no memory,
    errno undefined. */

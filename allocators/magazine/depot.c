@@ -1,6 +1,7 @@
 #include "allocators/magazine/depot.h"
 
 #include "allocators/common/lock.h"
+#include "allocators/magazine/zone/class.h"
 #include "allocators/magazine/zone/slab.h"
 
 enum {
@@ -15,6 +16,7 @@ struct depot {
   struct magazine *full, *empty;
 };
 
+struct magazine no_magazine;
 static struct depot depots[CLASSES];
 
 static size_t magazine_bytes(uint32_t rounds) {

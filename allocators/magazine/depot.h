@@ -5,7 +5,7 @@
 #ifndef ALLOCATORS_MAGAZINE_DEPOT_H
 #define ALLOCATORS_MAGAZINE_DEPOT_H
 
-#include "allocators/magazine/cache.h"
+#include "allocators/magazine/magazine.h"
 
 /* Takes a full magazine, giving an empty one, or no_magazine, for it. NULL: there is none, and nothing changed. */
 struct magazine *depot_take_full(unsigned number, struct magazine *empty);
