@@ -110,10 +110,10 @@ long-programs: programs $(LONG_TEST_EXTRAS)
 # started. PYTEST: files, or any of pytest's own options. Bytecode is kept, as two in five seconds of collecting make it anew.
 TEST_JOBS ?= 3
 RUN_TESTS = PYTHONDONTWRITEBYTECODE= HEAPTAPE_OUT=$(abspath $(OUT)) $(VENV)/bin/python -m pytest
-test: setup-test ## build and run all tests but the long ones (tests/README.md)
+test: setup-test ## build and run all tests but the long ones, with fewer random examples (tests/README.md)
 	+@$(BUILD) programs
-	$(RUN_TESTS) -n $(TEST_JOBS) --dist worksteal -m "not long" $(PYTEST)
-test-all: setup-test ## all tests, with storms, mutants and sanitizers
+	HEAPTAPE_EXAMPLES=few $(RUN_TESTS) -n $(TEST_JOBS) --dist worksteal -m "not long" $(PYTEST)
+test-all: setup-test ## all tests, with storms, mutants, sanitizers and all examples
 	+@$(BUILD) long-programs
 	$(RUN_TESTS) -n $(TEST_JOBS) --dist worksteal $(PYTEST)
 
