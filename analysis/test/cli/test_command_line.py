@@ -19,7 +19,8 @@ WRONG = {
     "paly x": (
         2,
         "heaptape: unknown command 'paly': there are record, info, dump, check, convert, compile, observe, ctl, "
-        "profile, replay, blame, whatif, compare, report, allocators, machine, workloads, verify-fidelity (see "
+        "profile, replay, blame, whatif, gate, minimise, compare, report, allocators, machine, workloads, "
+        "verify-fidelity (see "
         "'heaptape --help')",
     ),
     "replay": (2, "heaptape replay: the following arguments are required: F (see 'heaptape replay --help')"),
@@ -121,6 +122,8 @@ COMMANDS = [
     "convert",
     "compile",
     "replay",
+    "gate",
+    "minimise",
     "compare",
     "report",
     "allocators",
