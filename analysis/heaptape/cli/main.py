@@ -11,11 +11,15 @@ from collections.abc import Sequence
 from types import ModuleType
 
 from heaptape.cli import (
+    advise,
     allocators,
+    bisect,
     blame,
     compare,
     ctl,
+    gate,
     machine,
+    minimise,
     profile,
     replay,
     report,
@@ -32,11 +36,15 @@ from heaptape.common.version import __version__
 
 # Each has SUMMARY, DESCRIPTION, add_arguments(parser) and run(arguments); arguments.home is the Home.
 COMMANDS: dict[str, ModuleType] = {
+    "advise": advise,
     "ctl": ctl,
     "profile": profile,
     "replay": replay,
     "blame": blame,
     "whatif": whatif,
+    "bisect": bisect,
+    "gate": gate,
+    "minimise": minimise,
     "tune": tune,
     "compare": compare,
     "report": report,
@@ -45,6 +53,8 @@ COMMANDS: dict[str, ModuleType] = {
     "workloads": workloads,
     "verify-fidelity": verify_fidelity,
 }
+
+TAKE_ANOTHERS_OPTIONS = (("workloads", "write"), ("advise",), ("tune",))
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -91,5 +101,5 @@ def _run(argv: Sequence[str], home: Home) -> int:
 
 
 def _own_options(argv: Sequence[str]) -> bool:
-    """What comes after -- is the pattern's, or a command; argparse would take it for names."""
-    return "--" in argv and (list(argv[:2]) == ["workloads", "write"] or argv[0] == "tune")
+    """What comes after -- is the pattern's, or a program's; argparse would take it for names."""
+    return "--" in argv and any(list(argv[: len(words)]) == list(words) for words in TAKE_ANOTHERS_OPTIONS)

@@ -40,6 +40,7 @@ DEFAULT_ORDER = {
     "misses": "recorded",
     "blame": "recorded",
     "accesses": "recorded",
+    "contention": "window",
 }
 # Whatever order was asked for: the accesses between two calls are those of the recording, and so are positions.
 ONE_ORDER = ("misses", "blame", "accesses")
@@ -451,7 +452,7 @@ def _measure_with(engine: Engine, run: Run, arguments: list[str], tell: Callable
         also = settings.also_loaded if run.pass_ in COUNTS_START_UP else ()
         for path in loaded.preloads(run.choice, also):
             command += ["--preload", path]
-        for name, value in run.choice.environment.items():
+        for name, value in environment_of(run).items():
             command += ["--env", f"{name}={value}"]
         command += ["-o", str(output), str(workload)]
         timed_out, status = run_to_end(engine.processes, command, stderr, settings.timeout_s, tell)
@@ -469,6 +470,12 @@ def _measure_with(engine: Engine, run: Run, arguments: list[str], tell: Callable
         return about | {"error": "the engine's result is not an object"}
     # What an allocator says on stderr (a setting that it does not know, say) belongs to the result.
     return about | measured | ({"stderr": text[:2000]} if text.strip() else {})
+
+
+def environment_of(run: Run) -> dict[str, str]:
+    """The allocator's settings; in the pass contention it counts its locks as well, if it can."""
+    counting = run.choice.counting if run.pass_ == "contention" else None
+    return run.choice.environment if counting is None else counting
 
 
 def commit() -> str | None:

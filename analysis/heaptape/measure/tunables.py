@@ -90,13 +90,15 @@ def _apart(low: int, high: int, scale: str, smallest: int) -> set[int]:
 
 class Tunables(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """All of an allocator. `variable` of the environment becomes `form` of each {name} and {value}, with `separator`
-    between. A variable with {NAME} in it is one for each tunable.
+    between. A variable with {NAME} in it is one for each tunable. `counting`: settings that make the allocator count
+    what it does.
     """
 
     variable: str
     space: dict[str, Tunable]
     form: str = "{value}"
     separator: str = ""
+    counting: dict[str, str] = {}
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -111,6 +113,12 @@ class Tunables(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             }
         parts = [self.form.format(name=name, value=value) for name, value in settings.items()]
         return {self.variable: self.separator.join(parts)} if parts else {}
+
+    def with_counting(self, environment: dict[str, str]) -> dict[str, str]:
+        """These variables, and those that make it count."""
+        more = self.environment(self.counting)
+        joined = {k: self.separator.join([environment[k], v]) if k in environment else v for k, v in more.items()}
+        return environment | joined
 
     def settings(self, environment: Mapping[str, str]) -> dict[str, str] | None:
         """The settings that these variables make, as `environment` does. None: they set something else, too."""
