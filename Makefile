@@ -110,10 +110,10 @@ long-programs: programs $(LONG_TEST_EXTRAS)
 # started. PYTEST: files, or any of pytest's own options. Bytecode is kept, as two in five seconds of collecting make it anew.
 TEST_JOBS ?= 3
 RUN_TESTS = PYTHONDONTWRITEBYTECODE= HEAPTAPE_OUT=$(abspath $(OUT)) $(VENV)/bin/python -m pytest
-test: setup-test ## build and run all tests but the long ones (tests/README.md)
+test: setup-test ## build and run all tests but the long ones, with fewer random examples (tests/README.md)
 	+@$(BUILD) programs
-	$(RUN_TESTS) -n $(TEST_JOBS) --dist worksteal -m "not long" $(PYTEST)
-test-all: setup-test ## all tests, with storms, mutants and sanitizers
+	HEAPTAPE_EXAMPLES=few $(RUN_TESTS) -n $(TEST_JOBS) --dist worksteal -m "not long" $(PYTEST)
+test-all: setup-test ## all tests, with storms, mutants, sanitizers and all examples
 	+@$(BUILD) long-programs
 	$(RUN_TESTS) -n $(TEST_JOBS) --dist worksteal $(PYTEST)
 
@@ -202,7 +202,7 @@ install: all install-python ## install under PREFIX (default /usr/local)
 	install -m 755 $(OUT)/libexec/heaptape-* $(DESTDIR)$(PREFIX)/libexec/heaptape/
 	[ ! -d $(OUT)/libexec/valgrind ] || cp -RP $(OUT)/libexec/valgrind $(DESTDIR)$(PREFIX)/libexec/heaptape/
 	install -m 755 $(OUT)/workloads/* $(DESTDIR)$(PREFIX)/libexec/heaptape/workloads/
-	install -m 755 $(OUT)/lib/libheaptape.so $(OUT)/lib/libreference.so $(DESTDIR)$(PREFIX)/lib/heaptape/
+	install -m 755 $(OUT)/lib/libheaptape.so $(ALLOCATOR_LIBRARIES) $(DESTDIR)$(PREFIX)/lib/heaptape/
 	install -m 644 capture/wire/heaptape.h $(DESTDIR)$(PREFIX)/include/
 
 clean: ## remove what was built (not .venv)

@@ -1,46 +1,72 @@
-# The reference allocator: out/lib/libreference.so to preload, out/lib/libreference.a to link.
-REFERENCE_FOLDERS := allocators/reference allocators/reference/arena allocators/reference/base
-REFERENCE_SOURCES := $(call c_component_sources,$(REFERENCE_FOLDERS))
-REFERENCE_LIB     := $(OUT)/lib/libreference.so
-REFERENCE_ARCHIVE := $(OUT)/lib/libreference.a
-ALL += $(REFERENCE_LIB) $(REFERENCE_ARCHIVE)
+# Our own allocators: out/lib/libNAME.so to preload, out/lib/libNAME.a to link.
+#
+# Each is its own folders and common/, compiled anew for it: ALLOCATOR_* say whose tables these include. So nothing of
+# common/ costs an indirection, and two allocators share no object file.
+ALLOCATORS := reference
+ALLOCATOR_TEST := allocators/test
+
+# $(call allocator_folders,name), _sources, _library, _archive; $(call allocator_objects,name,kind of object): pic or tsan
+allocator_folders = allocators/$(1) $(filter-out %/test %/faults,$(patsubst %/,%,$(wildcard allocators/$(1)/*/))) allocators/common
+allocator_sources = $(call c_component_sources,$(call allocator_folders,$(1)))
+allocator_library = $(OUT)/lib/lib$(1).so
+allocator_archive = $(OUT)/lib/lib$(1).a
+allocator_objects = $(patsubst %.c,$(OUT)/allocators/$(1)/$(2)/%.o,$(3))
+ALLOCATOR_LIBRARIES := $(foreach name,$(ALLOCATORS),$(call allocator_library,$(name)))
+ALL += $(ALLOCATOR_LIBRARIES) $(foreach name,$(ALLOCATORS),$(call allocator_archive,$(name)))
 
 # The compiler must not know malloc and its kin where we define them; exceptions pass through operator new.
-REFERENCE_CFLAGS := -fno-builtin-malloc -fno-builtin-calloc -fno-builtin-realloc -fno-builtin-free -fexceptions
-$(OUT)/pic/allocators/reference/%.o $(OUT)/obj/allocators/reference/%.o: HT_CFLAGS += $(REFERENCE_CFLAGS)
+ALLOCATOR_CFLAGS := -fno-builtin-malloc -fno-builtin-calloc -fno-builtin-realloc -fno-builtin-free -fexceptions
+# $(call allocator_defines,name)
+allocator_defines = -DALLOCATOR_NAME='"$(1)"' -DALLOCATOR_VARIABLE='"$(shell echo $(1) | tr a-z A-Z)_TUNABLES"' \
+  -DALLOCATOR_TUNABLES='"allocators/$(1)/tunables.def"' -DALLOCATOR_COUNTERS='"allocators/$(1)/counters.def"'
 
+# libtsan defines malloc itself, so ours has only its own names there; operators.c has no other names, so it stays out.
+define allocator_rules
+$(OUT)/allocators/$(1)/pic/%.o: %.c
+	@mkdir -p $$(@D)
+	$(CC) $$(HT_CFLAGS) $(ALLOCATOR_CFLAGS) $(call allocator_defines,$(1)) -fPIC -MMD -MP -c -o $$@ $$<
+$(OUT)/allocators/$(1)/tsan/%.o: %.c
+	@mkdir -p $$(@D)
+	$(CC) $$(HT_CFLAGS) $(ALLOCATOR_CFLAGS) $(call allocator_defines,$(1)) -DALLOCATOR_PREFIXED -fsanitize=thread -MMD -MP -c -o $$@ $$<
 # now: no lazy binding inside a malloc.
-$(REFERENCE_LIB): $(call c_pic_objects,$(REFERENCE_SOURCES))
-	@mkdir -p $(@D)
-	$(CC) $(HT_CFLAGS) -shared -Wl,-z,now -Wl,-z,defs -Wl,-soname,libreference.so -o $@ $^
-$(REFERENCE_ARCHIVE): $(call c_pic_objects,$(REFERENCE_SOURCES))
-	@mkdir -p $(@D)
-	rm -f $@
-	$(AR) rcs $@ $^
-
-# The tests link the archive, and call it by its own names too. Each corruption of the heap is a program of its own.
-REFERENCE_TEST := allocators/reference/test
-REFERENCE_PLAIN_TESTS := api_keeps_to_posix_and_c23 fork_among_threads_leaves_both_heaps_usable caches_of_ended_threads_return \
-  counters_add_up heaps_of_a_thread_come_and_go placement_follows_the_seed heap_walk_agrees_with_the_statistics
-REFERENCE_MODEL_TESTS := objects_never_overlap_and_keep_their_contents threads_pass_objects_and_nothing_is_lost
-REFERENCE_FAULT_TESTS := $(basename $(notdir $(wildcard $(REFERENCE_TEST)/faults/*_detected.c)))
-# $(call reference_test,name,more sources)
-reference_test = $(call c_test,$(REFERENCE_TEST)/$(1).c,$(2),,-pthread) \
-  $(eval $(call c_test_binary,$(REFERENCE_TEST)/$(1).c): $(REFERENCE_ARCHIVE))
-$(foreach test,$(REFERENCE_PLAIN_TESTS),$(call reference_test,$(test),))
-$(foreach test,$(REFERENCE_MODEL_TESTS),$(call reference_test,$(test),$(REFERENCE_TEST)/model.c))
-$(foreach test,$(REFERENCE_FAULT_TESTS),$(call reference_test,faults/$(test),$(REFERENCE_TEST)/faults/expect_fault.c))
+$(call allocator_library,$(1)): $(call allocator_objects,$(1),pic,$(call allocator_sources,$(1)))
+	@mkdir -p $$(@D)
+	$(CC) $$(HT_CFLAGS) -shared -Wl,-z,now -Wl,-z,defs -Wl,-soname,$$(@F) -o $$@ $$^
+$(call allocator_archive,$(1)): $(call allocator_objects,$(1),pic,$(call allocator_sources,$(1)))
+	@mkdir -p $$(@D)
+	rm -f $$@
+	$(AR) rcs $$@ $$^
+LONG_TEST_EXTRAS += $(OUT)/test-programs/$(1)_tsan
+$(OUT)/test-programs/$(1)_tsan: $(call allocator_objects,$(1),tsan,$(filter-out %/operators.c,$(call allocator_sources,$(1))) \
+    $(ALLOCATOR_TEST)/model.c $(ALLOCATOR_TEST)/threads_pass_objects_and_nothing_is_lost.c)
+	@mkdir -p $$(@D)
+	$(CC) $$(HT_CFLAGS) -fsanitize=thread -o $$@ $$^ -pthread
+$(OUT)/obj/allocators/$(1)/test/%.o: HT_CFLAGS += -fno-builtin $(call allocator_defines,$(1))
+endef
+$(foreach name,$(ALLOCATORS),$(eval $(call allocator_rules,$(name))))
+-include $(shell find $(OUT)/allocators -name '*.d' 2>/dev/null)
 # The compiler must leave each call where it stands.
-$(OUT)/obj/$(REFERENCE_TEST)/%.o: HT_CFLAGS += -fno-builtin
+$(OUT)/obj/$(ALLOCATOR_TEST)/%.o: HT_CFLAGS += -fno-builtin
 
-# The stress of threads once more, instrumented: libtsan defines malloc itself, so ours has only its own names there.
-# operators.c has no other names, so it stays out.
-REFERENCE_TSAN_SOURCES := $(filter-out %/operators.c,$(REFERENCE_SOURCES)) $(REFERENCE_TEST)/model.c $(REFERENCE_TEST)/threads_pass_objects_and_nothing_is_lost.c
-LONG_TEST_EXTRAS += $(OUT)/test-programs/reference_tsan
-$(OUT)/tsan/%.o: %.c
-	@mkdir -p $(@D)
-	$(CC) $(HT_CFLAGS) $(REFERENCE_CFLAGS) -DREFERENCE_PREFIXED -fsanitize=thread -MMD -MP -c -o $@ $<
-$(OUT)/test-programs/reference_tsan: $(patsubst %.c,$(OUT)/tsan/%.o,$(REFERENCE_TSAN_SOURCES))
-	@mkdir -p $(@D)
-	$(CC) $(HT_CFLAGS) -fsanitize=thread -o $@ $^ -pthread
--include $(shell find $(OUT)/tsan -name '*.d' 2>/dev/null)
+# The tests link the archive, and call it by its own names too. Those of allocators/test/ hold for each allocator; each
+# corruption of a heap is a program of its own.
+ALLOCATOR_TESTS := api_keeps_to_posix_and_c23 fork_among_threads_leaves_both_heaps_usable caches_of_ended_threads_return \
+  heap_walk_agrees_with_the_statistics
+ALLOCATOR_MODEL_TESTS := objects_never_overlap_and_keep_their_contents threads_pass_objects_and_nothing_is_lost
+# $(call allocator_test,name,sources,place in out/test/allocators)
+define allocator_test_rule
+TESTS += $(OUT)/test/allocators/$(3)
+$(OUT)/test/allocators/$(3): $(call c_objects,$(2)) $(call allocator_archive,$(1))
+	@mkdir -p $$(@D)
+	$(CC) $$(HT_CFLAGS) -o $$@ $$^ -pthread
+endef
+allocator_test = $(eval $(call allocator_test_rule,$(1),$(2),$(3)))
+# $(call allocator_tests,name)
+define allocator_tests
+$(foreach test,$(ALLOCATOR_TESTS),$(call allocator_test,$(1),$(ALLOCATOR_TEST)/$(test).c,$(1)/$(test)))
+$(foreach test,$(ALLOCATOR_MODEL_TESTS),$(call allocator_test,$(1),$(ALLOCATOR_TEST)/$(test).c $(ALLOCATOR_TEST)/model.c,$(1)/$(test)))
+$(foreach source,$(wildcard allocators/$(1)/test/*.c),$(call allocator_test,$(1),$(source),$(1)/$(basename $(notdir $(source)))))
+$(foreach source,$(wildcard allocators/$(1)/test/faults/*.c),\
+  $(call allocator_test,$(1),$(source) $(ALLOCATOR_TEST)/expect_fault.c,$(1)/faults/$(basename $(notdir $(source)))))
+endef
+$(foreach name,$(ALLOCATORS),$(call allocator_tests,$(name)))

@@ -75,6 +75,7 @@ def test_full_disk_does_not_harm_the_program() -> None:
     assert result.stdout.startswith("6")
     assert "/dev/full" in result.stderr
     assert "No space left" in result.stderr
+    assert result.stderr.count("\n") == 1, result.stderr
 
 
 def unusable(path: Path, kind: str) -> Path:

@@ -6,14 +6,15 @@
      arena_release (arena/release.c)
                         else merged with its free neighbours, then into the unsorted or a small bin, or the top
      arena_trim_if_large  after a large one: fast bins are emptied, the end of the heap is given back */
+#include "allocators/common/counters.h"
+#include "allocators/common/entry.h"
+#include "allocators/common/startup.h"
 #include "allocators/reference/arena/arena.h"
 #include "allocators/reference/arena/fast.h"
 #include "allocators/reference/arena/heap.h"
 #include "allocators/reference/arena/mapped.h"
 #include "allocators/reference/arena/release.h"
-#include "allocators/reference/base/counters.h"
-#include "allocators/reference/entry.h"
-#include "allocators/reference/startup.h"
+#include "allocators/reference/base/settings.h"
 #include "allocators/reference/tcache.h"
 
 #include <errno.h>
@@ -22,7 +23,7 @@
 static void free_slow(void *object);
 static void release_to_arena(struct chunk *chunk, size_t head);
 
-void reference_free(void *object) {
+void allocator_free(void *object) {
   if (UNLIKELY(!object))
     return;
   size_t head = chunk_head(chunk_of(object));
@@ -40,7 +41,7 @@ void reference_free(void *object) {
 }
 
 static void check_fast_double_free(struct arena *arena, const struct cached *object, size_t bytes) {
-  if (bytes > tunables.fast_max_bytes)
+  if (bytes > fast_max_bytes)
     return;
   lock_take(&arena->lock);
   const struct cached *at = atomic_load_explicit(&arena->fast[fast_number(bytes)], memory_order_acquire);
@@ -86,7 +87,7 @@ static __attribute__((noinline)) void free_slow(void *object) {
 static void release_to_arena(struct chunk *chunk, size_t head) {
   size_t bytes = head_bytes(head);
   struct arena *arena = arena_of(chunk, head);
-  if (bytes <= tunables.fast_max_bytes) {
+  if (bytes <= fast_max_bytes) {
     struct cached *cached = chunk_object(chunk);
     size_t next_bytes = chunk_bytes(chunk_next(chunk));
     if (UNLIKELY(next_bytes < CHUNK_ALIGNMENT || next_bytes > arena_system_bytes(arena)))
@@ -103,20 +104,5 @@ static void release_to_arena(struct chunk *chunk, size_t head) {
   errno = error;
 }
 
-void reference_free_sized(void *object, size_t object_bytes) {
-  if (object && UNLIKELY(is_aligned(object) && object_bytes > chunk_usable_bytes(chunk_of(object))))
-    fault("free_sized", "the object is smaller than that", object);
-  reference_free(object);
-}
-
-void reference_free_aligned_sized(void *object, size_t alignment, size_t object_bytes) {
-  if (object && UNLIKELY((uintptr_t)object & (alignment - 1)))
-    fault("free_aligned_sized", "the object is not aligned so", object);
-  reference_free_sized(object, object_bytes);
-}
-
-PUBLIC_NAME(void, free, (void *object), reference_free);
-PUBLIC_NAME(void, cfree, (void *object), reference_free);
-PUBLIC_NAME(void, free_sized, (void *object, size_t object_bytes), reference_free_sized);
-PUBLIC_NAME(void, free_aligned_sized, (void *object, size_t alignment, size_t object_bytes),
-            reference_free_aligned_sized);
+PUBLIC_NAME(void, free, (void *object), allocator_free);
+PUBLIC_NAME(void, cfree, (void *object), allocator_free);

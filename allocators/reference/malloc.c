@@ -14,26 +14,23 @@
        heap_grow          more memory for the top, and once again
 
    Freeing is in free.c. */
+#include "allocators/common/arguments.h"
 #include "allocators/reference/arena/arenas.h"
 #include "allocators/reference/arena/take.h"
-#include "allocators/reference/entry.h"
 
+#include "allocators/common/counters.h"
+#include "allocators/common/startup.h"
 #include "allocators/reference/arena/arena.h"
 #include "allocators/reference/arena/fast.h"
 #include "allocators/reference/arena/heap.h"
 #include "allocators/reference/arena/mapped.h"
-#include "allocators/reference/base/counters.h"
-#include "allocators/reference/startup.h"
 #include "allocators/reference/tcache.h"
-
-#include <errno.h>
-#include <string.h>
 
 static void *malloc_slow(size_t object_bytes);
 static void *take_from_another(size_t bytes, struct arena *exhausted);
 static struct arena *lock_arena_or_map(size_t bytes, void **object);
 
-void *reference_malloc(size_t object_bytes) {
+void *allocator_malloc(size_t object_bytes) {
   struct tcache *cache = thread.cache;
   if (LIKELY(object_bytes < cache->inline_limit_bytes)) {
     struct cached *object = tcache_pop(&cache->bins[tcache_number_for(object_bytes)]);
@@ -46,10 +43,8 @@ void *reference_malloc(size_t object_bytes) {
 /* Where a tunable wants every object filled or every call counted, all requests come here. */
 static __attribute__((noinline)) void *malloc_slow(size_t object_bytes) {
   startup();
-  if (UNLIKELY(object_bytes > PTRDIFF_MAX)) {
-    errno = ENOMEM;
+  if (size_is_too_large(object_bytes))
     return NULL;
-  }
   size_t bytes = chunk_bytes_for(object_bytes);
   struct tcache_bin *bin = tcache_bin_for(bytes);
   void *object = bin ? tcache_pop(bin) : NULL;
@@ -138,12 +133,10 @@ static void *calloc_slow(size_t object_bytes) {
   return object;
 }
 
-void *reference_calloc(size_t count, size_t element_bytes) {
+void *allocator_calloc(size_t count, size_t element_bytes) {
   size_t object_bytes;
-  if (UNLIKELY(__builtin_mul_overflow(count, element_bytes, &object_bytes) || object_bytes > PTRDIFF_MAX)) {
-    errno = ENOMEM;
+  if (!array_bytes(count, element_bytes, &object_bytes))
     return NULL;
-  }
   struct tcache *cache = thread.cache;
   if (LIKELY(object_bytes < cache->inline_limit_bytes)) {
     struct cached *object = tcache_pop(&cache->bins[tcache_number_for(object_bytes)]);
@@ -153,5 +146,5 @@ void *reference_calloc(size_t count, size_t element_bytes) {
   return calloc_slow(object_bytes);
 }
 
-PUBLIC_NAME(void *, malloc, (size_t object_bytes), reference_malloc);
-PUBLIC_NAME(void *, calloc, (size_t count, size_t element_bytes), reference_calloc);
+PUBLIC_NAME(void *, malloc, (size_t object_bytes), allocator_malloc);
+PUBLIC_NAME(void *, calloc, (size_t count, size_t element_bytes), allocator_calloc);

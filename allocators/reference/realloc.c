@@ -1,15 +1,12 @@
 /* realloc: in place where the chunk's end or what is free behind it allows, by mremap for mappings, else by copying. */
+#include "allocators/common/arguments.h"
+#include "allocators/common/counters.h"
+#include "allocators/common/fault.h"
+#include "allocators/common/tunables.h"
 #include "allocators/reference/arena/arena.h"
 #include "allocators/reference/arena/heap.h"
 #include "allocators/reference/arena/mapped.h"
 #include "allocators/reference/arena/release.h"
-#include "allocators/reference/base/counters.h"
-#include "allocators/reference/base/fault.h"
-#include "allocators/reference/base/tunables.h"
-#include "allocators/reference/entry.h"
-
-#include <errno.h>
-#include <string.h>
 
 /* Gives back what the chunk has beyond bytes, if that is enough for a chunk; needs the lock. Not through the cache: a
    buffer that was grown and is cut to size mostly lies before the top, which goes on from there (through the cache, a
@@ -66,17 +63,10 @@ static bool resize_in_place(struct chunk *chunk, size_t bytes) {
   return done;
 }
 
-void *reference_realloc(void *object, size_t object_bytes) {
-  if (!object)
-    return reference_malloc(object_bytes);
-  if (object_bytes == 0) {
-    reference_free(object);
-    return NULL;
-  }
-  if (UNLIKELY(object_bytes > PTRDIFF_MAX)) {
-    errno = ENOMEM;
-    return NULL;
-  }
+void *allocator_realloc(void *object, size_t object_bytes) {
+  void *result;
+  if (UNLIKELY(realloc_is_special(object, object_bytes, &result)))
+    return result;
   struct chunk *chunk = chunk_of(object);
   size_t head = chunk_head(chunk);
   if (UNLIKELY(!is_aligned(object) || head_bytes(head) < CHUNK_MIN_BYTES || head & CHUNK_MARK))
@@ -88,23 +78,7 @@ void *reference_realloc(void *object, size_t object_bytes) {
   } else if (resize_in_place(chunk, chunk_bytes_for(object_bytes))) {
     return object;
   }
-  void *moved = reference_malloc(object_bytes);
-  if (!moved)
-    return NULL;
-  size_t usable = chunk_usable_bytes(chunk);
-  memcpy(moved, object, usable < object_bytes ? usable : object_bytes);
-  reference_free(object);
-  return moved;
+  return realloc_by_copy(object, chunk_usable_bytes(chunk), object_bytes);
 }
 
-void *reference_reallocarray(void *object, size_t count, size_t element_bytes) {
-  size_t object_bytes;
-  if (UNLIKELY(__builtin_mul_overflow(count, element_bytes, &object_bytes))) {
-    errno = ENOMEM;
-    return NULL;
-  }
-  return reference_realloc(object, object_bytes);
-}
-
-PUBLIC_NAME(void *, realloc, (void *object, size_t object_bytes), reference_realloc);
-PUBLIC_NAME(void *, reallocarray, (void *object, size_t count, size_t element_bytes), reference_reallocarray);
+PUBLIC_NAME(void *, realloc, (void *object, size_t object_bytes), allocator_realloc);

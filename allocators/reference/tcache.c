@@ -1,10 +1,12 @@
 #include "allocators/reference/tcache.h"
 
+#include "allocators/common/counters.h"
+#include "allocators/common/thread_end.h"
 #include "allocators/reference/arena/arenas.h"
 #include "allocators/reference/arena/fast.h"
 #include "allocators/reference/arena/release.h"
 #include "allocators/reference/arena/take.h"
-#include "allocators/reference/base/counters.h"
+#include "allocators/reference/base/settings.h"
 
 #include <string.h>
 
@@ -38,7 +40,8 @@ static void on_thread_end(void *unused) {
 }
 
 void tcache_setup(void) {
-  thread_setup(on_thread_end);
+  thread_setup();
+  thread_end_setup(on_thread_end);
 }
 
 static struct tcache *make_cache(void) {
@@ -109,7 +112,7 @@ void tcache_flush(struct tcache_bin *bin, uint32_t keep) {
     struct chunk *chunk = chunk_of(object);
     size_t head = chunk_head(chunk), bytes = head_bytes(head);
     struct arena *arena = arena_of(chunk, head);
-    if (bytes <= tunables.fast_max_bytes) {
+    if (bytes <= fast_max_bytes) {
       object = flush_to_fast(arena, object, bytes, &count);
       continue;
     }

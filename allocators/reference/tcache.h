@@ -8,9 +8,9 @@
 #ifndef ALLOCATORS_REFERENCE_TCACHE_H
 #define ALLOCATORS_REFERENCE_TCACHE_H
 
+#include "allocators/common/tunables.h"
 #include "allocators/reference/arena/thread.h"
 #include "allocators/reference/base/chunk.h"
-#include "allocators/reference/base/tunables.h"
 
 /* Number of the bin for a chunk, and for a request of at most PTRDIFF_MAX bytes. */
 static inline size_t tcache_number(size_t chunk_bytes) {

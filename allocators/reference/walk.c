@@ -1,13 +1,15 @@
+#include "allocators/reference/walk.h"
+
+#include "allocators/common/allocator.h"
+#include "allocators/common/startup.h"
 #include "allocators/reference/arena/arena.h"
 #include "allocators/reference/arena/heap.h"
-#include "allocators/reference/reference.h"
-#include "allocators/reference/startup.h"
 #include "allocators/reference/tcache.h"
 
-const char *reference_state_name(enum reference_state state) {
-  static const char *const names[] = {"used", "tcache", "fast", "unsorted", "small", "large", "top"};
-  return state < REFERENCE_STATES ? names[state] : "unknown";
-}
+struct visitor {
+  void (*visit)(const void *address, size_t bytes, unsigned state, void *context);
+  void *context;
+};
 
 /* The unsorted bin's chunks look like those of other bins: they are marked while a walk lasts. */
 static void mark_unsorted(struct arena *arena, bool mark) {
@@ -19,21 +21,27 @@ static void mark_unsorted(struct arena *arena, bool mark) {
   }
 }
 
-static enum reference_state state_of(struct chunk *chunk, const struct chunk *top) {
+static enum walk_state state_of(struct chunk *chunk, const struct chunk *top) {
   if (chunk == top)
-    return REFERENCE_TOP;
+    return WALK_TOP;
   if (!chunk_prev_used(chunk_next(chunk))) {
     if (chunk_head(chunk) & CHUNK_MARK)
-      return REFERENCE_UNSORTED;
-    return chunk_bytes(chunk) < SMALL_LIMIT_BYTES ? REFERENCE_SMALL : REFERENCE_LARGE;
+      return WALK_UNSORTED;
+    return chunk_bytes(chunk) < SMALL_LIMIT_BYTES ? WALK_SMALL : WALK_LARGE;
   }
   const struct cached *cached = chunk_object(chunk);
   uintptr_t key = __atomic_load_n(&cached->key, __ATOMIC_RELAXED);
-  return key == tcache_key ? REFERENCE_TCACHE : key == fast_key ? REFERENCE_FAST : REFERENCE_USED;
+  return key == tcache_key ? WALK_TCACHE : key == fast_key ? WALK_FAST : WALK_USED;
 }
 
-static void walk_heap(const struct arena *arena, struct heap *heap,
-                      void (*visit)(const struct reference_chunk *chunk, void *context), void *context) {
+/* A used chunk's object reaches 8 bytes into the next chunk, whose own part begins at its head. There is none behind
+   the top. */
+static void visit_chunk(const struct chunk *chunk, enum walk_state state, const struct visitor *visitor) {
+  size_t lead = offsetof(struct chunk, head), bytes = chunk_bytes(chunk) - (state == WALK_TOP ? lead : 0);
+  visitor->visit((const char *)chunk + lead, bytes, state, visitor->context);
+}
+
+static void walk_heap(const struct arena *arena, struct heap *heap, const struct visitor *visitor) {
   const char *end = (const char *)heap + heap->bytes;
   struct chunk *chunk = heap_first_chunk(heap);
   while ((const char *)chunk < end) {
@@ -41,45 +49,29 @@ static void walk_heap(const struct arena *arena, struct heap *heap,
     bool fence = heap != arena->heap && (const char *)chunk + bytes + CHUNK_ALIGNMENT >= end;
     if (fence || bytes < CHUNK_MIN_BYTES) /* a fence, or corrupt: there is no way on */
       return;
-    struct reference_chunk about = {arena->number, state_of(chunk, arena->top), chunk, bytes};
-    visit(&about, context);
+    visit_chunk(chunk, state_of(chunk, arena->top), visitor);
     if (chunk == arena->top)
       return;
     chunk = chunk_next(chunk);
   }
 }
 
-void reference_walk(void (*visit)(const struct reference_chunk *chunk, void *context), void *context) {
+void heaptape_heap_walk(void (*visit)(const void *address, size_t bytes, unsigned state, void *context),
+                        void *context) {
+  struct visitor visitor = {visit, context};
   startup();
   for (struct arena *arena = &main_arena; arena; arena = arena_next(arena)) {
     lock_take(&arena->lock);
     mark_unsorted(arena, true);
     for (struct heap *heap = arena->heap; heap; heap = heap->prev)
-      walk_heap(arena, heap, visit, context);
+      walk_heap(arena, heap, &visitor);
     mark_unsorted(arena, false);
     arena_unlock(arena);
   }
 }
 
-struct generic_visit {
-  void (*visit)(const void *address, size_t bytes, unsigned state, void *context);
-  void *context;
-};
-
-/* A used chunk's object reaches 8 bytes into the next chunk, whose own part begins at its head. There is none behind
-   the top. */
-static void visit_generically(const struct reference_chunk *chunk, void *context) {
-  const struct generic_visit *generic = context;
-  size_t lead = offsetof(struct chunk, head), bytes = chunk->size_bytes - (chunk->state == REFERENCE_TOP ? lead : 0);
-  generic->visit((const char *)chunk->address + lead, bytes, chunk->state, generic->context);
-}
-
-void heaptape_heap_walk(void (*visit)(const void *address, size_t bytes, unsigned state, void *context),
-                        void *context) {
-  struct generic_visit generic = {visit, context};
-  reference_walk(visit_generically, &generic);
-}
-
 const char *heaptape_heap_walk_state(unsigned state) {
-  return state < REFERENCE_STATES ? reference_state_name((enum reference_state)state) : NULL;
+  static const char *const names[] = {"used", "tcache", "fast", "unsorted", "small", "large", "top"};
+  _Static_assert(sizeof names / sizeof *names == WALK_STATES, "a name for each");
+  return state < WALK_STATES ? names[state] : NULL;
 }

@@ -46,6 +46,10 @@ uint32_t collector_recorded(const struct collector *collector) {
   return collector->recorded;
 }
 
+uint32_t collector_refused(const struct collector *collector) {
+  return collector->refused;
+}
+
 void collector_wake(struct collector *collector) {
   atomic_store(&collector->attention, true);
   atomic_store(&collector->control->sleeping, 0);
@@ -197,6 +201,7 @@ static struct recorded_process *add_process(struct collector *collector, const s
     if (pid_fd >= 0)
       close(pid_fd);
     collector->settings->complain(&error);
+    collector->refused++;
     return NULL;
   }
   if (request->bypassed && !request->forked) {

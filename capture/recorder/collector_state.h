@@ -28,11 +28,11 @@ struct collector {
     struct robust_list entry;
   } robust;
   VECTOR(struct recorded_process *) processes;
-  uint32_t recorded;
-  _Atomic bool stopping;  /* signal handlers set it */
-  _Atomic bool toggle;    /* likewise */
-  _Atomic int burst;      /* likewise: enum burst_request */
-  _Atomic bool attention; /* something happened to a socket or a process; signal handlers and the waker set it */
+  uint32_t recorded, refused; /* processes */
+  _Atomic bool stopping;      /* signal handlers set it */
+  _Atomic bool toggle;        /* likewise */
+  _Atomic int burst;          /* likewise: enum burst_request */
+  _Atomic bool attention;     /* something happened to a socket or a process; signal handlers and the waker set it */
   pthread_t waker;
   uint64_t samples_lost, samples_throttled; /* that the processes have been told of */
   uint64_t origin_ns, origin_cycles;

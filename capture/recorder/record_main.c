@@ -254,7 +254,7 @@ static void preflight(struct command *command, char *program, char *library, cha
 static void conclude(const struct command *command, int exec_error, const char *output, bool made) {
   if (exec_error)
     fprintf(stderr, "heaptape-record: %s: %s\n", command->arguments[0], strerror(exec_error));
-  else if (collector_recorded(serving) == 0)
+  else if (collector_recorded(serving) == 0 && collector_refused(serving) == 0)
     fprintf(stderr, "heaptape-record: %s: nothing was recorded: the program did not load libheaptape.so\n",
             command->arguments[0]);
   else if (written.traces > 1)

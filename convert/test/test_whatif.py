@@ -8,16 +8,17 @@ from pathlib import Path
 
 import pytest
 from heaptape.formats.workload_format import read_workload
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from convert.test.history_maker import legal
 from convert.test.history_model import text
 from convert.test.test_history import SHAPES, import_text, used_threads
 from convert.test.workload_ops import APART, MARK, NO_SLOT, WorkloadOp, ops_of, streams_of
+from tests.examples import examples
 from tests.support import CONVERT, run, succeed
 
-PROPERTY = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+PROPERTY = examples(40)
 MALLOC, FREE = 0, 1
 FREES = {1, 11, 12, *range(24, 36)}
 NULL_IN, NULL_OUT = 0x40, 0x80

@@ -1,6 +1,7 @@
-/* What the allocator itself counted, where it offers that: our reference allocator, with its tunable stats.
+/* What the allocator itself counted, where it offers that: our own do, with their tunable stats.
 
-   Read in the engine's process after the last op, printed by the parent as "reference_stats". */
+   Read in the engine's process after the last op, printed by the parent as "reference_stats": the key is older than the
+   other allocators of ours. */
 #ifndef REPLAY_STATE_ALLOCATOR_STATS_H
 #define REPLAY_STATE_ALLOCATOR_STATS_H
 

@@ -12,11 +12,12 @@ import struct
 
 import pytest
 from heaptape.results.structs import json_schema
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from tests.access_streams import GRANULE, STACK, UNFIT_FOR_TWO_CALLS, compiled, file, mallocs
+from tests.examples import examples
 from tests.line_sharing_model import history
 from tests.support import CONVERT, HEAPTAPE, OUT, REPLAY, refused, run, succeed
 
@@ -84,7 +85,7 @@ def placed(steps, round_bytes):
     return offsets
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(20)
 @given(seed=st.integers(0, 1 << 32), count=st.integers(1, 40), threads=st.integers(1, 3), data=st.data())
 def test_the_addresses_are_the_recorded_ones_where_the_allocator_put_the_objects(tmp_path, seed, count, threads, data):
     """Objects at the places of their last acquire; other memory at a place of its own for each MiB, with its colour."""

@@ -11,9 +11,10 @@ from collections import Counter
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.line_sharing_model import text
 from tests.support import CONVERT, OUT, succeed
 
@@ -26,7 +27,7 @@ from .test_engine import one_error
 PLACING = OUT / "test-programs/libplacing.so"
 REFERENCE = OUT / "lib/libreference.so"
 ALLOCATORS = [None, PLANTED, REFERENCE, "libjemalloc.so.2", "libtcmalloc_minimal.so.4", "libmimalloc.so.2"]
-PROPERTY = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+PROPERTY = examples(25)
 STATES = ("live_resident_bytes", "rounding_bytes", "beside_live_bytes", "empty_bytes", "never_used_bytes",
           "beside_table_bytes")  # fmt: skip
 

@@ -9,7 +9,7 @@ import pytest
 from heaptape.fidelity.live import c_library
 from heaptape.measure.rounds import DEFAULT_PASSES
 from heaptape.results.structs import json_schema
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
@@ -24,6 +24,7 @@ from tests.access_streams import (
     file,
     mallocs,
 )
+from tests.examples import examples
 from tests.line_sharing_model import Step, history
 from tests.support import CONVERT, HEAPTAPE, OUT, REPLAY, refused, run, succeed
 
@@ -223,12 +224,7 @@ def test_threads_that_take_turns_have_one_stream(tmp_path):
 
 
 # Each example starts Valgrind, so none is made smaller.
-@settings(
-    max_examples=15,
-    deadline=None,
-    phases=[Phase.explicit, Phase.reuse, Phase.generate],
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+@settings(examples(15), phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(seed=st.integers(0, 1 << 32), count=st.integers(1, 60), data=st.data())
 def test_any_stream_misses_what_the_model_misses(tmp_path, seed, count, data):
     """On the null allocator, which puts objects one behind the other from the start of an OS page on."""

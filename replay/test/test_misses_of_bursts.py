@@ -4,12 +4,13 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from replay.test.test_misses import STACK, compiled, levels, mallocs, misses_pass, pytestmark  # noqa: F401
 from tests import support
 from tests.access_streams import LINE, OS_PAGE, Model, file
+from tests.examples import examples
 from tests.support import HEAPTAPE, OUT, REPLAY, REPOSITORY, compile_c, run, succeed
 
 CACHES, TLBS = [(4096, 4), (16384, 8)], [(8, 8), (64, 4)]
@@ -25,7 +26,7 @@ def bursts_pass(work, *bursts):
     return misses_pass(work, [*items, ("event", STACK)], *SIZES)["misses"]
 
 
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(10)
 @given(st.lists(st.lists(st.integers(0, 3000), max_size=300), min_size=1, max_size=3))
 def test_misses_of_bursts_are_bounded_by_their_first_accesses(tmp_path, bursts):
     """Whatever the caches hold where a burst begins: misses that are no first access to a line are the same."""

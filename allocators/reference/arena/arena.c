@@ -1,6 +1,6 @@
 #include "allocators/reference/arena/arena.h"
 
-#include "allocators/reference/base/fault.h"
+#include "allocators/common/fault.h"
 
 struct arena main_arena = {.by_break = false};
 

@@ -5,8 +5,8 @@
 #ifndef ALLOCATORS_REFERENCE_ARENA_ARENA_H
 #define ALLOCATORS_REFERENCE_ARENA_ARENA_H
 
+#include "allocators/common/lock.h"
 #include "allocators/reference/arena/bins.h"
-#include "allocators/reference/base/lock.h"
 
 enum { HEAP_BYTES = 64 << 20 };
 

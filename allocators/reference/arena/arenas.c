@@ -1,5 +1,6 @@
 #include "allocators/reference/arena/arenas.h"
 
+#include "allocators/common/thread_end.h"
 #include "allocators/reference/arena/heap.h"
 
 #include <sched.h>
@@ -71,7 +72,7 @@ static void attach_first_time(void) {
   }
   attach(arena);
   lock_drop(&list_lock);
-  thread_watch_end();
+  thread_end_watch(); /* may call calloc: the thread has an arena, and does not come here again */
 }
 
 void arena_detach(void) {

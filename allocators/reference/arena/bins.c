@@ -1,6 +1,6 @@
 #include "allocators/reference/arena/bins.h"
 
-#include "allocators/reference/base/fault.h"
+#include "allocators/common/fault.h"
 #include "core/base/assert.h"
 
 void bins_setup(struct bins *bins) {

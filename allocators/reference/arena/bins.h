@@ -10,8 +10,8 @@
 #ifndef ALLOCATORS_REFERENCE_ARENA_BINS_H
 #define ALLOCATORS_REFERENCE_ARENA_BINS_H
 
+#include "allocators/common/fault.h"
 #include "allocators/reference/base/chunk.h"
-#include "allocators/reference/base/fault.h"
 #include "core/base/assert.h"
 
 enum {

@@ -6,8 +6,8 @@
 #ifndef ALLOCATORS_REFERENCE_ARENA_FAST_H
 #define ALLOCATORS_REFERENCE_ARENA_FAST_H
 
+#include "allocators/common/fault.h"
 #include "allocators/reference/arena/arena.h"
-#include "allocators/reference/base/fault.h"
 
 static inline unsigned fast_number(size_t bytes) {
   return (unsigned)((bytes - CHUNK_MIN_BYTES) / CHUNK_ALIGNMENT);

@@ -1,6 +1,7 @@
 #include "allocators/reference/arena/heap.h"
 
-#include "allocators/reference/base/counters.h"
+#include "allocators/common/counters.h"
+#include "allocators/reference/base/settings.h"
 #include "core/base/assert.h"
 
 #include <sys/mman.h>
@@ -15,21 +16,19 @@ enum {
   ARENA_OFFSET = 64, /* of an arena in its first heap */
 };
 
-size_t heap_os_page_bytes = 4096;
-
 /* Where the next heap of 64 MiB is tried: behind the last one, as reserving twice as much to find an aligned place
    costs three calls. */
 static _Atomic uintptr_t heap_hint;
 
 static size_t growth_unit(void) {
-  return tunables.thp ? HUGE_PAGE_BYTES : heap_os_page_bytes;
+  return tunables.thp ? HUGE_PAGE_BYTES : os_page_bytes;
 }
 
 static void advise_huge(void *memory, size_t bytes) {
   if (!tunables.thp)
     return;
   COUNT(madvises);
-  uintptr_t start = round_up((uintptr_t)memory, heap_os_page_bytes), end = (uintptr_t)memory + bytes;
+  uintptr_t start = round_up((uintptr_t)memory, os_page_bytes), end = (uintptr_t)memory + bytes;
   if (end > start)
     madvise((void *)start, end - start, MADV_HUGEPAGE);
 }
@@ -150,7 +149,7 @@ static void unmap(void *memory, size_t bytes) {
 /* Bytes to ask for beyond the need: top_pad, but a sixteenth of a large heap, as a growing one would ask all the time.
    Address space only: nothing of it is touched. Not where the tunables were set. */
 static size_t growth_pad(const struct arena *arena) {
-  size_t share = tunables.dynamic_thresholds ? arena_system_bytes(arena) / GROWTH_SHARE : 0;
+  size_t share = dynamic_thresholds ? arena_system_bytes(arena) / GROWTH_SHARE : 0;
   if (share > GROWTH_BYTES_MAX)
     share = GROWTH_BYTES_MAX;
   return share > tunables.top_pad ? share : tunables.top_pad;
@@ -215,7 +214,7 @@ static size_t heap_extent(size_t need, size_t pad) {
   if (need > HEAP_BYTES)
     return 0;
   size_t padded = round_up(need + pad, growth_unit());
-  return padded <= HEAP_BYTES ? padded : round_up(need, heap_os_page_bytes);
+  return padded <= HEAP_BYTES ? padded : round_up(need, os_page_bytes);
 }
 
 static bool grow_other(struct arena *arena, size_t bytes) {
@@ -286,7 +285,7 @@ static bool trim_main(struct arena *arena, uintptr_t from) {
 
 /* The address space stays; its OS pages go. What was never written has none. */
 static bool trim_other(struct arena *arena, uintptr_t from) {
-  uintptr_t dirty_end = round_up(arena->fresh, heap_os_page_bytes);
+  uintptr_t dirty_end = round_up(arena->fresh, os_page_bytes);
   if (dirty_end <= from)
     return false;
   COUNT(madvises);
@@ -302,13 +301,13 @@ bool heap_trim(struct arena *arena, size_t keep_bytes) {
   size_t keep = keep_bytes + CHUNK_MIN_BYTES + FENCE_BYTES;
   if (chunk_bytes(arena->top) <= keep)
     return false;
-  uintptr_t from = round_up((uintptr_t)arena->top + keep, heap_os_page_bytes);
+  uintptr_t from = round_up((uintptr_t)arena->top + keep, os_page_bytes);
   return arena == &main_arena ? trim_main(arena, from) : trim_other(arena, from);
 }
 
 bool heap_purge(struct chunk *chunk) {
-  uintptr_t from = round_up((uintptr_t)(chunk + 1), heap_os_page_bytes);
-  uintptr_t to = (uintptr_t)chunk_next(chunk) & ~(heap_os_page_bytes - 1);
+  uintptr_t from = round_up((uintptr_t)(chunk + 1), os_page_bytes);
+  uintptr_t to = (uintptr_t)chunk_next(chunk) & ~(os_page_bytes - 1);
   if (to <= from)
     return false;
   COUNT(madvises);
@@ -329,7 +328,7 @@ void heap_drop_empty(struct arena *arena) {
     size_t room = (uintptr_t)prev + prev->bytes - (uintptr_t)fence;
     if (!chunk_prev_used(fence))
       room += fence->prev_bytes;
-    if (room + prev->reserved_bytes - prev->bytes < tunables.top_pad + heap_os_page_bytes)
+    if (room + prev->reserved_bytes - prev->bytes < tunables.top_pad + os_page_bytes)
       return; /* it would be needed again at once */
     struct chunk *top = fence;
     if (!chunk_prev_used(fence)) {

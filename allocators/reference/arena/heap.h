@@ -2,6 +2,7 @@
 #ifndef ALLOCATORS_REFERENCE_ARENA_HEAP_H
 #define ALLOCATORS_REFERENCE_ARENA_HEAP_H
 
+#include "allocators/common/startup.h"
 #include "allocators/reference/arena/arena.h"
 
 /* Makes the top chunk at least bytes + CHUNK_MIN_BYTES large. False: no memory, errno undefined. */
@@ -21,8 +22,5 @@ void heap_drop_empty(struct arena *arena);
 
 /* First chunk of a heap, and the end of its chunks (fence or end of the top). */
 struct chunk *heap_first_chunk(struct heap *heap);
-
-/* Bytes of an OS page. */
-extern size_t heap_os_page_bytes;
 
 #endif

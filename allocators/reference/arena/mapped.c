@@ -1,8 +1,9 @@
 #include "allocators/reference/arena/mapped.h"
 
+#include "allocators/common/counters.h"
+#include "allocators/common/fault.h"
 #include "allocators/reference/arena/heap.h"
-#include "allocators/reference/base/counters.h"
-#include "allocators/reference/base/fault.h"
+#include "allocators/reference/base/settings.h"
 
 #include <sys/mman.h>
 
@@ -27,10 +28,10 @@ static void note(ptrdiff_t chunks, size_t bytes) {
 void *mapped_take(size_t object_bytes, size_t alignment) {
   size_t lead = alignment > CHUNK_ALIGNMENT ? alignment : 0;
   size_t total;
-  if (__builtin_add_overflow(object_bytes, lead + CHUNK_OBJECT_OFFSET + heap_os_page_bytes - 1, &total) ||
+  if (__builtin_add_overflow(object_bytes, lead + CHUNK_OBJECT_OFFSET + os_page_bytes - 1, &total) ||
       total > PTRDIFF_MAX)
     return NULL;
-  total &= ~(heap_os_page_bytes - 1);
+  total &= ~(os_page_bytes - 1);
   COUNT(mmaps);
   char *memory = mmap(NULL, total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED)
@@ -51,13 +52,13 @@ void *mapped_take(size_t object_bytes, size_t alignment) {
 static char *mapping_of(struct chunk *chunk, size_t *total) {
   char *memory = (char *)chunk - chunk->prev_bytes;
   *total = chunk_bytes(chunk) + chunk->prev_bytes;
-  if (UNLIKELY(((uintptr_t)memory | *total) & (heap_os_page_bytes - 1)))
+  if (UNLIKELY(((uintptr_t)memory | *total) & (os_page_bytes - 1)))
     fault("free", "invalid pointer or overwritten size of a mapped object", chunk_object(chunk));
   return memory;
 }
 
 static void raise_thresholds(size_t bytes) {
-  if (!tunables.dynamic_thresholds || bytes > MMAP_THRESHOLD_MAX ||
+  if (!dynamic_thresholds || bytes > MMAP_THRESHOLD_MAX ||
       bytes <= __atomic_load_n(&tunables.mmap_threshold, __ATOMIC_RELAXED))
     return;
   __atomic_store_n(&tunables.mmap_threshold, bytes, __ATOMIC_RELAXED);
@@ -76,9 +77,9 @@ void mapped_release(struct chunk *chunk) {
 void *mapped_resize(struct chunk *chunk, size_t object_bytes) {
   size_t total, wanted, lead = chunk->prev_bytes;
   char *memory = mapping_of(chunk, &total);
-  if (__builtin_add_overflow(object_bytes, lead + CHUNK_OBJECT_OFFSET + heap_os_page_bytes - 1, &wanted))
+  if (__builtin_add_overflow(object_bytes, lead + CHUNK_OBJECT_OFFSET + os_page_bytes - 1, &wanted))
     return NULL;
-  wanted &= ~(heap_os_page_bytes - 1);
+  wanted &= ~(os_page_bytes - 1);
   if (wanted != total) {
     COUNT(mremaps);
     memory = mremap(memory, total, wanted, MREMAP_MAYMOVE);

@@ -1,8 +1,8 @@
 #include "allocators/reference/arena/release.h"
 
+#include "allocators/common/counters.h"
 #include "allocators/reference/arena/fast.h"
 #include "allocators/reference/arena/heap.h"
-#include "allocators/reference/base/counters.h"
 
 #include <errno.h>
 

@@ -1,10 +1,11 @@
 #include "allocators/reference/arena/take.h"
 
+#include "allocators/common/counters.h"
 #include "allocators/reference/arena/fast.h"
 #include "allocators/reference/arena/heap.h"
 #include "allocators/reference/arena/mapped.h"
 #include "allocators/reference/arena/release.h"
-#include "allocators/reference/base/counters.h"
+#include "allocators/reference/base/settings.h"
 
 enum {
   AHEAD_BYTES_MAX = 4096,     /* to split off ahead for the cache: an OS page, whatever the size */
@@ -20,7 +21,7 @@ static void *split(struct arena *arena, struct chunk *chunk, size_t bytes, struc
 
 void *arena_take(struct arena *arena, size_t bytes, struct tcache_bin *bin) {
   void *object = NULL;
-  if (bytes <= tunables.fast_max_bytes && (object = take_fast(arena, bytes, bin)))
+  if (bytes <= fast_max_bytes && (object = take_fast(arena, bytes, bin)))
     return object;
   if (bytes < SMALL_LIMIT_BYTES) {
     if ((object = take_small(arena, bytes, bin)))

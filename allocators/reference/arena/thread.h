@@ -4,9 +4,9 @@
 #ifndef ALLOCATORS_REFERENCE_ARENA_THREAD_H
 #define ALLOCATORS_REFERENCE_ARENA_THREAD_H
 
+#include "allocators/common/fault.h"
+#include "allocators/common/tunables.h"
 #include "allocators/reference/base/chunk.h"
-#include "allocators/reference/base/fault.h"
-#include "allocators/reference/base/tunables.h"
 #include "core/base/assert.h"
 
 struct arena;
@@ -71,10 +71,7 @@ static inline uint32_t tcache_refill_count(const struct tcache_bin *bin) {
   return bin->room < half ? bin->room : half;
 }
 
-/* Before the first call of anything else here. on_end runs in each thread that called thread_watch_end, as it ends. */
-void thread_setup(void (*on_end)(void *unused));
-
-/* Registers the calling thread's end, if it was not yet. */
-void thread_watch_end(void);
+/* Before the first call of anything else here. */
+void thread_setup(void);
 
 #endif

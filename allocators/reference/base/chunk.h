@@ -16,15 +16,10 @@
 #ifndef ALLOCATORS_REFERENCE_BASE_CHUNK_H
 #define ALLOCATORS_REFERENCE_BASE_CHUNK_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#define LIKELY(condition) __builtin_expect(!!(condition), 1)
-#define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
+#include "allocators/common/basics.h"
 
 enum {
-  CHUNK_ALIGNMENT = 16,
+  CHUNK_ALIGNMENT = OBJECT_ALIGNMENT,
   CHUNK_OVERHEAD = 8, /* bytes of a chunk that the program can't use */
   CHUNK_MIN_BYTES = 32,
   CHUNK_OBJECT_OFFSET = 16,
@@ -59,11 +54,6 @@ struct cached {
   uintptr_t next; /* hidden: see cached_hide */
   uintptr_t key;  /* which kind of list it is in: tells a double free, and the heap walk */
 };
-
-/* Rounds up to a multiple of a power of two. */
-static inline size_t round_up(size_t value, size_t power) {
-  return (value + power - 1) & ~(power - 1);
-}
 
 /* Size of the chunk for an object of that many bytes, at most PTRDIFF_MAX. */
 static inline size_t chunk_bytes_for(size_t object_bytes) {
@@ -137,10 +127,6 @@ static inline uintptr_t cached_hide(const struct cached *place, const struct cac
 
 static inline struct cached *cached_next(const struct cached *place) {
   return (struct cached *)((uintptr_t)place >> 12 ^ place->next);
-}
-
-static inline bool is_aligned(const void *object) {
-  return ((uintptr_t)object & (CHUNK_ALIGNMENT - 1)) == 0;
 }
 
 #endif

@@ -1,7 +1,7 @@
 /* Every request is counted as served from exactly one place; what a free into a fast bin costs in atomic operations is
    what the documentation says. */
-#include "allocators/reference/entry.h"
-#include "allocators/reference/reference.h"
+#include "allocators/common/allocator.h"
+#include "allocators/common/entry.h"
 
 #include <stdint.h>
 #include <stdio.h>
@@ -13,8 +13,8 @@
 enum { CALLS = 20000, OBJECTS = 100, STATS = 64 };
 
 static uint64_t stat(const char *name) {
-  struct reference_stat stats[STATS];
-  size_t count = reference_stats(stats, STATS);
+  struct allocator_stat stats[STATS];
+  size_t count = heaptape_allocator_stats(stats, STATS);
   for (size_t index = 0; index < count; index++)
     if (strcmp(stats[index].name, name) == 0)
       return stats[index].value;
@@ -34,12 +34,12 @@ static uint64_t served(void) {
 static int check_served(void) {
   void *objects[OBJECTS] = {NULL};
   unsigned seed = 1;
-  reference_free(reference_malloc(1)); /* the cache itself is a request */
+  allocator_free(allocator_malloc(1)); /* the cache itself is a request */
   uint64_t before = served();
   for (int call = 0; call < CALLS; call++) {
     void **object = &objects[rand_r(&seed) % OBJECTS];
-    reference_free(*object);
-    *object = reference_malloc(rand_r(&seed) % (call % 100 == 0 ? 300000 : 1500));
+    allocator_free(*object);
+    *object = allocator_malloc(rand_r(&seed) % (call % 100 == 0 ? 300000 : 1500));
   }
   uint64_t counted = served() - before;
   if (counted == CALLS)
@@ -52,10 +52,10 @@ static int check_served(void) {
 static int check_atomics(const char *expected_per_free) {
   static void *objects[CALLS];
   for (int index = 0; index < CALLS; index++)
-    objects[index] = reference_malloc(24);
+    objects[index] = allocator_malloc(24);
   uint64_t before = stat("atomics");
   for (int index = 0; index < CALLS; index++)
-    reference_free(objects[index]);
+    allocator_free(objects[index]);
   uint64_t counted = stat("atomics") - before, expected = (uint64_t)atoi(expected_per_free) * CALLS;
   if (counted == expected)
     return 0;

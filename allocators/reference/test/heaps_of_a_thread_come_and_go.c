@@ -1,7 +1,7 @@
 /* A thread fills several heaps of 64 MiB, empties them from either end, and does so again: what is free is used again,
    what is whole is given back. */
+#include "allocators/common/entry.h"
 #include "allocators/reference/arena/arenas.h"
-#include "allocators/reference/entry.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@ static void *fill_and_empty(void *unused) {
   (void)unused;
   for (int round = 0; round < 4; round++) {
     for (int index = 0; index < OBJECTS; index++) {
-      objects[index] = reference_malloc(OBJECT_BYTES);
+      objects[index] = allocator_malloc(OBJECT_BYTES);
       memcpy(objects[index], &index, sizeof index);
     }
     struct arena *arena = arena_lock_mine();
@@ -27,7 +27,7 @@ static void *fill_and_empty(void *unused) {
       int index = round % 2 ? step : OBJECTS - 1 - step;
       if (memcmp(objects[index], &index, sizeof index) != 0)
         exit(3);
-      reference_free(objects[index]);
+      allocator_free(objects[index]);
     }
     arena = arena_lock_mine();
     least_bytes = arena_system_bytes(arena);

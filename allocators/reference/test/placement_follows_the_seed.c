@@ -1,6 +1,6 @@
 /* The same requests under the same seed get the same places, under another seed others; without one, objects of one
    size lie side by side, as ever. No seed makes them overlap, and hardly any memory is lost. */
-#include "allocators/reference/entry.h"
+#include "allocators/common/entry.h"
 #include "core/test/check.h"
 
 #include <stdint.h>

@@ -143,6 +143,14 @@ def _add_rest(parser: argparse.ArgumentParser) -> None:
         "--timeout", type=float, default=0, metavar="SECONDS", help="give up on a run after this long (default: never)"
     )
     parser.add_argument(
+        "--jobs",
+        type=int,
+        default=0,
+        metavar="N",
+        help="how many runs of passes that only count (instructions, memory, verify, sharing, misses, blame) are made "
+        "at a time; runs that look at the clock are alone (default 0: one for each processor, if there is memory)",
+    )
+    parser.add_argument(
         "--baseline",
         metavar="NAME",
         help="allocator that the printed percentages refer to (default: glibc, else the first)",
@@ -211,6 +219,8 @@ def _replay_settings(arguments: argparse.Namespace) -> "rounds.Settings":
         raise UsageError("replay --as-malloc: leaves out accesses that the pass accesses performs")
     if not 0 <= arguments.disturb <= 1 << 20:
         raise UsageError("replay --disturb: between 0 and 1048576 lines")
+    if arguments.jobs < 0:
+        raise UsageError("replay --jobs: at least one run at a time")
     seed = arguments.seed if arguments.seed is not None else replaying.random_seed()
     return rounds.Settings(
         arguments.repeats,
@@ -230,6 +240,7 @@ def _replay_settings(arguments: argparse.Namespace) -> "rounds.Settings":
         arguments.caches,
         arguments.tlbs,
         optional=("instructions",) if arguments.passes is None else (),
+        jobs=arguments.jobs,
     )
 
 

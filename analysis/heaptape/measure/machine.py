@@ -30,6 +30,12 @@ def describe() -> dict[str, object]:
     }
 
 
+def available_bytes() -> int:
+    """Memory that programs could still take without swapping; all there is where the kernel doesn't tell."""
+    told = _match(r"^MemAvailable:\s*(\d+) kB", _read("/proc/meminfo"))
+    return int(told) * 1024 if told else os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
 def _libc() -> str | None:
     try:
         return os.confstr("CS_GNU_LIBC_VERSION")

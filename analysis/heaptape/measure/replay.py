@@ -5,16 +5,13 @@ C program heaptape-replay.
 import contextlib
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import PACKAGE, Home
@@ -23,6 +20,7 @@ from heaptape.formats.tape_format import open_trace
 from heaptape.formats.workload_format import is_workload, read_workload
 from heaptape.measure import loaded, machine, noise, penalties
 from heaptape.measure.agreement import agreement
+from heaptape.measure.engine_process import Processes, failure, last_message, run_to_end, side_by_side
 from heaptape.measure.registry import Choice, sha256_of
 from heaptape.measure.rounds import OF_ACCESSES, Rounds, Run, Settings, baseline_of, widest_interval
 from heaptape.measure.slow_calls import tell_system_calls
@@ -45,6 +43,9 @@ DEFAULT_ORDER = {
 }
 # Whatever order was asked for: the accesses between two calls are those of the recording, and so are positions.
 ONE_ORDER = ("misses", "blame", "accesses")
+# These count, and what else the machine does changes nothing of it. The others look at the clock, and run alone.
+SIDE_BY_SIDE = ("instructions", "memory", "verify", "sharing", "misses", "blame")
+ROOM_BYTES = 256 << 20  # of an engine, beside its objects: the tool's tables, the allocator's own memory
 COUNTS_START_UP = ("misses", "instructions")  # the passes in which loading libraries counts
 # The instructions pass counts the first so many ops of a longer workload. Under our Valgrind tool an op takes 0.3 to
 # 0.8 us in the recorded order with few threads, 2.5 us with 23 (docs/measurements/replay.md): 10 to 50 s a run. The
@@ -59,7 +60,7 @@ WARM_UP_OPS = 1 << 20
 @dataclass(frozen=True)
 class Engine:
     """What all runs of a workload have in common. `ops`: the workload's, by which the pass instructions chooses its
-    order. `baseline_bytes`: RssAnon before the first op.
+    order. `baseline_bytes`: RssAnon before the first op. `processes`: those that run.
     """
 
     program: Path
@@ -67,6 +68,7 @@ class Engine:
     settings: Settings
     ops: int = 0
     baseline_bytes: int = 0
+    processes: Processes = field(default_factory=Processes)
 
 
 def prepare(source: str, home: Home, directory: Path, origins: bool = False) -> Path:
@@ -108,7 +110,7 @@ def compile_trace(path: Path, compiled: Path, options: Sequence[str], home: Home
         text=True,
     )
     if result.returncode != 0:
-        raise HeaptapeError("" if terminal else _last_message(result.stderr, "convert") or f"{path}: can't be compiled")
+        raise HeaptapeError("" if terminal else last_message(result.stderr, "convert") or f"{path}: can't be compiled")
     sys.stderr.write(result.stderr or "")
 
 
@@ -211,22 +213,8 @@ def replay(
     finished: list[dict] = []
     while runs := rounds.next(finished):
         total = max(rounds.least(), len(finished) + len(runs))
-        for run in runs:
-
-            def tell(share: float, run: Run = run, done: int = len(finished), total: int = total) -> None:
-                on_progress(run, (done + share) / total)
-
-            tell(0.0)
-            before = noise.read()
-            measured = measure(engine, run, tell)
-            around = noise.between(before, noise.read())
-            if "error" in measured:
-                on_failure(run, measured["error"])
-            finished.append(
-                {"allocator": run.choice.allocator, "variant": run.choice.variant, "repeat": run.repeat}
-                | measured
-                | ({"noise": around} if around else {})
-            )
+        progress = _Progress(on_progress, len(finished), runs, total)
+        finished += _round(engine, runs, progress, on_failure)
     tell_system_calls(finished)
     on_progress(None, 1.0)
     hz = next((r["cycles_hz"] for r in finished if "cycles_hz" in r), None)
@@ -249,6 +237,74 @@ def replay(
         "agreement": agreement(finished),
         "runs": finished,
     }
+
+
+class _Progress:
+    """Of a round: how many runs there were before it, and the share that is done of each of its own. Any thread may
+    tell it.
+    """
+
+    def __init__(
+        self, on_progress: Callable[[Run | None, float], None], done: int, runs: Sequence[Run], total: int
+    ) -> None:
+        self._on_progress, self._done, self._runs, self._total = on_progress, done, runs, total
+        self._shares = [0.0] * len(runs)
+
+    def of(self, number: int) -> Callable[[float], None]:
+        """To be told the share of the round's run of that number."""
+
+        def tell(share: float) -> None:
+            self._shares[number] = share
+            self._on_progress(self._runs[number], (self._done + sum(self._shares)) / self._total)
+
+        tell(0.0)
+        return tell
+
+
+def _round(
+    engine: Engine, runs: Sequence[Run], progress: _Progress, on_failure: Callable[[Run, str], None]
+) -> list[dict]:
+    """Makes a round's runs: those that only count, several at a time; then those that look at the clock, one by one.
+    The results are in the order of `runs`.
+    """
+    made: dict[int, dict] = {}
+
+    def count(number: int) -> dict:
+        return measure(engine, runs[number], progress.of(number))
+
+    counting = [number for number, run in enumerate(runs) if _only_counts(run, engine.settings)]
+    for number, measured in side_by_side(count, counting, jobs_for(engine), engine.processes):
+        made[number] = _kept(runs[number], measured, None, on_failure)
+    for number, run in enumerate(runs):
+        if number not in made:
+            before = noise.read()
+            measured = count(number)
+            made[number] = _kept(run, measured, noise.between(before, noise.read()), on_failure)
+    return [made[number] for number in range(len(runs))]
+
+
+def _only_counts(run: Run, settings: Settings) -> bool:
+    """Does nothing of the run depend on what else the machine does?"""
+    by_clock = settings.real_clock or settings.order.startswith("paced")
+    return run.pass_ in SIDE_BY_SIDE and not by_clock
+
+
+def _kept(run: Run, measured: dict, around: dict | None, on_failure: Callable[[Run, str], None]) -> dict:
+    """A run as results have it."""
+    if "error" in measured:
+        on_failure(run, measured["error"])
+    about = {"allocator": run.choice.allocator, "variant": run.choice.variant, "repeat": run.repeat}
+    return about | measured | ({"noise": around} if around else {})
+
+
+def jobs_for(engine: Engine) -> int:
+    """How many runs that only count are made at a time: one for each processor that this process may use, as long as
+    there is memory for their objects twice over.
+    """
+    if engine.settings.jobs:
+        return engine.settings.jobs
+    each = 2 * (read_workload(engine.workload).peak_live_os_page_bytes + engine.baseline_bytes) + ROOM_BYTES
+    return max(1, min(len(os.sched_getaffinity(0)), machine.available_bytes() // each))
 
 
 def with_sizes(settings: Settings) -> tuple[Settings, str | None]:
@@ -347,7 +403,7 @@ def baseline(program: Path, workload: Path) -> int:
         [str(program), "--baseline", str(workload)], stdin=subprocess.DEVNULL, capture_output=True, text=True
     )
     if result.returncode != 0:
-        raise HeaptapeError(_failure(result.returncode, result.stderr).replace(str(workload), workload.name))
+        raise HeaptapeError(failure(result.returncode, result.stderr).replace(str(workload), workload.name))
     try:
         return int(json.loads(result.stdout)["rss_anon_bytes"])
     except (ValueError, KeyError, TypeError) as error:
@@ -397,14 +453,14 @@ def _measure_with(engine: Engine, run: Run, arguments: list[str], tell: Callable
             command += ["--preload", path]
         for name, value in run.choice.environment.items():
             command += ["--env", f"{name}={value}"]
-        command += ["-o", str(output)]
-        timed_out, status = _run_engine(command, str(workload), stderr, settings.timeout_s, tell)
+        command += ["-o", str(output), str(workload)]
+        timed_out, status = run_to_end(engine.processes, command, stderr, settings.timeout_s, tell)
         stderr.seek(0)
         text = stderr.read(1 << 16)
         if timed_out:
             return about | {"error": f"no result after {settings.timeout_s:g} s"}
         if status != 0:
-            return about | {"error": _failure(status, text).replace(str(workload), workload.name)}
+            return about | {"error": failure(status, text).replace(str(workload), workload.name)}
         try:
             measured = json.loads(output.read_bytes())
         except (OSError, ValueError) as error:
@@ -413,57 +469,6 @@ def _measure_with(engine: Engine, run: Run, arguments: list[str], tell: Callable
         return about | {"error": "the engine's result is not an object"}
     # What an allocator says on stderr (a setting that it does not know, say) belongs to the result.
     return about | measured | ({"stderr": text[:2000]} if text.strip() else {})
-
-
-def _run_engine(
-    command: list[str], workload: str, stderr: IO[str], timeout_s: float, tell: Callable[[float], None]
-) -> tuple[bool, int]:
-    """Runs it, passing on its progress. Returns (timed out, exit status as subprocess gives it)."""
-    read_end, write_end = os.pipe()
-    command = [*command, "--progress-fd", str(write_end), workload]
-    try:
-        process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=stderr, pass_fds=[write_end]
-        )
-    finally:
-        os.close(write_end)
-    timed_out = threading.Event()
-
-    def stop() -> None:
-        timed_out.set()
-        process.kill()
-
-    timer = threading.Timer(timeout_s, stop) if timeout_s > 0 else None
-    if timer:
-        timer.start()
-    try:
-        with os.fdopen(read_end, errors="replace") as progress:
-            for line in progress:
-                done, _, total = line.partition(" ")
-                if done.isdigit() and total.strip().isdigit() and int(total):
-                    tell(min(1.0, int(done) / int(total)))
-        return timed_out.is_set(), process.wait()
-    except BaseException:
-        process.kill()
-        process.wait()
-        raise
-    finally:
-        if timer:
-            timer.cancel()
-
-
-def _failure(status: int, stderr: str) -> str:
-    if status < 0:
-        return f"killed by {signal.Signals(-status).name}" + (
-            f" ({_last_message(stderr, 'replay')})" if stderr.strip() else ""
-        )
-    return _last_message(stderr, "replay") or f"exit status {status}"
-
-
-def _last_message(stderr: str, program: str) -> str:
-    """A program's last line, without its name, as it was not the user who called it."""
-    last = (stderr.strip().splitlines() or [""])[-1]
-    return last.removeprefix(f"heaptape-{program}: ").removesuffix(f" (heaptape-{program} --help)")
 
 
 def commit() -> str | None:

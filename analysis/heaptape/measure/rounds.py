@@ -1,7 +1,8 @@
 """Which runs are made: repetition by repetition ("rounds"), and when there have been enough of them.
 
 In each round every allocator is run once per pass that still wants it, in a random order (seeded), so that a machine
-that grows slower or warmer hits all alike, and rounds can be compared in pairs.
+that grows slower or warmer hits all alike, and rounds can be compared in pairs. Of a round, those runs that only count
+are made several at a time; those that look at the clock one by one, and nothing beside them.
 
 How often which pass:
 
@@ -51,7 +52,7 @@ class Settings:
     the pass `misses` simulates, as heaptape-replay takes them; empty: its own. `optional`: passes that are left out,
     and told, where they can't be made. `also_loaded`: libraries that the passes that count the start-up load on every
     allocator (loaded.py). `at`: positions at which the pass `blame` attributes memory beside its own, as
-    heaptape-replay takes them.
+    heaptape-replay takes them. `jobs`: how many runs that only count are made at a time; 0: as the machine has room.
     """
 
     repeats: int = 5
@@ -73,6 +74,7 @@ class Settings:
     optional: tuple[str, ...] = ()
     also_loaded: tuple[str, ...] = ()
     at: tuple[str, ...] = ()
+    jobs: int = 0
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from synthetic_results import make_results, write
 
+from tests.examples import examples
 from tests.support import call_heaptape
 
 
@@ -267,7 +268,7 @@ def replaced(data, path, value):
     return data
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@examples(60)
 @given(chooser=st.data())
 def test_results_with_anything_in_any_place_give_tables_or_one_line(tmp_path_factory, slim, chooser):
     path = chooser.draw(st.sampled_from([p for p in places(slim) if p]))

@@ -12,13 +12,15 @@ import pytest
 from heaptape.common.errors import HeaptapeError
 from heaptape.results import blame, holders
 from heaptape.results.schema import Results
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from synthetic_blame import OS_PAGE, Layout, Thing, encode_rows, make_run, planted, shares
 
+from tests.examples import examples
+
 PAGES = 6
 # Each example builds some hundred small frames.
-FEW = settings(max_examples=25)
+FEW = examples(25)
 KINDS = ("leak", "retention", "fragmentation", "none")
 
 

@@ -8,9 +8,11 @@ import pytest
 from heaptape import compare, tables
 from heaptape.common.errors import HeaptapeError
 from heaptape.results.schema import Results, call_details, figures, results
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from synthetic_results import make_results, write
+
+from tests.examples import examples
 
 
 def run(allocator, repeat=0, **keys):
@@ -165,7 +167,7 @@ def runs_of_anything(draw):
     return about | draw(st.dictionaries(keys, values)) | tables_
 
 
-@settings(deadline=None, max_examples=120)
+@examples(120)
 @given(st.lists(runs_of_anything(), min_size=1, max_size=8))
 def test_whatever_keys_a_run_has_or_lacks_a_table_comes_out(runs):
     file = file_of(*runs)

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 from heaptape.common.errors import HeaptapeError
 from heaptape.results.verdicts import holm, paragraphs, verdicts
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from planted_runs import cycles_and_rss
+
+from tests.examples import examples
 
 
 def only(frame):
@@ -158,7 +160,7 @@ def test_where_nothing_differs_hardly_ever_is_anything_claimed():
     assert sum(claimed) <= 5
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(
     st.dictionaries(st.sampled_from("abc"), st.lists(st.floats(1, 1e12), min_size=1, max_size=6), min_size=2),
     st.sampled_from(["t", "bootstrap"]),

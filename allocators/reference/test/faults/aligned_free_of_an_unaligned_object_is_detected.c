@@ -1,12 +1,12 @@
 /* The program is wrong about what it frees. */
-#include "allocators/reference/test/faults/expect_fault.h"
+#include "allocators/test/expect_fault.h"
 
 #include <string.h>
 
 static void corrupt(void) {
-  char *object = reference_aligned_alloc(4096, 100);
-  char *other = reference_malloc(100);
-  reference_free_aligned_sized((uintptr_t)other % 4096 ? other : object, 4096, 100);
+  char *object = allocator_aligned_alloc(4096, 100);
+  char *other = allocator_malloc(100);
+  allocator_free_aligned_sized((uintptr_t)other % 4096 ? other : object, 4096, 100);
 }
 
 int main(int argument_count, char **arguments) {

@@ -1,13 +1,13 @@
 /* Not the last one freed: the whole list is looked through. */
-#include "allocators/reference/test/faults/expect_fault.h"
+#include "allocators/test/expect_fault.h"
 
 #include <string.h>
 
 static void corrupt(void) {
-  void *object = reference_malloc(24), *other = reference_malloc(24);
-  reference_free(object);
-  reference_free(other);
-  reference_free(object);
+  void *object = allocator_malloc(24), *other = allocator_malloc(24);
+  allocator_free(object);
+  allocator_free(other);
+  allocator_free(object);
 }
 
 int main(int argument_count, char **arguments) {

@@ -1,12 +1,12 @@
 /* The object became part of the top chunk. */
-#include "allocators/reference/test/faults/expect_fault.h"
+#include "allocators/test/expect_fault.h"
 
 #include <string.h>
 
 static void corrupt(void) {
-  void *object = reference_malloc(5000);
-  reference_free(object);
-  reference_free(object);
+  void *object = allocator_malloc(5000);
+  allocator_free(object);
+  allocator_free(object);
 }
 
 int main(int argument_count, char **arguments) {

@@ -1,15 +1,15 @@
 /* The object went from the tcache into a fast bin meanwhile. */
-#include "allocators/reference/test/faults/expect_fault.h"
+#include "allocators/test/expect_fault.h"
 
 #include <string.h>
 
 static void corrupt(void) {
   void *objects[6];
   for (int index = 0; index < 6; index++)
-    objects[index] = reference_malloc(24);
+    objects[index] = allocator_malloc(24);
   for (int index = 0; index < 6; index++)
-    reference_free(objects[index]);
-  reference_free(objects[0]);
+    allocator_free(objects[index]);
+  allocator_free(objects[0]);
 }
 
 int main(int argument_count, char **arguments) {

@@ -1,12 +1,12 @@
 /* Its chunk is in the unsorted bin, and the next one says so. */
-#include "allocators/reference/test/faults/expect_fault.h"
+#include "allocators/test/expect_fault.h"
 
 #include <string.h>
 
 static void corrupt(void) {
   void *object = object_before_another(5000);
-  reference_free(object);
-  reference_free(object);
+  allocator_free(object);
+  allocator_free(object);
 }
 
 int main(int argument_count, char **arguments) {

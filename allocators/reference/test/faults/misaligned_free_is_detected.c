@@ -1,11 +1,11 @@
 /* No object has such an address. */
-#include "allocators/reference/test/faults/expect_fault.h"
+#include "allocators/test/expect_fault.h"
 
 #include <string.h>
 
 static void corrupt(void) {
-  char *object = reference_malloc(200);
-  reference_free(object + 8);
+  char *object = allocator_malloc(200);
+  allocator_free(object + 8);
 }
 
 int main(int argument_count, char **arguments) {

@@ -1,13 +1,13 @@
 /* The size of the free chunk before is read from behind it: a write after free changed it. */
-#include "allocators/reference/test/faults/expect_fault.h"
+#include "allocators/test/expect_fault.h"
 
 #include <string.h>
 
 static void corrupt(void) {
-  char *first = reference_malloc(3000), *second = object_before_another(3000);
-  reference_free(first);
+  char *first = allocator_malloc(3000), *second = object_before_another(3000);
+  allocator_free(first);
   *(size_t *)(second - 16) -= 32;
-  reference_free(second);
+  allocator_free(second);
 }
 
 int main(int argument_count, char **arguments) {

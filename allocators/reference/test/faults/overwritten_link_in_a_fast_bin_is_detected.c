@@ -1,15 +1,15 @@
 /* As in a tcache. */
-#include "allocators/reference/test/faults/expect_fault.h"
+#include "allocators/test/expect_fault.h"
 
 #include <string.h>
 
 static void corrupt(void) {
-  char *first = reference_malloc(40), *second = reference_malloc(40);
-  reference_free(first);
-  reference_free(second);
+  char *first = allocator_malloc(40), *second = allocator_malloc(40);
+  allocator_free(first);
+  allocator_free(second);
   *second ^= 8; /* a write after free */
-  reference_malloc(40);
-  reference_malloc(40);
+  allocator_malloc(40);
+  allocator_malloc(40);
 }
 
 int main(int argument_count, char **arguments) {

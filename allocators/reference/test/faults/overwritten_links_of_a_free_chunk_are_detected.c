@@ -1,14 +1,14 @@
 /* Freeing the neighbour would write to where the links point. */
-#include "allocators/reference/test/faults/expect_fault.h"
+#include "allocators/test/expect_fault.h"
 
 #include <string.h>
 
 static void corrupt(void) {
-  char *first = reference_malloc(3000), *second = object_before_another(3000);
+  char *first = allocator_malloc(3000), *second = object_before_another(3000);
   uintptr_t fake[8] = {0};
-  reference_free(first);
+  allocator_free(first);
   *(uintptr_t **)first = fake; /* the classic unlink attack */
-  reference_free(second);
+  allocator_free(second);
 }
 
 int main(int argument_count, char **arguments) {

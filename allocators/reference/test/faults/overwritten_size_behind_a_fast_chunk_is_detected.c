@@ -1,12 +1,12 @@
 /* The object itself is whole, but it overflowed into the next head. */
-#include "allocators/reference/test/faults/expect_fault.h"
+#include "allocators/test/expect_fault.h"
 
 #include <string.h>
 
 static void corrupt(void) {
   char *object = object_before_another(40);
-  memset(object + reference_malloc_usable_size(object), 0, 8);
-  reference_free(object);
+  memset(object + allocator_malloc_usable_size(object), 0, 8);
+  allocator_free(object);
 }
 
 int main(int argument_count, char **arguments) {

@@ -1,13 +1,13 @@
 /* A free chunk that claims to be larger would be handed out over a used one. */
-#include "allocators/reference/test/faults/expect_fault.h"
+#include "allocators/test/expect_fault.h"
 
 #include <string.h>
 
 static void corrupt(void) {
   char *object = object_before_another(3000);
-  reference_free(object);
+  allocator_free(object);
   *(size_t *)(object - 8) += 64;
-  reference_malloc(5000);
+  allocator_malloc(5000);
 }
 
 int main(int argument_count, char **arguments) {

@@ -1,12 +1,12 @@
 /* munmap would take away a neighbour, or fail. */
-#include "allocators/reference/test/faults/expect_fault.h"
+#include "allocators/test/expect_fault.h"
 
 #include <string.h>
 
 static void corrupt(void) {
-  char *object = reference_malloc(1 << 20);
+  char *object = allocator_malloc(1 << 20);
   *(size_t *)(object - 8) += 16;
-  reference_free(object);
+  allocator_free(object);
 }
 
 int main(int argument_count, char **arguments) {

@@ -1,12 +1,12 @@
 /* Zeros over the head of a chunk. */
-#include "allocators/reference/test/faults/expect_fault.h"
+#include "allocators/test/expect_fault.h"
 
 #include <string.h>
 
 static void corrupt(void) {
-  char *object = reference_malloc(24);
+  char *object = allocator_malloc(24);
   memset(object - 8, 0, 8);
-  reference_free(object);
+  allocator_free(object);
 }
 
 int main(int argument_count, char **arguments) {

@@ -1,12 +1,12 @@
 /* A top that claims to be endless would hand out memory that is not there. */
-#include "allocators/reference/test/faults/expect_fault.h"
+#include "allocators/test/expect_fault.h"
 
 #include <string.h>
 
 static void corrupt(void) {
-  char *object = reference_malloc(40);
-  memset(object + reference_malloc_usable_size(object), 0xff, 8);
-  reference_malloc(100000);
+  char *object = allocator_malloc(40);
+  memset(object + allocator_malloc_usable_size(object), 0xff, 8);
+  allocator_malloc(100000);
 }
 
 int main(int argument_count, char **arguments) {

@@ -1,12 +1,12 @@
 /* Its chunk is in the unsorted bin. */
-#include "allocators/reference/test/faults/expect_fault.h"
+#include "allocators/test/expect_fault.h"
 
 #include <string.h>
 
 static void corrupt(void) {
   char *object = object_before_another(5000);
-  reference_free(object);
-  reference_realloc(object, 9000);
+  allocator_free(object);
+  allocator_realloc(object, 9000);
 }
 
 int main(int argument_count, char **arguments) {

@@ -1,11 +1,11 @@
 /* The program is wrong about what it frees. */
-#include "allocators/reference/test/faults/expect_fault.h"
+#include "allocators/test/expect_fault.h"
 
 #include <string.h>
 
 static void corrupt(void) {
-  void *object = reference_malloc(100);
-  reference_free_sized(object, 200);
+  void *object = allocator_malloc(100);
+  allocator_free_sized(object, 200);
 }
 
 int main(int argument_count, char **arguments) {

@@ -1,0 +1,37 @@
+/* Counts of what the allocator does, per thread, summed by heaptape_allocator_stats().
+
+   Off unless the tunable stats is set: then a count costs one branch that is always predicted, and the inlined paths of
+   malloc and free need not even have that one. A thread's counts are added to a common sum when it ends. */
+#ifndef ALLOCATORS_COMMON_COUNTERS_H
+#define ALLOCATORS_COMMON_COUNTERS_H
+
+#include "allocators/common/basics.h"
+#include "allocators/common/tunables.h"
+
+enum counter {
+#define COUNTER(name, meaning) COUNT_##name,
+#include ALLOCATOR_COUNTERS
+#undef COUNTER
+  COUNTERS
+};
+
+/* Adds to a count of this thread. */
+void counters_add(enum counter counter, uint64_t amount);
+
+#define COUNT_MANY(name, amount)                                                                                       \
+  do {                                                                                                                 \
+    if (UNLIKELY(tunables.stats))                                                                                      \
+      counters_add(COUNT_##name, amount);                                                                              \
+  } while (0)
+#define COUNT(name) COUNT_MANY(name, 1)
+
+/* Adds this thread's counts to the common sum: when it ends. */
+void counters_end_thread(void);
+
+/* All counts, of the threads that are and that were. */
+void counters_sum(uint64_t sums[COUNTERS]);
+
+/* In a forked child: the other threads are gone, and so is whoever held the lock. */
+void counters_after_fork(void);
+
+#endif

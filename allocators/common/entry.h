@@ -1,0 +1,43 @@
+/* The malloc API under names that clash with nobody's. PUBLIC_NAME gives each its usual name too, unless
+   ALLOCATOR_PREFIXED is defined: then a program can use both this allocator and another (tests, sanitizers).
+
+   Semantics are those of POSIX.1-2024 and C23: objects are aligned to 16 bytes; a size of 0 gives a unique pointer;
+   sizes above PTRDIFF_MAX and products that overflow fail with ENOMEM; realloc to size 0 frees and returns NULL, as
+   glibc does; free leaves errno as it is. All may be called from any thread, none from a signal handler. */
+#ifndef ALLOCATORS_COMMON_ENTRY_H
+#define ALLOCATORS_COMMON_ENTRY_H
+
+#include <malloc.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#ifdef ALLOCATOR_PREFIXED
+#define PUBLIC_NAME(result, name, parameters, target) _Static_assert(1, "")
+#else
+#define PUBLIC_NAME(result, name, parameters, target)                                                                  \
+  result name parameters __attribute__((alias(#target), visibility("default")))
+#endif
+
+/* The allocator's name, and the environment variable of its tunables. */
+extern const char allocator_name[], allocator_variable[];
+
+void *allocator_malloc(size_t object_bytes);
+void *allocator_calloc(size_t count, size_t element_bytes);
+void *allocator_realloc(void *object, size_t object_bytes);
+void *allocator_reallocarray(void *object, size_t count, size_t element_bytes);
+void allocator_free(void *object);
+void allocator_free_sized(void *object, size_t object_bytes);
+void allocator_free_aligned_sized(void *object, size_t alignment, size_t object_bytes);
+int allocator_posix_memalign(void **object, size_t alignment, size_t object_bytes);
+void *allocator_aligned_alloc(size_t alignment, size_t object_bytes);
+void *allocator_memalign(size_t alignment, size_t object_bytes);
+void *allocator_valloc(size_t object_bytes);
+void *allocator_pvalloc(size_t object_bytes);
+size_t allocator_malloc_usable_size(void *object);
+int allocator_malloc_trim(size_t keep_bytes);
+int allocator_mallopt(int option, int value);
+struct mallinfo2 allocator_mallinfo2(void);
+int allocator_malloc_info(int options, FILE *stream);
+
+#endif

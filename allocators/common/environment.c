@@ -1,0 +1,52 @@
+#include "allocators/common/environment.h"
+
+#include <fcntl.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <unistd.h>
+
+static char proc_environment[16384];
+static size_t proc_bytes;
+
+/* The value in an entry NAME=VALUE; NULL: another variable's. */
+static const char *value_in(const char *entry, const char *name) {
+  size_t length = strlen(name);
+  return strncmp(entry, name, length) == 0 && entry[length] == '=' ? entry + length + 1 : NULL;
+}
+
+static void read_proc(void) {
+  int fd = open("/proc/self/environ", O_RDONLY | O_CLOEXEC);
+  if (fd < 0)
+    return;
+  ssize_t got;
+  while (proc_bytes < sizeof proc_environment - 1 &&
+         (got = read(fd, proc_environment + proc_bytes, sizeof proc_environment - 1 - proc_bytes)) > 0)
+    proc_bytes += (size_t)got;
+  close(fd);
+}
+
+/* The first call may come from the dynamic linker, before libc knows the environment: then the kernel's copy. */
+static const char *from_proc(const char *name) {
+  if (proc_bytes == 0)
+    read_proc();
+  for (const char *entry = proc_environment; entry < proc_environment + proc_bytes; entry += strlen(entry) + 1) {
+    const char *value = value_in(entry, name);
+    if (value)
+      return value;
+  }
+  return NULL;
+}
+
+const char *environment_value(const char *name) {
+  if (getauxval(AT_SECURE))
+    return NULL;
+  if (!environ)
+    return from_proc(name);
+  for (char **entry = environ; *entry; entry++) {
+    const char *value = value_in(*entry, name);
+    if (value)
+      return value;
+  }
+  return NULL;
+}

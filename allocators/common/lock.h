@@ -1,0 +1,43 @@
+/* A counted lock: one word, a futex when contended, nothing at all in a process of one thread.
+
+   Not recursive. A holder may be interrupted by a signal; a handler that calls malloc then waits for ever, as POSIX
+   allows (malloc is not async-signal-safe). Sleeping is interrupted and resumed by signals without effect. */
+#ifndef ALLOCATORS_COMMON_LOCK_H
+#define ALLOCATORS_COMMON_LOCK_H
+
+#include "allocators/common/counters.h"
+#include "allocators/common/futex.h"
+
+#include <sys/single_threaded.h>
+
+/* May another thread run? libc's flag: true from before the first pthread_create returns. */
+static inline bool threads_may_run(void) {
+  return !(tunables.single_thread && __libc_single_threaded);
+}
+
+/* Takes the lock if it is free. */
+static inline bool lock_try(struct lock *lock) {
+  if (!threads_may_run())
+    return true;
+  COUNT(locks);
+  COUNT(atomics);
+  return lock_try_uncounted(lock);
+}
+
+static inline void lock_take(struct lock *lock) {
+  if (lock_try(lock))
+    return;
+  COUNT(locks_contended);
+  COUNT(atomics);
+  lock_wait(lock);
+}
+
+/* A lock that is free although it is being dropped was taken while there was one thread. */
+static inline void lock_drop(struct lock *lock) {
+  if (atomic_load_explicit(&lock->state, memory_order_relaxed) == LOCK_FREE)
+    return;
+  COUNT(atomics);
+  lock_drop_uncounted(lock);
+}
+
+#endif

@@ -1,0 +1,37 @@
+#include "allocators/common/startup.h"
+
+#include "allocators/common/counters.h"
+#include "allocators/common/entry.h"
+#include "allocators/common/hooks.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sys/auxv.h>
+
+const char allocator_name[] = ALLOCATOR_NAME, allocator_variable[] = ALLOCATOR_VARIABLE;
+bool started;
+size_t os_page_bytes = 4096;
+
+static void after_fork_in_child(void) {
+  allocator_after_fork_in_child();
+  counters_after_fork();
+}
+
+/* POSIX runs prepare handlers in reverse order of registration. Ours is registered by the first malloc of the process,
+   so it runs last, when the handlers of others no longer allocate; and first afterwards, before they do again. */
+void startup_first(void) {
+  int error = errno;
+  started = true;
+  tunables_read();
+  unsigned long bytes = getauxval(AT_PAGESZ);
+  if (bytes)
+    os_page_bytes = bytes;
+  allocator_start();
+  pthread_atfork(allocator_before_fork, allocator_after_fork_in_parent, after_fork_in_child);
+  errno = error;
+}
+
+/* Most programs have called malloc before this; those that never do get warnings of wrong settings too. */
+__attribute__((constructor)) static void at_load(void) {
+  startup();
+}

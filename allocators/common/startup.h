@@ -1,0 +1,24 @@
+/* Everything that must happen before the first object is handed out. */
+#ifndef ALLOCATORS_COMMON_STARTUP_H
+#define ALLOCATORS_COMMON_STARTUP_H
+
+#include "allocators/common/basics.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+extern bool started HIDDEN;
+
+/* Bytes of an OS page. */
+extern size_t os_page_bytes HIDDEN;
+
+/* Reads the tunables, starts the allocator (hooks.h), registers the fork handlers. The first call of a process is made
+   by the dynamic linker or a constructor, before a second thread can exist; it needs no lock. Allocates nothing. */
+void startup_first(void);
+
+static inline void startup(void) {
+  if (UNLIKELY(!started))
+    startup_first();
+}
+
+#endif

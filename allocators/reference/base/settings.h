@@ -1,0 +1,16 @@
+/* What follows from the tunables, and changes while the program runs: by mallopt, or as the thresholds adapt
+ * (mapped.h).
+ */
+#ifndef ALLOCATORS_REFERENCE_BASE_SETTINGS_H
+#define ALLOCATORS_REFERENCE_BASE_SETTINGS_H
+
+#include "allocators/common/basics.h"
+#include "allocators/common/tunables.h"
+
+extern size_t fast_max_bytes HIDDEN;   /* largest chunk that goes to a fast bin; 0: none */
+extern bool dynamic_thresholds HIDDEN; /* neither threshold was set, so they follow the program */
+
+/* After the tunables were read. */
+void settings_setup(void);
+
+#endif

@@ -1,0 +1,18 @@
+/* For programs that corrupt their heap, each in one way: was it detected?
+
+   A test's main is `return expect_fault(arguments, tunables, corrupt, line)`. */
+#ifndef ALLOCATORS_TEST_EXPECT_FAULT_H
+#define ALLOCATORS_TEST_EXPECT_FAULT_H
+
+#include "allocators/common/entry.h"
+
+#include <stdint.h>
+
+/* Runs corrupt() in a process of its own under these tunables. 0: it was ended by abort() after one line on stderr,
+   which contains `line`. Otherwise says what happened instead, and returns 1. arguments: main's. */
+int expect_fault(char **arguments, const char *tunables, void (*corrupt)(void), const char *line);
+
+/* An object of that many bytes that the compiler knows nothing of, followed by one that keeps it from the top. */
+void *object_before_another(size_t object_bytes);
+
+#endif

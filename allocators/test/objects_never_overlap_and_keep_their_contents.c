@@ -1,0 +1,98 @@
+/* Random calls of the whole API by one thread, against the model, and the heap walk against what is live. Tunables come
+   from the environment: test_variants.py runs this under each variant. Usage: [CALLS [SEED]] */
+#include "allocators/common/allocator.h"
+#include "allocators/common/entry.h"
+#include "allocators/test/model.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { OBJECTS = 3000, WALK_EVERY = 20000, OVERHEAD_BYTES_MAX = 16 };
+
+static struct model_object objects[OBJECTS], sorted[OBJECTS];
+static size_t live; /* objects in `sorted` */
+
+struct seen {
+  size_t used_bytes, objects;
+};
+
+static int by_address(const void *left, const void *right) {
+  const struct model_object *a = left, *b = right;
+  return a->bytes < b->bytes ? -1 : a->bytes > b->bytes;
+}
+
+/* The first of them at this address or behind it. */
+static const struct model_object *from(const unsigned char *address) {
+  size_t low = 0, high = live;
+  while (low < high) {
+    size_t middle = (low + high) / 2;
+    if (sorted[middle].bytes < address)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return sorted + low;
+}
+
+static void see(const void *address, size_t bytes, unsigned state, void *context) {
+  struct seen *seen = context;
+  const unsigned char *first = address, *end = first + bytes;
+  seen->used_bytes += state == 0 ? bytes : 0;
+  for (const struct model_object *object = from(first); object < sorted + live && object->bytes < end; object++) {
+    seen->objects++;
+    if (state != 0 || object->bytes + object->size_bytes > end)
+      model_fail("walk: object %p of %zu bytes is in a block of %zu, state %u", (void *)object->bytes,
+                 object->size_bytes, bytes, state);
+  }
+}
+
+/* Each live object is in a used block, or has a mapping of its own; and little else is used (what the allocator itself
+   has on its heap, stdio). */
+static void check_walk(void) {
+  struct seen seen = {0};
+  size_t live_bytes = 0;
+  live = 0;
+  for (int index = 0; index < OBJECTS; index++)
+    if (objects[index].bytes)
+      sorted[live++] = objects[index];
+  qsort(sorted, live, sizeof *sorted, by_address);
+  for (size_t index = 0; index < live; index++)
+    live_bytes += sorted[index].size_bytes;
+  heaptape_heap_walk(see, &seen);
+  size_t mapped = allocator_mallinfo2().hblks;
+  if (seen.objects + mapped < live || seen.objects > live)
+    model_fail("walk: %zu of %zu objects, %zu are mapped", seen.objects, live, mapped);
+  if (seen.used_bytes > live_bytes + live * OVERHEAD_BYTES_MAX + (1 << 16))
+    model_fail("walk: %zu bytes used, but %zu are live", seen.used_bytes, live_bytes);
+}
+
+int main(int argument_count, char **arguments) {
+  long calls = argument_count > 1 ? atol(arguments[1]) : 300000;
+  struct model model = {.random = argument_count > 2 ? strtoull(arguments[2], NULL, 0) : 88172645463325252u};
+  for (long call = 0; call < calls; call++) {
+    /* In phases, so that the heap grows, is trimmed and fragments: large objects every now and then. */
+    model.size_limit_bytes = call / 5000 % 4 == 3 ? 400000 : call / 5000 % 4 == 2 ? 6000 : 1200;
+    size_t used = call / 20000 % 2 ? OBJECTS : OBJECTS / 10;
+    struct model_object *object = &objects[model_random(&model) % used];
+    if (!object->bytes)
+      *object = model_acquire(&model);
+    else if (model_random(&model) % 4 == 0 && object->size_bytes < 50000)
+      model_resize(&model, object);
+    else
+      model_release(&model, object);
+    if (call % 50000 == 49999)
+      allocator_malloc_trim(0);
+    if (call % WALK_EVERY == WALK_EVERY - 1)
+      check_walk();
+    if (call % 40000 == 20000 - 1) /* the phase of few objects begins: free all others */
+      for (int index = 0; index < OBJECTS; index++)
+        if (objects[index].bytes)
+          model_release(&model, &objects[index]);
+  }
+  for (int index = 0; index < OBJECTS; index++)
+    if (objects[index].bytes)
+      model_release(&model, &objects[index]);
+  check_walk();
+  return 0;
+}

@@ -1,0 +1,164 @@
+"""Real programs run on each of our allocators as they do on libc's: same output, same exit status, nothing said."""
+
+import json
+import os
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.support import OUT, REPOSITORY, run
+
+# Those of allocators/part.mk.
+OURS = ("reference",)
+PYTHON = """
+import concurrent.futures, json, re, zlib
+def work(n):
+    rows = {str(i): [i, i * 2.5, 'value %d' % (i * n)] for i in range(3000)}
+    text = json.dumps(rows)
+    assert json.loads(text) == rows
+    return zlib.crc32(text.encode()), len(re.findall('7', text))
+with concurrent.futures.ThreadPoolExecutor(4) as pool:
+    print(list(pool.map(work, range(12))))
+import subprocess
+print(subprocess.run(['echo', 'forked'], capture_output=True, text=True).stdout)
+"""
+SQL = """
+create table item(id integer primary key, name text);
+with recursive n(i) as (select 1 union all select i + 1 from n where i < 30000)
+insert into item select i, 'item ' || (i * 7919 % 10007) from n;
+create index item_name on item(name);
+delete from item where id % 3 = 0;
+vacuum;
+select count(*), sum(id), max(name) from item;
+"""
+CPP = """
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <new>
+#include <string>
+#include <vector>
+struct alignas(64) Wide { char bytes[64]; };
+static int calls;
+static void handler() { if (++calls == 2) std::set_new_handler(nullptr); }
+int main() {
+  std::map<std::string, std::vector<int>> all;
+  for (int i = 0; i < 20000; i++) all["key " + std::to_string(i % 997)].push_back(i);
+  auto wide = std::make_unique<Wide>();
+  bool aligned = reinterpret_cast<unsigned long>(wide.get()) % 64 == 0;
+  volatile std::size_t huge = static_cast<std::size_t>(-1) / 4;
+  bool thrown = false;
+  std::set_new_handler(handler);
+  try { operator delete(operator new(huge)); } catch (const std::bad_alloc &) { thrown = true; }
+  bool null = operator new(huge, std::nothrow) == nullptr;
+  std::printf("%zu %d %d %d %d\\n", all.size(), aligned, thrown, null, calls);
+}
+"""
+
+
+@pytest.fixture(params=OURS)
+def allocator(request) -> str:
+    return request.param
+
+
+@pytest.fixture
+def library(allocator) -> str:
+    return str(OUT / f"lib/lib{allocator}.so")
+
+
+def assert_same(library: str, *command: str | Path, **settings: str) -> str:
+    """The program does on our allocator what it does on libc's. Returns its output."""
+    results = [run(*command, env={**settings, "LD_PRELOAD": preload}) for preload in ("", library)]
+    expected, ours = ((result.status, result.stdout, result.stderr) for result in results)
+    assert ours == expected
+    assert expected[0] == 0, expected
+    return ours[1]
+
+
+def test_python(library):
+    assert "forked" in assert_same(library, "/usr/bin/python3", "-c", PYTHON, PYTHONMALLOC="malloc")
+
+
+def test_sqlite3(library):
+    assert assert_same(library, "sqlite3", ":memory:", SQL).startswith("20000|")
+
+
+def test_git(library, tmp_path):
+    assert_same(library, "git", "init", "-q", tmp_path)
+    for number in range(300):
+        (tmp_path / f"file{number}").write_text(f"line {number}\n" * number)
+    author = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+    for command in (("add", "."), (*author, "commit", "-qm", "all"), ("gc", "-q"), ("fsck", "--strict")):
+        done = run("git", "-C", tmp_path, *command, env={"LD_PRELOAD": library})
+        assert done.status == 0, done.stderr
+    assert_same(library, "git", "-C", tmp_path, "log", "--stat")
+
+
+def test_gcc(library, tmp_path):
+    source = REPOSITORY / "core/trace/read/block_decode.c"
+    objects = [tmp_path / "libc.o", tmp_path / "ours.o"]
+    for preload, target in zip(("", library), objects):
+        command = ("gcc", "-std=gnu11", "-O2", "-D_GNU_SOURCE", f"-I{REPOSITORY}", "-c", source, "-o", target)
+        done = run(*command, env={"LD_PRELOAD": preload})
+        assert (done.status, done.stderr) == (0, "")
+    assert objects[0].read_bytes() == objects[1].read_bytes()
+
+
+def test_cpp_operators(library, tmp_path):
+    source, program = tmp_path / "operators.cc", tmp_path / "operators"
+    source.write_text(CPP)
+    assert run("g++", "-std=c++17", "-Wno-alloc-size-larger-than", source, "-o", program).status == 0
+    assert assert_same(library, program) == "997 1 1 1 2\n"
+
+
+def test_redis(library, tmp_path):
+    if not shutil.which("redis-server"):
+        pytest.skip("redis-server is not installed")
+    socket = tmp_path / "socket"
+    options = ("--unixsocket", str(socket), "--port", "0", "--save", "", "--io-threads", "2")
+    with subprocess.Popen(
+        ["redis-server", *options, "--lazyfree-lazy-user-del", "yes", "--dir", str(tmp_path)],
+        env={**os.environ, "LD_PRELOAD": library},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as server:
+        for _ in range(100):
+            if socket.exists():
+                break
+            time.sleep(0.05)
+        load = (
+            "redis-benchmark",
+            "-s",
+            socket,
+            "-q",
+            "-c",
+            "10",
+            "-n",
+            "3000",
+            "-r",
+            "1000",
+            "-t",
+            "set,lpush,hset,zadd",
+        )
+        assert run(*load).status == 0
+        assert int(run("redis-cli", "-s", socket, "dbsize").stdout) > 900
+        assert run("redis-cli", "-s", socket, "flushall", "async").stdout == "OK\n"
+        run("redis-cli", "-s", socket, "shutdown", "nosave")
+        assert server.wait(20) == 0
+        assert server.stderr.read() == ""
+
+
+def test_counters_are_in_the_results(allocator, tmp_path):
+    tape, results = tmp_path / "a.tape", tmp_path / "a.json"
+    assert run(OUT / "bin/heaptape", "record", "-o", tape, "--", "sqlite3", ":memory:", SQL).status == 0
+    replay = ("replay", "-a", f"{allocator}:stats", "-a", allocator, "-n", "1", "--passes", "bare", "-o", results, tape)
+    assert run(OUT / "bin/heaptape", *replay).status == 0
+    counting, plain = json.loads(results.read_text())["runs"]
+    if counting["variant"] != "stats":
+        counting, plain = plain, counting
+    assert max(counting["reference_stats"].values()) > 10000
+    assert "reference_stats" not in plain

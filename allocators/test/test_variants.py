@@ -1,0 +1,70 @@
+"""Every variant of our allocators keeps what they promise. Long: threads under ThreadSanitizer."""
+
+import re
+import tomllib
+
+import pytest
+
+from tests.support import OUT, REPOSITORY, run
+
+REGISTRY = tomllib.loads((REPOSITORY / "allocators/allocators.toml").read_text())
+# Those of allocators/part.mk, and how many variants each has at least.
+OURS = {"reference": 24}
+PROGRAMS = {
+    "objects_never_overlap_and_keep_their_contents": ("60000",),
+    "threads_pass_objects_and_nothing_is_lost": ("6", "5000", "2"),
+    "api_keeps_to_posix_and_c23": (),
+    "caches_of_ended_threads_return": (),
+}
+# A number that a tunable of each does not take.
+WRONG = {"reference": "tcache=7"}
+RACES = {"reference": ("fastbins", "neither", "fastchunks-atomic", "one-arena", "trim-at-once")}
+
+
+def environment(allocator: str, variant: str) -> dict[str, str]:
+    return REGISTRY[allocator]["variants"][variant]["environment"] if variant else {}
+
+
+@pytest.mark.parametrize("allocator", OURS)
+def test_each_has_its_variants(allocator):
+    assert len(REGISTRY[allocator]["variants"]) >= OURS[allocator]
+
+
+@pytest.mark.parametrize(("allocator", "variant"), [(a, v) for a in OURS for v in REGISTRY[a]["variants"]])
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_variant_keeps_the_promises(program, allocator, variant):
+    path = OUT / "test/allocators" / allocator / program
+    done = run(path, *PROGRAMS[program], env=environment(allocator, variant))
+    assert (done.status, done.stderr) == (0, "")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("allocator", "variant"), [(a, v) for a in OURS for v in ("", *RACES[a])])
+def test_threads_do_not_race(allocator, variant):
+    program = {"reference": "reference_tsan"}[allocator]
+    done = run(OUT / "test-programs" / program, "4", "3000", "2", env=environment(allocator, variant))
+    assert done.status == 0, done.stderr[:4000]
+
+
+@pytest.mark.parametrize("allocator", OURS)
+def test_wrong_tunables_are_named_and_ignored(allocator):
+    variable = REGISTRY[allocator]["tunables"]["variable"]
+    done = run(
+        "true",
+        env={"LD_PRELOAD": str(OUT / f"lib/lib{allocator}.so"), variable: f"{WRONG[allocator]}:nosuch=1:stats="},
+    )
+    assert done.status == 0
+    assert done.stderr.splitlines() == [
+        f"{allocator}: tunable without a value that it takes, ignored: {WRONG[allocator]}",
+        f"{allocator}: unknown tunable, ignored: nosuch=1",
+        f"{allocator}: tunable without a value that it takes, ignored: stats=",
+    ]
+
+
+@pytest.mark.parametrize("allocator", OURS)
+def test_the_registry_names_each_tunable(allocator):
+    tables = [REPOSITORY / "allocators" / folder / "tunables.def" for folder in (allocator, "common")]
+    names = [
+        name for table in tables for name in re.findall(r"^(?:TUNABLE|CHOICE)\((\w+)", table.read_text(), re.MULTILINE)
+    ]
+    assert REGISTRY[allocator]["tunables"]["names"] == names

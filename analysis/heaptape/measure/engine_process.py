@@ -1,0 +1,121 @@
+"""The processes of the replay engine: started, watched, ended.
+
+Several may run at a time, each waited for by a thread of its own. A thread can't be interrupted: whoever gives up, for
+an error or as the user asked for it, ends the processes, and the threads with them.
+"""
+
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from typing import IO, TypeVar
+
+Item = TypeVar("Item")
+Made = TypeVar("Made")
+
+
+class Processes:
+    """Those of one replay. All functions may be called from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running: set[subprocess.Popen] = set()
+        self._ended = False
+
+    def start(self, command: Sequence[str], stderr: IO[str], inherited: int) -> subprocess.Popen:
+        """Starts one, which inherits that descriptor. After `end` it is killed at once."""
+        with self._lock:
+            process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=stderr, pass_fds=[inherited]
+            )
+            self._running.add(process)
+            if self._ended:
+                process.kill()
+        return process
+
+    def wait(self, process: subprocess.Popen) -> int:
+        """Its exit status, as subprocess gives it."""
+        status = process.wait()
+        with self._lock:
+            self._running.discard(process)
+        return status
+
+    def end(self) -> None:
+        """Kills those that run, and those that are started from now on."""
+        with self._lock:
+            self._ended = True
+            for process in self._running:
+                process.kill()
+
+
+def side_by_side(
+    work: Callable[[Item], Made], items: Sequence[Item], jobs: int, processes: Processes
+) -> Iterator[tuple[Item, Made]]:
+    """Each item with what `work` made of it, as they are done, `jobs` at a time. `processes`: those that `work` starts;
+    they are ended where `work` or the caller raises.
+    """
+    with ThreadPoolExecutor(max(jobs, 1)) as pool:
+        futures = {pool.submit(work, item): item for item in items}
+        try:
+            for future in as_completed(futures):
+                yield futures[future], future.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            processes.end()
+            raise
+
+
+def run_to_end(
+    processes: Processes, command: Sequence[str], stderr: IO[str], timeout_s: float, tell: Callable[[float], None]
+) -> tuple[bool, int]:
+    """Runs the engine; its command ends with the workload. `tell`: is given the share that is done. Returns (timed out,
+    exit status as subprocess gives it).
+    """
+    read_end, write_end = os.pipe()
+    try:
+        process = processes.start([*command[:-1], "--progress-fd", str(write_end), command[-1]], stderr, write_end)
+    except BaseException:
+        os.close(read_end)
+        raise
+    finally:
+        os.close(write_end)
+    timed_out = threading.Event()
+
+    def stop() -> None:
+        timed_out.set()
+        process.kill()
+
+    timer = threading.Timer(timeout_s, stop) if timeout_s > 0 else None
+    if timer:
+        timer.start()
+    try:
+        with os.fdopen(read_end, errors="replace") as progress:
+            for line in progress:
+                done, _, total = line.partition(" ")
+                if done.isdigit() and total.strip().isdigit() and int(total):
+                    tell(min(1.0, int(done) / int(total)))
+    except BaseException:
+        process.kill()
+        raise
+    finally:
+        status = processes.wait(process)
+        if timer:
+            timer.cancel()
+    return timed_out.is_set(), status
+
+
+def failure(status: int, stderr: str) -> str:
+    """Why a process failed: its exit status, as subprocess gives it, and what it wrote, as one line."""
+    if status < 0:
+        return f"killed by {signal.Signals(-status).name}" + (
+            f" ({last_message(stderr, 'replay')})" if stderr.strip() else ""
+        )
+    return last_message(stderr, "replay") or f"exit status {status}"
+
+
+def last_message(stderr: str, program: str) -> str:
+    """A program's last line, without its name, as it was not the user who called it."""
+    last = (stderr.strip().splitlines() or [""])[-1]
+    return last.removeprefix(f"heaptape-{program}: ").removesuffix(f" (heaptape-{program} --help)")
