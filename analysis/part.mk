@@ -38,11 +38,12 @@ install-python: analysis/launcher.in $(VENV)/.stamp
 	rm -rf $(DESTDIR)$(PREFIX)/lib/heaptape/heaptape
 	cp -r analysis/heaptape $(DESTDIR)$(PREFIX)/lib/heaptape/
 	find $(DESTDIR)$(PREFIX)/lib/heaptape/heaptape -name __pycache__ -prune -exec rm -r {} +
-	cp allocators/allocators.toml $(DESTDIR)$(PREFIX)/lib/heaptape/
+	cp allocators/allocators.toml allocators/candidates.toml $(DESTDIR)$(PREFIX)/lib/heaptape/
 	install -m 755 tools/setup $(DESTDIR)$(PREFIX)/lib/heaptape/
-	rm -rf $(addprefix $(DESTDIR)$(PREFIX)/lib/heaptape/workloads/,apps counted)
-	mkdir -p $(DESTDIR)$(PREFIX)/lib/heaptape/workloads
+	rm -rf $(addprefix $(DESTDIR)$(PREFIX)/lib/heaptape/workloads/,apps corpus counted)
+	mkdir -p $(DESTDIR)$(PREFIX)/lib/heaptape/workloads/corpus
 	cp -r workloads/apps workloads/counted $(DESTDIR)$(PREFIX)/lib/heaptape/workloads/
+	cp $(patsubst %,workloads/corpus/%.tape,gs redis mariadb) $(DESTDIR)$(PREFIX)/lib/heaptape/workloads/corpus/
 	for site in $(DESTDIR)$(PREFIX)/lib/heaptape/venv/lib/python3*/site-packages; do echo ../../../.. >$$site/heaptape.pth; done
 	sed 's|@VENV@|$(PREFIX)/lib/heaptape/venv|; s|@CHECKOUT@||' $< >$(DESTDIR)$(PREFIX)/bin/heaptape
 	chmod +x $(DESTDIR)$(PREFIX)/bin/heaptape

@@ -1,5 +1,5 @@
 # The engine's components, and those of the process that starts it.
-ENGINE_COMPONENTS := replay/engine replay/accesses replay/passes replay/blame replay/memory replay/order replay/state replay/region
+ENGINE_COMPONENTS := replay/engine replay/accesses replay/contention replay/passes replay/blame replay/memory replay/order replay/state replay/region
 REPLAY_COMPONENTS := replay/driver replay/report replay/parent $(ENGINE_COMPONENTS)
 REPLAY_BELOW := core/workload core/sharing core/valgrind core/trace core/base
 REPLAY_LIBS  := -ljansson -lz -lpthread -lm
@@ -30,6 +30,7 @@ $(call c_test_program,make_workload,replay/test/make_workload.c replay/test/gene
 $(call c_test_library,test-programs/libplanted.so,replay/test/planted_allocator.c,)
 $(call c_test_library,test-programs/libplacing.so,replay/test/placing_allocator.c,)
 $(call c_test_library,test-programs/libfaulty.so,replay/test/faulty_allocator.c,-lpthread)
+$(call c_test_library,test-programs/libwaiting.so,replay/test/waiting_allocator.c,-lpthread)
 
 # The engine on a clock of the tests' own, from the same sources: replay/test/planted_clock.h. -rdynamic: the planted
 # allocator finds that clock by name. -O0 -g0: its costs are planted, so nothing is gained by what takes the compiler twice as long.

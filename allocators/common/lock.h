@@ -24,12 +24,16 @@ static inline bool lock_try(struct lock *lock) {
   return lock_try_uncounted(lock);
 }
 
-static inline void lock_take(struct lock *lock) {
-  if (lock_try(lock))
-    return;
+/* Takes a lock that lock_try found taken. */
+static inline void lock_await(struct lock *lock) {
   COUNT(locks_contended);
   COUNT(atomics);
   lock_wait(lock);
+}
+
+static inline void lock_take(struct lock *lock) {
+  if (!lock_try(lock))
+    lock_await(lock);
 }
 
 /* A lock that is free although it is being dropped was taken while there was one thread. */

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OBJECTS = 3000, WALK_EVERY = 20000, OVERHEAD_BYTES_MAX = 16 };
+enum { OBJECTS = 3000, WALK_EVERY = 20000, OVERHEAD_BYTES_MAX = 128 };
 
 static struct model_object objects[OBJECTS], sorted[OBJECTS];
 static size_t live; /* objects in `sorted` */

@@ -9,19 +9,20 @@ from tests.support import OUT, REPOSITORY, run
 
 REGISTRY = tomllib.loads((REPOSITORY / "allocators/allocators.toml").read_text())
 # Those of allocators/part.mk, and how many variants each has at least.
-OURS = {"reference": 24, "magazine": 16}
+OURS = {"reference": 24, "magazine": 16, "bucket": 16}
 PROGRAMS = {
     "objects_never_overlap_and_keep_their_contents": ("60000",),
     "threads_pass_objects_and_nothing_is_lost": ("6", "5000", "2"),
     "api_keeps_to_posix_and_c23": (),
     "caches_of_ended_threads_return": (),
 }
-TSAN = {"reference": "reference_tsan", "magazine": "magazine_tsan"}
-# A number that a tunable of each does not take.
-WRONG = {"reference": "tcache=7", "magazine": "burst_scale=twice"}
+TSAN = {"reference": "reference_tsan", "magazine": "magazine_tsan", "bucket": "bucket_tsan"}
+# A value that a tunable of each does not take.
+WRONG = {"reference": "tcache=7", "magazine": "burst_scale=twice", "bucket": "cache_lock=spin"}
 RACES = {
     "reference": ("fastbins", "neither", "fastchunks-atomic", "one-arena", "trim-at-once"),
     "magazine": ("neither", "no-previous", "magazine-grow", "no-depot", "no-run-cache"),
+    "bucket": ("mutex", "exclusive", "exclusive-mutex", "one-bucket", "max-cached-2m", "stats"),
 }
 
 
@@ -70,4 +71,4 @@ def test_the_registry_names_each_tunable(allocator):
     names = [
         name for table in tables for name in re.findall(r"^(?:TUNABLE|CHOICE)\((\w+)", table.read_text(), re.MULTILINE)
     ]
-    assert REGISTRY[allocator]["tunables"]["names"] == names
+    assert list(REGISTRY[allocator]["tunables"]["space"]) == names

@@ -49,20 +49,45 @@ static const char *add_position(struct options *options, const char *text) {
   return NULL;
 }
 
+static const char *add_joined(struct options *options, const char *text) {
+  uint64_t thread;
+  if (!parse_integer(text, &thread) || thread > UINT32_MAX)
+    return "wants a thread number";
+  uint32_t *added = vector_add(&options->joined);
+  if (!added)
+    return "out of memory";
+  *added = (uint32_t)thread;
+  return NULL;
+}
+
 static int parse_flags(struct options *options, int argc, char **argv, struct options_error *error) {
-  struct option long_options[] = {
-      {"accesses", required_argument, NULL, 'a'}, {"origins", required_argument, NULL, 'O'},
-      {"group", required_argument, NULL, 'G'},    {"position", required_argument, NULL, 'P'},
-      {"output", required_argument, NULL, 'o'},   {"json", no_argument, NULL, 'j'},
-      {"ranges", no_argument, NULL, 'r'},         {"list", no_argument, NULL, 'l'},
-      {"thread", required_argument, NULL, 't'},   {"horizon", required_argument, NULL, 'z'},
-      {"from", required_argument, NULL, 'f'},     {"to", required_argument, NULL, 'T'},
-      {"format", required_argument, NULL, 'F'},   {"allow-gaps", no_argument, NULL, 'g'},
-      {"process", required_argument, NULL, 'p'},  {"slice", required_argument, NULL, 's'},
-      {"stacks", no_argument, NULL, 'k'},         {"debuginfod", no_argument, NULL, 'D'},
-      {"nodes", no_argument, NULL, 'n'},          {"merge", no_argument, NULL, 'M'},
-      {"anonymise", no_argument, NULL, 'A'},      {"archive", no_argument, NULL, 'C'},
-      {"help", no_argument, NULL, 'h'},           {NULL, 0, NULL, 0}};
+  struct option long_options[] = {{"accesses", required_argument, NULL, 'a'},
+                                  {"origins", required_argument, NULL, 'O'},
+                                  {"group", required_argument, NULL, 'G'},
+                                  {"position", required_argument, NULL, 'P'},
+                                  {"output", required_argument, NULL, 'o'},
+                                  {"json", no_argument, NULL, 'j'},
+                                  {"ranges", no_argument, NULL, 'r'},
+                                  {"list", no_argument, NULL, 'l'},
+                                  {"thread", required_argument, NULL, 't'},
+                                  {"horizon", required_argument, NULL, 'z'},
+                                  {"from", required_argument, NULL, 'f'},
+                                  {"to", required_argument, NULL, 'T'},
+                                  {"format", required_argument, NULL, 'F'},
+                                  {"allow-gaps", no_argument, NULL, 'g'},
+                                  {"process", required_argument, NULL, 'p'},
+                                  {"slice", required_argument, NULL, 's'},
+                                  {"stacks", no_argument, NULL, 'k'},
+                                  {"debuginfod", no_argument, NULL, 'D'},
+                                  {"nodes", no_argument, NULL, 'n'},
+                                  {"merge", no_argument, NULL, 'M'},
+                                  {"anonymise", no_argument, NULL, 'A'},
+                                  {"archive", no_argument, NULL, 'C'},
+                                  {"keep", required_argument, NULL, 'K'},
+                                  {"end", required_argument, NULL, 'E'},
+                                  {"join", required_argument, NULL, 'J'},
+                                  {"help", no_argument, NULL, 'h'},
+                                  {NULL, 0, NULL, 0}};
   const char *problem;
   int option;
   if (argc > 1 && strcmp(argv[1], "dump") == 0)
@@ -87,6 +112,18 @@ static int parse_flags(struct options *options, int argc, char **argv, struct op
     case 'P':
       if ((problem = add_position(options, optarg)))
         return wrong(error, "--position %s: %s", optarg, problem);
+      break;
+    case 'K':
+      options->keep = optarg;
+      break;
+    case 'E':
+      if (!parse_integer(optarg, &options->end))
+        return wrong(error, "--end wants a number of ops, not '%s'", optarg);
+      options->has_end = true;
+      break;
+    case 'J':
+      if ((problem = add_joined(options, optarg)))
+        return wrong(error, "--join %s: %s", optarg, problem);
       break;
     case 'j':
       options->json = true;

@@ -17,11 +17,14 @@ struct options {
   char **inputs; /* of convert: all but the last argument */
   uint32_t input_count;
   enum dump_stacks stacks;
-  bool help, json, ranges, list, has_thread, nodes, merge, anonymise, archive, list_accesses;
+  bool help, json, ranges, list, has_thread, nodes, merge, anonymise, archive, list_accesses, has_end;
   const char *accesses;        /* of compile: where they go; NULL: nowhere */
   const char *origins;         /* the same */
   VECTOR(struct group) groups; /* of compile: those that are to be treated otherwise */
   VECTOR(uint64_t) positions;  /* rising; where they are in what that gives is told */
+  const char *keep;            /* of reduce: the file that tells which objects stay; NULL: all */
+  VECTOR(uint32_t) joined;     /* of reduce: threads that become thread 0 */
+  uint64_t end;                /* of reduce, with has_end: position of the first op that is left out */
   struct slice_spec slice;
   json_t *slices; /* as given; NULL: none */
   uint64_t thread;

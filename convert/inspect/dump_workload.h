@@ -9,9 +9,7 @@
    slot, flags ("null": NULL is passed in; "frees": a realloc that ended the object), WAITs as THREAD:OPS, threads that
    are started before it or right after it, recorded time in ns, touched OS pages.
 
-   Not its job: the proof of legality (core/workload/workload_check.h). A workload that can't be walked (a schedule that
-   does not fit the streams) gives one error, after the ops that could be. Memory: O(threads + words between two ops).
-   Not thread-safe. */
+   Not its job: the walk (core/workload/workload_ops.h), of which it has the errors and the memory. Not thread-safe. */
 #ifndef CONVERT_INSPECT_DUMP_WORKLOAD_H
 #define CONVERT_INSPECT_DUMP_WORKLOAD_H
 

@@ -2,49 +2,24 @@
 
 #include "convert/history/recorded_samples.h"
 #include "convert/history/trace_info.h"
+#include "convert/rewrite/made_addresses.h"
 #include "convert/rewrite/trace_accesses.h"
 #include "core/base/vector.h"
-#include "core/trace/layout.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Each thread gets its addresses from regions of its own of 2^REGION_BITS bytes, so that what two threads are given
-   never overlaps. 2^24 of them fill the address space: one per thread that a trace can have. */
-enum { REGION_BITS = 40 };
-
-struct anonymise_thread {
-  uint64_t next_address, region_end;
-};
-
 struct anonymiser {
   struct trace_out *out;
-  struct anonymise_thread *threads;
+  struct made_addresses made;
   VECTOR(uint64_t) addresses; /* of the object in each slot */
-  uint64_t regions, ordinal;
+  uint64_t ordinal;
   uint32_t last_thread; /* whose run of events it is */
   struct recorded_samples samples;
   struct anonymous_accesses *accesses; /* NULL: there are none */
   const char *path;
   struct error *error;
 };
-
-/* The address that the reader's predictor expects (FORMAT.md section 4: the previous miss, plus 16 x its class), so
-   that addresses cost nothing. */
-static uint64_t new_address(struct anonymiser *anonymiser, uint32_t thread, uint64_t request_bytes) {
-  struct anonymise_thread *state = &anonymiser->threads[thread];
-  uint64_t region_bytes = 1ull << REGION_BITS, bytes = 16 * predictor_class(request_bytes);
-  if (request_bytes >= region_bytes)
-    bytes = region_bytes; /* of what nothing can touch anyway the bytes may overlap, but not the addresses */
-  if (state->region_end - state->next_address < bytes) {
-    /* Past 2^24 regions it begins again: those objects are long dead. */
-    state->next_address = (anonymiser->regions++ % ((1 << 24) - 1) + 1) << REGION_BITS;
-    state->region_end = state->next_address + region_bytes;
-  }
-  uint64_t address = state->next_address;
-  state->next_address += bytes;
-  return address;
-}
 
 /* Samples taken up to that time come before the next event: they get the stamp with which that event begins a run. */
 static void place_samples(struct anonymiser *anonymiser, uint64_t stamp, bool all) {
@@ -82,7 +57,8 @@ static int take_op(void *context, const struct history_op *op, const struct hist
   if (op->kind != HISTORY_NOTHING && op->kind != HISTORY_ACQUIRE)
     event.released = anonymiser->addresses.at[op->slot];
   if (op->kind == HISTORY_ACQUIRE || op->kind == HISTORY_MOVE)
-    event.acquired = anonymiser->addresses.at[op->slot] = new_address(anonymiser, op->thread, op->request_bytes);
+    event.acquired = anonymiser->addresses.at[op->slot] =
+        made_addresses_next(&anonymiser->made, op->thread, op->request_bytes);
   if (anonymous_accesses_op(anonymiser->accesses, op) != 0)
     return -1;
   return emit(anonymiser, op->thread, op->stamp, &event);
@@ -165,9 +141,9 @@ static int anonymise(struct anonymiser *anonymiser, struct trace_reader *reader,
   const struct trace_summary *source = trace_reader_summary(reader);
   struct error wrong = {""};
   anonymiser->error = &wrong;
-  anonymiser->threads = calloc(source->threads + 1, sizeof *anonymiser->threads);
-  int result = anonymiser->threads ? recorded_samples_load(&anonymiser->samples, reader, &wrong)
-                                   : error_set(&wrong, anonymiser->path, "out of memory");
+  bool ready = made_addresses_init(&anonymiser->made, source->threads);
+  int result = ready ? recorded_samples_load(&anonymiser->samples, reader, &wrong)
+                     : error_set(&wrong, anonymiser->path, "out of memory");
   if (result == 0)
     result = anonymous_accesses_open(&anonymiser->accesses, reader, anonymiser->out, &wrong);
   if (result == 0)
@@ -199,7 +175,7 @@ int trace_anonymise(struct trace_reader *reader, const char *path, const struct 
   anonymiser->out = trace_out_open(path, info, options, trace_reader_summary(reader)->threads, error);
   json_decref(info);
   int result = anonymiser->out ? anonymise(anonymiser, reader, options->history, error) : -1;
-  free(anonymiser->threads);
+  made_addresses_free(&anonymiser->made);
   free(anonymiser->addresses.at);
   anonymous_accesses_free(anonymiser->accesses);
   free(anonymiser);

@@ -16,7 +16,7 @@
 enum { DEFAULT_WINDOW = 4096, MISSES_LINE_BYTES = 64, MISSES_LEVEL_LIMIT = 9, BLAME_DEFAULT_POSITIONS = 64 };
 
 const char options_usage[] =
-    "usage: heaptape-replay --pass time|memory|bare|verify|instructions|sharing|misses|blame|accesses\n"
+    "usage: heaptape-replay --pass time|memory|bare|verify|instructions|sharing|misses|blame|accesses|contention\n"
     "                       [--order recorded|causal|window[=N]|paced[=SPEED]|random=SEED]\n"
     "                       [--touch recorded[=N]|lines[=N]|first|pages|all|none] [--preload LIB]... [--env "
     "NAME=VALUE]... [--null] [--as-malloc] [--threads-to-cores]\n"
@@ -35,7 +35,7 @@ static bool parse_number(const char *text, uint64_t *value) {
 }
 
 static bool parse_pass(const char *text, struct options *options) {
-  for (int pass = PASS_TIME; pass <= PASS_ACCESSES; pass++) {
+  for (int pass = PASS_TIME; pass < PASSES; pass++) {
     if (strcmp(text, pass_name(pass)) == 0) {
       options->request.pass = pass;
       return options->have_pass = true;

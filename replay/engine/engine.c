@@ -3,6 +3,7 @@
 #include "core/base/os.h"
 #include "replay/accesses/perform.h"
 #include "replay/blame/blame.h"
+#include "replay/contention/contention.h"
 #include "replay/engine/loop.h"
 #include "replay/engine/preload.h"
 #include "replay/engine/threads.h"
@@ -93,6 +94,13 @@ static uint32_t processors_allowed(void) {
   return online > 0 ? (uint32_t)online : 1;
 }
 
+static void set_up_contention(void) {
+  contention_setup(&engine.result->contention);
+  if (engine.result->contention.filter_error != 0)
+    engine_fail(NULL, "waits can't be seen, as a seccomp filter is not allowed here: %s",
+                strerror(engine.result->contention.filter_error));
+}
+
 static void set_up(void) {
   const struct replay_setup *setup = &engine.result->setup;
   if (engine.workload.header.threads > engine.result->thread_count)
@@ -133,6 +141,8 @@ static void set_up(void) {
     engine.result->malloc_is_of_libc = call_setup_process(setup->as_malloc);
   else if (call_setup_null(setup->as_malloc) != 0)
     engine_fail(NULL, "no address space for the null allocator: %s", strerror(errno));
+  if (setup->pass == PASS_CONTENTION)
+    set_up_contention();
 }
 
 static void add_call(struct replay_call *into, const struct replay_call *call) {
@@ -227,6 +237,8 @@ static void replay(void) {
     verify_end();
   if (result->setup.pass == PASS_SHARING)
     sharing_end();
+  if (result->setup.pass == PASS_CONTENTION)
+    contention_end();
   memory_read(&result->rss_anon_end_bytes, &result->vm_size_end_bytes);
   threads_visit_workers(add_worker);
   if (sampling)

@@ -3,6 +3,7 @@
 #include "core/base/assert.h"
 #include "replay/accesses/perform.h"
 #include "replay/blame/blame.h"
+#include "replay/contention/contention.h"
 #include "replay/engine/threads.h"
 #include "replay/memory/fragmentation.h"
 #include "replay/memory/memory.h"
@@ -87,6 +88,12 @@ static __attribute__((noinline)) void free_unwanted(void *object) {
   allocator.free(object);
 }
 
+/* Of the object that the call makes or takes: by which it has its size class. */
+static ALWAYS_INLINE uint64_t bytes_of_call(const struct object *object, const struct call_plan plan,
+                                            const struct op *op) {
+  return plan.traits & CALL_ACQUIRES ? op->request_bytes : object->size_bytes;
+}
+
 static ALWAYS_INLINE void make_call(const struct frame *frame, struct object *object, const struct call_plan plan,
                                     const struct op *op, const enum replay_pass pass) {
   uint64_t cycles = 0;
@@ -102,10 +109,14 @@ static ALWAYS_INLINE void make_call(const struct frame *frame, struct object *ob
       disturb();
     timing_arm(frame->timing);
   }
+  if (pass == PASS_CONTENTION && !op->region)
+    contention_enter(op->call, bytes_of_call(object, plan, op));
   void *answer = pass == PASS_INSTRUCTIONS ? instructions_call(frame->worker, plan.entry, op)
                                            : call_entry(plan.entry, op, pass == PASS_TIME, &cycles);
   if (pass == PASS_TIME)
-    timing_add(frame->timing, op->call, plan.traits & CALL_ACQUIRES ? op->request_bytes : object->size_bytes, cycles);
+    timing_add(frame->timing, op->call, bytes_of_call(object, plan, op), cycles);
+  if (pass == PASS_CONTENTION && !op->region)
+    contention_leave();
   if (plan.traits & CALL_ACQUIRES) {
     uint64_t old_bytes = plan.traits & CALL_TAKES ? object->size_bytes : 0;
     if (keep_answer(frame, object, op, plan.traits, answer))
@@ -355,9 +366,11 @@ LOOP(sharing_by_turns, PASS_SHARING, true)
 LOOP(misses_by_turns, PASS_MISSES, true)
 LOOP(blame_by_turns, PASS_BLAME, true)
 LOOP(accesses_by_turns, PASS_ACCESSES, true)
+LOOP(contention_freely, PASS_CONTENTION, false)
+LOOP(contention_by_turns, PASS_CONTENTION, true)
 
 loop_body *loop_for(enum replay_pass pass, bool turns) {
-  static loop_body *const loops[9][2] = {
+  static loop_body *const loops[PASSES][2] = {
       [PASS_TIME] = {time_freely, time_by_turns},
       [PASS_MEMORY] = {memory_freely, memory_by_turns},
       [PASS_BARE] = {bare_freely, bare_by_turns},
@@ -367,6 +380,7 @@ loop_body *loop_for(enum replay_pass pass, bool turns) {
       [PASS_MISSES] = {NULL, misses_by_turns}, /* only the recorded order has these */
       [PASS_BLAME] = {NULL, blame_by_turns},
       [PASS_ACCESSES] = {NULL, accesses_by_turns},
+      [PASS_CONTENTION] = {contention_freely, contention_by_turns},
   };
   return loops[pass][turns];
 }

@@ -2,6 +2,7 @@
 
 #include "core/base/assert.h"
 #include "core/base/os.h"
+#include "replay/contention/contention.h"
 #include "replay/order/order.h"
 #include "replay/order/turns.h"
 #include "replay/passes/timing.h"
@@ -190,6 +191,8 @@ static void run_stream(struct replay_thread *self) {
     threads_reap(); /* self has the turn */
   if (worker->timing)
     timing_begin_thread(worker->timing, self->number, &engine.completed[self->number]);
+  if (engine.result->setup.pass == PASS_CONTENTION)
+    contention_begin_thread();
   uint64_t begin_ns = os_thread_cpu_ns();
   thread_body(self);
   uint64_t cpu_ns = os_thread_cpu_ns() - begin_ns;
@@ -220,6 +223,8 @@ static void *thread_main(void *argument) {
   leave();
   /* What libc frees as a thread exits, the program's recording has already, as calls of its own. */
   pause_recording();
+  if (engine.result->setup.pass == PASS_CONTENTION)
+    contention_thread_ends();
   return NULL;
 }
 

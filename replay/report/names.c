@@ -1,8 +1,8 @@
 #include "replay/report/names.h"
 
 const char *pass_name(enum replay_pass pass) {
-  static const char *const names[] = {"time",    "memory", "bare",  "verify",  "instructions",
-                                      "sharing", "misses", "blame", "accesses"};
+  static const char *const names[] = {"time",    "memory", "bare",  "verify",   "instructions",
+                                      "sharing", "misses", "blame", "accesses", "contention"};
   return names[pass];
 }
 

@@ -3,6 +3,7 @@
 #include "core/sharing/line_sharing_json.h"
 #include "replay/report/names.h"
 #include "replay/report/report_blame.h"
+#include "replay/report/report_contention.h"
 #include "replay/report/report_json.h"
 #include "replay/report/report_memory.h"
 #include "replay/report/report_misses.h"
@@ -156,6 +157,9 @@ json_t *report_run(const struct run *run, const struct run_request *request, con
     report_misses(out, run);
     break;
   case PASS_ACCESSES: /* made of three runs: report_accesses.h */
+    break;
+  case PASS_CONTENTION:
+    json_object_set_new(out, "contention", report_contention(run));
     break;
   case PASS_SHARING:
     json_object_set_new(out, "line_sharing", line_sharing_json(&result->sharing));

@@ -12,6 +12,7 @@
 #include "core/trace/event.h"
 #include "replay/state/allocator_stats.h"
 #include "replay/state/blame_figures.h"
+#include "replay/state/contention_figures.h"
 #include "replay/state/counter.h"
 #include "replay/state/histogram.h"
 #include "replay/state/memory_figures.h"
@@ -31,8 +32,10 @@ enum replay_pass {
   PASS_SHARING,
   PASS_MISSES,
   PASS_BLAME,
-  PASS_ACCESSES
+  PASS_ACCESSES,
+  PASS_CONTENTION
 };
+enum { PASSES = PASS_CONTENTION + 1 };
 enum replay_order { ORDER_RECORDED, ORDER_CAUSAL, ORDER_WINDOW, ORDER_PACED, ORDER_RANDOM };
 
 /* The memory pass, and the one that contains it. */
@@ -239,6 +242,7 @@ struct replay_result {
   struct line_sharing_counts sharing; /* sharing pass */
   struct blame_result blame;          /* blame pass */
   struct replay_accesses accesses;    /* accesses pass */
+  struct contention contention;       /* contention pass */
 
   uint32_t thread_count;
   struct gate completed[]; /* one per thread: ops it has done */

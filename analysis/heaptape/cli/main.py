@@ -11,14 +11,19 @@ from collections.abc import Sequence
 from types import ModuleType
 
 from heaptape.cli import (
+    advise,
     allocators,
+    bisect,
     blame,
     compare,
     ctl,
+    gate,
     machine,
+    minimise,
     profile,
     replay,
     report,
+    tune,
     verify_fidelity,
     whatif,
     workloads,
@@ -31,11 +36,16 @@ from heaptape.common.version import __version__
 
 # Each has SUMMARY, DESCRIPTION, add_arguments(parser) and run(arguments); arguments.home is the Home.
 COMMANDS: dict[str, ModuleType] = {
+    "advise": advise,
     "ctl": ctl,
     "profile": profile,
     "replay": replay,
     "blame": blame,
     "whatif": whatif,
+    "bisect": bisect,
+    "gate": gate,
+    "minimise": minimise,
+    "tune": tune,
     "compare": compare,
     "report": report,
     "allocators": allocators,
@@ -43,6 +53,8 @@ COMMANDS: dict[str, ModuleType] = {
     "workloads": workloads,
     "verify-fidelity": verify_fidelity,
 }
+
+TAKE_ANOTHERS_OPTIONS = (("workloads", "write"), ("advise",), ("tune",))
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -89,5 +101,5 @@ def _run(argv: Sequence[str], home: Home) -> int:
 
 
 def _own_options(argv: Sequence[str]) -> bool:
-    """What comes after -- is the pattern's; argparse would take it for names."""
-    return list(argv[:2]) == ["workloads", "write"] and "--" in argv
+    """What comes after -- is the pattern's, or a program's; argparse would take it for names."""
+    return "--" in argv and any(list(argv[: len(words)]) == list(words) for words in TAKE_ANOTHERS_OPTIONS)

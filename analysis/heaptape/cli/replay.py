@@ -34,19 +34,20 @@ def _add_runs(parser: argparse.ArgumentParser) -> None:
         "-a",
         "--allocator",
         action="append",
-        metavar="NAME[:VARIANT]|LIB.so",
-        help="an allocator of the registry, or a library by path; either may be followed by ':NAME=VALUE': a tunable "
+        metavar="NAME[@VERSION][:VARIANT]|LIB.so",
+        help="an allocator of the registry, an installed version of one ('heaptape allocators list'; @3: the newest "
+        "3.x), or a library by path; either may be followed by ':NAME=VALUE': a tunable "
         "('heaptape allocators --variants NAME' lists them) or a variable of the environment. VALUE may be a range, a "
         "variant for each: glibc:tcache_count=0..16/4, reference:tcache_count=1..64*2 (powers), of a tunable also "
-        "0,7,100. Repeatable. Default: all that 'heaptape allocators' finds",
+        "0,7,100. Repeatable. Default: all of the registry that are found",
     )
     parser.add_argument(
         "-n",
         "--repeats",
         type=int,
         default=5,
-        help="repetitions of the passes time and accesses (default 5); bare and instructions run twice, memory too if "
-        "that is enough, others once",
+        help="repetitions of the passes time, accesses and contention (default 5); bare and instructions run "
+        "twice, memory too if that is enough, others once",
     )
     parser.add_argument(
         "--until-ci",
@@ -114,7 +115,8 @@ def _add_passes(parser: argparse.ArgumentParser) -> None:
         "where heaptape's Valgrind tool is, else by name, under callgrind), verify, sharing (cache lines that threads "
         "share), misses (cache and TLB misses of program and allocator, simulated; default where the trace has data "
         "accesses: record --accesses), accesses (performs those accesses on the processor and measures CPU time: for "
-        "quiet machines), blame (who holds the memory, for 'heaptape blame R.json' and the report)",
+        "quiet machines), blame (who holds the memory, for 'heaptape blame R.json' and the report), contention (waits "
+        "of threads inside calls, by lock and call)",
     )
     for name, what in (("caches", "BYTES:WAYS"), ("tlbs", "ENTRIES:WAYS")):
         parser.add_argument(

@@ -2,6 +2,7 @@
 PREFIX/lib/heaptape).
 """
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,11 +30,26 @@ class Home:
         return [self.directory / "lib", self.directory / "lib" / "heaptape"]
 
     def registry_file(self) -> Path:
-        """allocators.toml: beside the package when installed, in allocators/ in a checkout."""
-        for path in (PACKAGE.parent / "allocators.toml", PACKAGE.parent.parent / "allocators" / "allocators.toml"):
-            if path.is_file():
-                return path
-        raise HeaptapeError("allocators.toml is missing: the installation is not complete")
+        """allocators.toml."""
+        return _of_allocators("allocators.toml")
+
+    def candidates_file(self) -> Path:
+        """candidates.toml."""
+        return _of_allocators("candidates.toml")
+
+
+def _of_allocators(name: str) -> Path:
+    """A file of allocators/: beside the package when installed."""
+    for path in (PACKAGE.parent / name, PACKAGE.parent.parent / "allocators" / name):
+        if path.is_file():
+            return path
+    raise HeaptapeError(f"{name} is missing: the installation is not complete")
+
+
+def cache_folder(name: str) -> Path:
+    """$XDG_CACHE_HOME/heaptape/NAME, by default in ~/.cache. May be deleted at any time."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(base) if base.startswith("/") else Path.home() / ".cache") / "heaptape" / name
 
 
 def default_home() -> Home:

@@ -2,9 +2,9 @@
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +13,10 @@ from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.fidelity.prediction import mean_over_time
 from heaptape.measure import recipes, registry
-from heaptape.measure.recipes import Recipe
+from heaptape.measure.recipes import Finished, Recipe
 from heaptape.measure.registry import Choice
+
+Runner = Callable[[Sequence[str], Mapping[str, str], Path], Finished]
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,18 @@ def place_for(recipe: Recipe, home: Home, cache: Path) -> Iterator[Place]:
 
 
 def observe(recipe: Recipe, place: Place, choice: Choice, memory: bool) -> dict:
-    """One run on an allocator: figures of the program that is meant.
+    """`observed`, of a recipe in its prepared folder."""
+
+    def run(wrapper: Sequence[str], environment: Mapping[str, str], printed: Path) -> Finished:
+        finished = recipes.run(recipe, place.prepared, place.scratch / "run", wrapper, environment, printed)
+        return replace(finished, status=0) if recipe.ended_well(finished.status) else finished
+
+    return observed(recipe, place, choice, memory, run)
+
+
+def observed(recipe: Recipe, place: Place, choice: Choice, memory: bool, run: Runner) -> dict:
+    """One run on an allocator: figures of the program that is meant. `run`: runs it, behind a wrapper and in an
+    environment, with a file for what it prints; the status that it gives is 0 where the program ended as it should.
 
     With `memory`: rss_anon_peak_bytes, rss_anon_mean_bytes (over its processor time: on a busy machine the clock runs
     on while others work) and rss_anon_wall_mean_bytes, vm_size_peak_bytes, page_faults, syscalls {name: count},
@@ -52,12 +65,12 @@ def observe(recipe: Recipe, place: Place, choice: Choice, memory: bool) -> dict:
     wrapper = [str(place.home.program("observe")), *([] if memory else ["--time-only"]), "-o", str(output), "--"]
     environment = dict(choice.environment) | {"LD_PRELOAD": choice.preload or c_library()}
     printed = place.scratch / "output"
-    finished = recipes.run(recipe, place.prepared, place.scratch / "run", wrapper, environment, printed)
-    if not recipe.ended_well(finished.status):
+    finished = run(wrapper, environment, printed)
+    if finished.status:
         raise HeaptapeError(f"{recipe.name} on {choice.label}: {_ended(finished.status)}{last_words(printed)}")
     try:
         data = json.loads(output.read_bytes())
-        return _figures(meant(data["programs"], recipe), memory) | {"wall_s": round(finished.wall_s, 3)}
+        return figures(meant(data["programs"], recipe), memory) | {"wall_s": round(finished.wall_s, 3)}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise HeaptapeError(f"{recipe.name} on {choice.label}: the observer's output can't be read: {error}") from None
 
@@ -81,19 +94,25 @@ def meant(programs: Sequence[dict], recipe: Recipe) -> dict:
     if not named:
         seen = ", ".join(sorted({one["name"] for one in programs if one}))
         raise KeyError(f"no program {recipe.process} among {seen}")
-    return max(named, key=lambda one: (one.get("rss_anon_peak_bytes", 0), one["cpu_ns"]))
+    return largest(named)
 
 
-def _figures(program: dict, memory: bool) -> dict:
+def largest(programs: Sequence[dict]) -> dict:
+    """The one with most memory or else most processor time."""
+    return max(programs, key=lambda one: (one.get("rss_anon_peak_bytes", 0), one["cpu_ns"]))
+
+
+def figures(program: dict, memory: bool) -> dict:
+    """Of one program that was observed, as `observe` gives them."""
     if not memory:
         return {"cpu_ns": program["cpu_ns"], "exited": program["exited"]}
     kept = ("rss_anon_peak_bytes", "vm_size_peak_bytes", "page_faults", "syscalls", "peaks", "timeline", "cpu_ns")
-    figures = {key: program[key] for key in kept}
+    found = {key: program[key] for key in kept}
     rows = np.array(program["timeline"], dtype=float).reshape(-1, 4)
     if len(rows):
-        figures["rss_anon_mean_bytes"] = round(mean_over_time(rows[:, 1], rows[:, 2]))
-        figures["rss_anon_wall_mean_bytes"] = round(mean_over_time(rows[:, 0], rows[:, 2]))
-    return figures
+        found["rss_anon_mean_bytes"] = round(mean_over_time(rows[:, 1], rows[:, 2]))
+        found["rss_anon_wall_mean_bytes"] = round(mean_over_time(rows[:, 0], rows[:, 2]))
+    return found
 
 
 def _ended(status: int) -> str:

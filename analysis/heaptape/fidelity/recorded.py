@@ -73,7 +73,7 @@ class Series:
         options = ("--preload", choice.preload or live.c_library(), "--sample-ms", str(SAMPLE_MS), *more)
         capture.capture(self.recipe, tape, home, options, cache=self.cache, environment=choice.environment)
         workload = replay.prepare(str(tape), home, into)
-        return Recording(tape, workload, replay.describe_workload(workload, tape.stem), *_read(tape, workload))
+        return Recording(tape, workload, replay.describe_workload(workload, tape.stem), *read_samples(tape, workload))
 
 
 def row(recording: Recording, choice: Choice, repeat: int, clock: Samples) -> dict:
@@ -95,7 +95,8 @@ def without(lived: Sequence[dict]) -> list[dict]:
     return [run for run in lived if run["kind"] != KIND]
 
 
-def _read(tape: Path, workload: Path) -> tuple[Samples, np.ndarray]:
+def read_samples(tape: Path, workload: Path) -> tuple[Samples, np.ndarray]:
+    """When the recorded program was looked at, and its RssAnon in bytes then."""
     from heaptape.formats.tape_format import open_trace
     from heaptape.formats.tape_times import times_ns
     from heaptape.formats.workload_format import read_workload

@@ -151,7 +151,7 @@ def add_rounds(
         while not is_done(data, sitting.budget_s, undecided) and time.monotonic() < sitting.until:
             data["live"] += _round(data, undecided, run)
             undecided = [label for label in undecided if label not in data["failures"]]
-            if BASELINE in data["failures"]:
+            if baseline_of(data) in data["failures"]:
                 break
             if len(data["live"]) == next_look(data["looks"]) or spent_s(data) >= sitting.budget_s:
                 data["looks"].append(len(data["live"]))
@@ -179,7 +179,12 @@ def spent_s(data: dict) -> float:
 
 def found(data: dict) -> dict:
     """label -> decision (sequential.py), of those that ran live."""
-    return decisions([one["cpu_ns"] for one in data["live"]], data["looks"], BASELINE)
+    return decisions([one["cpu_ns"] for one in data["live"]], data["looks"], baseline_of(data))
+
+
+def baseline_of(data: dict) -> str:
+    """Label of what the others are held against: raw results of `judge` are against the C library's allocator."""
+    return data.get("baseline", BASELINE)
 
 
 def _open(data: dict) -> list[str]:
@@ -192,7 +197,7 @@ def _round(data: dict, labels: Sequence[str], run: Runner) -> list[dict]:
     """One round: "cpu_ns" by label, in the order of the runs, and what else the machine did meanwhile. None where the
     baseline failed.
     """
-    order = [BASELINE, *labels]
+    order = [baseline_of(data), *labels]
     random.Random(f"{data['app']['name']} {len(data['live'])}").shuffle(order)
     before = noise.read()
     cpu_ns = {}
@@ -201,7 +206,7 @@ def _round(data: dict, labels: Sequence[str], run: Runner) -> list[dict]:
             cpu_ns[label] = run(label)
         except HeaptapeError as error:
             data["failures"][label] = f"{LIVE}{error}"
-    if BASELINE not in cpu_ns:
+    if baseline_of(data) not in cpu_ns:
         return []
     return [{"cpu_ns": cpu_ns, "noise": noise.between(before, noise.read())}]
 

@@ -103,7 +103,7 @@ def capture(
         if not recipe.ended_well(done.status):
             raise HeaptapeError(f"{recipe.name}: ended with status {done.status}{_last_words(log)}")
         tell(f"checking {recipe.name}")
-        found = [Trace(path, _info(path, home)) for path in sorted(traces.glob("*.tape"))]
+        found = [Trace(path, about_trace(path, home)) for path in sorted(traces.glob("*.tape"))]
         chosen = choose(recipe, found)
         others = tuple(trace for trace in found if trace is not chosen)
         for trace in others if keep_all else ():
@@ -188,7 +188,8 @@ def _beside(output: Path) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _info(path: Path, home: Home) -> dict:
+def about_trace(path: Path, home: Home) -> dict:
+    """What `heaptape info --json` says of it. Raises HeaptapeError with its one line."""
     done = subprocess.run([home.program("convert"), "info", path, "--json"], capture_output=True, text=True)
     if done.returncode != 0:
         raise HeaptapeError(done.stderr.strip().removeprefix("heaptape: ") or f"{path.name}: can't be read")

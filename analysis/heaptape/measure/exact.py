@@ -5,17 +5,27 @@ a few named figures of one workload on one choice. How exact each of them is, an
 docs/RESULTS.md; an allocator that looks at the clock or at random numbers differs from run to run.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.formats.workload_format import read_workload
 from heaptape.measure import loaded, replay
+from heaptape.measure.engine_process import Processes, side_by_side
 from heaptape.measure.registry import Choice
 from heaptape.measure.rounds import PASSES, Run, Settings
 from heaptape.results.schema import number
+
+
+class RunError(HeaptapeError):
+    """One run of an allocator: which, which pass, and why."""
+
+
+Item = TypeVar("Item")
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True)
@@ -50,7 +60,11 @@ FIGURES = {
     "syscalls": Figure("memory", "", _syscalls),
     "instructions": Figure("instructions", "", _of_run("instructions_total")),
     "misses": Figure("misses", "", _last_misses),
+    "broken": Figure("verify", "", lambda run: float("error" in run)),
 }
+
+# How the engine's errors tell that the allocator broke a promise, or crashed; other errors are not the allocator's.
+ALLOCATOR_AT_FAULT = ("the allocator is at fault", "the allocator was killed", "the allocator made no progress")
 
 
 class Bench:
@@ -60,42 +74,94 @@ class Bench:
     Runs are not kept: who wants the same figure twice keeps it.
     """
 
-    def __init__(self, workload: Path, home: Home, choices: Iterable[Choice] = (), timeout_s: float = 0) -> None:
-        """Raises HeaptapeError if the engine can't run this workload at all."""
+    def __init__(
+        self,
+        workload: Path,
+        home: Home,
+        choices: Iterable[Choice] = (),
+        timeout_s: float = 0,
+        processes: Processes | None = None,
+    ) -> None:
+        """`processes`: those of several benches, which are ended together. Raises HeaptapeError if the engine can't run
+        this workload at all.
+        """
         info = read_workload(workload)
         also = tuple(loaded.also_loaded(info.info, list(choices)))
         settings, _ = replay.with_sizes(Settings(repeats=1, passes=PASSES, timeout_s=timeout_s, also_loaded=also))
         program = home.program("replay")
-        self._engine = replay.Engine(program, workload, settings, info.ops, replay.baseline(program, workload))
+        bytes_ = replay.baseline(program, workload)
+        self._engine = replay.Engine(program, workload, settings, info.ops, bytes_, processes or Processes())
         self.workload, self.ops = workload, info.ops
 
+    def promises(self, choice: Choice, tell: Callable[[float], None] = lambda share: None) -> str:
+        """What the allocator does that none may (memory that is misaligned, shared, not zeroed, changed; a crash), one
+        line of the pass verify; empty: it keeps its promises. Raises HeaptapeError where the pass can't be made.
+        """
+        run = self._measured(choice, "verify", tell)
+        return str(run.get("error", ""))
+
+    @property
+    def jobs(self) -> int:
+        """How many runs this machine bears at a time: their figures are the same as of one alone."""
+        return replay.jobs_for(self._engine)
+
     def run(self, choice: Choice, pass_: str, tell: Callable[[float], None] = lambda share: None) -> dict:
-        """One run, as in results. Raises HeaptapeError with allocator, pass and reason where it failed."""
-        run = replay.measure(self._engine, Run(choice, pass_, 0), tell)
+        """One run, as in results. Raises RunError."""
+        run = self._measured(choice, pass_, tell)
         if "error" in run:
-            raise HeaptapeError(f"{choice.label}, {pass_} pass: {run['error']}")
+            raise _failure(choice, pass_, run)
         return run
+
+    def side_by_side(self, work: Callable[[Item], Made], items: Sequence[Item]) -> Iterator[tuple[Item, Made]]:
+        """Each item with what `work` made of it, by this bench's runs, as they are done; as many at a time as there are
+        processors and memory. Where `work` or the caller raises, the runs are ended.
+        """
+        return side_by_side(work, items, replay.jobs_for(self._engine), self._engine.processes)
+
+    def _measured(self, choice: Choice, pass_: str, tell: Callable[[float], None]) -> dict:
+        """The run, which has an error if a promise was broken."""
+        run = replay.measure(self._engine, Run(choice, pass_, 0), tell)
+        if "error" in run and not (pass_ == "verify" and any(words in run["error"] for words in ALLOCATOR_AT_FAULT)):
+            raise _failure(choice, pass_, run)
+        return run
+
+    def runs(
+        self, choice: Choice, passes: Iterable[str], tell: Callable[[float], None] = lambda share: None
+    ) -> dict[str, dict]:
+        """pass -> one run of it, each as by `run`."""
+        wanted = list(dict.fromkeys(passes))
+        return {pass_: self.run(choice, pass_, _part(tell, done, len(wanted))) for done, pass_ in enumerate(wanted)}
 
     def figures(
         self, choice: Choice, names: Iterable[str], tell: Callable[[float], None] = lambda share: None
     ) -> dict[str, float]:
-        """name -> value of those FIGURES, one run for each pass that they need. Raises HeaptapeError for an unknown
-        name, a run that failed, or a figure that this machine can't count.
+        """name -> value of those FIGURES, one run for each pass that they need. Raises RunError, or HeaptapeError for
+        an unknown name or a figure that this machine can't count.
         """
         wanted = list(dict.fromkeys(names))
-        unknown = [name for name in wanted if name not in FIGURES]
-        if unknown:
-            raise HeaptapeError(f"unknown figure '{unknown[0]}': there are {', '.join(FIGURES)}")
-        passes = list(dict.fromkeys(FIGURES[name].pass_ for name in wanted))
-        runs = {}
-        for done, pass_ in enumerate(passes):
-            runs[pass_] = self.run(choice, pass_, _part(tell, done, len(passes)))
-        found = {name: FIGURES[name].read(runs[FIGURES[name].pass_]) for name in wanted}
-        for name, value in found.items():
-            if value is None:
-                why = runs[FIGURES[name].pass_].get("syscalls_missing_because", "not counted")
-                raise HeaptapeError(f"{choice.label}: no figure '{name}': {why}")
-        return {name: value for name, value in found.items() if value is not None}
+        passes = list(dict.fromkeys(known(name).pass_ for name in wanted))
+        runs = {one: self._measured(choice, one, _part(tell, done, len(passes))) for done, one in enumerate(passes)}
+        return {name: read(name, runs, choice.label) for name in wanted}
+
+
+def known(name: str) -> Figure:
+    """The figure of that name. Raises HeaptapeError if there is none."""
+    if name not in FIGURES:
+        raise HeaptapeError(f"unknown figure '{name}': there are {', '.join(FIGURES)}")
+    return FIGURES[name]
+
+
+def read(name: str, runs: Mapping[str, Mapping], label: str) -> float:
+    """The figure's value in the run of its pass. Raises HeaptapeError, naming `label`, where it was not counted."""
+    run = runs[FIGURES[name].pass_]
+    value = FIGURES[name].read(run)
+    if value is None:
+        raise HeaptapeError(f"{label}: no figure '{name}': {run.get('syscalls_missing_because', 'not counted')}")
+    return value
+
+
+def _failure(choice: Choice, pass_: str, run: Mapping) -> RunError:
+    return RunError(f"{choice.label}, {pass_} pass: {run['error']}")
 
 
 def _part(tell: Callable[[float], None], done: int, passes: int) -> Callable[[float], None]:

@@ -30,7 +30,7 @@ import msgspec
 
 from heaptape.common.checked import read_named
 from heaptape.common.errors import HeaptapeError
-from heaptape.common.home import PACKAGE
+from heaptape.common.home import PACKAGE, cache_folder
 
 DIRECTORIES = (PACKAGE.parent / "workloads" / "apps", PACKAGE.parent.parent / "workloads" / "apps")
 READY_LIMIT_S = 60
@@ -130,9 +130,8 @@ def toml_files(directories: Sequence[Path]) -> list[Path]:
 
 
 def cache_directory() -> Path:
-    """Where prepared inputs are kept: $XDG_CACHE_HOME/heaptape/workloads, by default in ~/.cache. It may be deleted."""
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(base) if base.startswith("/") else Path.home() / ".cache") / "heaptape" / "workloads"
+    """Where prepared inputs are kept."""
+    return cache_folder("workloads")
 
 
 def read(path: Path) -> Recipe:

@@ -7,51 +7,37 @@ import subprocess
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
 from heaptape.common.checked import checked, read_toml
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
+from heaptape.measure import installed
+from heaptape.measure.tunables import Tunables
 
 DEFAULT_VARIANT = "default"
 MOST_VALUES = 1000  # of one sweep; each is an allocator of the comparison
 
 
 class Variant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Environment settings under a name."""
+    """Environment settings under a name. `advise`: of which programs `heaptape advise` tries it."""
 
     environment: dict[str, str]
     summary: str = ""
-
-
-class Tunables(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How an allocator's numbers are set: `variable` of the environment becomes `form` of each {name} and {value}, with
-    `separator` between. A variable with {NAME} in it is one for each tunable.
-    """
-
-    variable: str
-    names: tuple[str, ...]
-    form: str = "{value}"
-    separator: str = ""
-
-    def environment(self, settings: dict[str, str]) -> dict[str, str]:
-        """The variables that make these settings."""
-        if "{NAME}" in self.variable:
-            return {
-                self.variable.replace("{NAME}", name.upper()): self.form.format(name=name, value=value)
-                for name, value in settings.items()
-            }
-        parts = [self.form.format(name=name, value=value) for name, value in settings.items()]
-        return {self.variable: self.separator.join(parts)} if parts else {}
+    advise: Literal["", "always", "threads"] = ""
 
 
 class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One table of the file. `library` is empty for the C library's own malloc."""
+    """One table of the file. `library` is empty for the C library's own malloc. `candidate`: no package has it, but
+    `heaptape allocators install` does.
+    """
 
     library: str
     package: str = ""
     summary: str = ""
+    candidate: bool = False
     variants: dict[str, Variant] = {}
     tunables: Tunables | None = None
 
@@ -69,13 +55,15 @@ class Allocator(Entry, frozen=True, kw_only=True):
 
     @property
     def how_to_get(self) -> str:
+        if self.candidate:
+            return f"heaptape allocators install {self.name}"
         return f"apt-get install {self.package}" if self.package else "build it: make"
 
 
 @dataclass(frozen=True)
 class Choice:
     """An allocator with its settings: what one column of a comparison is. `preload` is empty where nothing is
-    preloaded.
+    preloaded. `counting`: the environment in which it also counts what it does; None: it can't.
     """
 
     allocator: str
@@ -84,6 +72,7 @@ class Choice:
     preload: str
     environment: dict[str, str]
     version: str = ""
+    counting: dict[str, str] | None = None
 
     @property
     def label(self) -> str:
@@ -109,7 +98,8 @@ def load(home: Home) -> dict[str, Allocator]:
 
 
 def choose(name: str, registry: dict[str, Allocator]) -> Choice:
-    """What `NAME[:VARIANT]`, `LIB.so` or either with `:NAME=VALUE[ NAME=VALUE...]` stands for.
+    """What `NAME[@VERSION][:VARIANT]`, `LIB.so` or either with `:NAME=VALUE[ NAME=VALUE...]` stands for. With VERSION
+    it is the newest installed candidate of it, without one where NAME is found nowhere else.
 
     Raises HeaptapeError, in one line that says what is known, if it is unknown, not installed or no file.
     """
@@ -123,14 +113,12 @@ def choose(name: str, registry: dict[str, Allocator]) -> Choice:
             raise HeaptapeError(f"{base}: not a shared library")
         environment = _settings(name, setting) if setting else {}
         return Choice(path.name, setting or DEFAULT_VARIANT, path, str(path), environment, _version_of(path))
-    if base not in registry:
-        raise HeaptapeError(f"unknown allocator '{base}': known are {', '.join(registry)}, or the path of a library")
-    allocator = registry[base]
+    allocator = _allocator(base, registry)
+    base = allocator.name
     if allocator.path is None:
         raise HeaptapeError(f"{base} is not installed ({allocator.library} not found): {allocator.how_to_get}")
-    preload = str(allocator.path) if allocator.library else ""
     if not setting or setting == DEFAULT_VARIANT:
-        return Choice(base, DEFAULT_VARIANT, allocator.path, preload, {}, allocator.version)
+        return _choice_of(allocator, allocator.path, DEFAULT_VARIANT, {})
     if setting in allocator.variants:
         environment = allocator.variants[setting].environment
     elif "=" in setting:
@@ -138,7 +126,40 @@ def choose(name: str, registry: dict[str, Allocator]) -> Choice:
     else:
         known = ", ".join(allocator.variants) or "none"
         raise HeaptapeError(f"unknown variant '{setting}' of {base}: known are {known}, or NAME=VALUE")
-    return Choice(base, setting, allocator.path, preload, environment, allocator.version)
+    return _choice_of(allocator, allocator.path, setting, environment)
+
+
+def _choice_of(allocator: Allocator, path: Path, variant: str, environment: dict[str, str]) -> Choice:
+    preload = str(path) if allocator.library else ""
+    tunables = allocator.tunables
+    counting = tunables.with_counting(environment) if tunables and tunables.counting else None
+    return Choice(allocator.name, variant, path, preload, environment, allocator.version, counting)
+
+
+def _allocator(name: str, registry: dict[str, Allocator]) -> Allocator:
+    """The allocator `NAME` or `NAME@VERSION`: of the registry, or an installed candidate with the variants and tunables
+    that the registry has for NAME.
+    """
+    base, at, version = name.partition("@")
+    known = registry.get(base)
+    if not at and known and known.path:
+        return known
+    folder = installed.root()
+    candidate = installed.newest(base, version, folder)
+    if candidate is None and at:
+        there = [one.record.label for one in installed.find_all(folder) if one.record.name == base]
+        raise HeaptapeError(
+            f"{name} is not installed (of {base} there are {', '.join(there) or 'none'}): "
+            f"heaptape allocators install {name}"
+        )
+    if candidate:
+        record = candidate.record
+        about = msgspec.structs.asdict(known or Allocator(library=record.library, name=base))
+        own = {"name": record.label, "library": record.library, "path": candidate.path, "version": record.version}
+        return Allocator(**about | own)
+    if known is None:
+        raise HeaptapeError(f"unknown allocator '{name}': known are {', '.join(registry)}, or the path of a library")
+    return known
 
 
 def choose_all(names: Iterable[str], registry: dict[str, Allocator]) -> list[Choice]:
@@ -162,7 +183,8 @@ def expand(name: str, registry: dict[str, Allocator]) -> list[str]:
     if a range is empty, or makes more than MOST_VALUES.
     """
     base, colon, setting = name.partition(":")
-    tunables = registry[base].tunables if base in registry else None
+    known = registry.get(base.partition("@")[0])
+    tunables = known.tunables if known else None
     found = [""]
     for pair in setting.split() if "=" in setting else [setting]:
         key, equals, text = pair.partition("=")
@@ -210,6 +232,10 @@ def _environment(name: str, text: str, allocator: Allocator) -> dict[str, str]:
     slips = [key for key in others if not key.isupper()]
     if slips:
         raise HeaptapeError(f"unknown tunable '{slips[0]}' of {allocator.name}: known are {', '.join(known.names)}")
+    try:
+        known.check(tunables)
+    except HeaptapeError as error:
+        raise HeaptapeError(f"{allocator.name}: {error}") from None
     return others | known.environment(tunables)
 
 

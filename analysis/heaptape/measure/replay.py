@@ -40,6 +40,7 @@ DEFAULT_ORDER = {
     "misses": "recorded",
     "blame": "recorded",
     "accesses": "recorded",
+    "contention": "window",
 }
 # Whatever order was asked for: the accesses between two calls are those of the recording, and so are positions.
 ONE_ORDER = ("misses", "blame", "accesses")
@@ -126,7 +127,7 @@ def has_accesses(workload: Path) -> bool:
     return accesses_of(workload) is not None and not (isinstance(told, dict) and told.get("bursts") == 0)
 
 
-def _require_accesses(workload: Path, name: str, passes: Sequence[str]) -> None:
+def require_accesses(workload: Path, name: str, passes: Sequence[str]) -> None:
     """Raises HeaptapeError where the recording lacks what one of the passes needs."""
     told = read_workload(workload).info
     about = told.get("accesses")
@@ -199,7 +200,7 @@ def replay(
     with its "error" and told to `on_failure`; the rest goes on. Raises HeaptapeError if the engine can't run this
     workload at all.
     """
-    _require_accesses(workload_path, workload["name"], settings.passes)
+    require_accesses(workload_path, workload["name"], settings.passes)
     about_machine = machine.describe()
     started = time.time()
     settings = replace(settings, also_loaded=tuple(loaded.also_loaded(read_workload(workload_path).info, choices)))
@@ -451,7 +452,7 @@ def _measure_with(engine: Engine, run: Run, arguments: list[str], tell: Callable
         also = settings.also_loaded if run.pass_ in COUNTS_START_UP else ()
         for path in loaded.preloads(run.choice, also):
             command += ["--preload", path]
-        for name, value in run.choice.environment.items():
+        for name, value in environment_of(run).items():
             command += ["--env", f"{name}={value}"]
         command += ["-o", str(output), str(workload)]
         timed_out, status = run_to_end(engine.processes, command, stderr, settings.timeout_s, tell)
@@ -469,6 +470,12 @@ def _measure_with(engine: Engine, run: Run, arguments: list[str], tell: Callable
         return about | {"error": "the engine's result is not an object"}
     # What an allocator says on stderr (a setting that it does not know, say) belongs to the result.
     return about | measured | ({"stderr": text[:2000]} if text.strip() else {})
+
+
+def environment_of(run: Run) -> dict[str, str]:
+    """The allocator's settings; in the pass contention it counts its locks as well, if it can."""
+    counting = run.choice.counting if run.pass_ == "contention" else None
+    return run.choice.environment if counting is None else counting
 
 
 def commit() -> str | None:

@@ -14,6 +14,7 @@ How often which pass:
   tcmalloc to it), and more repetitions tell nothing. Two show whether that is so here; those allocators for which it is
   not (MEMORY_AGREES) get as many repetitions as time has.
 - accesses: as often as time; each of its runs measures its own share too.
+- contention: as often as time: which threads meet at a lock is chance.
 - bare: twice. It is the check on the sum of timed calls, and no figure of its own.
 - sharing: twice, as it is a matter of layout like memory, in the same order.
 - instructions: twice, whatever `repeats` says. Valgrind counts, it does not measure, and the recorded order is the same
@@ -33,11 +34,11 @@ from heaptape.measure.registry import Choice
 from heaptape.results.intervals import log_ratio
 from heaptape.results.schema import label_of, number
 
-PASSES = ("instructions", "time", "memory", "bare", "verify", "sharing", "misses", "blame", "accesses")
+PASSES = ("instructions", "time", "memory", "bare", "verify", "sharing", "misses", "blame", "accesses", "contention")
 DEFAULT_PASSES = ("instructions", "time", "memory", "bare")
 TOUCH_POLICIES = ("recorded", "lines", "first", "pages", "all", "none")
 OF_ACCESSES = ("misses", "accesses")  # need the recording's data accesses
-AS_OFTEN_AS_ASKED = ("time", "accesses")
+AS_OFTEN_AS_ASKED = ("time", "accesses", "contention")
 ONCE = ("misses", "verify", "blame")
 FEW_REPEATS = 2
 FEWEST_ROUNDS = 5

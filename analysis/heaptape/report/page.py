@@ -20,10 +20,11 @@ from heaptape.model.time_model import prediction
 from heaptape.report import holders
 from heaptape.report.figures import STYLE, Gallery, Picture, against_baseline, galleries
 from heaptape.report.methods import allocators, methods
+from heaptape.results import contention
 from heaptape.results.compare import allocator_order
 from heaptape.results.schema import Results, call_details, figures
 from heaptape.results.summary import VerdictTexts, sentences, verdicts_in_words, warnings
-from heaptape.tables import accesses_table, holders_compare, line_sharing, misses_table, time_table
+from heaptape.tables import accesses_table, contention_table, holders_compare, line_sharing, misses_table, time_table
 from heaptape.tables.usual import Cell, Table, comparison, grouped
 from heaptape.tables.whatif_table import whatif_tables
 
@@ -114,7 +115,7 @@ def _section(file: Results, baseline: str, verdicts: VerdictTexts) -> Section:
     time_sentences = words.sentences(predicted, [file], here)
     return Section(
         file.name,
-        [*time_sentences, *sentences(file, baseline, verdicts)],
+        [*time_sentences, *sentences(file, baseline, verdicts), *contention.sentences([file])],
         [
             *time_table.usual(predicted, here, time_sentences),
             *misses_table.usual([file], here),
@@ -123,6 +124,7 @@ def _section(file: Results, baseline: str, verdicts: VerdictTexts) -> Section:
             *(whatif_tables(file) if file.experiment_labels else []),
             *holders_compare.tables(holders_compare.experiments(file)),
             *line_sharing.table(line_sharing.summary([file])),
+            *contention_table.tables(contention.frame([file])),
         ],
         _latency_tables(file, order),
         _with_holders(galleries(file, order, here), holders.gallery(file, order)),

@@ -362,6 +362,63 @@ class Accesses(msgspec.Struct):
     dependent_cpu_ns: Number = None
 
 
+class SizeWaits(msgspec.Struct):
+    """Waits in calls of one size class; `up_to_bytes` null: the last."""
+
+    up_to_bytes: Count = None
+    count: Count = None
+    at_once: Count = None
+    time_ns: Number = None
+    max_ns: Number = None
+
+
+class CallWaits(msgspec.Struct):
+    """Waits in one kind of call, and the context switches in it."""
+
+    count: Count = None
+    at_once: Count = None
+    time_ns: Number = None
+    max_ns: Number = None
+    voluntary_switches: Count = None
+    involuntary_switches: Count = None
+    sizes: list[SizeWaits] | None = None
+
+
+class LockWaits(msgspec.Struct):
+    """Waits for one lock, or from one place. `address` null: of those for which there was no row."""
+
+    count: Count = None
+    at_once: Count = None
+    time_ns: Number = None
+    max_ns: Number = None
+    wait: Text = None
+    address: Text = None
+    object: Text = None
+    offset: Count = None
+    symbol: Text = None
+    symbol_offset: Count = None
+    calls: dict[str, Count] | None = None
+
+
+class Contention(msgspec.Struct):
+    """The pass `contention`: waits of threads inside calls. `outside`: waits seen elsewhere; `trap_ns`: what seeing one
+    took.
+    """
+
+    count: Count = None
+    at_once: Count = None
+    time_ns: Number = None
+    max_ns: Number = None
+    thread_ns: Number = None
+    voluntary_switches: Count = None
+    involuntary_switches: Count = None
+    switches_missing_because: Text = None
+    outside: Count = None
+    trap_ns: Number = None
+    calls: dict[str, CallWaits] | None = None
+    locks: list[LockWaits] | None = None
+
+
 class Run(msgspec.Struct, rename={"pass_": "pass"}):
     """One run of one pass; with `error` where it failed. `timeline`: rows of ops done, RssAnon, VmSize, live bytes.
     `syscall_rows`: rows of ops done, kind, bytes. Cycles are of the calibrated counter.
@@ -435,6 +492,8 @@ class Run(msgspec.Struct, rename={"pass_": "pass"}):
     line_sharing: LineSharing | None = None
     misses: Misses | None = None
     accesses: Accesses | None = None
+    contention: Contention | None = None
+    reference_stats: Counts = None
     verified: Counts = None
 
 

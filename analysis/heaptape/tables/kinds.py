@@ -9,7 +9,7 @@ import pandas as pd
 from heaptape.common.errors import HeaptapeError
 from heaptape.model import words
 from heaptape.model.time_model import prediction
-from heaptape.results import latency, sweeps, verdicts
+from heaptape.results import contention, latency, sweeps, verdicts
 from heaptape.results import replay_errors as fidelity
 from heaptape.results.compare import allocator_order
 from heaptape.results.corners import Corners
@@ -17,6 +17,7 @@ from heaptape.results.intervals import Method
 from heaptape.results.schema import Results
 from heaptape.tables import (
     accesses_table,
+    contention_table,
     corner_tables,
     fragmentation_table,
     holders_compare,
@@ -117,9 +118,14 @@ KINDS: dict[str, Kind] = {
         lambda q: accesses_table.frame(q.files, q.baseline, q.method),
         lambda frame, q: accesses_table.tables(frame, q.baseline),
     ),
+    "contention": Kind(lambda q: contention.frame(q.files), lambda frame, q: contention_table.tables(frame)),
     "sharing": Kind(lambda q: line_sharing.summary(q.files), lambda frame, q: line_sharing.table(frame)),
     "verdict": Kind(
         lambda q: verdicts.verdicts(q.files, q.baseline, method=q.method, error_percent=_error_of(q.files)),
-        lambda frame, q: [*time_table.words(q.time_sentences), *table_views.verdict_tables(frame)],
+        lambda frame, q: [
+            *time_table.words(q.time_sentences),
+            *table_views.verdict_tables(frame),
+            *contention_table.words(contention.sentences(q.files)),
+        ],
     ),
 }

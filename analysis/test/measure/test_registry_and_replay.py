@@ -136,7 +136,7 @@ def test_a_cut_workload_is_refused(workload, tmp_path_factory, cut):
             "[a]\nlibrary = 'a.so'\n[a.variants.v]\nenvironment = {N = 1}\n",
             "a: variants.*environment.*Expected `str`, got `int`",
         ),
-        ("[a]\nlibrary = 'a.so'\n[a.tunables]\nvariable = 'N'\n", "a: tunables: Object missing required field `names`"),
+        ("[a]\nlibrary = 'a.so'\n[a.tunables]\nvariable = 'N'\n", "a: tunables: Object missing required field `space`"),
         ("[a\n", "Expected"),
     ],
 )

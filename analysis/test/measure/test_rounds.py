@@ -11,6 +11,7 @@ import pytest
 from heaptape.measure import noise
 from heaptape.measure.registry import Choice
 from heaptape.measure.rounds import (
+    AS_OFTEN_AS_ASKED,
     FEW_REPEATS,
     FEWEST_ROUNDS,
     ONCE,
@@ -45,7 +46,7 @@ def play(choices, settings, measure=lambda run: {}):
 def test_every_run_is_made_once_and_again_with_the_same_seed(choices, repeats, seed):
     settings = Settings(repeats=repeats, seed=seed, passes=PASSES)
     runs = play(choices, settings)
-    often = {"time": repeats, "accesses": repeats, "instructions": FEW_REPEATS} | dict.fromkeys(ONCE, 1)
+    often = dict.fromkeys(AS_OFTEN_AS_ASKED, repeats) | {"instructions": FEW_REPEATS} | dict.fromkeys(ONCE, 1)
     wanted = [(c.label, p, r) for c in choices for p in PASSES for r in range(often.get(p, min(repeats, FEW_REPEATS)))]
     assert Counter((run.choice.label, run.pass_, run.repeat) for run in runs) == Counter(wanted)
     assert play(choices, settings) == runs

@@ -1,0 +1,21 @@
+/* The three kinds of lock, each counted for itself: of a bucket ("parent"), of a cache, of the oversize blocks. */
+#ifndef ALLOCATORS_BUCKET_BASE_LOCKS_H
+#define ALLOCATORS_BUCKET_BASE_LOCKS_H
+
+#include "allocators/common/lock.h"
+
+enum { CACHE_LOCK_MUTEX, CACHE_LOCK_ATOMIC }; /* the tunable cache_lock */
+
+/* kind: parent, cache or oversize. */
+#define LOCK_TAKE_AS(kind, lock)                                                                                       \
+  do {                                                                                                                 \
+    if (!threads_may_run())                                                                                            \
+      break;                                                                                                           \
+    COUNT(kind##_locks);                                                                                               \
+    if (!lock_try(lock)) {                                                                                             \
+      COUNT(kind##_locks_contended);                                                                                   \
+      lock_await(lock);                                                                                                \
+    }                                                                                                                  \
+  } while (0)
+
+#endif

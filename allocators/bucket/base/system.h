@@ -1,0 +1,26 @@
+/* Memory of the operating system: mapped, purged, and counted. */
+#ifndef ALLOCATORS_BUCKET_BASE_SYSTEM_H
+#define ALLOCATORS_BUCKET_BASE_SYSTEM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* That many bytes, a multiple of an OS page, all zero. NULL: no memory. Leaves errno to its callers. */
+void *system_map(size_t bytes);
+
+/* Gives OS pages back; they read as zeros afterwards. Returns whether the kernel took them. */
+bool system_purge(void *start, size_t bytes);
+
+/* All bytes that were mapped. */
+size_t system_bytes(void);
+
+/* Memory for the allocator's own tables, all zero, in steps of 64 bytes, never given back. NULL: none. */
+void *system_own(size_t bytes);
+
+/* Around a fork. */
+void system_lock(void);
+void system_unlock(void);
+void system_after_fork(void);
+
+#endif

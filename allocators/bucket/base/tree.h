@@ -1,0 +1,28 @@
+/* The free oversize blocks, ordered by size and then by address: a treap (Seidel and Aragon), so that its depth is
+   logarithmic on average whatever the order of frees. libmtmalloc has a list instead, which is searched under the same
+   lock, from the smallest on.
+
+   The nodes lie in the blocks' memory, which a program may write to by mistake: each is sealed, and checked whenever
+   it is met. All under the lock of the oversize blocks. */
+#ifndef ALLOCATORS_BUCKET_BASE_TREE_H
+#define ALLOCATORS_BUCKET_BASE_TREE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct tree_node {
+  size_t bytes;
+  struct tree_node *left, *right;
+  uintptr_t seal;
+};
+
+/* node->bytes is set. */
+void tree_insert(struct tree_node *node);
+
+/* The node must be in the tree; else it, or one above it, was overwritten: that ends the process. */
+void tree_remove(struct tree_node *node);
+
+/* The smallest node of at least that many bytes, of those the one at the lowest address. NULL: none. */
+struct tree_node *tree_best_fit(size_t bytes);
+
+#endif

@@ -1,0 +1,213 @@
+#include "allocators/bucket/heap/cache.h"
+
+#include "allocators/bucket/base/locks.h"
+#include "allocators/bucket/base/states.h"
+#include "allocators/bucket/base/system.h"
+#include "allocators/common/startup.h"
+
+enum {
+  SPAN_BYTES = 512 << 10, /* libmtmalloc's on 64-bit machines: 64 pieces of 8 KiB */
+  BLOCKS_ALIGNMENT = 64,
+};
+
+/* Are the bits changed by atomic operations? Else under the cache's lock, or by the only thread. */
+static inline bool is_atomic(void) {
+  return tunables.cache_lock == CACHE_LOCK_ATOMIC && threads_may_run();
+}
+
+static inline void lock_cache(struct cache *cache) {
+  if (tunables.cache_lock == CACHE_LOCK_MUTEX)
+    LOCK_TAKE_AS(cache, &cache->lock);
+}
+
+static inline void unlock_cache(struct cache *cache) {
+  if (tunables.cache_lock == CACHE_LOCK_MUTEX)
+    lock_drop(&cache->lock);
+}
+
+static size_t head_bytes(size_t words) {
+  return round_up(sizeof(struct cache) + words * sizeof(uint64_t), BLOCKS_ALIGNMENT);
+}
+
+static size_t words_for(size_t blocks) {
+  return (blocks + CACHE_WORD_BITS - 1) / CACHE_WORD_BITS;
+}
+
+/* The usual span, or room for one block if it is larger. */
+static size_t span_for(size_t block_bytes) {
+  size_t least = round_up(head_bytes(1) + block_bytes, os_page_bytes);
+  return least > SPAN_BYTES ? least : SPAN_BYTES;
+}
+
+/* The bits of a word that stand for blocks before that one. */
+static uint64_t bits_before(uint32_t index, uint32_t word) {
+  uint32_t first = word * CACHE_WORD_BITS;
+  return index - first >= CACHE_WORD_BITS ? UINT64_MAX : (UINT64_C(1) << (index - first)) - 1;
+}
+
+struct cache *cache_make(size_t block_bytes, _Atomic uint32_t *count) {
+  size_t span_bytes = span_for(block_bytes);
+  struct cache *cache = system_map(span_bytes);
+  if (!cache)
+    return NULL;
+  size_t words = words_for(span_bytes / block_bytes);
+  cache->block_bytes = (uint32_t)block_bytes;
+  cache->block_count = (uint32_t)((span_bytes - head_bytes(words)) / block_bytes);
+  cache->words = (uint32_t)words;
+  cache->blocks_offset = (uint32_t)head_bytes(words);
+  cache->span_bytes = span_bytes;
+  cache->count = count;
+  cache->seal = cache_seal(cache);
+  for (uint32_t index = 0; index < cache->block_count; index += CACHE_WORD_BITS) {
+    uint32_t word = index / CACHE_WORD_BITS;
+    atomic_store_explicit(&cache->free_bits[word], bits_before(cache->block_count, word), memory_order_relaxed);
+  }
+  atomic_store_explicit(count, cache->block_count, memory_order_release);
+  return cache;
+}
+
+static struct block *block_at(struct cache *cache, uint32_t index) {
+  return (struct block *)((char *)cache + cache->blocks_offset + (size_t)index * cache->block_bytes);
+}
+
+static uint32_t index_of(const struct cache *cache, const struct block *block) {
+  return ((uint32_t)((uintptr_t)block - (uintptr_t)cache) - cache->blocks_offset) / cache->block_bytes;
+}
+
+/* Changes the count of free blocks: by 1 or by -1. */
+static inline void count_free(struct cache *cache, uint32_t change) {
+  if (is_atomic()) {
+    COUNT(atomics);
+    atomic_fetch_add_explicit(cache->count, change, memory_order_relaxed);
+  } else {
+    uint32_t count = atomic_load_explicit(cache->count, memory_order_relaxed);
+    atomic_store_explicit(cache->count, count + change, memory_order_relaxed);
+  }
+}
+
+/* Clears these bits; gives those that were set. Acquires what was written before they were set. */
+static inline uint64_t clear_bits(_Atomic uint64_t *word, uint64_t bits) {
+  if (is_atomic()) {
+    COUNT(atomics);
+    return atomic_fetch_and_explicit(word, ~bits, memory_order_acquire) & bits;
+  }
+  uint64_t before = atomic_load_explicit(word, memory_order_relaxed);
+  atomic_store_explicit(word, before & ~bits, memory_order_relaxed);
+  return before & bits;
+}
+
+/* Sets these bits; gives those that were set already. Releases what was written before. */
+static inline uint64_t set_bits(_Atomic uint64_t *word, uint64_t bits) {
+  if (is_atomic()) {
+    COUNT(atomics);
+    return atomic_fetch_or_explicit(word, bits, memory_order_release) & bits;
+  }
+  uint64_t before = atomic_load_explicit(word, memory_order_relaxed);
+  atomic_store_explicit(word, before | bits, memory_order_relaxed);
+  return before & bits;
+}
+
+/* Clears one set bit, the lowest of a word, beginning with the word of the last one; gives its number, or block_count.
+   A purge may hold bits for a while, so that none is found although the count says that there is one. */
+static uint32_t take_bit(struct cache *cache) {
+  uint32_t word = cache->hint;
+  for (uint32_t tried = 0; tried < cache->words; tried++) {
+    uint64_t bits;
+    while ((bits = atomic_load_explicit(&cache->free_bits[word], memory_order_relaxed)) != 0) {
+      uint64_t lowest = bits & -bits;
+      if (clear_bits(&cache->free_bits[word], lowest) == 0)
+        continue;
+      cache->hint = word;
+      return word * CACHE_WORD_BITS + (uint32_t)__builtin_ctzll(lowest);
+    }
+    word = word + 1 < cache->words ? word + 1 : 0;
+  }
+  return cache->block_count;
+}
+
+struct block *cache_take(struct cache *cache) {
+  lock_cache(cache);
+  uint32_t index = take_bit(cache);
+  if (LIKELY(index < cache->block_count))
+    count_free(cache, -1u);
+  unlock_cache(cache);
+  if (UNLIKELY(index >= cache->block_count))
+    return NULL;
+  struct block *block = block_at(cache, index);
+  if (index >= atomic_load_explicit(&cache->unused, memory_order_relaxed))
+    atomic_store_explicit(&cache->unused, index + 1, memory_order_relaxed);
+  else if (UNLIKELY(!block_is_free(block) && block->seal != 0))
+    fault("malloc", "overwritten header of a free block", block_object(block));
+  block_mark_used(block, cache, BLOCK_CACHED);
+  return block;
+}
+
+void cache_release(struct cache *cache, struct block *block) {
+  uint32_t index = index_of(cache, block);
+  uint64_t bit = UINT64_C(1) << index % CACHE_WORD_BITS;
+  block_mark_free(block);
+  lock_cache(cache);
+  uint64_t already = set_bits(&cache->free_bits[index / CACHE_WORD_BITS], bit);
+  if (UNLIKELY(already != 0))
+    fault("free", "double free, by two threads at a time", block_object(block));
+  count_free(cache, 1);
+  unlock_cache(cache);
+}
+
+/* Of the blocks from first to before end, which are free: gives their OS pages back. Headers are lost with them: a
+   header of zeros is that of a block which was never handed out. */
+static bool purge_run(struct cache *cache, uint32_t first, uint32_t end) {
+  uintptr_t start = round_up((uintptr_t)block_at(cache, first), os_page_bytes);
+  uintptr_t stop = (uintptr_t)block_at(cache, end) & ~(os_page_bytes - 1);
+  return start < stop && system_purge((void *)start, stop - start);
+}
+
+/* Of the blocks of one word, none of which anybody else can take meanwhile, those before `unused`. */
+static bool purge_word(struct cache *cache, uint32_t word, uint32_t unused) {
+  bool any = false;
+  uint32_t first = word * CACHE_WORD_BITS;
+  uint64_t taken = clear_bits(&cache->free_bits[word], bits_before(unused, word));
+  for (uint64_t left = taken; left != 0;) {
+    uint32_t start = (uint32_t)__builtin_ctzll(left);
+    uint64_t beyond = ~(left >> start); /* its lowest set bit ends the run */
+    uint32_t end = beyond ? start + (uint32_t)__builtin_ctzll(beyond) : CACHE_WORD_BITS;
+    any |= purge_run(cache, first + start, first + end);
+    left &= end < CACHE_WORD_BITS ? UINT64_MAX << end : 0;
+  }
+  set_bits(&cache->free_bits[word], taken);
+  return any;
+}
+
+bool cache_purge(struct cache *cache) {
+  bool any = false;
+  lock_cache(cache);
+  uint32_t unused = atomic_load_explicit(&cache->unused, memory_order_relaxed);
+  for (uint32_t word = 0; word < words_for(unused); word++)
+    any |= purge_word(cache, word, unused);
+  unlock_cache(cache);
+  return any;
+}
+
+void cache_walk(struct cache *cache, cache_visit *visit, void *context) {
+  lock_cache(cache);
+  uint32_t unused = atomic_load_explicit(&cache->unused, memory_order_relaxed);
+  for (uint32_t index = 0; index < unused; index++) {
+    uint64_t bits = atomic_load_explicit(&cache->free_bits[index / CACHE_WORD_BITS], memory_order_relaxed);
+    unsigned state = bits >> index % CACHE_WORD_BITS & 1 ? STATE_CACHED : STATE_USED;
+    visit(block_at(cache, index), cache->block_bytes, state, context);
+  }
+  if (unused < cache->block_count)
+    visit(block_at(cache, unused), (size_t)(cache->block_count - unused) * cache->block_bytes, STATE_UNUSED, context);
+  unlock_cache(cache);
+}
+
+/* Writes only what differs: an OS page that is not written to is shared with the parent. */
+void cache_after_fork(struct cache *cache) {
+  uint32_t count = 0;
+  if (atomic_load_explicit(&cache->lock.state, memory_order_relaxed) != LOCK_FREE)
+    lock_reset(&cache->lock);
+  for (uint32_t word = 0; word < cache->words; word++)
+    count += (uint32_t)__builtin_popcountll(atomic_load_explicit(&cache->free_bits[word], memory_order_relaxed));
+  if (count != atomic_load_explicit(cache->count, memory_order_relaxed))
+    atomic_store_explicit(cache->count, count, memory_order_relaxed);
+}

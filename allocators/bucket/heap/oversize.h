@@ -1,0 +1,61 @@
+/* Oversize blocks: those of requests above max_cached, all behind one lock.
+
+   Memory is mapped in segments and divided into blocks with boundary tags; a free block is merged with its free
+   neighbours and found again by size (tree.h). A segment that the kernel happens to place directly before the newest
+   one becomes one with it. Nothing is given back to the system but by a purge, as in libmtmalloc.
+
+        block ->  | tagged_bytes  size of this block, and flags
+                  | before_bytes  size of the block before it; 0: the first of its segment
+                  | tag_seal      of these two
+                  | owner, seal   struct block (block.h)
+       object ->  | the program's bytes; or while free: a node of the tree */
+#ifndef ALLOCATORS_BUCKET_HEAP_OVERSIZE_H
+#define ALLOCATORS_BUCKET_HEAP_OVERSIZE_H
+
+#include "allocators/bucket/base/block.h"
+#include "allocators/bucket/heap/cache.h"
+
+struct oversize {
+  size_t tagged_bytes; /* a multiple of 64, and flags */
+  size_t before_bytes;
+  uintptr_t tag_seal;
+  _Alignas(OBJECT_ALIGNMENT) struct block block;
+};
+
+enum {
+  OVERSIZE_LAST = 1,  /* of its segment */
+  OVERSIZE_CLEAN = 2, /* its object has never been written to since it was mapped: it is all zero */
+  OVERSIZE_FLAGS = 63,
+};
+
+static inline size_t oversize_bytes(const struct oversize *oversize) {
+  return oversize->tagged_bytes & ~(size_t)OVERSIZE_FLAGS;
+}
+
+/* Bytes that the program may use. */
+static inline size_t oversize_object_bytes(const struct oversize *oversize) {
+  return oversize_bytes(oversize) - sizeof(struct oversize);
+}
+
+/* A used block for an object of that many bytes, at most PTRDIFF_MAX. NULL: no memory. */
+struct oversize *oversize_take(size_t object_bytes);
+
+/* Frees a used block. Faults are told as those of `where`. */
+void oversize_release(const char *where, struct oversize *oversize);
+
+/* Makes the block large enough where it stands, by what is free behind it, and cuts off what is left over. Returns
+   whether it is. */
+bool oversize_resize(struct oversize *oversize, size_t object_bytes);
+
+/* Gives the OS pages back that lie in free blocks. Returns whether there were any. */
+bool oversize_purge(void);
+
+/* Calls visit for each block, under the lock. */
+void oversize_walk(cache_visit *visit, void *context);
+
+/* Around a fork. */
+void oversize_lock(void);
+void oversize_unlock(void);
+void oversize_after_fork(void);
+
+#endif

@@ -1,0 +1,13 @@
+/* Not merged with anything: an object keeps it from the rest. */
+#include "allocators/test/expect_fault.h"
+
+static void corrupt(void) {
+  void *object = object_before_another(100000);
+  allocator_free(object);
+  allocator_free(object);
+}
+
+int main(int argument_count, char **arguments) {
+  (void)argument_count;
+  return expect_fault(arguments, "", corrupt, "free: double free");
+}

@@ -1,0 +1,83 @@
+"""What is set of the bucket allocator: limits are kept and told, the names that libmtmalloc's settings have work."""
+
+import pytest
+
+from tests.support import OUT, run
+
+# Prints the oversize requests and parent locks of 100 objects of 100,000 bytes.
+PROGRAM = """
+import ctypes
+class Stat(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("value", ctypes.c_uint64)]
+library = ctypes.CDLL(None)
+library.malloc.restype = ctypes.c_void_p
+library.free.argtypes = [ctypes.c_void_p]
+stats = (Stat * 64)()
+def counts():
+    count = library.heaptape_allocator_stats(stats, 64)
+    return {stats[i].name.decode(): stats[i].value for i in range(count)}
+before = counts()
+for _ in range(100):
+    library.free(library.malloc(100000))
+after = counts()
+print(after["oversize_hits"] - before["oversize_hits"] >= 100, after["parent_locks"] - before["parent_locks"] >= 100)
+"""
+
+
+def told(**settings: str) -> list[str]:
+    """What the library says to these variables of the environment."""
+    done = run("true", env={"LD_PRELOAD": str(OUT / "lib/libbucket.so"), **settings})
+    assert done.status == 0
+    return done.stderr.splitlines()
+
+
+def oversize_and_parent_locks(**settings: str) -> list[str]:
+    """Of objects of 100,000 bytes: "True" or "False", whether they are oversize, and whether they take parent locks."""
+    tunables = "stats=1:single_thread=0:" + settings.pop("BUCKET_TUNABLES", "")
+    preload = {"LD_PRELOAD": str(OUT / "lib/libbucket.so"), "BUCKET_TUNABLES": tunables}
+    done = run("/usr/bin/python3", "-c", PROGRAM, env={**preload, **settings})
+    assert (done.status, done.stderr) == (0, "")
+    return done.stdout.split()
+
+
+@pytest.mark.parametrize(
+    ("wanted", "line"),
+    [
+        ("1000", "bucket: max_cached is taken as its lowest value: 65536"),
+        ("99999999", "bucket: max_cached is taken as its highest value: 2097152"),
+        ("65537", "bucket: max_cached is no power of two, the next one is taken: 131072"),
+    ],
+)
+def test_max_cached_is_clamped_and_says_so(wanted, line):
+    assert told(BUCKET_TUNABLES=f"max_cached={wanted}") == [line]
+
+
+@pytest.mark.parametrize("shift", [*range(16, 22)])
+def test_each_exponent_of_libmtmalloc_is_taken_without_a_word(shift):
+    assert told(MTMAXCACHE=str(shift)) == []
+
+
+@pytest.mark.parametrize(("shift", "end"), [("15", "lowest value: 65536"), ("-1", "lowest value: 65536")])
+def test_too_low_an_exponent_is_clamped_and_says_so(shift, end):
+    assert told(MTMAXCACHE=shift) == [f"bucket: max_cached is taken as its {end}"]
+
+
+@pytest.mark.parametrize("shift", ["22", "63", "64", "99999999999999999999"])
+def test_too_high_an_exponent_is_clamped_and_says_so(shift):
+    assert told(MTMAXCACHE=shift) == ["bucket: max_cached is taken as its highest value: 2097152"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, ["True", "False"]),
+        ({"MTMAXCACHE": "17"}, ["False", "True"]),
+        ({"MTMAXCACHE": "17", "MTEXCLUSIVE": "Yes"}, ["False", "False"]),
+        ({"MTMAXCACHE": "17", "MTEXCLUSIVE": "no"}, ["False", "True"]),
+        ({"MTMALLOC_OPTIONS": "MTEXCLUSIVE=Y,MTMAXCACHE=17"}, ["False", "False"]),
+        ({"MTMAXCACHE": "17", "BUCKET_TUNABLES": "max_cached=65536"}, ["True", "False"]),
+        ({"MTMAXCACHE": "17", "MTEXCLUSIVE": "Y", "BUCKET_TUNABLES": "exclusive=0"}, ["False", "True"]),
+    ],
+)
+def test_names_of_libmtmalloc_work_and_tunables_precede_them(settings, expected):
+    assert oversize_and_parent_locks(**settings) == expected

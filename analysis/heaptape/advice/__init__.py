@@ -1,0 +1,1 @@
+"""Advice: which allocator a program should use, from exact replays, and what live runs say of it."""

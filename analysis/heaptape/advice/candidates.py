@@ -1,0 +1,55 @@
+"""What is tried for a program: which allocators with which settings, and which of them it runs on today."""
+
+from collections.abc import Mapping, Sequence
+
+from heaptape.common.errors import HeaptapeError
+from heaptape.measure.registry import Allocator, Choice, choose, choose_all
+
+C_LIBRARY = "glibc"
+
+
+def candidates(names: Sequence[str], registry: Mapping[str, Allocator], threads: int) -> list[Choice]:
+    """Those that are named; else each allocator that is found, by itself and with those variants that the registry
+    marks for advice. Raises as `choose_all`.
+    """
+    known = dict(registry)
+    if names:
+        return choose_all(names, known)
+    found = []
+    for name, allocator in known.items():
+        if not allocator.found:
+            continue
+        wanted = ("always", "threads") if threads > 1 else ("always",)
+        found += [name, *(f"{name}:{key}" for key, one in allocator.variants.items() if one.advise in wanted)]
+    return choose_all(found, known)
+
+
+def recorded_on(info: Mapping, registry: Mapping[str, Allocator]) -> Choice | None:
+    """The allocator that the recording says it was made on. `info`: of the workload. None: it says nothing, or names
+    a library that is no allocator of the registry here.
+    """
+    library = info.get("allocator")
+    for allocator in registry.values():
+        if (
+            library
+            and allocator.path
+            and library in (allocator.library, allocator.path.name, allocator.path.resolve().name)
+        ):
+            return choose(allocator.name, dict(registry))
+    return None
+
+
+def today(name: str | None, info: Mapping, registry: Mapping[str, Allocator]) -> tuple[Choice, str]:
+    """What the program is compared with, and what is to be said of that choice; empty where nothing is: `name` if one
+    is given, else what the program was recorded on, else the C library's.
+    """
+    if name is not None:
+        return choose(name, dict(registry)), ""
+    recorded = recorded_on(info, registry)
+    if recorded:
+        return recorded, ""
+    told = info.get("allocator")
+    why = f"its own allocator ({told}) is not known here" if told else "the recording does not say its allocator"
+    if C_LIBRARY not in registry:
+        raise HeaptapeError(f"{why}: name one by --baseline")
+    return choose(C_LIBRARY, dict(registry)), why

@@ -1,0 +1,153 @@
+"""A command line of the user's, run here as it is: recorded, or live on an allocator."""
+
+import contextlib
+import os
+import signal
+import stat
+import subprocess
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from heaptape.common.errors import HeaptapeError
+from heaptape.common.home import Home
+from heaptape.measure.capture import Trace, about_trace
+
+KEPT_BYTES = 2000  # of what a program prints
+NOT_STARTED = (126, 127)
+LAST_WORDS_S = 2  # how long to wait for them: a daemon that the program left keeps the pipe open
+
+
+@dataclass(frozen=True)
+class Program:
+    """A recorded command. `trace`: of the process that made most calls, or bears the name that was asked for;
+    `status`: what the command exited with; `processes`: how many were recorded.
+    """
+
+    command: tuple[str, ...]
+    trace: Trace
+    status: int
+    processes: int
+
+    @property
+    def cpu_ns(self) -> float | None:
+        """User and system time of that process while it was recorded; None where the trace does not say."""
+        return cpu_ns_of(self.trace.about)
+
+
+def cpu_ns_of_file(path: Path, home: Home) -> float | None:
+    """The same of a recording; None where it is of another kind, or no file. What is wrong with it, others tell."""
+    try:
+        return cpu_ns_of(about_trace(path, home))
+    except HeaptapeError:
+        return None
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A run that ended: exit status (negative: by that signal), and the last of what it printed on stderr."""
+
+    status: int
+    last_words: bytes
+
+
+def record(command: Sequence[str], folder: Path, home: Home, options: Sequence[str] = (), name: str = "") -> Program:
+    """Records it into `folder`. `options`: of `heaptape record`; `name`: base name of the process meant. A Ctrl-C while
+    it runs is the program's: a server is ended so. Raises HeaptapeError where it can't be started or recorded, or no
+    process of that name made a call.
+    """
+    wrapper = [str(home.program("record")), "-o", str(folder / "first.tape"), *options, "--"]
+    with _interrupts_are_its_own():
+        ended = run([*wrapper, *command])
+    traces = [Trace(path, about_trace(path, home)) for path in sorted(folder.glob("*.tape"))]
+    if not traces or (ended.status in NOT_STARTED and not any(one.about["events"] for one in traces)):
+        raise HeaptapeError(last_line(ended.last_words) or f"{command[0]}: nothing was recorded")
+    called = [one for one in traces if one.about["events"]]
+    meant = [one for one in called if name in ("", one.program)]
+    if not called:
+        raise HeaptapeError(f"{command[0]}: made no calls of malloc that could be recorded")
+    if not meant:
+        seen = ", ".join(sorted({one.program or "?" for one in called}))
+        raise HeaptapeError(f"{command[0]}: no process '{name}' among those recorded: {seen}")
+    chosen = max(meant, key=lambda one: one.about["events"])
+    return Program(tuple(command), chosen, ended.status, len(traces))
+
+
+def cpu_ns_of(about: Mapping) -> float | None:
+    """`about`: what `heaptape info --json` says of a trace."""
+    recorded = about.get("recorded")
+    if not isinstance(recorded, Mapping) or "user_ns" not in recorded:
+        return None
+    return float(recorded["user_ns"] + recorded["system_ns"]) or None
+
+
+def run(command: Sequence[str], environment: Mapping[str, str] | None = None) -> Ended:
+    """Runs it in this folder and environment to its end. What it prints is read, not shown: some programs do less where
+    their output goes nowhere. A file on standard input is read from its start each time. It is ended where anything is
+    raised here.
+    """
+    with contextlib.closing(os.fdopen(_standard_input(), "rb")) as source:
+        process = subprocess.Popen(
+            list(command),
+            stdin=source,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**os.environ, **(environment or {})},
+        )
+    last = bytearray()
+    assert process.stdout
+    assert process.stderr
+    readers = [
+        threading.Thread(target=_drain, args=(process.stdout, None), daemon=True),
+        threading.Thread(target=_drain, args=(process.stderr, last), daemon=True),
+    ]
+    for reader in readers:
+        reader.start()
+    try:
+        status = process.wait()
+    except BaseException:
+        process.terminate()
+        process.wait()
+        raise
+    finally:
+        for reader in readers:
+            reader.join(LAST_WORDS_S)
+    return Ended(status, bytes(last))
+
+
+def last_line(text: bytes) -> str:
+    """Without the name of a program of ours."""
+    line = (text.decode(errors="replace").strip().splitlines() or [""])[-1]
+    return line.removeprefix("heaptape-record: ").removeprefix("heaptape: ")
+
+
+def _drain(stream: IO[bytes], kept: bytearray | None) -> None:
+    with stream:
+        while chunk := os.read(stream.fileno(), 1 << 16):
+            if kept is not None:
+                kept += chunk
+                del kept[:-KEPT_BYTES]
+
+
+def _standard_input() -> int:
+    """A descriptor: a file anew, anything else as it is; nothing where it is closed."""
+    try:
+        is_file = stat.S_ISREG(os.fstat(0).st_mode)
+    except OSError:
+        return os.open(os.devnull, os.O_RDONLY)
+    return os.open("/proc/self/fd/0", os.O_RDONLY) if is_file else os.dup(0)
+
+
+@contextlib.contextmanager
+def _interrupts_are_its_own() -> Iterator[None]:
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    signal.signal(signal.SIGINT, lambda number, frame: None)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

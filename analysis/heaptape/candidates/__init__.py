@@ -1,0 +1,1 @@
+"""Candidates: versions of allocators brought from package registries or checkouts, built, checked and recorded."""

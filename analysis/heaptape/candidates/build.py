@@ -1,0 +1,124 @@
+"""Builds a library from sources by a shell script, and looks at what came out."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from heaptape.common.errors import HeaptapeError
+
+COMPILERS = {"cc": ("CC", "cc"), "c++": ("CXX", "c++")}
+PACKAGES = {"cc": "gcc", "c++": "g++", "make": "make", "cmake": "cmake", "readelf": "binutils", "dpkg-deb": "dpkg"}
+NEEDED = ("malloc", "free")
+
+
+def missing(tools: Sequence[str]) -> str:
+    """Those of the tools that are not here, and how to get them, in a line; empty if all are."""
+    absent = [tool for tool in tools if not shutil.which(_command(tool))]
+    if not absent:
+        return ""
+    packages = " ".join(dict.fromkeys(PACKAGES.get(tool, tool) for tool in absent))
+    return f"needs {', '.join(map(_command, absent))}: apt-get install {packages}"
+
+
+def _command(tool: str) -> str:
+    """A compiler may be given by the environment, with options behind it."""
+    variable, usual = COMPILERS.get(tool, ("", tool))
+    return (os.environ.get(variable, "").split() or [usual])[0]
+
+
+def compilers(tools: Sequence[str]) -> tuple[str, ...]:
+    """First line of what each compiler among the tools says of itself."""
+    lines = []
+    for tool in tools:
+        if tool in COMPILERS:
+            done = subprocess.run([_command(tool), "--version"], capture_output=True, text=True)
+            lines += done.stdout.splitlines()[:1]
+    return tuple(lines)
+
+
+def surroundings(version: str, flags: str, folder: Path) -> dict[str, str]:
+    """The environment of a build script that runs in the folder. What it makes shall depend neither on the day nor on
+    the folder's name.
+    """
+    kept = {name: value for name, value in os.environ.items() if name not in ("LD_PRELOAD", "MAKEFLAGS", "MAKELEVEL")}
+    own = {variable: os.environ.get(variable) or usual for variable, usual in COMPILERS.values()}
+    flags = f"{flags} -ffile-prefix-map={folder}=.".strip()
+    jobs = str(len(os.sched_getaffinity(0)))
+    own |= {"FLAGS": flags, "VERSION": version, "JOBS": jobs, "LC_ALL": "C", "SOURCE_DATE_EPOCH": "0"}
+    return kept | own
+
+
+def run(script: str, folder: Path, environment: Mapping[str, str], log: Path) -> str:
+    """Runs a script (sh -e) in the folder, its output into the log. Returns what went wrong, in a line; empty: nothing.
+    Ended from outside, all that it started is ended too.
+    """
+    # It begins when it is told so: a signal that ends us before we know its process must not leave it running.
+    waiting = f"read -r begin\nexec </dev/null\n{script}"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            ["sh", "-e", "-c", waiting],
+            cwd=folder,
+            env=dict(environment),
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            process.communicate(b"begin\n")
+            status = process.returncode
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            raise
+    return f"its build ended with {status}: {_last_line(log)}" if status else ""
+
+
+def _last_line(log: Path) -> str:
+    """The last that a compiler calls an error, as the last of all may be make's; else the last."""
+    with log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - (1 << 16)))
+        lines = [line.strip() for line in file.read().decode(errors="replace").splitlines() if line.strip()]
+    errors = [line for line in lines if re.search(r"\berror: ", line)]
+    return (errors or lines or ["(it printed nothing)"])[-1]
+
+
+def library(folder: Path, pattern: str) -> Path:
+    """The file of the pattern in the folder. Raises HeaptapeError if there is none, or it leads out of the folder."""
+    if pattern.startswith("/") or ".." in Path(pattern).parts:
+        raise HeaptapeError(f"library {pattern}: has to be a path in the folder of the sources")
+    found = sorted(folder.glob(pattern))
+    if not found:
+        raise HeaptapeError(f"the build made no {pattern}")
+    if not found[-1].resolve().is_relative_to(folder.resolve()) or not found[-1].is_file():
+        raise HeaptapeError(f"{pattern} is no file in the folder of the sources")
+    return found[-1]
+
+
+def check_library(path: Path) -> str:
+    """The build id of a library (empty: it has none). Raises HeaptapeError for what is no shared library, or has no
+    malloc or free.
+    """
+    done = subprocess.run(
+        ["readelf", "-W", "--dyn-syms", "-n", str(path)],
+        capture_output=True,
+        text=True,
+        errors="replace",
+        env={**os.environ, "LC_ALL": "C"},
+    )
+    symbols = set()
+    for line in done.stdout.splitlines():
+        words = line.split()
+        if len(words) == 8 and words[3] in ("FUNC", "IFUNC") and words[4] != "LOCAL" and words[6] != "UND":
+            symbols.add(words[7].split("@")[0])
+    if done.returncode != 0 or not symbols:
+        raise HeaptapeError(f"{path.name} is no shared library that defines functions")
+    lacking = [name for name in NEEDED if name not in symbols]
+    if lacking:
+        raise HeaptapeError(f"{path.name} defines no {' and no '.join(lacking)}")
+    match = re.search(r"Build ID: ([0-9a-f]+)", done.stdout)
+    return match[1] if match else ""

@@ -1,0 +1,53 @@
+"""Holds a candidate to the rules of malloc: the pass `verify` on a few workloads, of which one asks for alignments."""
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from heaptape.common.errors import HeaptapeError
+from heaptape.common.home import PACKAGE, Home
+from heaptape.measure import exact, replay, workloads
+from heaptape.measure.installed import Checked
+from heaptape.measure.registry import Choice
+
+# Alignments of 16 bytes to 32 KiB; then one, three and 23 threads of real programs.
+PATTERN = "alignment_storm"
+CORPUS = ("gs.tape", "redis.tape", "mariadb.tape")
+DIRECTORIES = (PACKAGE.parent / "workloads" / "corpus", PACKAGE.parent.parent / "workloads" / "corpus")
+TIMEOUT_S = 600
+
+
+def verify(choice: Choice, home: Home, tell: Callable[[str], None] = lambda what: None) -> tuple[Checked, ...]:
+    """What each of the workloads that are here says of it. Raises HeaptapeError where there is none."""
+    found = []
+    with tempfile.TemporaryDirectory(prefix="heaptape.") as scratch:
+        for name, source in _sources(home, Path(scratch)).items():
+            tell(f"{choice.label}: verifying on {name}")
+            workload = replay.prepare(str(source), home, Path(scratch))
+            found.append(Checked(name, _broken(choice, workload, home)))
+    if not found:
+        raise HeaptapeError("there is no workload to verify on: run 'make'")
+    return tuple(found)
+
+
+def _broken(choice: Choice, workload: Path, home: Home) -> str:
+    """The rule that it breaks, in words."""
+    bench = exact.Bench(workload, home, [choice], timeout_s=TIMEOUT_S)
+    try:
+        bench.run(choice, "verify")
+    except HeaptapeError as error:
+        said = str(error).removeprefix(f"{choice.label}, verify pass: ")
+        return said.partition("the allocator is at fault: ")[2] or said
+    return ""
+
+
+def _sources(home: Home, scratch: Path) -> dict[str, Path]:
+    """Name -> workload or trace."""
+    corpus = [directory / name for name in CORPUS for directory in DIRECTORIES]
+    found = {}
+    pattern = next((one for one in workloads.find(home) if one.name == PATTERN), None)
+    if pattern:
+        path = scratch / f"{PATTERN}.work"
+        if workloads.write(pattern, path, []).returncode == 0:
+            found[PATTERN] = path
+    return found | {path.stem: path for path in corpus if path.is_file()}

@@ -1,0 +1,55 @@
+"""Packages of Debian, by apt-get, which compares them with the signed index; kept once they are here."""
+
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from heaptape.common.errors import HeaptapeError
+from heaptape.measure.installed import Source, version_key
+from heaptape.measure.registry import sha256_of
+
+
+def fetch(package: str, release: str, kept: Path) -> tuple[Path, Source]:
+    """The package (of that release, if one is named), from `kept` if it is there unharmed, else by `apt-get download`.
+    Raises HeaptapeError with the last line of apt-get.
+    """
+    archive = next((path for path in _there(package, kept) if not release or _release(path) == release), None)
+    if archive is None:
+        archive = _download(package, release, kept)
+    return archive, Source("debian", package, _release(archive), sha256_of(archive))
+
+
+def _there(package: str, kept: Path) -> list[Path]:
+    """The unharmed ones, the newest first."""
+    found = sorted(kept.glob(f"{package}_*.deb"), key=lambda path: version_key(_release(path)), reverse=True)
+    notes = {path: path.with_suffix(".sha256") for path in found}
+    return [path for path in found if notes[path].is_file() and notes[path].read_text().strip() == sha256_of(path)]
+
+
+def _release(archive: Path) -> str:
+    """Of the name PACKAGE_RELEASE_ARCHITECTURE.deb, in which apt writes a colon as %3a."""
+    return archive.stem.split("_")[1].replace("%3a", ":")
+
+
+def _download(package: str, release: str, kept: Path) -> Path:
+    if not shutil.which("apt-get"):
+        raise HeaptapeError(f"{package} is a package of Debian, and there is no apt-get here")
+    kept.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".fetching-", dir=kept) as scratch:
+        wanted = f"{package}={release}" if release else package
+        done = subprocess.run(
+            ["apt-get", "download", wanted], cwd=scratch, stdin=subprocess.DEVNULL, capture_output=True, text=True
+        )
+        parts = list(Path(scratch).glob("*.deb"))
+        if done.returncode != 0 or not parts:
+            told = [line for line in done.stderr.splitlines() if re.match("[EW]:", line)]
+            why = told[-1][2:].strip() if told else f"exit status {done.returncode}"
+            raise HeaptapeError(f"apt-get download {wanted}: {why} (apt-get update?)")
+        archive = kept / parts[0].name
+        note = archive.with_suffix(".sha256")
+        note.unlink(missing_ok=True)
+        parts[0].replace(archive)
+    note.write_text(f"{sha256_of(archive)}\n")
+    return archive

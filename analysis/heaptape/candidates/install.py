@@ -1,0 +1,154 @@
+"""Installs a candidate: sources, build, checks, record; whole or not at all."""
+
+import fcntl
+import os
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from heaptape.candidates import build, checks
+from heaptape.candidates.sources import Plan
+from heaptape.common.errors import HeaptapeError
+from heaptape.common.home import Home, cache_folder
+from heaptape.measure import installed, machine, registry
+from heaptape.measure.installed import Installed, Record, Source
+
+BUILDING = ".building-"
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """`folder`: where candidates are put; `verify`: hold them to the rules of malloc; `rebuild`: one that is there is
+    built anew; `tell`: is given a line at each step.
+    """
+
+    folder: Path
+    verify: bool = True
+    rebuild: bool = False
+    tell: Callable[[str], None] = lambda line: None
+
+
+def install(plan: Plan, home: Home, wishes: Wishes) -> tuple[Installed, bool]:
+    """The candidate, and whether it was built just now. Raises HeaptapeError, and leaves what was there before."""
+    if not re.fullmatch(r"[A-Za-z0-9][\w.+-]*@[A-Za-z0-9][\w.+-]*", plan.label):
+        raise HeaptapeError(f"'{plan.label}' is no name: letters, digits, '.', '+', '-' and '_', NAME@VERSION")
+    there = [one for one in installed.find_all(wishes.folder) if one.record.label == plan.label]
+    if there and not wishes.rebuild:
+        return there[0], False
+    lacking = build.missing([*plan.tools, "readelf"])
+    if lacking:
+        raise HeaptapeError(f"{plan.label} {lacking}")
+    try:
+        with _room(wishes.folder) as room:
+            result = room / "result"
+            result.mkdir()
+            record = _make(plan, room, result, home, wishes)
+            installed.write(result, record)
+            return Installed(record, _put(result, wishes.folder / plan.label, room)), True
+    except OSError as error:
+        where = error.filename or wishes.folder
+        raise HeaptapeError(f"{plan.label}: {where}: {error.strerror or error}") from error
+
+
+def _make(plan: Plan, room: Path, result: Path, home: Home, wishes: Wishes) -> Record:
+    """Builds the library into the folder `result`, and says what it is."""
+    sources = room / "sources"
+    sources.mkdir()
+    wishes.tell(f"{plan.label}: fetching the sources")
+    source, folder = plan.bring(sources, cache_folder("sources"))
+    flags = " ".join(filter(None, (plan.flags, os.environ.get("CFLAGS", "")))) if plan.build else ""
+    if plan.build:
+        wishes.tell(f"{plan.label}: building")
+        _build(plan, folder, flags, result / "build.log", wishes.folder)
+    made = build.library(folder, plan.library)
+    library = result / made.name
+    shutil.copyfile(made, library)
+    library.chmod(0o755)
+    record = _record(plan, source, library, flags, home)
+    if not wishes.verify:
+        return record
+    choice = registry.Choice(plan.label, registry.DEFAULT_VARIANT, library, str(library), {})
+    return msgspec.structs.replace(record, verified=checks.verify(choice, home, wishes.tell))
+
+
+def _build(plan: Plan, folder: Path, flags: str, log: Path, kept: Path) -> None:
+    wrong = build.run(plan.build, folder, build.surroundings(plan.version, flags, folder), log)
+    if wrong:
+        stays = kept / f"{plan.label}.log"
+        log.replace(stays)
+        raise HeaptapeError(f"{plan.label}: {wrong} ({stays})")
+    (kept / f"{plan.label}.log").unlink(missing_ok=True)
+
+
+def _record(plan: Plan, source: Source, library: Path, flags: str, home: Home) -> Record:
+    known = registry.load(home).get(plan.name)
+    about = machine.describe()
+    thp, libc = about["transparent_huge_pages"], about["libc"]
+    return Record(
+        schema=installed.SCHEMA,
+        name=plan.name,
+        version=plan.version,
+        library=library.name,
+        build_id=build.check_library(library),
+        library_sha256=registry.sha256_of(library),
+        source=source,
+        licence=plan.licence,
+        compiler=build.compilers(plan.tools or ("cc",)) if plan.build else (),
+        flags=flags,
+        build=plan.build,
+        tunables=tuple(known.tunables.names) if known and known.tunables else (),
+        transparent_huge_pages=str(thp) if thp else None,
+        kernel=str(about["kernel"]),
+        libc=str(libc) if libc else None,
+        installed_unix_s=round(time.time()),
+    )
+
+
+@contextmanager
+def _room(folder: Path) -> Iterator[Path]:
+    """A folder beside the result's place, gone at the end. It is locked, so that who comes next knows those that a
+    killed process left, and takes them away.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for left in folder.glob(f"{BUILDING}*"):
+        with _locked(left) as ours:
+            if ours:
+                shutil.rmtree(left, ignore_errors=True)
+    room = Path(tempfile.mkdtemp(prefix=BUILDING, dir=folder))
+    try:
+        with _locked(room):
+            yield room
+    finally:
+        shutil.rmtree(room, ignore_errors=True)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[bool]:
+    """Whether nobody else has it locked, in which case it is ours as long as the context lasts."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except FileNotFoundError:
+        yield False
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield True
+    except BlockingIOError:
+        yield False
+    finally:
+        os.close(descriptor)
+
+
+def _put(result: Path, place: Path, room: Path) -> Path:
+    """Moves the finished folder to its place; what was there goes with the room."""
+    if place.exists():
+        place.rename(room / "before")
+    result.rename(place)
+    return place

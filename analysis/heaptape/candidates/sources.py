@@ -1,0 +1,110 @@
+"""Where a candidate's sources come from: a registry, or an archive or a folder of the user's."""
+
+import contextlib
+import hashlib
+import shutil
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from heaptape.candidates import crates, debian
+from heaptape.candidates.catalogue import Candidate
+from heaptape.candidates.unpack import top, unpack
+from heaptape.common.errors import HeaptapeError
+from heaptape.measure.installed import Source
+from heaptape.measure.registry import sha256_of
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be installed under NAME@VERSION, and how: `bring(folder, kept)` puts the sources into the folder and
+    says what they are and where in it the build runs; archives of registries are in `kept`.
+    """
+
+    name: str
+    version: str
+    bring: Callable[[Path, Path], tuple[Source, Path]]
+    build: str
+    library: str
+    tools: tuple[str, ...] = ()
+    flags: str = ""
+    licence: str = ""
+
+    @property
+    def label(self) -> str:
+        return f"{self.name}@{self.version}"
+
+
+def of_recipe(candidate: Candidate) -> Plan:
+    """The plan of one version of a recipe."""
+    recipe = candidate.recipe
+
+    def bring(folder: Path, kept: Path) -> tuple[Source, Path]:
+        package, release, note = candidate.package, candidate.release.release, candidate.release.note
+        if recipe.registry == "debian":
+            archive, source = debian.fetch(package, release, kept / "debian")
+            _unpack_package(archive, folder)
+            found = folder
+        else:
+            archive, source = crates.fetch(package, release, kept / "crates.io")
+            _unpack_archive(archive, folder)
+            found = top(folder)
+        built = found / candidate.folder
+        if not built.is_dir():
+            raise HeaptapeError(f"{archive}: has no folder {candidate.folder}")
+        return Source(source.origin, source.package, source.release, source.sha256, note), built
+
+    tools = (*recipe.tools, "dpkg-deb") if recipe.registry == "debian" else recipe.tools
+    return Plan(
+        candidate.name, candidate.version, bring, recipe.build, candidate.library, tools, recipe.flags, recipe.licence
+    )
+
+
+def of_own(place: Path, name: str, build: str, library: str) -> Plan:
+    """The plan for a folder or an archive of the user's. `name`: NAME[@VERSION]; by default the place's name, and the
+    first digits of the sources' hash. Raises HeaptapeError.
+    """
+    if not place.exists():
+        raise HeaptapeError(f"{place}: no such folder or archive")
+    digest = _hash_of_folder(place) if place.is_dir() else sha256_of(place)
+    called, _, version = name.partition("@")
+    called = called or place.resolve().name.split(".")[0]
+
+    def bring(folder: Path, kept: Path) -> tuple[Source, Path]:
+        if place.is_dir():
+            # A copy: what the build leaves behind is not the checkout's.
+            shutil.copytree(place, folder / "source", symlinks=True)
+            return Source("folder", place.resolve().name, "", digest), folder / "source"
+        _unpack_archive(place, folder)
+        return Source("archive", place.name, "", digest), top(folder)
+
+    return Plan(called, version or digest[:12], bring, build, library)
+
+
+def _unpack_archive(archive: Path, folder: Path) -> None:
+    with archive.open("rb") as file:
+        unpack(str(archive), file, folder)
+
+
+def _unpack_package(archive: Path, folder: Path) -> None:
+    command = ["dpkg-deb", "--fsys-tarfile", str(archive)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout
+        assert process.stderr
+        with contextlib.closing(process.stdout):
+            unpack(str(archive), process.stdout, folder)
+        why = process.stderr.read().decode(errors="replace").strip()
+    if process.returncode != 0 and why:
+        raise HeaptapeError(f"{archive}: {why.splitlines()[-1]}")
+
+
+def _hash_of_folder(folder: Path) -> str:
+    """Of the names and contents of its files, but for git's own."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.rglob("*")):
+        relative = path.relative_to(folder)
+        if ".git" in relative.parts or path.is_symlink() or not path.is_file():
+            continue
+        digest.update(f"{relative}\0{sha256_of(path)}\n".encode(errors="surrogateescape"))
+    return digest.hexdigest()

@@ -1,0 +1,95 @@
+"""Libraries built from revisions, kept: each once for a revision and a build command."""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from heaptape.common.errors import HeaptapeError
+from heaptape.gate.revisions import Clone
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a revision is built. `command`: for a shell, in the work tree; `library`: path there, of what it makes."""
+
+    command: str
+    library: str
+
+
+@dataclass(frozen=True)
+class Build:
+    """A revision's library, or why there is none; `log`: what the build printed."""
+
+    library: Path | None
+    log: Path
+    failure: str = ""
+
+
+class Builds:
+    """The libraries of one repository."""
+
+    def __init__(self, folder: Path, clone: Clone, recipe: Recipe) -> None:
+        self._folder, self._clone, self._recipe = folder, clone, recipe
+        self._key = hashlib.sha256(f"{recipe.command}\0{recipe.library}".encode()).hexdigest()[:12]
+
+    def of(self, revision: str) -> Build:
+        """Built, or as it was built before. A build that failed is tried again: what it lacked may be there now."""
+        folder = self._folder / f"{revision}-{self._key}"
+        name = Path(self._recipe.library).name
+        library, log = folder / name, self._folder / f"{revision}-{self._key}.log"
+        if library.is_file():
+            return Build(library, log)
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._clone.check_out(revision)
+        failure = self._make(log)
+        made = self._clone.tree / self._recipe.library
+        if not failure and not made.is_file():
+            failure = f"the build made no {self._recipe.library}"
+        if failure:
+            return Build(None, log, failure)
+        with tempfile.TemporaryDirectory(prefix=".build-", dir=self._folder) as scratch:
+            ready = Path(scratch) / "ready"
+            ready.mkdir()
+            shutil.copy2(made, ready / name)
+            shutil.rmtree(folder, ignore_errors=True)
+            ready.rename(folder)
+        return Build(library, log)
+
+    def _make(self, log: Path) -> str:
+        """Why it failed; empty: it did not. Ended with all that it started where anything is raised here."""
+        with log.open("wb") as told:
+            process = subprocess.Popen(
+                ["sh", "-c", self._recipe.command],
+                cwd=self._clone.tree,
+                stdin=subprocess.DEVNULL,
+                stdout=told,
+                stderr=subprocess.STDOUT,
+                process_group=0,
+            )
+            try:
+                status = process.wait()
+            except BaseException:
+                os.killpg(process.pid, 15)
+                process.wait()
+                raise
+        if not status:
+            return ""
+        lines = log.read_text(errors="replace").strip().splitlines()
+        return f"status {status}: {lines[-1][:200]}" if lines else f"status {status}"
+
+
+def defines_malloc(library: Path) -> bool:
+    """Does the library export malloc? Raises HeaptapeError where nm can't tell."""
+    command = ["nm", "-D", "--defined-only", str(library)]
+    try:
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace")
+    except FileNotFoundError:
+        raise HeaptapeError("nm is not installed: apt-get install binutils") from None
+    if done.returncode:
+        raise HeaptapeError(f"{library.name}: not a shared library")
+    symbols = {line.split()[-1].partition("@")[0] for line in done.stdout.splitlines() if line.split()}
+    return "malloc" in symbols

@@ -1,0 +1,71 @@
+"""A piece of a workload's history: some of its objects, up to some place, on fewer threads. Each is a legal history."""
+
+import hashlib
+import json
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from heaptape.common.errors import HeaptapeError
+from heaptape.common.home import Home
+from heaptape.gate.objects import Objects
+from heaptape.measure.engine_process import last_message
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """`keep`: for each object, does it stay? `end`: position of the first op that is left out, with all after it.
+    `joined`: threads whose calls thread 0 makes.
+    """
+
+    keep: np.ndarray
+    end: int
+    joined: frozenset[int] = frozenset()
+
+    def key(self) -> tuple:
+        """Equal for equal candidates."""
+        return (hashlib.sha256(np.packbits(self.keep).tobytes()).digest(), self.end, self.joined)
+
+    def without(self, objects: np.ndarray) -> "Candidate":
+        """The same without those (a mask, or numbers)."""
+        keep = self.keep.copy()
+        keep[objects] = False
+        return replace(self, keep=keep)
+
+    def only(self, objects: np.ndarray) -> "Candidate":
+        """Of what is kept, only those (a mask)."""
+        return replace(self, keep=self.keep & objects)
+
+
+def whole(objects: Objects) -> Candidate:
+    """All of the workload."""
+    return Candidate(np.ones(len(objects.table), bool), objects.ops)
+
+
+def write(workload: Path, candidate: Candidate, tape: Path, home: Home) -> int:
+    """Writes the candidate as a trace, and gives its number of events. Raises HeaptapeError."""
+    kept = tape.with_suffix(".kept")
+    arguments = ["--keep", str(kept), "--end", str(candidate.end)]
+    arguments += [word for thread in sorted(candidate.joined) for word in ("--join", str(thread))]
+    try:
+        born = candidate.keep.astype(np.uint8)
+        try:
+            kept.write_bytes(born.tobytes())
+        except OSError as error:
+            raise HeaptapeError(f"{kept}: can't be written: {error.strerror}") from error
+        done = _reduce(workload, tape, arguments, home)
+    finally:
+        kept.unlink(missing_ok=True)
+    return int(done["events"])
+
+
+def _reduce(workload: Path, tape: Path, arguments: Sequence[str], home: Home) -> dict:
+    command = [str(home.program("convert")), "reduce", str(workload), "-o", str(tape), "--json", *arguments]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise HeaptapeError(last_message(done.stderr, "convert") or f"{workload}: can't be reduced")
+    result: dict = json.loads(done.stdout)
+    return result

@@ -1,0 +1,166 @@
+"""One workload on the old and the new allocator: figures, and which of them are beyond their tolerance.
+
+Each figure is counted once on each allocator. Most come out the same each time, but some allocators look at the clock
+or at random numbers. So where a figure is beyond its tolerance, both allocators are run again, in turns, and the figure
+is worse only if the least of the new ones is beyond the tolerance of the largest of the old ones, in MOST_RUNS runs of
+each. As soon as that is not so, it is noise. Of two allocators that are the same, all orders of the 16 runs are equally
+likely, and one of 12,870 has the old ones all below the new ones, whatever the figure's distribution: so often, at
+most, is a figure called worse that is not, even if nothing were tolerated.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from heaptape.common.errors import HeaptapeError
+from heaptape.common.home import Home
+from heaptape.gate.condition import Condition
+from heaptape.measure import replay
+from heaptape.measure.exact import FIGURES, Bench, RunError
+from heaptape.measure.registry import Choice
+
+MOST_RUNS = 8
+# What is shown, whether or not there is a tolerance for it.
+SHOWN = ("rss-peak", "rss-mean", "vmsize-peak", "faults", "syscalls", "instructions")
+Tell = Callable[[float], None]
+
+
+@dataclass
+class Values:
+    """A figure's, of each run, on both allocators."""
+
+    old: list[float] = field(default_factory=list)
+    new: list[float] = field(default_factory=list)
+
+    def beyond(self, tolerance: Condition) -> bool:
+        """Is each new one beyond what is tolerated of each old one?"""
+        return tolerance.holds(min(self.new), max(self.old))
+
+    @property
+    def change_percent(self) -> float | None:
+        """Of the least of each; None where the old one is 0 and the new one is not."""
+        old, new = min(self.old), min(self.new)
+        if old == new:
+            return 0.0
+        return 100 * (new - old) / old if old else None
+
+    @property
+    def span_percent(self) -> float:
+        """By how much runs of one allocator differ, of the smallest: the larger of both. 0: exact, as far as seen."""
+        return max(100 * (max(runs) - min(runs)) / (min(runs) or 1) for runs in (self.old, self.new))
+
+
+@dataclass
+class Compared:
+    """What was found of one workload. `broken_old`, `broken_new`: which promise they break, "": none. `errors`: what
+    could not be measured, and why. `figures`: by name.
+    """
+
+    name: str
+    source: str
+    about: dict = field(default_factory=dict)
+    broken_old: str = ""
+    broken_new: str = ""
+    errors: list[str] = field(default_factory=list)
+    figures: dict[str, Values] = field(default_factory=dict)
+    worse: list[str] = field(default_factory=list)
+    noise: list[str] = field(default_factory=list)
+
+    @property
+    def failed(self) -> bool:
+        """Is this a reason not to let the new allocator in? What the old one does as well is none."""
+        return bool(self.worse or self.errors or (self.broken_new and not self.broken_old))
+
+    def as_json(self, tolerances: Mapping[str, Condition]) -> dict:
+        """As docs/GATE.md defines it."""
+        figures = {}
+        for name, values in self.figures.items():
+            verdict = "worse" if name in self.worse else "noise" if name in self.noise else "within"
+            figures[name] = {
+                "unit": FIGURES[name].unit,
+                "old": values.old,
+                "new": values.new,
+                "change_percent": values.change_percent,
+                "span_percent": values.span_percent,
+                "beyond": tolerances[name].text if name in tolerances else None,
+                "verdict": verdict if name in tolerances else "shown",
+            }
+        return {
+            "name": self.name,
+            "source": self.source,
+            "workload": self.about,
+            "failed": self.failed,
+            "errors": self.errors,
+            "broken": {"old": self.broken_old, "new": self.broken_new},
+            "figures": figures,
+        }
+
+
+@dataclass(frozen=True)
+class Pairing:
+    """Which allocators are compared, and what is tolerated."""
+
+    old: Choice
+    new: Choice
+    tolerances: Mapping[str, Condition]
+    timeout_s: float = 0
+
+    @property
+    def figures(self) -> list[str]:
+        """Those to be counted."""
+        return [name for name in FIGURES if name in SHOWN or name in self.tolerances]
+
+
+def compare(source: Path, name: str, pairing: Pairing, home: Home, scratch: Path, tell: Tell) -> Compared:
+    """Measures a tape or workload on both. What goes wrong with it is in the result's errors."""
+    found = Compared(name, str(source))
+    try:
+        workload = replay.prepare(str(source), home, scratch)
+        described = replay.describe_workload(workload, name)
+        found.about = {key: described[key] for key in ("sha256", "ops", "threads", "ideal_rss_bytes")}
+        bench = Bench(workload, home, [pairing.old, pairing.new], pairing.timeout_s)
+    except HeaptapeError as error:
+        found.errors.append(str(error) or f"{source}: can't be compiled")
+        return found
+    if not bench.ops:
+        found.errors.append(f"{source}: no calls")
+        return found
+    figures = [figure for figure in pairing.figures if figure != "misses" or replay.has_accesses(workload)]
+    _check_promises(bench, pairing, found, tell)
+    for pass_ in dict.fromkeys(FIGURES[figure].pass_ for figure in figures):
+        of_pass = [figure for figure in figures if FIGURES[figure].pass_ == pass_]
+        try:
+            _compare_pass(bench, pairing, of_pass, found, tell)
+        except HeaptapeError as error:
+            found.errors.append(str(error))
+    return found
+
+
+def _check_promises(bench: Bench, pairing: Pairing, found: Compared, tell: Tell) -> None:
+    """The old allocator is asked only where the new one breaks a promise."""
+    try:
+        found.broken_new = bench.promises(pairing.new, tell)
+        if found.broken_new:
+            found.broken_old = bench.promises(pairing.old, tell)
+    except RunError as error:
+        found.errors.append(str(error))
+
+
+def _compare_pass(bench: Bench, pairing: Pairing, names: Iterable[str], found: Compared, tell: Tell) -> None:
+    """Runs one pass on both, as often as it takes. Raises HeaptapeError."""
+    values = {name: Values() for name in names}
+    suspected = [name for name in values if name in pairing.tolerances]
+    for run in range(MOST_RUNS):
+        if run and not suspected:
+            break
+        # In turns, so that whatever changes with time meets both alike.
+        both = [(pairing.old, "old"), (pairing.new, "new")]
+        for choice, which in both if run % 2 == 0 else reversed(both):
+            for name, value in bench.figures(choice, values, tell).items():
+                getattr(values[name], which).append(value)
+        beyond = [name for name in suspected if values[name].beyond(pairing.tolerances[name])]
+        if run:
+            found.noise += [name for name in suspected if name not in beyond]
+        suspected = beyond
+    found.figures |= values
+    found.worse += suspected

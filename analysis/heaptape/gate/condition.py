@@ -1,0 +1,94 @@
+"""Conditions on a figure, as people write them: `rss-peak>1.1*old`, `syscalls>=5000`, `rss-mean > 64 MiB`, `broken>0`.
+
+    FIGURE OP NUMBER[%]*NAME[+AMOUNT] | FIGURE OP NAME[+AMOUNT] | FIGURE OP AMOUNT
+
+FIGURE is one of measure.exact.FIGURES, OP one of > >= < <=, NAME what the caller holds the figure against: `old` of
+gate and minimise, `good` of bisect. AMOUNT is a number, of bytes also one with KiB, MiB or GiB. `110%*old` is
+`1.1*old`.
+"""
+
+import math
+import operator
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from heaptape.common.errors import UsageError
+from heaptape.measure.exact import FIGURES
+
+COMPARISONS: dict[str, Callable[[float, float], bool]] = {
+    ">": operator.gt,
+    ">=": operator.ge,
+    "<": operator.lt,
+    "<=": operator.le,
+}
+UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+
+_NUMBER = r"(\d+(?:\.\d*)?|\.\d+)"
+_CONDITION = re.compile(r"\s*([\w-]+)\s*(>=|<=|>|<)\s*(.*?)\s*", re.ASCII)
+_MULTIPLE = re.compile(rf"(?:{_NUMBER}\s*(%)?\s*\*)?\s*([A-Za-z]+)(?:\s*\+\s*(.+))?", re.ASCII)
+_AMOUNT = re.compile(rf"{_NUMBER}\s*([A-Za-z]+)?", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Condition:
+    """What must hold of `figure`: it is compared with `factor` times the figure of `reference`, and `amount` more, in
+    the figure's unit. `reference` None: with `amount` alone.
+    """
+
+    text: str
+    figure: str
+    comparison: str
+    factor: float
+    reference: str | None
+    amount: float = 0.0
+
+    def bound(self, reference: float | None = None) -> float:
+        """What the figure is compared with. `reference`: the figure of the one that the condition names, if any."""
+        if self.reference is None:
+            return self.amount
+        if reference is None:
+            raise ValueError(f"'{self.text}' needs the figure of {self.reference}")
+        return self.factor * reference + self.amount
+
+    def holds(self, value: float, reference: float | None = None) -> bool:
+        """`reference` as of `bound`."""
+        return COMPARISONS[self.comparison](value, self.bound(reference))
+
+
+def parse(text: str, names: Sequence[str] = ("old",)) -> Condition:
+    """The condition that the text states. `names`: those that it may hold the figure against.
+
+    Raises UsageError, one line that says what is known.
+    """
+    match = _CONDITION.fullmatch(text)
+    if not match:
+        raise UsageError(f"'{text}' is no condition: FIGURE OP BOUND, as in 'rss-peak>1.1*{names[0]}'")
+    figure, comparison, bound = match.groups()
+    if figure not in FIGURES:
+        raise UsageError(f"'{text}': unknown figure '{figure}': there are {', '.join(FIGURES)}")
+    alone = parse_amount(figure, bound)
+    if alone is not None:
+        return Condition(text, figure, comparison, 0.0, None, alone)
+    multiple = _MULTIPLE.fullmatch(bound)
+    factor = float(multiple[1] or 1) / (100 if multiple[2] else 1) if multiple else math.inf
+    amount = parse_amount(figure, multiple[4]) if multiple and multiple[4] else 0.0
+    if not multiple or multiple[3] not in names or amount is None or not math.isfinite(factor):
+        raise UsageError(f"'{text}': '{bound}' is no bound of {figure}: {', '.join(_forms(figure, names))}")
+    return Condition(text, figure, comparison, factor, multiple[3], amount)
+
+
+def parse_amount(figure: str, text: str) -> float | None:
+    """So much of the figure, in its unit; None: the text is no amount of it."""
+    match = _AMOUNT.fullmatch(text)
+    if not match or (match[2] and FIGURES[figure].unit != "bytes"):
+        return None
+    unit = UNITS.get(match[2]) if match[2] else 1
+    value = float(match[1])
+    return value * unit if unit and math.isfinite(value) else None
+
+
+def _forms(figure: str, names: Sequence[str]) -> list[str]:
+    """Of bounds."""
+    amount = ["AMOUNT"] if FIGURES[figure].unit != "bytes" else ["AMOUNT", f"AMOUNT {'|'.join(UNITS)}"]
+    return [form for name in names for form in (f"NUMBER*{name}", f"NUMBER*{name}+AMOUNT")] + amount

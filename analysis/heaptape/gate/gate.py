@@ -1,0 +1,120 @@
+"""The gate: a corpus on the old and the new allocator, and the smallest tapes that show what is worse."""
+
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from heaptape.common.home import Home
+from heaptape.common.version import __version__
+from heaptape.gate import artefact, parallel
+from heaptape.gate.compared import MOST_RUNS, Compared, Pairing, compare
+from heaptape.gate.condition import parse
+from heaptape.gate.minimise import Limits, Minimiser, Question
+from heaptape.measure import replay
+from heaptape.measure.registry import Choice, sha256_of
+
+SCHEMA = 1
+
+
+def compare_all(
+    corpus: Mapping[str, Path],
+    pairing: Pairing,
+    home: Home,
+    scratch: Path,
+    on_done: Callable[[Compared, int], None] = lambda found, done: None,
+) -> list[Compared]:
+    """Each workload of the corpus, as many at once as there are processors. `on_done(found, how many are done)`."""
+
+    def work(item: tuple[str, Path], tell: parallel.Tell) -> Compared:
+        with tempfile.TemporaryDirectory(dir=scratch) as folder:
+            return compare(item[1], item[0], pairing, home, Path(folder), tell)
+
+    found: list[Compared] = []
+    with closing(parallel.in_order(work, corpus.items(), parallel.processors(), ahead=len(corpus))) as results:
+        for one in results:
+            found.append(one)
+            on_done(one, len(found))
+    return found
+
+
+def describe(results: Sequence[Compared], pairing: Pairing) -> dict:
+    """As docs/GATE.md defines it; nothing is minimised yet."""
+    return {
+        "gate": SCHEMA,
+        "heaptape": {"version": __version__, "commit": replay.commit()},
+        "old": _about(pairing.old),
+        "new": _about(pairing.new),
+        "tolerated": {figure: condition.text for figure, condition in pairing.tolerances.items()},
+        "most_runs": MOST_RUNS,
+        "passed": not any(one.failed for one in results),
+        "workloads": [one.as_json(pairing.tolerances) for one in results],
+        "minimised": [],
+    }
+
+
+def _about(choice: Choice) -> dict:
+    return {"name": artefact.spelled(choice), "version": choice.version, "sha256": sha256_of(choice.path)}
+
+
+@dataclass(frozen=True)
+class Failing:
+    """A figure of a workload that is worse, or "broken". `excess`: how far beyond its bound, as a ratio."""
+
+    found: Compared
+    figure: str
+    excess: float
+
+
+def failing(results: Sequence[Compared], pairing: Pairing) -> list[Failing]:
+    """All there are, the worst of each figure before its others."""
+    worse = []
+    for one in results:
+        for figure in one.worse:
+            bound = pairing.tolerances[figure].bound(max(one.figures[figure].old))
+            worse.append(Failing(one, figure, min(one.figures[figure].new) / bound if bound else float("inf")))
+        if one.broken_new and not one.broken_old:
+            # Of a promise no workload breaks more than another: the shortest is minimised soonest.
+            worse.append(Failing(one, "broken", 1 / max(one.about["ops"], 1)))
+    return sorted(worse, key=lambda one: (one.figure, -one.excess))
+
+
+def worst(all_failing: Sequence[Failing]) -> list[Failing]:
+    """Of each figure the workload that is worst."""
+    return list({one.figure: one for one in reversed(all_failing)}.values())[::-1]
+
+
+def minimise_each(
+    wanted: Sequence[Failing],
+    pairing: Pairing,
+    home: Home,
+    folder: Path,
+    limits: Limits,
+    tell: Callable[[str, float], None] = lambda what, share: None,
+) -> Iterator[dict]:
+    """What is in the folder of each minimised tape, one after the other. An interrupt is raised when the best so far is
+    written and yielded.
+    """
+    for one in wanted:
+        condition = parse("broken>0") if one.figure == "broken" else pairing.tolerances[one.figure]
+        question = Question(condition, pairing.old, pairing.new)
+        name = f"{one.found.name}, {one.figure}"
+        with tempfile.TemporaryDirectory(prefix="heaptape.") as scratch:
+            workload = replay.prepare(one.found.source, home, Path(scratch))
+            minimiser = Minimiser(workload, question, home, Path(scratch), limits)
+            minimiser.tell = partial(_tell, tell, name)
+            stopped: BaseException | None = None
+            try:
+                minimiser.run()
+            except (KeyboardInterrupt, SystemExit) as interrupt:
+                stopped = interrupt
+            where = folder / f"{one.found.name.replace('/', '-')}-{one.figure}"
+            yield {"workload": one.found.name} | artefact.write(where, one.found.source, minimiser)
+        if stopped:
+            raise stopped
+
+
+def _tell(tell: Callable[[str, float], None], name: str, events: int, share: float) -> None:
+    tell(f"minimise {name}: {events:,} events", share)

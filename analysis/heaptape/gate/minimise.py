@@ -1,0 +1,284 @@
+"""The smallest piece of a workload on which a condition still holds between two allocators.
+
+The condition must hold of each piece that is taken over, in two runs at least; where these differ, in four. Where it
+holds a figure against the old allocator's, two more things are asked, so that what is left shows what the whole
+showed, as far as the whole does, too:
+
+- it holds of what each allocator has beyond its start-up, which is measured on the first object alone. Else two
+  allocators whose start-up differs would be left with one malloc.
+- the difference is no smaller than LEAST (or half of that of the whole). Else a page here or there would do.
+"""
+
+import contextlib
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from heaptape.common.errors import HeaptapeError
+from heaptape.common.home import Home
+from heaptape.common.quantities import size
+from heaptape.formats.workload_format import read_workload
+from heaptape.gate import candidates, parallel
+from heaptape.gate.candidates import Candidate
+from heaptape.gate.condition import Condition
+from heaptape.gate.objects import Objects, read_objects
+from heaptape.gate.search import Search
+from heaptape.measure import exact, replay
+from heaptape.measure.registry import Choice
+
+# A difference that stands for something, in the figure's unit: 16 OS pages, not one.
+LEAST = {
+    "rss-peak": 65536,
+    "rss-mean": 65536,
+    "vmsize-peak": 65536,
+    "faults": 16,
+    "syscalls": 2,
+    "instructions": 10_000,
+}
+FEWEST_RUNS, MOST_RUNS = 2, 4
+# A piece of a history has no data accesses.
+NOT_OF_PIECES = ("misses",)
+
+
+class SpentError(Exception):
+    """As many candidates were tried, or as much time is gone, as was allowed: `why` is of ENDINGS."""
+
+    def __init__(self, why: str) -> None:
+        self.why = why
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The figure on both allocators; `old` is None where the condition does not ask for it. Of a history of so many
+    events and threads.
+    """
+
+    new: float
+    old: float | None
+    events: int
+    threads: int
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is to be shown, between which allocators."""
+
+    condition: Condition
+    old: Choice
+    new: Choice
+
+    @property
+    def compares(self) -> bool:
+        """Is more of the figure worse, and held against the old allocator?"""
+        return self.condition.reference is not None and self.condition.comparison.startswith(">")
+
+    def holds(self, pair: Pair) -> bool:
+        """Of these figures."""
+        return self.condition.holds(pair.new, pair.old)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How long to search. `jobs`: candidates tried at once."""
+
+    runs: int = 400
+    minutes: float = 10
+    jobs: int = field(default_factory=parallel.processors)
+
+
+@dataclass(frozen=True)
+class Minimised:
+    """What is left: `best`, with its figures `pair`. `tried`: candidates; `why` the search ended: one of ENDINGS.
+    `beyond_start_up`: the condition holds of what is beyond start-up, too. `start_up`: the figures on the first object
+    alone.
+    """
+
+    question: Question
+    best: Candidate
+    pair: Pair
+    whole: Pair
+    start_up: Pair
+    beyond_start_up: bool
+    tried: int
+    why: str
+
+
+ENDINGS = {
+    "done": "nothing more can be left out",
+    "runs": "the number of candidates was limited",
+    "minutes": "the time was limited",
+    "interrupted": "it was interrupted",
+}
+
+
+class Judge:
+    """Says of candidates whether the question's condition holds. `pairs`: figures of those of which it does, by key."""
+
+    def __init__(self, workload: Path, objects: Objects, question: Question, home: Home, scratch: Path) -> None:
+        self.question = question
+        self._workload, self._home, self._scratch = workload, home, scratch
+        self._known: dict[tuple, bool] = {}
+        self._least: float | None = None  # of the difference beyond start-up; None: start-up is not looked at
+        whole = candidates.whole(objects)
+        self.whole = self.measure(whole)
+        self.pairs = {whole.key(): self.whole}  # of the candidates that hold
+        if not question.holds(self.whole):
+            raise HeaptapeError(f"{question.condition.text} does not hold of the whole: {told(question, self.whole)}")
+        born = int(objects.table["born"].iloc[0])
+        self.start_up = self.measure(replace(whole, end=born + 1))
+        if question.compares and question.holds(self._net(self.whole)):
+            beyond = _difference(self._net(self.whole))
+            self._least = min(LEAST.get(question.condition.figure, 0), beyond / 2)
+
+    @property
+    def beyond_start_up(self) -> bool:
+        """Is the condition asked of what is beyond start-up, too?"""
+        return self._least is not None
+
+    def measure(self, candidate: Candidate, tell: parallel.Tell = lambda share: None) -> Pair:
+        """The candidate's figures, in one run of each allocator. Raises HeaptapeError."""
+        with tempfile.TemporaryDirectory(dir=self._scratch) as folder:
+            where = Path(folder) / "candidate.tape"
+            candidates.write(self._workload, candidate, where, self._home)
+            return self._figures(replay.prepare(str(where), self._home, Path(folder)), tell)
+
+    def _figures(self, workload: Path, tell: parallel.Tell) -> Pair:
+        question = self.question
+        figure = question.condition.figure
+        bench = exact.Bench(workload, self._home, [question.old, question.new])
+        new = bench.figures(question.new, [figure], tell)[figure]
+        old = None
+        if question.condition.reference is not None:
+            old = bench.figures(question.old, [figure], tell)[figure]
+        return Pair(new, old, bench.ops, read_workload(workload).threads)
+
+    def holds(self, candidate: Candidate, tell: parallel.Tell) -> bool:
+        """In FEWEST_RUNS runs at least, and where these differ in MOST_RUNS."""
+        key = candidate.key()
+        if key not in self._known:
+            self._known[key] = self._holds(candidate, tell)
+        return self._known[key]
+
+    def _holds(self, candidate: Candidate, tell: parallel.Tell) -> bool:
+        seen: set[Pair] = set()
+        for run in range(MOST_RUNS):
+            if run >= FEWEST_RUNS and len(seen) == 1:
+                break
+            try:
+                pair = self.measure(candidate, tell)
+            except exact.RunError:
+                return False
+            if not self.accepts(pair):
+                return False
+            seen.add(pair)
+            self.pairs[candidate.key()] = pair
+        return True
+
+    def accepts(self, pair: Pair) -> bool:
+        """Does the condition hold, with what else is asked?"""
+        if not self.question.holds(pair):
+            return False
+        net = self._net(pair)
+        return self._least is None or (self.question.holds(net) and _difference(net) >= self._least)
+
+    def _net(self, pair: Pair) -> Pair:
+        """Beyond start-up."""
+        old = None if pair.old is None else max(pair.old - (self.start_up.old or 0), 0.0)
+        return replace(pair, new=max(pair.new - self.start_up.new, 0.0), old=old)
+
+
+def _difference(pair: Pair) -> float:
+    return pair.new - (pair.old or 0)
+
+
+def told(question: Question, pair: Pair) -> str:
+    """The figures in words."""
+    figure = question.condition.figure
+    new = f"{figure} is {shown(figure, pair.new)} on {question.new.label}"
+    return new if pair.old is None else f"{new}, {shown(figure, pair.old)} on {question.old.label}"
+
+
+def shown(figure: str, value: float) -> str:
+    """With its unit."""
+    return size(value) if exact.FIGURES[figure].unit == "bytes" else f"{value:,.0f}"
+
+
+class Minimiser:
+    """A search for the smallest piece of a workload of which the question's condition holds. `scratch`: a folder for
+    candidates. `tell(events of the best so far, share of what the limits allow)`.
+    """
+
+    def __init__(
+        self, workload: Path, question: Question, home: Home, scratch: Path, limits: Limits | None = None
+    ) -> None:
+        """Raises HeaptapeError: the condition does not hold of the whole, or is of a figure that pieces do not have."""
+        figure = question.condition.figure
+        if figure in NOT_OF_PIECES:
+            raise HeaptapeError(f"{figure}: a piece of a history has no data accesses, by which they are counted")
+        objects = read_objects(workload)
+        if not objects.ops:
+            raise HeaptapeError(f"{workload.name}: no calls")
+        self.tell: Callable[[int, float], None] = lambda events, share: None
+        self._workload, self._home, self._limits = workload, home, limits or Limits()
+        self._begin = time.monotonic()
+        self._judge = Judge(workload, objects, question, home, scratch)
+        self._search = Search(objects, candidates.whole(objects), self._find)
+        self._tried, self._why = 0, "interrupted"
+
+    def run(self) -> None:
+        """Searches. Whatever ends it, `result` is the best so far."""
+        try:
+            self._search.run()
+            self._why = "done"
+        except SpentError as spent:
+            self._why = spent.why
+
+    @property
+    def result(self) -> Minimised:
+        """The smallest piece so far."""
+        judge, best = self._judge, self._search.best
+        return Minimised(
+            question=judge.question,
+            best=best,
+            pair=judge.pairs[best.key()],
+            whole=judge.whole,
+            start_up=judge.start_up,
+            beyond_start_up=judge.beyond_start_up,
+            tried=self._tried,
+            why=self._why,
+        )
+
+    def write(self, tape: Path) -> None:
+        """The result as a trace. Raises HeaptapeError."""
+        candidates.write(self._workload, self._search.best, tape, self._home)
+
+    def _find(self, wanted: Iterable[Candidate]) -> tuple[int, Candidate] | None:
+        """The first that holds, of as many tried at once as there are jobs."""
+        given: list[Candidate] = []
+
+        def counted() -> Iterator[Candidate]:
+            for candidate in wanted:
+                self._count()
+                given.append(candidate)
+                yield candidate
+
+        with contextlib.closing(parallel.in_order(self._judge.holds, counted(), self._limits.jobs)) as answers:
+            for number, holds in enumerate(answers):
+                if holds:
+                    return number, given[number]
+        return None
+
+    def _count(self) -> None:
+        """Raises SpentError."""
+        minutes = (time.monotonic() - self._begin) / 60
+        self.tell(
+            self._search.size(self._search.best)[0],
+            min(max(self._tried / self._limits.runs, minutes / self._limits.minutes), 1.0),
+        )
+        if self._tried >= self._limits.runs:
+            raise SpentError("runs")
+        if minutes >= self._limits.minutes:
+            raise SpentError("minutes")
+        self._tried += 1

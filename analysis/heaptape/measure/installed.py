@@ -1,0 +1,155 @@
+"""Installed candidates: allocator libraries that `heaptape allocators install` has put into a folder, NAME@VERSION
+each, with a record of what they are. Finds and removes them; candidates/ makes them.
+"""
+
+import json
+import re
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from heaptape.common.checked import checked
+from heaptape.common.errors import HeaptapeError
+from heaptape.common.home import cache_folder
+
+SCHEMA = 1
+RECORD = "record.json"
+
+
+class Source(msgspec.Struct, frozen=True):
+    """Where the sources came from: `origin` is the registry, or "folder" or "archive" of the user's own. `sha256`: of
+    the archive; of a folder that of its files' names and contents.
+    """
+
+    origin: str
+    package: str
+    release: str
+    sha256: str
+    note: str = ""
+
+
+class Checked(msgspec.Struct, frozen=True):
+    """What `--verify` said on one workload. `broken` is empty where the allocator kept the rules of malloc."""
+
+    workload: str
+    broken: str = ""
+
+
+class Record(msgspec.Struct, frozen=True):
+    """record.json. `library`: the file in its folder; `flags` and `build`: how it was compiled, empty where it came
+    compiled; `compiler`: first lines of what the compilers say of themselves; `tunables`: their names;
+    `transparent_huge_pages`, `kernel` and `libc`: of the machine that built it; `verified`: None if that was not asked.
+    """
+
+    schema: int
+    name: str
+    version: str
+    library: str
+    build_id: str
+    library_sha256: str
+    source: Source
+    licence: str
+    compiler: tuple[str, ...]
+    flags: str
+    build: str
+    tunables: tuple[str, ...]
+    transparent_huge_pages: str | None
+    kernel: str
+    libc: str | None
+    installed_unix_s: int
+    verified: tuple[Checked, ...] | None = None
+
+    @property
+    def label(self) -> str:
+        return f"{self.name}@{self.version}"
+
+    @property
+    def broken(self) -> list[Checked]:
+        return [one for one in self.verified or () if one.broken]
+
+    @property
+    def verdict(self) -> str:
+        """For people, in a few words."""
+        if self.verified is None:
+            return "not verified"
+        if not self.broken:
+            return f"keeps the rules of malloc on {len(self.verified)} workloads"
+        return "; ".join(f"breaks a rule on {one.workload}: {one.broken}" for one in self.broken)
+
+
+@dataclass(frozen=True)
+class Installed:
+    """A candidate and its folder."""
+
+    record: Record
+    folder: Path
+
+    @property
+    def path(self) -> Path:
+        """Of the library."""
+        return self.folder / self.record.library
+
+
+def root() -> Path:
+    """Where they are, unless another folder is named."""
+    return cache_folder("allocators")
+
+
+def find_all(folder: Path) -> list[Installed]:
+    """By name, then version, the oldest first. Raises HeaptapeError, naming the file, for a record that is damaged."""
+    records = sorted(folder.glob(f"*@*/{RECORD}"))
+    return sorted((Installed(_read(path), path.parent) for path in records), key=lambda one: order(one.record))
+
+
+def newest(name: str, version: str, folder: Path) -> Installed | None:
+    """The newest of that name and version, or series of versions (3: 3.3.2; empty: any). None: there is none."""
+    matching = [one for one in find_all(folder) if one.record.name == name and matches(one.record.version, version)]
+    exact = [one for one in matching if one.record.version == version]
+    return next(reversed(exact or matching), None)
+
+
+def matches(version: str, wanted: str) -> bool:
+    """Is it that version, or one of that series?"""
+    return not wanted or version == wanted or version.startswith(f"{wanted}.")
+
+
+def order(record: Record) -> tuple:
+    """Sorts by name and version."""
+    return record.name, version_key(record.version)
+
+
+def version_key(version: str) -> tuple:
+    """Sorts versions by their numbers, then by their text."""
+    return tuple(int(number) for number in re.findall(r"\d+", version)), version
+
+
+def remove(label: str, folder: Path) -> Path:
+    """Takes NAME@VERSION away, and returns where it was. Raises HeaptapeError, with those that are there."""
+    there = {one.record.label: one for one in find_all(folder)}
+    if label not in there:
+        raise HeaptapeError(f"{label} is not installed in {folder}: there are {', '.join(there) or 'none'}")
+    # Out of sight in one step: an interrupted removal leaves no half of a candidate under its name.
+    with tempfile.TemporaryDirectory(prefix=".removed-", dir=folder) as gone:
+        there[label].folder.rename(Path(gone) / label)
+    return there[label].folder
+
+
+def write(folder: Path, record: Record) -> None:
+    """Writes the record into its folder."""
+    (folder / RECORD).write_text(json.dumps(msgspec.to_builtins(record), indent=1) + "\n")
+
+
+def _read(path: Path) -> Record:
+    try:
+        data = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise HeaptapeError(f"{path}: {error}") from None
+    record = checked(path, data, Record)
+    if record.schema != SCHEMA:
+        raise HeaptapeError(f"{path}: schema {record.schema}, known is {SCHEMA}: install it again")
+    library = path.parent / record.library
+    if Path(record.library).name != record.library or not library.is_file():
+        raise HeaptapeError(f"{path}: its library {record.library} is not beside it: install it again")
+    return record

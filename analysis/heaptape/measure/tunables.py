@@ -1,0 +1,147 @@
+"""What of an allocator may be set by name (allocators.toml): how a setting gets into the environment, which values the
+allocator takes, and which of them are worth a search.
+"""
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from typing import Literal
+
+import msgspec
+
+from heaptape.common.errors import HeaptapeError
+
+SMALLEST_BYTES = 4096  # of a logarithmic scale that has to begin somewhere above 0
+LEVELS = 9  # of a number, where a search tries a few of its values: with each of more the search finds the ends later
+
+
+class Tunable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One setting. `range`: what the allocator takes of an integer or of bytes, both ends included; `search`: the part
+    of it that is worth a search (default: all). `values`: those of a boolean (no, yes) or of a choice. `default`: what
+    not setting it means; empty: no single value, as it depends on the machine or adapts to the program. `tuned`: a
+    search sets it; not what is for diagnosis, what makes calls fail, what is seen by a clock or processor only, and
+    what needs the administrator's help.
+    """
+
+    type: Literal["integer", "bytes", "boolean", "choice"]
+    meaning: str
+    range: tuple[int, int] | None = None
+    search: tuple[int, int] | None = None
+    scale: Literal["linear", "log"] = "linear"
+    values: tuple[str, ...] = ()
+    default: str = ""
+    tuned: bool = True
+
+    def __post_init__(self) -> None:
+        if self.is_number != (self.range is not None) or (self.is_number and self.values):
+            raise ValueError("`range` is of an integer or bytes, `values` of a boolean or a choice")
+        if not self.is_number and (self.search or len(self.values) < 2):
+            raise ValueError("a boolean or a choice has two `values` or more, and no `search`")
+        if self.type == "boolean" and len(self.values) != 2:
+            raise ValueError("a boolean has two `values`")
+        for low, high in filter(None, (self.range, self.search)):
+            if low > high or self.complaint(str(low)) or self.complaint(str(high)):
+                raise ValueError(f"{low} to {high} is no range of it")
+        if self.default and self.complaint(self.default):
+            raise ValueError(f"default: {self.complaint(self.default)}")
+
+    @property
+    def is_number(self) -> bool:
+        return self.type in ("integer", "bytes")
+
+    @property
+    def ends(self) -> tuple[str, ...]:
+        """Least and greatest value of a search; of a boolean or a choice all values."""
+        low_high = self.search or self.range
+        return tuple(str(value) for value in low_high) if low_high else self.values
+
+    def complaint(self, value: str) -> str:
+        """Why the allocator would not take the value; empty: it does."""
+        if self.range is None:
+            return "" if value in self.values else f"'{value}' is none of {', '.join(self.values)}"
+        if not re.fullmatch(r"-?\d{1,19}", value):
+            return f"'{value}' is no whole number"
+        low, high = self.range
+        return "" if low <= int(value) <= high else f"{value} is out of its range, {low} to {high}"
+
+    def levels(self, more: Iterable[str] = ()) -> tuple[str, ...]:
+        """The values that a search tries, in order: about LEVELS of a number, equally far apart on its scale, both ends
+        and the default among them, and `more`.
+        """
+        low_high = self.search or self.range
+        if low_high is None:
+            return self.values
+        smallest = SMALLEST_BYTES if self.type == "bytes" else 1
+        found = _apart(*low_high, self.scale, smallest) | {int(value) for value in (self.default, *more) if value}
+        return tuple(str(value) for value in sorted(found))
+
+
+def _apart(low: int, high: int, scale: str, smallest: int) -> set[int]:
+    """Whole numbers from low to high; on a logarithmic scale powers of two between them. Such a scale has no 0: it
+    begins at `smallest` then, and 0 is there besides.
+    """
+    steps = [step / (LEVELS - 1) for step in range(LEVELS)]
+    if scale == "linear":
+        return {low + round(step * (high - low)) for step in steps}
+    first = math.log2(low if low > 0 else min(smallest, high))
+    powers = {2 ** round(first + step * (math.log2(high) - first)) for step in steps}
+    return {low, high} | {power for power in powers if low < power < high}
+
+
+class Tunables(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """All of an allocator. `variable` of the environment becomes `form` of each {name} and {value}, with `separator`
+    between. A variable with {NAME} in it is one for each tunable. `counting`: settings that make the allocator count
+    what it does.
+    """
+
+    variable: str
+    space: dict[str, Tunable]
+    form: str = "{value}"
+    separator: str = ""
+    counting: dict[str, str] = {}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self.space)
+
+    def environment(self, settings: dict[str, str]) -> dict[str, str]:
+        """The variables that make these settings."""
+        if "{NAME}" in self.variable:
+            return {
+                self.variable.replace("{NAME}", name.upper()): self.form.format(name=name, value=value)
+                for name, value in settings.items()
+            }
+        parts = [self.form.format(name=name, value=value) for name, value in settings.items()]
+        return {self.variable: self.separator.join(parts)} if parts else {}
+
+    def with_counting(self, environment: dict[str, str]) -> dict[str, str]:
+        """These variables, and those that make it count."""
+        more = self.environment(self.counting)
+        joined = {k: self.separator.join([environment[k], v]) if k in environment else v for k, v in more.items()}
+        return environment | joined
+
+    def settings(self, environment: Mapping[str, str]) -> dict[str, str] | None:
+        """The settings that these variables make, as `environment` does. None: they set something else, too."""
+        found = {}
+        for variable, text in environment.items():
+            parts = text.split(self.separator) if self.separator else [text]
+            for part in parts if variable == self.variable or "{NAME}" in self.variable else [""]:
+                name = next((name for name in self.space if self._sets(name, variable, part)), None)
+                if name is None:
+                    return None
+                found[name] = part.removeprefix(self._before(name))
+        return found
+
+    def check(self, settings: Mapping[str, str]) -> None:
+        """Raises HeaptapeError, in one line, for a value that the allocator would not take."""
+        for name, value in settings.items():
+            complaint = self.space[name].complaint(value)
+            if complaint:
+                unchecked = " ".join(f"{key}={text}" for key, text in self.environment({name: value}).items())
+                raise HeaptapeError(f"{name}={value}: {complaint} ({unchecked} sets it unchecked)")
+
+    def _before(self, name: str) -> str:
+        return self.form.partition("{value}")[0].format(name=name)
+
+    def _sets(self, name: str, variable: str, part: str) -> bool:
+        return variable == self.variable.replace("{NAME}", name.upper()) and part.startswith(self._before(name))

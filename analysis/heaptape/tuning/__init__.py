@@ -1,0 +1,1 @@
+"""Searches for an allocator's best settings on given workloads, by exact figures of replays."""

@@ -1,0 +1,124 @@
+"""What a search found, as data: every point, the front, the winner and what each of its settings brings."""
+
+import time
+from collections.abc import Sequence
+
+from heaptape.common.version import __version__
+from heaptape.measure import machine, replay
+from heaptape.results import replay_errors
+from heaptape.tuning.goals import Goals
+from heaptape.tuning.judged import Judged, by_key, front, judged, winner
+from heaptape.tuning.plan import trials
+from heaptape.tuning.search import without
+from heaptape.tuning.space import Settings, Space, key_of
+from heaptape.tuning.trials import Point
+
+SCHEMA = 1
+ANOTHER = "another"  # an allocator that was not measured has the error of all together
+# figure -> what the certificate of replays calls it
+OF_CERTIFICATE = {"rss-peak": "peak_rss", "rss-mean": "mean_rss", "vmsize-peak": "vm_size"}
+
+
+def answer(space: Space, goals: Goals, points: Sequence[Point], about: dict) -> dict:
+    """The content of a results file of `heaptape tune` (docs/TUNING.md). `about`: what the search was of."""
+    rows = judged(points, goals)
+    best = winner(rows)
+    labels = _labels(space)
+    on_front = {row.point.key for row in front(rows)}
+    found = [_row(row, space, labels) | {"front": row.point.key in on_front} for row in rows]
+    failed = [_failed(point, space, labels) for point in points if point.error]
+    return {
+        "schema": SCHEMA,
+        "heaptape": {"version": __version__, "commit": replay.commit()},
+        "created_unix_s": round(time.time()),
+        "machine": machine.describe(),
+        "search": about,
+        "variants_left_out": list(space.left_out),
+        "points": found + failed,
+        "winner": _row(best, space, labels) if best else None,
+        "tunables": contributions(space, goals, rows, best),
+        "error_percent": _margins(space, goals),
+    }
+
+
+def contributions(space: Space, goals: Goals, rows: Sequence[Judged], best: Judged | None) -> list[dict]:
+    """For each tunable: the share of the differences between points that it explains (Optuna's PED-ANOVA, of the
+    balance; None where it can't be told), the best that it brought alone, and what the winner is without it, each as
+    ratios to the default by figure (None: not tried, or not among the winner's settings).
+    """
+    known = by_key(rows)
+    importances = _importances(space, rows)
+    found = []
+    for name, levels in space.levels.items():
+        alone = [row for level in levels if level and (row := known.get(key_of(space.normal({name: level}))))]
+        one = min((row for row in alone if row.settings), key=lambda row: row.balance, default=None)
+        dropped = known.get(key_of(without(best.settings, name))) if best and name in best.settings else None
+        found.append(
+            {
+                "name": name,
+                "importance": importances.get(name),
+                "alone": {"value": one.settings[name], "ratios": one.ratios} if one else None,
+                "winner": best.settings.get(name) if best else None,
+                "winner_without": {"ratios": dropped.ratios, "feasible": dropped.feasible} if dropped else None,
+            }
+        )
+    return found
+
+
+def _importances(space: Space, rows: Sequence[Judged]) -> dict[str, float]:
+    import optuna
+
+    made = trials(rows, space)
+    balance = {row.values: row.balance for row in rows}
+    if len({balance[tuple(trial.values)] for trial in made}) < 2 or len(space.levels) < 2:
+        return {}
+    study = optuna.create_study(directions=["minimize"] * len(made[0].values))
+    study.add_trials(made)
+    return optuna.importance.get_param_importances(
+        study,
+        evaluator=optuna.importance.PedAnovaImportanceEvaluator(),
+        target=lambda trial: balance[tuple(trial.values)],
+    )
+
+
+def _labels(space: Space) -> dict:
+    """key -> the variants that are these settings."""
+    found: dict = {}
+    for label, settings in space.variants.items():
+        found.setdefault(key_of(settings), []).append(label)
+    return found
+
+
+def _named(settings: Settings, space: Space, labels: dict) -> dict:
+    return {
+        "variants": labels.get(key_of(settings), []),
+        "label": space.label(settings),
+        "settings": settings,
+        "environment": space.environment(settings),
+    }
+
+
+def _row(row: Judged, space: Space, labels: dict) -> dict:
+    return _named(row.settings, space, labels) | {
+        "figures": row.point.figures,
+        "ratios": row.ratios,
+        "limits_kept": row.feasible,
+        "excess": list(row.excess),
+    }
+
+
+def _failed(point: Point, space: Space, labels: dict) -> dict:
+    return _named(point.settings, space, labels) | {"error": point.error}
+
+
+def _margins(space: Space, goals: Goals) -> dict[str, float | None]:
+    """figure -> by how much a replay may be off, in percent: what 9 of 10 programs stayed within on this allocator, or
+    on the allocators that are not the one that programs were recorded on. None: not measured.
+    """
+    found: dict[str, float | None] = {}
+    for name in goals.figures:
+        certified = OF_CERTIFICATE.get(name)
+        error = replay_errors.error_percent(certified, space.allocator.name) if certified else None
+        # Of the allocator that programs were recorded on there is no error by itself; with settings there is.
+        found[name] = replay_errors.error_percent(certified, ANOTHER) if certified and error == 0 else error
+    return found

@@ -1,0 +1,101 @@
+"""What each tunable changes at all: exact figures at the ends of its search against the default's."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from heaptape.common.errors import HeaptapeError
+from heaptape.common.home import Home
+from heaptape.measure.registry import Allocator
+from heaptape.results.intervals import COUNTED_AGREES
+from heaptape.tuning.goals import Figures, Goals
+from heaptape.tuning.space import UNSET, Key, Settings, Space, key_of, space_of
+from heaptape.tuning.trials import Point, Trials
+
+FIGURES = ("rss-peak", "rss-mean", "vmsize-peak", "syscalls", "instructions")
+
+
+@dataclass(frozen=True)
+class Effect:
+    """Of one value. `changes`: figure -> (change in percent where it is largest, workload), those beyond what the
+    default's figures change by when it is spelt out (an allocator that looks at the clock or at its stack's addresses
+    has such changes); `error`: why there are none.
+    """
+
+    tunable: str
+    value: str
+    changes: dict[str, tuple[float, str]]
+    error: str = ""
+
+    @property
+    def none(self) -> bool:
+        """The value changes nothing."""
+        return not self.changes and not self.error
+
+
+def effects(
+    allocator: Allocator,
+    workloads: Mapping[str, Path],
+    home: Home,
+    jobs: int,
+    tell: Callable[[str, float], None] = lambda what, share: None,
+) -> list[Effect]:
+    """Of every tunable, those that no search sets too, in the registry's order. Raises HeaptapeError where the default
+    fails.
+    """
+    assert allocator.tunables
+    space = space_of(allocator.name, {allocator.name: allocator}, allocator.tunables.names)
+    goals = Goals(FIGURES, (), {name: 1 / len(workloads) for name in workloads})
+    trials = Trials(workloads, space, goals, home)
+    wanted = [{}, *_ends(space), *_spelt_out(space)]
+    found: dict[Key, Point] = {}
+    for point in trials.measure(wanted, 0, jobs):
+        found[point.key] = point
+        tell(space.label(point.settings), len(found) / len(wanted))
+        if not point.settings and point.error:
+            raise HeaptapeError(point.error)
+    default = found[key_of({})]
+    spelt = {name: found[key_of(one)] for one in _spelt_out(space) for name in one}
+    return [_effect(found[key_of(one)], default, spelt) for one in _ends(space)]
+
+
+def silent(found: Sequence[Effect]) -> list[str]:
+    """Tunables of which no value changed anything."""
+    names = dict.fromkeys(one.tunable for one in found)
+    return [name for name in names if all(one.none for one in found if one.tunable == name)]
+
+
+def _ends(space: Space) -> Iterable[Settings]:
+    tunables = space.allocator.tunables
+    assert tunables
+    for name in space.levels:
+        for value in tunables.space[name].ends:
+            if value != UNSET and (settings := space.normal({name: value})):
+                yield settings
+
+
+def _spelt_out(space: Space) -> list[Settings]:
+    """Each tunable set to what it is anyway, where that is a single value."""
+    return [{name: value} for name in space.levels if (value := space.default_level(name)) != UNSET]
+
+
+def _effect(point: Point, default: Point, spelt: Mapping[str, Point]) -> Effect:
+    ((name, value),) = point.settings.items()
+    if point.error:
+        return Effect(name, value, {}, point.error)
+    same = spelt.get(name, default)
+    first, second = default.figures, (default if same.error else same).figures
+    return Effect(name, value, {one: most for one in FIGURES if (most := _largest(one, point.figures, first, second))})
+
+
+def _largest(figure: str, here: Figures, first: Figures, second: Figures) -> tuple[float, str] | None:
+    """Change in percent, and the workload where it is largest; None: nowhere more than the default itself changes by
+    being spelt out.
+    """
+    found = []
+    for workload in here:
+        value, one, two = (figures[workload][figure] for figures in (here, first, second))
+        same = COUNTED_AGREES * one if figure == "instructions" else 0.0
+        if min(abs(value - one), abs(value - two)) > max(abs(one - two), same):
+            found.append((100 * (value - one) / one if one else 100.0, workload))
+    return max(found, key=lambda change: abs(change[0]), default=None)

@@ -1,0 +1,75 @@
+"""Points against the default: their ratios, which keep the limits, which are best."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from heaptape.tuning.goals import Goals
+from heaptape.tuning.space import Key, Settings, key_of
+from heaptape.tuning.trials import Point
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A point without error. `ratios`: figure -> to the default's; `excess`: of each limit; `values`: the ratios of the
+    objectives.
+    """
+
+    point: Point
+    ratios: dict[str, float]
+    excess: tuple[float, ...]
+    values: tuple[float, ...]
+
+    @property
+    def settings(self) -> Settings:
+        return self.point.settings
+
+    @property
+    def feasible(self) -> bool:
+        """All limits are kept."""
+        return all(one <= 0 for one in self.excess)
+
+    @property
+    def balance(self) -> float:
+        """One number of several objectives: the geometric mean of their ratios."""
+        return math.exp(sum(map(math.log, self.values)) / len(self.values))
+
+    def beats(self, other: "Judged") -> bool:
+        """No objective is worse, and one is better."""
+        return self.values != other.values and all(a <= b for a, b in zip(self.values, other.values))
+
+
+def judged(points: Iterable[Point], goals: Goals) -> list[Judged]:
+    """Those without error, each of the settings once; none while the default is not among them."""
+    once = {point.key: point for point in points if not point.error}
+    if key_of({}) not in once:
+        return []
+    default = once[key_of({})].figures
+    found = []
+    for point in once.values():
+        ratios = goals.ratios(point.figures, default)
+        excess = tuple(goals.excess(point.figures, default))
+        found.append(Judged(point, ratios, excess, tuple(ratios[name] for name in goals.objectives)))
+    return found
+
+
+def front(rows: Sequence[Judged]) -> list[Judged]:
+    """The Pareto front of those that keep the limits, by the first objective; of equal ones that with fewest
+    settings.
+    """
+    simplest: dict[tuple[float, ...], Judged] = {}
+    for row in sorted(rows, key=lambda row: len(row.settings)):
+        if row.feasible:
+            simplest.setdefault(row.values, row)
+    kept = [row for row in simplest.values() if not any(other.beats(row) for other in simplest.values())]
+    return sorted(kept, key=lambda row: row.values)
+
+
+def winner(rows: Sequence[Judged]) -> Judged | None:
+    """Of the front the one with the best balance. None: nothing keeps the limits."""
+    return min(front(rows), key=lambda row: (row.balance, len(row.settings)), default=None)
+
+
+def by_key(rows: Iterable[Judged]) -> dict[Key, Judged]:
+    """Found again by settings."""
+    return {row.point.key: row for row in rows}

@@ -1,0 +1,167 @@
+"""Where the points of a search are kept, so that it can be gone on with: an Optuna study in a file of SQLite.
+
+Each point is written when it is measured; a search that was killed loses what was under way. Tools for Optuna's studies
+read the file, too. Settings that are not of the space (a variant's) are trials without parameters.
+"""
+
+import contextlib
+import fcntl
+import json
+import sqlite3
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from heaptape.common.errors import HeaptapeError
+from heaptape.tuning.space import Space
+from heaptape.tuning.trials import Point
+
+if TYPE_CHECKING:
+    import optuna
+
+STUDY = "heaptape"
+INSTALL = "pip install optuna"
+SQLITE = b"SQLite format 3\0"
+
+
+def require_optuna() -> None:
+    """Raises HeaptapeError, with the command that installs it, where it is missing."""
+    try:
+        import optuna
+    except ImportError as error:
+        raise HeaptapeError(f"tune needs the Python package optuna: {INSTALL} ({error})") from None
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    warnings.filterwarnings("ignore", category=optuna.exceptions.ExperimentalWarning)
+    warnings.filterwarnings("ignore", message="PedAnovaImportanceEvaluator", category=UserWarning)
+
+
+def distributions(space: Space) -> dict[str, "optuna.distributions.BaseDistribution"]:
+    """Numbers are ordered; of a boolean or a choice no value is nearer to another."""
+    from optuna.distributions import CategoricalDistribution, IntDistribution
+
+    tunables = space.allocator.tunables
+    assert tunables
+    return {
+        name: IntDistribution(0, len(levels) - 1)
+        if tunables.space[name].is_number
+        else CategoricalDistribution(range(len(levels)))
+        for name, levels in space.levels.items()
+    }
+
+
+class Store:
+    """The points of one search. All are held in memory, too."""
+
+    def __init__(self, study: "optuna.Study", space: Space, path: Path) -> None:
+        self._study, self._space, self._path = study, space, path
+        self.points = [_point(trial.user_attrs) for trial in study.get_trials(deepcopy=False)]
+
+    def keep(self, point: Point, values: Sequence[float]) -> None:
+        """Writes it. `values`: of the objectives; none for a point with an error. Raises HeaptapeError."""
+        from optuna.trial import TrialState, create_trial
+
+        places = self._space.places(point.settings)
+        attributes = {"settings": point.settings, "batch": point.batch, "figures": point.figures, "error": point.error}
+        trial = create_trial(
+            state=TrialState.FAIL if point.error else TrialState.COMPLETE,
+            values=None if point.error else list(values),
+            params=dict(places or {}),
+            distributions=distributions(self._space) if places is not None else {},
+            user_attrs=attributes,
+        )
+        with _told(self._path):
+            self._study.add_trial(trial)
+        self.points.append(point)
+
+
+@contextlib.contextmanager
+def opened(path: Path, about: Mapping[str, object], objectives: int, space: Space) -> Iterator[Store]:
+    """The file's points, or none yet. `about`: what the search is of, as JSON has it. Raises HeaptapeError, in one
+    line, if the file is of another search, of something else, or in use.
+    """
+    import optuna
+    from optuna.storages import RDBStorage
+
+    with _locked(path):
+        with _told(path):
+            storage = RDBStorage(f"sqlite:///{path}", engine_kwargs={"creator": lambda: _connection(path)})
+            study = optuna.create_study(
+                storage=storage, study_name=STUDY, load_if_exists=True, directions=["minimize"] * objectives
+            )
+            there = study.user_attrs.get("about")
+            _require_same(path, there, json.loads(json.dumps(about)))
+            if there is None:
+                study.set_user_attr("about", dict(about))
+            store = Store(study, space, path)
+        try:
+            yield store
+        finally:
+            storage.remove_session()
+            storage.engine.dispose()
+
+
+def _connection(path: Path) -> sqlite3.Connection:
+    """What is written outlives this process at once, and the machine once the system has written it out: to wait for
+    that several times for each point took longer than the replays.
+    """
+    connection = sqlite3.connect(path, check_same_thread=False)
+    connection.execute("pragma synchronous = off")
+    return connection
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """The file is there, and no other search uses it."""
+    try:
+        file = path.open("a+b")
+    except OSError as error:
+        raise HeaptapeError(f"{path}: can't be written: {error.strerror or error}") from None
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise HeaptapeError(f"{path}: another search is using it") from None
+        _require_sqlite(path, file)
+        yield
+
+
+def _require_sqlite(path: Path, file: IO[bytes]) -> None:
+    file.seek(0)
+    head = file.read(len(SQLITE))
+    if head and head != SQLITE:
+        raise HeaptapeError(f"{path}: offset 0: not the storage of a search")
+
+
+@contextlib.contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """What goes wrong in the file is one line. Ctrl-C goes through."""
+    import optuna
+    import sqlalchemy
+
+    try:
+        yield
+    except (optuna.exceptions.OptunaError, sqlalchemy.exc.SQLAlchemyError, KeyError, TypeError, ValueError) as error:
+        cause = error.__cause__ or error
+        why = str(getattr(cause, "orig", None) or cause).splitlines()
+        raise HeaptapeError(f"{path}: not usable as the storage of a search: {why[0] if why else cause!r}") from None
+
+
+def _require_same(path: Path, there: Mapping | None, here: Mapping) -> None:
+    if there is None:
+        return
+    for what in here:
+        if there.get(what) != here[what]:
+            raise HeaptapeError(
+                f"{path}: holds a search of another {what}: {_brief(there.get(what))}, not {_brief(here[what])}; "
+                "take another --storage"
+            )
+
+
+def _brief(value: object) -> str:
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text if len(text) <= 120 else f"{text[:117]}..."
+
+
+def _point(attributes: Mapping) -> Point:
+    return Point(attributes["settings"], attributes["batch"], attributes["figures"], attributes["error"])

@@ -1,0 +1,94 @@
+"""Points of a search, measured: one replay for each workload and pass, as many points at once as there are processors.
+
+A replay's memory, instructions and misses are those of its own process, so they are the same beside other replays; the
+allocators' clock is the engine's (docs/RESULTS.md), not the machine's.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from heaptape.common.errors import HeaptapeError
+from heaptape.common.home import Home
+from heaptape.measure import exact, penalties, replay
+from heaptape.measure.engine_process import Processes, side_by_side
+from heaptape.measure.registry import Choice
+from heaptape.model import counts
+from heaptape.model.penalties import Penalties
+from heaptape.model.penalties import penalties as read_penalties
+from heaptape.tuning.goals import CPU, Figures, Goals
+from heaptape.tuning.space import Key, Settings, Space, key_of
+
+INTERRUPTED = "killed by SIGINT"
+
+
+@dataclass(frozen=True)
+class Point:
+    """Settings and what they gave. `batch`: of the search; CHECKED: of the check after it. `error`: why there are no
+    figures.
+    """
+
+    settings: Settings
+    batch: int
+    figures: Figures = field(default_factory=dict)
+    error: str = ""
+
+    @property
+    def key(self) -> Key:
+        return key_of(self.settings)
+
+
+CHECKED = -1
+
+
+class Trials:
+    """Workloads, set up once. `workloads`: name -> file."""
+
+    def __init__(self, workloads: Mapping[str, Path], space: Space, goals: Goals, home: Home) -> None:
+        """Raises HeaptapeError where a workload can't be replayed, or lacks what a pass needs."""
+        for name, path in workloads.items():
+            replay.require_accesses(path, name, goals.passes)
+        self._space, self._goals = space, goals
+        # Before a bench asks for this machine's caches, which are measured with the penalties.
+        self._penalties = read_penalties(penalties.of_this_machine(home)) if CPU in goals.figures else None
+        default = [space.choice({})]
+        self._processes = Processes()
+        self._benches = {
+            name: exact.Bench(path, home, default, processes=self._processes) for name, path in workloads.items()
+        }
+
+    def measure(self, wanted: Sequence[Settings], batch: int, jobs: int) -> Iterator[Point]:
+        """A point for each, as they come; `jobs` at once, or fewer where memory is short. Raises KeyboardInterrupt
+        where a replay was ended by Ctrl-C. When the iterator is closed early, replays under way are ended, and no more
+        can be made.
+        """
+        room = min(bench.jobs for bench in self._benches.values())
+        work = partial(self._point, batch=batch)
+        for _, point in side_by_side(work, wanted, min(jobs, room), self._processes):
+            if INTERRUPTED in point.error:
+                raise KeyboardInterrupt
+            yield point
+
+    def _point(self, settings: Settings, batch: int) -> Point:
+        choice, found = self._space.choice(settings), {}
+        for name, bench in self._benches.items():
+            try:
+                found[name] = self._figures(bench.runs(choice, self._goals.passes), choice)
+            except HeaptapeError as error:
+                return Point(settings, batch, error=str(error) if len(self._benches) == 1 else f"{name}: {error}")
+        return Point(settings, batch, found)
+
+    def _figures(self, runs: Mapping[str, dict], choice: Choice) -> dict[str, float]:
+        return {
+            name: _cpu_ns(runs, self._penalties) if name == CPU else exact.read(name, runs, choice.label)
+            for name in self._goals.figures
+        }
+
+
+def _cpu_ns(runs: Mapping[str, dict], penalties: Penalties | None) -> float:
+    """The sum of the model of time, each penalty in the middle of its range."""
+    if penalties is None:
+        raise ValueError("no penalties were measured")
+    counted = counts.of_misses(runs["misses"]["misses"], runs["memory"], penalties)
+    return sum(term.count * term.penalty.middle for term in counted.terms)

@@ -1,0 +1,397 @@
+"""Candidates are built whole or not at all, of what a registry's index vouches for, and are replayed by name."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import planted_crates as planted
+import pytest
+from heaptape.candidates import checks, install
+from heaptape.common.errors import HeaptapeError
+from heaptape.common.home import Home, default_home
+from heaptape.measure import installed, registry
+
+from tests.support import HEAPTAPE, OUT, call_heaptape
+
+HOME = Home(OUT)
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """A cache, a recipe file and a local registry of their own: the folder with cache, recipes.toml and registry."""
+    releases = {release: planted.crate(release) for release in ("0.1.0+1", "0.1.1", "0.2.0")}
+    planted.registry(tmp_path / "registry", releases)
+    cargo = tmp_path / "cargo"
+    cargo.mkdir()
+    (cargo / "config.toml").write_text(
+        '[source.crates-io]\nreplace-with = "near"\n'
+        f'[source.near]\nlocal-registry = "{tmp_path / "registry"}"\n'
+    )  # fmt: skip
+    recipes = tmp_path / "recipes.toml"
+    recipes.write_text(planted.RECIPE.format(build=planted.BUILD))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("CARGO_HOME", str(cargo))
+    monkeypatch.setattr(Home, "candidates_file", lambda self: recipes)
+    return tmp_path
+
+
+def left(place):
+    """What lies in the candidates' folder."""
+    return sorted(path.name for path in installed.root().glob("*"))
+
+
+def bring(*words):
+    return call_heaptape("allocators", "install", *words, "--no-verify")
+
+
+def fails(done, *says):
+    assert done.status == 1, done.stdout
+    assert done.stderr.count("\n") == 1, done.stderr
+    for text in says:
+        assert text in done.stderr
+    return done
+
+
+def test_an_installed_candidate_is_chosen_by_version_and_series(place):
+    assert bring("planted@1.0.0", "planted@1").status == 0
+    assert bring("planted@2.0.0").status == 0
+    known = registry.load(HOME)
+    labels = [registry.choose(name, known).label for name in ("planted@1.0.0", "planted@1", "planted", "planted@2:A=b")]
+    assert labels == ["planted@1.0.0", "planted@1.2.0", "planted@2.0.0", "planted@2.0.0:A=b"]
+    choice = registry.choose("planted@1", known)
+    assert choice.preload == str(installed.root() / "planted@1.2.0" / "libplanted.so")
+    with pytest.raises(HeaptapeError, match=r"planted@3 is not installed \(of planted there are planted@1.0.0, "):
+        registry.choose("planted@3", known)
+    assert [c.label for c in registry.choose_all(["planted@2:N=1..2"], known)] == [
+        "planted@2.0.0:N=1",
+        "planted@2.0.0:N=2",
+    ]
+
+
+def test_candidates_have_the_tunables_and_variants_of_their_base(place):
+    recipe = planted.RECIPE.replace("[planted", "[jemalloc")
+    (place / "recipes.toml").write_text(recipe.format(build=planted.BUILD))
+    assert bring("jemalloc@1.2.0").status == 0
+    known = registry.load(HOME)
+    assert registry.choose("jemalloc@1:no-tcache", known).environment == {"MALLOC_CONF": "tcache:false"}
+    assert registry.choose("jemalloc@1:narenas=3", known).environment == {"MALLOC_CONF": "narenas:3"}
+    with pytest.raises(HeaptapeError, match="unknown variant 'x' of jemalloc@1.2.0"):
+        registry.choose("jemalloc@1:x", known)
+
+
+def test_the_record_tells_sources_and_build(place, monkeypatch):
+    monkeypatch.setenv("CFLAGS", "-g0")
+    assert bring("planted@2.0.0").status == 0
+    listed = json.loads(call_heaptape("allocators", "list", "--json").stdout)
+    (one,) = listed["installed"]
+    folder = installed.root() / "planted@2.0.0"
+    assert one["path"] == str(folder / "libplanted.so")
+    assert one["library_sha256"] == registry.sha256_of(folder / "libplanted.so")
+    assert one["source"]["sha256"] == registry.sha256_of(place / "registry" / "planted-sys-0.2.0.crate")
+    assert (one["source"]["release"], one["source"]["note"]) == ("0.2.0", "the newest")
+    assert (one["flags"], one["build"], one["verified"]) == ("-O1 -g0", planted.BUILD, None)
+    assert len(one["build_id"]) == 40
+    assert one["compiler"]
+    assert one["kernel"] == os.uname().release
+    assert [candidate["name"] for candidate in listed["candidates"]] == ["planted"]
+    told = call_heaptape("allocators").stdout
+    assert "planted@2.0.0" in told
+    assert "not verified" in told
+    assert json.loads(call_heaptape("allocators", "--json").stdout)["installed"] == [one]
+
+
+@pytest.fixture
+def server(place):
+    """The registry behind HTTP, as crates.io's sparse index is: the server, and the paths that were asked for."""
+    asked = []
+
+    class Handler(SimpleHTTPRequestHandler):
+        def log_message(self, *words):
+            asked.append(self.path)
+
+    root = place / "registry"
+    http = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(root)))
+    base = f"http://127.0.0.1:{http.server_port}"
+    (root / "index" / "config.json").write_text(json.dumps({"dl": f"{base}/{{crate}}-{{version}}.crate"}))
+    config = f'[source.crates-io]\nreplace-with = "far"\n[source.far]\nregistry = "sparse+{base}/index"\n'
+    (place / "cargo" / "config.toml").write_text(config)
+    thread = threading.Thread(target=http.serve_forever)
+    thread.start()
+    yield http, asked
+    http.shutdown()
+    thread.join()
+    http.server_close()
+
+
+def test_a_sparse_registry_is_asked_once_and_then_no_more(server, place):
+    http, asked = server
+    assert bring("planted@1.0.0").status == 0
+    assert asked == ["/index/pl/an/planted-sys", "/index/config.json", "/planted-sys-0.1.0%2B1.crate"]
+    shutil.rmtree(installed.root())
+    assert bring("planted@1.0.0").status == 0
+    assert len(asked) == 3
+
+
+def test_what_a_registry_does_not_have_is_one_line(server, place):
+    fails(bring("planted@2.1.0"), "crate planted-sys has no release 0.9.9: there are 0.1.0+1, 0.1.1, 0.2.0")
+    (place / "registry" / "planted-sys-0.2.0.crate").unlink()
+    fails(bring("planted@2.0.0"), "crate planted-sys: http://127.0.0.1", "404")
+    assert left(place) == []
+
+
+def test_no_registry_at_all_is_one_line(place):
+    config = '[source.crates-io]\nreplace-with = "far"\n[source.far]\nregistry = "sparse+http://127.0.0.1:1/"\n'
+    (place / "cargo" / "config.toml").write_text(config)
+    fails(bring("planted@2.0.0"), "http://127.0.0.1:1/pl/an/planted-sys: ", "Connection refused")
+
+
+@pytest.mark.parametrize(
+    ("source", "says"),
+    [
+        ('registry = "https://example.org/index.git"', "neither sparse+https://... nor a local-registry"),
+        ('registry = "sparse+file:///etc/"', "neither sparse+https://... nor a local-registry"),
+        ('local-registry = "/nowhere"', "/nowhere/index/pl/an/planted-sys: no such crate"),
+        ("registry = ", "config.toml: "),
+    ],
+)
+def test_cargo_configurations_that_can_not_be_followed_are_named(place, source, says):
+    (place / "cargo" / "config.toml").write_text(f'[source.crates-io]\nreplace-with = "x"\n[source.x]\n{source}\n')
+    fails(bring("planted@2.0.0"), says)
+
+
+def test_an_archive_that_the_index_does_not_vouch_for_is_not_unpacked(place):
+    (place / "registry" / "planted-sys-0.2.0.crate").write_bytes(planted.crate("0.2.0", "int other;"))
+    fails(bring("planted@2.0.0"), "crate planted-sys 0.2.0: its sha256 is ", ", the index says ")
+    assert left(place) == []
+    assert list((place / "cache" / "heaptape" / "sources" / "crates.io").iterdir()) == []
+
+
+def test_a_kept_archive_that_was_damaged_is_fetched_again(place):
+    assert bring("planted@2.0.0").status == 0
+    kept = place / "cache" / "heaptape" / "sources" / "crates.io" / "planted-sys-0.2.0.crate"
+    whole = kept.read_bytes()
+    kept.write_bytes(whole[:-5])
+    assert bring("planted@2.0.0", "--rebuild").status == 0
+    assert kept.read_bytes() == whole
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["planted@7"], "planted has no known version 7: there are 1.0.0, 1.2.0, 2.0.0, 2.1.0"),
+        (["hoard"], "no recipe for 'hoard': there are planted"),
+        (["planted", "--release", "0.2.0"], "which version is it?"),
+        (["--from", "/nowhere", "--lib", "x.so"], "/nowhere: no such folder or archive"),
+    ],
+)
+def test_what_is_not_known_is_one_line(place, words, says):
+    fails(bring(*words), says)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "install",
+        "remove",
+        "list x",
+        "list --from x",
+        "install x --build y",
+        "install --from x",
+        "install a b --release 1",
+    ],
+)
+def test_wrong_usage_is_one_line(place, words):
+    done = call_heaptape("allocators", *words.split())
+    assert done.status == 2
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_release_that_the_list_does_not_have_is_built_as_the_newest_one_is(place):
+    data = planted.crate("0.3.0")
+    planted.registry(place / "registry", {"0.3.0": data})
+    assert bring("planted@2.2.0", "--release", "0.3.0").status == 0
+    assert left(place) == ["planted@2.2.0"]
+
+
+def test_a_build_that_fails_shows_its_error_and_keeps_its_log(place):
+    data = planted.crate("0.2.0", "#error not today\n")
+    planted.registry(place / "registry", {"0.2.0": data})
+    log = installed.root() / "planted@2.0.0.log"
+    fails(bring("planted@2.0.0"), "its build ended with 1: ", "error: #error not today", f"({log})")
+    assert "#error not today" in log.read_text()
+    assert left(place) == [log.name]
+    assert call_heaptape("allocators", "list").status == 0
+
+
+@pytest.mark.parametrize(
+    ("build", "says"),
+    [
+        ("true", "the build made no libplanted.so"),
+        ("echo text >libplanted.so", "libplanted.so is no shared library"),
+        ("echo 'void free(void *p) { (void)p; }' >x.c; $CC -shared -fPIC -o libplanted.so x.c", "defines no malloc"),
+        ("ln -s /etc/passwd libplanted.so", "is no file in the folder of the sources"),
+    ],
+)
+def test_a_library_that_is_none_or_has_no_malloc_is_refused(place, build, says):
+    (place / "recipes.toml").write_text(planted.RECIPE.format(build=build))
+    fails(bring("planted@2.0.0"), says)
+    assert left(place) == []
+
+
+def test_one_that_is_there_is_built_anew_only_if_asked_and_stays_if_that_fails(place):
+    assert "planted@2.0.0: installed" in bring("planted@2.0.0").stdout
+    assert "planted@2.0.0: is installed already" in bring("planted@2.0.0").stdout
+    before = (installed.root() / "planted@2.0.0" / "record.json").read_text()
+    (place / "recipes.toml").write_text(planted.RECIPE.format(build="false"))
+    fails(bring("planted@2.0.0", "--rebuild"), "its build ended with 1")
+    assert (installed.root() / "planted@2.0.0" / "record.json").read_text() == before
+    assert call_heaptape("allocators", "remove", "planted@2.0.0").status == 0
+    fails(
+        call_heaptape("allocators", "remove", "planted@2.0.0"), "planted@2.0.0 is not installed in ", "there are none"
+    )
+
+
+def test_the_others_are_installed_if_one_fails(place):
+    done = bring("planted@2.1.0", "planted@1.0.0")
+    fails(done, "has no release 0.9.9")
+    assert left(place) == ["planted@1.0.0"]
+
+
+def test_a_full_disk_leaves_nothing_behind(place, monkeypatch):
+    copy = shutil.copyfile
+
+    def full(source, target):
+        if target.name == "libplanted.so":
+            raise OSError(28, "No space left on device", str(target))
+        copy(source, target)
+
+    monkeypatch.setattr(install.shutil, "copyfile", full)
+    fails(bring("planted@2.0.0"), "libplanted.so: No space left on device")
+    assert left(place) == []
+
+
+def test_a_damaged_record_is_named_and_does_not_hide_the_registry(place):
+    assert bring("planted@2.0.0").status == 0
+    record = installed.root() / "planted@2.0.0" / "record.json"
+    record.write_text(record.read_text().replace('"schema": 1', '"schema": "x"'))
+    fails(call_heaptape("allocators", "list"), f"{record}: schema: Expected `int`")
+    assert registry.choose("glibc", registry.load(HOME)).label == "glibc"
+    record.unlink()
+    assert call_heaptape("allocators", "list").status == 0
+
+
+# From sources of the user's own
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    folder = tmp_path / "mine.git"
+    folder.mkdir()
+    (folder / "planted.c").write_text(planted.ALLOCATOR)
+    return folder
+
+
+def own(place, *words):
+    return call_heaptape("allocators", "install", "--from", place, "--lib", "libplanted.so", "--no-verify", *words)
+
+
+def test_a_checkout_is_copied_built_and_named_after_its_contents(place, checkout):
+    assert own(checkout, "--build", planted.BUILD).status == 0
+    assert [path.name for path in checkout.iterdir()] == ["planted.c"]
+    (one,) = left(place)
+    (checkout / "planted.c").write_text(planted.ALLOCATOR + "int more;\n")
+    assert own(checkout, "--build", planted.BUILD).status == 0
+    assert own(checkout, "--build", planted.BUILD, "--name", "mine@next").status == 0
+    assert len(left(place)) == 3
+    assert one.startswith("mine@")
+    assert registry.choose("mine@next", registry.load(HOME)).label == "mine@next"
+
+
+def test_an_archive_of_ones_own_is_built(place, checkout, tmp_path):
+    packed = tmp_path / "mine-1.tar.gz"
+    packed.write_bytes(planted.archive({"mine-1/planted.c": planted.ALLOCATOR}))
+    assert own(packed, "--build", planted.BUILD, "--name", "mine@1").status == 0
+    assert left(place) == ["mine@1"]
+
+
+def test_names_that_lead_elsewhere_are_refused(place, checkout):
+    for name in ("../x@1", "a@../b", "a@b@c", ".x@1"):
+        fails(own(checkout, "--build", planted.BUILD, "--name", name), "is no name")
+
+
+# Ended from outside
+
+
+def started(place, checkout):
+    """An installation whose build waits for ever, and the id of that build."""
+    build = "echo $$ >$TOLD.part; mv $TOLD.part $TOLD; sleep 1000"
+    command = [HEAPTAPE, "allocators", "install", "--from", checkout, "--build", build, "--lib", "x.so"]
+    told = place / "told"
+    process = subprocess.Popen([str(word) for word in command], env={**os.environ, "TOLD": str(told)})
+    while not told.exists():
+        assert process.poll() is None
+        time.sleep(0.01)
+    return process, int(told.read_text())
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_ends_the_build_and_leaves_nothing(place, checkout, number):
+    process, build = started(place, checkout)
+    process.send_signal(number)
+    assert process.wait(timeout=120) == 128 + number
+    assert not Path(f"/proc/{build}").exists()
+    assert left(place) == []
+
+
+def test_what_a_killed_installation_left_goes_with_the_next(place, checkout):
+    process, build = started(place, checkout)
+    assert bring("planted@1.0.0").status == 0  # one under way is not disturbed
+    assert [name.startswith(".building-") for name in left(place)] == [True, False]
+    process.kill()
+    process.wait(timeout=120)
+    os.killpg(build, signal.SIGKILL)
+    assert bring("planted@1.2.0").status == 0
+    assert left(place) == ["planted@1.0.0", "planted@1.2.0"]
+
+
+# Held to the rules of malloc
+
+
+def test_verifying_tells_what_a_candidate_breaks_and_the_list_repeats_it(place, monkeypatch):
+    monkeypatch.setattr(checks, "CORPUS", ("gs.tape",))
+    done = call_heaptape("allocators", "install", "planted@1.0.0")
+    assert done.status == 0, done.stderr
+    assert "planted@1.0.0: installed, keeps the rules of malloc on 2 workloads" in done.stdout
+    monkeypatch.setenv("CFLAGS", "-DBREAKS_ALIGNMENT")
+    done = call_heaptape("allocators", "install", "planted@1.2.0")
+    assert done.status == 0
+    assert "planted@1.2.0 breaks a rule of malloc on alignment_storm: op " in done.stderr
+    assert "not aligned to " in done.stderr
+    lines = call_heaptape("allocators", "list").stdout.splitlines()
+    assert [line.split()[0] for line in lines if "rule" in line] == ["keeps", "breaks"]
+
+
+# The recipes that come with heaptape
+
+
+def test_every_recipe_has_its_table_in_the_registry_and_a_way_to_every_version():
+    from heaptape.candidates import catalogue
+
+    home = default_home()
+    known = registry.load(home)
+    recipes = catalogue.load(home)
+    assert {name for name, one in known.items() if one.candidate} < set(recipes) <= set(known)
+    for name, recipe in recipes.items():
+        for version in recipe.versions:
+            one = catalogue.choose(f"{name}@{version}", recipes)
+            assert one.version == version
+            assert one.package
+            assert one.release.release or recipe.registry == "debian"
+    assert catalogue.choose("mimalloc@2", recipes).version.startswith("2.")

@@ -1,0 +1,75 @@
+"""A space with a known best: figures that are a formula of the settings, without a replay."""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from heaptape.measure.registry import Allocator
+from heaptape.measure.tunables import Tunable, Tunables
+from heaptape.tuning import store
+from heaptape.tuning.goals import Goals
+from heaptape.tuning.judged import Judged
+from heaptape.tuning.search import Budget, Search
+from heaptape.tuning.space import Settings, Space, space_of
+from heaptape.tuning.trials import Point
+
+WORKLOAD = "planted"
+BEST = {"a": "40", "b": "8", "mode": "y"}
+# As allocators.toml has them; the library of test_tune_command.py computes the same.
+TUNABLES = Tunables(
+    variable="PLANTED_{NAME}",
+    space={
+        "a": Tunable("integer", "best at 40", range=(0, 64), default="0"),
+        "b": Tunable("integer", "best at 8", range=(1, 256), scale="log", default="256"),
+        "mode": Tunable("choice", "best is y, and z doubles the harm of a", values=("x", "y", "z"), default="x"),
+    },
+)
+GOALS = Goals(("rss-peak",), (), {WORKLOAD: 1.0})
+
+
+def planted_space(only: Sequence[str] = ()) -> Space:
+    """Of an allocator that is found."""
+    allocator = Allocator(name="planted", library="planted.so", path=Path("/bin/true"), tunables=TUNABLES)
+    return space_of("planted", {"planted": allocator}, only)
+
+
+def pages(settings: Settings) -> int:
+    """What the planted allocator wastes."""
+    chosen = {name: settings.get(name, one.default) for name, one in TUNABLES.space.items()}
+    of_a = 16 * abs(int(chosen["a"]) - 40) * (2 if chosen["mode"] == "z" else 1)
+    return 100 + of_a + 64 * abs(int(chosen["b"]).bit_length() - 4) + 200 * (chosen["mode"] != "y")
+
+
+class Formula:
+    """Stands for Trials. `fails`: settings that fail; `measured`: what was asked for, in order."""
+
+    def __init__(self, fails: Callable[[Settings], bool] = lambda settings: False) -> None:
+        self.fails = fails
+        self.measured: list[Settings] = []
+
+    def measure(self, wanted: Sequence[Settings], batch: int, jobs: int) -> Iterator[Point]:
+        """Last first, as points may come in any order."""
+        for settings in reversed(wanted):
+            self.measured.append(settings)
+            if self.fails(settings):
+                yield Point(settings, batch, error="planted: killed by SIGSEGV")
+            else:
+                cost = 1000.0 + int(settings.get("a", "0"))
+                yield Point(settings, batch, {WORKLOAD: {"rss-peak": 4096.0 * pages(settings), "syscalls": cost}})
+
+
+def search_in(
+    path: Path,
+    points: int,
+    goals: Goals = GOALS,
+    trials: Formula | None = None,
+    seed: int = 0,
+    jobs: int = 1,
+    space: Space | None = None,
+) -> tuple[list[Point], Judged | None]:
+    """A search of so many points kept in the file: (its points, the winner)."""
+    store.require_optuna()
+    space = space or planted_space()
+    with store.opened(path, {"search": "planted"}, len(goals.objectives), space) as kept:
+        search = Search(space, goals, trials or Formula(), kept, seed)
+        search.run(Budget(points, jobs=jobs))
+        return kept.points, search.winner()

@@ -1,0 +1,148 @@
+"""A search finds what is best, tries nothing twice, and goes on as it would have."""
+
+import dataclasses
+
+import pytest
+from heaptape.common.errors import HeaptapeError
+from heaptape.tuning import goals
+from heaptape.tuning.judged import Judged, front, judged, winner
+from heaptape.tuning.trials import Point
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tuning.planted import BEST, GOALS, WORKLOAD, Formula, pages, planted_space, search_in
+
+TWO = dataclasses.replace(GOALS, objectives=("rss-peak", "syscalls"))
+
+
+def keys(points):
+    return {point.key for point in points}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_best_of_243_settings_is_found_in_60(tmp_path, seed):
+    points, best = search_in(tmp_path / "s", 60, seed=seed)
+    assert len(points) <= 60
+    assert best.settings == BEST
+
+
+def test_no_settings_are_tried_twice(tmp_path):
+    formula = Formula()
+    points, _ = search_in(tmp_path / "s", 100, trials=formula)
+    assert len(points) == len(formula.measured) == len(keys(points)) > 90
+
+
+def test_the_same_seed_gives_the_same_points_and_another_does_not(tmp_path):
+    one, again, other = (search_in(tmp_path / str(n), 50, seed=seed)[0] for n, seed in enumerate((3, 3, 4)))
+    assert keys(one) == keys(again)
+    assert keys(one) != keys(other)
+
+
+def test_the_number_of_replays_at_once_changes_no_point(tmp_path):
+    assert keys(search_in(tmp_path / "1", 50, jobs=1)[0]) == keys(search_in(tmp_path / "3", 50, jobs=3)[0])
+
+
+class Interrupted(Formula):
+    """Is interrupted after so many points."""
+
+    def __init__(self, after):
+        super().__init__()
+        self.after = after
+
+    def measure(self, wanted, batch, jobs):
+        for point in super().measure(wanted, batch, jobs):
+            if self.after == 0:
+                raise KeyboardInterrupt
+            self.after -= 1
+            yield point
+
+
+@pytest.mark.parametrize("after", [0, 1, 2, 7, 20, 33])
+def test_an_interrupted_search_goes_on_as_it_would_have(tmp_path, after):
+    whole, best = search_in(tmp_path / "whole", 40)
+    with pytest.raises(KeyboardInterrupt):
+        search_in(tmp_path / "cut", 40, trials=Interrupted(after))
+    formula = Formula()
+    points, again = search_in(tmp_path / "cut", 40, trials=formula)
+    assert len(formula.measured) == len(points) - after  # nothing that was kept is measured again
+    assert keys(points) == keys(whole)
+    assert again.settings == best.settings
+
+
+def test_a_larger_budget_goes_on_from_a_smaller_one(tmp_path):
+    few, _ = search_in(tmp_path / "s", 20)
+    more, _ = search_in(tmp_path / "s", 50)
+    assert more[: len(few)] == few
+    assert len(few) < len(more) <= 50
+
+
+def test_a_small_space_is_searched_wholly_and_then_left(tmp_path):
+    points, best = search_in(tmp_path / "s", 1000, space=planted_space(["mode"]))
+    assert len(points) == 3
+    assert best.settings == {"mode": "y"}
+
+
+def test_settings_that_fail_are_kept_and_not_taken(tmp_path):
+    formula = Formula(fails=lambda one: one.get("mode") == "y")
+    points, best = search_in(tmp_path / "s", 60, trials=formula)
+    failed = [point for point in points if point.error]
+    assert failed
+    assert all(point.settings["mode"] == "y" for point in failed)
+    assert best.settings == {name: value for name, value in BEST.items() if name != "mode"}
+
+
+def test_a_default_that_fails_ends_the_search(tmp_path):
+    with pytest.raises(HeaptapeError, match="killed by SIGSEGV"):
+        search_in(tmp_path / "s", 60, trials=Formula(fails=lambda one: not one))
+
+
+def test_the_winner_keeps_a_limit_that_the_best_breaks(tmp_path):
+    limited = dataclasses.replace(GOALS, limits=goals.limits(["syscalls<=1.024*default"]))
+    _, best = search_in(tmp_path / "s", 80, goals=limited)
+    assert best.settings == BEST | {"a": "24"}
+
+
+def test_a_limit_that_nothing_keeps_leaves_no_winner(tmp_path):
+    impossible = dataclasses.replace(GOALS, limits=goals.limits(["syscalls<=0.5*default"]))
+    assert search_in(tmp_path / "s", 30, goals=impossible)[1] is None
+
+
+def test_two_objectives_give_the_whole_front(tmp_path):
+    points, _ = search_in(tmp_path / "s", 120, goals=TWO)
+    found = [row.settings.get("a", "0") for row in front(judged(points, TWO))]
+    assert found == ["40", "32", "24", "16", "8", "0"]  # each with the best b and mode
+    assert all(
+        pages(row.settings) == 100 + 16 * (40 - int(row.settings.get("a", 0))) for row in front(judged(points, TWO))
+    )
+
+
+def test_settings_without_effect_are_dropped_from_the_winner(tmp_path):
+    points, best = search_in(tmp_path / "s", 60, goals=dataclasses.replace(GOALS, objectives=("syscalls",)))
+    assert best.settings == {}
+
+
+values = st.tuples(st.integers(1, 4), st.integers(1, 4)).map(lambda pair: (float(pair[0]), float(pair[1])))
+
+
+@settings(max_examples=100)
+@given(st.lists(st.tuples(values, st.booleans(), st.integers(0, 3)), max_size=12))
+def test_the_front_is_what_nothing_beats_and_the_winner_is_on_it(given_rows):
+    rows = [
+        Judged(Point({f"{number}{n}": "" for n in range(size)}, 0), {}, (1.0 if broken else 0.0,), pair)
+        for number, (pair, broken, size) in enumerate(given_rows)
+    ]
+    found, kept = front(rows), [row for row in rows if row.feasible]
+    assert all(row.feasible and not any(other.beats(row) for other in kept) for row in found)
+    assert all(any(one.values == row.values or one.beats(row) for one in found) for row in kept)
+    assert len({row.values for row in found}) == len(found)
+    best = winner(rows)
+    assert (best is None) == (not kept)
+    assert best is None or (best in found and best.balance == min(row.balance for row in kept))
+
+
+def test_ratios_of_several_workloads_are_a_weighted_geometric_mean():
+    both = goals.Goals(("rss-peak",), (), goals.weights(["one", "two"], "3,1"))
+    default = {"one": {"rss-peak": 100.0}, "two": {"rss-peak": 100.0}}
+    found = {"one": {"rss-peak": 200.0}, "two": {"rss-peak": 1600.0}}
+    assert both.ratios(found, default)["rss-peak"] == pytest.approx(2**0.75 * 16**0.25)
+    assert both.ratios(default, default)["rss-peak"] == 1
+    assert WORKLOAD not in both.weights

@@ -1,0 +1,180 @@
+"""`heaptape tune` from end to end, on an allocator that wastes by formula and on our own."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+from heaptape.common.home import Home
+from tuning.planted import BEST, pages
+
+from tests.support import OUT, REPOSITORY, call_heaptape, compile_c, refused
+
+HEAPTAPE = OUT / "bin" / "heaptape"
+REGISTRY = """
+[planted]
+library = "planted_settings.so"
+[planted.tunables]
+variable = "PLANTED_{NAME}"
+[planted.tunables.space]
+a = { type = "integer", range = [0, 64], default = "0", meaning = "best at 40" }
+b = { type = "integer", range = [1, 256], scale = "log", default = "256", meaning = "best at 8" }
+mode = { type = "choice", values = ["x", "y", "z", "crash"], default = "x", meaning = "best is y" }
+[planted.variants.near]
+environment = { PLANTED_A = "32" }
+[planted.variants.elsewhere]
+environment = { OTHER = "1" }
+"""
+
+
+@pytest.fixture
+def planted(tmp_path, monkeypatch):
+    """The registry has the planted allocator alone. The present directory is the test's."""
+    compile_c(
+        tmp_path / "planted_settings.so", REPOSITORY / "analysis/test/tuning/planted_settings.c", "-shared", "-fPIC"
+    )
+    (tmp_path / "allocators.toml").write_text(REGISTRY)
+    monkeypatch.setattr(Home, "registry_file", lambda self: tmp_path / "allocators.toml")
+    monkeypatch.setattr(Home, "library_directories", lambda self: [tmp_path])
+    monkeypatch.chdir(tmp_path)
+
+
+def tune(tape, *options):
+    return call_heaptape("tune", tape, "-a", "planted", *options)
+
+
+def points_of(path):
+    return {one["label"]: one.get("figures") for one in json.loads(path.read_text())["points"]}
+
+
+def test_the_planted_best_is_found_and_a_second_start_has_nothing_to_do(planted, small_tape, tmp_path):
+    done = tune(small_tape, "--budget", "60")
+    assert done.status == 0, done.stderr
+    assert "Set: PLANTED_A=40 PLANTED_B=8 PLANTED_MODE=y" in done.stdout
+    assert "near: a=32" in done.stdout
+    data = json.loads((tmp_path / "small.planted.tune.json").read_text())
+    assert data["winner"]["settings"] == BEST
+    assert data["variants_left_out"] == ["elsewhere"]
+    failed = [one for one in data["points"] if "error" in one]
+    assert failed
+    assert all(one["settings"]["mode"] == "crash" for one in failed)
+    found = {one["label"]: one["figures"]["small"]["rss-peak"] for one in data["points"] if "error" not in one}
+    of_formula = {one["label"]: 4096 * pages(one["settings"]) for one in data["points"] if "error" not in one}
+    rest = {label: found[label] - of_formula[label] for label in found}
+    assert max(rest.values()) == min(rest.values())  # what the program itself needs
+    before = points_of(tmp_path / "small.planted.tune.json")
+    again = tune(small_tape, "--budget", "60")
+    assert points_of(tmp_path / "small.planted.tune.json") == before
+    assert again.stdout == done.stdout
+
+
+def test_figures_are_the_same_however_many_replays_run_at_once(planted, small_tape, tmp_path):
+    found = []
+    for jobs in ("1", "4"):
+        options = ["--objective", "rss-peak,rss-mean,syscalls", "--storage", f"{jobs}.sqlite", "-o", f"{jobs}.json"]
+        done = tune(small_tape, "--budget", "24", "--jobs", jobs, *options)
+        assert done.status == 0, done.stderr
+        found.append(points_of(tmp_path / f"{jobs}.json"))
+    assert found[0] == found[1]
+    assert len(found[0]) > 20
+
+
+def test_a_search_of_other_tunables_is_refused(planted, small_tape):
+    assert tune(small_tape, "--budget", "2", "--tunables", "a,b").status == 0
+    other = tune(small_tape, "--budget", "2", "--tunables", "a")
+    assert other.status == 1
+    assert "small.planted.tune.sqlite: holds a search of another space" in other.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "says"),
+    [
+        (["--tunables", "a,c"], 1, "unknown tunable 'c' of planted: known are a, b, mode"),
+        (["--objective", "speed"], 2, "unknown figure 'speed'"),
+        (["--objective", "misses"], 1, "no data accesses, all of which the misses pass needs: record with --accesses"),
+        (["--objective", "cpu"], 1, "no data accesses, all of which the misses pass needs: record with --accesses"),
+        (["--limit", "rss=1"], 2, "'rss=1' is neither"),
+        (["--budget", "0"], 2, "'0' is neither a number of replays nor a time"),
+        (["--budget", "0m"], 2, "'0m' is neither"),
+        (["--budget", "1", "--objective", "rss,instructions"], 2, "1 replays are less than one setting needs, 2"),
+        (["--weights", "1,2"], 2, "2 for 1 workloads"),
+        (["--storage", "none/s"], 1, "none/s: can't be written"),
+        (["-o", "none/t.json"], 1, "none/t.json: can't be written"),
+        (["--live"], 2, "needs the command after --"),
+        (["--", "true"], 2, "needs --live"),
+    ],
+)
+def test_wrong_use_is_one_line(planted, small_tape, options, status, says):
+    done = tune(small_tape, *options)
+    assert done.status == status, done.stderr
+    assert says in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_an_allocator_without_tunables_is_refused(small_tape):
+    refused(HEAPTAPE, "tune", small_tape, "-a", "nosuch", says="unknown allocator 'nosuch'")
+    library = OUT / "lib" / "libreference.so"
+    refused(HEAPTAPE, "tune", small_tape, "-a", library, says="only an allocator of the registry has tunables")
+
+
+def start(folder, tape, *options):
+    command = [str(HEAPTAPE), "tune", str(tape), "-a", "reference", "--tunables", "tcache_count,top_pad,arenas"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen([*command, "--budget", "24", *options], cwd=folder, start_new_session=True, **pipes)
+
+
+def wait_for_points(path, count):
+    """Until the search has so many."""
+    import sqlite3
+
+    for _ in range(2000):
+        time.sleep(0.05)
+        try:
+            with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as connection:
+                ((found,),) = connection.execute("select count(*) from trials")
+        except sqlite3.OperationalError:
+            continue
+        if found >= count:
+            return
+    raise AssertionError(f"{path} has no {count} points")
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory, small_tape):
+    """The points of a search that nothing ended."""
+    folder = tmp_path_factory.mktemp("whole")
+    done = start(folder, small_tape)
+    assert done.wait() == 0, done.stderr.read()
+    return points_of(folder / "small.reference.tune.json")
+
+
+@pytest.mark.parametrize(("number", "group"), [(signal.SIGKILL, True), (signal.SIGINT, True), (signal.SIGINT, False)])
+def test_a_search_that_was_ended_goes_on_where_it_was(tmp_path, small_tape, whole, number, group):
+    cut = start(tmp_path, small_tape)
+    wait_for_points(tmp_path / "small.reference.tune.sqlite", 5)
+    (os.killpg if group else os.kill)(cut.pid, number)
+    printed, errors = cut.communicate()
+    if number == signal.SIGINT:
+        assert cut.returncode == 130
+        assert "the same command goes on from small.reference.tune.sqlite" in errors
+        assert "settings tried" in printed
+    again = start(tmp_path, small_tape)
+    assert again.wait() == 0, again.stderr.read()
+    assert points_of(tmp_path / "small.reference.tune.json") == whole
+
+
+def test_live_runs_of_default_and_winner_are_compared(planted, small_tape, tmp_path):
+    program = compile_c(tmp_path / "one", "#include <stdlib.h>\nint main(void) { return !malloc(1); }")
+    done = tune(small_tape, "--budget", "30", "--live", "--live-runs", "2", "--", program)
+    assert done.status == 0, done.stderr
+    data = json.loads((tmp_path / "small.planted.tune.json").read_text())
+    (rss, cpu) = data["live"]["figures"]
+    assert rss["verdict"] == "held"
+    assert (cpu["figure"], cpu["verdict"]) == ("cpu", None)
+    saved = {one["side"]: one["rss_anon_peak_bytes"] for one in data["live"]["rows"] if one["rss_anon_peak_bytes"]}
+    assert saved["before"] - saved["after"] == pytest.approx(4096 * (pages({}) - pages(BEST)), abs=20 * 4096)
+    failing = tune(small_tape, "--budget", "30", "--live", "--", "false")
+    assert failing.status == 1
+    assert "false on planted: exit status 1" in failing.stderr
