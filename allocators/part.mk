@@ -2,7 +2,7 @@
 #
 # Each is its own folders and common/, compiled anew for it: ALLOCATOR_* say whose tables these include. So nothing of
 # common/ costs an indirection, and two allocators share no object file.
-ALLOCATORS := reference bucket
+ALLOCATORS := reference magazine bucket
 ALLOCATOR_TEST := allocators/test
 
 # $(call allocator_folders,name), _sources, _library, _archive; $(call allocator_objects,name,kind of object): pic or tsan
@@ -65,8 +65,8 @@ allocator_test = $(eval $(call allocator_test_rule,$(1),$(2),$(3)))
 define allocator_tests
 $(foreach test,$(ALLOCATOR_TESTS),$(call allocator_test,$(1),$(ALLOCATOR_TEST)/$(test).c,$(1)/$(test)))
 $(foreach test,$(ALLOCATOR_MODEL_TESTS),$(call allocator_test,$(1),$(ALLOCATOR_TEST)/$(test).c $(ALLOCATOR_TEST)/model.c,$(1)/$(test)))
-$(foreach source,$(wildcard allocators/$(1)/test/*.c),$(call allocator_test,$(1),$(source) $(ALLOCATOR_TEST)/model.c,$(1)/$(basename $(notdir $(source)))))
-$(foreach source,$(wildcard allocators/$(1)/test/faults/*.c),\
+$(foreach source,$(wildcard allocators/$(1)/test/*.c),$(call allocator_test,$(1),$(source) $(ALLOCATOR_TEST)/model.c $(ALLOCATOR_TEST)/counted.c,$(1)/$(basename $(notdir $(source)))))
+$(foreach source,$(wildcard $(ALLOCATOR_TEST)/faults/*.c allocators/$(1)/test/faults/*.c),\
   $(call allocator_test,$(1),$(source) $(ALLOCATOR_TEST)/expect_fault.c,$(1)/faults/$(basename $(notdir $(source)))))
 endef
 $(foreach name,$(ALLOCATORS),$(call allocator_tests,$(name)))

@@ -1,11 +1,11 @@
 /* free, from entry to return, in the order in which an object meets it:
 
      free               the header tells what the object is of; whatever looks wrong ends the process
-     cache_release (cache.c)
+     cache_release (heap/cache.c)
                         of a cache: its bit is set, under the cache's lock or by an atomic operation. No other lock: any
                         thread frees into any bucket
      free_slow          an aligned object: the one that it lies in is freed
-     oversize_release (oversize.c)
+     oversize_release (heap/oversize.c)
                         an oversize block: merged with its free neighbours and put into the tree, under the one lock */
 #include "allocators/bucket/base/block.h"
 #include "allocators/bucket/heap/cache.h"

@@ -1,17 +1,20 @@
 /* malloc and calloc, from entry to return, in the order in which a request meets them:
 
-     malloc             up to max_cached bytes: from the thread's bucket, under its parent lock unless the thread owns
-   it bucket_mine (buckets.h) the bucket that the thread's number gives; a thread's first request gets it a number
-     class_of (bucket.h)
+     malloc             up to max_cached bytes: from the thread's bucket, under its parent lock unless it is its own
+     bucket_mine (heap/buckets.h)
+                        the bucket that the thread's number gives; a thread's first request gets it a number
+     class_of (heap/bucket.h)
                         the power of two that is large enough
-     bucket_take (bucket.c)
+     bucket_take (heap/bucket.c)
                         the cache that served last, if it has a free block;
        search             else the first cache of the class that has one;
        take_from_new      else a new cache, mapped
-     cache_take (cache.c)
-                        a free bit is found and cleared, under the cache's lock or by an atomic operation; the block
-   that it stands for gets its header oversize_take (oversize.c) more than max_cached bytes: the smallest free block
-   that is large enough, or new memory; what is left over is free again. All under one lock
+     cache_take (heap/cache.c)
+                        a free bit is found and cleared, under the cache's lock or by an atomic operation; its block
+                        gets its header
+     oversize_take (heap/oversize.c)
+                        more than max_cached bytes: the smallest free block that is large enough, or new memory; what
+                        is left over is free again. All under one lock
 
    Freeing is in free.c. */
 #include "allocators/bucket/heap/bucket.h"

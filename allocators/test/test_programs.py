@@ -12,7 +12,7 @@ import pytest
 from tests.support import OUT, REPOSITORY, run
 
 # Those of allocators/part.mk.
-OURS = ("reference", "bucket")
+OURS = ("reference", "magazine", "bucket")
 PYTHON = """
 import concurrent.futures, json, re, zlib
 def work(n):

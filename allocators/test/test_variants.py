@@ -9,17 +9,19 @@ from tests.support import OUT, REPOSITORY, run
 
 REGISTRY = tomllib.loads((REPOSITORY / "allocators/allocators.toml").read_text())
 # Those of allocators/part.mk, and how many variants each has at least.
-OURS = {"reference": 24, "bucket": 16}
+OURS = {"reference": 24, "magazine": 16, "bucket": 16}
 PROGRAMS = {
     "objects_never_overlap_and_keep_their_contents": ("60000",),
     "threads_pass_objects_and_nothing_is_lost": ("6", "5000", "2"),
     "api_keeps_to_posix_and_c23": (),
     "caches_of_ended_threads_return": (),
 }
+TSAN = {name: f"{name}_tsan" for name in OURS}
 # A value that a tunable of each does not take.
-WRONG = {"reference": "tcache=7", "bucket": "cache_lock=spin"}
+WRONG = {"reference": "tcache=7", "magazine": "burst_scale=twice", "bucket": "cache_lock=spin"}
 RACES = {
     "reference": ("fastbins", "neither", "fastchunks-atomic", "one-arena", "trim-at-once"),
+    "magazine": ("neither", "no-previous", "magazine-grow", "no-depot", "no-run-cache"),
     "bucket": ("mutex", "exclusive", "exclusive-mutex", "one-bucket", "max-cached-2m", "stats"),
 }
 
@@ -44,8 +46,7 @@ def test_variant_keeps_the_promises(program, allocator, variant):
 @pytest.mark.long
 @pytest.mark.parametrize(("allocator", "variant"), [(a, v) for a in OURS for v in ("", *RACES[a])])
 def test_threads_do_not_race(allocator, variant):
-    program = {"reference": "reference_tsan", "bucket": "bucket_tsan"}[allocator]
-    done = run(OUT / "test-programs" / program, "4", "3000", "2", env=environment(allocator, variant))
+    done = run(OUT / "test-programs" / TSAN[allocator], "4", "3000", "2", env=environment(allocator, variant))
     assert done.status == 0, done.stderr[:4000]
 
 
@@ -70,4 +71,4 @@ def test_the_registry_names_each_tunable(allocator):
     names = [
         name for table in tables for name in re.findall(r"^(?:TUNABLE|CHOICE)\((\w+)", table.read_text(), re.MULTILINE)
     ]
-    assert REGISTRY[allocator]["tunables"]["names"] == names
+    assert sorted(REGISTRY[allocator]["tunables"]["space"]) == sorted(names)

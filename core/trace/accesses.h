@@ -21,40 +21,31 @@ enum {
 /* FOOTER's key of each total; ACCESS_TOTAL_LIMIT of them. */
 extern const char *const access_total_names[ACCESS_TOTAL_LIMIT];
 
-/* A list in order of last use, newest first. All zero: empty. */
+/* Which entries the places of the list of recent objects have, the one used last first; entries are numbered as they
+   are put in. All zero: empty. */
 struct recent_list {
   uint32_t count;
-  uint64_t keys[RECENT_PLACES];
-  uint32_t entries[RECENT_PLACES]; /* how many were inserted before */
+  uint32_t entries[RECENT_PLACES];
 };
 
-/* The key's place; RECENT_PLACES: it is not in the list. */
-static inline uint32_t recent_find(const struct recent_list *list, uint64_t key) {
-  for (uint32_t i = 0; i < list->count; i++)
-    if (list->keys[i] == key)
-      return i;
-  return RECENT_PLACES;
-}
-
-static inline void recent_put_first(struct recent_list *list, uint32_t moved, uint64_t key, uint32_t entry) {
-  memmove(list->keys + 1, list->keys, moved * sizeof *list->keys);
-  memmove(list->entries + 1, list->entries, moved * sizeof *list->entries);
-  list->keys[0] = key;
-  list->entries[0] = entry;
+/* Moves `moved` numbers on by one place, and puts another before them. */
+static inline void recent_put_first(uint32_t *places, uint32_t moved, uint32_t first) {
+  memmove(places + 1, places, moved * sizeof *places);
+  places[0] = first;
 }
 
 /* Moves what is at place (below count) to place 0. Returns its entry. */
 static inline uint32_t recent_use(struct recent_list *list, uint32_t place) {
   if (place > 0)
-    recent_put_first(list, place, list->keys[place], list->entries[place]);
+    recent_put_first(list->entries, place, list->entries[place]);
   return list->entries[0];
 }
 
-/* Inserts a key at place 0; where the list is full, the last key is dropped. */
-static inline void recent_add(struct recent_list *list, uint64_t key, uint32_t entry) {
+/* Inserts an entry at place 0; where the list is full, the last one is dropped. */
+static inline void recent_add(struct recent_list *list, uint32_t entry) {
   if (list->count < RECENT_PLACES)
     list->count++;
-  recent_put_first(list, list->count - 1, key, entry);
+  recent_put_first(list->entries, list->count - 1, entry);
 }
 
 #endif

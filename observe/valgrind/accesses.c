@@ -26,7 +26,8 @@ extern Int VG_(safe_fd)(Int old_fd);
 
 enum {
   FILTER_WAYS = 4,
-  OUTPUT_BYTES = 64 << 10,
+  SENT_BYTES = 64 << 10,    /* at once, at least */
+  OUTPUT_BYTES = 256 << 10, /* kept while the recorder compresses a block, beside what the socket holds */
   CHUNK = 256,
   MISSED_ROOM = 4 * CHUNK,
   NO_STREAM = -1,
@@ -48,6 +49,7 @@ static Int stream = NO_STREAM;
 static Bool recording;
 static UChar output[OUTPUT_BYTES + LIVE_BATCH * ACCESS_ITEM_BYTES];
 static UChar *output_end = output;
+static UWord sent_at = SENT_BYTES; /* how full the output is when it is next tried to send it */
 static struct access_coder coder;
 static ULong acquired;
 
@@ -83,8 +85,8 @@ static void empty_filter(void) {
 }
 
 /* Valgrind has no such function for tools: a pipe whose reader has gone would be a signal to the program. */
-static Long send(Int fd, const void *bytes, UWord count) {
-  register UWord flags __asm__("r10") = 0x4000; /* MSG_NOSIGNAL */
+static Long send(Int fd, const void *bytes, UWord count, Bool waits) {
+  register UWord flags __asm__("r10") = 0x4000 | (waits ? 0 : 0x40); /* MSG_NOSIGNAL, MSG_DONTWAIT */
   register UWord address __asm__("r8") = 0, address_bytes __asm__("r9") = 0;
   Long result;
   __asm__ volatile("syscall"
@@ -102,23 +104,39 @@ static void close_stream(void) {
   recording = False;
 }
 
-/* Waits until the recorder takes it. */
-static void flush(void) {
+/* What the recorder does not take without being waited for is kept, as long as there is room for it. */
+static void send_output(Bool waits) {
   const UChar *from = output;
   while (from < output_end && stream != NO_STREAM) {
-    Long sent = send(stream, from, (UWord)(output_end - from));
+    Long sent = send(stream, from, (UWord)(output_end - from), waits);
     if (sent > 0)
       from += sent;
+    else if (sent == -VKI_EAGAIN)
+      break;
     else if (sent != -VKI_EINTR)
       close_stream();
   }
-  output_end = output;
+  UWord kept = stream != NO_STREAM ? (UWord)(output_end - from) : 0;
+  VG_(memmove)(output, from, kept);
+  output_end = output + kept;
+  sent_at = kept + SENT_BYTES < OUTPUT_BYTES ? kept + SENT_BYTES : OUTPUT_BYTES;
+}
+
+/* Waits until the recorder has taken it. */
+static void flush(void) {
+  send_output(True);
+}
+
+/* After items were written. */
+static void send_if_full(void) {
+  UWord used = (UWord)(output_end - output);
+  if (used >= sent_at)
+    send_output(used >= OUTPUT_BYTES);
 }
 
 static void put(const struct access_item *item) {
   output_end = access_put(&coder, output_end, item);
-  if (output_end >= output + OUTPUT_BYTES)
-    flush();
+  send_if_full();
 }
 
 /* What the filter let through. */
@@ -145,8 +163,7 @@ static __attribute__((flatten)) void put_batch(UInt from, UInt count) {
   }
   coder = used;
   output_end = to;
-  if (output_end >= output + OUTPUT_BYTES)
-    flush();
+  send_if_full();
 }
 
 static __attribute__((noinline)) void put_missed(void) {
@@ -466,6 +483,7 @@ void accesses_put_totals(void) {
 void accesses_reset(void) {
   close_stream();
   output_end = output;
+  sent_at = SENT_BYTES;
   coder = (struct access_coder){0};
   missed.count = 0;
   acquired = 0;

@@ -40,10 +40,10 @@ struct leaf {
   record *records;
 } __attribute__((aligned(64)));
 
-/* Objects are named by their address; 0: none. */
 struct page {
   struct leaf *leaf;
-  Addr covering; /* begins in a page before, and reaches into this one */
+  Addr covering;  /* the address of an object that begins in a page before, and reaches into this one; 0: none */
+  record covered; /* of that object: to look it up in its own page would be three dependent loads more */
 };
 
 static struct page *areas[AREAS];
@@ -182,13 +182,27 @@ static SizeT bytes_of(Addr address, record object) {
   return granules ? granules << ACCESS_GRANULE_SHIFT : huge[huge_above(address) - 1].bytes;
 }
 
-/* Sets `covering` of the pages after its first into which the object at start reaches; only where it is `expected` now,
-   unless that is 0. */
-static void cover(Addr start, SizeT bytes, Addr covering, Addr expected) {
-  for (Addr at = (start >> PAGE_SHIFT) + 1; at <= (start + bytes - 1) >> PAGE_SHIFT; at++) {
-    struct page *page = page_of(at << PAGE_SHIFT, covering != 0);
-    if (page && (expected == 0 || page->covering == expected))
-      page->covering = covering;
+static Addr last_page(Addr start, SizeT bytes) {
+  return (start + bytes - 1) >> PAGE_SHIFT;
+}
+
+/* Notes the object in the pages after its first into which it reaches. */
+static void cover(Addr start, SizeT bytes, record object) {
+  for (Addr at = (start >> PAGE_SHIFT) + 1; at <= last_page(start, bytes); at++) {
+    struct page *page = page_of(at << PAGE_SHIFT, True);
+    if (page) {
+      page->covering = start;
+      page->covered = object;
+    }
+  }
+}
+
+/* The reverse; not in pages that another object covers now. */
+static void uncover(Addr start, SizeT bytes) {
+  for (Addr at = (start >> PAGE_SHIFT) + 1; at <= last_page(start, bytes); at++) {
+    struct page *page = page_of(at << PAGE_SHIFT, False);
+    if (page && page->covering == start)
+      page->covering = page->covered = 0;
   }
 }
 
@@ -214,7 +228,7 @@ static void remove_object(Addr address, SizeT bytes) {
   if (bytes >= HUGE_BYTES)
     huge_remove(address);
   else
-    cover(address, bytes, 0, address);
+    uncover(address, bytes);
 }
 
 /* Returns its bytes; 0 if none begins there. */
@@ -237,11 +251,12 @@ void live_acquire(Addr address, SizeT bytes, ULong number) {
   bytes = granules << ACCESS_GRANULE_SHIFT;
   if (!page->leaf)
     page->leaf = new_leaf(address);
-  insert_record(page->leaf, unit_of(address), number << GRANULES_BITS | (bytes < HUGE_BYTES ? granules : 0));
+  record object = number << GRANULES_BITS | (bytes < HUGE_BYTES ? granules : 0);
+  insert_record(page->leaf, unit_of(address), object);
   if (bytes >= HUGE_BYTES)
     huge_insert(address, bytes);
   else
-    cover(address, bytes, address, 0);
+    cover(address, bytes, object);
 }
 
 SizeT live_release(Addr address) {
@@ -292,32 +307,26 @@ static inline __attribute__((always_inline)) void find_record(struct candidate *
 }
 
 /* The object from start, if it holds the address. */
-static struct live_object held(Addr start, const record *object, Addr address) {
-  if (!object)
-    return (struct live_object){0};
-  SizeT bytes = bytes_of(start, *object);
-  return address - start < bytes ? (struct live_object){start, bytes, *object >> GRANULES_BITS}
+static inline struct live_object held(Addr start, record object, Addr address) {
+  SizeT bytes = bytes_of(start, object);
+  return address - start < bytes ? (struct live_object){start, bytes, object >> GRANULES_BITS}
                                  : (struct live_object){0};
 }
 
-/* The object that holds the address and begins in another page. */
-static struct live_object reaches_in(const struct page *page, Addr address) {
-  struct live_object found = {0};
-  if (page->covering)
-    found = held(page->covering, record_at(page->covering), address);
-  if (!found.bytes && huge_count) {
-    UInt above = huge_above(address);
-    if (above)
-      found = held(huge[above - 1].start, record_at(huge[above - 1].start), address);
-  }
-  return found;
+static struct live_object in_huge(Addr address) {
+  UInt above = huge_above(address);
+  if (above == 0)
+    return (struct live_object){0};
+  Addr start = huge[above - 1].start;
+  return held(start, *record_at(start), address);
 }
 
-static __attribute__((noinline)) struct live_object rest_of_search(const struct candidate *candidate, Addr address) {
+/* What is not in an object that begins in its page and is not huge. */
+static __attribute__((noinline)) struct live_object rest_of_search(const struct page *page, Addr address) {
   struct live_object found = {0};
-  if (candidate->record != &no_record)
-    found = held(candidate->start, candidate->record, address);
-  return found.bytes ? found : reaches_in(candidate->page, address);
+  if (page->covering)
+    found = held(page->covering, page->covered, address);
+  return found.bytes || !huge_count ? found : in_huge(address);
 }
 
 /* Step by step for all of them, so that what the next step reads is fetched meanwhile: a loop over whole searches waits
@@ -336,7 +345,7 @@ find_owners(const Addr *addresses, UInt count, struct live_object *owners, count
     if (bytes && addresses[index] - candidate->start < bytes)
       owners[index] = (struct live_object){candidate->start, bytes, object >> GRANULES_BITS};
     else
-      owners[index] = rest_of_search(candidate, addresses[index]);
+      owners[index] = rest_of_search(candidate->page, addresses[index]);
   }
 }
 

@@ -1,4 +1,4 @@
-/* The states of blocks in the heap walk and in malloc_info, and their names. */
+/* The states of blocks in the heap walk and in malloc_info. */
 #ifndef ALLOCATORS_BUCKET_BASE_STATES_H
 #define ALLOCATORS_BUCKET_BASE_STATES_H
 

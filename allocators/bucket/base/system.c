@@ -12,13 +12,21 @@ static char *own;
 static size_t own_left_bytes;
 static _Atomic size_t mapped_bytes;
 
+static void note(size_t bytes) {
+  if (!threads_may_run()) {
+    atomic_store_explicit(&mapped_bytes, system_bytes() + bytes, memory_order_relaxed);
+    return;
+  }
+  COUNT(atomics);
+  atomic_fetch_add_explicit(&mapped_bytes, bytes, memory_order_relaxed);
+}
+
 void *system_map(size_t bytes) {
   COUNT(mmaps);
   void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED)
     return NULL;
-  COUNT(atomics);
-  atomic_fetch_add_explicit(&mapped_bytes, bytes, memory_order_relaxed);
+  note(bytes);
   return memory;
 }
 

@@ -11,7 +11,7 @@ static bool has_free(const struct row *row, uint32_t place) {
   return atomic_load_explicit(&row->counts[place], memory_order_relaxed) != 0;
 }
 
-/* A free block of the cache at a place that has some; that one is the next to be asked. NULL: a purge holds them. */
+/* A free block of the cache at a place that has some; the next request asks it first. NULL: a purge holds them. */
 static struct block *take_at(struct shelf *shelf, struct row *row, uint32_t place) {
   shelf->hint_row = row;
   shelf->hint = place;

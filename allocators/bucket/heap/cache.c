@@ -55,7 +55,6 @@ struct cache *cache_make(size_t block_bytes, _Atomic uint32_t *count) {
   cache->block_count = (uint32_t)((span_bytes - head_bytes(words)) / block_bytes);
   cache->words = (uint32_t)words;
   cache->blocks_offset = (uint32_t)head_bytes(words);
-  cache->span_bytes = span_bytes;
   cache->count = count;
   cache->seal = cache_seal(cache);
   for (uint32_t index = 0; index < cache->block_count; index += CACHE_WORD_BITS) {

@@ -18,11 +18,10 @@
 enum { CACHE_WORD_BITS = 64 };
 
 struct cache {
-  /* Constant, and sealed. */
+  /* Constant; the seal is of the sizes, the counter and the place. */
   uint32_t block_bytes, block_count;
   uint32_t words;          /* of bits */
   uint32_t blocks_offset;  /* of the first block, from the cache's start */
-  size_t span_bytes;       /* all of it */
   _Atomic uint32_t *count; /* free blocks, in the bucket's row, where a search reads it; exact while no call runs */
   uintptr_t seal;
   /* What changes, in a cache line of its own. */

@@ -1,26 +1,14 @@
 /* What a pair of malloc and free costs in locks and atomic operations under each switch, exactly; and which threads own
    a bucket. */
-#include "allocators/common/allocator.h"
 #include "allocators/common/entry.h"
+#include "allocators/test/counted.h"
 
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-enum { PAIRS = 1000, STATS = 64 };
-
-static uint64_t counted(const char *name) {
-  struct allocator_stat stats[STATS];
-  size_t count = heaptape_allocator_stats(stats, STATS);
-  for (size_t index = 0; index < count; index++)
-    if (strcmp(stats[index].name, name) == 0)
-      return stats[index].value;
-  fprintf(stderr, "no counter %s\n", name);
-  exit(2);
-}
+enum { PAIRS = 1000 };
 
 /* Of PAIRS calls of malloc and free. */
 struct cost {
@@ -102,21 +90,11 @@ static int check(const char *number) {
   return is_cost(what, cost, expected[index].per_pair) ? 0 : 1;
 }
 
-static int check_in_child(const char *program, size_t index) {
-  pid_t child = fork();
-  if (child == 0) {
-    char tunables[200], number[20];
-    snprintf(tunables, sizeof tunables, "single_thread=0:stats=1:%s", expected[index].tunables);
-    snprintf(number, sizeof number, "%zu", index);
-    setenv(allocator_variable, tunables, 1);
-    execl("/proc/self/exe", program, number, (char *)NULL);
-    _exit(2);
-  }
-  int status;
-  waitpid(child, &status, 0);
-  if (status != 0)
-    fprintf(stderr, "under %s\n", expected[index].tunables);
-  return status != 0;
+static int check_in_child(char **arguments, size_t index) {
+  char tunables[200], number[20];
+  snprintf(tunables, sizeof tunables, "single_thread=0:stats=1:%s", expected[index].tunables);
+  snprintf(number, sizeof number, "%zu", index);
+  return run_under(arguments, tunables, number);
 }
 
 int main(int argument_count, char **arguments) {
@@ -124,6 +102,6 @@ int main(int argument_count, char **arguments) {
     return check(arguments[1]);
   int bad = 0;
   for (size_t index = 0; index < sizeof expected / sizeof *expected; index++)
-    bad += check_in_child(arguments[0], index);
+    bad += check_in_child(arguments, index);
   return bad != 0;
 }

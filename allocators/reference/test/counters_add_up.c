@@ -1,33 +1,19 @@
 /* Every request is counted as served from exactly one place; what a free into a fast bin costs in atomic operations is
    what the documentation says. */
-#include "allocators/common/allocator.h"
 #include "allocators/common/entry.h"
+#include "allocators/test/counted.h"
 
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-enum { CALLS = 20000, OBJECTS = 100, STATS = 64 };
-
-static uint64_t stat(const char *name) {
-  struct allocator_stat stats[STATS];
-  size_t count = heaptape_allocator_stats(stats, STATS);
-  for (size_t index = 0; index < count; index++)
-    if (strcmp(stats[index].name, name) == 0)
-      return stats[index].value;
-  fprintf(stderr, "no counter %s\n", name);
-  exit(1);
-}
+enum { CALLS = 20000, OBJECTS = 100 };
 
 static uint64_t served(void) {
   static const char *const places[] = {"tcache_hits", "fast_hits", "small_hits", "unsorted_hits",
                                        "large_hits",  "top_hits",  "mapped_hits"};
   uint64_t sum = 0;
   for (size_t index = 0; index < sizeof places / sizeof *places; index++)
-    sum += stat(places[index]);
+    sum += counted(places[index]);
   return sum;
 }
 
@@ -41,10 +27,10 @@ static int check_served(void) {
     allocator_free(*object);
     *object = allocator_malloc(rand_r(&seed) % (call % 100 == 0 ? 300000 : 1500));
   }
-  uint64_t counted = served() - before;
-  if (counted == CALLS)
+  uint64_t change = served() - before;
+  if (change == CALLS)
     return 0;
-  fprintf(stderr, "%d requests, %llu counted\n", CALLS, (unsigned long long)counted);
+  fprintf(stderr, "%d requests, %llu counted\n", CALLS, (unsigned long long)change);
   return 1;
 }
 
@@ -53,36 +39,22 @@ static int check_atomics(const char *expected_per_free) {
   static void *objects[CALLS];
   for (int index = 0; index < CALLS; index++)
     objects[index] = allocator_malloc(24);
-  uint64_t before = stat("atomics");
+  uint64_t before = counted("atomics");
   for (int index = 0; index < CALLS; index++)
     allocator_free(objects[index]);
-  uint64_t counted = stat("atomics") - before, expected = (uint64_t)atoi(expected_per_free) * CALLS;
-  if (counted == expected)
+  uint64_t change = counted("atomics") - before, expected = (uint64_t)atoi(expected_per_free) * CALLS;
+  if (change == expected)
     return 0;
-  fprintf(stderr, "%llu atomic operations in %d frees, not %llu\n", (unsigned long long)counted, CALLS,
+  fprintf(stderr, "%llu atomic operations in %d frees, not %llu\n", (unsigned long long)change, CALLS,
           (unsigned long long)expected);
   return 1;
-}
-
-static int run(char **arguments, const char *tunables, const char *atomics_per_free) {
-  pid_t child = fork();
-  if (child == 0) {
-    setenv("REFERENCE_TUNABLES", tunables, 1);
-    execl("/proc/self/exe", arguments[0], atomics_per_free, (char *)NULL);
-    _exit(127);
-  }
-  int status;
-  waitpid(child, &status, 0);
-  if (status != 0)
-    fprintf(stderr, "under %s\n", tunables);
-  return status != 0;
 }
 
 int main(int argument_count, char **arguments) {
   if (argument_count > 1)
     return check_atomics(arguments[1]) | check_served();
-  return run(arguments, "stats=1:tcache=0:single_thread=0:fastchunks=atomic", "2") |
-         run(arguments, "stats=1:tcache=0:single_thread=0:fastchunks=relaxed", "1") |
-         run(arguments, "stats=1:tcache=0", "0") /* one thread */ |
-         run(arguments, "stats=1:tcache_count=60000:single_thread=0", "0") /* hits of the tcache */;
+  return run_under(arguments, "stats=1:tcache=0:single_thread=0:fastchunks=atomic", "2") |
+         run_under(arguments, "stats=1:tcache=0:single_thread=0:fastchunks=relaxed", "1") |
+         run_under(arguments, "stats=1:tcache=0", "0") /* one thread */ |
+         run_under(arguments, "stats=1:tcache_count=60000:single_thread=0", "0") /* hits of the tcache */;
 }

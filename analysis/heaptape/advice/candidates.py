@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from heaptape.common.errors import HeaptapeError
+from heaptape.measure import installed
 from heaptape.measure.registry import Allocator, Choice, choose, choose_all
 
 C_LIBRARY = "glibc"
@@ -10,7 +11,7 @@ C_LIBRARY = "glibc"
 
 def candidates(names: Sequence[str], registry: Mapping[str, Allocator], threads: int) -> list[Choice]:
     """Those that are named; else each allocator that is found, by itself and with those variants that the registry
-    marks for advice. Raises as `choose_all`.
+    marks for advice, and each installed candidate by itself. Raises as `choose_all`.
     """
     known = dict(registry)
     if names:
@@ -21,6 +22,7 @@ def candidates(names: Sequence[str], registry: Mapping[str, Allocator], threads:
             continue
         wanted = ("always", "threads") if threads > 1 else ("always",)
         found += [name, *(f"{name}:{key}" for key, one in allocator.variants.items() if one.advise in wanted)]
+    found += [one.record.label for one in installed.find_all(installed.root())]
     return choose_all(found, known)
 
 

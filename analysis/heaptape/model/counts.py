@@ -8,7 +8,7 @@ from heaptape.model.penalties import LEAST_NS, Penalties, Penalty
 from heaptape.results.schema import Results, label_of, number
 
 INSTRUCTIONS, CACHES, TLBS, FAULTS, CALLS = "instructions", "caches", "TLB", "page faults", "system calls"
-LINES_OF_OS_PAGE = 64
+LINES_OF_OS_PAGE, OS_PAGE_BYTES = 64, 4096
 NEAR = " near"
 PARTS = (INSTRUCTIONS, CACHES, TLBS, FAULTS, CALLS)
 
@@ -134,6 +134,8 @@ def _levels(misses: dict, penalties: Penalties) -> Iterator[tuple[Term, str | No
     rows = [_without_first(row) for row in sorted(misses.get("caches") or [], key=itemgetter("bytes"))]
     faults = (number(misses.get("page_faults")) or 0) - _of_bursts(bursts, "unsure_page_faults")
     fresh_lines = LINES_OF_OS_PAGE * faults
+    if bursts is None and faults:
+        penalties = penalties.of_program(OS_PAGE_BYTES * faults)
     other_pages = tlbs[0]["misses"] if tlbs else None
     for row, steps in zip(rows, _cache_steps([row["bytes"] for row in rows], penalties)):
         last = row is rows[-1]

@@ -3,15 +3,15 @@
 From what heaptape-machine measured. The low end is of independent chains of loads, the high end of dependent ones, less
 what a hit in the first level takes; a program's loads lie between, so the middle is their geometric mean. Misses in OS
 pages that were just used have a range of their own, of the same chains within few OS pages at a time; and those in
-order of address: from a walk in that order to independent chains. A page fault: its first touch, and at most giving
-the OS page back with it.
+order of address: from a walk in that order to independent chains. Chains over more memory than a program touches are
+not taken for its misses. A page fault: its first touch, and at most giving the OS page back with it.
 """
 
 import json
 import math
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +41,9 @@ class Penalty:
 
 @dataclass(frozen=True)
 class Penalties:
-    """`measured`: the measurement as it is, for whoever wants its quantiles."""
+    """`measured`: the measurement as it is, for whoever wants its quantiles. `touched_bytes`: memory that the program
+    touches; a larger working set tells nothing of its misses.
+    """
 
     program_instruction: Penalty
     allocator_instruction: Penalty
@@ -49,6 +51,11 @@ class Penalties:
     system_calls: dict[str, Penalty]
     other_system_call: Penalty
     measured: dict[str, Any] = field(repr=False, default_factory=dict)
+    touched_bytes: float = math.inf
+
+    def of_program(self, touched_bytes: float) -> "Penalties":
+        """Of a program that touches so many bytes."""
+        return replace(self, touched_bytes=touched_bytes)
 
     def cache_miss(self, inner_bytes: int, outer_bytes: int | None) -> Penalty:
         """Of an access that misses a cache of `inner_bytes` and hits the next, of `outer_bytes`; None: memory."""
@@ -63,7 +70,8 @@ class Penalties:
         return Penalty.between(min(near.low, anywhere.low), min(near.high, anywhere.high))
 
     def _miss(self, inner_bytes: int, outer_bytes: int | None, independent: str, dependent: str) -> Penalty:
-        small, large = working_sets_between(inner_bytes, outer_bytes)
+        most = max(self.touched_bytes, 2 * inner_bytes)
+        small, large = (min(one, most) for one in working_sets_between(inner_bytes, outer_bytes))
         sets = self.measured["working_sets"]
         first = min(sets, key=lambda row: row["bytes"])
         low = _nearest(sets, "bytes", small)[independent]["quarter"] - first[independent]["median"]
@@ -206,5 +214,5 @@ def kept(cpu: str | None, path: Path | None = None) -> dict[str, Any] | None:
     return measured if fits else None
 
 
-def _nearest(rows: Sequence[dict[str, Any]], key: str, wanted: int) -> dict[str, Any]:
+def _nearest(rows: Sequence[dict[str, Any]], key: str, wanted: float) -> dict[str, Any]:
     return min(rows, key=lambda row: abs(math.log(row[key] / wanted)))

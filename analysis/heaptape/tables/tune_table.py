@@ -84,7 +84,8 @@ def conclusion(data: Mapping) -> list[str]:
     if best is None:
         return ["No settings keep all limits."]
     if not best["settings"]:
-        return ["Nothing tried is better than the default."]
+        by = " by the product of all objectives" if len(data["search"]["objectives"]) > 1 else ""
+        return [f"Nothing tried is better than the default{by}."]
     told = ", ".join(f"{name} {signed(100 * (best['ratios'][name] - 1))} %" for name in figures)
     lines = [f"Set: {environment_line(best['environment'])}", f"Against the default, in replays: {told}."]
     for name in figures:

@@ -14,6 +14,7 @@ from heaptape.tuning.space import Settings, Space, key_of
 from heaptape.tuning.trials import Point
 
 SCHEMA = 1
+FEWEST_POINTS = 20  # of fewer, importances are of chance
 ANOTHER = "another"  # an allocator that was not measured has the error of all together
 # figure -> what the certificate of replays calls it
 OF_CERTIFICATE = {"rss-peak": "peak_rss", "rss-mean": "mean_rss", "vmsize-peak": "vm_size"}
@@ -70,7 +71,8 @@ def _importances(space: Space, rows: Sequence[Judged]) -> dict[str, float]:
 
     made = trials(rows, space)
     balance = {row.values: row.balance for row in rows}
-    if len({balance[tuple(trial.values)] for trial in made}) < 2 or len(space.levels) < 2:
+    few = len(made) < FEWEST_POINTS or len(space.levels) < 2
+    if few or len({balance[tuple(trial.values)] for trial in made}) < 2:
         return {}
     study = optuna.create_study(directions=["minimize"] * len(made[0].values))
     study.add_trials(made)

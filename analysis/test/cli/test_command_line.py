@@ -121,6 +121,8 @@ COMMANDS = [
     "convert",
     "compile",
     "replay",
+    "gate",
+    "minimise",
     "compare",
     "report",
     "allocators",

@@ -37,8 +37,8 @@ def test_settings_of_variants_are_known_to_the_allocator(name, variant):
     elif name == "jemalloc":
         assert "Invalid conf" in run_true(allocator, {"MALLOC_CONF": "nosuch:1"})
         assert run_true(allocator, settings) == ""
-    elif name == "reference":
-        assert "unknown tunable" in run_true(allocator, {"REFERENCE_TUNABLES": "nosuch=1"})
+    elif name in ("reference", "magazine"):
+        assert "unknown tunable" in run_true(allocator, {f"{name.upper()}_TUNABLES": "nosuch=1"})
         assert run_true(allocator, settings) == ""
     elif name == "mimalloc":
         shown = subprocess.run(

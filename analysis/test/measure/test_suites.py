@@ -39,7 +39,7 @@ def calls(folder: Path) -> list[str]:
 def test_every_suite_of_the_checkout_reads_and_its_recipes_are_there():
     known = {recipe.name for recipe in recipes.find()}
     found = suites.find()
-    assert {suite.name for suite in found} >= {"tcache", "jemalloc-2005", "desktop-startup", "mtmalloc"}
+    assert {suite.name for suite in found} >= {"tcache", "jemalloc-2005", "desktop-startup", "mtmalloc", "magazine"}
     assert [e.app for suite in found for e in suite.workloads if e.app and e.app not in known] == []
 
 

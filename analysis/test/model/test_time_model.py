@@ -220,6 +220,19 @@ def test_each_level_costs_the_step_to_the_next_so_that_all_steps_are_the_way_to_
     assert [terms[f"TLB {entries}"].count for entries in (64, 1536)] == [400, 300]
 
 
+def test_chains_over_more_memory_than_a_program_touches_are_not_taken_for_its_misses():
+    measured = measurement()
+    [large] = [one for one in measured["working_sets"] if one["bytes"] == 16 << 20]
+    large["dependent_ns"] = quantiles(101)
+    highs = []
+    for touched_bytes in (4 << 20, 16 << 20):
+        file = results({"glibc": [misses(faults=touched_bytes >> 12)]})
+        terms = {term.name: term for term in counts(file, penalties(measured))["glibc"][0].terms}
+        highs.append(terms[f"caches {1 << 20}"].penalty.high)
+    # Less what a load takes that hits the first level, 1 ns, and what the step to 1 MiB costs, 4.
+    assert highs == [pytest.approx(41 - 5), pytest.approx(101 - 5)]
+
+
 def test_a_miss_that_becomes_a_hit_of_the_level_before_never_costs_more():
     fewer = misses(caches=(3000, 2000, 500))
     assert change(misses(), fewer)["high"] < COUNT_ERROR_PERCENT

@@ -37,7 +37,7 @@ struct grouping {
 static const char *find_entry(struct grouping *grouping, uint8_t code, uint32_t *entry) {
   uint32_t place = (uint32_t)code - ACCESS_CODE_RECENT_OBJECT;
   if (code == ACCESS_CODE_OBJECT)
-    recent_add(&grouping->objects, 0, grouping->entries++);
+    recent_add(&grouping->objects, grouping->entries++);
   else if (place >= grouping->objects.count)
     return "place beyond the list of objects";
   else

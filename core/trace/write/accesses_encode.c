@@ -5,19 +5,38 @@
 #include "core/trace/accesses.h"
 
 #include <stdlib.h>
-#include <string.h>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
+/* Of a group: its granule accessed last, and the bytes of its entries. */
+struct group {
+  int64_t granule;
+  uint32_t bytes;
+};
 
 /* A column whose entries are written group by group: collected in the rows' order. */
 struct grouped {
   struct buffer entries; /* each one byte or a LEB */
-  struct buffer groups;  /* uint32_t: of each entry */
-  struct buffer last;    /* int64_t: of each group its granule accessed last */
+  struct buffer of;      /* uint32_t: the group of each entry */
+  struct buffer groups;  /* struct group */
 };
+
+/* The list of recent objects, as it is searched: some 16 places at a time. All zero: empty. */
+struct recent_objects {
+  _Alignas(16) uint32_t places[RECENT_PLACES]; /* in order: low bits of the object's number, below them its slot */
+  uint64_t objects[RECENT_PLACES];             /* by slot */
+  uint32_t entries[RECENT_PLACES];
+  uint32_t count;
+};
+
+enum { SLOT_BITS = 6, SLOT_MASK = RECENT_PLACES - 1, PLACES_AT_ONCE = 16 };
+_Static_assert(RECENT_PLACES == 1 << SLOT_BITS && RECENT_PLACES % PLACES_AT_ONCE == 0, "a place holds a slot's number");
 
 struct access_encoder {
   struct encoded_accesses block;
   uint64_t stack, page; /* of the rows before: stack pointer divided by 8, page put into the list */
-  struct recent_list objects;
+  struct recent_objects objects;
   struct address_map pages; /* numbers of the block's OS pages, by page plus 1 */
   struct grouped offsets, steps;
   struct buffer starts; /* of access_encoder_finish */
@@ -40,8 +59,8 @@ void access_encoder_free(struct access_encoder *encoder) {
   struct grouped *grouped[] = {&encoder->offsets, &encoder->steps};
   for (int i = 0; i < 2; i++) {
     buffer_free(&grouped[i]->entries);
+    buffer_free(&grouped[i]->of);
     buffer_free(&grouped[i]->groups);
-    buffer_free(&grouped[i]->last);
   }
   buffer_free(&encoder->starts);
   free(encoder);
@@ -60,30 +79,78 @@ static void put_leb(struct access_encoder *encoder, enum access_column column, u
   buffer_append_leb(&encoder->block.columns[column], value);
 }
 
-/* The group's granule so far, a new group's being 0; afterwards granule. The group is one of those before or the next.
- */
-static int64_t replace_last(struct grouped *column, uint32_t group, int64_t granule) {
-  static const int64_t none;
-  if (group == column->last.used / sizeof none)
-    buffer_append(&column->last, &none, sizeof none);
-  if (column->last.failed)
-    return 0;
-  int64_t *last = (int64_t *)column->last.bytes + group, before = *last;
-  *last = granule;
-  return before;
+/* The group, a new one being all zero. It is one of those before or the next. NULL: no memory. */
+static struct group *find_group(struct grouped *column, uint32_t group) {
+  static const struct group none;
+  if (group == column->groups.used / sizeof none)
+    buffer_append(&column->groups, &none, sizeof none);
+  return column->groups.failed ? NULL : (struct group *)column->groups.bytes + group;
 }
 
 static void put_offset(struct access_encoder *encoder, uint32_t entry, int64_t granule) {
   struct grouped *column = &encoder->offsets;
-  buffer_append_leb(&column->entries, zigzag(granule - replace_last(column, entry, granule)));
-  buffer_append(&column->groups, &entry, sizeof entry);
+  struct group *group = find_group(column, entry);
+  if (!group)
+    return;
+  size_t before = column->entries.used;
+  buffer_append_leb(&column->entries, zigzag(granule - group->granule));
+  buffer_append(&column->of, &entry, sizeof entry);
+  group->granule = granule;
+  group->bytes += (uint32_t)(column->entries.used - before);
 }
 
 static void put_step(struct access_encoder *encoder, uint32_t page, int64_t granule) {
   struct grouped *column = &encoder->steps;
-  uint8_t step = (uint8_t)(granule - replace_last(column, page, granule));
+  struct group *group = find_group(column, page);
+  if (!group)
+    return;
+  uint8_t step = (uint8_t)(granule - group->granule);
   buffer_append(&column->entries, &step, sizeof step);
-  buffer_append(&column->groups, &page, sizeof page);
+  buffer_append(&column->of, &page, sizeof page);
+  group->granule = granule;
+  group->bytes++;
+}
+
+static uint32_t tag_of(uint64_t object) {
+  return (uint32_t)object << SLOT_BITS;
+}
+
+/* A bit for each of PLACES_AT_ONCE places that has the tag. */
+static uint32_t places_with(const uint32_t *places, uint32_t tag) {
+#ifdef __SSE2__
+  const __m128i *four = (const __m128i *)places, wanted = _mm_set1_epi32((int)tag), tags = _mm_set1_epi32(~SLOT_MASK);
+  __m128i low = _mm_packs_epi32(_mm_cmpeq_epi32(_mm_and_si128(four[0], tags), wanted),
+                                _mm_cmpeq_epi32(_mm_and_si128(four[1], tags), wanted));
+  __m128i high = _mm_packs_epi32(_mm_cmpeq_epi32(_mm_and_si128(four[2], tags), wanted),
+                                 _mm_cmpeq_epi32(_mm_and_si128(four[3], tags), wanted));
+  return (uint32_t)_mm_movemask_epi8(_mm_packs_epi16(low, high));
+#else
+  uint32_t found = 0;
+  for (int i = 0; i < PLACES_AT_ONCE; i++)
+    found |= (uint32_t)((places[i] & ~(uint32_t)SLOT_MASK) == tag) << i;
+  return found;
+#endif
+}
+
+/* The object's place; RECENT_PLACES: it is not in the list. */
+static uint32_t find_recent(const struct recent_objects *list, uint64_t object) {
+  if (list->count > 0 && list->objects[list->places[0] & SLOT_MASK] == object)
+    return 0;
+  for (uint32_t from = 0; from < list->count; from += PLACES_AT_ONCE)
+    for (uint32_t found = places_with(list->places + from, tag_of(object)); found; found &= found - 1) {
+      uint32_t place = from + (uint32_t)__builtin_ctz(found);
+      if (place < list->count && list->objects[list->places[place] & SLOT_MASK] == object)
+        return place;
+    }
+  return RECENT_PLACES;
+}
+
+/* Puts an object in at place 0, and drops the last one of a full list. */
+static void add_recent(struct recent_objects *list, uint64_t object, uint32_t entry) {
+  uint32_t slot = list->count < RECENT_PLACES ? list->count++ : list->places[RECENT_PLACES - 1] & SLOT_MASK;
+  recent_put_first(list->places, list->count - 1, tag_of(object) | slot);
+  list->objects[slot] = object;
+  list->entries[slot] = entry;
 }
 
 static bool encode_call(struct access_encoder *encoder, const struct access_item *item) {
@@ -100,20 +167,21 @@ static bool encode_call(struct access_encoder *encoder, const struct access_item
 }
 
 static bool encode_object(struct access_encoder *encoder, const struct access_item *item) {
-  struct recent_list *list = &encoder->objects;
+  struct recent_objects *list = &encoder->objects;
   if (item->object >= encoder->block.acquired || item->granule < -ACCESS_OBJECT_GRANULES ||
       item->granule >= ACCESS_OBJECT_GRANULES)
     return false;
-  uint32_t place = recent_find(list, item->object);
+  uint32_t place = find_recent(list, item->object);
   if (place < RECENT_PLACES) {
     put_byte(encoder, ACCESS_COLUMN_WHAT, ACCESS_CODE_RECENT_OBJECT + place);
-    recent_use(list, place);
+    if (place > 0)
+      recent_put_first(list->places, place, list->places[place]);
   } else {
     put_byte(encoder, ACCESS_COLUMN_WHAT, ACCESS_CODE_OBJECT);
     put_leb(encoder, ACCESS_COLUMN_OBJECT, encoder->block.acquired - item->object);
-    recent_add(list, item->object, (uint32_t)(encoder->offsets.last.used / sizeof(int64_t)));
+    add_recent(list, item->object, (uint32_t)(encoder->offsets.groups.used / sizeof(struct group)));
   }
-  put_offset(encoder, list->entries[0], item->granule);
+  put_offset(encoder, list->entries[list->places[0] & SLOT_MASK], item->granule);
   encoder->block.objects++;
   return true;
 }
@@ -164,39 +232,29 @@ const struct encoded_accesses *access_encoder_block(const struct access_encoder 
   return &encoder->block;
 }
 
-/* The bytes of the entry there. */
-static uint32_t entry_bytes(const uint8_t *at, bool is_leb) {
-  uint32_t bytes = 1;
-  while (is_leb && *at++ >= 0x80)
-    bytes++;
-  return bytes;
-}
-
 /* Writes a column's entries to `to`, sorted by their groups, stable. starts: memory for the place of each group. */
 static void write_grouped(const struct grouped *from, bool is_leb, struct buffer *starts, struct buffer *to) {
-  const uint32_t *groups = (const uint32_t *)from->groups.bytes;
-  size_t count = from->groups.used / sizeof *groups, group_count = from->last.used / sizeof(int64_t), at = 0;
+  const uint32_t *of = (const uint32_t *)from->of.bytes;
+  const struct group *groups = (const struct group *)from->groups.bytes;
+  size_t count = from->of.used / sizeof *of, group_count = from->groups.used / sizeof *groups;
   starts->used = to->used = 0;
   uint32_t *places = (uint32_t *)buffer_reserve(starts, group_count * sizeof *places + 1);
   uint8_t *bytes = buffer_reserve(to, from->entries.used + 1);
-  to->failed |= !places || from->entries.failed || from->groups.failed || from->last.failed;
+  to->failed |= !places || from->entries.failed || from->of.failed || from->groups.failed;
   if (to->failed)
     return;
-  memset(places, 0, group_count * sizeof *places);
-  for (size_t i = 0; i < count; i++) {
-    uint32_t length = entry_bytes(from->entries.bytes + at, is_leb);
-    places[groups[i]] += length;
-    at += length;
-  }
   for (size_t group = 0, place = 0; group < group_count; group++) {
-    uint32_t length = places[group];
     places[group] = (uint32_t)place;
-    place += length;
+    place += groups[group].bytes;
   }
-  at = 0;
+  const uint8_t *entry = from->entries.bytes;
   for (size_t i = 0; i < count; i++) {
-    for (uint32_t left = entry_bytes(from->entries.bytes + at, is_leb); left > 0; left--)
-      bytes[places[groups[i]]++] = from->entries.bytes[at++];
+    uint32_t place = places[of[i]];
+    uint8_t byte;
+    do
+      bytes[place++] = byte = *entry++;
+    while (is_leb && byte >= 0x80);
+    places[of[i]] = place;
   }
   to->used = from->entries.used;
 }
@@ -219,6 +277,6 @@ void access_encoder_next_block(struct access_encoder *encoder) {
   encoder->objects.count = 0;
   struct grouped *grouped[] = {&encoder->offsets, &encoder->steps};
   for (int i = 0; i < 2; i++)
-    grouped[i]->entries.used = grouped[i]->groups.used = grouped[i]->last.used = 0;
+    grouped[i]->entries.used = grouped[i]->of.used = grouped[i]->groups.used = 0;
   address_map_clear(&encoder->pages);
 }

@@ -4,9 +4,9 @@
 
 #include <errno.h>
 
-/* At least. Measured on recordings of perl, python3 and sqlite3: 7 takes 11, 4 and 25 % less than 3, and some 30 ns
-   more for a row; 9 gains 3 % more, 12 takes six times as long. */
-enum { ACCESSES_ZSTD_LEVEL = 7 };
+/* At least. Measured on recordings of perl, python3 and sqlite3 (docs/measurements/accesses.md): 7 takes 2 to 3 % fewer
+   bytes and a seventh more instructions, 5 takes 3 to 5 % more bytes; 12 takes six times as long. */
+enum { ACCESSES_ZSTD_LEVEL = 6 };
 
 int trace_writer_accesses_begin(struct trace_writer *writer) {
   writer->totals.accesses.recorded = true;
@@ -109,11 +109,11 @@ int trace_writer_access(struct trace_writer *writer, const struct access_item *i
   }
   if (totals->in_bursts && item->kind != ACCESS_EVENT && (totals->switches + writer->switch_count) % 2 == 0)
     return 1;
-  if (access_encoder_block(writer->accesses)->rows == TRACE_MAX_ROWS && flush_accesses(writer) != 0)
+  if (totals->pending == TRACE_MAX_ROWS && flush_accesses(writer) != 0)
     return -1;
   if (!access_encode(writer->accesses, item))
     return 1;
-  totals->pending = access_encoder_block(writer->accesses)->rows;
+  totals->pending++;
   return 0;
 }
 

@@ -1,0 +1,17 @@
+/* A magazine: an array of free objects of one size class, with a count. It belongs to one thread or to the depot. */
+#ifndef ALLOCATORS_MAGAZINE_MAGAZINE_H
+#define ALLOCATORS_MAGAZINE_MAGAZINE_H
+
+#include "allocators/magazine/zone/zone.h"
+
+struct magazine {
+  struct magazine *next; /* in a depot */
+  uint32_t rounds;       /* objects in it */
+  uint32_t capacity;
+  struct freed *objects[];
+};
+
+/* What a thread has before it has one: empty, and without room. */
+extern struct magazine no_magazine HIDDEN;
+
+#endif

@@ -1,0 +1,16 @@
+/* The object is written after it was freed, and handed out again. */
+#include "allocators/test/expect_fault.h"
+
+#include <string.h>
+
+static void corrupt(void) {
+  char *object = allocator_malloc(100);
+  allocator_free(object);
+  memset(object, 7, 100);
+  allocator_malloc(100);
+}
+
+int main(int argument_count, char **arguments) {
+  (void)argument_count;
+  return expect_fault(arguments, "", corrupt, "written after it was freed");
+}

@@ -1,0 +1,16 @@
+/* The states of a block, as the heap walk tells them (common/allocator.h). Large objects are not visited: each has a
+   run of zones of its own. */
+#ifndef ALLOCATORS_MAGAZINE_WALK_H
+#define ALLOCATORS_MAGAZINE_WALK_H
+
+enum walk_state {
+  WALK_USED,     /* by the program, or a magazine */
+  WALK_MAGAZINE, /* free, in a magazine of some thread or of a depot */
+  WALK_SLAB,     /* free, in a zone of its class */
+  WALK_FRESH,    /* the end of a zone, from which nothing was handed out yet */
+  WALK_ZONE,     /* a whole zone, in the zone magazine */
+  WALK_RUN,      /* a run of zones that is kept for large objects */
+  WALK_STATES
+};
+
+#endif
