@@ -52,6 +52,7 @@ $(OUT)/obj/$(ALLOCATOR_TEST)/%.o: HT_CFLAGS += -fno-builtin
 # corruption of a heap is a program of its own.
 ALLOCATOR_TESTS := api_keeps_to_posix_and_c23 fork_among_threads_leaves_both_heaps_usable caches_of_ended_threads_return \
   heap_walk_agrees_with_the_statistics
+ALLOCATOR_COUNTED_TESTS := counts_of_threads_that_only_free_are_kept
 ALLOCATOR_MODEL_TESTS := objects_never_overlap_and_keep_their_contents threads_pass_objects_and_nothing_is_lost
 # $(call allocator_test,name,sources,place in out/test/allocators)
 define allocator_test_rule
@@ -65,6 +66,7 @@ allocator_test = $(eval $(call allocator_test_rule,$(1),$(2),$(3)))
 define allocator_tests
 $(foreach test,$(ALLOCATOR_TESTS),$(call allocator_test,$(1),$(ALLOCATOR_TEST)/$(test).c,$(1)/$(test)))
 $(foreach test,$(ALLOCATOR_MODEL_TESTS),$(call allocator_test,$(1),$(ALLOCATOR_TEST)/$(test).c $(ALLOCATOR_TEST)/model.c,$(1)/$(test)))
+$(foreach test,$(ALLOCATOR_COUNTED_TESTS),$(call allocator_test,$(1),$(ALLOCATOR_TEST)/$(test).c $(ALLOCATOR_TEST)/counted.c,$(1)/$(test)))
 $(foreach source,$(wildcard allocators/$(1)/test/*.c),$(call allocator_test,$(1),$(source) $(ALLOCATOR_TEST)/model.c $(ALLOCATOR_TEST)/counted.c,$(1)/$(basename $(notdir $(source)))))
 $(foreach source,$(wildcard $(ALLOCATOR_TEST)/faults/*.c allocators/$(1)/test/faults/*.c),\
   $(call allocator_test,$(1),$(source) $(ALLOCATOR_TEST)/expect_fault.c,$(1)/faults/$(basename $(notdir $(source)))))

@@ -2,61 +2,94 @@
 
 #include "allocators/common/futex.h"
 
-/* Counts of a thread; in a list so that others can read them. Written by their thread only. */
+#include <errno.h>
+#include <sys/mman.h>
+
+/* Counts of a thread; in a list so that others can read them. Written by their thread only.
+
+   Not in the thread's own memory: a thread may end without telling us (one that only frees, in an allocator that keeps
+   nothing per thread), and what is in the list must stay. Its counts do then, too. */
 struct counts {
   uint64_t values[COUNTERS];
   struct counts *next, **place;
-  bool listed, ended; /* ended: its counts are in the sum of ended threads */
 };
 
-static __thread struct counts mine __attribute__((tls_model("initial-exec")));
-static struct counts *listed;
-static uint64_t ended[COUNTERS]; /* of threads that have ended */
+enum { BLOCK_BYTES = 64 << 10 };
+
+static __thread struct counts *mine __attribute__((tls_model("initial-exec")));
+static __thread bool has_ended __attribute__((tls_model("initial-exec"))); /* its counts are in the sum */
+static struct counts *listed, *spare;                                      /* spare: of threads that have ended */
+static struct counts *block, *block_end;                                   /* what of the last block is still unused */
+static uint64_t ended[COUNTERS];                                           /* of threads that have ended */
 static struct lock list_lock;
+
+/* Needs the lock. NULL: no memory. */
+static struct counts *take_counts(void) {
+  struct counts *taken = spare;
+  if (taken) {
+    spare = taken->next;
+    *taken = (struct counts){0};
+    return taken;
+  }
+  if (block == block_end) {
+    int error = errno;
+    void *mapped = mmap(NULL, BLOCK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    errno = error;
+    if (mapped == MAP_FAILED)
+      return NULL;
+    block = mapped;
+    block_end = block + BLOCK_BYTES / sizeof *block;
+  }
+  return block++;
+}
+
+static void list(struct counts *counts) {
+  counts->next = listed;
+  counts->place = &listed;
+  if (listed)
+    listed->place = &counts->next;
+  listed = counts;
+}
 
 static void enlist(void) {
   lock_take_uncounted(&list_lock);
-  mine.next = listed;
-  mine.place = &listed;
-  if (listed)
-    listed->place = &mine.next;
-  listed = &mine;
-  mine.listed = true;
+  mine = take_counts();
+  if (mine)
+    list(mine);
   lock_drop_uncounted(&list_lock);
 }
 
 void counters_add(enum counter counter, uint64_t amount) {
-  if (UNLIKELY(mine.ended)) { /* destructors of other libraries still run in this thread */
-    __atomic_fetch_add(&ended[counter], amount, __ATOMIC_RELAXED);
-    return;
-  }
-  if (UNLIKELY(!mine.listed))
+  if (UNLIKELY(!mine && !has_ended)) /* destructors of other libraries may run after our end of the thread */
     enlist();
-  __atomic_store_n(&mine.values[counter], mine.values[counter] + amount, __ATOMIC_RELAXED);
+  if (LIKELY(mine != NULL))
+    __atomic_store_n(&mine->values[counter], mine->values[counter] + amount, __ATOMIC_RELAXED);
+  else
+    __atomic_fetch_add(&ended[counter], amount, __ATOMIC_RELAXED);
 }
 
 void counters_end_thread(void) {
-  if (!mine.listed)
+  has_ended = true;
+  if (!mine)
     return;
   lock_take_uncounted(&list_lock);
-  *mine.place = mine.next;
-  if (mine.next)
-    mine.next->place = mine.place;
+  *mine->place = mine->next;
+  if (mine->next)
+    mine->next->place = mine->place;
   for (int counter = 0; counter < COUNTERS; counter++)
-    __atomic_fetch_add(&ended[counter], mine.values[counter], __ATOMIC_RELAXED);
-  mine.listed = false;
-  mine.ended = true;
+    __atomic_fetch_add(&ended[counter], mine->values[counter], __ATOMIC_RELAXED);
+  mine->next = spare;
+  spare = mine;
+  mine = NULL;
   lock_drop_uncounted(&list_lock);
 }
 
 void counters_after_fork(void) {
   lock_reset(&list_lock);
-  listed = NULL;
-  if (!mine.listed)
-    return;
-  mine.next = NULL;
-  mine.place = &listed;
-  listed = &mine;
+  listed = spare = NULL; /* another thread may have been changing them */
+  block = block_end = NULL;
+  if (mine)
+    list(mine);
 }
 
 void counters_sum(uint64_t sums[COUNTERS]) {

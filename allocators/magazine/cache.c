@@ -52,13 +52,13 @@ void cache_setup(void) {
 }
 
 static bool may_have_magazines(void) {
-  if (UNLIKELY(!tunables.magazines || cache.ended))
+  if (UNLIKELY(cache.ended))
     return false;
   if (UNLIKELY(!cache.watched)) {
     cache.watched = true;
     thread_end_watch(); /* may call calloc, which does not come here again */
   }
-  return true;
+  return LIKELY(tunables.magazines);
 }
 
 static void push(struct magazine *magazine, struct freed *object) {

@@ -1,0 +1,51 @@
+/* A thread that allocates nothing has counts too; they outlive it, and their place is not left in the list of threads.
+ */
+#include "allocators/common/entry.h"
+#include "allocators/test/counted.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { THREADS = 50, OBJECTS = 20, OBJECT_BYTES = 200, HANGS_AFTER_S = 60 };
+
+static void *free_all(void *objects) {
+  for (int index = 0; index < OBJECTS; index++)
+    free(((void **)objects)[index]);
+  return NULL;
+}
+
+/* In a thread of its own, whose stack the next one gets. */
+static void free_in_thread(void) {
+  void *objects[OBJECTS];
+  for (int index = 0; index < OBJECTS; index++)
+    objects[index] = malloc(OBJECT_BYTES);
+  pthread_t thread;
+  if (pthread_create(&thread, NULL, free_all, objects) != 0)
+    exit(2);
+  pthread_join(thread, NULL);
+}
+
+static int check(void) {
+  alarm(HANGS_AFTER_S);
+  uint64_t before = counted("atomics");
+  for (int number = 0; number < THREADS; number++)
+    free_in_thread();
+  uint64_t after = counted("atomics");
+  if (after - before >= THREADS)
+    return 0;
+  fprintf(stderr, "%d threads made %llu atomic operations\n", THREADS, (unsigned long long)(after - before));
+  return 1;
+}
+
+int main(int argument_count, char **arguments) {
+  if (argument_count > 1)
+    return check();
+  /* Without a cache of its own a thread has nothing but its counts. */
+  const char *cacheless = strstr(allocator_variable, "REFERENCE")  ? "single_thread=0:stats=1:tcache=0"
+                          : strstr(allocator_variable, "MAGAZINE") ? "single_thread=0:stats=1:magazines=0"
+                                                                   : "single_thread=0:stats=1";
+  return run_under(arguments, "single_thread=0:stats=1", "check") | run_under(arguments, cacheless, "check");
+}
