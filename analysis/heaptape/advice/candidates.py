@@ -10,15 +10,15 @@ C_LIBRARY = "glibc"
 
 
 def candidates(names: Sequence[str], registry: Mapping[str, Allocator], threads: int) -> list[Choice]:
-    """Those that are named; else each allocator that is found, by itself and with those variants that the registry
-    marks for advice, and each installed candidate by itself. Raises as `choose_all`.
+    """Those that are named; else each allocator that is found and not for study only, by itself and with those variants
+    that the registry marks for advice, and each installed candidate by itself. Raises as `choose_all`.
     """
     known = dict(registry)
     if names:
         return choose_all(names, known)
     found = []
     for name, allocator in known.items():
-        if not allocator.found:
+        if not allocator.found or allocator.by_name:
             continue
         wanted = ("always", "threads") if threads > 1 else ("always",)
         found += [name, *(f"{name}:{key}" for key, one in allocator.variants.items() if one.advise in wanted)]

@@ -31,13 +31,14 @@ class Variant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One table of the file. `library` is empty for the C library's own malloc. `candidate`: no package has it, but
-    `heaptape allocators install` does.
+    `heaptape allocators install` does. `by_name`: taken only where it is named, by `heaptape advise` or always.
     """
 
     library: str
     package: str = ""
     summary: str = ""
     candidate: bool = False
+    by_name: Literal["", "advise", "always"] = ""
     variants: dict[str, Variant] = {}
     tunables: Tunables | None = None
 
@@ -163,12 +164,12 @@ def _allocator(name: str, registry: dict[str, Allocator]) -> Allocator:
 
 
 def choose_all(names: Iterable[str], registry: dict[str, Allocator]) -> list[Choice]:
-    """`choose` for each name (a range of values is one for each), or every allocator found if there are none. Refuses
-    the same choice twice.
+    """`choose` for each name (a range of values is one for each), or every allocator found if there are none, but
+    those that are taken by name only. Refuses the same choice twice.
     """
     choices = [choose(one, registry) for name in names for one in expand(name, registry)]
     if not choices:
-        choices = [choose(name, registry) for name, allocator in registry.items() if allocator.found]
+        choices = [choose(name, registry) for name, a in registry.items() if a.found and a.by_name != "always"]
     seen: set[str] = set()
     for choice in choices:
         if choice.label in seen:
