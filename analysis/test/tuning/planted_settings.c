@@ -1,4 +1,5 @@
-/* An allocator whose waste is a formula of its settings: the same as planted.py's. PLANTED_MODE=crash ends the process. */
+/* An allocator whose waste is a formula of its settings: the same as planted.py's. PLANTED_MODE=crash ends the process.
+ */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
