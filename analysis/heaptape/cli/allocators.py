@@ -179,7 +179,8 @@ def _print_registry(known: "dict[str, registry.Allocator]") -> None:
     for allocator in known.values():
         where = f"{allocator.version}, {allocator.path}" if allocator.found else f"not found: {allocator.how_to_get}"
         print(f"{allocator.name:<{width}}  {where}")
-        print(f"{'':<{width}}  {allocator.summary}")
+        by_name = "; for study, replayed where it is named" if allocator.by_name == "always" else ""
+        print(f"{'':<{width}}  {allocator.summary}{by_name}")
         if allocator.variants:
             print(f"{'':<{width}}  variants: {', '.join(allocator.variants)}")
 

@@ -39,7 +39,7 @@ def _add_runs(parser: argparse.ArgumentParser) -> None:
         "3.x), or a library by path; either may be followed by ':NAME=VALUE': a tunable "
         "('heaptape allocators --variants NAME' lists them) or a variable of the environment. VALUE may be a range, a "
         "variant for each: glibc:tcache_count=0..16/4, reference:tcache_count=1..64*2 (powers), of a tunable also "
-        "0,7,100. Repeatable. Default: all of the registry that are found",
+        "0,7,100. Repeatable. Default: all of the registry that are found and not for study only",
     )
     parser.add_argument(
         "-n",
