@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import subprocess
+import tomllib
 from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ RECORD = OUT / "libexec" / "heaptape-record"
 CONVERT = OUT / "libexec" / "heaptape-convert"
 REPLAY = OUT / "libexec" / "heaptape-replay"
 HEAPTAPE = OUT / "bin" / "heaptape"
+ALLOCATORS = ", ".join(tomllib.loads((REPOSITORY / "allocators" / "allocators.toml").read_text()))
 TIMEOUT_S = 240  # bounds a hang, and is no claim
 
 

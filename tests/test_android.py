@@ -72,7 +72,8 @@ def test_recording_replays_under_every_allocator(tape: Path, tmp_path: Path) -> 
     found = json.loads(succeed(HEAPTAPE, "allocators", "--json").stdout)["allocators"]
     names = [allocator["name"] for allocator in found if allocator["found"]]
     assert "glibc" in names
-    succeed(HEAPTAPE, "replay", "-n", "1", "--passes", "time,memory", "-o", results, tape)
+    chosen = [word for name in names for word in ("-a", name)]
+    succeed(HEAPTAPE, "replay", "-n", "1", "--passes", "time,memory", *chosen, "-o", results, tape)
     about = json.loads(results.read_text())
     calls, peak_bytes = figures_of_the_text()
     assert about["workload"]["ideal_rss_bytes"] == peak_bytes

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import ALLOCATORS as KNOWN
 from tests.support import HEAPTAPE, OUT, call_heaptape, record, run, succeed
 
 PROGRAM = OUT / "test-programs" / "planted_memory"
@@ -122,8 +123,7 @@ WRONG = {
     ("{plain}", "--flame", "x.svg"): "a flame graph: the recording has no call stacks: record with --stacks",
     ("{leak}", "--by", "phase"): "--by phase: the recording has no marks, so all of it is one phase",
     ("{leak}", "--at", "9999999"): "{leak}: position 9,999,999 is beyond the end: there are 196,608 ops",
-    ("{leak}", "-a", "hoard"): "unknown allocator 'hoard': known are glibc, jemalloc, tcmalloc, mimalloc, tbbmalloc, "
-    "reference, or the path of a library",
+    ("{leak}", "-a", "hoard"): f"unknown allocator 'hoard': known are {KNOWN}, or the path of a library",
     ("no.tape",): "no.tape: no such file",
     ("{leak}", "{leak}", "{leak}"): "blame: one recording, or two to compare",
     ("{leak}", "--at", "1", "--at", "2", "--at", "3"): "blame --at: one position, or two to compare",

@@ -13,7 +13,7 @@ from heaptape.cli.main import COMMANDS
 from heaptape.cli.programs import PROGRAMS
 from synthetic_results import make_results, write
 
-from tests.support import call_heaptape, compile_c
+from tests.support import ALLOCATORS, call_heaptape, compile_c
 
 WRONG = {
     "": (2, "heaptape: which command? (see 'heaptape --help')"),
@@ -52,8 +52,7 @@ WRONG = {
     "replay {folder}": (1, "heaptape: {folder}: is a directory"),
     "replay {text} -a hoard": (
         1,
-        "heaptape: unknown allocator 'hoard': known are glibc, jemalloc, tcmalloc, mimalloc, tbbmalloc, reference, "
-        "snmalloc, rpmalloc, google-tcmalloc, scudo, hardened-malloc, or the path of a library",
+        f"heaptape: unknown allocator 'hoard': known are {ALLOCATORS}, or the path of a library",
     ),
     "replay {text} -a tcmalloc:x": (
         1,
@@ -71,11 +70,7 @@ WRONG = {
         "heaptape: unknown baseline 'x': the results have glibc, jemalloc, tcmalloc, mimalloc, tbbmalloc",
     ),
     "report {results} -o {folder}": (1, "heaptape: {folder}: can't be written"),
-    "allocators --variants x": (
-        1,
-        "heaptape: unknown allocator 'x': known are glibc, jemalloc, tcmalloc, mimalloc, tbbmalloc, reference, "
-        "snmalloc, rpmalloc, google-tcmalloc, scudo, hardened-malloc",
-    ),
+    "allocators --variants x": (1, f"heaptape: unknown allocator 'x': known are {ALLOCATORS}"),
     "workloads run": (2, "heaptape: workloads run: which one? 'heaptape workloads' lists them"),
 }
 

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 from conftest import ROOT
 from heaptape.common.errors import HeaptapeError
-from heaptape.measure.registry import Allocator, Tunables, choose_all, expand
+from heaptape.measure.registry import Allocator, choose_all, expand
+from heaptape.measure.tunables import Tunable, Tunables
 from heaptape.plots.sweep_plot import sweep_curve, write
 from heaptape.results.compare import as_shown
 from heaptape.results.sweeps import choose_tunable, curve, settings_of, sweep, tunables_in
@@ -15,9 +16,11 @@ from planted_runs import cycles_and_rss, file_of
 
 matplotlib.use("Agg")
 
+ANY = Tunable("integer", "any number", range=(0, 1000))
+TWO = Tunables("G_TUNABLES", {"count": ANY, "max": ANY}, "g.{name}={value}", ":")
 REGISTRY = {
-    "g": Allocator("", tunables=Tunables("G_TUNABLES", ("count", "max"), "g.{name}={value}", ":"), name="g", path=ROOT),
-    "t": Allocator("", tunables=Tunables("T_{NAME}", ("rate",)), name="t", path=ROOT),
+    "g": Allocator("", tunables=TWO, name="g", path=ROOT),
+    "t": Allocator("", tunables=Tunables("T_{NAME}", {"rate": ANY}), name="t", path=ROOT),
 }
 
 
