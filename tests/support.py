@@ -45,6 +45,13 @@ def run(*command: str | Path, env: dict[str, str] | None = None, timeout_s: floa
     return Result(done.returncode, done.stdout, done.stderr)
 
 
+def take_interrupts() -> None:
+    """In a process that is about to be started: SIGINT ends it. A shell's background job, as the tests may be, ignores
+    it.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def refused(*command: str | Path, says: str, status: int = 1, env: dict[str, str] | None = None) -> Result:
     """Runs a program that must fail with that exit status, and say why in one line."""
     result = run(*command, env=env)

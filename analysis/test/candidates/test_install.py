@@ -18,7 +18,7 @@ from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home, default_home
 from heaptape.measure import installed, registry
 
-from tests.support import HEAPTAPE, OUT, call_heaptape
+from tests.support import HEAPTAPE, OUT, call_heaptape, take_interrupts
 
 HOME = Home(OUT)
 
@@ -334,7 +334,9 @@ def started(place, checkout):
     build = "echo $$ >$TOLD.part; mv $TOLD.part $TOLD; sleep 1000"
     command = [HEAPTAPE, "allocators", "install", "--from", checkout, "--build", build, "--lib", "x.so"]
     told = place / "told"
-    process = subprocess.Popen([str(word) for word in command], env={**os.environ, "TOLD": str(told)})
+    process = subprocess.Popen(
+        [str(word) for word in command], env={**os.environ, "TOLD": str(told)}, preexec_fn=take_interrupts
+    )
     while not told.exists():
         assert process.poll() is None
         time.sleep(0.01)

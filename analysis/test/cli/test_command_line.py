@@ -13,7 +13,7 @@ from heaptape.cli.main import COMMANDS
 from heaptape.cli.programs import PROGRAMS
 from synthetic_results import make_results, write
 
-from tests.support import ALLOCATORS, call_heaptape, compile_c
+from tests.support import ALLOCATORS, call_heaptape, compile_c, take_interrupts
 
 WRONG = {
     "": (2, "heaptape: which command? (see 'heaptape --help')"),
@@ -194,7 +194,7 @@ def test_interrupt_is_quiet(out, small_tape, tmp_path):
         stderr=subprocess.PIPE,
         text=True,
         env=os.environ | {"TMPDIR": str(scratch)},
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background job ignores it
+        preexec_fn=take_interrupts,
     )
     wait_for_files(scratch, process)
     process.send_signal(signal.SIGINT)

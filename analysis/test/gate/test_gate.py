@@ -14,7 +14,7 @@ from heaptape.common.home import default_home
 from heaptape.measure import registry
 
 from analysis.test.gate.pieces import make_workload
-from tests.support import HEAPTAPE, OUT, REPOSITORY, call_heaptape, check, refused, run
+from tests.support import HEAPTAPE, OUT, REPOSITORY, call_heaptape, check, refused, run, take_interrupts
 
 PLANTED, FAULTY = OUT / "test-programs" / "libplanted.so", OUT / "test-programs" / "libfaulty.so"
 MAPPED = f"{PLANTED}:PLANT_OS_PAGES=1"  # each object has a mapping of its own
@@ -160,7 +160,7 @@ def test_an_interrupt_keeps_the_smallest_piece_so_far(number, workload, tmp_path
     command = [HEAPTAPE, "minimise", workload, "--old", PLANTED, "--new", f"{PLANTED}:PLANT_MAP_EVERY=10"]
     command += ["--if", "syscalls>1.1*old", "-o", out]
     environment = os.environ | {"TMPDIR": str(scratch)}
-    process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True, preexec_fn=take_interrupts)
     while not list(scratch.glob("*/*/candidate.tape")):  # it is searching
         time.sleep(0.01)
     time.sleep(0.3)

@@ -10,7 +10,7 @@ import pytest
 from heaptape.common.home import Home
 from tuning.planted import BEST, pages
 
-from tests.support import OUT, REPOSITORY, call_heaptape, compile_c, refused
+from tests.support import OUT, REPOSITORY, call_heaptape, compile_c, refused, take_interrupts
 
 HEAPTAPE = OUT / "bin" / "heaptape"
 REGISTRY = """
@@ -122,7 +122,9 @@ def test_an_allocator_without_tunables_is_refused(small_tape):
 def start(folder, tape, *options):
     command = [str(HEAPTAPE), "tune", str(tape), "-a", "reference", "--tunables", "tcache_count,top_pad,arenas"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    return subprocess.Popen([*command, "--budget", "24", *options], cwd=folder, start_new_session=True, **pipes)
+    return subprocess.Popen(
+        [*command, "--budget", "24", *options], cwd=folder, start_new_session=True, preexec_fn=take_interrupts, **pipes
+    )
 
 
 def wait_for_points(path, count):
