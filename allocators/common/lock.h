@@ -1,4 +1,4 @@
-/* A counted lock: one word, a futex when contended, nothing at all in a process of one thread.
+/* A counted lock: one word, a futex when contended, nothing at all in a process of one thread; and a sum like it.
 
    Not recursive. A holder may be interrupted by a signal; a handler that calls malloc then waits for ever, as POSIX
    allows (malloc is not async-signal-safe). Sleeping is interrupted and resumed by signals without effect. */
@@ -42,6 +42,16 @@ static inline void lock_drop(struct lock *lock) {
     return;
   COUNT(atomics);
   lock_drop_uncounted(lock);
+}
+
+/* Adds to a counted sum: no atomic operation in a process of one thread. */
+static inline void sum_add(_Atomic size_t *sum, size_t amount) {
+  if (!threads_may_run()) {
+    atomic_store_explicit(sum, atomic_load_explicit(sum, memory_order_relaxed) + amount, memory_order_relaxed);
+    return;
+  }
+  COUNT(atomics);
+  atomic_fetch_add_explicit(sum, amount, memory_order_relaxed);
 }
 
 #endif

@@ -12,18 +12,9 @@ enum { MOVE_BYTES_MIN = 256 << 10 /* from here on moving OS pages costs less tha
 
 static _Atomic size_t objects, objects_bytes;
 
-static void add(_Atomic size_t *sum, size_t amount) {
-  if (!threads_may_run()) {
-    atomic_store_explicit(sum, atomic_load_explicit(sum, memory_order_relaxed) + amount, memory_order_relaxed);
-    return;
-  }
-  COUNT(atomics);
-  atomic_fetch_add_explicit(sum, amount, memory_order_relaxed);
-}
-
 static void note(ptrdiff_t count, size_t bytes) {
-  add(&objects, (size_t)count);
-  add(&objects_bytes, bytes);
+  sum_add(&objects, (size_t)count);
+  sum_add(&objects_bytes, bytes);
 }
 
 /* A run for that many bytes from its header on, whose place is lead_bytes before a multiple of alignment. */

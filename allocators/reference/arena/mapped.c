@@ -11,18 +11,9 @@ enum { MMAP_THRESHOLD_MAX = 32 << 20 };
 
 static _Atomic size_t mapped_chunks, mapped_bytes;
 
-static void add(_Atomic size_t *sum, size_t amount) {
-  if (!threads_may_run()) {
-    atomic_store_explicit(sum, atomic_load_explicit(sum, memory_order_relaxed) + amount, memory_order_relaxed);
-    return;
-  }
-  COUNT(atomics);
-  atomic_fetch_add_explicit(sum, amount, memory_order_relaxed);
-}
-
 static void note(ptrdiff_t chunks, size_t bytes) {
-  add(&mapped_chunks, (size_t)chunks);
-  add(&mapped_bytes, bytes);
+  sum_add(&mapped_chunks, (size_t)chunks);
+  sum_add(&mapped_bytes, bytes);
 }
 
 void *mapped_take(size_t object_bytes, size_t alignment) {

@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -46,7 +45,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "and which tunables change nothing",
     )
     parser.add_argument("--format", default="text", choices=["text", "md"], help="of --check-tunables (default text)")
-
     parser.add_argument("--into", metavar="DIR", help="candidates in this folder instead of the cache's")
     install = parser.add_argument_group("install")
     install.add_argument("--no-verify", action="store_true", help="don't hold it to the rules of malloc")
@@ -221,7 +219,7 @@ def _print_tunables(allocator: "registry.Allocator", as_json: bool) -> int:
 
 
 def _check_tunables(arguments: argparse.Namespace, known: dict[str, "registry.Allocator"]) -> int:
-    from heaptape.measure import replay
+    from heaptape.measure import machine, replay
     from heaptape.tables.tunables_table import effects_table
     from heaptape.tables.usual import render_markdown, render_text
     from heaptape.tuning import effects
@@ -235,7 +233,7 @@ def _check_tunables(arguments: argparse.Namespace, known: dict[str, "registry.Al
         raise HeaptapeError(f"{name} {why}")
     with replaying.work() as work:
         workloads = {replaying.name_of(path): replay.prepare(path, arguments.home, work.scratch) for path in inputs}
-        jobs = len(os.sched_getaffinity(0))
+        jobs = machine.processors()
         found = effects.effects(allocator, workloads, arguments.home, jobs, work.progress.update)
     table = effects_table(name, found, effects.FIGURES, list(workloads), effects.silent(found))
     render = render_markdown if arguments.format == "md" else render_text

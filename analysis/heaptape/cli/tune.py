@@ -1,7 +1,6 @@
 """`heaptape tune`: searches an allocator's best settings for given workloads."""
 
 import argparse
-import os
 import re
 import sys
 import time
@@ -182,6 +181,7 @@ def _searched(request: Request, arguments: argparse.Namespace) -> tuple[dict, bo
 
 
 def _bounds(request: Request, arguments: argparse.Namespace) -> "Budget":
+    from heaptape.measure import machine
     from heaptape.tuning.search import Budget
 
     runs, seconds = _budget(arguments.budget)
@@ -189,7 +189,7 @@ def _bounds(request: Request, arguments: argparse.Namespace) -> "Budget":
     if runs is not None and runs < each:
         raise UsageError(f"tune --budget: {runs} replays are less than one setting needs, {each}")
     points = None if runs is None else runs // each
-    return Budget(points, time.monotonic() + seconds, arguments.jobs or len(os.sched_getaffinity(0)))
+    return Budget(points, time.monotonic() + seconds, arguments.jobs or machine.processors())
 
 
 def _run(search: "Search", budget: "Budget", work: replaying.Work) -> bool:

@@ -8,7 +8,7 @@ likely, and one of 12,870 has the old ones all below the new ones, whatever the 
 most, is a figure called worse that is not, even if nothing were tolerated.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,13 +16,13 @@ from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.gate.condition import Condition
 from heaptape.measure import replay
+from heaptape.measure.engine_process import Processes
 from heaptape.measure.exact import FIGURES, Bench, RunError
 from heaptape.measure.registry import Choice
 
 MOST_RUNS = 8
 # What is shown, whether or not there is a tolerance for it.
 SHOWN = ("rss-peak", "rss-mean", "vmsize-peak", "faults", "syscalls", "instructions")
-Tell = Callable[[float], None]
 
 
 @dataclass
@@ -111,14 +111,16 @@ class Pairing:
         return [name for name in FIGURES if name in SHOWN or name in self.tolerances]
 
 
-def compare(source: Path, name: str, pairing: Pairing, home: Home, scratch: Path, tell: Tell) -> Compared:
+def compare(
+    source: Path, name: str, pairing: Pairing, home: Home, scratch: Path, processes: Processes | None = None
+) -> Compared:
     """Measures a tape or workload on both. What goes wrong with it is in the result's errors."""
     found = Compared(name, str(source))
     try:
         workload = replay.prepare(str(source), home, scratch)
         described = replay.describe_workload(workload, name)
         found.about = {key: described[key] for key in ("sha256", "ops", "threads", "ideal_rss_bytes")}
-        bench = Bench(workload, home, [pairing.old, pairing.new], pairing.timeout_s)
+        bench = Bench(workload, home, [pairing.old, pairing.new], pairing.timeout_s, processes)
     except HeaptapeError as error:
         found.errors.append(str(error) or f"{source}: can't be compiled")
         return found
@@ -126,27 +128,27 @@ def compare(source: Path, name: str, pairing: Pairing, home: Home, scratch: Path
         found.errors.append(f"{source}: no calls")
         return found
     figures = [figure for figure in pairing.figures if figure != "misses" or replay.has_accesses(workload)]
-    _check_promises(bench, pairing, found, tell)
+    _check_promises(bench, pairing, found)
     for pass_ in dict.fromkeys(FIGURES[figure].pass_ for figure in figures):
         of_pass = [figure for figure in figures if FIGURES[figure].pass_ == pass_]
         try:
-            _compare_pass(bench, pairing, of_pass, found, tell)
+            _compare_pass(bench, pairing, of_pass, found)
         except HeaptapeError as error:
             found.errors.append(str(error))
     return found
 
 
-def _check_promises(bench: Bench, pairing: Pairing, found: Compared, tell: Tell) -> None:
+def _check_promises(bench: Bench, pairing: Pairing, found: Compared) -> None:
     """The old allocator is asked only where the new one breaks a promise."""
     try:
-        found.broken_new = bench.promises(pairing.new, tell)
+        found.broken_new = bench.promises(pairing.new)
         if found.broken_new:
-            found.broken_old = bench.promises(pairing.old, tell)
+            found.broken_old = bench.promises(pairing.old)
     except RunError as error:
         found.errors.append(str(error))
 
 
-def _compare_pass(bench: Bench, pairing: Pairing, names: Iterable[str], found: Compared, tell: Tell) -> None:
+def _compare_pass(bench: Bench, pairing: Pairing, names: Iterable[str], found: Compared) -> None:
     """Runs one pass on both, as often as it takes. Raises HeaptapeError."""
     values = {name: Values() for name in names}
     suspected = [name for name in values if name in pairing.tolerances]
@@ -156,7 +158,7 @@ def _compare_pass(bench: Bench, pairing: Pairing, names: Iterable[str], found: C
         # In turns, so that whatever changes with time meets both alike.
         both = [(pairing.old, "old"), (pairing.new, "new")]
         for choice, which in both if run % 2 == 0 else reversed(both):
-            for name, value in bench.figures(choice, values, tell).items():
+            for name, value in bench.figures(choice, values).items():
                 getattr(values[name], which).append(value)
         beyond = [name for name in suspected if values[name].beyond(pairing.tolerances[name])]
         if run:

@@ -2,18 +2,18 @@
 
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from heaptape.common.home import Home
 from heaptape.common.version import __version__
-from heaptape.gate import artefact, parallel
+from heaptape.gate import artefact
 from heaptape.gate.compared import MOST_RUNS, Compared, Pairing, compare
 from heaptape.gate.condition import parse
 from heaptape.gate.minimise import Limits, Minimiser, Question
-from heaptape.measure import replay
+from heaptape.measure import machine, replay
+from heaptape.measure.engine_process import Processes, side_by_side
 from heaptape.measure.registry import Choice, sha256_of
 
 SCHEMA = 1
@@ -27,17 +27,17 @@ def compare_all(
     on_done: Callable[[Compared, int], None] = lambda found, done: None,
 ) -> list[Compared]:
     """Each workload of the corpus, as many at once as there are processors. `on_done(found, how many are done)`."""
+    processes = Processes()
 
-    def work(item: tuple[str, Path], tell: parallel.Tell) -> Compared:
+    def work(name: str) -> Compared:
         with tempfile.TemporaryDirectory(dir=scratch) as folder:
-            return compare(item[1], item[0], pairing, home, Path(folder), tell)
+            return compare(corpus[name], name, pairing, home, Path(folder), processes)
 
-    found: list[Compared] = []
-    with closing(parallel.in_order(work, corpus.items(), parallel.processors(), ahead=len(corpus))) as results:
-        for one in results:
-            found.append(one)
-            on_done(one, len(found))
-    return found
+    found: dict[str, Compared] = {}
+    for name, one in side_by_side(work, list(corpus), machine.processors(), processes):
+        found[name] = one
+        on_done(one, len(found))
+    return [found[name] for name in corpus]
 
 
 def describe(results: Sequence[Compared], pairing: Pairing) -> dict:

@@ -20,12 +20,13 @@ from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.common.quantities import size
 from heaptape.formats.workload_format import read_workload
-from heaptape.gate import candidates, parallel
+from heaptape.gate import candidates
 from heaptape.gate.candidates import Candidate
 from heaptape.gate.condition import Condition
 from heaptape.gate.objects import Objects, read_objects
 from heaptape.gate.search import Search
-from heaptape.measure import exact, replay
+from heaptape.measure import exact, machine, replay
+from heaptape.measure.engine_process import Processes, in_order
 from heaptape.measure.registry import Choice
 
 # A difference that stands for something, in the figure's unit: 16 OS pages, not one.
@@ -85,7 +86,7 @@ class Limits:
 
     runs: int = 400
     minutes: float = 10
-    jobs: int = field(default_factory=parallel.processors)
+    jobs: int = field(default_factory=machine.processors)
 
 
 @dataclass(frozen=True)
@@ -137,38 +138,40 @@ class Judge:
         """Is the condition asked of what is beyond start-up, too?"""
         return self._least is not None
 
-    def measure(self, candidate: Candidate, tell: parallel.Tell = lambda share: None) -> Pair:
+    def measure(self, candidate: Candidate, processes: Processes | None = None) -> Pair:
         """The candidate's figures, in one run of each allocator. Raises HeaptapeError."""
         with tempfile.TemporaryDirectory(dir=self._scratch) as folder:
             where = Path(folder) / "candidate.tape"
             candidates.write(self._workload, candidate, where, self._home)
-            return self._figures(replay.prepare(str(where), self._home, Path(folder)), tell)
+            return self._figures(replay.prepare(str(where), self._home, Path(folder)), processes)
 
-    def _figures(self, workload: Path, tell: parallel.Tell) -> Pair:
+    def _figures(self, workload: Path, processes: Processes | None) -> Pair:
         question = self.question
         figure = question.condition.figure
-        bench = exact.Bench(workload, self._home, [question.old, question.new])
-        new = bench.figures(question.new, [figure], tell)[figure]
+        bench = exact.Bench(workload, self._home, [question.old, question.new], processes=processes)
+        new = bench.figures(question.new, [figure])[figure]
         old = None
         if question.condition.reference is not None:
-            old = bench.figures(question.old, [figure], tell)[figure]
+            old = bench.figures(question.old, [figure])[figure]
         return Pair(new, old, bench.ops, read_workload(workload).threads)
 
-    def holds(self, candidate: Candidate, tell: parallel.Tell) -> bool:
-        """In FEWEST_RUNS runs at least, and where these differ in MOST_RUNS."""
+    def holds(self, candidate: Candidate, processes: Processes) -> bool:
+        """In FEWEST_RUNS runs at least, and where these differ in MOST_RUNS. Raises RunError where these were ended."""
         key = candidate.key()
         if key not in self._known:
-            self._known[key] = self._holds(candidate, tell)
+            self._known[key] = self._holds(candidate, processes)
         return self._known[key]
 
-    def _holds(self, candidate: Candidate, tell: parallel.Tell) -> bool:
+    def _holds(self, candidate: Candidate, processes: Processes) -> bool:
         seen: set[Pair] = set()
         for run in range(MOST_RUNS):
             if run >= FEWEST_RUNS and len(seen) == 1:
                 break
             try:
-                pair = self.measure(candidate, tell)
+                pair = self.measure(candidate, processes)
             except exact.RunError:
+                if processes.ended:
+                    raise
                 return False
             if not self.accepts(pair):
                 return False
@@ -264,7 +267,8 @@ class Minimiser:
                 given.append(candidate)
                 yield candidate
 
-        with contextlib.closing(parallel.in_order(self._judge.holds, counted(), self._limits.jobs)) as answers:
+        answers = in_order(self._judge.holds, counted(), self._limits.jobs, Processes())
+        with contextlib.closing(answers):
             for number, holds in enumerate(answers):
                 if holds:
                     return number, given[number]

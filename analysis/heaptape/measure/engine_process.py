@@ -8,8 +8,9 @@ import os
 import signal
 import subprocess
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from itertools import islice
 from typing import IO, TypeVar
 
 Item = TypeVar("Item")
@@ -17,7 +18,7 @@ Made = TypeVar("Made")
 
 
 class Processes:
-    """Those of one replay. All functions may be called from any thread."""
+    """Those that are ended together: of one replay, or of several. All functions may be called from any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -42,6 +43,11 @@ class Processes:
             self._running.discard(process)
         return status
 
+    @property
+    def ended(self) -> bool:
+        """A run that fails then was ended, which says nothing of it."""
+        return self._ended
+
     def end(self) -> None:
         """Kills those that run, and those that are started from now on."""
         with self._lock:
@@ -65,6 +71,28 @@ def side_by_side(
             pool.shutdown(wait=False, cancel_futures=True)
             processes.end()
             raise
+
+
+def in_order(
+    work: Callable[[Item, Processes], Made], items: Iterable[Item], jobs: int, processes: Processes
+) -> Generator[Made]:
+    """What `work(item, processes)` makes of each item, in their order; `jobs` are under way, and no more items are
+    taken. Closing the iterator ends what is under way, and so does an error, which is raised in its turn.
+    """
+    waiting: list[Future[Made]] = []
+    left = iter(items)
+    with ThreadPoolExecutor(jobs) as pool:
+        try:
+            while True:
+                waiting += [pool.submit(work, item, processes) for item in islice(left, jobs - len(waiting))]
+                if not waiting:
+                    return
+                made = waiting[0].result()
+                del waiting[0]
+                yield made
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+            processes.end()
 
 
 def run_to_end(

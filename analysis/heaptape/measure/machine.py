@@ -17,7 +17,7 @@ def describe() -> dict[str, object]:
     return {
         "cpu": _match(r"model name\s*:\s*(.+)", cpu_info) or platform.machine(),
         "arch": platform.machine(),
-        "cores": len(os.sched_getaffinity(0)),
+        "cores": processors(),
         "kernel": platform.release(),
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         "os": _match(r'^PRETTY_NAME="?([^"\n]+)', release),
@@ -28,6 +28,11 @@ def describe() -> dict[str, object]:
         "virtual": "hypervisor" in cpu_info.split(),
         "load_before": list(os.getloadavg()),
     }
+
+
+def processors() -> int:
+    """Those that this process may use."""
+    return len(os.sched_getaffinity(0))
 
 
 def available_bytes() -> int:

@@ -4,7 +4,6 @@ C program heaptape-replay.
 
 import contextlib
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -305,7 +304,7 @@ def jobs_for(engine: Engine) -> int:
     if engine.settings.jobs:
         return engine.settings.jobs
     each = 2 * (read_workload(engine.workload).peak_live_os_page_bytes + engine.baseline_bytes) + ROOM_BYTES
-    return max(1, min(len(os.sched_getaffinity(0)), machine.available_bytes() // each))
+    return max(1, min(machine.processors(), machine.available_bytes() // each))
 
 
 def with_sizes(settings: Settings) -> tuple[Settings, str | None]:

@@ -18,16 +18,14 @@ class Bench:
     def __init__(self, draw):
         self.draw, self.runs = draw, 0
 
-    def figures(self, choice, names, tell):
+    def figures(self, choice, names):
         self.runs += 1
         return {name: self.draw(choice) for name in names}
 
 
 def compare(draw, tolerate="syscalls=0%"):
     bench, found = Bench(draw), Compared("made up", "")
-    compared._compare_pass(
-        bench, Pairing(OLD, NEW, parse_tolerances(tolerate)), ["syscalls"], found, lambda share: None
-    )
+    compared._compare_pass(bench, Pairing(OLD, NEW, parse_tolerances(tolerate)), ["syscalls"], found)
     return bench, found
 
 

@@ -1,13 +1,14 @@
 """Runs that only count, several at a time: the same figures as one by one, and none left behind."""
 
 import os
+import time
 from pathlib import Path
 
 import pytest
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import default_home
 from heaptape.measure import registry, replay
-from heaptape.measure.engine_process import Processes, run_to_end, side_by_side
+from heaptape.measure.engine_process import Processes, in_order, run_to_end, side_by_side
 from heaptape.measure.rounds import Settings
 
 from tests.support import REPOSITORY
@@ -78,3 +79,37 @@ def test_a_run_that_lasts_too_long_is_ended_alone(tmp_path):
     with (tmp_path / "stderr").open("w") as stderr:
         timed_out, status = run_to_end(Processes(), SLEEPER, stderr, 0.1, lambda share: None)
     assert (timed_out, status) == (True, -9)
+
+
+def test_results_of_in_order_come_in_the_order_of_the_items_and_no_more_than_jobs_are_taken_ahead():
+    taken = []
+
+    def items():
+        for number in range(20):
+            taken.append(number)
+            yield number
+
+    def work(number, processes):
+        time.sleep(0.02 if number % 3 == 0 else 0)
+        return number * number
+
+    seen = []
+    for square in in_order(work, items(), 3, Processes()):
+        seen.append(square)
+        assert len(taken) <= len(seen) + 2
+    assert seen == [number * number for number in range(20)]
+
+
+def test_closing_in_order_ends_what_is_under_way():
+    processes = Processes()
+
+    def work(number, those):
+        if number == 0:
+            return 0
+        with Path(os.devnull).open("w") as nowhere:
+            return run_to_end(those, SLEEPER, nowhere, 1000, lambda share: None)
+
+    answers = in_order(work, range(5), 2, processes)
+    assert next(answers) == 0
+    answers.close()
+    assert processes.ended
