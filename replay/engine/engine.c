@@ -4,6 +4,7 @@
 #include "replay/accesses/perform.h"
 #include "replay/blame/blame.h"
 #include "replay/contention/contention.h"
+#include "replay/engine/entry_points.h"
 #include "replay/engine/loop.h"
 #include "replay/engine/preload.h"
 #include "replay/engine/threads.h"
@@ -141,6 +142,7 @@ static void set_up(void) {
     engine.result->malloc_is_of_libc = call_setup_process(setup->as_malloc);
   else if (call_setup_null(setup->as_malloc) != 0)
     engine_fail(NULL, "no address space for the null allocator: %s", strerror(errno));
+  entry_points_require();
   if (setup->pass == PASS_CONTENTION)
     set_up_contention();
 }

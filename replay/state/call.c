@@ -97,6 +97,14 @@ static bool entry_present(int id) {
   }
 }
 
+uint8_t call_substitute(uint8_t id) {
+  return substitute[id];
+}
+
+bool call_lacks(uint8_t byte) {
+  return !(call_plans[byte].traits & CALL_ILLEGAL) && !entry_present(call_plans[byte].entry);
+}
+
 static struct call_plan plan_for(unsigned byte) {
   struct call_plan plan = {.entry = byte & CALL_ID_MASK};
   const struct call_info *info = &call_table[plan.entry];
@@ -111,7 +119,7 @@ static struct call_plan plan_for(unsigned byte) {
       (uint8_t)((takes ? CALL_TAKES : 0) | (acquires ? CALL_ACQUIRES : 0) |
                 (takes && info->released == RELEASES ? CALL_RELEASES : 0) | (info->param == COUNT ? CALL_COUNTED : 0) |
                 (!takes && !acquires ? CALL_UNUSUAL | CALL_SLOTLESS : 0));
-  for (int step = 0; step < 4 && !entry_present(plan.entry); step++) {
+  for (int step = 0; step < MOST_SUBSTITUTES && !entry_present(plan.entry); step++) {
     plan.entry = substitute[plan.entry];
     plan.traits |= CALL_UNUSUAL | CALL_SUBSTITUTED;
   }
@@ -183,13 +191,13 @@ bool call_setup_process(bool as_malloc) {
 #undef ENTRY_NOTHING
 #undef ENTRY_OUT
   /* Where another library provides malloc, an entry point that only libc has belongs to another heap: its objects must
-     not meet that library's free. libc's reallocarray is the exception: it calls the process's realloc. */
+     not meet that library's free. libc's reallocarray is the exception: it calls the process's realloc, if that is not
+     libc's, too. */
   void *libc = object_of((void *)getpid);
   bool of_libc = libc == object_of((void *)allocator.malloc);
   if (!of_libc) {
 #define ENTRY_POINTER(ident, symbol, types, arguments, plainer)                                                        \
-  if (CALL_##ident != CALL_##plainer && CALL_##ident != CALL_reallocarray &&                                           \
-      object_of((void *)allocator.ident) == libc)                                                                      \
+  if (CALL_##ident != CALL_reallocarray && object_of((void *)allocator.ident) == libc)                                 \
     allocator.ident = NULL;
 #define ENTRY_NOTHING ENTRY_POINTER
 #define ENTRY_OUT ENTRY_POINTER
@@ -197,8 +205,8 @@ bool call_setup_process(bool as_malloc) {
 #undef ENTRY_POINTER
 #undef ENTRY_NOTHING
 #undef ENTRY_OUT
-    if (object_of((void *)allocator.malloc_usable_size) == libc)
-      allocator.malloc_usable_size = NULL;
+    if (!allocator.realloc && object_of((void *)allocator.reallocarray) == libc)
+      allocator.reallocarray = NULL;
   }
   if (!allocator.malloc_usable_size)
     allocator.malloc_usable_size = (void (*)(void *))(void *)no_usable_size;

@@ -56,14 +56,23 @@ struct allocator {
 extern struct allocator allocator;
 extern struct call_plan call_plans[256]; /* by call byte */
 
-/* Fills in both from the process's own malloc. Returns whether that is the C library's. as_malloc: every acquire
-   becomes malloc and every release free; calloc then clears what it got, realloc copies as much as malloc_usable_size
-   returns, and alignment is what malloc gives. */
+/* Fills in both from the process's own malloc. Returns whether that is the C library's. What the allocator does not
+   define stays NULL: no op may be made of which call_lacks says so, and none at all without free. as_malloc: every
+   acquire becomes malloc and every release free; calloc then clears what it got, realloc copies as much as
+   malloc_usable_size returns, and alignment is what malloc gives. */
 bool call_setup_process(bool as_malloc);
 
 /* Fills in both with the null allocator: addresses from a bump of reserved memory that is never touched, frees that do
    nothing. Returns 0, or -1 with errno set: no address space. */
 int call_setup_null(bool as_malloc);
+
+/* Is it a legal call byte for which the allocator has neither the entry point nor one that stands in for it? */
+bool call_lacks(uint8_t byte);
+
+/* The entry point that is tried where the allocator does not have that of this id; the same id where there is none. No
+   more than MOST_SUBSTITUTES are tried one after the other: those of aligned calls go round in a circle. */
+enum { MOST_SUBSTITUTES = 3 };
+uint8_t call_substitute(uint8_t id);
 
 /* The malloc_usable_size of an object, of memory apart too; SIZE_MAX where the allocator has no such call. */
 size_t call_usable_size(void *object);

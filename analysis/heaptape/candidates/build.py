@@ -14,6 +14,8 @@ from heaptape.measure import machine
 COMPILERS = {"cc": ("CC", "cc"), "c++": ("CXX", "c++")}
 PACKAGES = {"cc": "gcc", "c++": "g++", "make": "make", "cmake": "cmake", "readelf": "binutils", "dpkg-deb": "dpkg"}
 NEEDED = ("malloc", "free")
+# Of each row one does, as replays call it for the others.
+WANTED = (("calloc",), ("realloc",), ("memalign", "posix_memalign", "aligned_alloc"))
 
 
 def missing(tools: Sequence[str]) -> str:
@@ -100,9 +102,9 @@ def library(folder: Path, pattern: str) -> Path:
     return found[-1]
 
 
-def check_library(path: Path) -> str:
-    """The build id of a library (empty: it has none). Raises HeaptapeError for what is no shared library, or has no
-    malloc or free.
+def check_library(path: Path) -> tuple[str, tuple[str, ...]]:
+    """The build id of a library (empty: it has none), and which functions it lacks, so that workloads that call them
+    are refused. Raises HeaptapeError for what is no shared library, or has no malloc or free.
     """
     done = subprocess.run(
         ["readelf", "-W", "--dyn-syms", "-n", str(path)],
@@ -122,4 +124,5 @@ def check_library(path: Path) -> str:
     if lacking:
         raise HeaptapeError(f"{path.name} defines no {' and no '.join(lacking)}")
     match = re.search(r"Build ID: ([0-9a-f]+)", done.stdout)
-    return match[1] if match else ""
+    lacks = tuple(" or ".join(row) for row in WANTED if symbols.isdisjoint(row))
+    return match[1] if match else "", lacks

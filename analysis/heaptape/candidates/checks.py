@@ -36,7 +36,9 @@ def _broken(choice: Choice, workload: Path, home: Home) -> str:
     try:
         bench.run(choice, "verify")
     except HeaptapeError as error:
-        said = str(error).removeprefix(f"{choice.label}, verify pass: ")
+        # Scratch folders' names tell nobody anything.
+        said = str(error).removeprefix(f"{choice.label}, verify pass: ").removeprefix(f"{workload.name}: ")
+        said = said.replace(f"{choice.path.parent}/", "")
         return said.partition("the allocator is at fault: ")[2] or said
     return ""
 

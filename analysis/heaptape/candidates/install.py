@@ -91,12 +91,13 @@ def _record(plan: Plan, source: Source, library: Path, flags: str, home: Home) -
     known = registry.load(home).get(plan.name)
     about = machine.describe()
     thp, libc = about["transparent_huge_pages"], about["libc"]
+    build_id, lacks = build.check_library(library)
     return Record(
         schema=installed.SCHEMA,
         name=plan.name,
         version=plan.version,
         library=library.name,
-        build_id=build.check_library(library),
+        build_id=build_id,
         library_sha256=registry.sha256_of(library),
         source=source,
         licence=plan.licence,
@@ -108,6 +109,7 @@ def _record(plan: Plan, source: Source, library: Path, flags: str, home: Home) -
         kernel=str(about["kernel"]),
         libc=str(libc) if libc else None,
         installed_unix_s=round(time.time()),
+        lacks=lacks,
     )
 
 

@@ -40,7 +40,8 @@ class Checked(msgspec.Struct, frozen=True):
 class Record(msgspec.Struct, frozen=True):
     """record.json. `library`: the file in its folder; `flags` and `build`: how it was compiled, empty where it came
     compiled; `compiler`: first lines of what the compilers say of themselves; `tunables`: their names;
-    `transparent_huge_pages`, `kernel` and `libc`: of the machine that built it; `verified`: None if that was not asked.
+    `transparent_huge_pages`, `kernel` and `libc`: of the machine that built it; `verified`: None if that was not asked;
+    `lacks`: functions without which it is replayed, but not on workloads that call them.
     """
 
     schema: int
@@ -60,6 +61,7 @@ class Record(msgspec.Struct, frozen=True):
     libc: str | None
     installed_unix_s: int
     verified: tuple[Checked, ...] | None = None
+    lacks: tuple[str, ...] = ()
 
     @property
     def label(self) -> str:
@@ -72,11 +74,14 @@ class Record(msgspec.Struct, frozen=True):
     @property
     def verdict(self) -> str:
         """For people, in a few words."""
+        found = [f"has no {name}" for name in self.lacks]
         if self.verified is None:
-            return "not verified"
-        if not self.broken:
-            return f"keeps the rules of malloc on {len(self.verified)} workloads"
-        return "; ".join(f"breaks a rule on {one.workload}: {one.broken}" for one in self.broken)
+            found.append("not verified")
+        elif not self.broken:
+            found.append(f"keeps the rules of malloc on {len(self.verified)} workloads")
+        else:
+            found += [f"breaks a rule on {one.workload}: {one.broken}" for one in self.broken]
+        return "; ".join(found)
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,10 @@ from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home, default_home
 from heaptape.measure import installed, registry
 
-from tests.support import HEAPTAPE, OUT, call_heaptape, take_interrupts
+from tests.support import HEAPTAPE, OUT, REPOSITORY, call_heaptape, take_interrupts
 
 HOME = Home(OUT)
+LACKING = REPOSITORY / "replay/test/lacking_allocator.c"
 
 
 @pytest.fixture
@@ -378,6 +379,17 @@ def test_verifying_tells_what_a_candidate_breaks_and_the_list_repeats_it(place, 
     assert "not aligned to " in done.stderr
     lines = call_heaptape("allocators", "list").stdout.splitlines()
     assert [line.split()[0] for line in lines if "rule" in line] == ["keeps", "breaks"]
+
+
+def test_a_candidate_without_aligned_functions_is_told_by_install_and_list(place, monkeypatch):
+    monkeypatch.setattr(checks, "CORPUS", ("gs.tape",))
+    (place / "mine").mkdir()
+    compiled = f"cc -fno-builtin -shared -fPIC -DFREE -DREALLOC -o libplanted.so {LACKING}"
+    from_it = ("--from", place / "mine", "--lib", "libplanted.so", "--name", "mine@1", "--build", compiled)
+    done = call_heaptape("allocators", "install", *from_it)
+    lacks = "has no calloc; has no memalign or posix_memalign or aligned_alloc; "
+    assert f"mine@1: installed, {lacks}breaks a rule on alignment_storm: libplanted.so defines none of " in done.stdout
+    assert lacks in call_heaptape("allocators", "list").stdout
 
 
 # The recipes that come with heaptape

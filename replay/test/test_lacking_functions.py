@@ -1,0 +1,67 @@
+"""Libraries that define malloc, but not all of its family (lacking_allocator.c): what has a substitute is replayed, and
+what has none is told before the first op.
+"""
+
+import json
+
+import pytest
+
+from tests.support import REPLAY, REPOSITORY, compile_c, compile_trace, import_text, refused, succeed
+
+SOURCE = REPOSITORY / "replay/test/lacking_allocator.c"
+BASIC = ("FREE", "CALLOC", "REALLOC")
+ALIGNED = ("MEMALIGN", "ALIGNED_ALLOC", "POSIX_MEMALIGN")
+CALLS = ("memalign(64, 100)", "posix_memalign(64, 100)", "aligned_alloc(64, 128)")
+
+
+def library(folder, *defined):
+    return compile_c(folder / "lacking.so", SOURCE, "-shared", "-fPIC", *(f"-D{name}" for name in defined))
+
+
+def history(folder, *calls):
+    """A malloc in front, then these calls, all of which are freed."""
+    lines = [f"{number} 0 {call} = {number << 16:#x}\n" for number, call in enumerate(("malloc(24)", *calls), 1)]
+    lines += [f"{len(calls) + 1 + number} 0 free({number << 16:#x})\n" for number in range(1, len(calls) + 2)]
+    return compile_trace(import_text(folder, "".join(lines)))
+
+
+@pytest.mark.parametrize("pass_", ["time", "bare", "memory", "verify", "instructions"])
+def test_a_lacking_function_is_told_before_the_first_op(pass_, tmp_path):
+    path, without = history(tmp_path, CALLS[0]), library(tmp_path, *BASIC)
+    told = f"{without} defines none of what op 1 of thread 0 needs: memalign, posix_memalign, aligned_alloc"
+    refused(REPLAY, "--pass", pass_, "--preload", without, path, says=told)
+
+
+@pytest.mark.parametrize(
+    ("defined", "call", "needed"),
+    [
+        (BASIC, CALLS[1], "posix_memalign, aligned_alloc, memalign"),
+        (BASIC, CALLS[2], "aligned_alloc, memalign, posix_memalign"),
+        (BASIC, "new_aligned(64, 100)", "operator new(align), aligned_alloc, memalign, posix_memalign"),
+        (("FREE", "REALLOC"), "calloc(2, 8)", "calloc"),
+        (("FREE", "CALLOC"), "realloc(NULL, 8)", "realloc"),
+        (("FREE", "CALLOC"), "reallocarray(NULL, 2, 8)", "reallocarray, realloc"),
+    ],
+)
+def test_all_functions_of_which_one_would_do_are_named(defined, call, needed, tmp_path):
+    path, without = history(tmp_path, call), library(tmp_path, *defined)
+    refused(REPLAY, "--pass", "bare", "--preload", without, path, says=f"needs: {needed}\n")
+
+
+def test_a_library_with_malloc_and_no_free_is_refused(tmp_path):
+    path, without = history(tmp_path), library(tmp_path, "CALLOC", "REALLOC", *ALIGNED)
+    refused(REPLAY, "--pass", "bare", "--preload", without, path, says=f"{without} defines malloc, but no free")
+
+
+@pytest.mark.parametrize("defined", ALIGNED)
+def test_one_aligned_function_stands_in_for_the_others(defined, tmp_path):
+    path, with_one = history(tmp_path, *CALLS), library(tmp_path, *BASIC, defined)
+    run = json.loads(succeed(REPLAY, "--pass", "verify", "--preload", with_one, path).stdout)
+    assert run["failed_calls"] == run["skipped_ops"] == 0
+    assert run["folded_calls"] == {call.split("(")[0]: 1 for call in CALLS if not call.startswith(defined.lower())}
+
+
+def test_what_the_workload_does_not_call_may_be_lacking(tmp_path):
+    path, without = history(tmp_path, "calloc(3, 5)"), library(tmp_path, "FREE", "CALLOC")
+    run = json.loads(succeed(REPLAY, "--pass", "verify", "--preload", without, path).stdout)
+    assert run["ops"] == 4
