@@ -82,9 +82,9 @@ def run(arguments: argparse.Namespace) -> int:
         return _list(there, arguments.home, arguments.json)
     known = registry.load(arguments.home)
     if arguments.variants is not None:
-        return _print_variants(_named(arguments.variants, known), arguments.json)
+        return _print_variants(registry.named(arguments.variants, known), arguments.json)
     if arguments.tunables is not None:
-        return _print_tunables(_named(arguments.tunables, known), arguments.json)
+        return _print_tunables(registry.named(arguments.tunables, known), arguments.json)
     if arguments.check_tunables:
         return _check_tunables(arguments, known)
     if arguments.json:
@@ -247,12 +247,15 @@ def _print_variants(allocator: "registry.Allocator", as_json: bool) -> int:
 
         rows = [{"name": name} | msgspec.structs.asdict(variant) for name, variant in allocator.variants.items()]
         tunables = list(allocator.tunables.names) if allocator.tunables else []
-        print(json.dumps({"allocator": allocator.name, "variants": rows, "tunables": tunables}, indent=1))
+        found = {"allocator": allocator.name, "variants": rows, "tunables": tunables}
+        print(json.dumps(found | {"other_variants": list(allocator.other_variants)}, indent=1))
         return 0
     for setting, variant in allocator.variants.items():
         print(f"{allocator.name}:{setting}  {variant.summary}")
         for name, value in variant.environment.items():
             print(f"    {name}={value}")
+    for setting, variant in allocator.other_variants.items():
+        print(f"{allocator.name}:{setting}  not of this version: {variant.summary}")
     if allocator.tunables:
         print(f"tunables ({allocator.name}:NAME=VALUE or =FIRST..LAST/STEP): {', '.join(allocator.tunables.names)}")
     return 0

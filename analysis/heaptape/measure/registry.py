@@ -22,11 +22,18 @@ MOST_VALUES = 1000  # of one sweep; each is an allocator of the comparison
 
 
 class Variant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Environment settings under a name. `advise`: of which programs `heaptape advise` tries it."""
+    """Environment settings under a name. `advise`: of which programs `heaptape advise` tries it. `needs`: a name that
+    libraries contain which know the setting, where not all versions do.
+    """
 
     environment: dict[str, str]
     summary: str = ""
     advise: Literal["", "always", "threads"] = ""
+    needs: str = ""
+
+    def known_to(self, library: Path | None) -> bool:
+        """Does the setting do anything in that library? Of none that is here, it is not known to do nothing."""
+        return not self.needs or library is None or self.needs.encode() in library.read_bytes()
 
 
 class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -44,11 +51,14 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Allocator(Entry, frozen=True, kw_only=True):
-    """An allocator of the registry, and where it is found here."""
+    """An allocator of the registry, and where it is found here. `variants`: those that the library there knows;
+    `other_variants`: those of other versions.
+    """
 
     name: str
     path: Path | None = None
     version: str = ""
+    other_variants: dict[str, Variant] = {}
 
     @property
     def found(self) -> bool:
@@ -88,11 +98,8 @@ def load(home: Home) -> dict[str, Allocator]:
     located = {name: paths.get(entry.library) if entry.library else c_library() for name, entry in entries.items()}
     versions = package_versions([path for path in located.values() if path])
     return {
-        name: Allocator(
-            **msgspec.structs.asdict(entry),
-            name=name,
-            path=located[name],
-            version=versions.get(located[name]) or _version_of(located[name]),
+        name: _found(
+            entry, entry.variants, name, located[name], versions.get(located[name]) or _version_of(located[name])
         )
         for name, entry in entries.items()
     }
@@ -114,7 +121,7 @@ def choose(name: str, registry: dict[str, Allocator]) -> Choice:
             raise HeaptapeError(f"{base}: not a shared library")
         environment = _settings(name, setting) if setting else {}
         return Choice(path.name, setting or DEFAULT_VARIANT, path, str(path), environment, _version_of(path))
-    allocator = _allocator(base, registry)
+    allocator = named(base, registry)
     base = allocator.name
     if allocator.path is None:
         raise HeaptapeError(f"{base} is not installed ({allocator.library} not found): {allocator.how_to_get}")
@@ -124,6 +131,8 @@ def choose(name: str, registry: dict[str, Allocator]) -> Choice:
         environment = allocator.variants[setting].environment
     elif "=" in setting:
         environment = _environment(name, setting, allocator)
+    elif setting in allocator.other_variants:
+        raise HeaptapeError(f"variant '{setting}' of {base}: not in this version ({allocator.version})")
     else:
         known = ", ".join(allocator.variants) or "none"
         raise HeaptapeError(f"unknown variant '{setting}' of {base}: known are {known}, or NAME=VALUE")
@@ -137,7 +146,7 @@ def _choice_of(allocator: Allocator, path: Path, variant: str, environment: dict
     return Choice(allocator.name, variant, path, preload, environment, allocator.version, counting)
 
 
-def _allocator(name: str, registry: dict[str, Allocator]) -> Allocator:
+def named(name: str, registry: dict[str, Allocator]) -> Allocator:
     """The allocator `NAME` or `NAME@VERSION`: of the registry, or an installed candidate with the variants and tunables
     that the registry has for NAME.
     """
@@ -155,12 +164,20 @@ def _allocator(name: str, registry: dict[str, Allocator]) -> Allocator:
         )
     if candidate:
         record = candidate.record
-        about = msgspec.structs.asdict(known or Allocator(library=record.library, name=base))
-        own = {"name": record.label, "library": record.library, "path": candidate.path, "version": record.version}
-        return Allocator(**about | own)
+        like = known or Allocator(library=record.library, name=base)
+        like = msgspec.structs.replace(like, library=record.library)
+        return _found(like, like.variants | like.other_variants, record.label, candidate.path, record.version)
     if known is None:
         raise HeaptapeError(f"unknown allocator '{name}': known are {', '.join(registry)}, or the path of a library")
     return known
+
+
+def _found(entry: Entry, variants: dict[str, Variant], name: str, path: Path | None, version: str) -> Allocator:
+    """The entry's allocator at that path."""
+    about = {key: getattr(entry, key) for key in Entry.__struct_fields__}
+    about["variants"] = {key: one for key, one in variants.items() if one.known_to(path)}
+    others = {key: one for key, one in variants.items() if key not in about["variants"]}
+    return Allocator(**about, name=name, path=path, version=version, other_variants=others)
 
 
 def choose_all(names: Iterable[str], registry: dict[str, Allocator]) -> list[Choice]:

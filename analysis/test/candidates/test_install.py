@@ -87,6 +87,22 @@ def test_candidates_have_the_tunables_and_variants_of_their_base(place):
         registry.choose("jemalloc@1:x", known)
 
 
+def test_a_variant_is_of_the_versions_that_know_its_setting(place, monkeypatch):
+    newer = planted.ALLOCATOR + 'const char *const option = "a_new_option";\n'
+    planted.registry(place / "registry", {"0.1.0+1": planted.crate("0.1.0+1"), "0.2.0": planted.crate("0.2.0", newer)})
+    (place / "recipes.toml").write_text(planted.RECIPE.format(build=planted.BUILD))
+    variants = '[planted.variants.new]\nsummary = "s"\nenvironment = { N = "1" }\nneeds = "a_new_option"\n'
+    (place / "registry.toml").write_text(f'[planted]\nlibrary = "libplanted.so"\n{variants}')
+    monkeypatch.setattr(Home, "registry_file", lambda self: place / "registry.toml")
+    assert bring("planted@1.0.0", "planted@2.0.0").status == 0
+    assert call_heaptape("allocators", "--variants", "planted@2").stdout == "planted@2.0.0:new  s\n    N=1\n"
+    assert call_heaptape("allocators", "--variants", "planted@1").stdout == "planted@1.0.0:new  not of this version: s\n"
+    known = registry.load(HOME)
+    assert registry.choose("planted@2:new", known).environment == {"N": "1"}
+    with pytest.raises(HeaptapeError, match=r"variant 'new' of planted@1.0.0: not in this version \(1.0.0\)"):
+        registry.choose("planted@1:new", known)
+
+
 def test_the_record_tells_sources_and_build(place, monkeypatch):
     monkeypatch.setenv("CFLAGS", "-g0")
     assert bring("planted@2.0.0").status == 0
