@@ -101,7 +101,7 @@ def run(arguments: argparse.Namespace) -> int:
             for about in gate.minimise_each(
                 wanted, pairing, arguments.home, Path(arguments.artefacts), limits, work.progress.update
             ):
-                data["minimised"].append(about)
+                data["not_minimised" if "why" in about else "minimised"].append(about)
         finally:  # interrupted or not: the comparison is complete
             _write(data, arguments)
     return 0 if data["passed"] else 1

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.common.version import __version__
 from heaptape.gate import artefact
@@ -52,6 +53,7 @@ def describe(results: Sequence[Compared], pairing: Pairing) -> dict:
         "passed": not any(one.failed for one in results),
         "workloads": [one.as_json(pairing.tolerances) for one in results],
         "minimised": [],
+        "not_minimised": [],
     }
 
 
@@ -94,7 +96,8 @@ def minimise_each(
     limits: Limits,
     tell: Callable[[str, float], None] = lambda what, share: None,
 ) -> Iterator[dict]:
-    """What is in the folder of each minimised tape, one after the other. An interrupt is raised when the best so far is
+    """What is in the folder of each minimised tape, one after the other; of one that can't be made smaller, as its figure
+    is within its tolerance in another run after all, `why` instead. An interrupt is raised when the best so far is
     written and yielded.
     """
     for one in wanted:
@@ -102,8 +105,12 @@ def minimise_each(
         question = Question(condition, pairing.old, pairing.new)
         name = f"{one.found.name}, {one.figure}"
         with tempfile.TemporaryDirectory(prefix="heaptape.") as scratch:
-            workload = replay.prepare(one.found.source, home, Path(scratch))
-            minimiser = Minimiser(workload, question, home, Path(scratch), limits)
+            try:
+                workload = replay.prepare(one.found.source, home, Path(scratch))
+                minimiser = Minimiser(workload, question, home, Path(scratch), limits)
+            except HeaptapeError as error:
+                yield {"workload": one.found.name, "figure": one.figure, "why": str(error)}
+                continue
             minimiser.tell = partial(_tell, tell, name)
             stopped: BaseException | None = None
             try:

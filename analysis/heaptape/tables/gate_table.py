@@ -58,6 +58,8 @@ def _notes(data: Mapping) -> Iterator[str]:
     for one in data["minimised"]:
         share = one["minimised"]["events"], one["whole"]["events"]
         yield f"{one['workload']}, {one['figure']}: {share[0]:,} of {share[1]:,} events show it: {one['folder']}"
+    for one in data["not_minimised"]:
+        yield f"{one['workload']}, {one['figure']}: not made smaller: {one['why']}"
 
 
 def _figure_note(name: str, found: Mapping) -> str:

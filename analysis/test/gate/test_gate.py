@@ -10,7 +10,9 @@ import time
 from xml.etree import ElementTree
 
 import pytest
+from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import default_home
+from heaptape.gate.minimise import Minimiser
 from heaptape.measure import registry
 
 from analysis.test.gate.pieces import make_workload
@@ -67,6 +69,25 @@ def test_a_planted_fault_is_found_and_minimised(old, new, figure, workload, tmp_
     again, data, _ = gate(tmp_path, "--old", old, "--new", new, tape, "--minimise", "none")
     assert again.status == 1
     assert data["workloads"][0]["broken"]["new"] or data["workloads"][0]["figures"][figure]["verdict"] == "worse"
+
+
+def test_a_figure_that_is_within_tolerance_when_it_is_minimised_is_told_and_the_others_are_minimised(
+    workload, tmp_path, monkeypatch
+):
+    class SometimesWithin(Minimiser):
+        def __init__(self, workload, question, *others):
+            if question.condition.figure == "instructions":
+                raise HeaptapeError("instructions>102%*old does not hold of the whole")
+            super().__init__(workload, question, *others)
+
+    monkeypatch.setattr("heaptape.gate.gate.Minimiser", SometimesWithin)
+    worse = f"{PLANTED}:PLANT_MAP_EVERY=10 PLANT_LOOPS=200"
+    done, data, _ = gate(tmp_path, "--old", str(PLANTED), "--new", worse, workload)
+    assert done.status == 1
+    told = {"workload": "history", "figure": "instructions", "why": "instructions>102%*old does not hold of the whole"}
+    assert data["not_minimised"] == [told]
+    assert "history, instructions: not made smaller: instructions>102%*old does not hold of the whole" in done.stdout
+    assert "syscalls" in [one["figure"] for one in data["minimised"]]
 
 
 @pytest.mark.parametrize("allocator", INSTALLED)
