@@ -1,5 +1,5 @@
-"""action.yml's steps, run as GitHub runs them, on allocators with planted faults. Not the step that builds heaptape, nor
-the one that uploads.
+"""action.yml's steps, run as GitHub runs them, on allocators with planted faults; but for the steps that build heaptape
+and upload.
 """
 
 import json
