@@ -96,9 +96,9 @@ def minimise_each(
     limits: Limits,
     tell: Callable[[str, float], None] = lambda what, share: None,
 ) -> Iterator[dict]:
-    """What is in the folder of each minimised tape, one after the other; `why` of one that can't be made smaller, as its
-    figure is within its tolerance in another run after all. An interrupt is raised when the best so far is written and
-    yielded.
+    """What is in the folder of each minimised tape, one after the other; `why` of one that can't be made smaller, as
+    its figure is within its tolerance in another run after all. An interrupt is raised when the best so far is written
+    and yielded.
     """
     for one in wanted:
         condition = parse("broken>0") if one.figure == "broken" else pairing.tolerances[one.figure]
