@@ -8,7 +8,7 @@ import pytest
 
 from tests.support import REPLAY, REPOSITORY, compile_c, compile_trace, import_text, refused, succeed
 
-SOURCE = REPOSITORY / "replay/test/lacking_allocator.c"
+SOURCE = REPOSITORY / "replay/test/programs/lacking_allocator.c"
 BASIC = ("FREE", "CALLOC", "REALLOC")
 ALIGNED = ("MEMALIGN", "ALIGNED_ALLOC", "POSIX_MEMALIGN")
 CALLS = ("memalign(64, 100)", "posix_memalign(64, 100)", "aligned_alloc(64, 128)")

@@ -21,7 +21,7 @@ from heaptape.measure import installed, registry
 from tests.support import HEAPTAPE, OUT, REPOSITORY, call_heaptape, take_interrupts
 
 HOME = Home(OUT)
-LACKING = REPOSITORY / "replay/test/lacking_allocator.c"
+LACKING = REPOSITORY / "replay/test/programs/lacking_allocator.c"
 
 
 @pytest.fixture
