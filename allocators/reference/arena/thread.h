@@ -64,8 +64,7 @@ static inline void tcache_push(struct tcache_bin *bin, struct cached *object) {
 }
 
 /* How many objects to put into a bin at once beside the one that a miss hands out: to half its size, as frees should
-   find room too. More than these few at a time cost locality: objects that are requested one after another are apart
-   then (all 7: a replay of CPython's json took about 15 % more cycles, one of perl's hashes 20 %). */
+   find room too. More cost locality: objects that are requested one after another are apart then. */
 static inline uint32_t tcache_refill_count(const struct tcache_bin *bin) {
   uint32_t half = (uint32_t)tunables.tcache_count / 2;
   return bin->room < half ? bin->room : half;
