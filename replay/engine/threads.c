@@ -27,8 +27,7 @@ enum {
   LIVE_LIMIT = 32768,              /* threads at the same time; the kernel's own limit is near */
   BUFFERS_BYTES = 16 << 20,
   SMALLEST_BUFFER_BYTES = 4 << 10,
-  GUARD_BYTES =
-      64, /* at each buffer's end: room for the loop's guard word; a line, so that reads stay aligned to lines */
+  GUARD_BYTES = 64, /* each buffer's end: the loop's guard word; a whole line, so that reads stay aligned to lines */
   LARGEST_BUFFER_BYTES = 64 << 10,
 };
 
