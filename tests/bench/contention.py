@@ -13,7 +13,7 @@ from heaptape.results.schema import all_results
 
 from tests.support import HEAPTAPE, OUT, REPLAY, REPOSITORY, succeed
 
-ALLOCATORS = ("glibc", "glibc:one-arena", "jemalloc", "tcmalloc", "mimalloc", "tbbmalloc", "reference")
+ALLOCATORS = ("glibc", "glibc:one-arena", "jemalloc", "tcmalloc", "mimalloc", "tbbmalloc", "reference", "magazine", "bucket")
 CORPUS = ("mariadb", "389-ds", "gnome-terminal")
 THREADS = (8, 32)
 REPEATS = 5
