@@ -167,7 +167,9 @@ def redis() -> Runner:
     command: list[str | Path] = ["./runtest", "--clients", "2"]
     for unit in REDIS:
         command += ["--single", unit]
-    return lambda before: outcome([*before, *command], r"All tests passed without errors|\[err\].*", folder)
+    colour = r"(?:\x1b\[[0-9;]*m)?"
+    pattern = rf"All tests passed without errors|\[{colour}err{colour}\]: .*"
+    return lambda before: outcome([*before, *command], pattern, folder)
 
 
 def sqlite3() -> Runner:
