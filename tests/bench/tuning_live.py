@@ -10,6 +10,7 @@ quiet one.
 
 import argparse
 import json
+import shutil
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -27,6 +28,13 @@ RECIPES = {
     "counted": ("cc1", "gawk", "jq", "lua", "php", "pythreads", "ruby", "sort", "tclsh", "xmllint"),
     "apps": ("go-cgo", "xz"),
 }
+# What says how much memory is kept, and for how long; caches of threads, which cost instructions, stay as they are.
+TUNABLES = {
+    "glibc": "arena_max,mmap_threshold,mmap_max,trim_threshold,top_pad,mxfast",
+    "jemalloc": "narenas,dirty_decay_ms,muzzy_decay_ms,lg_extent_max_active_fit,oversize_threshold,retain,dss",
+    "tcmalloc": "aggressive_decommit,max_total_thread_cache_bytes,transfer_num_obj,skip_sbrk",
+    "mimalloc": "allow_decommit,decommit_delay,page_reset,eager_commit,eager_commit_delay,abandoned_page_decommit",
+}
 HOME = default_home()
 
 
@@ -35,9 +43,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("programs", nargs="*", metavar="PROGRAM")
-    parser.add_argument("--allocator", default="glibc")
+    parser.add_argument("--allocator", default="glibc", choices=TUNABLES)
     parser.add_argument("--objective", default="rss-peak")
-    parser.add_argument("--limit", default="instructions<=1.05*default")
+    parser.add_argument("--limit", default="faults<=1.05*default,syscalls<=2*default")
     parser.add_argument("--budget", default="24")
     parser.add_argument("--runs", default="5", help="live, of each setting")
     arguments = parser.parse_intermixed_args()
@@ -58,11 +66,13 @@ def _recipes() -> list[Recipe]:
 
 
 def _of(folder: str) -> list[Recipe]:
-    return [_compiler_proper(one) for one in recipes.find([REPOSITORY / "workloads" / folder])]
+    return [_repeatable(one) for one in recipes.find([REPOSITORY / "workloads" / folder])]
 
 
-def _compiler_proper(recipe: Recipe) -> Recipe:
-    """gcc's driver starts the program that is meant."""
+def _repeatable(recipe: Recipe) -> Recipe:
+    """Its command as it can be run again in one folder, and the program itself that is meant, not gcc's driver."""
+    if recipe.name == "xz":
+        return msgspec.structs.replace(recipe, command=("xz", "-f", *recipe.command[1:]))
     if recipe.command[0] != "gcc":
         return recipe
     path = subprocess.run(["gcc", "-print-prog-name=cc1"], capture_output=True, text=True, check=True).stdout.strip()
@@ -80,12 +90,16 @@ def _tuned(recipe: Recipe, arguments: argparse.Namespace) -> dict:
         made = results.with_suffix(".part")
         command = [HEAPTAPE, "tune", tape, "-a", arguments.allocator, "--objective", arguments.objective]
         command += ["--limit", arguments.limit, "--budget", arguments.budget, "--jobs", "2"]
+        command += ["--tunables", TUNABLES[arguments.allocator]]
         command += ["--storage", results.with_suffix(".sqlite"), "-o", made, "--live", "--live-runs", arguments.runs]
+        prepared = folder / f"{recipe.name}.input"
+        shutil.copytree(recipes.prepare(recipe, recipes.cache_directory()), prepared, dirs_exist_ok=True)
         own = [f"{name}={value}" for name, value in recipe.environment.items()]
-        command += ["--", *(["env", *own] if own else []), *recipe.command]
+        program = [word.replace("$WORK", str(prepared)) for word in recipe.command]
+        command += ["--", *(["env", *own] if own else []), *program]
         subprocess.run(
             [str(word) for word in command],
-            cwd=recipes.prepare(recipe, recipes.cache_directory()),
+            cwd=prepared,
             stdin=subprocess.DEVNULL,
             stdout=(folder / f"{recipe.name}.log").open("w"),
             check=True,

@@ -60,14 +60,18 @@ class Search:
         exact = confirm.exact(confirm.replays(self._points)[key_of({})])
         share = KEPT if exact else KEPT_IF_INEXACT
         while self._explore(self._but(budget, share), tell):
-            self._check(budget, tell)
-            self._confirm(budget, tell)
+            self._judge(budget, tell)
             share = KEPT_LATER
-        self._check(budget, tell)
+        self._judge(budget, tell)
+
+    def _judge(self, budget: Budget, tell: Callable[[int], None]) -> None:
+        self._check(self._but(budget, 0), tell)
         self._confirm(budget, tell)
 
     def _but(self, budget: Budget, share: float) -> Budget:
-        """Without what is kept for the check and the confirmation of a new winner."""
+        """Without a share of what is left, which is kept for the check and the confirmation of a new winner; with 0 for
+        its confirmation alone.
+        """
         if budget.points is None:
             left_s = max(budget.until - time.monotonic(), 0)
             return replace(budget, until=budget.until - share * left_s)
