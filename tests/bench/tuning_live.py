@@ -76,7 +76,9 @@ def _repeatable(recipe: Recipe) -> Recipe:
     if recipe.command[0] != "gcc":
         return recipe
     path = subprocess.run(["gcc", "-print-prog-name=cc1"], capture_output=True, text=True, check=True).stdout.strip()
-    return msgspec.structs.replace(recipe, command=(path, "-quiet", *(one for one in recipe.command[1:] if one != "-S")))
+    return msgspec.structs.replace(
+        recipe, command=(path, "-quiet", *(one for one in recipe.command[1:] if one != "-S"))
+    )
 
 
 def _tuned(recipe: Recipe, arguments: argparse.Namespace) -> dict:

@@ -33,8 +33,8 @@ def _front(data: Mapping) -> Table:
         if row not in left_out or row.get("variants")
     ]
     notes = [
-        "w: winner (the best product of all objectives); f: on the Pareto front; x: breaks a limit; v: varies, and was not "
-        "better each time it was replayed again."
+        "w: winner (the best product of all objectives); f: on the Pareto front; x: breaks a limit; v: varies, and was "
+        "not better each time it was replayed again."
     ]
     if left_out:
         notes.append(f"{len(left_out)} more points of the front are in the results file.")

@@ -120,9 +120,7 @@ def _again(point: Point) -> dict:
     return {"error": point.error} if point.error else {"figures": point.figures}
 
 
-def _confirmed(
-    best: Judged, standing: confirm.Standing, replays: Mapping[Key, Sequence[Point]], goals: Goals
-) -> dict:
+def _confirmed(best: Judged, standing: confirm.Standing, replays: Mapping[Key, Sequence[Point]], goals: Goals) -> dict:
     """What later replays say of the winner."""
     if not best.settings:
         return {"standing": "default", "ratios_again": {}}

@@ -44,8 +44,8 @@ class Point:
 
 CHECKED = -1
 CONFIRMED = -2
-# What differs where the same settings are replayed again: allocators that look at addresses, or seed random numbers with
-# them, differ with the length of the environment, which lies above the stack.
+# What differs where the same settings are replayed again: allocators that look at addresses, or seed random numbers
+# with them, differ with the length of the environment, which lies above the stack. Name, and bytes for each time.
 LENGTHENING = ("HEAPTAPE_AGAIN", 16)
 
 

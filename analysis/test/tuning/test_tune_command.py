@@ -1,15 +1,14 @@
 """`heaptape tune` from end to end, on an allocator that wastes by formula and on our own."""
 
-import ctypes.util
 import json
 import os
 import signal
 import subprocess
 import time
-import tomllib
 
 import pytest
 from heaptape.common.home import Home
+from heaptape.measure import registry
 from tuning.planted import BEST, pages
 
 from tests.support import OUT, RECORD, REPOSITORY, call_heaptape, compile_c, refused, succeed, take_interrupts
@@ -169,12 +168,9 @@ def test_a_search_that_was_ended_goes_on_where_it_was(tmp_path, small_tape, whol
     assert points_of(tmp_path / "small.reference.tune.json") == whole
 
 
-LIBRARIES = {name: one["library"] for name, one in tomllib.loads(Home(OUT).registry_file().read_text()).items()}
-
-
 @pytest.mark.parametrize("allocator", ["jemalloc", "tcmalloc", "mimalloc", "reference"])
 def test_what_is_named_was_better_in_each_replay_on_every_allocator(monkeypatch, small_tape, tmp_path, allocator):
-    if allocator != "reference" and not ctypes.util.find_library(LIBRARIES[allocator].removeprefix("lib").split(".")[0]):
+    if not registry.load(Home(OUT))[allocator].path:
         pytest.skip(f"{allocator} is not installed")
     monkeypatch.chdir(tmp_path)
     done = call_heaptape("tune", small_tape, "-a", allocator, "--budget", "20", "--limit", "syscalls<=3*default")
