@@ -222,7 +222,7 @@ def test_instructions_misses_and_cpu_time_are_objectives_of_a_recording_with_acc
 
 def test_live_runs_of_default_and_winner_are_compared(planted, small_tape, tmp_path):
     program = compile_c(tmp_path / "one", "#include <stdlib.h>\nint main(void) { return !malloc(1); }")
-    done = tune(small_tape, "--budget", "30", "--live", "--live-runs", "2", "--", program)
+    done = tune(small_tape, "--budget", "30", "--live", "--live-runs", "2", "--", "env", "A=1", program)
     assert done.status == 0, done.stderr
     data = json.loads((tmp_path / "small.planted.tune.json").read_text())
     (rss, cpu) = data["live"]["figures"]
