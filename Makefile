@@ -133,7 +133,7 @@ stress: setup-test ## record STORMS storms of remote frees with forks and kills,
 	+@$(BUILD) programs
 	HEAPTAPE_OUT=$(abspath $(OUT)) HEAPTAPE_STORMS=$(STORMS) $(VENV)/bin/python -m pytest -q tests/test_fork_storms.py
 
-SUITES ?= cpython redis sqlite3 libreoffice chromium
+SUITES ?= programs cpython redis sqlite3 libreoffice chromium
 suites: setup-test ## run other programs' test suites bare and recorded, and compare the verdicts (tests/suites.py says what it needs)
 	+@$(BUILD) everything python-environment
 	HEAPTAPE_OUT=$(abspath $(OUT)) $(VENV)/bin/python -m tests.suites $(SUITES)

@@ -31,7 +31,9 @@ class Result:
     stderr: str
 
 
-def run(*command: str | Path, env: dict[str, str] | None = None, timeout_s: float = TIMEOUT_S) -> Result:
+def run(
+    *command: str | Path, env: dict[str, str] | None = None, timeout_s: float = TIMEOUT_S, cwd: Path | None = None
+) -> Result:
     """Runs a program to its end. env is added to the present environment."""
     done = subprocess.run(
         [str(word) for word in command],
@@ -41,6 +43,7 @@ def run(*command: str | Path, env: dict[str, str] | None = None, timeout_s: floa
         timeout=timeout_s,
         env={**os.environ, **(env or {})},
         stdin=subprocess.DEVNULL,
+        cwd=cwd,
     )
     return Result(done.returncode, done.stdout, done.stderr)
 

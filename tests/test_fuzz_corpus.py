@@ -15,8 +15,9 @@ from convert.fuzz.importer_seeds import fill
 from convert.test.access_maker import add_accesses, block_of, made_rows
 from convert.test.history_maker import legal
 from convert.test.history_model import text as history_text
+from convert.test.tape_maker import EVENTS, Tape
 from replay.fuzz import fuzz_seeds
-from tests.support import CONVERT, OUT, import_text, record, succeed, workload
+from tests.support import CONVERT, OUT, REPOSITORY, import_text, record, succeed, workload
 
 TARGETS = sorted(path.name for path in (OUT / "fuzz-corpus").glob("fuzz_*"))
 pytestmark = pytest.mark.long
@@ -46,6 +47,25 @@ def mutant(source: random.Random, seed: bytes) -> bytes:
     return bytes(content)
 
 
+OLD_ARCHIVE = REPOSITORY / "convert" / "test" / "data" / "archive-columns-16-17.tape"
+
+
+def archive_of(tape: Path) -> Path:
+    """Its archive, beside it."""
+    out = tape.with_suffix(".archive.tape")
+    succeed(CONVERT, "convert", "--archive", tape, out)
+    return out
+
+
+def column_seed(archive: Path) -> bytes:
+    """The first block of events of an archive, as fuzz_trace_read takes columns."""
+    block = Tape.read(archive).first(EVENTS)
+    stamps = [block.first_stamp & 255, block.last_stamp & 255, block.last_stamp >> 8 & 255]
+    raw = {column.id: column.raw[:255] for column in block.columns}
+    columns = b"".join(bytes([len(raw.get(i, b""))]) + raw.get(i, b"") for i in range(1, max(raw) + 1))
+    return bytes([1, block.rows - 1 & 255, block.steps - block.rows & 255, *stamps, 64, 0, 0]) + columns
+
+
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[bytes]]:
     """Seeds by target: real traces and workloads for the readers, the importers' samples, text for rewriting."""
@@ -66,7 +86,10 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[bytes]]:
     columns = {column.id: column.raw for column in block_of(rows[:60], 0).columns}
     cut = b"".join(bytes([len(columns.get(i, b""))]) + columns.get(i, b"") for i in range(1, 9))
     accesses = [b"\0" + with_accesses.read_bytes(), bytes([3, 59, 0, block_of(rows[:60], 0).last_stamp]) + cut]
-    traces = accesses + [bytes([chooser]) + path.read_bytes() for path in (tape, archive) for chooser in range(4)]
+    archived = [column_seed(path) for path in (archive_of(with_accesses), OLD_ARCHIVE)]
+    traces = (
+        accesses + archived + [bytes([chooser]) + path.read_bytes() for path in (tape, archive) for chooser in range(4)]
+    )
     return seeds | {
         "fuzz_trace_read": traces,
         "fuzz_workload": [work.read_bytes()],

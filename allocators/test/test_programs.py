@@ -1,4 +1,6 @@
-"""Real programs run on each of our allocators as they do on libc's: same output, same exit status, nothing said."""
+"""Real programs run on each of our allocators as they do on libc's: same output, same exit status, nothing said. Long:
+some sixty more; `python -m tests.suites --on ALLOCATOR` runs others, a conversion by LibreOffice and test suites.
+"""
 
 import json
 import os
@@ -9,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.real_programs import BASE, run_here
 from tests.support import OUT, REPOSITORY, run
 
 # Those of allocators/part.mk.
@@ -76,6 +79,12 @@ def assert_same(library: str, *command: str | Path, **settings: str) -> str:
     assert ours == expected
     assert expected[0] == 0, expected
     return ours[1]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", BASE)
+def test_program_does_the_same(name, library):
+    assert run_here(BASE[name], library) == run_here(BASE[name], "")
 
 
 def test_python(library):

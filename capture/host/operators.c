@@ -2,7 +2,6 @@
 
 #include "capture/host/entry_points.h"
 #include "capture/host/real.h"
-#include "capture/wire/heaptape.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -214,11 +213,8 @@ static void find(const void *caller) {
   int error = errno;
   real_resolve();
   void *library = real_began_with_cpp() ? RTLD_NEXT : NULL;
-  if (!library) {
-    heaptape_exclude(); /* what dlopen allocates for us is not the program's */
+  if (!library) /* what dlopen does to the program's objects is recorded: it may free those of the dynamic linker */
     library = library_with_operators(caller);
-    heaptape_include();
-  }
   look_up(library ? library : RTLD_NEXT);
   errno = error;
 }

@@ -2,8 +2,9 @@
    its proof: docs/ORDERING.md.
 
    Invariants, all of which the proof needs: a step of a release is checked before the real call, one of an acquire
-   after it. A thread reads the tick, then exchanges the tag, then takes the stamp, then reads the tag again. A thread
-   that stamps each event takes the stamp first and then marks the tag entry. */
+   after it. A thread reads the tick, then exchanges the tag, then takes the stamp, then reads the tag again; only the
+   first thread at an entry does without a stamp. A thread that stamps each event takes the stamp first and then marks
+   the tag entry. */
 #ifndef CAPTURE_HOST_OWNERSHIP_H
 #define CAPTURE_HOST_OWNERSHIP_H
 
@@ -66,6 +67,13 @@ static inline uint64_t ownership_stamp_and_mark(const void *address, uint16_t ta
   if (ownership_is_sampled(address) ? *before != (TAG_SHARED | tag) : !(*before & TAG_SHARED))
     atomic_store_explicit(entry, (uint16_t)(TAG_SHARED | tag), memory_order_release);
   return stamp;
+}
+
+/* Puts the tag into an entry that no thread has touched: no step of another thread came before, so this one needs no
+   stamp. False: another thread was there. */
+static inline bool ownership_claim(const void *address, uint16_t own) {
+  uint16_t untouched = 0;
+  return atomic_compare_exchange_strong(ownership_tag(address), &untouched, own);
 }
 
 /* Puts the tag into the address's entry and returns the stamp that begins the thread's run there. Where other threads

@@ -243,7 +243,7 @@ static uint64_t stamp_of(struct producer *producer, const void *address) {
     return stamp;
   }
   uint16_t tag = atomic_load_explicit(ownership_tag(address), memory_order_relaxed);
-  if (tag == producer->own && fresh)
+  if (fresh && (tag == producer->own || (tag == 0 && ownership_claim(address, producer->own))))
     return 0;
   producer->tick = tick;
   uint64_t stamp = ownership_take(address, producer->own);

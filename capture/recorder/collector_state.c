@@ -72,10 +72,12 @@ void collector_advance_tick(struct collector *collector) {
 }
 
 /* Each thread is drained at another time, and a later one may show what follows from things that an earlier one does
-   not yet show: so all are cut at one stamp, and the pass that closes them has begun after it. */
+   not yet show: so all are cut at one stamp, and the pass that closes them has begun after it. The tick is advanced in
+   between, so that no step that follows what a stopped thread did not record can inherit a stamp below the cut. */
 void collector_end_recording(struct collector *collector, const char *why) {
   collector->ended = true;
   uint64_t stamp = collector_stamp(collector);
+  collector_advance_tick(collector);
   for (uint32_t i = 0; i < collector->processes.count; i++) {
     recorded_process_stop(collector->processes.at[i]);
     recorded_process_cut(collector->processes.at[i], stamp, why);

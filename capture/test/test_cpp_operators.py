@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import CONVERT, OUT, RECORD, REPLAY, assert_clean, info, succeed
+from tests.support import CONVERT, OUT, RECORD, REPLAY, assert_clean, check, info, succeed
 
 SOURCES = Path(__file__).parent / "cpp"
 COUNTER = OUT / "test-lib" / "libcount_calls.so"
@@ -161,6 +161,19 @@ def test_operators_that_come_with_dlopen_are_recorded(own: bool, folder: Path, t
     succeed("gcc", "-o", folder / "loads", SOURCES / "loads_a_library.c")
     record(tmp_path / "t.tape", folder / "loads", library)
     assert operators_of(tmp_path / "t.tape") == dict.fromkeys(PLAIN, 100)
+
+
+def test_what_the_dynamic_linker_frees_for_us_is_recorded(folder: Path, tmp_path: Path) -> None:
+    """At the first operator new of a C program we look for the library that has it, which is being loaded: then the
+    dynamic linker makes its lists of libraries anew, and the program may get their old place.
+    """
+    inner, outer = folder / "libnews.so", folder / "libneeds_news.so"
+    build("-shared", "-fPIC", "-o", inner, SOURCES / "news_when_it_is_loaded.cc")
+    succeed("gcc", "-shared", "-o", outer, "-Wl,--no-as-needed", inner)
+    succeed("gcc", "-o", folder / "loads", SOURCES / "loads_a_library.c")
+    for library in (inner, outer):
+        record(tmp_path / "t.tape", folder / "loads", library)
+        assert check(tmp_path / "t.tape")["ok"]
 
 
 def test_a_c_program_gets_no_cpp_library(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 /* Whatever events are written, the same ones are read, with inherited stamps filled in, and so is what was touched at
    the end: random events of random threads, in blocks of random length, aligned and not, with and without the optional
-   columns. */
+   columns, as recorded and in the archive's form. */
 #include "core/test/generate.h"
 #include "core/trace/read/trace_read.h"
 #include "core/trace/write/trace_write.h"
@@ -37,7 +37,8 @@ static void round_trip(const char *path, uint64_t seed) {
   struct trace_writer *writer;
   uint64_t random = seed;
   int counts[THREADS] = {0}, total = 0;
-  struct trace_writer_options options = {.zstd_level = 1, .block_events = 1 + (uint32_t)test_below(&random, 1500)};
+  struct trace_writer_options options = {
+      .zstd_level = 1, .block_events = 1 + (uint32_t)test_below(&random, 1500), .archive = seed % 2 == 0};
   CHECK(trace_writer_open(&writer, path, "{\"clock\":{\"kind\":\"tsc\",\"hz\":1e9}}", &options, &error) == 0, "%s",
         error.text);
   for (uint32_t node = 1; node <= 50; node++)

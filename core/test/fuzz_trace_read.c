@@ -79,12 +79,12 @@ static void read_as_file(const uint8_t *bytes, size_t count) {
   close(fd);
 }
 
-/* For each column a length byte and so many bytes, as many of the first as there are rows. */
-static void take_columns(struct byte_span *columns, int limit, uint32_t rows, struct byte_span input) {
+/* For each column a length byte and so many bytes; of the first so many as are given. */
+static void take_columns(struct byte_span *columns, int limit, uint32_t first_bytes, struct byte_span input) {
   for (int column = 1; column < limit && input.at < input.end; column++) {
     size_t length = *input.at++;
     if (column == 1)
-      length = rows;
+      length = first_bytes;
     if (length > (size_t)(input.end - input.at))
       length = (size_t)(input.end - input.at);
     columns[column] = (struct byte_span){input.at, input.at + length};
@@ -92,7 +92,8 @@ static void take_columns(struct byte_span *columns, int limit, uint32_t rows, st
   }
 }
 
-/* Input: rows, steps, stamps and shifts in eight bytes, then the columns. */
+/* Input: rows, steps, stamps and shifts in eight bytes, then the columns. Beside a shift, whether it is an archive:
+   those have no column 1. */
 static void decode_as_columns(const uint8_t *bytes, size_t count) {
   static struct block_decoder decoder;
   memset(decoder.columns, 0, sizeof decoder.columns);
@@ -103,7 +104,8 @@ static void decode_as_columns(const uint8_t *bytes, size_t count) {
   decoder.release_shift = bytes[5] & 63;
   decoder.acquire_shift = bytes[6] & 63;
   decoder.stack_nodes = bytes[7];
-  take_columns(decoder.columns, EVENT_COLUMNS, decoder.rows, (struct byte_span){bytes + 8, bytes + count});
+  uint32_t calls = bytes[5] & 64 ? 0 : decoder.rows;
+  take_columns(decoder.columns, EVENT_COLUMNS, calls, (struct byte_span){bytes + 8, bytes + count});
   struct trace_event event;
   if (block_decode_begin(&decoder))
     return;

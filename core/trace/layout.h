@@ -53,9 +53,11 @@ enum event_column {
   COLUMN_SLACK = 13,
   COLUMN_STACK = 14,
   COLUMN_OTHER_STACK = 15,
-  COLUMN_ROWS = 16,
+  COLUMN_ROWS = 16, /* read only: in place of 18 and 19 */
   COLUMN_PLACES = 17,
-  EVENT_COLUMNS = 18, /* ids are below this */
+  COLUMN_LIVE_ROWS = 18,
+  COLUMN_FAR = 19,
+  EVENT_COLUMNS = 20, /* ids are below this */
 };
 
 enum { STACK_COLUMN_PARENT = 1, STACK_COLUMN_INSTRUCTION = 2, TRACE_MAX_STACK_NODES = 1 << 28 };

@@ -1,5 +1,5 @@
 """Waits inside calls of several allocators, as the table of docs/measurements/contention.md, and what the pass costs a
-call: `python -m tests.bench.contention`. Some five minutes; shares of time are only true on a quiet machine.
+call: `python -m tests.bench.contention`. Some six minutes; shares of time are only true on a quiet machine.
 """
 
 import resource
@@ -13,7 +13,17 @@ from heaptape.results.schema import all_results
 
 from tests.support import HEAPTAPE, OUT, REPLAY, REPOSITORY, succeed
 
-ALLOCATORS = ("glibc", "glibc:one-arena", "jemalloc", "tcmalloc", "mimalloc", "tbbmalloc", "reference")
+ALLOCATORS = (
+    "glibc",
+    "glibc:one-arena",
+    "jemalloc",
+    "tcmalloc",
+    "mimalloc",
+    "tbbmalloc",
+    "reference",
+    "magazine",
+    "bucket",
+)
 CORPUS = ("mariadb", "389-ds", "gnome-terminal")
 THREADS = (8, 32)
 REPEATS = 5

@@ -25,6 +25,7 @@ enum {
   MOVING,
   MOVE_DROP_OLD,
   MOVE_TAKE_NEW,
+  CLAIM,
 };
 
 /* Stamps are ranks; 0 = none yet. */
@@ -371,7 +372,9 @@ static void check(struct exploration *exploration, const struct state *state, un
   const struct order_config *config = exploration->config;
   if (tag == t)
     log_step(exploration, *state, t);
-  if (tag != t || config->ticks)
+  if (tag == TAG_NONE)
+    go(exploration, *state, t, CLAIM);
+  if ((tag != t && tag != TAG_NONE) || config->ticks)
     go(exploration, *state, t, EXCHANGE);
   if (!config->stamp_each)
     return;
@@ -456,6 +459,14 @@ static void advance(struct exploration *exploration, const struct state *from, u
     *tag = (uint8_t)t;
     log_step(exploration, state, t);
     return;
+  case CLAIM:
+    if (*tag != TAG_NONE && variant != ORDER_CLAIM_STORES) {
+      go(exploration, state, t, EXCHANGE);
+      return;
+    }
+    *tag = (uint8_t)t;
+    log_step(exploration, state, t);
+    return;
   case MOVING:
   case MOVE_DROP_OLD:
   case MOVE_TAKE_NEW:
@@ -467,9 +478,9 @@ static void advance(struct exploration *exploration, const struct state *from, u
 }
 
 static void print_state(const struct order_config *config, const struct state *state, FILE *report) {
-  static const char *const next[] = {"idle",       "check",     "exchange",  "stamp",           "recheck",
-                                     "each-stamp", "each-look", "each-mark", "each-late-stamp", "late-exchange",
-                                     "moving",     "drop-old",  "take-new"};
+  static const char *const next[] = {
+      "idle",      "check",           "exchange",      "stamp",  "recheck",  "each-stamp", "each-look",
+      "each-mark", "each-late-stamp", "late-exchange", "moving", "drop-old", "take-new",   "claim"};
   static const char *const step[] = {"acquire", "free", "move", "touch"};
   static const char *const status[] = {"available", "busy", "held"};
   for (unsigned t = 0; t < config->threads; t++) {

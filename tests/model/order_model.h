@@ -16,7 +16,7 @@ enum { ORDER_MAX_THREADS = 3, ORDER_MAX_ADDRESSES = 3 };
 
 /* The scheme as designed, and ways to get it wrong. */
 enum order_variant {
-  ORDER_AS_DESIGNED,         /* exchange, stamp, recheck; or stamp, then mark */
+  ORDER_AS_DESIGNED,         /* claim; or exchange, stamp, recheck; or stamp, then mark */
   ORDER_NO_RECHECK,          /* another thread's run can begin between exchange and stamp */
   ORDER_STAMP_THEN_EXCHANGE, /* another thread's event can fall between stamp and exchange */
   ORDER_MARK_THEN_STAMP,     /* another thread's run can begin between mark and stamp */
@@ -24,6 +24,7 @@ enum order_variant {
   ORDER_NO_MARK,             /* others take their own tag for the last word */
   ORDER_RELEASE_AFTER_CALL,  /* the address is handed out again before its release is logged */
   ORDER_REBIRTH_UNSTAMPED,   /* a new thread inherits a dead one's tag, but no stamp */
+  ORDER_CLAIM_STORES,        /* an untouched entry is taken by a store: another thread may have come first */
 };
 
 struct order_config {

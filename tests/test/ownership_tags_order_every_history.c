@@ -33,11 +33,12 @@ static const struct claim right[] = {
 
 static const struct claim wrong[] = {
     {"exchange, stamp, no recheck", {SMALL, .variant = ORDER_NO_RECHECK}},
-    {"stamp, then exchange", {SMALL, .variant = ORDER_STAMP_THEN_EXCHANGE}},
+    {"stamp, then exchange", {SMALL, .ticks = true, .variant = ORDER_STAMP_THEN_EXCHANGE}},
     {"stamping each: mark, then stamp", {SMALL, .stamp_each = true, .variant = ORDER_MARK_THEN_STAMP}},
     {"stamping each: look at the mark, then stamp", {SMALL, .stamp_each = true, .variant = ORDER_LOOK_THEN_STAMP}},
     {"stamping each: no mark", {SMALL, .stamp_each = true, .variant = ORDER_NO_MARK}},
     {"a release logged after the call", {SMALL, .variant = ORDER_RELEASE_AFTER_CALL}},
+    {"an untouched entry taken by a store", {SMALL, .variant = ORDER_CLAIM_STORES}},
     {"a dead thread's tag reused without a stamp", {SMALL, .deaths = true, .variant = ORDER_REBIRTH_UNSTAMPED}},
 };
 

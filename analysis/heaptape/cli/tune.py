@@ -198,7 +198,7 @@ def _run(search: "Search", budget: "Budget", work: replaying.Work) -> bool:
     def tell(points: int) -> None:
         elapsed = time.monotonic() - began
         share = points / budget.points if budget.points else elapsed / max(budget.until - began, 1e-3)
-        best = search.winner()
+        best = search.leading()
         told = f", best so far {100 * (best.balance - 1):+.1f} %" if best else ""
         work.progress.update(f"{points} settings{told}", min(share, 1.0))
 

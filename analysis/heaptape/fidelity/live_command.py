@@ -129,10 +129,13 @@ def _observe(turns: Turns, choice: Choice, memory: bool, scratch: Path) -> dict[
 
 
 def _meant(programs: Sequence[Mapping], command: str) -> dict:
-    """The command itself, where it is among those seen; else the one with most memory or processor time."""
+    """The command itself, where it is among those seen, or what it became (env, nice); else the one with most memory or
+    processor time.
+    """
     path = shutil.which(command)
     seen = [dict(one) for one in programs if one]
-    named = [one for one in seen if path and Path(one["file"]).resolve() == Path(path).resolve()] or seen
+    last = {one["pid"]: one for one in seen}  # a process that replaces its program is there once for each of them
+    named = [last[one["pid"]] for one in seen if path and Path(one["file"]).resolve() == Path(path).resolve()] or seen
     if not named:
         raise KeyError("no program")
     return live.largest(named)

@@ -7,6 +7,7 @@ where each event begins. Addresses need a loop over the acquires, as they are ta
 import numpy as np
 
 from heaptape.formats import calls
+from heaptape.formats.tape_live import FAR, live_distances
 from heaptape.formats.tape_numbers import LARGEST, STACKS, U64, Malformed, exactly, leb, shift_of, zigzag
 
 FRESH, ELSEWHERE, SYSTEMS = 63, 64, 2
@@ -21,10 +22,13 @@ def _widths() -> np.ndarray:
 
 
 def columns_of_rows(rows: int, columns: dict[int, bytes]) -> dict[int, bytes]:
-    """The block's columns with 1 to 4 in place of 16, references as release distances. Raises Malformed."""
-    if any(columns.get(i) for i in (1, 2, 3, 4, 7, 8)):
-        raise Malformed("columns of both forms")
-    numbers = leb(columns[16], "rows")
+    """The block's columns with 1 to 4 in place of 16, or of 18 and 19, references as release distances. Raises
+    Malformed.
+    """
+    live = bool(columns.get(18))
+    if any(columns.get(i) for i in (1, 2, 3, 4, 7, 8, 16 if live else 19)):
+        raise Malformed("columns of two forms")
+    numbers = leb(columns[18 if live else 16], "rows")
     begin = _begins(numbers, rows)
     call = numbers[begin]
     if (call > 255).any() or not calls.LEGAL[call.astype(np.uint8)].all():
@@ -36,12 +40,29 @@ def columns_of_rows(rows: int, columns: dict[int, bytes]) -> dict[int, bytes]:
     acquires = calls.ACQUIRES[number] & ((call & calls.NULL_OUT) == 0)
     before = (np.cumsum(acquires) - acquires)[takes]
     reference = numbers[(begin + 1 + has_size + has_param)[takes]]
-    out = {id: raw for id, raw in columns.items() if id != 16}
+    out = {id: raw for id, raw in columns.items() if id not in (16, 18, 19)}
     out[1] = call.tobytes()
     out[2] = _as_leb(numbers[(begin + 1)[has_size]])
     out[3] = _as_leb(numbers[(begin + 1 + has_size)[has_param]])
-    out[4] = _as_leb(_distances(reference, before))
+    if live:
+        far = exactly(leb(columns.get(19, b""), "far"), int((reference == FAR).sum()), "far")
+        dies = _releases(call, numbers, begin)[takes]
+        out[4] = _as_leb(live_distances(reference, far, before, dies))
+    else:
+        out[4] = _as_leb(_distances(reference, before))
     return out
+
+
+def _releases(call: np.ndarray, numbers: np.ndarray, begin: np.ndarray) -> np.ndarray:
+    """Which events release what is passed in. A realloc that gave nothing does so only where nothing was requested."""
+    number = call & calls.ID_MASK
+    gave_none = calls.ACQUIRES[number] & ((call & calls.NULL_OUT) != 0)
+    releases = calls.RELEASE_KIND[number] == calls.RELEASES
+    for event in np.flatnonzero(releases & gave_none):
+        first, kind = int(begin[event]) + 1, number[event]
+        counted = calls.PARAM_KIND[kind] == calls.COUNT
+        releases[event] = numbers[first] == 0 or (counted and numbers[first + 1] == 0)
+    return releases
 
 
 def _begins(numbers: np.ndarray, rows: int) -> np.ndarray:

@@ -35,7 +35,7 @@ MAX_COLUMNS, MAX_PAYLOAD, MAX_THREAD, MAX_ROWS, MAX_WINDOW = 64, 1 << 30, 1 << 2
 MAX_RAW, MAX_INFO, MAX_STACK_NODES = 1 << 26, 1 << 20, 1 << 28
 KNOWN_COLUMNS = {
     INFO: {1},
-    EVENTS: {1, 2, 3, 4, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17},
+    EVENTS: {1, 2, 3, 4, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19},
     SAMPLES: set(range(1, 11)),
     GAP: {1},
     TOUCHED: {1, 2},
@@ -224,7 +224,7 @@ def _check_columns(path: str, block: Block) -> None:
         if block.type in (ACCESSES, BURSTS):
             limit = 10 * block.rows + 64
         elif block.type == EVENTS:
-            limit = (10 * block.rows + 64) * {9: 2, 10: 2, 11: 2, 16: 4}.get(column.id, 1)
+            limit = (10 * block.rows + 64) * {9: 2, 10: 2, 11: 2, 16: 4, 18: 4}.get(column.id, 1)
         if usable and column.raw_bytes > limit:
             raise FormatError(
                 path, block.offset, f"column {column.id} has {column.raw_bytes} raw bytes, at most {limit} can be"

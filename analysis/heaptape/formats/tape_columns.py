@@ -49,7 +49,7 @@ def decode_events(
     """Raises Malformed. `columns`: id -> raw bytes, those left out missing; `shifts`: id -> shift; `stack_nodes`: how
     many there are before this block.
     """
-    archive = bool(columns.get(16))
+    archive = bool(columns.get(16) or columns.get(18))
     if archive:
         columns = columns_of_rows(rows, columns)
     call = exactly(np.frombuffer(columns.get(1, b""), np.uint8), rows, "call")

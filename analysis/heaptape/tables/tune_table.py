@@ -32,7 +32,10 @@ def _front(data: Mapping) -> Table:
         for row in ordered
         if row not in left_out or row.get("variants")
     ]
-    notes = ["w: winner (the best product of all objectives); f: on the Pareto front; x: breaks a limit."]
+    notes = [
+        "w: winner (the best product of all objectives); f: on the Pareto front; x: breaks a limit; v: varies, and was "
+        "not better each time it was replayed again."
+    ]
     if left_out:
         notes.append(f"{len(left_out)} more points of the front are in the results file.")
     notes += _failures(data)
@@ -85,20 +88,53 @@ def conclusion(data: Mapping) -> list[str]:
         return ["No settings keep all limits."]
     if not best["settings"]:
         by = " by the product of all objectives" if len(data["search"]["objectives"]) > 1 else ""
-        return [f"Nothing tried is better than the default{by}."]
-    told = ", ".join(f"{name} {signed(100 * (best['ratios'][name] - 1))} %" for name in figures)
+        return [f"Nothing tried is better than the default{by}.", *_varying(data)]
+    told = ", ".join(f"{name} {_told(best, name)}" for name in figures)
     lines = [f"Set: {environment_line(best['environment'])}", f"Against the default, in replays: {told}."]
+    if best["standing"] == "open":
+        lines.append(
+            "Not confirmed: the search ended before default and winner were replayed again. A larger --budget does it."
+        )
+    lines += _varying(data)
     for name in figures:
         error = data["error_percent"][name]
         if error is None:
             lines.append(f"Error of {name} against live programs: not certified.")
         else:
-            gain = abs(100 * (best["ratios"][name] - 1))
+            gain = abs(100 * (_ratio(best, name) - 1))
             beyond = "the change is beyond it" if gain > error else "the change is not beyond it"
             lines.append(
                 f"Error of {name} against live programs (90th percentile, docs/FIDELITY.md): {rounded(error)} %; "
                 f"{beyond}."
             )
+    return lines
+
+
+def _ratio(best: Mapping, name: str) -> float:
+    """Of the winner to the default: by the replays after it was chosen, where there are any."""
+    return best["ratios_again"].get(name, {}).get("ratio", best["ratios"][name])
+
+
+def _told(best: Mapping, name: str) -> str:
+    text, again = f"{signed(100 * (_ratio(best, name) - 1))} %", best["ratios_again"].get(name)
+    if not again or again["least"] == again["most"]:
+        return text
+    return f"{text} ({signed(100 * (again['least'] - 1))} to {signed(100 * (again['most'] - 1))})"
+
+
+def _varying(data: Mapping) -> list[str]:
+    """What replaying again brought to light."""
+    default = next(row for row in data["points"] if not row["settings"])
+    runs = [default["figures"], *(one["figures"] for one in default["again"] if "figures" in one)]
+    told = []
+    for name in _figures(data):
+        values = [[run[workload][name] for run in runs] for workload in default["figures"]]
+        most = max((max(one) / min(one) - 1 if min(one) > 0 else 0.0) for one in values)
+        told += [f"{name} by {rounded(100 * most)} %"] * (most > 0)
+    refuted = sum(row.get("refuted", False) for row in data["points"])
+    lines = [f"Replayed again, the default's own figures vary: {', '.join(told)}."] * bool(told)
+    if refuted:
+        lines.append(f"Of the settings that seemed better, {refuted} were not each time they were replayed again.")
     return lines
 
 
@@ -138,7 +174,7 @@ def _mark(row: Mapping, winner: Mapping | None) -> str:
     if "error" in row:
         return "failed"
     best = winner is not None and row["settings"] == winner["settings"]
-    return "w" * best + "f" * bool(row["front"]) + "x" * (not row["limits_kept"])
+    return "w" * best + "f" * bool(row["front"]) + "x" * (not row["limits_kept"]) + "v" * row["refuted"]
 
 
 def _place(row: Mapping, figure: str) -> float:

@@ -1,16 +1,17 @@
 """What a search found, as data: every point, the front, the winner and what each of its settings brings."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from heaptape.common.version import __version__
 from heaptape.measure import machine, replay
 from heaptape.results import replay_errors
+from heaptape.tuning import confirm
 from heaptape.tuning.goals import Goals
-from heaptape.tuning.judged import Judged, by_key, front, judged, winner
+from heaptape.tuning.judged import Judged, by_key, front, judged
 from heaptape.tuning.plan import trials
 from heaptape.tuning.search import without
-from heaptape.tuning.space import Settings, Space, key_of
+from heaptape.tuning.space import Key, Settings, Space, key_of
 from heaptape.tuning.trials import Point
 
 SCHEMA = 1
@@ -23,11 +24,17 @@ OF_CERTIFICATE = {"rss-peak": "peak_rss", "rss-mean": "mean_rss", "vmsize-peak":
 def answer(space: Space, goals: Goals, points: Sequence[Point], about: dict) -> dict:
     """The content of a results file of `heaptape tune` (docs/TUNING.md). `about`: what the search was of."""
     rows = judged(points, goals)
-    best = winner(rows)
-    labels = _labels(space)
-    on_front = {row.point.key for row in front(rows)}
-    found = [_row(row, space, labels) | {"front": row.point.key in on_front} for row in rows]
-    failed = [_failed(point, space, labels) for point in points if point.error]
+    refuted = confirm.refuted(points, goals)
+    best, standing = confirm.named(rows, points, goals)
+    labels, replays = _labels(space), confirm.replays(points)
+    on_front = {row.point.key for row in front(rows, refuted)}
+    found = [
+        _row(row, space, labels)
+        | {"front": row.point.key in on_front, "refuted": row.point.key in refuted}
+        | {"again": [_again(point) for point in replays[row.point.key][1:]]}
+        for row in rows
+    ]
+    failed = [_failed(point, space, labels) for point in points if point.error and not point.again]
     return {
         "schema": SCHEMA,
         "heaptape": {"version": __version__, "commit": replay.commit()},
@@ -36,7 +43,7 @@ def answer(space: Space, goals: Goals, points: Sequence[Point], about: dict) -> 
         "search": about,
         "variants_left_out": list(space.left_out),
         "points": found + failed,
-        "winner": _row(best, space, labels) if best else None,
+        "winner": _row(best, space, labels) | _confirmed(best, standing, replays, goals) if best else None,
         "tunables": contributions(space, goals, rows, best),
         "error_percent": _margins(space, goals),
     }
@@ -107,6 +114,18 @@ def _row(row: Judged, space: Space, labels: dict) -> dict:
         "limits_kept": row.feasible,
         "excess": list(row.excess),
     }
+
+
+def _again(point: Point) -> dict:
+    return {"error": point.error} if point.error else {"figures": point.figures}
+
+
+def _confirmed(best: Judged, standing: confirm.Standing, replays: Mapping[Key, Sequence[Point]], goals: Goals) -> dict:
+    """What later replays say of the winner."""
+    if not best.settings:
+        return {"standing": "default", "ratios_again": {}}
+    again = confirm.ratios(replays[key_of({})], replays[best.point.key], goals)
+    return {"standing": standing.value, "ratios_again": again}
 
 
 def _failed(point: Point, space: Space, labels: dict) -> dict:

@@ -78,6 +78,11 @@ class Goals:
         return [limit.excess(found, default) for limit in self.limits]
 
 
+def balance_of(ratios: Sequence[float]) -> float:
+    """One number of several objectives: the geometric mean of their ratios."""
+    return math.exp(sum(map(math.log, ratios)) / len(ratios))
+
+
 def _log_ratio(value: float, default: float) -> float:
     # Of what the default has none, one more is twice as much.
     return math.log(value / default) if value > 0 and default > 0 else math.log((value + 1) / (default + 1))

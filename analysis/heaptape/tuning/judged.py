@@ -1,10 +1,9 @@
 """Points against the default: their ratios, which keep the limits, which are best."""
 
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from heaptape.tuning.goals import Goals
+from heaptape.tuning.goals import Goals, balance_of
 from heaptape.tuning.space import Key, Settings, key_of
 from heaptape.tuning.trials import Point
 
@@ -31,8 +30,8 @@ class Judged:
 
     @property
     def balance(self) -> float:
-        """One number of several objectives: the geometric mean of their ratios."""
-        return math.exp(sum(map(math.log, self.values)) / len(self.values))
+        """All objectives in one number."""
+        return balance_of(self.values)
 
     def beats(self, other: "Judged") -> bool:
         """No objective is worse, and one is better."""
@@ -40,8 +39,8 @@ class Judged:
 
 
 def judged(points: Iterable[Point], goals: Goals) -> list[Judged]:
-    """Those without error, each of the settings once; none while the default is not among them."""
-    once = {point.key: point for point in points if not point.error}
+    """Those without error, each by its first replay; none while the default is not among them."""
+    once = {point.key: point for point in points if not point.error and not point.again}
     if key_of({}) not in once:
         return []
     default = once[key_of({})].figures
@@ -53,21 +52,21 @@ def judged(points: Iterable[Point], goals: Goals) -> list[Judged]:
     return found
 
 
-def front(rows: Sequence[Judged]) -> list[Judged]:
-    """The Pareto front of those that keep the limits, by the first objective; of equal ones that with fewest
-    settings.
+def front(rows: Sequence[Judged], refuted: Collection[Key] = ()) -> list[Judged]:
+    """The Pareto front of those that keep the limits and are not `refuted` (confirm.py), by the first objective; of
+    equal ones that with fewest settings.
     """
     simplest: dict[tuple[float, ...], Judged] = {}
-    for row in sorted(rows, key=lambda row: len(row.settings)):
-        if row.feasible:
+    for row in sorted(rows, key=lambda row: (len(row.settings), sorted(row.settings.items()))):
+        if row.feasible and row.point.key not in refuted:
             simplest.setdefault(row.values, row)
     kept = [row for row in simplest.values() if not any(other.beats(row) for other in simplest.values())]
     return sorted(kept, key=lambda row: row.values)
 
 
-def winner(rows: Sequence[Judged]) -> Judged | None:
+def winner(rows: Sequence[Judged], refuted: Collection[Key] = ()) -> Judged | None:
     """Of the front the one with the best balance. None: nothing keeps the limits."""
-    return min(front(rows), key=lambda row: (row.balance, len(row.settings)), default=None)
+    return min(front(rows, refuted), key=lambda row: (row.balance, len(row.settings)), default=None)
 
 
 def by_key(rows: Iterable[Judged]) -> dict[Key, Judged]:

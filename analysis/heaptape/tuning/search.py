@@ -1,18 +1,28 @@
-"""A search from beginning to end: batches of points within the budget, then the check of the winner."""
+"""A search from beginning to end: batches of points, the check of the winner, its confirmation; what these leave of the
+budget is spent on more batches, and so on.
 
+Within a start only the points that it has asked for count, measured now or by the start that it goes on from: so it
+decides as if it had never been interrupted. Points of a start with another budget count from the beginning.
+"""
+
+import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from heaptape.common.errors import HeaptapeError
+from heaptape.tuning import confirm
 from heaptape.tuning.goals import Goals
 from heaptape.tuning.judged import Judged, judged, winner
 from heaptape.tuning.plan import Plan
 from heaptape.tuning.space import Key, Settings, Space, key_of
 from heaptape.tuning.store import Store
-from heaptape.tuning.trials import CHECKED, Point, Trials
+from heaptape.tuning.trials import CHECKED, CONFIRMED, Point, Trials
 
-KEPT_FOR_CHECK = 6  # one of so many points, at most one for each tunable: what dropping each of the winner's costs
+# What the first batches leave of the budget: for dropping each of the winner's settings, and replaying it again.
+KEPT = 1 / 6
+KEPT_IF_INEXACT = 1 / 2  # where the default is not the same again
+KEPT_LATER = 1 / 2  # what each next round of batches leaves, for a new winner
 
 
 @dataclass(frozen=True)
@@ -30,77 +40,124 @@ class Search:
     def __init__(self, space: Space, goals: Goals, trials: Trials, store: Store, seed: int) -> None:
         self._space, self._goals, self._trials, self._store = space, goals, trials, store
         self._plan = Plan(space, goals, seed)
+        self._planned: list[Point] = []  # of the batches, in their order
+        self._batch: list[Settings] = []  # the present one
+        self._of_budget: int | None = None
+        self._seen: dict[tuple[Key, int], Point] = {}  # by settings and how many times they were replayed before
 
     def run(self, budget: Budget, tell: Callable[[int], None] = lambda points: None) -> None:
         """Until the budget is spent or every setting was tried. `tell`: is given how many points there are. Raises
         HeaptapeError where the default fails, KeyboardInterrupt where it is interrupted; the store has all that was
         measured.
         """
-        self._measure([{}], 0, budget, tell)
-        broken = next((point.error for point in self._store.points if not point.settings and point.error), "")
-        if broken:
-            raise HeaptapeError(broken)
-        kept = 0
-        if budget.points is not None:
-            kept = min(len(self._space.levels), budget.points // KEPT_FOR_CHECK)
-        planned: list[Point] = []
-        while not self._spent(_less(budget, kept)):
-            number, wanted = self._plan.number, self._plan.next(planned)
-            if not wanted:
+        self._of_budget = budget.points
+        self._seen = {(point.key, point.again): point for point in self._store.points if point.budget != budget.points}
+        for again, batch in ((0, 0), (1, CONFIRMED)):
+            self._measure([{}], batch, budget, tell, again)
+            broken = next((point.error for point in self._seen.values() if not point.settings and point.error), "")
+            if broken:
+                raise HeaptapeError(broken)
+        exact = confirm.exact(confirm.replays(self._points)[key_of({})])
+        share = KEPT if exact else KEPT_IF_INEXACT
+        while self._explore(self._but(budget, share), tell):
+            self._judge(budget, tell)
+            share = KEPT_LATER
+        self._judge(budget, tell)
+
+    def _judge(self, budget: Budget, tell: Callable[[int], None]) -> None:
+        self._check(self._but(budget, 0), tell)
+        self._confirm(budget, tell)
+
+    def _but(self, budget: Budget, share: float) -> Budget:
+        """Without a share of what is left, which is kept for the check and the confirmation of a new winner; with 0 for
+        its confirmation alone.
+        """
+        if budget.points is None:
+            left_s = max(budget.until - time.monotonic(), 0)
+            return replace(budget, until=budget.until - share * left_s)
+        lacking = confirm.lacking(self._points)
+        kept = math.floor(share * max(budget.points - len(self._seen), 0))
+        return replace(budget, points=budget.points - max(lacking, min(kept, len(self._space.levels) + lacking)))
+
+    def rows(self) -> list[Judged]:
+        """The settings so far."""
+        return judged(self._points, self._goals)
+
+    def winner(self) -> Judged | None:
+        """As it is named."""
+        return confirm.named(self.rows(), self._points, self._goals)[0]
+
+    def leading(self) -> Judged | None:
+        """The best so far, replayed again or not."""
+        return winner(self.rows(), confirm.refuted(self._points, self._goals))
+
+    @property
+    def _points(self) -> list[Point]:
+        return list(self._seen.values())
+
+    def _explore(self, budget: Budget, tell: Callable[[int], None]) -> bool:
+        """Batches, as far as the budget goes. False: nothing was tried."""
+        before = len(self._seen)
+        while not self._spent(budget):
+            if not self._batch:
+                self._batch = self._plan.next(self._planned)
+            if not self._batch:
                 break
-            self._measure(wanted, number, _less(budget, kept), tell)
-            known = self._known()
-            planned += [known[key_of(one)] for one in wanted if key_of(one) in known]
-        self._check(budget, tell)
+            self._measure(self._batch, self._plan.number - 1, budget, tell)
+            found = [self._seen.get((key_of(one), 0)) for one in self._batch]
+            if None in found:
+                break  # goes on there
+            self._planned += [point for point in found if point]
+            self._batch = []
+        return len(self._seen) > before
 
     def _check(self, budget: Budget, tell: Callable[[int], None]) -> None:
         """The winner without each of its settings; where that is no worse, it is the winner from then on."""
-        best = self.winner()
+        best = self.leading()
         while best is not None:
             less = [without(best.settings, name) for name in best.settings]
             self._measure(less, CHECKED, budget, tell)
-            after = self.winner()
+            after = self.leading()
             if after is None or after.point.key == best.point.key or self._spent(budget):
                 return
             best = after
 
-    def rows(self) -> list[Judged]:
-        """The points so far."""
-        return judged(self._store.points, self._goals)
-
-    def winner(self) -> Judged | None:
-        """So far."""
-        return winner(self.rows())
-
-    def _known(self) -> dict[Key, Point]:
-        return {point.key: point for point in self._store.points}
+    def _confirm(self, budget: Budget, tell: Callable[[int], None]) -> None:
+        """The default and the winner again, until the winner is better each time, or is the default."""
+        while (best := self.leading()) and not self._spent(budget):
+            wanted, again = confirm.wanted(best.settings, self._points)
+            if not wanted:
+                return
+            self._measure(wanted, CONFIRMED, budget, tell, again)
 
     def _spent(self, budget: Budget) -> bool:
-        spent = budget.points is not None and len(self._store.points) >= budget.points
+        spent = budget.points is not None and len(self._seen) >= budget.points
         return spent or time.monotonic() >= budget.until
 
-    def _measure(self, wanted: Sequence[Settings], batch: int, budget: Budget, tell: Callable[[int], None]) -> None:
+    def _measure(
+        self, wanted: Sequence[Settings], batch: int, budget: Budget, tell: Callable[[int], None], again: int = 0
+    ) -> None:
         """Those that are not known, as far as the budget goes."""
-        known = self._known()
-        missing = [one for one in wanted if key_of(one) not in known]
+        stored = {(point.key, point.again): point for point in self._store.points}
+        missing = [one for one in wanted if (key_of(one), again) not in self._seen]
         if budget.points is not None:
-            missing = missing[: max(budget.points - len(self._store.points), 0)]
-        while missing and (not known or time.monotonic() < budget.until):
+            missing = missing[: max(budget.points - len(self._seen), 0)]
+        known = [point for one in missing if (point := stored.get((key_of(one), again)))]
+        self._seen |= {(point.key, again): point for point in known}
+        missing = [one for one in missing if (key_of(one), again) not in self._seen]
+        while missing and (not self._seen or time.monotonic() < budget.until):
             now, missing = missing[: budget.jobs], missing[budget.jobs :]
-            for point in self._trials.measure(now, batch, budget.jobs):
-                self._keep(point)
-                tell(len(self._store.points))
+            for point in self._trials.measure(now, batch, budget.jobs, again):
+                self._keep(replace(point, budget=self._of_budget))
+                tell(len(self._seen))
 
     def _keep(self, point: Point) -> None:
         values: Iterable[float] = ()
         if not point.error:
-            default = self._known().get(key_of({}), point)
+            default = self._seen.get((key_of({}), 0), point)
             values = tuple(self._goals.ratios(point.figures, default.figures)[name] for name in self._goals.objectives)
         self._store.keep(point, tuple(values))
-
-
-def _less(budget: Budget, kept: int) -> Budget:
-    return budget if budget.points is None else replace(budget, points=budget.points - kept)
+        self._seen[point.key, point.again] = point
 
 
 def without(settings: Settings, name: str) -> Settings:

@@ -5,6 +5,7 @@ read the file, too. Settings that are not of the space (a variant's) are trials 
 """
 
 import contextlib
+import dataclasses
 import fcntl
 import json
 import sqlite3
@@ -62,13 +63,12 @@ class Store:
         from optuna.trial import TrialState, create_trial
 
         places = self._space.places(point.settings)
-        attributes = {"settings": point.settings, "batch": point.batch, "figures": point.figures, "error": point.error}
         trial = create_trial(
             state=TrialState.FAIL if point.error else TrialState.COMPLETE,
             values=None if point.error else list(values),
             params=dict(places or {}),
             distributions=distributions(self._space) if places is not None else {},
-            user_attrs=attributes,
+            user_attrs=dataclasses.asdict(point),
         )
         with _told(self._path):
             self._study.add_trial(trial)
@@ -164,4 +164,4 @@ def _brief(value: object) -> str:
 
 
 def _point(attributes: Mapping) -> Point:
-    return Point(attributes["settings"], attributes["batch"], attributes["figures"], attributes["error"])
+    return Point(**attributes)

@@ -5,7 +5,7 @@ allocators' clock is the engine's (docs/RESULTS.md), not the machine's.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -25,14 +25,17 @@ INTERRUPTED = "killed by SIGINT"
 
 @dataclass(frozen=True)
 class Point:
-    """Settings and what they gave. `batch`: of the search; CHECKED: of the check after it. `error`: why there are no
-    figures.
+    """Settings and what they gave. `batch`: of the search; CHECKED: of the check after it; CONFIRMED: replayed again.
+    `error`: why there are no figures. `again`: how many times the settings were replayed before. `budget`: of the start
+    that measured it (search.Budget.points).
     """
 
     settings: Settings
     batch: int
     figures: Figures = field(default_factory=dict)
     error: str = ""
+    again: int = 0
+    budget: int | None = None
 
     @property
     def key(self) -> Key:
@@ -40,6 +43,10 @@ class Point:
 
 
 CHECKED = -1
+CONFIRMED = -2
+# What differs where the same settings are replayed again: allocators that look at addresses, or seed random numbers
+# with them, differ with the length of the environment, which lies above the stack. Name, and bytes for each time.
+LENGTHENING = ("HEAPTAPE_AGAIN", 16)
 
 
 class Trials:
@@ -58,32 +65,38 @@ class Trials:
             name: exact.Bench(path, home, default, processes=self._processes) for name, path in workloads.items()
         }
 
-    def measure(self, wanted: Sequence[Settings], batch: int, jobs: int) -> Iterator[Point]:
+    def measure(self, wanted: Sequence[Settings], batch: int, jobs: int, again: int = 0) -> Iterator[Point]:
         """A point for each, as they come; `jobs` at once, or fewer where memory is short. Raises KeyboardInterrupt
         where a replay was ended by Ctrl-C. When the iterator is closed early, replays under way are ended, and no more
         can be made.
         """
         room = min(bench.jobs for bench in self._benches.values())
-        work = partial(self._point, batch=batch)
+        work = partial(self._point, batch=batch, again=again)
         for _, point in side_by_side(work, wanted, min(jobs, room), self._processes):
             if INTERRUPTED in point.error:
                 raise KeyboardInterrupt
             yield point
 
-    def _point(self, settings: Settings, batch: int) -> Point:
-        choice, found = self._space.choice(settings), {}
+    def _point(self, settings: Settings, batch: int, again: int) -> Point:
+        choice, found = _lengthened(self._space.choice(settings), again), {}
         for name, bench in self._benches.items():
             try:
                 found[name] = self._figures(bench.runs(choice, self._goals.passes), choice)
             except HeaptapeError as error:
-                return Point(settings, batch, error=str(error) if len(self._benches) == 1 else f"{name}: {error}")
-        return Point(settings, batch, found)
+                told = str(error) if len(self._benches) == 1 else f"{name}: {error}"
+                return Point(settings, batch, error=told, again=again)
+        return Point(settings, batch, found, again=again)
 
     def _figures(self, runs: Mapping[str, dict], choice: Choice) -> dict[str, float]:
         return {
             name: _cpu_ns(runs, self._penalties) if name == CPU else exact.read(name, runs, choice.label)
             for name in self._goals.figures
         }
+
+
+def _lengthened(choice: Choice, again: int) -> Choice:
+    name, bytes_ = LENGTHENING
+    return replace(choice, environment=choice.environment | {name: "." * (bytes_ * again)}) if again else choice
 
 
 def _cpu_ns(runs: Mapping[str, dict], penalties: Penalties | None) -> float:

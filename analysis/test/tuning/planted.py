@@ -44,17 +44,20 @@ class Formula:
 
     def __init__(self, fails: Callable[[Settings], bool] = lambda settings: False) -> None:
         self.fails = fails
-        self.measured: list[Settings] = []
+        self.measured: list[tuple[Settings, int]] = []
 
-    def measure(self, wanted: Sequence[Settings], batch: int, jobs: int) -> Iterator[Point]:
+    def measure(self, wanted: Sequence[Settings], batch: int, jobs: int, again: int = 0) -> Iterator[Point]:
         """Last first, as points may come in any order."""
         for settings in reversed(wanted):
-            self.measured.append(settings)
+            self.measured.append((settings, again))
             if self.fails(settings):
-                yield Point(settings, batch, error="planted: killed by SIGSEGV")
+                yield Point(settings, batch, error="planted: killed by SIGSEGV", again=again)
             else:
-                cost = 1000.0 + int(settings.get("a", "0"))
-                yield Point(settings, batch, {WORKLOAD: {"rss-peak": 4096.0 * pages(settings), "syscalls": cost}})
+                yield Point(settings, batch, {WORKLOAD: self.figures(settings, again)}, again=again)
+
+    def figures(self, settings: Settings, again: int) -> dict[str, float]:
+        """The same however many times the settings were replayed before."""
+        return {"rss-peak": 4096.0 * pages(settings), "syscalls": 1000.0 + int(settings.get("a", "0"))}
 
 
 def search_in(

@@ -6,6 +6,8 @@ import pytest
 from heaptape.common.errors import HeaptapeError
 from heaptape.tuning import goals
 from heaptape.tuning.judged import Judged, front, judged, winner
+from heaptape.tuning.search import without
+from heaptape.tuning.space import key_of
 from heaptape.tuning.trials import Point
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -28,7 +30,8 @@ def test_the_best_of_243_settings_is_found_in_60(tmp_path, seed):
 def test_no_settings_are_tried_twice(tmp_path):
     formula = Formula()
     points, _ = search_in(tmp_path / "s", 100, trials=formula)
-    assert len(points) == len(formula.measured) == len(keys(points)) > 90
+    assert len(points) == len(formula.measured) == len({(point.key, point.again) for point in points})
+    assert len(keys(points)) > 90
 
 
 def test_the_same_seed_gives_the_same_points_and_another_does_not(tmp_path):
@@ -48,8 +51,8 @@ class Interrupted(Formula):
         super().__init__()
         self.after = after
 
-    def measure(self, wanted, batch, jobs):
-        for point in super().measure(wanted, batch, jobs):
+    def measure(self, wanted, batch, jobs, again=0):
+        for point in super().measure(wanted, batch, jobs, again):
             if self.after == 0:
                 raise KeyboardInterrupt
             self.after -= 1
@@ -64,8 +67,31 @@ def test_an_interrupted_search_goes_on_as_it_would_have(tmp_path, after):
     formula = Formula()
     points, again = search_in(tmp_path / "cut", 40, trials=formula)
     assert len(formula.measured) == len(points) - after  # nothing that was kept is measured again
+    assert {(point.key, point.again) for point in points} == {(point.key, point.again) for point in whole}
+    assert again.settings == best.settings
+
+
+def test_a_search_with_a_larger_budget_goes_on_as_it_would_have(tmp_path):
+    search_in(tmp_path / "whole", 20)
+    whole, best = search_in(tmp_path / "whole", 50)
+    search_in(tmp_path / "cut", 20)
+    with pytest.raises(KeyboardInterrupt):
+        search_in(tmp_path / "cut", 50, trials=Interrupted(15))
+    points, again = search_in(tmp_path / "cut", 50)
     assert keys(points) == keys(whole)
     assert again.settings == best.settings
+
+
+@pytest.mark.parametrize("budget", [1, 2, 3, 7, 24, 61])
+def test_the_budget_is_spent_but_for_one_replay_of_a_new_winner(tmp_path, budget):
+    assert budget - 1 <= len(search_in(tmp_path / "s", budget)[0]) <= budget
+
+
+def test_the_winner_was_replayed_again_and_without_each_of_its_settings(tmp_path):
+    points, best = search_in(tmp_path / "s", 60)
+    found = {(point.key, point.again) for point in points}
+    assert {(point.key, 1) for point in points if point.settings in ({}, best.settings)} <= found
+    assert all((key_of(without(best.settings, name)), 0) in found for name in best.settings)
 
 
 def test_a_larger_budget_goes_on_from_a_smaller_one(tmp_path):
@@ -77,7 +103,8 @@ def test_a_larger_budget_goes_on_from_a_smaller_one(tmp_path):
 
 def test_a_small_space_is_searched_wholly_and_then_left(tmp_path):
     points, best = search_in(tmp_path / "s", 1000, space=planted_space(["mode"]))
-    assert len(points) == 3
+    assert len(keys(points)) == 3
+    assert len(points) == 5  # the default and the winner again
     assert best.settings == {"mode": "y"}
 
 

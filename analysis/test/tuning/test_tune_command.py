@@ -8,9 +8,10 @@ import time
 
 import pytest
 from heaptape.common.home import Home
+from heaptape.measure import registry
 from tuning.planted import BEST, pages
 
-from tests.support import OUT, REPOSITORY, call_heaptape, compile_c, refused, take_interrupts
+from tests.support import OUT, RECORD, REPOSITORY, call_heaptape, compile_c, refused, succeed, take_interrupts
 
 HEAPTAPE = OUT / "bin" / "heaptape"
 REGISTRY = """
@@ -167,9 +168,61 @@ def test_a_search_that_was_ended_goes_on_where_it_was(tmp_path, small_tape, whol
     assert points_of(tmp_path / "small.reference.tune.json") == whole
 
 
+@pytest.mark.parametrize("allocator", ["jemalloc", "tcmalloc", "mimalloc", "reference"])
+def test_what_is_named_was_better_in_each_replay_on_every_allocator(monkeypatch, small_tape, tmp_path, allocator):
+    if not registry.load(Home(OUT))[allocator].path:
+        pytest.skip(f"{allocator} is not installed")
+    monkeypatch.chdir(tmp_path)
+    done = call_heaptape("tune", small_tape, "-a", allocator, "--budget", "20", "--limit", "syscalls<=3*default")
+    assert done.status == 0, done.stderr
+    data = json.loads((tmp_path / f"small.{allocator}.tune.json").read_text())
+    points = {one["label"]: one for one in data["points"] if "error" not in one}
+    assert len(points) + sum(len(one["again"]) for one in points.values()) <= 20
+    default, best = points["default"], points[data["winner"]["label"]]
+    if best["settings"]:
+        assert data["winner"]["standing"] == "better"
+        most, least = max(peaks(best)[1:]), min(peaks(default))
+        assert most < least
+    assert all(not one["front"] for one in points.values() if one["refuted"])
+
+
+def peaks(point):
+    """Of each replay of one setting."""
+    return [one["small"]["rss-peak"] for one in (point["figures"], *(again["figures"] for again in point["again"]))]
+
+
+TOUCHES = """
+#include <stdlib.h>
+#include <string.h>
+int main(void) {
+  char *kept[500];
+  for (int i = 0; i < 5000; i++) {
+    if (i >= 500) free(kept[i % 500]);
+    kept[i % 500] = memset(malloc(16 + i % 700), i, 16);
+  }
+}
+"""
+
+
+@pytest.mark.skipif(
+    not (OUT / "libexec/valgrind/heaptape-amd64-linux").exists(), reason="the Valgrind tool was not built"
+)
+def test_instructions_misses_and_cpu_time_are_objectives_of_a_recording_with_accesses(monkeypatch, tmp_path):
+    tape, program = tmp_path / "t.tape", compile_c(tmp_path / "touches", TOUCHES)
+    succeed(RECORD, "--accesses", "-o", tape, "--", program)
+    monkeypatch.chdir(tmp_path)
+    done = call_heaptape("tune", tape, "-a", "glibc", "--objective", "instructions,misses,cpu", "--budget", "36")
+    assert done.status == 0, done.stderr
+    data = json.loads((tmp_path / "t.glibc.tune.json").read_text())
+    found = {one["label"]: one["figures"]["t"] for one in data["points"]}
+    assert all(min(one[name] for name in ("instructions", "misses", "cpu")) > 0 for one in found.values())
+    assert found["default"]["instructions"] < found["tcache_count=0"]["instructions"]
+    assert found["default"]["cpu"] < found["tcache_count=0"]["cpu"]
+
+
 def test_live_runs_of_default_and_winner_are_compared(planted, small_tape, tmp_path):
     program = compile_c(tmp_path / "one", "#include <stdlib.h>\nint main(void) { return !malloc(1); }")
-    done = tune(small_tape, "--budget", "30", "--live", "--live-runs", "2", "--", program)
+    done = tune(small_tape, "--budget", "30", "--live", "--live-runs", "2", "--", "env", "A=1", program)
     assert done.status == 0, done.stderr
     data = json.loads((tmp_path / "small.planted.tune.json").read_text())
     (rss, cpu) = data["live"]["figures"]

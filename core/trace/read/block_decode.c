@@ -51,6 +51,12 @@ static const char *begin_archive(struct block_decoder *decoder) {
   if (!decoder->fresh && !(decoder->fresh = malloc(PREDICTOR_CLASSES * sizeof *decoder->fresh)))
     return "out of memory";
   memset(decoder->fresh, 0, PREDICTOR_CLASSES * sizeof *decoder->fresh);
+  if (decoder->row_column == COLUMN_ROWS)
+    return NULL;
+  decoder->links.used = 0;
+  if (!buffer_reserve(&decoder->links, (decoder->rows + 1ul) * sizeof(struct live_links)))
+    return "out of memory";
+  live_list_begin(&decoder->live, (struct live_links *)decoder->links.bytes);
   return NULL;
 }
 
@@ -61,7 +67,9 @@ const char *block_decode_begin(struct block_decoder *decoder) {
   decoder->acquires.used = decoder->freed.used = 0;
   memset(decoder->stack, 0, sizeof decoder->stack);
   decoder->last_reference = 0;
-  decoder->archive = decoder->columns[COLUMN_ROWS].at != decoder->columns[COLUMN_ROWS].end;
+  decoder->row_column =
+      decoder->columns[COLUMN_LIVE_ROWS].at != decoder->columns[COLUMN_LIVE_ROWS].end ? COLUMN_LIVE_ROWS : COLUMN_ROWS;
+  decoder->archive = decoder->columns[decoder->row_column].at != decoder->columns[decoder->row_column].end;
   struct byte_span *calls = &decoder->columns[COLUMN_CALL];
   if ((uint64_t)(calls->end - calls->at) != (decoder->archive ? 0 : decoder->rows))
     return "call column does not have one entry per row";
@@ -100,7 +108,26 @@ static const char *take_step(struct block_decoder *decoder, uint64_t *stamp) {
   return next_stamp_gap(decoder);
 }
 
-/* The release distance of an archive's row. */
+/* The release distance of a row in which the list of live objects tells the acquire. */
+static const char *take_live_reference(struct block_decoder *decoder, const struct trace_event *event,
+                                       uint64_t *distance) {
+  struct live_reference reference = {0};
+  uint32_t number;
+  if (!take(decoder, COLUMN_LIVE_ROWS, &reference.code))
+    return "row column is too short or has a bad number";
+  if (reference.code == LIVE_CODE_FAR && !take(decoder, COLUMN_FAR, &reference.far))
+    return "far column is too short or has a bad number";
+  *distance = 0;
+  if (reference.code == LIVE_CODE_STORED)
+    return NULL;
+  if (!live_list_find(&decoder->live, reference, &number))
+    return "release names no acquire of its block";
+  *distance = decoder->acquired - number;
+  live_list_refer(&decoder->live, reference.code, number, trace_event_releases(event));
+  return NULL;
+}
+
+/* The same of column 16. */
 static const char *take_reference(struct block_decoder *decoder, uint64_t *distance) {
   uint64_t reference;
   if (!take(decoder, COLUMN_ROWS, &reference))
@@ -120,7 +147,8 @@ static const char *take_reference(struct block_decoder *decoder, uint64_t *dista
 static const char *take_release(struct block_decoder *decoder, struct trace_event *event) {
   uint64_t distance, entry;
   if (decoder->archive) {
-    const char *wrong = take_reference(decoder, &distance);
+    const char *wrong = decoder->row_column == COLUMN_ROWS ? take_reference(decoder, &distance)
+                                                           : take_live_reference(decoder, event, &distance);
     if (wrong)
       return wrong;
   } else if (!take(decoder, COLUMN_RELEASE_DISTANCE, &distance)) {
@@ -174,6 +202,8 @@ static const char *take_place(struct block_decoder *decoder, struct trace_event 
   if (place)
     decoder->expected_acquire = event->acquired + 16 * predictor_class(request_bytes);
   acquires[decoder->acquired++] = (struct acquire){event->acquired, class};
+  if (decoder->row_column == COLUMN_LIVE_ROWS)
+    live_list_acquire(&decoder->live);
   return NULL;
 }
 
@@ -263,14 +293,14 @@ static const char *take_call(struct block_decoder *decoder, struct trace_event *
 /* The same from an archive's row. */
 static const char *take_row(struct block_decoder *decoder, struct trace_event *event) {
   uint64_t call;
-  if (!take(decoder, COLUMN_ROWS, &call))
+  if (!take(decoder, decoder->row_column, &call))
     return "row column is too short or has a bad number";
   event->call = (uint8_t)call;
   if (call > UINT8_MAX || !trace_call_is_legal(event->call))
     return "unknown call or impossible flags";
   const struct call_info *info = &call_table[event->call & CALL_ID_MASK];
-  if ((info->has_size && !take(decoder, COLUMN_ROWS, &event->size_bytes)) ||
-      (info->param != NONE && !take(decoder, COLUMN_ROWS, &event->param)))
+  if ((info->has_size && !take(decoder, decoder->row_column, &event->size_bytes)) ||
+      (info->param != NONE && !take(decoder, decoder->row_column, &event->param)))
     return "row column is too short or has a bad number";
   return NULL;
 }
@@ -306,6 +336,7 @@ const char *block_decode_next(struct block_decoder *decoder, struct trace_event 
 void block_decoder_free(struct block_decoder *decoder) {
   buffer_free(&decoder->acquires);
   buffer_free(&decoder->freed);
+  buffer_free(&decoder->links);
   free(decoder->fresh);
   decoder->fresh = NULL;
 }

@@ -9,6 +9,7 @@
 #include "core/base/buffer.h"
 #include "core/trace/event.h"
 #include "core/trace/layout.h"
+#include "core/trace/live_list.h"
 
 struct byte_span {
   const uint8_t *at, *end;
@@ -27,12 +28,15 @@ struct block_decoder {
   uint32_t stack_nodes; /* of the tree of stacks; events may name those up to this number */
   bool has_optional;    /* one of columns 12 to 15 is there */
   bool present[COLUMN_OTHER_STACK + 1 - COLUMN_LATENCY];
-  uint32_t previous_stack[2]; /* of the stack columns */
-  bool archive;               /* columns 16 and 17 stand for 1 to 4, 7 and 8 */
-  uint32_t last_reference;    /* number of the acquire that was referred to last */
+  uint32_t previous_stack[2];   /* of the stack columns */
+  bool archive;                 /* columns 16 to 19 stand for 1 to 4, 7 and 8 */
+  enum event_column row_column; /* 16 or 18 */
+  uint32_t last_reference;      /* of column 16: number of the acquire that was referred to last */
+  struct live_list live;        /* of column 18 */
   enum class_system classes;
   struct fresh *fresh;           /* PREDICTOR_CLASSES of them; NULL until an archive's block comes */
   struct buffer acquires, freed; /* struct acquire[rows], struct freed[rows] of block_decode.c */
+  struct buffer links;           /* struct live_links[rows + 1] */
   uint32_t stack[PREDICTOR_CLASSES];
 };
 

@@ -55,7 +55,7 @@ static uint64_t column_limit(const struct block_header *header, uint8_t id) {
   uint64_t limit = 10 * (uint64_t)header->rows + 64;
   if (header->type != BLOCK_EVENTS)
     return limit;
-  if (id == COLUMN_ROWS)
+  if (id == COLUMN_ROWS || id == COLUMN_LIVE_ROWS)
     return 4 * limit;
   return id == COLUMN_STAMP_GAP || id == COLUMN_STAMP_DELTA || id == COLUMN_TOUCHED ? 2 * limit : limit;
 }

@@ -1,6 +1,7 @@
 #include "core/trace/write/archive_encode.h"
 
 #include "core/base/leb.h"
+#include "core/trace/live_list.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -19,12 +20,13 @@ struct freed {
 struct archive_encoder {
   struct acquire *acquires;
   struct freed *freed;
+  struct live_links *links; /* of the list */
+  struct live_list live;
   uint32_t
       *releases; /* of each event: number of the acquire whose object it releases, NO_ACQUIRE: none of this block */
   uint8_t shift; /* of the addresses */
   uint32_t acquired, pushed;
   uint64_t expected;                 /* address, if no stack has it */
-  uint32_t last_reference;           /* number of the acquire that was referred to last */
   uint32_t stack[PREDICTOR_CLASSES]; /* index of the top entry in freed plus 1, 0 = empty */
   struct fresh fresh[PREDICTOR_CLASSES];
   struct buffer other_places;
@@ -36,8 +38,9 @@ struct archive_encoder *archive_encoder_new(uint32_t max_events) {
     return NULL;
   encoder->acquires = malloc((size_t)max_events * sizeof *encoder->acquires);
   encoder->freed = malloc((size_t)max_events * sizeof *encoder->freed);
+  encoder->links = malloc(((size_t)max_events + 1) * sizeof *encoder->links);
   encoder->releases = malloc((size_t)max_events * sizeof *encoder->releases);
-  if (encoder->acquires && encoder->freed && encoder->releases)
+  if (encoder->acquires && encoder->freed && encoder->links && encoder->releases)
     return encoder;
   archive_encoder_free(encoder);
   return NULL;
@@ -49,49 +52,64 @@ void archive_encoder_free(struct archive_encoder *encoder) {
   buffer_free(&encoder->other_places);
   free(encoder->acquires);
   free(encoder->freed);
+  free(encoder->links);
   free(encoder->releases);
   free(encoder);
 }
 
-/* Objects released soon are named best by their distance, those of a long row released in the order of its acquires by
-   that from the one before. Measured on recordings of perl, python3 and redis: half the bytes of distances alone. */
-enum { NEAR = 64, CLOSE = 32 };
+/* Where the next row goes in column 18, and the next number in column 19. */
+struct row_cursor {
+  uint8_t *row, *far;
+};
 
-static uint64_t reference_of(struct archive_encoder *encoder, uint64_t distance) {
-  uint32_t number = encoder->acquired - (uint32_t)distance;
-  int64_t further = (int64_t)number - (int64_t)encoder->last_reference;
-  encoder->last_reference = number;
-  bool follows = distance >= NEAR && further > -CLOSE && further < CLOSE;
-  return follows ? zigzag(further) << 1 | 1 : distance << 1;
+static void put_reference(struct row_cursor *to, struct live_list *live, uint32_t number, bool releases) {
+  struct live_reference reference = live_list_name(live, number);
+  live_list_refer(live, reference.code, number, releases);
+  to->row = leb_put(to->row, reference.code);
+  if (reference.code == LIVE_CODE_FAR)
+    to->far = leb_put(to->far, reference.far);
 }
 
-/* Column 16; and which acquire's object each event releases. */
+/* distance: what column 4 has for the event, else 0. Returns the number of the acquire whose object it releases. */
+static uint32_t put_row(struct row_cursor *to, struct live_list *live, const struct trace_event *event,
+                        uint64_t distance) {
+  const struct call_info *info = &call_table[event->call & CALL_ID_MASK];
+  bool releases = distance && trace_event_releases(event);
+  uint32_t number = live->acquired - (uint32_t)distance;
+  to->row = leb_put(to->row, event->call);
+  if (info->has_size)
+    to->row = leb_put(to->row, event->size_bytes);
+  if (info->param != NONE)
+    to->row = leb_put(to->row, event->param);
+  if (distance)
+    put_reference(to, live, number, releases);
+  else if (trace_event_takes(event))
+    to->row = leb_put(to->row, LIVE_CODE_STORED);
+  if (trace_event_acquires(event))
+    live_list_acquire(live);
+  return releases ? number : NO_ACQUIRE;
+}
+
+/* Columns 18 and 19; and which acquire's object each event releases. */
 static void encode_rows(struct archive_encoder *encoder, struct encoded_block *block, const struct trace_event *events,
                         uint32_t count) {
-  struct buffer *rows = &block->columns[COLUMN_ROWS];
-  uint8_t *row = buffer_reserve(rows, (size_t)count * 4 * LEB_MAX_BYTES);
+  struct buffer *rows = &block->columns[COLUMN_LIVE_ROWS], *far = &block->columns[COLUMN_FAR];
+  rows->used = far->used = 0;
+  struct row_cursor to = {buffer_reserve(rows, (size_t)count * 4 * LEB_MAX_BYTES),
+                          buffer_reserve(far, (size_t)count * LEB_MAX_BYTES)};
   const uint8_t *distances = block->columns[COLUMN_RELEASE_DISTANCE].bytes;
   const uint8_t *end = distances + block->columns[COLUMN_RELEASE_DISTANCE].used;
-  encoder->acquired = encoder->last_reference = 0;
-  for (uint32_t i = 0; row && i < count; i++) {
-    const struct trace_event *event = &events[i];
-    const struct call_info *info = &call_table[event->call & CALL_ID_MASK];
+  if (!to.row || !to.far)
+    return;
+  live_list_begin(&encoder->live, encoder->links);
+  for (uint32_t i = 0; i < count; i++) {
     uint64_t distance = 0;
-    row = leb_put(row, event->call);
-    if (info->has_size)
-      row = leb_put(row, event->size_bytes);
-    if (info->param != NONE)
-      row = leb_put(row, event->param);
-    if (trace_event_takes(event)) {
+    if (trace_event_takes(&events[i]))
       leb_get(&distances, end, &distance);
-      row = leb_put(row, distance ? reference_of(encoder, distance) : 0);
-    }
-    encoder->releases[i] =
-        distance && trace_event_releases(event) ? encoder->acquired - (uint32_t)distance : NO_ACQUIRE;
-    encoder->acquired += trace_event_acquires(event);
+    encoder->releases[i] = put_row(&to, &encoder->live, &events[i], distance);
   }
-  if (row)
-    rows->used = (size_t)(row - rows->bytes);
+  rows->used = (size_t)(to.row - rows->bytes);
+  far->used = (size_t)(to.far - far->bytes);
 }
 
 static void push(struct archive_encoder *encoder, uint32_t number) {
@@ -167,7 +185,6 @@ void archive_encode(struct archive_encoder *encoder, struct encoded_block *block
   static const uint8_t replaced[] = {COLUMN_CALL,        COLUMN_SIZE,           COLUMN_PARAM, COLUMN_RELEASE_DISTANCE,
                                      COLUMN_ACQUIRE_HIT, COLUMN_ACQUIRE_ADDRESS};
   struct buffer *places = &block->columns[COLUMN_PLACES], *other = &encoder->other_places;
-  block->columns[COLUMN_ROWS].used = 0;
   encode_rows(encoder, block, events, count);
   encoder->shift = block->address_shift;
   size_t cost = encode_places(encoder, places, events, count, CLASSES_EVEN);

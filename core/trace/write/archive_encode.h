@@ -1,5 +1,5 @@
-/* Puts an encoded EVENTS block into the archive's form (FORMAT.md section 4b): columns 16 and 17 in place of 1 to 4, 7
-   and 8. A pass of its own over a block that is encoded already, so that recording pays nothing for it.
+/* Puts an encoded EVENTS block into the archive's form (FORMAT.md section 4b): columns 17 to 19 in place of 1 to 4,
+   7 and 8. A pass of its own over a block that is encoded already, so that recording pays nothing for it.
 
    Not its job: compression. Scratch memory is O(block). Not thread-safe. */
 #ifndef CORE_TRACE_WRITE_ARCHIVE_ENCODE_H
