@@ -273,23 +273,23 @@ static int pass(struct history *history, const struct merge_step *step) {
 static int run(struct history *history) {
   struct parking *parking = &history->parking;
   for (;;) {
-    struct merge_step step;
+    const struct merge_step *step;
     int got = merge_peek(history->merge, &step);
     if (got < 0)
       return -1;
     if (got == 0 && parking->count == 0)
       return 0;
-    if (parking->count && (got == 0 || parking_is_overdue(parking, step.stamp, history->horizon))) {
+    if (parking->count && (got == 0 || parking_is_overdue(parking, step->stamp, history->horizon))) {
       parking_give_up(parking, history->merge);
       continue;
     }
-    switch (place(history, &step, parking->any_flag && parking_is_forced(parking, step.thread))) {
+    switch (place(history, step, parking->any_flag && parking_is_forced(parking, step->thread))) {
     case PLACED:
-      if (pass(history, &step) != 0)
+      if (pass(history, step) != 0)
         return -1;
       break;
     case BLOCKED:
-      parking_park(parking, history->merge, &step, history->steps_placed);
+      parking_park(parking, history->merge, step, history->steps_placed);
       break;
     case FAILED:
       return error_set(history->error, trace_reader_path(history->reader), "out of memory");

@@ -12,11 +12,9 @@
 enum { PREFETCH_DISTANCE = 8, PREFETCH_SLOT_DISTANCE = 4 };
 
 struct merge_thread {
-  const struct trace_event *event; /* the present one */
-  uint64_t stamp;                  /* of the step to come; before the first event is loaded, a lower bound of it */
-  uint8_t traits;                  /* of event */
+  struct merge_step step; /* the one to come; before the first event is loaded, its stamp is a lower bound */
+  struct event_span ahead; /* the events after step.event that are here */
   bool loaded;
-  bool second; /* the step to come is the second one of event */
 };
 
 struct merge {
@@ -28,7 +26,6 @@ struct merge {
   uint32_t threads_count, leaf_count;
   uint32_t current;    /* thread of the step that merge_peek gave; others may come back below it before it is passed */
   uint64_t challenger; /* lowest key among all threads but the winner */
-  uint8_t traits[256]; /* by call byte without NULL_OUT */
 };
 
 static inline uint32_t winner_of(const struct merge *merge, uint32_t node) {
@@ -60,11 +57,6 @@ static uint64_t key_of(uint64_t stamp) {
   return stamp == KEY_NONE ? KEY_NONE - 1 : stamp;
 }
 
-static uint8_t find_traits(const struct trace_event *event) {
-  return (uint8_t)((trace_event_takes(event) ? EVENT_TAKES : 0) | (trace_event_releases(event) ? EVENT_RELEASES : 0) |
-                   (trace_event_acquires(event) ? EVENT_ACQUIRES : 0));
-}
-
 int merge_open(struct merge **out, struct trace_reader *reader, uint32_t thread, const struct merge_lookups *lookups,
                struct error *error) {
   uint32_t threads = trace_reader_summary(reader)->threads;
@@ -88,14 +80,13 @@ int merge_open(struct merge **out, struct trace_reader *reader, uint32_t thread,
   for (uint32_t i = 0; i < merge->leaf_count; i++) {
     bool wanted =
         i < threads && (thread == MERGE_ALL_THREADS || thread == i) && trace_reader_thread_events(reader, i) > 0;
-    merge->threads[i].stamp = wanted ? trace_reader_thread_first_stamp(reader, i) : KEY_NONE;
-    merge->keys[i] = wanted ? key_of(merge->threads[i].stamp) : KEY_NONE;
+    uint64_t stamp = wanted ? trace_reader_thread_first_stamp(reader, i) : KEY_NONE;
+    merge->threads[i].step = (struct merge_step){.stamp = stamp, .thread = i};
+    merge->keys[i] = wanted ? key_of(stamp) : KEY_NONE;
   }
   for (uint32_t node = merge->leaf_count - 1; node >= 1; node--)
     replay_node(merge, node);
   find_challenger(merge);
-  for (unsigned call = 0; call < CALL_NULL_OUT; call++)
-    merge->traits[call] = find_traits(&(struct trace_event){.call = (uint8_t)call});
   return 0;
 }
 
@@ -130,71 +121,78 @@ static void prefetch_slot(const struct merge_lookups *lookups, const struct trac
     __builtin_prefetch(&lookups->slots->at[entry->slot], 1);
 }
 
-static inline void prefetch(const struct merge *merge, uint32_t number) {
-  const struct trace_event *later = read_ahead_peek(merge->ahead, number, PREFETCH_DISTANCE);
-  if (!later)
+/* What the events to come will need, so far as they are here. */
+static inline void prefetch(const struct merge_lookups *lookups, const struct event_span *ahead) {
+  if (ahead->end - ahead->at <= PREFETCH_DISTANCE)
     return;
-  prefetch_entries(merge->lookups->map, later);
-  prefetch_slot(merge->lookups, read_ahead_peek(merge->ahead, number, PREFETCH_SLOT_DISTANCE));
+  prefetch_entries(lookups->map, ahead->at + PREFETCH_DISTANCE);
+  prefetch_slot(lookups, ahead->at + PREFETCH_SLOT_DISTANCE);
 }
 
-/* The call byte tells all but whether a realloc that gave NULL freed its object: that depends on the size. */
-static inline uint8_t traits_of(const struct merge *merge, const struct trace_event *event) {
-  return event->call & CALL_NULL_OUT ? find_traits(event) : merge->traits[event->call];
-}
-
-/* Moves on to the thread's next event. 1, 0 if it has ended, -1 on error. */
-static int load(struct merge *merge, uint32_t number) {
+/* The thread's events that are here are done with: gets more. 1, 0 if it has ended, -1 on error. */
+static int refill(struct merge *merge, uint32_t number) {
   struct merge_thread *thread = &merge->threads[number];
-  int got = read_ahead_next(merge->ahead, number, &thread->event);
+  int got = read_ahead_next(merge->ahead, number, &thread->ahead);
   if (got <= 0) {
     rekey(merge, number, KEY_NONE);
     return got;
   }
-  if (merge->lookups)
-    prefetch(merge, number);
-  thread->second = false;
-  thread->traits = traits_of(merge, thread->event);
-  uint64_t stamp = thread->traits & EVENT_TAKES ? thread->event->release_stamp : thread->event->acquire_stamp;
-  HT_ASSERT(stamp >= thread->stamp);
-  thread->stamp = stamp;
-  rekey(merge, number, key_of(thread->stamp));
+  for (int i = 0; merge->lookups && i < PREFETCH_DISTANCE && i < thread->ahead.end - thread->ahead.at; i++)
+    prefetch_entries(merge->lookups->map, thread->ahead.at + i);
   return 1;
 }
 
-int merge_peek(struct merge *merge, struct merge_step *step) {
+/* Moves on to the thread's next event. 1, 0 if it has ended, -1 on error. */
+static inline int load(struct merge *merge, uint32_t number) {
+  struct merge_thread *thread = &merge->threads[number];
+  if (__builtin_expect(thread->ahead.at == thread->ahead.end, 0)) {
+    int got = refill(merge, number);
+    if (got <= 0)
+      return got;
+  }
+  const struct trace_event *event = thread->ahead.at;
+  if (merge->lookups)
+    prefetch(merge->lookups, &thread->ahead);
+  thread->ahead.at++;
+  struct merge_step *step = &thread->step;
+  step->event = event;
+  step->traits = trace_event_traits(event);
+  step->acquires = (step->traits & EVENT_TWO_STEPS) == EVENT_ACQUIRES;
+  uint64_t stamp = step->traits & EVENT_TAKES ? event->release_stamp : event->acquire_stamp;
+  HT_ASSERT(stamp >= step->stamp);
+  step->stamp = stamp;
+  rekey(merge, number, key_of(stamp));
+  return 1;
+}
+
+int merge_peek(struct merge *merge, const struct merge_step **step) {
   for (;;) {
     uint32_t number = winner_of(merge, 1);
     struct merge_thread *thread = &merge->threads[number];
     if (merge->keys[number] == KEY_NONE)
       return 0;
-    if (!thread->loaded) {
+    if (__builtin_expect(!thread->loaded, 0)) {
       thread->loaded = true;
       if (read_ahead_begin(merge->ahead, number) != 0 || load(merge, number) < 0)
         return -1;
       continue;
     }
     merge->current = number;
-    step->event = thread->event;
-    step->thread = number;
-    step->stamp = thread->stamp;
-    step->traits = thread->traits;
-    step->acquires = (thread->traits & EVENT_ACQUIRES) && (thread->second || !(thread->traits & EVENT_RELEASES));
+    *step = &thread->step;
     return 1;
   }
 }
 
 int merge_advance(struct merge *merge) {
   uint32_t number = merge->current;
-  struct merge_thread *thread = &merge->threads[number];
-  if (!thread->second && (thread->traits & EVENT_TWO_STEPS) == EVENT_TWO_STEPS) {
-    thread->second = true;
-    HT_ASSERT(thread->event->acquire_stamp >= thread->stamp);
-    thread->stamp = thread->event->acquire_stamp;
-    rekey(merge, number, key_of(thread->stamp));
-    return 1;
-  }
-  return load(merge, number);
+  struct merge_step *step = &merge->threads[number].step;
+  if (merge_step_is_last(step))
+    return load(merge, number);
+  step->acquires = true; /* the second step of the same event */
+  HT_ASSERT(step->event->acquire_stamp >= step->stamp);
+  step->stamp = step->event->acquire_stamp;
+  rekey(merge, number, key_of(step->stamp));
+  return 1;
 }
 
 void merge_park(struct merge *merge) {
@@ -202,5 +200,5 @@ void merge_park(struct merge *merge) {
 }
 
 void merge_resume(struct merge *merge, uint32_t thread) {
-  set_key(merge, thread, key_of(merge->threads[thread].stamp));
+  set_key(merge, thread, key_of(merge->threads[thread].step.stamp));
 }

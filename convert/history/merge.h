@@ -15,21 +15,11 @@
 
 struct merge;
 
-/* What core/trace/event.h's functions of these names return for the event, found once: they would be called ten times
- * for each.
- */
-enum merge_trait {
-  EVENT_TAKES = 1,
-  EVENT_RELEASES = 2,
-  EVENT_ACQUIRES = 4,
-  EVENT_TWO_STEPS = EVENT_RELEASES | EVENT_ACQUIRES
-};
-
 struct merge_step {
   const struct trace_event *event; /* valid until the thread is advanced */
   uint64_t stamp;
   uint32_t thread;
-  uint8_t traits; /* enum merge_trait */
+  uint8_t traits; /* the event's, enum call_trait */
   bool acquires;  /* this step hands out the object: an event's acquire step, or the only step of an acquiring event */
 };
 
@@ -51,8 +41,9 @@ int merge_open(struct merge **out, struct trace_reader *reader, uint32_t thread,
                struct error *error);
 void merge_close(struct merge *merge);
 
-/* The next step, without passing it. 1, 0 if every thread has ended or is parked, -1 on error. */
-int merge_peek(struct merge *merge, struct merge_step *step);
+/* The next step, without passing it; *step is valid until it is passed. 1, 0 if every thread has ended or is parked, -1
+   on error. */
+int merge_peek(struct merge *merge, const struct merge_step **step);
 
 /* Passes the step that merge_peek gave. 1 if its thread has more, 0 if it has ended, -1 on error. */
 int merge_advance(struct merge *merge);

@@ -9,7 +9,11 @@
    most there was no gain on a one-threaded trace, with 16,384 a tenth to a fifth. HELPED_MIN_EVENTS: where so many
    threads share the memory that rings are shorter, decoding in place is faster (check, 2,000 threads that take turns:
    280 instead of 580 ns per event). */
-enum { RING_MIN_EVENTS = 16, RING_MAX_EVENTS = 16384, HELPED_MIN_EVENTS = 2048, PUBLISH_EVENTS = 64 };
+enum { RING_MIN_EVENTS = 16, RING_MAX_EVENTS = 16384, HELPED_MIN_EVENTS = 2048, PUBLISH_EVENTS = 128 };
+
+/* A span is at most so much of its ring, so that the helper has room while the user works through it. */
+enum { RING_SPANS = 8 };
+
 #define THREAD_NONE UINT32_MAX
 
 enum state { MORE, ENDED, FAILED };
@@ -20,7 +24,7 @@ struct ring {
   uint32_t room;              /* a power of two */
   uint32_t known;             /* the user's last look at filled */
   uint32_t next_request;      /* in the list of requests */
-  bool in_use;                /* events[used] is the user's present one */
+  uint32_t given;             /* events from used on that the user has */
   _Atomic uint32_t filled;    /* events decoded so far; the helper's */
   _Atomic uint32_t used;      /* events done with; the user's */
   _Atomic bool requested;     /* the helper is to fill it, or is about it */
@@ -41,20 +45,23 @@ struct read_ahead {
   bool stopping;
 };
 
+static uint32_t least(uint32_t a, uint32_t b) {
+  return a < b ? a : b;
+}
+
 /* Decodes until the ring is full or its thread ends. */
 static void fill(struct ring *ring) {
-  uint32_t filled = atomic_load_explicit(&ring->filled, memory_order_relaxed);
-  while (filled - atomic_load_explicit(&ring->used, memory_order_acquire) < ring->room) {
-    int got = trace_cursor_next(ring->cursor, &ring->events[filled & (ring->room - 1)]);
+  uint32_t filled = atomic_load_explicit(&ring->filled, memory_order_relaxed), empty;
+  while ((empty = ring->room - (filled - atomic_load_explicit(&ring->used, memory_order_acquire)))) {
+    uint32_t at = filled & (ring->room - 1), count = least(least(empty, ring->room - at), PUBLISH_EVENTS);
+    int got = trace_cursor_read(ring->cursor, &ring->events[at], (int)count);
     if (got <= 0) {
-      atomic_store_explicit(&ring->filled, filled, memory_order_release);
       atomic_store_explicit(&ring->state, got == 0 ? ENDED : FAILED, memory_order_release);
       return;
     }
-    if (++filled % PUBLISH_EVENTS == 0)
-      atomic_store_explicit(&ring->filled, filled, memory_order_release);
+    filled += (uint32_t)got;
+    atomic_store_explicit(&ring->filled, filled, memory_order_release);
   }
-  atomic_store_explicit(&ring->filled, filled, memory_order_release);
 }
 
 static void *help(void *argument) {
@@ -198,25 +205,26 @@ static int end(struct read_ahead *ahead, struct ring *ring) {
   return 0;
 }
 
-int read_ahead_next(struct read_ahead *ahead, uint32_t thread, const struct trace_event **event) {
-  struct ring *ring = &ahead->rings[thread];
-  uint32_t used = atomic_load_explicit(&ring->used, memory_order_relaxed) + ring->in_use;
-  ring->in_use = false;
-  atomic_store_explicit(&ring->used, used, memory_order_release);
-  bool looked = ring->known == used;
-  if (looked && !wait_for_event(ahead, ring, used))
-    return end(ahead, ring);
-  uint32_t ready = ring->known - used, half = ring->room / 2;
-  if ((ready == half || (looked && ready < half)) && !atomic_load_explicit(&ring->requested, memory_order_acquire) &&
-      atomic_load_explicit(&ring->state, memory_order_acquire) == MORE)
+/* Has the ring filled again once half of it is used. */
+static void request_if_half_used(struct read_ahead *ahead, struct ring *ring, uint32_t used) {
+  if (ring->known - used > ring->room / 2 || atomic_load_explicit(&ring->requested, memory_order_acquire) ||
+      atomic_load_explicit(&ring->state, memory_order_acquire) != MORE)
+    return;
+  ring->known = atomic_load_explicit(&ring->filled, memory_order_acquire);
+  if (ring->known - used <= ring->room / 2)
     request(ahead, ring);
-  ring->in_use = true;
-  *event = &ring->events[used & (ring->room - 1)];
-  return 1;
 }
 
-const struct trace_event *read_ahead_peek(const struct read_ahead *ahead, uint32_t thread, uint32_t distance) {
-  const struct ring *ring = &ahead->rings[thread];
-  uint32_t used = atomic_load_explicit(&ring->used, memory_order_relaxed);
-  return ring->known - used > distance ? &ring->events[(used + distance) & (ring->room - 1)] : NULL;
+int read_ahead_next(struct read_ahead *ahead, uint32_t thread, struct event_span *span) {
+  struct ring *ring = &ahead->rings[thread];
+  uint32_t used = atomic_load_explicit(&ring->used, memory_order_relaxed) + ring->given;
+  ring->given = 0;
+  atomic_store_explicit(&ring->used, used, memory_order_release);
+  if (ring->known == used && !wait_for_event(ahead, ring, used))
+    return end(ahead, ring);
+  request_if_half_used(ahead, ring, used);
+  uint32_t at = used & (ring->room - 1);
+  ring->given = least(least(ring->known - used, ring->room - at), ring->room / RING_SPANS);
+  *span = (struct event_span){ring->events + at, ring->events + at + ring->given};
+  return 1;
 }

@@ -104,12 +104,11 @@ static void decode_as_columns(const uint8_t *bytes, size_t count) {
   decoder.acquire_shift = bytes[6] & 63;
   decoder.stack_nodes = bytes[7];
   take_columns(decoder.columns, EVENT_COLUMNS, decoder.rows, (struct byte_span){bytes + 8, bytes + count});
-  struct trace_event event;
-  if (block_decode_begin(&decoder))
-    return;
-  for (uint32_t row = 0; row < decoder.rows; row++)
-    if (block_decode_next(&decoder, &event))
-      return;
+  struct trace_event events[3];
+  const char *wrong = block_decode_begin(&decoder);
+  while (!wrong && decoder.row < decoder.rows)
+    if (block_decode_rows(&decoder, events, 3, &wrong) > 3)
+      __builtin_trap();
 }
 
 /* Input: rows, and acquires before and after them, in three bytes, then the columns. */
