@@ -24,6 +24,7 @@ struct merge {
   uint64_t *keys;    /* leaves: stamp of each thread, KEY_NONE if it is out; leaf_count of them */
   uint32_t *winners; /* [1] is the tree's root, children of i are 2 i and 2 i + 1; leaves follow the inner nodes */
   uint32_t threads_count, leaf_count;
+  uint32_t winner;     /* thread with the lowest key */
   uint32_t current;    /* thread of the step that merge_peek gave; others may come back below it before it is passed */
   uint64_t challenger; /* lowest key among all threads but the winner */
 };
@@ -37,9 +38,10 @@ static void replay_node(struct merge *merge, uint32_t node) {
   merge->winners[node] = merge->keys[right] < merge->keys[left] ? right : left;
 }
 
-static void find_challenger(struct merge *merge) {
+static void find_winner(struct merge *merge) {
+  merge->winner = winner_of(merge, 1);
   merge->challenger = KEY_NONE;
-  for (uint32_t node = winner_of(merge, 1) + merge->leaf_count; node > 1; node /= 2) {
+  for (uint32_t node = merge->winner + merge->leaf_count; node > 1; node /= 2) {
     uint64_t key = merge->keys[winner_of(merge, node ^ 1)];
     if (key < merge->challenger)
       merge->challenger = key;
@@ -50,7 +52,7 @@ static void set_key(struct merge *merge, uint32_t thread, uint64_t key) {
   merge->keys[thread] = key;
   for (uint32_t node = (thread + merge->leaf_count) / 2; node >= 1; node /= 2)
     replay_node(merge, node);
-  find_challenger(merge);
+  find_winner(merge);
 }
 
 static uint64_t key_of(uint64_t stamp) {
@@ -86,7 +88,7 @@ int merge_open(struct merge **out, struct trace_reader *reader, uint32_t thread,
   }
   for (uint32_t node = merge->leaf_count - 1; node >= 1; node--)
     replay_node(merge, node);
-  find_challenger(merge);
+  find_winner(merge);
   return 0;
 }
 
@@ -102,7 +104,7 @@ void merge_close(struct merge *merge) {
 
 /* Gives the thread its new key; the tree is only touched when the thread is not the winner before and after. */
 static inline void rekey(struct merge *merge, uint32_t thread, uint64_t key) {
-  if (key < merge->challenger && winner_of(merge, 1) == thread)
+  if (key < merge->challenger && merge->winner == thread)
     merge->keys[thread] = key;
   else
     set_key(merge, thread, key);
@@ -165,22 +167,28 @@ static inline int load(struct merge *merge, uint32_t number) {
   return 1;
 }
 
-int merge_peek(struct merge *merge, const struct merge_step **step) {
-  for (;;) {
-    uint32_t number = winner_of(merge, 1);
-    struct merge_thread *thread = &merge->threads[number];
-    if (merge->keys[number] == KEY_NONE)
-      return 0;
-    if (__builtin_expect(!thread->loaded, 0)) {
-      thread->loaded = true;
-      if (read_ahead_begin(merge->ahead, number) != 0 || load(merge, number) < 0)
-        return -1;
-      continue;
-    }
-    merge->current = number;
-    *step = &thread->step;
-    return 1;
+/* Loads the first event of the winner, until one that is loaded wins. As merge_peek. */
+static __attribute__((noinline)) int begin_threads(struct merge *merge) {
+  while (merge->keys[merge->winner] != KEY_NONE) {
+    struct merge_thread *thread = &merge->threads[merge->winner];
+    if (thread->loaded)
+      return 1;
+    thread->loaded = true;
+    if (read_ahead_begin(merge->ahead, merge->winner) != 0 || load(merge, merge->winner) < 0)
+      return -1;
   }
+  return 0;
+}
+
+int merge_peek(struct merge *merge, const struct merge_step **step) {
+  if (__builtin_expect(merge->keys[merge->winner] == KEY_NONE || !merge->threads[merge->winner].loaded, 0)) {
+    int got = begin_threads(merge);
+    if (got <= 0)
+      return got;
+  }
+  merge->current = merge->winner;
+  *step = &merge->threads[merge->current].step;
+  return 1;
 }
 
 int merge_advance(struct merge *merge) {
