@@ -1,17 +1,24 @@
 #include "convert/history/read_ahead.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 /* Each passing of a ring to and fro wakes a thread, so it has to hold many times the work of that. With 4,096 events at
    most there was no gain on a one-threaded trace, with 16,384 a tenth to a fifth. HELPED_MIN_EVENTS: where so many
    threads share the memory that rings are shorter, decoding in place is faster (check, 2,000 threads that take turns:
-   280 instead of 580 ns per event). */
-enum { RING_MIN_EVENTS = 16, RING_MAX_EVENTS = 16384, HELPED_MIN_EVENTS = 2048, PUBLISH_EVENTS = 128 };
+   280 instead of 580 ns per event). There a ring need only be long enough for what the user fetches into the cache ahead
+   of its use, and short enough to stay in the first-level cache itself. */
+enum {
+  RING_MIN_EVENTS = 16,
+  RING_MAX_EVENTS = 16384,
+  HELPED_MIN_EVENTS = 2048,
+  UNHELPED_EVENTS = 256,
+  PUBLISH_EVENTS = 128
+};
 
-/* A span is at most so much of its ring, so that the helper has room while the user works through it. */
+/* A span is at most so much of a ring that a helper fills, so that there is room while the user works through it. */
 enum { RING_SPANS = 8 };
 
 #define THREAD_NONE UINT32_MAX
@@ -102,6 +109,12 @@ static void request(struct read_ahead *ahead, struct ring *ring) {
   pthread_mutex_unlock(&ahead->mutex);
 }
 
+/* False on one processor, also where the process may use no more. */
+static bool has_second_processor(void) {
+  cpu_set_t allowed;
+  return sched_getaffinity(0, sizeof allowed, &allowed) != 0 || CPU_COUNT(&allowed) > 1;
+}
+
 int read_ahead_open(struct read_ahead **out, struct trace_reader *reader, struct error *error) {
   struct read_ahead *ahead = calloc(1, sizeof *ahead);
   uint32_t threads = trace_reader_summary(reader)->threads;
@@ -122,8 +135,10 @@ int read_ahead_open(struct read_ahead **out, struct trace_reader *reader, struct
   pthread_mutex_init(&ahead->mutex, NULL);
   pthread_cond_init(&ahead->requested, NULL);
   pthread_cond_init(&ahead->filled, NULL);
-  ahead->helped = ahead->ring_events >= HELPED_MIN_EVENTS && sysconf(_SC_NPROCESSORS_ONLN) > 1 &&
+  ahead->helped = ahead->ring_events >= HELPED_MIN_EVENTS && has_second_processor() &&
                   pthread_create(&ahead->helper, NULL, help, ahead) == 0;
+  if (!ahead->helped)
+    ahead->ring_events = least(ahead->ring_events, UNHELPED_EVENTS);
   return 0;
 }
 
@@ -222,9 +237,10 @@ int read_ahead_next(struct read_ahead *ahead, uint32_t thread, struct event_span
   atomic_store_explicit(&ring->used, used, memory_order_release);
   if (ring->known == used && !wait_for_event(ahead, ring, used))
     return end(ahead, ring);
-  request_if_half_used(ahead, ring, used);
-  uint32_t at = used & (ring->room - 1);
-  ring->given = least(least(ring->known - used, ring->room - at), ring->room / RING_SPANS);
+  if (ahead->helped)
+    request_if_half_used(ahead, ring, used);
+  uint32_t at = used & (ring->room - 1), most = ahead->helped ? ring->room / RING_SPANS : ring->room;
+  ring->given = least(least(ring->known - used, ring->room - at), most);
   *span = (struct event_span){ring->events + at, ring->events + at + ring->given};
   return 1;
 }
