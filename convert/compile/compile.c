@@ -64,8 +64,8 @@ static int fit_op(struct compiler *compiler, const struct history_op *op, uint64
   return 0;
 }
 
-/* Puts a TIME word where one is due, and finds out from which stamp on the next may be: nine tenths of the way, as times
-   are rounded. So most ops are spared the division. */
+/* Puts a TIME word where one is due, and finds out from which stamp on the next may be: nine tenths of the way, as
+   times are rounded. So most ops are spared the division. */
 static __attribute__((noinline)) void put_time(struct compiler *compiler, struct compile_thread *thread) {
   const struct compile_info *info = compiler->info;
   uint64_t time_ns = compile_info_time_ns(info);

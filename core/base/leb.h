@@ -39,8 +39,8 @@ static inline bool leb_get_slowly(const uint8_t **from, const uint8_t *end, uint
   return false;
 }
 
-/* The 7-bit groups of the first `bytes` (1 to 8) bytes of the word, in their order: pairs of 7 become 14 bits, those 28,
-   those 56. */
+/* The 7-bit groups of the first `bytes` (1 to 8) bytes of the word, in their order: pairs of 7 become 14 bits, those
+   28, those 56. */
 static inline uint64_t leb_join(uint64_t word, unsigned bytes) {
   word &= UINT64_MAX >> (64 - 8 * bytes);
   word = (word & 0x007f007f007f007full) | (word & 0x7f007f007f007f00ull) >> 1;

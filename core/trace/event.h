@@ -46,7 +46,7 @@ enum call_trait {
   CALL_IS_LEGAL = 8, /* id and flags can stand together */
   CALL_HAS_SIZE = 16,
   CALL_HAS_PARAM = 32,
-  CALL_HAS_COUNT = 64,            /* the param is a count */
+  CALL_HAS_COUNT = 64,         /* the param is a count */
   CALL_RELEASES_IF_ZERO = 128, /* a realloc that gave none: it freed its object if 0 bytes were requested */
 };
 

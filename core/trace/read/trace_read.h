@@ -39,7 +39,8 @@ void trace_cursor_close(struct trace_cursor *cursor);
    trace_cursor_open filled in: after the events before it. */
 int trace_cursor_read(struct trace_cursor *cursor, struct trace_event *events, int count);
 
-/* The same for one event. Returns 1, 0 at the thread's end, or -1 with the error given to trace_cursor_open filled in. */
+/* The same for one event. Returns 1, 0 at the thread's end, or -1 with the error given to trace_cursor_open filled in.
+ */
 int trace_cursor_next(struct trace_cursor *cursor, struct trace_event *event);
 
 /* Calls visit for each sample in order; a non-zero return of visit stops. Returns 0, visit's value, or -1 with error.
