@@ -21,7 +21,7 @@ struct merge_step {
   const struct trace_event *event; /* valid until the thread is advanced */
   uint64_t stamp;
   uint32_t thread;
-  uint8_t traits; /* the event's, enum call_trait */
+  uint8_t traits; /* the event's, enum event_trait */
   bool acquires;  /* this step hands out the object: an event's acquire step, or the only step of an acquiring event */
 };
 

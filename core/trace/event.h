@@ -38,7 +38,7 @@ struct call_info {
 extern const struct call_info call_table[CALL_LIMIT];
 
 /* What a call byte, id and flags, tells of its event. */
-enum call_trait {
+enum event_trait {
   EVENT_TAKES = 1,    /* a non-null address is passed in */
   EVENT_RELEASES = 2, /* the object passed in is released: free, a realloc that succeeded */
   EVENT_ACQUIRES = 4, /* an object is handed to the program */
@@ -50,7 +50,7 @@ enum call_trait {
   CALL_RELEASES_IF_ZERO = 128, /* a realloc that gave none: it freed its object if 0 bytes were requested */
 };
 
-/* Sums of enum call_trait, indexed by call byte. */
+/* Sums of enum event_trait, indexed by call byte. */
 extern const uint8_t call_traits[256];
 
 /* The id with that name or identifier ("malloc", "operator new", "new"); -1 if there is none. */
