@@ -8,7 +8,7 @@ $(call c_program,replay,replay/driver/replay_main.c,$(REPLAY_COMPONENTS) $(REPLA
 
 
 $(call c_test,replay/test/histogram_percentiles_are_within_one_part_in_32.c,,replay/state,)
-$(call c_test,replay/test/touch_writes_what_each_policy_says.c,,,)
+$(call c_test,replay/test/touch_writes_what_each_policy_says.c,,replay/state core/base,)
 $(call c_test,replay/test/disturbance_reads_so_many_lines.c,,replay/passes core/base,)
 $(call c_test,replay/test/accessed_memory_is_written_once.c,,replay/accesses replay/state core/base,)
 $(call c_test,replay/test/gate_loses_no_wakeup.c,,replay/state core/base,-lpthread)

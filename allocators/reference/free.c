@@ -28,10 +28,10 @@ void allocator_free(void *object) {
     return;
   size_t head = chunk_head(chunk_of(object));
   struct tcache *cache = thread.cache;
-  size_t number = tcache_number(head); /* huge for a size below the smallest: it wraps */
+  size_t beyond = head - CHUNK_MIN_BYTES; /* huge for a size below the smallest: it wraps */
   struct cached *cached = object;
-  if (LIKELY(number < cache->inline_bins && (((uintptr_t)object & 15) | (head & CHUNK_MARK)) == 0)) {
-    struct tcache_bin *bin = &cache->bins[number];
+  if (LIKELY(beyond < cache->inline_chunk_bytes && is_aligned((void *)((uintptr_t)object | (head & CHUNK_MARK))))) {
+    struct tcache_bin *bin = &cache->bins[beyond / CHUNK_ALIGNMENT];
     if (LIKELY(bin->room > 0 && cached->key != tcache_key)) {
       tcache_push(bin, cached);
       return;

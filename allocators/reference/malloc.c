@@ -33,7 +33,7 @@ static struct arena *lock_arena_or_map(size_t bytes, void **object);
 void *allocator_malloc(size_t object_bytes) {
   struct tcache *cache = thread.cache;
   if (LIKELY(object_bytes < cache->inline_limit_bytes)) {
-    struct cached *object = tcache_pop(&cache->bins[tcache_number_for(object_bytes)]);
+    struct cached *object = tcache_pop(tcache_bin_for_request(cache, object_bytes));
     if (LIKELY(object != NULL))
       return object;
   }
@@ -139,7 +139,7 @@ void *allocator_calloc(size_t count, size_t element_bytes) {
     return NULL;
   struct tcache *cache = thread.cache;
   if (LIKELY(object_bytes < cache->inline_limit_bytes)) {
-    struct cached *object = tcache_pop(&cache->bins[tcache_number_for(object_bytes)]);
+    struct cached *object = tcache_pop(tcache_bin_for_request(cache, object_bytes));
     if (LIKELY(object != NULL))
       return memset(object, 0, object_bytes);
   }

@@ -57,7 +57,7 @@ static struct tcache *make_cache(void) {
   for (size_t number = 0; number < bin_count; number++)
     cache->bins[number].room = (uint32_t)tunables.tcache_count;
   if (!tunables.stats && !tunables.perturb) {
-    cache->inline_bins = bin_count;
+    cache->inline_chunk_bytes = bin_count * CHUNK_ALIGNMENT;
     cache->inline_limit_bytes = tunables.tcache_max + 1;
   }
   return cache;

@@ -12,15 +12,21 @@
 #include "allocators/reference/arena/thread.h"
 #include "allocators/reference/base/chunk.h"
 
-/* Number of the bin for a chunk, and for a request of at most PTRDIFF_MAX bytes. */
+/* Number of the bin for a chunk. */
 static inline size_t tcache_number(size_t chunk_bytes) {
   return chunk_bytes / CHUNK_ALIGNMENT - CHUNK_MIN_BYTES / CHUNK_ALIGNMENT;
 }
 
-static inline size_t tcache_number_for(size_t object_bytes) {
-  /* 0 to 24 bytes: 0; 25 to 40: 1. */
-  size_t bytes = object_bytes < 24 ? 24 : object_bytes;
-  return (bytes - 9) / CHUNK_ALIGNMENT;
+_Static_assert(sizeof(struct tcache_bin) == CHUNK_ALIGNMENT, "a bin's place follows from the size without a division");
+
+/* The bin for a request below inline_limit_bytes: the first one up to 24 bytes, the next up to 40. */
+static inline struct tcache_bin *tcache_bin_for_request(struct tcache *cache, size_t object_bytes) {
+  size_t behind = (object_bytes + CHUNK_OVERHEAD - 1) & ~(size_t)(CHUNK_ALIGNMENT - 1);
+  if (UNLIKELY(behind == 0)) {
+    behind = CHUNK_ALIGNMENT;
+    __asm__("" : "+r"(behind)); /* keeps this a branch: one instruction, where the larger of two numbers takes three */
+  }
+  return (struct tcache_bin *)((char *)cache->bins + behind) - 1;
 }
 
 /* Gives the calling thread a cache if it may have one: where thread.cache is no_cache. Returns thread.cache. */

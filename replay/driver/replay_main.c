@@ -77,7 +77,7 @@ static int measure_baseline(const struct run_request *request, struct baseline *
 /* What the engine costs by itself on this workload: the bare pass of its beginning with the null allocator. Orders by
    turns have no prefix to stop at, and waits are left out anyway: the window stands in, and for the pace as well.
    Returns 0, or -1 with error. */
-static int measure_engine(const struct run_request *request, double *cycles_per_op, json_t **counters_per_op,
+static int measure_engine(const struct run_request *request, double *ns_per_op, json_t **counters_per_op,
                           struct error *error) {
   struct run_request only = without_allocator(request);
   only.pass = PASS_BARE;
@@ -89,7 +89,7 @@ static int measure_engine(const struct run_request *request, double *cycles_per_
   if (status == 0)
     *counters_per_op = report_pmu_per_op(run.result);
   if (status == 0)
-    *cycles_per_op = run.result->ops ? report_stream_cycles(&run) / (double)run.result->ops : 0;
+    *ns_per_op = run.result->ops ? (double)run.result->cpu_ns / (double)run.result->ops : 0;
   run_free(&run);
   return status;
 }
@@ -116,14 +116,15 @@ static int make_run(struct options *options, struct error *error) {
     if (options->have_vm_baseline)
       baseline.vm_size_bytes = options->given.vm_size_bytes;
   }
-  double engine_cycles = options->engine_cycles_per_op;
+  double engine_ns = -1;
   bool timed = request->pass == PASS_TIME || request->pass == PASS_BARE;
   json_t *engine_counters = NULL;
-  if (engine_cycles < 0 && timed && measure_engine(request, &engine_cycles, &engine_counters, error) != 0)
+  if (options->engine_cycles_per_op < 0 && timed && measure_engine(request, &engine_ns, &engine_counters, error) != 0)
     return -1;
   struct run run;
   int status = run_engine(&run, request, error);
   if (status == 0) {
+    double engine_cycles = engine_ns < 0 ? options->engine_cycles_per_op : engine_ns * run_cycles_hz() / 1e9;
     json_t *json = report_run(&run, request, &baseline, engine_cycles);
     if (engine_counters && request->pass == PASS_BARE)
       json_object_set(json, "engine_counters_per_op", engine_counters);

@@ -27,6 +27,7 @@ enum {
   LIVE_LIMIT = 32768,              /* threads at the same time; the kernel's own limit is near */
   BUFFERS_BYTES = 16 << 20,
   SMALLEST_BUFFER_BYTES = 4 << 10,
+  GUARD_BYTES = 64, /* each buffer's end: the loop's guard word; a whole line, so that reads stay aligned to lines */
   LARGEST_BUFFER_BYTES = 64 << 10,
 };
 
@@ -40,7 +41,7 @@ static struct {
   pthread_mutex_t lock;
   uint8_t *stacks;
   uint64_t *buffers; /* of the workers' streams */
-  uint32_t buffer_words;
+  uint32_t buffer_bytes;
   struct worker *workers;
   uint32_t *idle; /* numbers of workers that were used and are not now */
   uint32_t idle_count, used, limit;
@@ -76,7 +77,7 @@ static uint8_t *stack_of(const struct worker *worker) {
 }
 
 static uint64_t *buffer_of(const struct worker *worker) {
-  return pool.buffers + (size_t)(worker - pool.workers) * pool.buffer_words;
+  return pool.buffers + (size_t)(worker - pool.workers) * (pool.buffer_bytes / sizeof *pool.buffers);
 }
 
 /* --threads-to-cores. Where there are more processors than cpu_set_t holds, threads stay free. */
@@ -111,8 +112,8 @@ int threads_setup(void (*body)(struct replay_thread *self)) {
   uint32_t threads = engine.workload.header.threads;
   pool.limit = threads < 1 ? 1 : threads < LIVE_LIMIT ? threads : LIVE_LIMIT;
   pool.stacks = os_map((size_t)pool.limit * STACK_BYTES, true);
-  pool.buffer_words = stream_buffer_bytes(pool.limit) / sizeof *pool.buffers;
-  pool.buffers = os_map((size_t)pool.limit * pool.buffer_words * sizeof *pool.buffers, true);
+  pool.buffer_bytes = stream_buffer_bytes(pool.limit);
+  pool.buffers = os_map((size_t)pool.limit * pool.buffer_bytes, true);
   pool.workers = os_map((size_t)pool.limit * sizeof *pool.workers, true);
   pool.idle = os_map((size_t)pool.limit * sizeof *pool.idle, true);
   engine.threads = os_map((threads + 1ull) * sizeof *engine.threads, true);
@@ -185,7 +186,8 @@ static void run_stream(struct replay_thread *self) {
   struct worker *worker = self->worker;
   uint64_t other_ns = other_cpu_ns(worker);
   struct replay_waits waits = {worker->waits, worker->wait_cycles, os_cycles(), self->number};
-  workload_stream_open_buffered(&worker->stream, &engine.workload, self->number, buffer_of(worker), pool.buffer_words);
+  workload_stream_open_buffered(&worker->stream, &engine.workload, self->number, buffer_of(worker),
+                                (uint32_t)((pool.buffer_bytes - GUARD_BYTES) / sizeof *pool.buffers));
   turns_begin(self);
   if (engine.result->setup.order == ORDER_RANDOM)
     threads_reap(); /* self has the turn */
@@ -244,7 +246,7 @@ static void prefault(struct worker *worker) {
   worker->prefaulted = true;
   uint64_t faults = faults_of_thread();
   touch_os_pages(stack_of(worker) + STACK_BYTES - STACK_PREFAULT_BYTES, STACK_PREFAULT_BYTES);
-  touch_os_pages(buffer_of(worker), pool.buffer_words * sizeof *pool.buffers);
+  touch_os_pages(buffer_of(worker), pool.buffer_bytes);
   worker->engine_faults += faults_of_thread() - faults;
 }
 

@@ -48,7 +48,6 @@ struct run {
   enum counted_by counted_by;             /* the same */
   struct access_stream accesses;          /* misses pass */
   json_t *simulated;                      /* the same, as the tool gave it; NULL: none */
-  double cycles_hz;
 };
 
 /* Memory of the engine just before its first op without an allocator under test, to be subtracted. */
@@ -59,5 +58,9 @@ struct baseline {
 /* Returns 0, or -1 with error filled in. run_free in either case. */
 int run_engine(struct run *run, const struct run_request *request, struct error *error);
 void run_free(struct run *run);
+
+/* Of the cycle counter, over the time since this process's first run; sleeps where that is too short. To be asked once
+   all runs are over, as it stays what it was found to be: a sleep after each would cost as much as a short run. */
+double run_cycles_hz(void);
 
 #endif

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 
 double report_stream_cycles(const struct run *run) {
-  return (double)run->result->cpu_ns * run->cycles_hz / 1e9;
+  return (double)run->result->cpu_ns * run_cycles_hz() / 1e9;
 }
 
 /* Of the allocator alone, as Valgrind counted them; the count is the engine's. */
@@ -114,7 +114,7 @@ json_t *report_run(const struct run *run, const struct run_request *request, con
   json_t *out = json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:f, s:o, s:o, s:o, s:o}", "pass", pass_name(request->pass),
                           "order", order, "touch", touch, "ops", json_unsigned(result->ops), "threads",
                           json_unsigned(result->thread_count), "wall_ns", json_unsigned(result->wall_ns), "cycles_hz",
-                          run->cycles_hz, "failed_calls", json_unsigned(result->failed_calls), "skipped_ops",
+                          run_cycles_hz(), "failed_calls", json_unsigned(result->failed_calls), "skipped_ops",
                           json_unsigned(result->skipped), "waits", waits_json(run->result), "folded_calls",
                           substituted_json(result));
   if (request->order == ORDER_PACED)

@@ -201,7 +201,7 @@ static json_t *locks_json(const struct contention *contention, const struct wait
 /* In ns: of all threads from their first word to their last, less what the order made them wait. */
 static uint64_t thread_ns(const struct run *run) {
   const struct replay_result *result = run->result;
-  return (uint64_t)((double)above(result->life_cycles, result->wait_cycles) * 1e9 / run->cycles_hz);
+  return (uint64_t)((double)above(result->life_cycles, result->wait_cycles) * 1e9 / run_cycles_hz());
 }
 
 static void add_switches(json_t *into, const struct contention *contention) {

@@ -2,11 +2,16 @@
 
 #include "core/base/os.h"
 
-#include <limits.h>
+/* A sleeper's first sleep, and all later ones: by the end of the first every store buffer has drained, so that the
+   others are not needed to find a missed wake-up; that they end at all is caution. */
+static const uint64_t FIRST_SLEEP_NS = 100000, LATER_SLEEP_NS = 100000000;
 
-/* A waiter's first sleep and its longest: by then every store buffer has drained, so that the longer ones are not
-   needed to find a missed wake-up; that they end at all is caution. */
-static const uint64_t FIRST_SLEEP_NS = 100000, LAST_SLEEP_NS = 100000000;
+/* On its own stack, in its gate's list until somebody wakes it, or it finds its value itself. */
+struct gate_sleeper {
+  struct gate_sleeper *next;
+  uint64_t value;
+  _Atomic uint32_t woken; /* the futex word; 1: not in the list any more */
+};
 
 static struct crowd crowd;
 
@@ -19,13 +24,37 @@ void gate_setup(struct crowd who) {
 void gate_init(struct gate *gate, uint64_t value) {
   atomic_store_explicit(&gate->value, value, memory_order_relaxed);
   atomic_store_explicit(&gate->wake_at, UINT64_MAX, memory_order_relaxed);
+  gate->sleepers = NULL;
+  gate->lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+}
+
+static void set_wake_at(struct gate *gate) {
+  atomic_store(&gate->wake_at, gate->sleepers ? gate->sleepers->value : UINT64_MAX);
+}
+
+/* Takes those out of the list whose value is reached: returns them, linked as they were. */
+static struct gate_sleeper *take_due(struct gate *gate) {
+  pthread_mutex_lock(&gate->lock);
+  struct gate_sleeper *due = gate->sleepers, **end = &due;
+  uint64_t value = atomic_load(&gate->value);
+  while (*end && (*end)->value <= value)
+    end = &(*end)->next;
+  gate->sleepers = *end;
+  *end = NULL;
+  set_wake_at(gate);
+  pthread_mutex_unlock(&gate->lock);
+  return due;
 }
 
 void gate_wake(struct gate *gate) {
   uint64_t begin_ns = os_thread_cpu_ns();
-  atomic_store(&gate->wake_at, UINT64_MAX);
-  atomic_fetch_add(&gate->sequence, 1);
-  os_futex_wake((const uint32_t *)&gate->sequence, INT_MAX, false);
+  for (struct gate_sleeper *sleeper = take_due(gate), *next; sleeper; sleeper = next) {
+    next = sleeper->next;
+    _Atomic uint32_t *woken = &sleeper->woken;
+    atomic_store(woken, 1);
+    /* It may be gone from here on: a wake-up too many harms nobody, and the engine's stacks stay mapped. */
+    os_futex_wake((const uint32_t *)woken, 1, false);
+  }
   wake_cpu_ns += os_thread_cpu_ns() - begin_ns;
 }
 
@@ -46,24 +75,45 @@ static bool spin_for(const struct gate *gate, uint64_t value, bool fenced) {
   return gate_value(gate) >= value;
 }
 
-/* Lowers wake_at to value, unless it is lower already. */
-static void ask_for(struct gate *gate, uint64_t value) {
-  uint64_t wake_at = atomic_load(&gate->wake_at);
-  while (value < wake_at && !atomic_compare_exchange_weak(&gate->wake_at, &wake_at, value))
-    ;
+static void join_sleepers(struct gate *gate, struct gate_sleeper *sleeper) {
+  pthread_mutex_lock(&gate->lock);
+  struct gate_sleeper **place = &gate->sleepers;
+  while (*place && (*place)->value <= sleeper->value)
+    place = &(*place)->next;
+  sleeper->next = *place;
+  *place = sleeper;
+  set_wake_at(gate);
+  pthread_mutex_unlock(&gate->lock);
+}
+
+/* Returns false if somebody took it out before, and is about to wake it or has. */
+static bool leave_sleepers(struct gate *gate, struct gate_sleeper *sleeper) {
+  pthread_mutex_lock(&gate->lock);
+  struct gate_sleeper **place = &gate->sleepers;
+  while (*place && *place != sleeper)
+    place = &(*place)->next;
+  bool found = *place != NULL;
+  if (found)
+    *place = sleeper->next;
+  set_wake_at(gate);
+  pthread_mutex_unlock(&gate->lock);
+  return found;
+}
+
+static void sleep_until_woken(struct gate *gate, uint64_t value, bool fenced) {
+  struct gate_sleeper sleeper = {.value = value};
+  join_sleepers(gate, &sleeper);
+  for (uint64_t sleep_ns = FIRST_SLEEP_NS; !atomic_load(&sleeper.woken); sleep_ns = LATER_SLEEP_NS) {
+    if (atomic_load(&gate->value) >= value && leave_sleepers(gate, &sleeper))
+      return;
+    os_futex_wait((const uint32_t *)&sleeper.woken, 0, fenced ? 0 : sleep_ns, false);
+  }
 }
 
 void gate_wait(struct gate *gate, uint64_t value, bool fenced) {
   if (spin_for(gate, value, fenced))
     return;
   atomic_fetch_add_explicit(crowd.blocked, 1, memory_order_relaxed);
-  for (uint64_t sleep_ns = FIRST_SLEEP_NS;;) {
-    uint32_t sequence = atomic_load(&gate->sequence);
-    ask_for(gate, value);
-    if (atomic_load(&gate->value) >= value)
-      break;
-    os_futex_wait((const uint32_t *)&gate->sequence, sequence, fenced ? 0 : sleep_ns, false);
-    sleep_ns = sleep_ns < LAST_SLEEP_NS ? 10 * sleep_ns : LAST_SLEEP_NS;
-  }
+  sleep_until_woken(gate, value, fenced);
   atomic_fetch_sub_explicit(crowd.blocked, 1, memory_order_relaxed);
 }

@@ -7,7 +7,8 @@
    very moment. A fence would cost 5 ns on every replayed op, so the waiter's first sleep is cut short instead: after
    it, its wake_at has long been seen. (Before, waiters made all threads pass a barrier with membarrier(2): its
    interrupts took a quarter of the replay of a recording with 393 threads.) A gate whose value is published seldom is
-   `fenced`: it has no such gap. */
+   `fenced`: it has no such gap. Each sleeper has a futex word of its own and is woken when its own value is reached:
+   where a gate's shared one, two of three woke to sleep again. */
 #ifndef REPLAY_STATE_GATE_H
 #define REPLAY_STATE_GATE_H
 

@@ -19,6 +19,7 @@
 #include "replay/state/pmu_count.h"
 
 #include <limits.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -97,7 +98,8 @@ struct replay_setup {
 struct gate {
   _Alignas(64) _Atomic uint64_t value; /* only rises */
   _Atomic uint64_t wake_at;            /* the lowest value that a sleeper waits for; UINT64_MAX: none sleeps */
-  _Atomic uint32_t sequence;           /* the futex word */
+  struct gate_sleeper *sleepers;       /* those who wait for the lowest first; under the lock, as wake_at is */
+  pthread_mutex_t lock;
 };
 
 /* How long one thread waited, from its first word to its last. */

@@ -29,13 +29,18 @@ static inline void touch_steps(volatile uint8_t *object, uint64_t from, uint64_t
     object[at] = 1;
 }
 
+/* offset where an object has more bytes than that, else 0. Arithmetic: of a comparison gcc 12 makes a branch. */
+static inline uint64_t offset_within(uint64_t offset, uint64_t bytes) {
+  return (uint64_t)((int64_t)(offset - bytes) >> 63) & offset;
+}
+
 /* The usual bound without a branch on the size, which no predictor learns: a store beyond the end goes to the start. */
 static inline __attribute__((always_inline)) void touch_lines(volatile uint8_t *object, uint64_t bytes) {
   if (__builtin_expect(touch_bound_bytes == TOUCH_BOUND_BYTES, 1)) {
     object[0] = 1;
-    object[bytes > 64 ? 64 : 0] = 1;
-    object[bytes > 128 ? 128 : 0] = 1;
-    object[bytes > 192 ? 192 : 0] = 1;
+    object[offset_within(64, bytes)] = 1;
+    object[offset_within(128, bytes)] = 1;
+    object[offset_within(192, bytes)] = 1;
     return;
   }
   for (uint64_t at = 0; at < bytes && at < touch_bound_bytes; at += TOUCH_LINE_BYTES)
@@ -56,32 +61,22 @@ static inline void touch_before_realloc(enum touch_policy policy, void *object, 
     touch_steps((volatile uint8_t *)object, TOUCH_STEP_BYTES, old_bytes);
 }
 
+/* touch_object, of any policy, size and truth. */
+void touch_unusual(enum touch_policy policy, uint8_t *memory, uint64_t old_bytes, uint64_t bytes, uint64_t touched);
+
 /* object holds bytes requested bytes, of which the first old_bytes were in use before (0: a new object). touched: OS
-   pages that the program touched, plus 1; 0: not known. */
-static inline void touch_object(enum touch_policy policy, void *object, uint64_t old_bytes, uint64_t bytes,
-                                uint64_t touched) {
+   pages that the program touched, plus 1; 0: not known. What most objects are is compiled into the caller. */
+static inline __attribute__((always_inline)) void touch_object(enum touch_policy policy, void *object,
+                                                               uint64_t old_bytes, uint64_t bytes, uint64_t touched) {
+  if (policy == TOUCH_NONE)
+    return;
   uint8_t *memory = object;
-  if (policy == TOUCH_RECORDED && __builtin_expect(touched != 0, 0)) {
-    uint64_t steps = touched - 1, all = bytes / TOUCH_STEP_BYTES + (bytes % TOUCH_STEP_BYTES != 0);
-    if (steps < all)
-      touch_steps(memory, 0, steps * TOUCH_STEP_BYTES);
-    else if (bytes > 0)
-      touch_whole(memory, bytes);
-    return;
+  if (policy == TOUCH_RECORDED && touched == 0 && old_bytes == 0 && bytes - 1 < TOUCH_STEP_BYTES) {
+    touch_lines(memory, bytes);
+    *(volatile uint8_t *)(memory + bytes - 1) = 1;
+  } else {
+    touch_unusual(policy, memory, old_bytes, bytes, touched);
   }
-  if (policy == TOUCH_NONE || old_bytes >= bytes)
-    return;
-  if (policy == TOUCH_PAGES)
-    touch_steps(memory, old_bytes, bytes);
-  else if (policy == TOUCH_ALL)
-    memset(memory + old_bytes, 1, bytes - old_bytes);
-  else if (policy == TOUCH_FIRST)
-    *(volatile uint8_t *)(memory + old_bytes) = 1;
-  else
-    touch_lines(memory + old_bytes, bytes - old_bytes);
-  if (policy == TOUCH_RECORDED)
-    touch_whole(memory + old_bytes,
-                bytes - old_bytes < TOUCH_WHOLE_BYTES ? bytes - old_bytes : (uint64_t)TOUCH_WHOLE_BYTES);
 }
 
 #endif

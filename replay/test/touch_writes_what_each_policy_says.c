@@ -8,7 +8,6 @@
 
 enum { ROOM = 80000, UNKNOWN = 0 };
 
-uint64_t touch_bound_bytes = TOUCH_BOUND_BYTES;
 static uint8_t memory[ROOM];
 
 static bool expected(enum touch_policy policy, uint64_t at, uint64_t old_bytes, uint64_t bytes) {

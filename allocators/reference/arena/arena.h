@@ -37,7 +37,7 @@ struct arena {
   struct bins bins;
 };
 
-extern struct arena main_arena;
+extern struct arena main_arena HIDDEN;
 
 static inline size_t arena_system_bytes(const struct arena *arena) {
   return atomic_load_explicit(&arena->system_bytes, memory_order_relaxed);

@@ -20,7 +20,7 @@ struct tcache_bin {
 
 struct tcache {
   size_t inline_limit_bytes; /* the inlined path of malloc takes requests below this */
-  size_t inline_bins;        /* bins of the inlined path of free */
+  size_t inline_chunk_bytes; /* the inlined path of free takes chunks whose bytes beyond the smallest are below this */
   size_t bin_count;
   struct tcache_bin bins[];
 };
@@ -33,12 +33,12 @@ struct thread {
   bool ended;         /* the thread's destructors are running: no cache any more */
 };
 
-extern __thread struct thread thread __attribute__((tls_model("initial-exec")));
-extern struct tcache no_cache;
+extern __thread struct thread thread __attribute__((tls_model("initial-exec"))) HIDDEN;
+extern struct tcache no_cache HIDDEN;
 
 /* Keys of the objects in any tcache and any fast bin: random, so that a program has them in its own data by no chance.
    Odd, so that they are never a pointer. */
-extern uintptr_t tcache_key, fast_key;
+extern uintptr_t tcache_key HIDDEN, fast_key HIDDEN;
 
 /* Takes the object that was put in last, or NULL. */
 static inline struct cached *tcache_pop(struct tcache_bin *bin) {
@@ -57,15 +57,16 @@ static inline struct cached *tcache_pop(struct tcache_bin *bin) {
 /* There must be room. */
 static inline void tcache_push(struct tcache_bin *bin, struct cached *object) {
   HT_ASSERT(bin->room > 0);
-  object->key = tcache_key;
+  cached_set_key(object, tcache_key);
   object->next = cached_hide(object, bin->first);
   bin->first = object;
   bin->room--;
 }
 
 /* How many objects to put into a bin at once beside the one that a miss hands out: to half its size, as frees should
-   find room too. More than these few at a time cost locality: objects that are requested one after another are apart
-   then (all 7: a replay of CPython's json took about 15 % more cycles, one of perl's hashes 20 %). */
+   find room too. More cost locality: objects that are requested one after another are apart then. Counted only:
+   earlier, noisy comparisons of cycles at 7 instead of 3 had a replay of CPython's json 15 % slower, of perl's hashes
+   20 %, and were not repeated. */
 static inline uint32_t tcache_refill_count(const struct tcache_bin *bin) {
   uint32_t half = (uint32_t)tunables.tcache_count / 2;
   return bin->room < half ? bin->room : half;

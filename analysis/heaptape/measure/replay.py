@@ -268,9 +268,10 @@ def _round(
     The results are in the order of `runs`.
     """
     made: dict[int, dict] = {}
+    own_cycles: float | None = None  # per op of the engine by itself: the same for all runs of the pass time
 
     def count(number: int) -> dict:
-        return measure(engine, runs[number], progress.of(number))
+        return measure(engine, runs[number], progress.of(number), own_cycles if runs[number].pass_ == "time" else None)
 
     counting = [number for number, run in enumerate(runs) if _only_counts(run, engine.settings)]
     for number, measured in side_by_side(count, counting, jobs_for(engine), engine.processes):
@@ -279,6 +280,8 @@ def _round(
         if number not in made:
             before = noise.read()
             measured = count(number)
+            if run.pass_ == "time":
+                own_cycles = measured.get("engine_cycles_per_op", own_cycles)
             made[number] = _kept(run, measured, noise.between(before, noise.read()), on_failure)
     return [made[number] for number in range(len(runs))]
 
@@ -410,12 +413,18 @@ def baseline(program: Path, workload: Path) -> int:
         raise HeaptapeError(f"the replay engine gave no baseline: {result.stdout.strip()[:80]!r}") from error
 
 
-def measure(engine: Engine, run: Run, tell: Callable[[float], None] = lambda share: None) -> dict:
+def measure(
+    engine: Engine,
+    run: Run,
+    tell: Callable[[float], None] = lambda share: None,
+    own_cycles: float | None = None,
+) -> dict:
     """One run of the engine: its JSON object, or {"pass", "order", "touch", "error"}. `tell`: is given the share that
-    is done.
+    is done. `own_cycles`: per op, of the engine by itself; None: to be measured.
     """
     order = order_of(run.pass_, engine.settings, engine.ops)
     arguments = ["--order", order, "--baseline-rss-anon-bytes", str(engine.baseline_bytes)]
+    arguments += [] if own_cycles is None else ["--engine-cycles-per-op", repr(own_cycles)]
     arguments += _misses_arguments(engine.workload, engine.settings) if run.pass_ == "misses" else []
     arguments += ["--accesses", str(_accesses_path(engine.workload))] if run.pass_ == "accesses" else []
     arguments += _blame_arguments(engine.workload, engine.settings) if run.pass_ == "blame" else []

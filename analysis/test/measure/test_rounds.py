@@ -1,5 +1,6 @@
 """Rounds interleave, can be repeated with their seed, and end when the figures are as sure as was asked."""
 
+import json
 import math
 import os
 import random
@@ -193,3 +194,13 @@ def test_noise_is_summed_up_and_reported():
     assert "worst 4.0 % and 40.0 %" in text
     assert "2,400 to 2,600 MHz" in text
     assert disturbance.sentence(disturbance.summarise([{}])) == disturbance.sentence(None) == ""
+
+
+def test_runs_of_a_round_share_what_the_engine_costs_by_itself(small_results):
+    runs = [run for run in json.loads(small_results.read_text())["runs"] if run["pass"] == "time"]
+    own = {
+        repeat: [run["engine_cycles_per_op"] for run in runs if run["repeat"] == repeat]
+        for repeat in {run["repeat"] for run in runs}
+    }
+    assert all(len(figures) == 2 and len(set(figures)) == 1 for figures in own.values())
+    assert len({figures[0] for figures in own.values()}) == len(own) == 2
