@@ -11,7 +11,8 @@
 #define THREAD_NONE UINT32_MAX
 
 struct compile_thread {
-  uint32_t number; /* in the workload; THREAD_NONE until its first op */
+  uint32_t number;         /* in the workload; THREAD_NONE until its first op */
+  uint64_t untimed_before; /* stamp: ops before it need no TIME word */
   struct waits waits;
 };
 
@@ -63,6 +64,18 @@ static int fit_op(struct compiler *compiler, const struct history_op *op, uint64
   return 0;
 }
 
+/* Puts a TIME word where one is due, and finds out from which stamp on the next may be: nine tenths of the way, as
+   times are rounded. So most ops are spared the division. */
+static __attribute__((noinline)) void put_time(struct compiler *compiler, struct compile_thread *thread) {
+  const struct compile_info *info = compiler->info;
+  uint64_t time_ns = compile_info_time_ns(info);
+  uint64_t next_ns = workload_put_time(compiler->writer, thread->number, time_ns);
+  double hz = trace_reader_summary(info->reader)->clock_hz;
+  double stamps = hz > 0 ? 0.9 * (double)(next_ns - time_ns) * hz / 1e9 : 0x1p63;
+  if (!(stamps < 0x1p63) || __builtin_add_overflow(info->stamp, (uint64_t)stamps, &thread->untimed_before))
+    thread->untimed_before = UINT64_MAX;
+}
+
 static int compile_op(void *context, const struct history_op *op, const struct history_state *before,
                       struct slots *slots) {
   struct compiler *compiler = context;
@@ -84,7 +97,8 @@ static int compile_op(void *context, const struct history_op *op, const struct h
   compile_info_op(compiler->info, workload_position(writer), op, before);
   if (workload_begin_op(writer, number) != 0)
     return -1; /* the writer has the reason, and gives it when it is closed */
-  workload_put_time(writer, number, compile_info_time_ns(compiler->info));
+  if (compiler->info->stamp >= thread->untimed_before)
+    put_time(compiler, thread);
   struct slot *slot = op->slot == SLOTS_NONE ? NULL : &slots->at[op->slot];
   if (slot) {
     waits_put(&thread->waits, writer, number, slot->last);

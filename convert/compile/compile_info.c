@@ -38,18 +38,9 @@ static struct workload_time_point point_at(const struct compile_info *info, uint
   return (struct workload_time_point){position, compile_info_time_ns(info), live_bytes, live_objects};
 }
 
-void compile_info_op(struct compile_info *info, uint64_t position, const struct history_op *op,
-                     const struct history_state *before) {
-  if (op->stamp > info->stamp) /* a repaired inversion has an older one */
-    info->stamp = op->stamp;
-  if (position == info->time_line.next_point || before->live_bytes > info->time_line.peak.live_bytes) {
-    const struct workload_time_point now = point_at(info, position, before->live_bytes, before->live_objects);
-    time_line_op(&info->time_line, &now);
-  }
-  recorded_samples_advance(&info->samples, info->stamp, position);
-  info->calls[op->call & CALL_ID_MASK]++;
-  if (op->kind == HISTORY_ACQUIRE || op->kind == HISTORY_MOVE)
-    size_histogram_add(&info->sizes, op->request_bytes);
+void compile_info_point(struct compile_info *info, uint64_t position, const struct history_state *before) {
+  const struct workload_time_point now = point_at(info, position, before->live_bytes, before->live_objects);
+  time_line_op(&info->time_line, &now);
 }
 
 const struct workload_time_point *compile_info_time_line(struct compile_info *info, const struct witness *witness,

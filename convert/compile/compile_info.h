@@ -32,9 +32,21 @@ void compile_info_free(struct compile_info *info);
  */
 uint64_t compile_info_time_ns(const struct compile_info *info);
 
+/* For compile_info_op: the time line may have use for the op at that position. */
+void compile_info_point(struct compile_info *info, uint64_t position, const struct history_state *before);
+
 /* The op at that position comes; before is the state before it. */
-void compile_info_op(struct compile_info *info, uint64_t position, const struct history_op *op,
-                     const struct history_state *before);
+static inline void compile_info_op(struct compile_info *info, uint64_t position, const struct history_op *op,
+                                   const struct history_state *before) {
+  if (op->stamp > info->stamp) /* a repaired inversion has an older one */
+    info->stamp = op->stamp;
+  if (position == info->time_line.next_point || before->live_bytes > info->time_line.peak.live_bytes)
+    compile_info_point(info, position, before);
+  recorded_samples_advance(&info->samples, info->stamp, position);
+  info->calls[op->call & CALL_ID_MASK]++;
+  if (op->kind == HISTORY_ACQUIRE || op->kind == HISTORY_MOVE)
+    size_histogram_add(&info->sizes, op->request_bytes);
+}
 
 /* After the last op; the points belong to info. */
 const struct workload_time_point *compile_info_time_line(struct compile_info *info, const struct witness *witness,

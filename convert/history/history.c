@@ -44,10 +44,30 @@ static uint64_t *recent_entry(struct history *history, uint64_t address) {
   return &history->recent[address * 0x9e3779b97f4a7c15u >> (64 - RECENT_BITS)];
 }
 
-static int hand_on(struct history *history, const struct history_op *op) {
-  history->witness->ops++;
+static int hand_on_op(struct history *history, const struct history_op *op) {
   const struct history_consumer *consumer = history->consumer;
-  return consumer ? consumer->op(consumer->context, op, &history->live.state, &history->slots) : 0;
+  return consumer->op(consumer->context, op, &history->live.state, &history->slots);
+}
+
+/* Hands the step on as an op, after the counts before it. request_bytes: of ACQUIRE and MOVE, else 0. */
+static inline int hand_on(struct history *history, const struct merge_step *step, enum history_kind kind, uint32_t slot,
+                          uint64_t request_bytes) {
+  history->witness->ops++;
+  if (!history->consumer)
+    return 0;
+  const struct trace_event *event = step->event;
+  /* An object given to realloc that acquires was never seen. */
+  bool unseen = kind == HISTORY_ACQUIRE && (step->traits & EVENT_TAKES);
+  return hand_on_op(history, &(struct history_op){.kind = kind,
+                                                  .call = unseen ? event->call | CALL_NULL_IN : event->call,
+                                                  .thread = step->thread,
+                                                  .slot = slot,
+                                                  .size_bytes = event->size_bytes,
+                                                  .param = event->param,
+                                                  .request_bytes = request_bytes,
+                                                  .stamp = step->stamp,
+                                                  .touched_os_pages = event->touched_os_pages,
+                                                  .event = event});
 }
 
 static enum placing fail(struct history *history, const struct merge_step *step, const char *what) {
@@ -56,21 +76,8 @@ static enum placing fail(struct history *history, const struct merge_step *step,
   return FAILED;
 }
 
-static struct history_op op_of(const struct merge_step *step, enum history_kind kind, uint32_t slot) {
-  const struct trace_event *event = step->event;
-  return (struct history_op){.kind = kind,
-                             .call = event->call,
-                             .thread = step->thread,
-                             .slot = slot,
-                             .size_bytes = event->size_bytes,
-                             .param = event->param,
-                             .stamp = step->stamp,
-                             .touched_os_pages = event->touched_os_pages,
-                             .event = event};
-}
-
 /* The object at the entry's address is released; its slot still has its size. */
-static void forget_address(struct history *history, struct address_entry *entry) {
+static inline void forget_address(struct history *history, struct address_entry *entry) {
   if (entry->in_ranges)
     ranges_remove(history->ranges, entry->address, history->slots.at[entry->slot].size_bytes);
   address_map_remove(&history->map, entry);
@@ -90,16 +97,12 @@ static bool remember_address(struct history *history, struct address_entry *entr
   return address_map_add(&history->map, entry, address, slot, in_ranges);
 }
 
-/* The object in the slot is released; op tells how. */
-static enum placing end_object(struct history *history, const struct history_op *op) {
-  uint64_t size_bytes = history->slots.at[op->slot].size_bytes;
-  if (hand_on(history, op) != 0)
-    return FAILED;
+/* The object in the slot is gone, released by the thread; the op that tells so has been handed on. */
+static inline void end_object(struct history *history, uint32_t slot, uint32_t thread) {
   HT_ASSERT(history->live.state.live_objects > 0);
-  live_subtract(&history->live, size_bytes);
+  live_subtract(&history->live, history->slots.at[slot].size_bytes);
   history->live.state.live_objects--;
-  slots_give(&history->slots, op->slot, op->thread);
-  return PLACED;
+  slots_give(&history->slots, slot, thread);
 }
 
 static enum placing leave_out(struct history *history, const struct merge_step *step, uint32_t slot) {
@@ -136,8 +139,7 @@ static enum placing place_release(struct history *history, const struct merge_st
       history->witness->failed_calls++;
       return leave_out(history, step, slot);
     }
-    struct history_op op = op_of(step, HISTORY_TOUCH, slot);
-    return hand_on(history, &op) == 0 ? PLACED : FAILED;
+    return hand_on(history, step, HISTORY_TOUCH, slot, 0) == 0 ? PLACED : FAILED;
   }
   forget_address(history, entry);
   *recent_entry(history, address) = address;
@@ -147,9 +149,9 @@ static enum placing place_release(struct history *history, const struct merge_st
     if (consumer && consumer->move_begins && consumer->move_begins(consumer->context, step, slot) != 0)
       return FAILED;
   } else {
-    struct history_op op = op_of(step, HISTORY_RELEASE, slot);
-    if (end_object(history, &op) != PLACED)
+    if (hand_on(history, step, HISTORY_RELEASE, slot, 0) != 0)
       return FAILED;
+    end_object(history, slot, step->thread);
   }
   parking_wake(&history->parking, history->merge, address, false, step->stamp);
   return PLACED;
@@ -163,7 +165,11 @@ static enum placing end_overlapped(struct history *history, const struct merge_s
       .kind = HISTORY_RELEASE, .call = CALL_free, .thread = step->thread, .slot = entry->slot, .stamp = step->stamp};
   forget_address(history, entry);
   history->witness->overlapping_acquires++;
-  return end_object(history, &op);
+  history->witness->ops++;
+  if (history->consumer && hand_on_op(history, &op) != 0)
+    return FAILED;
+  end_object(history, op.slot, op.thread);
+  return PLACED;
 }
 
 /* Hands on the acquire, or the end of a realloc, of the object that now lives at the event's new address. */
@@ -171,27 +177,24 @@ static enum placing begin_object(struct history *history, const struct merge_ste
                                  uint64_t request) {
   const struct trace_event *event = step->event;
   uint32_t slot = history->limbo[step->thread];
-  struct history_op op = op_of(step, slot == SLOTS_NONE ? HISTORY_ACQUIRE : HISTORY_MOVE, slot);
-  op.request_bytes = request;
   uint64_t old_bytes = 0;
-  if (op.kind == HISTORY_ACQUIRE) {
-    op.slot = slots_take(&history->slots, step->thread);
-    if (op.slot == SLOTS_NONE)
-      return fail(history, step, "out of memory, or more live objects than a workload can number");
-    if (step->traits & EVENT_TAKES) /* the object given to realloc was never seen */
-      op.call |= CALL_NULL_IN;
-    history->slots.at[op.slot].size_bytes = request;
-  } else {
+  bool moves = slot != SLOTS_NONE;
+  if (moves) {
     old_bytes = history->slots.at[slot].size_bytes;
     history->limbo[step->thread] = SLOTS_NONE;
+  } else {
+    slot = slots_take(&history->slots, step->thread);
+    if (slot == SLOTS_NONE)
+      return fail(history, step, "out of memory, or more live objects than a workload can number");
+    history->slots.at[slot].size_bytes = request;
   }
-  if (!remember_address(history, entry, event->acquired, op.slot, request))
+  if (!remember_address(history, entry, event->acquired, slot, request))
     return fail(history, step, "out of memory");
-  if (hand_on(history, &op) != 0)
+  if (hand_on(history, step, moves ? HISTORY_MOVE : HISTORY_ACQUIRE, slot, request) != 0)
     return FAILED;
-  if (op.kind == HISTORY_MOVE) {
+  if (moves) {
     live_subtract(&history->live, old_bytes);
-    history->slots.at[op.slot].size_bytes = request;
+    history->slots.at[slot].size_bytes = request;
   } else {
     live_begin_object(&history->live);
   }
@@ -226,8 +229,7 @@ static enum placing place_nothing(struct history *history, const struct merge_st
     history->witness->failed_calls++;
     return leave_out(history, step, SLOTS_NONE);
   }
-  struct history_op op = op_of(step, HISTORY_NOTHING, SLOTS_NONE);
-  return hand_on(history, &op) == 0 ? PLACED : FAILED;
+  return hand_on(history, step, HISTORY_NOTHING, SLOTS_NONE, 0) == 0 ? PLACED : FAILED;
 }
 
 static enum placing place(struct history *history, const struct merge_step *step, bool forced) {
@@ -273,23 +275,23 @@ static int pass(struct history *history, const struct merge_step *step) {
 static int run(struct history *history) {
   struct parking *parking = &history->parking;
   for (;;) {
-    struct merge_step step;
+    const struct merge_step *step;
     int got = merge_peek(history->merge, &step);
     if (got < 0)
       return -1;
     if (got == 0 && parking->count == 0)
       return 0;
-    if (parking->count && (got == 0 || parking_is_overdue(parking, step.stamp, history->horizon))) {
+    if (parking->count && (got == 0 || parking_is_overdue(parking, step->stamp, history->horizon))) {
       parking_give_up(parking, history->merge);
       continue;
     }
-    switch (place(history, &step, parking->any_flag && parking_is_forced(parking, step.thread))) {
+    switch (place(history, step, parking->any_flag && parking_is_forced(parking, step->thread))) {
     case PLACED:
-      if (pass(history, &step) != 0)
+      if (pass(history, step) != 0)
         return -1;
       break;
     case BLOCKED:
-      parking_park(parking, history->merge, &step, history->steps_placed);
+      parking_park(parking, history->merge, step, history->steps_placed);
       break;
     case FAILED:
       return error_set(history->error, trace_reader_path(history->reader), "out of memory");

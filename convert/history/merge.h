@@ -9,27 +9,19 @@
 #ifndef CONVERT_HISTORY_MERGE_H
 #define CONVERT_HISTORY_MERGE_H
 
+#include "convert/history/read_ahead.h"
 #include "core/base/address_map.h"
+#include "core/base/assert.h"
 #include "core/trace/read/trace_read.h"
 #include "core/workload/slots.h"
 
 struct merge;
 
-/* What core/trace/event.h's functions of these names return for the event, found once: they would be called ten times
- * for each.
- */
-enum merge_trait {
-  EVENT_TAKES = 1,
-  EVENT_RELEASES = 2,
-  EVENT_ACQUIRES = 4,
-  EVENT_TWO_STEPS = EVENT_RELEASES | EVENT_ACQUIRES
-};
-
 struct merge_step {
   const struct trace_event *event; /* valid until the thread is advanced */
   uint64_t stamp;
   uint32_t thread;
-  uint8_t traits; /* enum merge_trait */
+  uint8_t traits; /* the event's, enum event_trait */
   bool acquires;  /* this step hands out the object: an event's acquire step, or the only step of an acquiring event */
 };
 
@@ -51,11 +43,103 @@ int merge_open(struct merge **out, struct trace_reader *reader, uint32_t thread,
                struct error *error);
 void merge_close(struct merge *merge);
 
-/* The next step, without passing it. 1, 0 if every thread has ended or is parked, -1 on error. */
-int merge_peek(struct merge *merge, struct merge_step *step);
+/* The inside, here for the functions that every event passes through. */
+
+/* A key above all stamps: the thread is parked or has ended. A real stamp of that value counts as one less. */
+#define MERGE_KEY_NONE UINT64_MAX
+
+/* How far ahead in a thread's events the map's entries are fetched into the cache, and then the slots they name. */
+enum { MERGE_PREFETCH_DISTANCE = 8, MERGE_PREFETCH_SLOT_DISTANCE = 4 };
+
+struct merge_thread {
+  struct merge_step step;  /* the one to come; before the first event is loaded, its stamp is a lower bound */
+  struct event_span ahead; /* the events after step.event that are here */
+  bool loaded;
+};
+
+struct merge {
+  struct read_ahead *ahead;
+  const struct merge_lookups *lookups; /* NULL: none */
+  struct merge_thread *threads;
+  uint64_t *keys;    /* leaves: stamp of each thread, MERGE_KEY_NONE if it is out; leaf_count of them */
+  uint32_t *winners; /* [1] is the tree's root, children of i are 2 i and 2 i + 1; leaves follow the inner nodes */
+  uint32_t threads_count, leaf_count;
+  uint32_t winner;     /* thread with the lowest key */
+  uint32_t current;    /* thread of the step that merge_peek gave; others may come back below it before it is passed */
+  uint64_t challenger; /* lowest key among all threads but the winner */
+};
+
+/* Rarer halves of what follows. */
+void merge_set_key(struct merge *merge, uint32_t thread, uint64_t key);
+int merge_begin_threads(struct merge *merge); /* until the winner has its first event; as merge_peek */
+int merge_advance_slowly(struct merge *merge);
+
+static inline uint64_t merge_key_of(uint64_t stamp) {
+  return stamp == MERGE_KEY_NONE ? MERGE_KEY_NONE - 1 : stamp;
+}
+
+/* Gives the thread its new key; the tree is only touched when the thread is not the winner before and after. */
+static inline void merge_rekey(struct merge *merge, uint32_t thread, uint64_t key) {
+  if (key < merge->challenger && merge->winner == thread)
+    merge->keys[thread] = key;
+  else
+    merge_set_key(merge, thread, key);
+}
+
+static inline void merge_prefetch_entries(const struct address_map *map, const struct trace_event *event) {
+  if (event->released)
+    __builtin_prefetch(&map->entries[address_map_home(map, event->released)], 1);
+  if (event->acquired)
+    __builtin_prefetch(&map->entries[address_map_home(map, event->acquired)], 1);
+}
+
+static inline void merge_prefetch_slot(const struct merge_lookups *lookups, const struct trace_event *event) {
+  const struct address_entry *entry = &lookups->map->entries[address_map_home(lookups->map, event->released)];
+  if (event->released && entry->address == event->released)
+    __builtin_prefetch(&lookups->slots->at[entry->slot], 1);
+}
+
+/* Makes the next of the thread's events that are here, of which there must be one, its step to come. */
+static inline void merge_take_event(struct merge *merge, uint32_t number) {
+  struct merge_thread *thread = &merge->threads[number];
+  const struct trace_event *event = thread->ahead.at++;
+  if (merge->lookups && thread->ahead.end - event > MERGE_PREFETCH_DISTANCE) {
+    merge_prefetch_entries(merge->lookups->map, event + MERGE_PREFETCH_DISTANCE);
+    merge_prefetch_slot(merge->lookups, event + MERGE_PREFETCH_SLOT_DISTANCE);
+  }
+  struct merge_step *step = &thread->step;
+  step->event = event;
+  step->traits = trace_event_traits(event);
+  step->acquires = (step->traits & EVENT_TWO_STEPS) == EVENT_ACQUIRES;
+  uint64_t stamp = step->traits & EVENT_TAKES ? event->release_stamp : event->acquire_stamp;
+  HT_ASSERT(stamp >= step->stamp);
+  step->stamp = stamp;
+  merge_rekey(merge, number, merge_key_of(stamp));
+}
+
+/* The next step, without passing it; *step is valid until it is passed. 1, 0 if every thread has ended or is parked, -1
+   on error. */
+static inline int merge_peek(struct merge *merge, const struct merge_step **step) {
+  uint32_t number = merge->winner;
+  if (__builtin_expect(merge->keys[number] == MERGE_KEY_NONE || !merge->threads[number].loaded, 0)) {
+    int got = merge_begin_threads(merge);
+    if (got <= 0)
+      return got;
+    number = merge->winner;
+  }
+  merge->current = number;
+  *step = &merge->threads[number].step;
+  return 1;
+}
 
 /* Passes the step that merge_peek gave. 1 if its thread has more, 0 if it has ended, -1 on error. */
-int merge_advance(struct merge *merge);
+static inline int merge_advance(struct merge *merge) {
+  const struct merge_thread *thread = &merge->threads[merge->current];
+  if (__builtin_expect(!merge_step_is_last(&thread->step) || thread->ahead.at == thread->ahead.end, 0))
+    return merge_advance_slowly(merge);
+  merge_take_event(merge, merge->current);
+  return 1;
+}
 
 /* Takes the thread of the step that merge_peek gave out of the merge, until merge_resume. */
 void merge_park(struct merge *merge);

@@ -1,15 +1,26 @@
 #include "convert/history/read_ahead.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 /* Each passing of a ring to and fro wakes a thread, so it has to hold many times the work of that. With 4,096 events at
    most there was no gain on a one-threaded trace, with 16,384 a tenth to a fifth. HELPED_MIN_EVENTS: where so many
    threads share the memory that rings are shorter, decoding in place is faster (check, 2,000 threads that take turns:
-   280 instead of 580 ns per event). */
-enum { RING_MIN_EVENTS = 16, RING_MAX_EVENTS = 16384, HELPED_MIN_EVENTS = 2048, PUBLISH_EVENTS = 64 };
+   280 instead of 580 ns per event). There a ring need only be long enough for what the user fetches into the cache
+   ahead of its use, and short enough to stay in the first-level cache itself. */
+enum {
+  RING_MIN_EVENTS = 16,
+  RING_MAX_EVENTS = 16384,
+  HELPED_MIN_EVENTS = 2048,
+  UNHELPED_EVENTS = 256,
+  PUBLISH_EVENTS = 128
+};
+
+/* A span is at most so much of a ring that a helper fills, so that there is room while the user works through it. */
+enum { RING_SPANS = 8 };
+
 #define THREAD_NONE UINT32_MAX
 
 enum state { MORE, ENDED, FAILED };
@@ -20,7 +31,7 @@ struct ring {
   uint32_t room;              /* a power of two */
   uint32_t known;             /* the user's last look at filled */
   uint32_t next_request;      /* in the list of requests */
-  bool in_use;                /* events[used] is the user's present one */
+  uint32_t given;             /* events from used on that the user has */
   _Atomic uint32_t filled;    /* events decoded so far; the helper's */
   _Atomic uint32_t used;      /* events done with; the user's */
   _Atomic bool requested;     /* the helper is to fill it, or is about it */
@@ -41,20 +52,23 @@ struct read_ahead {
   bool stopping;
 };
 
+static uint32_t least(uint32_t a, uint32_t b) {
+  return a < b ? a : b;
+}
+
 /* Decodes until the ring is full or its thread ends. */
 static void fill(struct ring *ring) {
-  uint32_t filled = atomic_load_explicit(&ring->filled, memory_order_relaxed);
-  while (filled - atomic_load_explicit(&ring->used, memory_order_acquire) < ring->room) {
-    int got = trace_cursor_next(ring->cursor, &ring->events[filled & (ring->room - 1)]);
+  uint32_t filled = atomic_load_explicit(&ring->filled, memory_order_relaxed), empty;
+  while ((empty = ring->room - (filled - atomic_load_explicit(&ring->used, memory_order_acquire)))) {
+    uint32_t at = filled & (ring->room - 1), count = least(least(empty, ring->room - at), PUBLISH_EVENTS);
+    int got = trace_cursor_read(ring->cursor, &ring->events[at], (int)count);
     if (got <= 0) {
-      atomic_store_explicit(&ring->filled, filled, memory_order_release);
       atomic_store_explicit(&ring->state, got == 0 ? ENDED : FAILED, memory_order_release);
       return;
     }
-    if (++filled % PUBLISH_EVENTS == 0)
-      atomic_store_explicit(&ring->filled, filled, memory_order_release);
+    filled += (uint32_t)got;
+    atomic_store_explicit(&ring->filled, filled, memory_order_release);
   }
-  atomic_store_explicit(&ring->filled, filled, memory_order_release);
 }
 
 static void *help(void *argument) {
@@ -95,6 +109,12 @@ static void request(struct read_ahead *ahead, struct ring *ring) {
   pthread_mutex_unlock(&ahead->mutex);
 }
 
+/* False on one processor, also where the process may use no more. */
+static bool has_second_processor(void) {
+  cpu_set_t allowed;
+  return sched_getaffinity(0, sizeof allowed, &allowed) != 0 || CPU_COUNT(&allowed) > 1;
+}
+
 int read_ahead_open(struct read_ahead **out, struct trace_reader *reader, struct error *error) {
   struct read_ahead *ahead = calloc(1, sizeof *ahead);
   uint32_t threads = trace_reader_summary(reader)->threads;
@@ -115,8 +135,10 @@ int read_ahead_open(struct read_ahead **out, struct trace_reader *reader, struct
   pthread_mutex_init(&ahead->mutex, NULL);
   pthread_cond_init(&ahead->requested, NULL);
   pthread_cond_init(&ahead->filled, NULL);
-  ahead->helped = ahead->ring_events >= HELPED_MIN_EVENTS && sysconf(_SC_NPROCESSORS_ONLN) > 1 &&
+  ahead->helped = ahead->ring_events >= HELPED_MIN_EVENTS && has_second_processor() &&
                   pthread_create(&ahead->helper, NULL, help, ahead) == 0;
+  if (!ahead->helped)
+    ahead->ring_events = least(ahead->ring_events, UNHELPED_EVENTS);
   return 0;
 }
 
@@ -198,25 +220,27 @@ static int end(struct read_ahead *ahead, struct ring *ring) {
   return 0;
 }
 
-int read_ahead_next(struct read_ahead *ahead, uint32_t thread, const struct trace_event **event) {
-  struct ring *ring = &ahead->rings[thread];
-  uint32_t used = atomic_load_explicit(&ring->used, memory_order_relaxed) + ring->in_use;
-  ring->in_use = false;
-  atomic_store_explicit(&ring->used, used, memory_order_release);
-  bool looked = ring->known == used;
-  if (looked && !wait_for_event(ahead, ring, used))
-    return end(ahead, ring);
-  uint32_t ready = ring->known - used, half = ring->room / 2;
-  if ((ready == half || (looked && ready < half)) && !atomic_load_explicit(&ring->requested, memory_order_acquire) &&
-      atomic_load_explicit(&ring->state, memory_order_acquire) == MORE)
+/* Has the ring filled again once half of it is used. */
+static void request_if_half_used(struct read_ahead *ahead, struct ring *ring, uint32_t used) {
+  if (ring->known - used > ring->room / 2 || atomic_load_explicit(&ring->requested, memory_order_acquire) ||
+      atomic_load_explicit(&ring->state, memory_order_acquire) != MORE)
+    return;
+  ring->known = atomic_load_explicit(&ring->filled, memory_order_acquire);
+  if (ring->known - used <= ring->room / 2)
     request(ahead, ring);
-  ring->in_use = true;
-  *event = &ring->events[used & (ring->room - 1)];
-  return 1;
 }
 
-const struct trace_event *read_ahead_peek(const struct read_ahead *ahead, uint32_t thread, uint32_t distance) {
-  const struct ring *ring = &ahead->rings[thread];
-  uint32_t used = atomic_load_explicit(&ring->used, memory_order_relaxed);
-  return ring->known - used > distance ? &ring->events[(used + distance) & (ring->room - 1)] : NULL;
+int read_ahead_next(struct read_ahead *ahead, uint32_t thread, struct event_span *span) {
+  struct ring *ring = &ahead->rings[thread];
+  uint32_t used = atomic_load_explicit(&ring->used, memory_order_relaxed) + ring->given;
+  ring->given = 0;
+  atomic_store_explicit(&ring->used, used, memory_order_release);
+  if (ring->known == used && !wait_for_event(ahead, ring, used))
+    return end(ahead, ring);
+  if (ahead->helped)
+    request_if_half_used(ahead, ring, used);
+  uint32_t at = used & (ring->room - 1), most = ahead->helped ? ring->room / RING_SPANS : ring->room;
+  ring->given = least(least(ring->known - used, ring->room - at), most);
+  *span = (struct event_span){ring->events + at, ring->events + at + ring->given};
+  return 1;
 }

@@ -21,11 +21,11 @@ void read_ahead_close(struct read_ahead *ahead);
 /* Starts reading a thread's events. Returns 0 or -1. */
 int read_ahead_begin(struct read_ahead *ahead, uint32_t thread);
 
-/* The thread's next event, in *event until the next call for this thread. 1, 0 if it has ended (its memory is then
- * given back), -1. */
-int read_ahead_next(struct read_ahead *ahead, uint32_t thread, const struct trace_event **event);
-
-/* The event that comes `distance` after the present one, if it is here already; else NULL. */
-const struct trace_event *read_ahead_peek(const struct read_ahead *ahead, uint32_t thread, uint32_t distance);
+/* The thread's next events, at least one, in *span until the next call for this thread; those given before are done
+   with. 1, 0 if the thread has ended (its memory is then given back), -1. */
+struct event_span {
+  const struct trace_event *at, *end;
+};
+int read_ahead_next(struct read_ahead *ahead, uint32_t thread, struct event_span *span);
 
 #endif

@@ -275,19 +275,19 @@ static int print_stack(struct printer *printer, enum dump_format format, const s
 static int dump_steps(struct printer *printer, struct merge *merge, struct marks *marks,
                       const struct dump_options *options, struct error *error) {
   void (*const print[])(struct printer *, uint32_t, const struct trace_event *) = {print_text, print_csv, print_jsonl};
-  struct merge_step step;
+  const struct merge_step *step;
   int got;
   while ((got = merge_peek(merge, &step)) > 0) {
     const struct trace_mark *mark;
-    while (merge_step_is_last(&step) && (mark = marks_before(marks, step.thread))) {
+    while (merge_step_is_last(step) && (mark = marks_before(marks, step->thread))) {
       print_mark(printer, options->format, mark);
       if (printer->used > OUT_BYTES - LINE_ROOM && !flush(printer))
         return error_errno(error, printer->out.name, "can't write");
     }
-    if (merge_step_is_last(&step) && printer->symbols && print_stack(printer, options->format, step.event) != 0)
+    if (merge_step_is_last(step) && printer->symbols && print_stack(printer, options->format, step->event) != 0)
       return error_errno(error, printer->out.name, "can't write");
-    if (merge_step_is_last(&step))
-      print[options->format](printer, step.thread, step.event);
+    if (merge_step_is_last(step))
+      print[options->format](printer, step->thread, step->event);
     if (printer->used > OUT_BYTES - LINE_ROOM && !flush(printer))
       return error_errno(error, printer->out.name, "can't write");
     if (merge_advance(merge) < 0)

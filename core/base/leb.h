@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 enum { LEB_MAX_BYTES = 10 };
 
@@ -18,14 +19,9 @@ static inline uint8_t *leb_put(uint8_t *to, uint64_t value) {
   return to;
 }
 
-/* Reads a value at *from and moves *from on. False if it does not end before end or needs more than 64 bits. */
-static inline bool leb_get(const uint8_t **from, const uint8_t *end, uint64_t *value) {
+/* leb_get byte by byte. */
+static inline bool leb_get_slowly(const uint8_t **from, const uint8_t *end, uint64_t *value) {
   const uint8_t *at = *from;
-  if (__builtin_expect(at < end && *at < 0x80, 1)) {
-    *value = *at;
-    *from = at + 1;
-    return true;
-  }
   uint64_t result = 0;
   for (unsigned shift = 0; shift < 64; shift += 7) {
     if (at == end)
@@ -41,6 +37,36 @@ static inline bool leb_get(const uint8_t **from, const uint8_t *end, uint64_t *v
     }
   }
   return false;
+}
+
+/* The 7-bit groups of the first `bytes` (1 to 8) bytes of the word, in their order: pairs of 7 become 14 bits, those
+   28, those 56. */
+static inline uint64_t leb_join(uint64_t word, unsigned bytes) {
+  word &= UINT64_MAX >> (64 - 8 * bytes);
+  word = (word & 0x007f007f007f007full) | (word & 0x7f007f007f007f00ull) >> 1;
+  word = (word & 0x00003fff00003fffull) | (word & 0x3fff00003fff0000ull) >> 2;
+  return (word & 0x000000000fffffffull) | (word & 0x0fffffff00000000ull) >> 4;
+}
+
+/* Reads a value at *from and moves *from on. False if it does not end before end or needs more than 64 bits. */
+static inline bool leb_get(const uint8_t **from, const uint8_t *end, uint64_t *value) {
+  const uint8_t *at = *from;
+  if (__builtin_expect(at < end && *at < 0x80, 1)) {
+    *value = *at;
+    *from = at + 1;
+    return true;
+  }
+  if (end - at < 8)
+    return leb_get_slowly(from, end, value);
+  uint64_t word;
+  memcpy(&word, at, sizeof word); /* little-endian, as the file */
+  uint64_t ends = ~word & 0x8080808080808080ull;
+  if (!ends)
+    return leb_get_slowly(from, end, value);
+  unsigned bytes = ((unsigned)__builtin_ctzll(ends) + 1) / 8;
+  *value = leb_join(word, bytes);
+  *from = at + bytes;
+  return true;
 }
 
 static inline uint64_t zigzag(int64_t value) {

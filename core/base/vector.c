@@ -20,10 +20,10 @@ void *vector_enlarge(void *elements, size_t *room, size_t needed, size_t element
   return larger;
 }
 
-void *vector_grow_zeroed(void *elements, size_t *room, size_t needed, size_t element_bytes) {
+void *vector_enlarge_zeroed(void *elements, size_t *room, size_t needed, size_t element_bytes) {
   size_t before = *room;
-  char *larger = vector_grow(elements, room, needed, element_bytes);
-  if (larger && *room > before)
+  char *larger = vector_enlarge(elements, room, needed, element_bytes);
+  if (larger)
     memset(larger + before * element_bytes, 0, (*room - before) * element_bytes);
   return larger;
 }

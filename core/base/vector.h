@@ -48,10 +48,14 @@
 /* What the macros are made of. Each gives where the elements are now, with *room at least `needed`; NULL: no memory,
    and both are as they were. */
 void *vector_enlarge(void *elements, size_t *room, size_t needed, size_t element_bytes);
-void *vector_grow_zeroed(void *elements, size_t *room, size_t needed, size_t element_bytes);
+void *vector_enlarge_zeroed(void *elements, size_t *room, size_t needed, size_t element_bytes);
 
 static inline void *vector_grow(void *elements, size_t *room, size_t needed, size_t element_bytes) {
   return needed <= *room ? elements : vector_enlarge(elements, room, needed, element_bytes);
+}
+
+static inline void *vector_grow_zeroed(void *elements, size_t *room, size_t needed, size_t element_bytes) {
+  return needed <= *room ? elements : vector_enlarge_zeroed(elements, room, needed, element_bytes);
 }
 
 #endif

@@ -106,12 +106,11 @@ static void decode_as_columns(const uint8_t *bytes, size_t count) {
   decoder.stack_nodes = bytes[7];
   uint32_t calls = bytes[5] & 64 ? 0 : decoder.rows;
   take_columns(decoder.columns, EVENT_COLUMNS, calls, (struct byte_span){bytes + 8, bytes + count});
-  struct trace_event event;
-  if (block_decode_begin(&decoder))
-    return;
-  for (uint32_t row = 0; row < decoder.rows; row++)
-    if (block_decode_next(&decoder, &event))
-      return;
+  struct trace_event events[3];
+  const char *wrong = block_decode_begin(&decoder);
+  while (!wrong && decoder.row < decoder.rows)
+    if (block_decode_rows(&decoder, events, 3, &wrong) > 3)
+      __builtin_trap();
 }
 
 /* Input: rows, and acquires before and after them, in three bytes, then the columns. */

@@ -37,6 +37,22 @@ struct call_info {
 /* Indexed by id, CALL_LIMIT entries. */
 extern const struct call_info call_table[CALL_LIMIT];
 
+/* What a call byte, id and flags, tells of its event. */
+enum event_trait {
+  EVENT_TAKES = 1,    /* a non-null address is passed in */
+  EVENT_RELEASES = 2, /* the object passed in is released: free, a realloc that succeeded */
+  EVENT_ACQUIRES = 4, /* an object is handed to the program */
+  EVENT_TWO_STEPS = EVENT_RELEASES | EVENT_ACQUIRES,
+  CALL_IS_LEGAL = 8, /* id and flags can stand together */
+  CALL_HAS_SIZE = 16,
+  CALL_HAS_PARAM = 32,
+  CALL_HAS_COUNT = 64,         /* the param is a count */
+  CALL_RELEASES_IF_ZERO = 128, /* a realloc that gave none: it freed its object if 0 bytes were requested */
+};
+
+/* Sums of enum event_trait, indexed by call byte. */
+extern const uint8_t call_traits[256];
+
 /* The id with that name or identifier ("malloc", "operator new", "new"); -1 if there is none. */
 int call_by_name(const char *name);
 
@@ -57,7 +73,7 @@ struct trace_event {
 
 /* Request in bytes, count included; saturates at UINT64_MAX where the product overflows. */
 static inline uint64_t trace_event_request_bytes(const struct trace_event *event) {
-  if (call_table[event->call & CALL_ID_MASK].param != COUNT)
+  if (!(call_traits[event->call] & CALL_HAS_COUNT))
     return event->size_bytes;
   uint64_t bytes;
   return __builtin_mul_overflow(event->size_bytes, event->param, &bytes) ? UINT64_MAX : bytes;
@@ -75,27 +91,31 @@ static inline uint64_t trace_event_usable_bytes(const struct trace_event *event)
   return event->slack_bytes ? trace_event_request_bytes(event) + event->slack_bytes - 1 : 0;
 }
 
+/* The traits of the event's call byte, with EVENT_RELEASES also where the size makes it a release. */
+static inline uint8_t trace_event_traits(const struct trace_event *event) {
+  uint8_t traits = call_traits[event->call];
+  bool frees = __builtin_expect(traits & CALL_RELEASES_IF_ZERO, 0) && trace_event_request_bytes(event) == 0;
+  return frees ? traits | EVENT_RELEASES : traits;
+}
+
 /* True where the event passes a non-null address in. */
 static inline bool trace_event_takes(const struct trace_event *event) {
-  return call_table[event->call & CALL_ID_MASK].released != NOTHING && !(event->call & CALL_NULL_IN);
+  return call_traits[event->call] & EVENT_TAKES;
 }
 
 /* True where the event releases the object passed in: free, a realloc that succeeded or that freed. */
 static inline bool trace_event_releases(const struct trace_event *event) {
-  const struct call_info *info = &call_table[event->call & CALL_ID_MASK];
-  if (info->released != RELEASES || (event->call & CALL_NULL_IN))
-    return false;
-  return !(info->acquires && (event->call & CALL_NULL_OUT)) || trace_event_request_bytes(event) == 0;
+  return trace_event_traits(event) & EVENT_RELEASES;
 }
 
 /* True where the event hands an object to the program. */
 static inline bool trace_event_acquires(const struct trace_event *event) {
-  return call_table[event->call & CALL_ID_MASK].acquires && !(event->call & CALL_NULL_OUT);
+  return call_traits[event->call] & EVENT_ACQUIRES;
 }
 
 /* 2 for an event that both releases and acquires, else 1. */
 static inline unsigned trace_event_steps(const struct trace_event *event) {
-  return trace_event_releases(event) && trace_event_acquires(event) ? 2 : 1;
+  return (trace_event_traits(event) & EVENT_TWO_STEPS) == EVENT_TWO_STEPS ? 2 : 1;
 }
 
 /* Stamp of an event's only or first step. */
@@ -104,6 +124,8 @@ static inline uint64_t trace_event_first_stamp(const struct trace_event *event) 
 }
 
 /* Is this a legal combination of id and flags? */
-bool trace_call_is_legal(uint8_t call);
+static inline bool trace_call_is_legal(uint8_t call) {
+  return call_traits[call] & CALL_IS_LEGAL;
+}
 
 #endif

@@ -190,7 +190,7 @@ static int change_thread(struct workload_writer *writer, uint32_t thread) {
   return 0;
 }
 
-int workload_begin_op(struct workload_writer *writer, uint32_t thread) {
+static __attribute__((noinline)) int begin_op_slowly(struct workload_writer *writer, uint32_t thread) {
   if (writer->saved_errno)
     return -1;
   if ((writer->last_thread != thread || writer->threads == 0) && change_thread(writer, thread) != 0)
@@ -203,31 +203,47 @@ int workload_begin_op(struct workload_writer *writer, uint32_t thread) {
   return 0;
 }
 
+int workload_begin_op(struct workload_writer *writer, uint32_t thread) {
+  /* Nothing is due where the op before was the thread's, too, and no MARK's interval is over. */
+  if (writer->run && writer->last_thread == thread && !writer->saved_errno &&
+      writer->position - writer->streams.at[thread].marked < WORKLOAD_MARK_INTERVAL)
+    return 0;
+  return begin_op_slowly(writer, thread);
+}
+
 void workload_put_wait(struct workload_writer *writer, uint32_t thread, uint32_t awaited_thread, uint64_t ops) {
   put_word(writer, thread, word_wait(awaited_thread, ops));
 }
 
-void workload_put_time(struct workload_writer *writer, uint32_t thread, uint64_t time_ns) {
+uint64_t workload_put_time(struct workload_writer *writer, uint32_t thread, uint64_t time_ns) {
   struct stream *stream = &writer->streams.at[thread];
-  if (time_ns < stream->time_ns + WORKLOAD_TIME_INTERVAL_NS)
-    return;
-  stream->time_ns = time_ns;
-  put_word(writer, thread, word_make(WORD_TIME, time_ns));
+  if (time_ns >= stream->time_ns + WORKLOAD_TIME_INTERVAL_NS) {
+    stream->time_ns = time_ns;
+    put_word(writer, thread, word_make(WORD_TIME, time_ns));
+  }
+  return stream->time_ns + WORKLOAD_TIME_INTERVAL_NS;
 }
 
 uint64_t workload_put_touched(struct workload_writer *writer, uint32_t thread) {
   return put_word(writer, thread, word_make(WORD_TOUCHED, 0));
 }
 
-uint64_t workload_put_op(struct workload_writer *writer, uint32_t thread, const struct workload_op *op) {
+/* The words before the op's own that most ops do without. */
+static __attribute__((noinline)) void put_op_prefix(struct workload_writer *writer, uint32_t thread,
+                                                    const struct workload_op *op) {
   if (op->region) {
     put_word(writer, thread, word_make(WORD_APART, op->region));
     writer->has_apart = true;
   }
   if (op->size_bytes >> 24)
     put_word(writer, thread, word_make(WORD_SIZE_HIGH, op->size_bytes >> 24));
-  if (call_table[op->call & CALL_ID_MASK].param != NONE && op->param != 1)
+  if ((call_traits[op->call] & CALL_HAS_PARAM) && op->param != 1)
     put_word(writer, thread, word_make(WORD_PARAM, op->param));
+}
+
+uint64_t workload_put_op(struct workload_writer *writer, uint32_t thread, const struct workload_op *op) {
+  if (op->region | op->size_bytes >> 24 | (call_traits[op->call] & CALL_HAS_PARAM))
+    put_op_prefix(writer, thread, op);
   put_word(writer, thread, word_op(op->call, op->size_bytes, op->slot));
   writer->position++;
   writer->run++;

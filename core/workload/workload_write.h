@@ -37,8 +37,9 @@ int workload_begin_op(struct workload_writer *writer, uint32_t thread);
 
 /* Between workload_begin_op and workload_put_op, of the same thread: */
 void workload_put_wait(struct workload_writer *writer, uint32_t thread, uint32_t awaited_thread, uint64_t ops);
-/* The recorded time of the op, from the beginning of the recording: written where WORKLOAD.md requires it. */
-void workload_put_time(struct workload_writer *writer, uint32_t thread, uint64_t time_ns);
+/* The recorded time of the op, from the beginning of the recording: written where WORKLOAD.md requires it. Returns
+   before which time the thread's next ops need none. */
+uint64_t workload_put_time(struct workload_writer *writer, uint32_t thread, uint64_t time_ns);
 /* Reserves a TOUCHED word, at first "not known"; returns its file offset for workload_patch. */
 uint64_t workload_put_touched(struct workload_writer *writer, uint32_t thread);
 

@@ -91,11 +91,11 @@ const char *block_decode_begin(struct block_decoder *decoder) {
 }
 
 /* Moves on by one step and gives its stamp, own or inherited. */
-static const char *take_step(struct block_decoder *decoder, uint64_t *stamp) {
+static inline const char *take_step(struct block_decoder *decoder, uint64_t *stamp) {
   if (decoder->step == decoder->steps)
     return "more steps than the header says";
   decoder->step++;
-  if (decoder->steps_to_stamp == UINT64_MAX || decoder->steps_to_stamp-- > 0) {
+  if (decoder->steps_to_stamp-- > 0) { /* UINT64_MAX is more steps than a block has */
     *stamp = decoder->stamp;
     return NULL;
   }
@@ -144,7 +144,7 @@ static const char *take_reference(struct block_decoder *decoder, uint64_t *dista
   return NULL;
 }
 
-static const char *take_release(struct block_decoder *decoder, struct trace_event *event) {
+static inline const char *take_release(struct block_decoder *decoder, struct trace_event *event, uint8_t traits) {
   uint64_t distance, entry;
   if (decoder->archive) {
     const char *wrong = decoder->row_column == COLUMN_ROWS ? take_reference(decoder, &distance)
@@ -166,7 +166,7 @@ static const char *take_release(struct block_decoder *decoder, struct trace_even
   uint32_t number = decoder->acquired - (uint32_t)distance;
   const struct acquire *acquire = (struct acquire *)decoder->acquires.bytes + number;
   event->released = acquire->address;
-  if (acquire->class < PREDICTOR_CLASSES && trace_event_releases(event)) {
+  if (acquire->class < PREDICTOR_CLASSES && (traits & EVENT_RELEASES)) {
     ((struct freed *)decoder->freed.bytes)[decoder->pushed++] = (struct freed){number, decoder->stack[acquire->class]};
     decoder->stack[acquire->class] = decoder->pushed;
   }
@@ -207,7 +207,7 @@ static const char *take_place(struct block_decoder *decoder, struct trace_event 
   return NULL;
 }
 
-static const char *take_acquire(struct block_decoder *decoder, struct trace_event *event) {
+static inline const char *take_acquire(struct block_decoder *decoder, struct trace_event *event) {
   if (decoder->archive)
     return take_place(decoder, event);
   const struct byte_span *hits = &decoder->columns[COLUMN_ACQUIRE_HIT];
@@ -278,14 +278,14 @@ static const char *check_end(struct block_decoder *decoder) {
 }
 
 /* Call, size and param. */
-static const char *take_call(struct block_decoder *decoder, struct trace_event *event) {
+static inline const char *take_call(struct block_decoder *decoder, struct trace_event *event) {
   event->call = *decoder->columns[COLUMN_CALL].at++;
-  if (!trace_call_is_legal(event->call))
+  uint8_t traits = call_traits[event->call];
+  if (!(traits & CALL_IS_LEGAL))
     return "unknown call or impossible flags";
-  const struct call_info *info = &call_table[event->call & CALL_ID_MASK];
-  if (info->has_size && !take(decoder, COLUMN_SIZE, &event->size_bytes))
+  if ((traits & CALL_HAS_SIZE) && !take(decoder, COLUMN_SIZE, &event->size_bytes))
     return "size column is too short or has a bad number";
-  if (info->param != NONE && !take(decoder, COLUMN_PARAM, &event->param))
+  if (__builtin_expect(traits & CALL_HAS_PARAM, 0) && !take(decoder, COLUMN_PARAM, &event->param))
     return "param column is too short or has a bad number";
   return NULL;
 }
@@ -295,35 +295,39 @@ static const char *take_row(struct block_decoder *decoder, struct trace_event *e
   uint64_t call;
   if (!take(decoder, decoder->row_column, &call))
     return "row column is too short or has a bad number";
-  event->call = (uint8_t)call;
-  if (call > UINT8_MAX || !trace_call_is_legal(event->call))
+  if (call > UINT8_MAX || !trace_call_is_legal((uint8_t)call))
     return "unknown call or impossible flags";
-  const struct call_info *info = &call_table[event->call & CALL_ID_MASK];
-  if ((info->has_size && !take(decoder, decoder->row_column, &event->size_bytes)) ||
-      (info->param != NONE && !take(decoder, decoder->row_column, &event->param)))
+  event->call = (uint8_t)call;
+  uint8_t traits = call_traits[call];
+  if (((traits & CALL_HAS_SIZE) && !take(decoder, decoder->row_column, &event->size_bytes)) ||
+      ((traits & CALL_HAS_PARAM) && !take(decoder, decoder->row_column, &event->param)))
     return "row column is too short or has a bad number";
   return NULL;
 }
 
-const char *block_decode_next(struct block_decoder *decoder, struct trace_event *event) {
-  const char *wrong = NULL;
+/* The OS pages of the object that the event released, if column 11 has them. */
+static const char *take_touched(struct block_decoder *decoder, struct trace_event *event) {
+  if (decoder->releases_to_touched-- > 0)
+    return NULL;
+  event->touched_os_pages = (uint32_t)decoder->touched_os_pages + 1;
+  return next_touched(decoder);
+}
+
+/* Decodes the next row. Returns NULL, or what is wrong. */
+static inline const char *decode_row(struct block_decoder *decoder, struct trace_event *event) {
+  const char *wrong;
   memset(event, 0, sizeof *event);
-  wrong = decoder->archive ? take_row(decoder, event) : take_call(decoder, event);
-  if (wrong)
-    return wrong;
-  if ((wrong = take_step(decoder, &event->release_stamp)))
+  if ((wrong = decoder->archive ? take_row(decoder, event) : take_call(decoder, event)) ||
+      (wrong = take_step(decoder, &event->release_stamp)))
     return wrong;
   event->acquire_stamp = event->release_stamp;
-  if (trace_event_takes(event) && (wrong = take_release(decoder, event)))
+  uint8_t traits = trace_event_traits(event);
+  if ((traits & EVENT_TAKES) && (wrong = take_release(decoder, event, traits)))
     return wrong;
-  if (trace_event_releases(event) && decoder->releases_to_touched != UINT64_MAX &&
-      decoder->releases_to_touched-- == 0) {
-    event->touched_os_pages = (uint32_t)decoder->touched_os_pages + 1;
-    if ((wrong = next_touched(decoder)))
-      return wrong;
-  }
-  if (trace_event_acquires(event)) {
-    if (trace_event_releases(event) && (wrong = take_step(decoder, &event->acquire_stamp)))
+  if ((traits & EVENT_RELEASES) && decoder->releases_to_touched != UINT64_MAX && (wrong = take_touched(decoder, event)))
+    return wrong;
+  if (traits & EVENT_ACQUIRES) {
+    if ((traits & EVENT_RELEASES) && (wrong = take_step(decoder, &event->acquire_stamp)))
       return wrong;
     if ((wrong = take_acquire(decoder, event)))
       return wrong;
@@ -331,6 +335,15 @@ const char *block_decode_next(struct block_decoder *decoder, struct trace_event 
   if (__builtin_expect(decoder->has_optional, 0) && (wrong = take_optional(decoder, event)))
     return wrong;
   return ++decoder->row == decoder->rows ? check_end(decoder) : NULL;
+}
+
+uint32_t block_decode_rows(struct block_decoder *decoder, struct trace_event *events, uint32_t count,
+                           const char **wrong) {
+  uint32_t left = decoder->rows - decoder->row;
+  for (uint32_t i = 0; i < count && i < left; i++)
+    if ((*wrong = decode_row(decoder, &events[i])))
+      return i;
+  return count < left ? count : left;
 }
 
 void block_decoder_free(struct block_decoder *decoder) {

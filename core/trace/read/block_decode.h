@@ -45,9 +45,11 @@ struct block_decoder {
    what is wrong. */
 const char *block_decode_begin(struct block_decoder *decoder);
 
-/* Decodes the next event; call it exactly rows times. Returns NULL, or what is wrong. After the last one it has also
+/* Decodes up to count further events of the block; not to be called again after an error. Returns how many there are
+   before the block's end or the first that is wrong; of that *wrong then says what. With the last one it has also
    checked that nothing is left over. */
-const char *block_decode_next(struct block_decoder *decoder, struct trace_event *event);
+uint32_t block_decode_rows(struct block_decoder *decoder, struct trace_event *events, uint32_t count,
+                           const char **wrong);
 
 void block_decoder_free(struct block_decoder *decoder);
 

@@ -376,6 +376,7 @@ struct trace_cursor {
   uint64_t block_offset;
   uint64_t last_stamp; /* of the block before: stamps of a thread must not go back */
   bool in_block;
+  const char *wrong; /* with the row to come; NULL: nothing known */
   struct block_memory memory;
   struct block_decoder decoder;
 };
@@ -444,19 +445,24 @@ static int cursor_load(struct trace_cursor *cursor) {
   return 1;
 }
 
-int trace_cursor_next(struct trace_cursor *cursor, struct trace_event *event) {
+int trace_cursor_read(struct trace_cursor *cursor, struct trace_event *events, int count) {
   if (!cursor->in_block) {
     int got = cursor_load(cursor);
     if (got <= 0)
       return got;
     cursor->in_block = true;
   }
-  const char *wrong = block_decode_next(&cursor->decoder, event);
-  if (wrong)
-    return error_at(cursor->error, cursor->reader->path, cursor->block_offset, "row %" PRIu32 ": %s",
-                    cursor->decoder.row, wrong);
-  cursor->in_block = cursor->decoder.row < cursor->decoder.rows;
-  return 1;
+  struct block_decoder *decoder = &cursor->decoder;
+  uint32_t read = cursor->wrong ? 0 : block_decode_rows(decoder, events, (uint32_t)count, &cursor->wrong);
+  if (cursor->wrong && read == 0)
+    return error_at(cursor->error, cursor->reader->path, cursor->block_offset, "row %" PRIu32 ": %s", decoder->row,
+                    cursor->wrong);
+  cursor->in_block = cursor->wrong || decoder->row < decoder->rows;
+  return (int)read;
+}
+
+int trace_cursor_next(struct trace_cursor *cursor, struct trace_event *event) {
+  return trace_cursor_read(cursor, event, 1);
 }
 
 double trace_stamp_ns(const struct trace_summary *summary, uint64_t stamp) {

@@ -35,7 +35,12 @@ uint64_t trace_reader_thread_first_stamp(const struct trace_reader *reader, uint
 int trace_cursor_open(struct trace_cursor **out, struct trace_reader *reader, uint32_t thread, struct error *error);
 void trace_cursor_close(struct trace_cursor *cursor);
 
-/* Fills *event. Returns 1, 0 at the thread's end, or -1 with the error given to trace_cursor_open filled in. */
+/* Fills up to count (at least 1) events. Returns how many, 0 at the thread's end, or -1 with the error given to
+   trace_cursor_open filled in: after the events before it. */
+int trace_cursor_read(struct trace_cursor *cursor, struct trace_event *events, int count);
+
+/* The same for one event. Returns 1, 0 at the thread's end, or -1 with the error given to trace_cursor_open filled in.
+ */
 int trace_cursor_next(struct trace_cursor *cursor, struct trace_event *event);
 
 /* Calls visit for each sample in order; a non-zero return of visit stops. Returns 0, visit's value, or -1 with error.
