@@ -75,8 +75,8 @@ SLOW void acquired(struct producer_entry in, struct hook_call call, const void *
 static inline __attribute__((always_inline)) void acquired_quick(struct producer *producer, struct hook_call call,
                                                                  const void *result) {
   struct producer_entry in = {producer, PRODUCER_IDLE};
-  if (__builtin_expect(
-          result && !large_is(call.request_bytes) && producer_record_quick(producer, step_of(call, result)), 1))
+  producer->state = PRODUCER_RECORDING;
+  if (__builtin_expect(!large_is(call.request_bytes) && producer_record_quick(producer, step_of(call, result)), 1))
     producer_leave(in);
   else
     acquired(in, call, result, NULL);
@@ -108,10 +108,10 @@ SLOW void releasing(struct producer_entry in, enum producer_state calling, struc
   in.producer->state = in.was == PRODUCER_RECORDING ? PRODUCER_RECORDING : calling;
 }
 
-/* The common case of releasing, for objects that are not NULL. False: nothing was recorded; call releasing. */
+/* The common case of releasing. False: nothing was recorded; call releasing. Precondition: state RECORDING. */
 static inline __attribute__((always_inline)) bool
 releasing_quick(struct producer *producer, enum producer_state calling, struct hook_call call, const void *object) {
-  if (__builtin_expect(!object || large_may_be(object) || !producer_record_quick(producer, step_of(call, object)), 0))
+  if (__builtin_expect(!producer_record_quick(producer, step_of(call, object)), 0))
     return false;
   producer->state = calling;
   return true;
@@ -156,11 +156,11 @@ SLOW void resized(struct producer_entry in, struct hook_call call, struct resize
   producer_leave(in);
 }
 
-/* The common case of resizing: object is not NULL and not in the table of large ones. */
+/* The common case of resizing. Precondition: state RECORDING. */
 static inline __attribute__((always_inline)) struct resize resizing_quick(struct producer *producer,
                                                                           const void *object) {
   struct producer_event begin = {.op = RECORD_BEGIN, .address = object};
-  if (__builtin_expect(!object || large_may_be(object) || !producer_record_quick(producer, begin), 0))
+  if (__builtin_expect(!producer_record_quick(producer, begin), 0))
     return resizing((struct producer_entry){producer, PRODUCER_IDLE}, object);
   producer->open++;
   producer->state = PRODUCER_CALLING;
@@ -170,7 +170,8 @@ static inline __attribute__((always_inline)) struct resize resizing_quick(struct
 static inline __attribute__((always_inline)) void resized_quick(struct producer *producer, struct hook_call call,
                                                                 struct resize resize, const void *result) {
   struct producer_entry in = {producer, PRODUCER_IDLE};
-  if (__builtin_expect(resize.object && resize.begun && result && !large_is(call.request_bytes) &&
+  producer->state = PRODUCER_RECORDING;
+  if (__builtin_expect(resize.object && resize.begun && !large_is(call.request_bytes) &&
                            producer_record_quick(producer, step_of(call, result)),
                        1)) {
     HT_ASSERT(!producer->ring || producer->open > 0);
@@ -289,7 +290,7 @@ static inline void released(struct producer_entry in, const void *object, uint64
   }                                                                                                                    \
   EXPORT result ident declaration {                                                                                    \
     struct producer *producer = producer_mine;                                                                         \
-    if (__builtin_expect(real_in_arena(object) || !producer_enter_quick(producer, PRODUCER_CALLING), 0))               \
+    if (__builtin_expect(real_in_arena(object) || !producer_enter_quick(producer, PRODUCER_RECORDING), 0))             \
       return slow_##ident WITH_CALLER arguments;                                                                       \
     struct resize resize = resizing_quick(producer, object);                                                           \
     result got = real.ident arguments;                                                                                 \

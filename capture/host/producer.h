@@ -34,7 +34,7 @@ struct producer {
   volatile uint32_t state;     /* enum producer_state */
   _Atomic uint32_t side_count; /* records in side */
   uint32_t tick;               /* of the last stamp */
-  uint16_t own;                /* tag, or TAG_NONE while it stamps each event */
+  uint32_t own;                /* tag, or TAG_NONE while it stamps each event */
   uint16_t tag;                /* the producer's for good; TAG_NONE: there are more threads than tags */
 
   uintptr_t frame;            /* stack pointer of the hook that took the producer from IDLE */
@@ -94,11 +94,11 @@ void producer_side_event(struct producer *producer, struct producer_event event)
 
 /* The common case of a hook that begins: the thread has a producer, and is in no other hook. False:
  * producer_enter_slow. */
-static inline bool producer_enter_quick(struct producer *producer, uint32_t state) {
+static inline __attribute__((always_inline)) bool producer_enter_quick(struct producer *producer, uint32_t state) {
   if (__builtin_expect(!producer || producer->state != PRODUCER_IDLE, 0))
     return false;
   HT_ASSERT(!producer->ring || (producer->own != 0 && producer->tag != 0));
-  producer->frame = os_stack_pointer();
+  os_store_stack_pointer(&producer->frame);
   producer->state = state;
   return true;
 }
@@ -116,13 +116,18 @@ static inline __attribute__((always_inline)) struct producer_entry producer_ente
   return (struct producer_entry){producer, PRODUCER_IDLE};
 }
 
+/* Only a handler of this thread changes it, so that a plain reading between two fences does, which the compiler can
+   make part of a comparison. */
+static inline bool producer_has_side(struct producer *producer) {
+  return *(const uint32_t *)&producer->side_count != 0;
+}
+
 /* A hook ends: the producer goes back to the state that it was in. */
 static inline __attribute__((always_inline)) void producer_leave(struct producer_entry in) {
   HT_ASSERT(in.was != PRODUCER_WIPED && in.producer->state != PRODUCER_IDLE && in.producer->state != PRODUCER_OPTIONAL);
   in.producer->state = in.was;
   atomic_signal_fence(memory_order_seq_cst);
-  if (__builtin_expect(
-          atomic_load_explicit(&in.producer->side_count, memory_order_relaxed) != 0 && in.was != PRODUCER_RECORDING, 0))
+  if (__builtin_expect(producer_has_side(in.producer) && in.was != PRODUCER_RECORDING, 0))
     producer_flush_side(in.producer);
 }
 
@@ -135,7 +140,7 @@ static inline __attribute__((always_inline)) bool producer_step(struct producer 
                            atomic_load_explicit(ownership_tag(address), memory_order_relaxed) == producer->own,
                        1)) {
     atomic_signal_fence(memory_order_seq_cst);
-    if (__builtin_expect(*(uint64_t *volatile *)&producer->cursor < *(uint64_t *volatile *)&producer->limit, 1)) {
+    if (__builtin_expect(producer->cursor < producer->limit, 1)) {
       *stamp = 0;
       return true;
     }
@@ -173,20 +178,20 @@ static inline __attribute__((always_inline)) void producer_put(struct producer *
   atomic_store_explicit(&producer->ring->head, (uint32_t)(uintptr_t)to, memory_order_release);
 }
 
-/* The common case of producer_record, for a hook that began by producer_enter_quick: a step that needs no stamp, and
-   room. False: nothing
-   was written; call producer_record. */
+/* The common case of producer_record, for a hook that began by producer_enter_quick: a step that needs no stamp, at a
+   place without large objects, and room. Precondition: state RECORDING. False: nothing was written; call
+   producer_record. The limit is read after the entry: see producer_step. */
 static inline __attribute__((always_inline)) bool producer_record_quick(struct producer *producer,
                                                                         struct producer_event event) {
-  producer->state = PRODUCER_RECORDING;
   atomic_signal_fence(memory_order_seq_cst);
   if (__builtin_expect(producer->tick != ownership_tick() ||
-                           atomic_load_explicit(ownership_tag(event.address), memory_order_relaxed) != producer->own,
+                           atomic_load_explicit(&ownership_entry(event.address)->both, memory_order_relaxed) !=
+                               producer->own,
                        0))
     return false;
   atomic_signal_fence(memory_order_seq_cst);
-  uint64_t *to = *(uint64_t *volatile *)&producer->cursor;
-  if (__builtin_expect(to >= *(uint64_t *volatile *)&producer->limit, 0))
+  uint64_t *to = producer->cursor;
+  if (__builtin_expect(to >= producer->limit, 0))
     return false;
   producer_put(producer, to, event, 0);
   atomic_signal_fence(memory_order_seq_cst);
@@ -265,8 +270,8 @@ static inline __attribute__((always_inline)) bool producer_record_simulated(stru
   atomic_signal_fence(memory_order_seq_cst);
   uint64_t stamp = os_cycles();
   atomic_signal_fence(memory_order_seq_cst);
-  uint64_t *to = *(uint64_t *volatile *)&producer->cursor;
-  if (to >= *(uint64_t *volatile *)&producer->limit)
+  uint64_t *to = producer->cursor;
+  if (to >= producer->limit)
     return false;
   producer_put(producer, to, event, stamp);
   atomic_signal_fence(memory_order_seq_cst);

@@ -34,6 +34,11 @@ size_t real_arena_usable(const void *object) {
   return size_bytes;
 }
 
+size_t real_arena_used_bytes(void) {
+  size_t bytes = atomic_load(&arena_used);
+  return bytes < REAL_ARENA_BYTES ? bytes : REAL_ARENA_BYTES;
+}
+
 void *real_arena_move(const void *object, size_t size_bytes) {
   size_t old_bytes = real_arena_usable(object);
   void *moved = real.malloc(size_bytes);

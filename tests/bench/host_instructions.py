@@ -2,16 +2,16 @@
 Needs Valgrind; takes a minute. The counts repeat exactly, on a busy machine too, except in the rows that say so.
 
 First table: each way through a hook (capture/bench/host_paths.c), recorded less bare. A loop is counted in batches of
-two lengths, and of each length the smallest count is taken, in which no tick and no full ring came; the difference is
-what the rounds between them execute. Second table: whole programs, all instructions less those of a bare run, per event.
+two lengths, and of each length the median is taken, which no tick and no turn of the ring is in; the difference is what
+the rounds between them execute. Second table: whole programs, all instructions less those of a bare run, per event.
 Under Valgrind threads run one at a time, and some 50 times slower than without, so that a tick comes as much more often.
 """
 
 import re
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
+from statistics import median
 
 from tests.support import OUT, RECORD, info, succeed, workload
 
@@ -40,19 +40,17 @@ def callgrind(folder: Path, *options: str) -> list[str | Path]:
 
 def per_round(folder: Path) -> dict[str, float]:
     """Loop -> instructions per round, from the dumps in folder."""
-    least: dict[str, dict[int, int]] = {}
+    found: dict[str, dict[int, list[int]]] = {}
     for path in sorted(folder.glob("count.*"), key=lambda path: int(path.suffix[1:])):
         text = path.read_text()
         named, total = HEADING.search(text), TOTAL.search(text)
         if not named or not total:
             continue
-        counts = least.setdefault(named[1], {})
-        rounds = int(named[2])
-        counts[rounds] = min(counts.get(rounds, sys.maxsize), int(total[1]))
-    return {loop: slope(counts) for loop, counts in least.items()}
+        found.setdefault(named[1], {}).setdefault(int(named[2]), []).append(int(total[1]))
+    return {loop: slope({rounds: median(of) for rounds, of in counts.items()}) for loop, counts in found.items()}
 
 
-def slope(counts: dict[int, int]) -> float:
+def slope(counts: dict[int, float]) -> float:
     """Instructions per round: of the only length, or between two lengths."""
     few, many = min(counts), max(counts)
     return counts[few] / few if few == many else (counts[many] - counts[few]) / (many - few)
