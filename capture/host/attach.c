@@ -330,7 +330,7 @@ static bool attach(struct process *process) {
                                        .region = process->region[0].memory,
                                        .touch_min_bytes = reply.touch_min_bytes,
                                        .os_page_bytes = os_page_bytes(),
-                                       .idle = PRODUCER_IDLE};
+                                       .idle = real_may_call_back() ? PRODUCER_GUARDED : PRODUCER_IDLE};
       except_places();
       prepare_columns(process, &reply);
       if (reply.flags & ATTACH_ACCESSES)

@@ -296,6 +296,10 @@ const char *real_allocator_name(void) {
   return allocator_name;
 }
 
+bool real_may_call_back(void) {
+  return allocator_count > 0;
+}
+
 bool real_is_allocator_code(const void *address) {
   /* Where an allocator's function ends in a jump to another, the return address of that one is in our hook. */
   if (is_in(&ours, address))

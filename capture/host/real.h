@@ -45,6 +45,9 @@ bool real_library_of(const void *address, uintptr_t *from, uintptr_t *to);
    Distinguishes calls that an allocator makes from those of a signal handler that interrupted it. */
 bool real_is_allocator_code(const void *address);
 
+/* May the real functions call ours? libc's never do. Valid after real_resolve. */
+bool real_may_call_back(void);
+
 /* The bootstrap arena. */
 extern char real_arena[] __attribute__((visibility("hidden")));
 enum { REAL_ARENA_BYTES = 1 << 16 };

@@ -42,12 +42,13 @@ struct tables {
 /* What a thread is doing, as its producer knows. */
 enum producer_state {
   PRODUCER_WIPED = 0, /* a fork child's view of its parent's producer */
-  PRODUCER_IDLE,
-  PRODUCER_CALLING, /* inside a real function */
-  PRODUCER_NEW,     /* inside a real operator new, which may call malloc for itself, or a new-handler of the program */
-  PRODUCER_DELETE,  /* inside a real operator delete, which may call free for itself */
+  PRODUCER_IDLE,      /* in no call, or in a real function that calls none of the hooks */
+  PRODUCER_CALLING,   /* inside a real function */
+  PRODUCER_NEW,    /* inside a real operator new, which may call malloc for itself, or a new-handler of the program */
+  PRODUCER_DELETE, /* inside a real operator delete, which may call free for itself */
   PRODUCER_RECORDING, /* cursor is being moved */
   PRODUCER_OFF,       /* excluded */
+  PRODUCER_GUARDED,   /* IDLE where the allocator is not libc's, so that its functions may call hooks */
   PRODUCER_OPTIONAL,  /* IDLE where optional columns are recorded: each call then takes the slow way in */
 };
 
@@ -57,7 +58,7 @@ struct host_state {
   const struct region *region; /* the first */
   uint64_t touch_min_bytes;
   uint64_t os_page_bytes;
-  uint32_t idle;       /* enum producer_state of a thread in no call: OPTIONAL where columns are wanted, else IDLE */
+  uint32_t idle;       /* enum producer_state of a thread in no call: IDLE, GUARDED or OPTIONAL */
   uint32_t clock_cost; /* what two readings of the clock take, in its units; each latency is less by that */
 };
 extern struct host_state host_state __attribute__((visibility("hidden")));
