@@ -17,30 +17,30 @@ $(call c_test,replay/test/memory_apart_keeps_the_rules_of_malloc.c,,replay/regio
 $(call c_test,replay/test/resident_os_pages_are_found_both_ways.c,,replay/memory core/base,)
 $(call c_test,replay/test/lists_of_overlapping_objects_stay_in_their_room.c,,replay/blame replay/memory core/base,)
 
-$(call c_fuzzer,replay/test/fuzz_origins.c,,$(REPLAY_COMPONENTS) $(REPLAY_BELOW),$(REPLAY_LIBS))
+$(call c_fuzzer,replay/fuzz/fuzz_origins.c,,$(REPLAY_COMPONENTS) $(REPLAY_BELOW),$(REPLAY_LIBS))
 fuzzers: $(OUT)/corpus/.origins
-$(OUT)/corpus/.origins: replay/test/fuzz_seeds.py replay/test/origins_file.py | $(VENV)/.stamp
-	$(VENV)/bin/python -m replay.test.fuzz_seeds $(@D)
+$(OUT)/corpus/.origins: replay/fuzz/fuzz_seeds.py replay/test/origins_file.py | $(VENV)/.stamp
+	$(VENV)/bin/python -m replay.fuzz.fuzz_seeds $(@D)
 	@touch $@
 
 $(call c_bench,replay/bench/counter_reads.c,,core/base,)
 
 # What the tests in Python replay: generated workloads, on an allocator whose costs and faults are known.
-$(call c_test_program,make_workload,replay/test/make_workload.c replay/test/generate.c,$(WORKLOAD),$(CORE_LIBS))
-$(call c_test_library,test-programs/libplanted.so,replay/test/planted_allocator.c,)
-$(call c_test_library,test-programs/libplacing.so,replay/test/placing_allocator.c,)
-$(call c_test_library,test-programs/libfaulty.so,replay/test/faulty_allocator.c,-lpthread)
-$(call c_test_library,test-programs/libwaiting.so,replay/test/waiting_allocator.c,-lpthread)
+$(call c_test_program,make_workload,replay/test/programs/make_workload.c replay/test/programs/generate.c,$(WORKLOAD),$(CORE_LIBS))
+$(call c_test_library,test-programs/libplanted.so,replay/test/programs/planted_allocator.c,)
+$(call c_test_library,test-programs/libplacing.so,replay/test/programs/placing_allocator.c,)
+$(call c_test_library,test-programs/libfaulty.so,replay/test/programs/faulty_allocator.c,-lpthread)
+$(call c_test_library,test-programs/libwaiting.so,replay/test/programs/waiting_allocator.c,-lpthread)
 
-# The engine on a clock of the tests' own, from the same sources: replay/test/planted_clock.h. -rdynamic: the planted
+# The engine on a clock of the tests' own, from the same sources: replay/test/programs/planted_clock.h. -rdynamic: the planted
 # allocator finds that clock by name. -O0 -g0: its costs are planted, so nothing is gained by what takes the compiler twice as long.
 PLANTED_CLOCK_OBJECTS := $(patsubst %.c,$(OUT)/planted-clock/%.o,$(call c_component_sources,$(REPLAY_COMPONENTS)))
 TEST_EXTRAS += $(OUT)/test-programs/heaptape-replay-planted-clock
-$(OUT)/planted-clock/%.o: HT_CFLAGS += -O0 -g0 -include replay/test/planted_clock.h
+$(OUT)/planted-clock/%.o: HT_CFLAGS += -O0 -g0 -include replay/test/programs/planted_clock.h
 $(OUT)/planted-clock/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(HT_CFLAGS) -MMD -MP -c -o $@ $<
-$(OUT)/test-programs/heaptape-replay-planted-clock: $(PLANTED_CLOCK_OBJECTS) $(call c_objects,replay/test/planted_clock.c) $(call c_component_libraries,$(REPLAY_BELOW))
+$(OUT)/test-programs/heaptape-replay-planted-clock: $(PLANTED_CLOCK_OBJECTS) $(call c_objects,replay/test/programs/planted_clock.c) $(call c_component_libraries,$(REPLAY_BELOW))
 	@mkdir -p $(@D)
 	$(CC) $(HT_CFLAGS) -rdynamic -o $@ $(filter %.o,$^) $(filter %.a,$^) $(REPLAY_LIBS)
 -include $(PLANTED_CLOCK_OBJECTS:.o=.d)

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from convert.fuzz.importer_seeds import fill
 from convert.test.access_maker import add_accesses, block_of, made_rows
 from convert.test.history_maker import legal
 from convert.test.history_model import text as history_text
-from convert.test.importer_seeds import fill
-from replay.test import fuzz_seeds
+from replay.fuzz import fuzz_seeds
 from tests.support import CONVERT, OUT, import_text, record, succeed, workload
 
 TARGETS = sorted(path.name for path in (OUT / "fuzz-corpus").glob("fuzz_*"))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 Arrows = dict[str, list[str]]
 
-LEFT_OUT = {"test", "bench"}
+LEFT_OUT = {"test", "fuzz", "bench"}
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 
 

@@ -3,7 +3,7 @@
    Job: read a byte, and write it where it is 0, so that it isn't afterwards. The stream doesn't say which accesses were
    writes. Fresh memory is written before it is read by nearly all programs; if it were only read here, the kernel would
    map its one page of zeroes for all of it, and no access would miss a cache. A place of its own, as the engine of the
-   tests replaces it (replay/test/planted_clock.h). */
+   tests replaces it (replay/test/programs/planted_clock.h). */
 #ifndef REPLAY_ACCESSES_ACCESS_BYTE_H
 #define REPLAY_ACCESSES_ACCESS_BYTE_H
 

@@ -78,7 +78,7 @@ def written_per_second(name: str, folder: Path, runs: int = 3) -> tuple[int, flo
 
 
 def synthetic_trace(folder: Path, events: int, sites: int = 0) -> Path:
-    """A trace of so many events of 4 threads and 200,000 live objects (convert/test/generate_trace.h)."""
+    """A trace of so many events of 4 threads and 200,000 live objects (convert/bench/generate_trace.h)."""
     tape = folder / "synthetic.tape"
     succeed(OUT / "bench/bench_trace", tape, str(events), "4", "200000", "16", str(sites), timeout_s=3600)
     return tape

@@ -1,5 +1,5 @@
-"""`heaptape gate` and `heaptape minimise` on allocators with planted faults (replay/test/planted_allocator.c and
-faulty_allocator.c): the same library, with other settings as old and new.
+"""`heaptape gate` and `heaptape minimise` on allocators with planted faults (planted_allocator.c and faulty_allocator.c
+of replay/test/programs/): the same library, with other settings as old and new.
 """
 
 import json

@@ -1,5 +1,6 @@
 """Who holds the memory, for people: tables, differences, figures and the report's section say what a layout implies."""
 
+import functools
 import json
 import re
 import xml.etree.ElementTree as ElementTree
@@ -16,9 +17,15 @@ KINDS = ("leak", "retention", "fragmentation", "none")
 SVG = "{http://www.w3.org/2000/svg}"
 
 
+@functools.cache
+def run_of(allocator, kind, **options):
+    """Nobody changes it: making one takes a second."""
+    return make_run(allocator, planted(kind, pages=256), **options)
+
+
 def file_of(*kinds, name="prog", **options):
     """One allocator for each kind of layout, which it is called after."""
-    runs = [make_run(kind, planted(kind, pages=256), **options) for kind in kinds]
+    runs = [run_of(kind, kind, **options) for kind in kinds]
     return Results(f"{name}.json", {"workload": {"name": name, "ops": 8000}, "runs": runs})
 
 
@@ -54,7 +61,7 @@ def test_pinners_have_what_the_layout_implies():
 
 
 def test_groups_that_are_not_shown_are_added_up():
-    runs = [make_run("a", planted("none", pages=256))]
+    runs = [run_of("a", "none")]
     file = Results("x.json", {"runs": runs})
     rows = rows_of(holders.tables(view_of(file, by=("age",)))[0])
     whole = sum(float(cells[1]) for cells in rows.values())
@@ -124,7 +131,7 @@ def test_the_figure_reaches_rss(by):
 
 def test_the_report_has_a_section_with_sentences_tables_figure_and_flame_graph():
     data = make_results("w", repeats=1, allocators=("glibc",))
-    data["runs"].append(make_run("glibc", planted("fragmentation", pages=256)))
+    data["runs"].append(run_of("glibc", "fragmentation"))
     text = page.make([Results("r.json", data)], "glibc")
     section = text[text.index("<h3>Who holds the memory</h3>") : text.index("<h3>Memory over progress</h3>")]
     assert "fragmentation: 960.0 KiB of 1.0 MiB of RSS are empty bytes" in section

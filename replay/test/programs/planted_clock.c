@@ -1,4 +1,4 @@
-#include "replay/test/planted_clock.h"
+#include "replay/test/programs/planted_clock.h"
 
 #include <fcntl.h>
 #include <stdatomic.h>

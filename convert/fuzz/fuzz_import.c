@@ -1,5 +1,5 @@
 /* libFuzzer target: any bytes as the input of an importer of lines; the first byte chooses which. */
-#include "convert/test/import_fuzzing.h"
+#include "convert/fuzz/import_fuzzing.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count) {
   static const struct import_format *const formats[] = {

@@ -1,4 +1,4 @@
-#include "convert/test/import_fuzzing.h"
+#include "convert/fuzz/import_fuzzing.h"
 
 #include "convert/compile/compile.h"
 

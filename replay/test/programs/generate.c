@@ -1,4 +1,4 @@
-#include "replay/test/generate.h"
+#include "replay/test/programs/generate.h"
 
 #include "core/trace/event.h"
 

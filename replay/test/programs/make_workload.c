@@ -1,6 +1,6 @@
 /* Writes a generated workload and prints what is in it as JSON. For the engine's tests, and for trying it by hand.
    make_workload OUT.work NAME=VALUE...: the members of struct shape. */
-#include "replay/test/generate.h"
+#include "replay/test/programs/generate.h"
 
 #include "core/trace/event.h"
 

@@ -1,4 +1,4 @@
-#include "convert/test/generate_trace.h"
+#include "convert/bench/generate_trace.h"
 
 #include "core/trace/write/trace_write.h"
 

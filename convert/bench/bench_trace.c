@@ -1,6 +1,6 @@
 /* Writes a synthetic trace for others to read: bench_trace F.tape [EVENTS [THREADS [LIVE_OBJECTS [RUN [SITES]]]]]
    (generate_trace.h). */
-#include "convert/test/generate_trace.h"
+#include "convert/bench/generate_trace.h"
 
 #include <stdio.h>
 

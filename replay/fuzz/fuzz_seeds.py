@@ -1,4 +1,4 @@
-"""Seeds of fuzz_origins: sound origins files. `python -m replay.test.fuzz_seeds FOLDER` writes them there."""
+"""Seeds of fuzz_origins: sound origins files. `python -m replay.fuzz.fuzz_seeds FOLDER` writes them there."""
 
 import sys
 from pathlib import Path

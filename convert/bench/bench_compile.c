@@ -2,8 +2,8 @@
 
    bench_compile [EVENTS [THREADS [LIVE_OBJECTS [RUN]]]], default 20,000,000, 4, 200,000 and 16. Prints one line per
    figure. */
+#include "convert/bench/generate_trace.h"
 #include "convert/compile/compile.h"
-#include "convert/test/generate_trace.h"
 #include "core/base/os.h"
 #include "core/workload/witness.h"
 
