@@ -45,8 +45,8 @@ struct producer {
   _Atomic uint32_t side_lost; /* events that found side full */
   uint64_t dropped, skipped;  /* events that no DROPPED record reports yet: without room, in pauses */
   uint64_t passed_bytes;      /* of completed laps; with the position, it gives the records between two events */
-  /* The window over which producer_choose_stamping judges: where it began, and of its events those that were not of the common
-     case, of these those at sampled tag entries, and of these those that another thread had touched last. */
+  /* The window over which producer_choose_stamping judges: where it began, and of its events those that were not of the
+     common case, of these those at sampled tag entries, and of these those that another thread had touched last. */
   uint64_t window_bytes;
   uint32_t window_slow, window_sampled, window_foreign;
   _Atomic int owner; /* kernel's thread id */

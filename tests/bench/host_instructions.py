@@ -1,10 +1,11 @@
 """What recording costs the program in instructions, counted by callgrind: python -m tests.bench.host_instructions.
-Needs Valgrind; takes a minute. The counts repeat exactly, on a busy machine too, except in the rows that say so.
+Needs Valgrind; takes a minute. The loops' counts repeat exactly, on a busy machine too; the
+programs' differ by some percent, as threads meet differently.
 
 First table: each way through a hook (capture/bench/host_paths.c), recorded less bare. A loop is counted in batches of
 two lengths, and of each length the median is taken, which no tick and no turn of the ring is in; the difference is what
 the rounds between them execute. Second table: whole programs, all instructions less those of a bare run, per event.
-Under Valgrind threads run one at a time, and some 50 times slower than without, so that a tick comes as much more often.
+Under Valgrind threads run one at a time, and some 50 times slower than without, so that ticks come as much more often.
 """
 
 import re
@@ -38,6 +39,11 @@ def callgrind(folder: Path, *options: str) -> list[str | Path]:
     return ["valgrind", "-q", "--tool=callgrind", f"--callgrind-out-file={folder}/count", *options]
 
 
+def recorder(folder: Path, options: tuple[str, ...] | None) -> list[str | Path]:
+    """The start of a command that records a program into folder/*.tape; options None: none."""
+    return [] if options is None else [RECORD, "-o", folder / "t.tape", *options, "--"]
+
+
 def per_round(folder: Path) -> dict[str, float]:
     """Loop -> instructions per round, from the dumps in folder."""
     found: dict[str, dict[int, list[int]]] = {}
@@ -60,8 +66,7 @@ def loops(options: tuple[str, ...] | None) -> dict[str, float]:
     """Loop -> instructions per round, bare (options: None) or recorded."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        recorder = [] if options is None else [RECORD, "-o", folder / "t.tape", *options, "--"]
-        succeed(*recorder, *callgrind(folder, "--collect-atstart=no"), PATHS)
+        succeed(*recorder(folder, options), *callgrind(folder, "--collect-atstart=no"), PATHS)
         return per_round(folder)
 
 
@@ -69,8 +74,7 @@ def whole(program: tuple[str | Path, ...], options: tuple[str, ...] | None) -> t
     """Of one run: instructions, and events recorded (bare: 0)."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        recorder = [] if options is None else [RECORD, "-o", folder / "t.tape", *options, "--"]
-        succeed(*recorder, *callgrind(folder), *program)
+        succeed(*recorder(folder, options), *callgrind(folder), *program)
         total = TOTAL.search((folder / "count").read_text())
         assert total
         return int(total[1]), max((info(tape)["events"] for tape in folder.glob("*.tape")), default=0)
@@ -89,7 +93,9 @@ def main() -> None:
     subprocess.run(["make", "-s", str(PATHS.relative_to(Path.cwd()))], check=True)
     bare = loops(None)
     recorded = [loops(options) for options in VARIANTS.values()]
-    rows = [[loop, f"{count:.0f}", *(f"{table[loop] - count:.0f}" for table in recorded)] for loop, count in bare.items()]
+    rows = [
+        [loop, f"{count:.0f}", *(f"{table[loop] - count:.0f}" for table in recorded)] for loop, count in bare.items()
+    ]
     print_table(["instructions per round", "bare", *(f"{name}, over bare" for name in VARIANTS)], rows)
     print()
     stamps = [options for name, options in VARIANTS.items() if name in ("default", "--stamp every")]
