@@ -243,8 +243,10 @@ static inline __attribute__((always_inline)) bool producer_record_stamped(struct
   }
   atomic_signal_fence(memory_order_seq_cst);
   uint64_t *to = producer->cursor;
-  if (to >= producer->limit)
+  if (to >= producer->limit) {
+    producer->tick--; /* the entry may hold the thread's tag now, and yet the step is to have a stamp */
     return false;
+  }
   producer_put(producer, to, event, stamp);
   atomic_signal_fence(memory_order_seq_cst);
   if (!(flags & ATTACH_STAMP_EVERY) && producer->tag != TAG_NONE && (each || (stamp && before)))
