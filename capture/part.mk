@@ -41,3 +41,5 @@ $(OUT)/lib/test/lib%.so: $(OUT)/pic/capture/test/%.o
 	$(CC) $(HT_CFLAGS) -shared -o $@ $^
 $(call c_test_program,read-perf-records,capture/test/sampling/read_perf_records.c,capture/sampling core/base,)
 $(call c_bench,capture/bench/large_release_cost.c,,,)
+$(call c_bench,capture/bench/host_paths.c,,,-lstdc++ -pthread)
+$(OUT)/obj/capture/bench/%.o: HT_CFLAGS += -fno-builtin

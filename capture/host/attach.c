@@ -1,6 +1,7 @@
 #include "capture/host/attach.h"
 
 #include "capture/host/accesses.h"
+#include "capture/host/ownership.h"
 #include "capture/host/process/host_state.h"
 #include "capture/host/process/messages.h"
 #include "capture/host/process/signals.h"
@@ -262,6 +263,26 @@ static void prepare_columns(const struct process *process, const struct attach_r
    parent's. */
 static uint32_t program_pauses;
 
+/* The tables, with the collector's page in them. NULL: no memory. */
+static struct tables *map_tables(int control_fd) {
+  struct tables *tables = os_map(sizeof *tables, true);
+  if (!tables)
+    return NULL;
+  inherited[inherited_count++] = (struct inherited){tables, sizeof *tables};
+  void *control = control_fd >= 0 ? mmap(&tables->control, sizeof(struct control), PROT_READ | PROT_WRITE,
+                                         MAP_SHARED | MAP_FIXED, control_fd, 0)
+                                  : MAP_FAILED;
+  return control == MAP_FAILED ? NULL : tables;
+}
+
+/* What no release of the common case may be of. */
+static void except_places(void) {
+  ownership_make_uncommon(NULL);
+  for (size_t at = 0; at < real_arena_used_bytes(); at += 16)
+    if (at == 0 || ownership_index(real_arena + at) != ownership_index(real_arena + at - 16))
+      ownership_make_uncommon(real_arena + at);
+}
+
 /* Attaches; called with the process locked, once per process. False: it is not to be recorded, or cannot be. */
 static bool attach(struct process *process) {
   bool forked = inherited_count > 0;
@@ -299,21 +320,18 @@ static bool attach(struct process *process) {
                       ? "the collector does not answer: this process is not recorded"
                       : "cannot reach the collector: this process is not recorded");
   } else if (!reply.refused) {
-    struct tables *tables = os_map(sizeof *tables, true);
-    if (tables)
-      inherited[inherited_count++] = (struct inherited){tables, sizeof *tables};
-    void *control = fds[1] >= 0 ? map_shared(fds[1], sizeof(struct control)) : NULL;
-    if (tables && control && fds[0] >= 0 && take_region(process, fds[0], reply.rings)) {
+    struct tables *tables = map_tables(fds[1]);
+    if (tables && fds[0] >= 0 && take_region(process, fds[0], reply.rings)) {
       process->flags = reply.flags;
       if (program_pauses)
         atomic_fetch_or(&process->region[0].memory->paused, PAUSED_BY_PROGRAM);
       host_state = (struct host_state){.tables = tables,
-                                       .control = control,
                                        .flags = reply.flags,
                                        .region = process->region[0].memory,
                                        .touch_min_bytes = reply.touch_min_bytes,
                                        .os_page_bytes = os_page_bytes(),
-                                       .idle = PRODUCER_IDLE};
+                                       .idle = real_may_call_back() ? PRODUCER_GUARDED : PRODUCER_IDLE};
+      except_places();
       prepare_columns(process, &reply);
       if (reply.flags & ATTACH_ACCESSES)
         take_access_stream(process);
@@ -363,7 +381,7 @@ static void change_program_pauses(bool more) {
       atomic_fetch_or(&first->paused, PAUSED_BY_PROGRAM);
     else
       atomic_fetch_and(&first->paused, ~(uint32_t)PAUSED_BY_PROGRAM);
-    atomic_fetch_add(&host_state.control->tick, 1);
+    atomic_fetch_add(&host_state.tables->control.tick, 1);
     process_unlock(process);
   }
   signals_restore(&mask);

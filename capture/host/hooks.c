@@ -16,9 +16,12 @@
 #define CALLER __builtin_return_address(0), os_stack_pointer()
 #define EXPORT __attribute__((visibility("default")))
 
-/* Each entry point exists twice. The exported form has only the common case (the thread is in no other hook, its step
-   needs no stamp, the ring has room), in as few instructions as possible; everything else is in its slow form, which is
-   given the caller's address. Instructions per event of cfrac, counted by callgrind: 124 with one form, 67 with two. */
+/* Each entry point exists twice. The exported form has only the common case, in as few instructions as possible: the
+   thread is in no other hook, the real function is libc's and therefore calls no hook, the step needs no stamp, the
+   ring has room. So the thread need not be marked as being in the real function: what acquires looks at its producer
+   only after the call, and what releases ends in a jump. Everything else is in the slow form, which is given the
+   caller's address; it begins with the common case of other allocators, in which the producer's state tells that the
+   thread is in the real function. Instructions: docs/measurements/capture.md. */
 #define SLOW static __attribute__((noinline))
 #define AND_CALLER(...) (__VA_ARGS__, const void *caller, uintptr_t frame)
 #define OWN_FRAME __builtin_frame_address(0)
@@ -36,12 +39,31 @@ static inline bool call_has_param(uint8_t op) {
   switch (op) {
 #define CALL(id, ident, name, acquires, released, size, param)                                                         \
   case id:                                                                                                             \
-    return param != NONE;
+    return HAS_PARAM_##ident;
 #include "core/trace/calls.def"
 #undef CALL
   default:
     return false;
   }
+}
+static inline bool call_has_size(uint8_t op) {
+  switch (op) {
+#define CALL(id, ident, name, acquires, released, size, param)                                                         \
+  case id:                                                                                                             \
+    return HAS_SIZE_##ident;
+#include "core/trace/calls.def"
+#undef CALL
+  default:
+    return false;
+  }
+}
+static inline bool call_has_count(uint8_t op) {
+  return op == CALL_calloc || op == CALL_reallocarray;
+}
+
+static inline uint64_t product(uint64_t size, uint64_t count) {
+  uint64_t bytes;
+  return __builtin_mul_overflow(size, count, &bytes) ? UINT64_MAX : bytes;
 }
 
 /* What the program called, and with which sizes. It is passed by value, so that the compiler keeps its members in
@@ -72,14 +94,72 @@ SLOW void acquired(struct producer_entry in, struct hook_call call, const void *
   producer_leave(in);
 }
 
-static inline __attribute__((always_inline)) void acquired_quick(struct producer *producer, struct hook_call call,
+/* Precondition: state RECORDING. */
+static inline __attribute__((always_inline)) void acquired_quick(struct producer_entry in, struct hook_call call,
                                                                  const void *result) {
-  struct producer_entry in = {producer, PRODUCER_IDLE};
-  if (__builtin_expect(
-          result && !large_is(call.request_bytes) && producer_record_quick(producer, step_of(call, result)), 1))
+  if (__builtin_expect(!large_is(call.request_bytes) && producer_record_quick(in.producer, step_of(call, result)), 1))
     producer_leave(in);
   else
     acquired(in, call, result, NULL);
+}
+
+/* Where a hook was called from. */
+struct place {
+  const void *caller;
+  uintptr_t frame;
+};
+
+/* What the program asked for: call_of_op makes a hook_call of it. The exported forms end in calls of the three
+   functions below, which need no more arguments than fit into registers, so that they are jumps, and none of the
+   exported forms' values need registers that they would have to save. */
+struct hook_sizes {
+  uint64_t size, param;
+};
+
+static inline struct hook_call call_of_op(uint8_t op, const struct hook_sizes *sizes) {
+  struct hook_call call = {op, call_has_size(op), sizes->size, sizes->size, NULL};
+  if (call_has_param(op))
+    call.param = &sizes->param;
+  if (call_has_count(op))
+    call.request_bytes = product(sizes->size, sizes->param);
+  return call;
+}
+
+/* After the real call, for a thread that was not in state IDLE before or has changed it meanwhile. Returns result. */
+SLOW void *acquired_late(uint8_t op, struct hook_sizes sizes, void *result, struct place place) {
+  struct producer_entry in = producer_enter_slow(PRODUCER_CALLING, place.caller, place.frame, NULL);
+  if (in.producer)
+    acquired(in, call_of_op(op, &sizes), result, NULL);
+  return result;
+}
+
+/* After the real call, where the step is not of the common case. Returns result. */
+SLOW void *acquired_rest(struct producer *producer, uint8_t op, struct hook_sizes sizes, void *result) {
+  struct producer_entry in = {producer, PRODUCER_IDLE};
+  struct hook_call call = call_of_op(op, &sizes);
+  if (!large_is(call.request_bytes) && producer_record_stamped(producer, step_of(call, result)))
+    producer_leave(in);
+  else
+    acquired(in, call, result, NULL);
+  return result;
+}
+
+static __attribute__((noinline, cold)) void *flush_side(struct producer *producer, void *result) {
+  producer_flush_side(producer);
+  return result;
+}
+
+/* After the real call, in the exported forms, of which it becomes a part. Returns result. */
+static inline __attribute__((always_inline)) void *acquired_plain(struct hook_call call, struct hook_sizes sizes,
+                                                                  void *result) {
+  struct producer *producer = producer_mine;
+  if (__builtin_expect(!producer_enter_quick(producer, PRODUCER_IDLE, PRODUCER_RECORDING), 0))
+    return acquired_late(call.op, sizes, result, (struct place){CALLER});
+  if (__builtin_expect(large_is(call.request_bytes) || !producer_record_quick(producer, step_of(call, result)), 0))
+    return acquired_rest(producer, call.op, sizes, result);
+  if (__builtin_expect(producer_leave_quick(producer), 1))
+    return result;
+  return flush_side(producer, result);
 }
 
 /* Before a release of what may be a large object: records how much of it is resident. Returns its request in bytes, 0
@@ -108,13 +188,43 @@ SLOW void releasing(struct producer_entry in, enum producer_state calling, struc
   in.producer->state = in.was == PRODUCER_RECORDING ? PRODUCER_RECORDING : calling;
 }
 
-/* The common case of releasing, for objects that are not NULL. False: nothing was recorded; call releasing. */
-static inline __attribute__((always_inline)) bool
-releasing_quick(struct producer *producer, enum producer_state calling, struct hook_call call, const void *object) {
-  if (__builtin_expect(!object || large_may_be(object) || !producer_record_quick(producer, step_of(call, object)), 0))
-    return false;
-  producer->state = calling;
-  return true;
+/* Before the real call of a release that is not wholly of the common case, which is then made in state IDLE. recorded:
+   its record has been written. False: the object is of the bootstrap arena, and the real function must not be called.
+ */
+static inline bool releasing_rest(struct producer *producer, bool recorded, struct hook_call call, const void *object) {
+  struct producer_entry in = {producer, PRODUCER_IDLE};
+  if (recorded) {
+    producer_flush_side(producer);
+    return true;
+  }
+  struct producer_event event = step_of(call, object);
+  event.stamped = !call.has_size;
+  bool real_one = !real_in_arena(object);
+  if (real_one && (large_may_be(object) || !producer_record_stamped(producer, event)))
+    releasing(in, PRODUCER_CALLING, call, object);
+  producer_leave(in);
+  return real_one;
+}
+
+/* The whole rest of such a release. */
+SLOW void release_rest(struct producer *producer, bool recorded, uint8_t op, struct hook_sizes sizes, void *object) {
+  if (!releasing_rest(producer, recorded, call_of_op(op, &sizes), object))
+    return;
+  if (op == CALL_free_sized)
+    real.free_sized(object, sizes.size);
+  else if (op == CALL_free_aligned_sized)
+    real.free_aligned_sized(object, sizes.param, sizes.size);
+  else
+    real.free(object);
+}
+
+/* Before the real call of a release in the guarded case. calling: the producer's state during the real call. */
+static inline __attribute__((always_inline)) void
+releasing_guarded(struct producer_entry in, enum producer_state calling, struct hook_call call, const void *object) {
+  if (__builtin_expect(producer_record_quick(in.producer, step_of(call, object)), 1))
+    in.producer->state = calling;
+  else
+    releasing(in, calling, call, object);
 }
 
 /* A resize has two steps: BEGIN before the real call, the event after it. */
@@ -156,34 +266,29 @@ SLOW void resized(struct producer_entry in, struct hook_call call, struct resize
   producer_leave(in);
 }
 
-/* The common case of resizing: object is not NULL and not in the table of large ones. */
-static inline __attribute__((always_inline)) struct resize resizing_quick(struct producer *producer,
+/* The common case of resizing. Precondition: state RECORDING. */
+static inline __attribute__((always_inline)) struct resize resizing_quick(struct producer_entry in,
                                                                           const void *object) {
   struct producer_event begin = {.op = RECORD_BEGIN, .address = object};
-  if (__builtin_expect(!object || large_may_be(object) || !producer_record_quick(producer, begin), 0))
-    return resizing((struct producer_entry){producer, PRODUCER_IDLE}, object);
-  producer->open++;
-  producer->state = PRODUCER_CALLING;
+  if (__builtin_expect(!producer_record_quick(in.producer, begin), 0))
+    return resizing(in, object);
+  in.producer->open++;
+  in.producer->state = PRODUCER_CALLING;
   return (struct resize){object, true, 0};
 }
 
-static inline __attribute__((always_inline)) void resized_quick(struct producer *producer, struct hook_call call,
+static inline __attribute__((always_inline)) void resized_quick(struct producer_entry in, struct hook_call call,
                                                                 struct resize resize, const void *result) {
-  struct producer_entry in = {producer, PRODUCER_IDLE};
-  if (__builtin_expect(resize.object && resize.begun && result && !large_is(call.request_bytes) &&
-                           producer_record_quick(producer, step_of(call, result)),
+  in.producer->state = PRODUCER_RECORDING;
+  if (__builtin_expect(resize.object && resize.begun && !large_is(call.request_bytes) &&
+                           producer_record_quick(in.producer, step_of(call, result)),
                        1)) {
-    HT_ASSERT(!producer->ring || producer->open > 0);
-    producer->open--;
+    HT_ASSERT(!in.producer->ring || in.producer->open > 0);
+    in.producer->open--;
     producer_leave(in);
   } else {
     resized(in, call, resize, result, NULL);
   }
-}
-
-static inline uint64_t product(uint64_t size, uint64_t count) {
-  uint64_t bytes;
-  return __builtin_mul_overflow(size, count, &bytes) ? UINT64_MAX : bytes;
 }
 
 #define PARAM_OF(ident, value) (HAS_PARAM_##ident ? &(uint64_t){value} : NULL)
@@ -226,9 +331,22 @@ static inline void released(struct producer_entry in, const void *object, uint64
   producer_leave(in);
 }
 
+/* The common case of the slow forms, for whatever allocator. */
+static inline bool enter_guarded(uint32_t state, struct producer_entry *in) {
+  *in = (struct producer_entry){producer_mine, host_state.idle};
+  return producer_is_quick(in->was) && producer_enter_quick(in->producer, in->was, state);
+}
+
 #define HOOK_ACQUIRE(ident, result, declaration, arguments, size, param)                                               \
   SLOW result slow_##ident AND_CALLER declaration {                                                                    \
-    struct producer_entry in = producer_enter_slow(PRODUCER_CALLING, caller, frame, OWN_FRAME);                        \
+    struct producer_entry in;                                                                                          \
+    if (enter_guarded(PRODUCER_CALLING, &in)) {                                                                        \
+      result got = real.ident arguments;                                                                               \
+      in.producer->state = PRODUCER_RECORDING;                                                                         \
+      acquired_quick(in, CALL_OF(ident, size, param), got);                                                            \
+      return got;                                                                                                      \
+    }                                                                                                                  \
+    in = producer_enter_slow(PRODUCER_CALLING, caller, frame, OWN_FRAME);                                              \
     struct record_columns columns;                                                                                     \
     uint64_t begin = timing(in);                                                                                       \
     result got = real.ident arguments;                                                                                 \
@@ -237,17 +355,24 @@ static inline void released(struct producer_entry in, const void *object, uint64
     return got;                                                                                                        \
   }                                                                                                                    \
   EXPORT result ident declaration {                                                                                    \
-    struct producer *producer = producer_mine;                                                                         \
-    if (__builtin_expect(!producer_enter_quick(producer, PRODUCER_CALLING), 0))                                        \
+    if (__builtin_expect(host_state.idle != PRODUCER_IDLE, 0))                                                         \
       return slow_##ident WITH_CALLER arguments;                                                                       \
     result got = real.ident arguments;                                                                                 \
-    acquired_quick(producer, CALL_OF(ident, size, param), got);                                                        \
-    return got;                                                                                                        \
+    return acquired_plain(CALL_OF(ident, size, param), (struct hook_sizes){size, param}, got);                         \
   }
 
 #define HOOK_RELEASE(ident, result, declaration, arguments, size, param)                                               \
   SLOW result slow_##ident AND_CALLER declaration {                                                                    \
-    struct producer_entry in = producer_enter_slow(PRODUCER_CALLING | PRODUCER_RELEASES, caller, frame, NULL);         \
+    if (__builtin_expect(real_in_arena(object), 0))                                                                    \
+      return;                                                                                                          \
+    struct producer_entry in;                                                                                          \
+    if (enter_guarded(PRODUCER_RECORDING, &in)) {                                                                      \
+      releasing_guarded(in, PRODUCER_CALLING, CALL_OF(ident, size, param), object);                                    \
+      real.ident arguments;                                                                                            \
+      producer_leave(in);                                                                                              \
+      return;                                                                                                          \
+    }                                                                                                                  \
+    in = producer_enter_slow(PRODUCER_CALLING | PRODUCER_RELEASES, caller, frame, NULL);                               \
     if (in.producer)                                                                                                   \
       releasing(in, PRODUCER_CALLING, CALL_OF(ident, size, param), object);                                            \
     uint64_t begin = timing(in);                                                                                       \
@@ -256,18 +381,17 @@ static inline void released(struct producer_entry in, const void *object, uint64
       released(in, object, begin);                                                                                     \
   }                                                                                                                    \
   EXPORT result ident declaration {                                                                                    \
-    if (__builtin_expect(real_in_arena(object), 0))                                                                    \
-      return;                                                                                                          \
     struct producer *producer = producer_mine;                                                                         \
-    if (__builtin_expect(!producer_enter_quick(producer, PRODUCER_RECORDING), 0)) {                                    \
+    bool recorded = false;                                                                                             \
+    if (__builtin_expect(!producer_enter_quick(producer, PRODUCER_IDLE, PRODUCER_RECORDING), 0))                       \
       slow_##ident WITH_CALLER arguments;                                                                              \
-      return;                                                                                                          \
-    }                                                                                                                  \
-    struct producer_entry in = {producer, PRODUCER_IDLE};                                                              \
-    if (__builtin_expect(!releasing_quick(producer, PRODUCER_CALLING, CALL_OF(ident, size, param), object), 0))        \
-      releasing(in, PRODUCER_CALLING, CALL_OF(ident, size, param), object);                                            \
-    real.ident arguments;                                                                                              \
-    producer_leave(in);                                                                                                \
+    else if (__builtin_expect(                                                                                         \
+                 (recorded = producer_record_quick(producer, step_of(CALL_OF(ident, size, param), object))) &&         \
+                     producer_leave_quick(producer),                                                                   \
+                 1))                                                                                                   \
+      real.ident arguments;                                                                                            \
+    else                                                                                                               \
+      release_rest(producer, recorded, CALL_##ident, (struct hook_sizes){size, param}, object);                        \
   }
 
 /* A resize of an object of the bootstrap arena acquires a new object and copies the content. It is not recorded, as the
@@ -276,7 +400,14 @@ static inline void released(struct producer_entry in, const void *object, uint64
   SLOW result slow_##ident AND_CALLER declaration {                                                                    \
     if (real_in_arena(object))                                                                                         \
       return real_arena_move(object, PRODUCT(ident, size, param));                                                     \
-    struct producer_entry in = producer_enter_slow(PRODUCER_CALLING, caller, frame, OWN_FRAME);                        \
+    struct producer_entry in;                                                                                          \
+    if (enter_guarded(PRODUCER_RECORDING, &in)) {                                                                      \
+      struct resize resize = resizing_quick(in, object);                                                               \
+      result got = real.ident arguments;                                                                               \
+      resized_quick(in, CALL_OF(ident, size, param), resize, got);                                                     \
+      return got;                                                                                                      \
+    }                                                                                                                  \
+    in = producer_enter_slow(PRODUCER_CALLING, caller, frame, OWN_FRAME);                                              \
     if (!in.producer)                                                                                                  \
       return real.ident arguments;                                                                                     \
     struct record_columns columns;                                                                                     \
@@ -288,12 +419,13 @@ static inline void released(struct producer_entry in, const void *object, uint64
     return got;                                                                                                        \
   }                                                                                                                    \
   EXPORT result ident declaration {                                                                                    \
-    struct producer *producer = producer_mine;                                                                         \
-    if (__builtin_expect(real_in_arena(object) || !producer_enter_quick(producer, PRODUCER_CALLING), 0))               \
+    struct producer_entry in = {producer_mine, PRODUCER_IDLE};                                                         \
+    if (__builtin_expect(                                                                                              \
+            real_in_arena(object) || !producer_enter_quick(in.producer, PRODUCER_IDLE, PRODUCER_RECORDING), 0))        \
       return slow_##ident WITH_CALLER arguments;                                                                       \
-    struct resize resize = resizing_quick(producer, object);                                                           \
+    struct resize resize = resizing_quick(in, object);                                                                 \
     result got = real.ident arguments;                                                                                 \
-    resized_quick(producer, CALL_OF(ident, size, param), resize, got);                                                 \
+    resized_quick(in, CALL_OF(ident, size, param), resize, got);                                                       \
     return got;                                                                                                        \
   }
 #define PRODUCT(ident, size, param) (HAS_PARAM_##ident ? (size) * (param) : (size))
@@ -362,9 +494,22 @@ int hooks_personality(int version, int actions, uint64_t class, void *exception,
 #define OPERATOR_NEW_HOOK(ident, declaration, arguments, size, param)                                                  \
   OPERATOR_NEW_FRAME(ident, declaration, arguments)                                                                    \
   SLOW void *slow_##ident AND_CALLER declaration {                                                                     \
-    if (!(operators.flags & OPERATORS_RECORDED) && !operators_find(caller))                                            \
+    uint32_t flags = operators.flags;                                                                                  \
+    struct producer_entry in;                                                                                          \
+    if ((flags & OPERATORS_RECORDED) && enter_guarded(PRODUCER_NEW, &in)) {                                            \
+      void *got = !HAS_PARAM_##ident && (flags & OPERATORS_NEW_IS_MALLOC) ? real.malloc(size + !size) : NULL;          \
+      if (!got) {                                                                                                      \
+        producer_may_throw(in, CALL_##ident, size, param);                                                             \
+        got = call_##ident arguments;                                                                                  \
+        producer_did_not_throw(in);                                                                                    \
+      }                                                                                                                \
+      in.producer->state = PRODUCER_RECORDING;                                                                         \
+      acquired_quick(in, CALL_OF(ident, size, param), got);                                                            \
+      return got;                                                                                                      \
+    }                                                                                                                  \
+    if (!(flags & OPERATORS_RECORDED) && !operators_find(caller))                                                      \
       return operators.ident arguments;                                                                                \
-    struct producer_entry in = producer_enter_slow(PRODUCER_NEW, caller, frame, OWN_FRAME);                            \
+    in = producer_enter_slow(PRODUCER_NEW, caller, frame, OWN_FRAME);                                                  \
     if (!in.producer)                                                                                                  \
       return operators.ident arguments;                                                                                \
     struct record_columns columns;                                                                                     \
@@ -380,31 +525,29 @@ int hooks_personality(int version, int actions, uint64_t class, void *exception,
     return got;                                                                                                        \
   }                                                                                                                    \
   EXPORT void *ident declaration {                                                                                     \
-    struct producer *producer = producer_mine;                                                                         \
-    uint32_t flags = operators.flags;                                                                                  \
-    if (__builtin_expect(!(flags & OPERATORS_RECORDED) || !producer_enter_quick(producer, PRODUCER_NEW), 0))           \
-      return slow_##ident WITH_CALLER arguments;                                                                       \
-    void *got;                                                                                                         \
-    if (!HAS_PARAM_##ident && (flags & OPERATORS_NEW_IS_MALLOC)) {                                                     \
+    void *got = NULL;                                                                                                  \
+    if (!HAS_PARAM_##ident && (operators.flags & OPERATORS_NEW_IS_MALLOC) && host_state.idle == PRODUCER_IDLE)         \
       got = real.malloc(size + !size);                                                                                 \
-      if (__builtin_expect(!got, 0)) {                                                                                 \
-        producer->state = PRODUCER_IDLE;                                                                               \
-        return slow_##ident WITH_CALLER arguments;                                                                     \
-      }                                                                                                                \
-    } else {                                                                                                           \
-      struct producer_entry in = {producer, PRODUCER_IDLE};                                                            \
-      producer_may_throw(in, CALL_##ident, size, param);                                                               \
-      got = call_##ident arguments;                                                                                    \
-      producer_did_not_throw(in);                                                                                      \
-    }                                                                                                                  \
-    acquired_quick(producer, CALL_OF(ident, size, param), got);                                                        \
-    return got;                                                                                                        \
+    if (__builtin_expect(!got, 0))                                                                                     \
+      return slow_##ident WITH_CALLER arguments;                                                                       \
+    return acquired_plain(CALL_OF(ident, size, param), (struct hook_sizes){size, param}, got);                         \
   }
 
 #define OPERATOR_DELETE_HOOK(ident, declaration, arguments, size, param)                                               \
   SLOW void slow_##ident AND_CALLER declaration {                                                                      \
     struct producer_entry in = {NULL, 0};                                                                              \
-    if ((operators.flags & OPERATORS_RECORDED) || operators_find(caller))                                              \
+    uint32_t flags = operators.flags;                                                                                  \
+    if ((flags & OPERATORS_RECORDED) && enter_guarded(PRODUCER_RECORDING, &in)) {                                      \
+      releasing_guarded(in, PRODUCER_DELETE, CALL_OF(ident, size, param), object);                                     \
+      if (flags & OPERATORS_DELETE_IS_FREE)                                                                            \
+        real.free(object);                                                                                             \
+      else                                                                                                             \
+        operators.ident arguments;                                                                                     \
+      producer_leave(in);                                                                                              \
+      return;                                                                                                          \
+    }                                                                                                                  \
+    in.producer = NULL;                                                                                                \
+    if ((flags & OPERATORS_RECORDED) || operators_find(caller))                                                        \
       in = producer_enter_slow(PRODUCER_DELETE | PRODUCER_RELEASES, caller, frame, NULL);                              \
     if (in.producer)                                                                                                   \
       releasing(in, PRODUCER_DELETE, CALL_OF(ident, size, param), object);                                             \
@@ -418,19 +561,18 @@ int hooks_personality(int version, int actions, uint64_t class, void *exception,
   }                                                                                                                    \
   EXPORT void ident declaration {                                                                                      \
     struct producer *producer = producer_mine;                                                                         \
-    uint32_t flags = operators.flags;                                                                                  \
-    if (__builtin_expect(!(flags & OPERATORS_RECORDED) || !producer_enter_quick(producer, PRODUCER_RECORDING), 0)) {   \
+    bool recorded = false;                                                                                             \
+    if (__builtin_expect(!(operators.flags & OPERATORS_DELETE_IS_FREE) ||                                              \
+                             !producer_enter_quick(producer, PRODUCER_IDLE, PRODUCER_RECORDING),                       \
+                         0))                                                                                           \
       slow_##ident WITH_CALLER arguments;                                                                              \
-      return;                                                                                                          \
-    }                                                                                                                  \
-    struct producer_entry in = {producer, PRODUCER_IDLE};                                                              \
-    if (__builtin_expect(!releasing_quick(producer, PRODUCER_DELETE, CALL_OF(ident, size, param), object), 0))         \
-      releasing(in, PRODUCER_DELETE, CALL_OF(ident, size, param), object);                                             \
-    if (flags & OPERATORS_DELETE_IS_FREE)                                                                              \
+    else if (__builtin_expect(                                                                                         \
+                 (recorded = producer_record_quick(producer, step_of(CALL_OF(ident, size, param), object))) &&         \
+                     producer_leave_quick(producer),                                                                   \
+                 1))                                                                                                   \
       real.free(object);                                                                                               \
     else                                                                                                               \
-      operators.ident arguments;                                                                                       \
-    producer_leave(in);                                                                                                \
+      release_rest(producer, recorded, CALL_##ident, (struct hook_sizes){size, param}, object);                        \
   }
 
 #define OPERATOR(ident, symbol, kind, result, declaration, arguments, size, param)                                     \

@@ -12,6 +12,13 @@ enum {
   SAMPLE_PAGES = 64, /* of each window */
 };
 
+/* The object of that address is not in the table any more. */
+static void forget(uintptr_t address) {
+  uint16_t reasons = atomic_fetch_sub(&ownership_entry((const void *)address)->uncommon, 1);
+  HT_ASSERT(reasons > 0);
+  (void)reasons;
+}
+
 void large_put(const void *object, uint64_t bytes) {
   uint32_t set = large_set(object);
   struct large_entry *entry = host_state.tables->large[set];
@@ -20,6 +27,7 @@ void large_put(const void *object, uint64_t bytes) {
       atomic_store(&entry[way].bytes, bytes); /* its release was not recorded */
       return;
     }
+  ownership_make_uncommon(object);
   for (int way = 0; way < LARGE_WAYS; way++) {
     uintptr_t none = 0;
     if (atomic_compare_exchange_strong(&entry[way].address, &none, (uintptr_t)object)) {
@@ -29,7 +37,10 @@ void large_put(const void *object, uint64_t bytes) {
     }
   }
   struct large_entry *victim = &entry[(uintptr_t)object / 16 % LARGE_WAYS];
-  if (atomic_exchange(&victim->address, (uintptr_t)object) == 0)
+  uintptr_t before = atomic_exchange(&victim->address, (uintptr_t)object);
+  if (before)
+    forget(before);
+  else
     atomic_fetch_add(&host_state.tables->large_use[set], 1);
   atomic_store(&victim->bytes, bytes);
 }
@@ -48,6 +59,7 @@ uint64_t large_take(const void *object) {
     uint8_t used = atomic_fetch_sub(&host_state.tables->large_use[set], 1);
     HT_ASSERT(used > 0);
     (void)used;
+    forget(address);
     return bytes;
   }
   return 0;

@@ -9,15 +9,15 @@
 
 #include "capture/host/ownership.h"
 
-/* The set of an object's 4 KiB, so that small neighbours read the same count. The hash is the tag's, so that it is
-   computed once for both. */
+/* The set of an object's tag entry and the seven beside it. */
 static inline uint32_t large_set(const void *object) {
-  return (uint32_t)(ownership_hash(object) >> 4) & (LARGE_SETS - 1);
+  return ownership_index(object) / 8 % LARGE_SETS;
 }
 
-/* False: object is not in the table. Most releases do no more here. */
+/* False: object is not in the table. An object in it makes steps at its tag entry uncommon, so that most releases do
+   not come here. */
 static inline bool large_may_be(const void *object) {
-  return atomic_load_explicit(&host_state.tables->large_use[large_set(object)], memory_order_relaxed) != 0;
+  return atomic_load_explicit(&ownership_entry(object)->uncommon, memory_order_relaxed) != 0;
 }
 
 /* Is a request of so many bytes large? */

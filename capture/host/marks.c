@@ -36,7 +36,7 @@ void heaptape_lib_mark(const char *text) {
   if (!put_mark(producer, text, length))
     atomic_fetch_add_explicit(&producer->ring->marks_lost, 1, memory_order_relaxed);
   /* What a thread does once it knows of the mark must not inherit an older stamp: the tick asks for a new one. */
-  atomic_fetch_add(&host_state.control->tick, 1);
+  atomic_fetch_add(&host_state.tables->control.tick, 1);
   accesses_report_mark(text, length);
   atomic_signal_fence(memory_order_seq_cst);
   producer->state = was;

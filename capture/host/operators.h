@@ -30,7 +30,7 @@ struct operators {
 #define OPERATOR(ident, symbol, kind, result, declaration, arguments, size, param) result(*ident) declaration;
 #include "capture/host/entry_points.def"
 };
-extern struct operators operators;
+extern struct operators operators __attribute__((visibility("hidden")));
 
 /* Finds them if that has not been done; true: the call is to be recorded. caller: an address in the program or library
    that calls an operator. */

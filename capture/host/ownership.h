@@ -23,28 +23,37 @@ enum {
   TAG_SAMPLED = 32, /* each 32nd entry is */
 };
 
-/* An entry for each 256 bytes, and 2^18 of them, so that the table takes half a megabyte at most of the host's caches:
-   with an entry for each 64 bytes and 2^20 of them, redis and python3 cost twice as much (13.4 and 12.3 ns of host CPU
-   per event, now 6.5 and 5.8; medians of 5 in turns), larson and storms of remote frees the same. Wider entries gain
-   nothing more. Objects that share an entry only cause stamps: no trace of the threaded programs grew by more than 2 %.
-   Neighbours stay neighbours, for the host's caches; the product spreads the arenas of threads, which lie at multiples
-   of 64 MiB and would otherwise share the same entries. */
-static inline uintptr_t ownership_hash(const void *address) {
-  uintptr_t bits = (uintptr_t)address;
-  return (bits >> 8) + (bits >> 26) * 0x9e3b1;
+/* An entry for each 512 bytes or a little less, and 2^17 of them, so that the table takes half a megabyte at most of
+   the host's caches: with an entry for each 64 bytes and a table of 2 MiB, redis and python3 cost twice as much.
+   Objects that share an entry only cause stamps. The product's upper bits are the address's bits 9 to 25, so that
+   neighbours stay neighbours, for the host's caches, and 5003 times its bits from 26 on: that spreads the arenas of
+   threads, which lie at multiples of 64 MiB and would otherwise share the same entries. The bits below 26 take part in
+   the second product, too, so that an entry is 493 bytes; a mask would cost each hook four instructions more. */
+static inline uint32_t ownership_index(const void *address) {
+  const uint64_t spread = ((uint64_t)1 << (64 - TAG_BITS - 9)) + ((uint64_t)5003 << (64 - TAG_BITS - 26));
+  return (uint32_t)((uint64_t)(uintptr_t)address * spread >> (64 - TAG_BITS));
+}
+
+static inline union tag_entry *ownership_entry(const void *address) {
+  return &host_state.tables->entry[ownership_index(address)];
 }
 
 static inline _Atomic uint16_t *ownership_tag(const void *address) {
-  return &host_state.tables->tag[ownership_hash(address) & (TAG_ENTRIES - 1)];
+  return &ownership_entry(address)->tag;
+}
+
+/* From now on no step at the address's entry is a common one. */
+static inline void ownership_make_uncommon(const void *address) {
+  atomic_fetch_add(&ownership_entry(address)->uncommon, 1);
 }
 
 static inline uint32_t ownership_tick(void) {
-  return atomic_load_explicit(&host_state.control->tick, memory_order_relaxed);
+  return atomic_load_explicit(&host_state.tables->control.tick, memory_order_relaxed);
 }
 
 static inline uint64_t ownership_stamp(void) {
   if (__builtin_expect(host_state.flags & ATTACH_COUNTER, 0))
-    return atomic_fetch_add(&host_state.control->counter, 1) + 1;
+    return atomic_fetch_add(&host_state.tables->control.counter, 1) + 1;
   return os_stamp();
 }
 
@@ -52,7 +61,7 @@ static inline uint64_t ownership_stamp(void) {
    stamps each event knows how many of its events would find a foreign tag. If all entries did, each such event would
    write its entry's cache line, for which the threads of a storm of remote frees would contend. */
 static inline bool ownership_is_sampled(const void *address) {
-  return ownership_hash(address) % TAG_SAMPLED == 0;
+  return ownership_index(address) % TAG_SAMPLED == 0;
 }
 
 /* For a thread that stamps each event: takes the stamp, then marks the entry. tag: the producer's, 0 if it has none.

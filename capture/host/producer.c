@@ -199,10 +199,9 @@ static bool is_half(const struct producer *producer, uint64_t events) {
    had to try tags from time to time, for longer and longer; these trials cost xmalloc a tenth.) Where a program's
    objects lie in too few tag entries for a sample, all slow events are counted instead, and tags are tried now and
    then. */
-static void choose_stamping(struct producer *producer, bool sampled, uint16_t before) {
-  enum { ENOUGH = 64, TOO_LONG = 16384 };
+void producer_choose_stamping(struct producer *producer, bool sampled, uint16_t before) {
+  enum { ENOUGH = 64, TOO_LONG = PRODUCER_SLOW_EVENTS };
   bool each = producer->own == TAG_NONE;
-  producer->window_slow++;
   if (sampled) {
     producer->window_sampled++;
     producer->window_foreign += before != 0 && (before & ~TAG_SHARED) != producer->tag;
@@ -239,7 +238,7 @@ static uint64_t stamp_of(struct producer *producer, const void *address) {
     uint16_t before;
     uint64_t stamp = ownership_stamp_and_mark(address, producer->tag == TAG_NONE ? 0 : producer->tag, &before);
     if (!every && producer->tag != TAG_NONE)
-      choose_stamping(producer, ownership_is_sampled(address), before);
+      producer_count_slow(producer, ownership_is_sampled(address), before);
     return stamp;
   }
   uint16_t tag = atomic_load_explicit(ownership_tag(address), memory_order_relaxed);
@@ -248,7 +247,7 @@ static uint64_t stamp_of(struct producer *producer, const void *address) {
   producer->tick = tick;
   uint64_t stamp = ownership_take(address, producer->own);
   if (tag != producer->own && tag != 0)
-    choose_stamping(producer, ownership_is_sampled(address), tag);
+    producer_count_slow(producer, ownership_is_sampled(address), tag);
   return stamp;
 }
 

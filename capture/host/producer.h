@@ -34,7 +34,7 @@ struct producer {
   volatile uint32_t state;     /* enum producer_state */
   _Atomic uint32_t side_count; /* records in side */
   uint32_t tick;               /* of the last stamp */
-  uint16_t own;                /* tag, or TAG_NONE while it stamps each event */
+  uint32_t own;                /* tag, or TAG_NONE while it stamps each event */
   uint16_t tag;                /* the producer's for good; TAG_NONE: there are more threads than tags */
 
   uintptr_t frame;            /* stack pointer of the hook that took the producer from IDLE */
@@ -45,8 +45,8 @@ struct producer {
   _Atomic uint32_t side_lost; /* events that found side full */
   uint64_t dropped, skipped;  /* events that no DROPPED record reports yet: without room, in pauses */
   uint64_t passed_bytes;      /* of completed laps; with the position, it gives the records between two events */
-  /* The window over which choose_stamping judges: where it began, and of its events those that were not of the common
-     case, of these those at sampled tag entries, and of these those that another thread had touched last. */
+  /* The window over which producer_choose_stamping judges: where it began, and of its events those that were not of the
+     common case, of these those at sampled tag entries, and of these those that another thread had touched last. */
   uint64_t window_bytes;
   uint32_t window_slow, window_sampled, window_foreign;
   _Atomic int owner; /* kernel's thread id */
@@ -75,6 +75,7 @@ extern __thread struct producer *producer_mine __attribute__((tls_model("initial
 /* The uncommon cases of the functions below. own_frame: the calling function's
    __builtin_frame_address(0), from which a walk of the stack may begin; NULL: it has none. */
 struct producer_entry producer_enter_slow(uint32_t what, const void *caller, uintptr_t frame, const void *own_frame);
+void producer_choose_stamping(struct producer *producer, bool sampled, uint16_t before);
 bool producer_step_slow(struct producer *producer, const void *address, uint64_t *stamp);
 
 /* Moves the side buffer's records into the ring. */
@@ -92,15 +93,21 @@ struct producer_event {
 /* Puts an event into the side buffer, stamped: for a handler that interrupted the writing of a record. */
 void producer_side_event(struct producer *producer, struct producer_event event);
 
-/* The common case of a hook that begins: the thread has a producer, and is in no other hook. False:
- * producer_enter_slow. */
-static inline bool producer_enter_quick(struct producer *producer, uint32_t state) {
-  if (__builtin_expect(!producer || producer->state != PRODUCER_IDLE, 0))
+/* The common case of a hook that begins: the thread has a producer, and is in no other hook, that is, in state idle
+   (IDLE or GUARDED). False: producer_enter_slow. */
+static inline __attribute__((always_inline)) bool producer_enter_quick(struct producer *producer, uint32_t idle,
+                                                                       uint32_t state) {
+  if (__builtin_expect(!producer || producer->state != idle, 0))
     return false;
   HT_ASSERT(!producer->ring || (producer->own != 0 && producer->tag != 0));
-  producer->frame = os_stack_pointer();
+  os_store_stack_pointer(&producer->frame);
   producer->state = state;
   return true;
+}
+
+/* Is that a state of a thread in no hook, in which none but the common cases need the slow forms? */
+static inline bool producer_is_quick(uint32_t state) {
+  return state == PRODUCER_IDLE || state == PRODUCER_GUARDED;
 }
 
 /* A hook begins. what: the state during the real call, plus PRODUCER_RELEASES where the call releases and acquires
@@ -109,21 +116,35 @@ enum { PRODUCER_RELEASES = 16, PRODUCER_TOUCHES = 32, PRODUCER_STATES = 15 };
 static inline __attribute__((always_inline)) struct producer_entry producer_enter(uint32_t what, const void *caller,
                                                                                   uintptr_t frame) {
   struct producer *producer = producer_mine;
-  if (__builtin_expect(!producer || producer->state != PRODUCER_IDLE, 0))
+  uint32_t was;
+  if (__builtin_expect(!producer || !producer_is_quick(was = producer->state), 0))
     return producer_enter_slow(what, caller, frame, NULL);
   producer->frame = frame;
   producer->state = what & PRODUCER_STATES;
-  return (struct producer_entry){producer, PRODUCER_IDLE};
+  return (struct producer_entry){producer, was};
+}
+
+/* Only a handler of this thread changes it, so that a plain reading between two fences does, which the compiler can
+   make part of a comparison. */
+static inline bool producer_has_side(struct producer *producer) {
+  return *(const uint32_t *)&producer->side_count != 0;
 }
 
 /* A hook ends: the producer goes back to the state that it was in. */
 static inline __attribute__((always_inline)) void producer_leave(struct producer_entry in) {
-  HT_ASSERT(in.was != PRODUCER_WIPED && in.producer->state != PRODUCER_IDLE && in.producer->state != PRODUCER_OPTIONAL);
+  HT_ASSERT(in.was != PRODUCER_WIPED && in.producer->state != host_state.idle);
   in.producer->state = in.was;
   atomic_signal_fence(memory_order_seq_cst);
-  if (__builtin_expect(
-          atomic_load_explicit(&in.producer->side_count, memory_order_relaxed) != 0 && in.was != PRODUCER_RECORDING, 0))
+  if (__builtin_expect(producer_has_side(in.producer) && in.was != PRODUCER_RECORDING, 0))
     producer_flush_side(in.producer);
+}
+
+/* The same for a hook that began by producer_enter_quick in state IDLE. False: call producer_flush_side. */
+static inline __attribute__((always_inline)) bool producer_leave_quick(struct producer *producer) {
+  HT_ASSERT(producer->state == PRODUCER_RECORDING);
+  producer->state = PRODUCER_IDLE;
+  atomic_signal_fence(memory_order_seq_cst);
+  return !producer_has_side(producer);
 }
 
 /* Makes room for a call's records and orders the step at address (NULL: a step without an object). False: the event is
@@ -135,7 +156,7 @@ static inline __attribute__((always_inline)) bool producer_step(struct producer 
                            atomic_load_explicit(ownership_tag(address), memory_order_relaxed) == producer->own,
                        1)) {
     atomic_signal_fence(memory_order_seq_cst);
-    if (__builtin_expect(*(uint64_t *volatile *)&producer->cursor < *(uint64_t *volatile *)&producer->limit, 1)) {
+    if (__builtin_expect(producer->cursor < producer->limit, 1)) {
       *stamp = 0;
       return true;
     }
@@ -173,23 +194,64 @@ static inline __attribute__((always_inline)) void producer_put(struct producer *
   atomic_store_explicit(&producer->ring->head, (uint32_t)(uintptr_t)to, memory_order_release);
 }
 
-/* The common case of producer_record, for a hook that began by producer_enter_quick: a step that needs no stamp, and
-   room. False: nothing
-   was written; call producer_record. */
+/* The common case of producer_record, for a hook that began by producer_enter_quick: a step that needs no stamp, at a
+   place without large objects, and room. Precondition: state RECORDING. False: nothing was written; call
+   producer_record. The limit is read after the entry: see producer_step. */
 static inline __attribute__((always_inline)) bool producer_record_quick(struct producer *producer,
                                                                         struct producer_event event) {
-  producer->state = PRODUCER_RECORDING;
   atomic_signal_fence(memory_order_seq_cst);
   if (__builtin_expect(producer->tick != ownership_tick() ||
-                           atomic_load_explicit(ownership_tag(event.address), memory_order_relaxed) != producer->own,
+                           atomic_load_explicit(&ownership_entry(event.address)->both, memory_order_relaxed) !=
+                               producer->own,
                        0))
     return false;
   atomic_signal_fence(memory_order_seq_cst);
-  uint64_t *to = *(uint64_t *volatile *)&producer->cursor;
-  if (__builtin_expect(to >= *(uint64_t *volatile *)&producer->limit, 0))
+  uint64_t *to = producer->cursor;
+  if (__builtin_expect(to >= producer->limit, 0))
     return false;
   producer_put(producer, to, event, 0);
   atomic_signal_fence(memory_order_seq_cst);
+  return true;
+}
+
+/* The slow events between which producer_choose_stamping need not be called for those at other than sampled entries. */
+enum { PRODUCER_SLOW_EVENTS = 16384 };
+
+/* Counts a slow event of a thread, and lets the thread choose how it stamps. before: what the entry held. */
+static inline void producer_count_slow(struct producer *producer, bool sampled, uint16_t before) {
+  producer->window_slow++;
+  if (sampled || __builtin_expect(producer->window_slow % PRODUCER_SLOW_EVENTS == 0, 0))
+    producer_choose_stamping(producer, sampled, before);
+}
+
+/* The common case of steps that need a stamp: the tick has not advanced, and there is room. Precondition: state
+   RECORDING. False: nothing was written; call producer_record. A handler that comes before the limit is read lowers it,
+   so that its records go first, and the event gets a stamp above theirs. */
+static inline __attribute__((always_inline)) bool producer_record_stamped(struct producer *producer,
+                                                                          struct producer_event event) {
+  uint32_t flags = host_state.flags;
+  if (!event.address || producer->tick != ownership_tick() || (flags & ATTACH_ACCESSES))
+    return false;
+  uint16_t before;
+  uint64_t stamp;
+  bool each = producer->own == TAG_NONE;
+  if (each) {
+    stamp = ownership_stamp_and_mark(event.address, producer->tag == TAG_NONE ? 0 : producer->tag, &before);
+  } else {
+    before = atomic_load_explicit(ownership_tag(event.address), memory_order_relaxed);
+    bool own = before == producer->own || (before == 0 && ownership_claim(event.address, (uint16_t)producer->own));
+    stamp = own ? 0 : ownership_take(event.address, (uint16_t)producer->own);
+  }
+  atomic_signal_fence(memory_order_seq_cst);
+  uint64_t *to = producer->cursor;
+  if (to >= producer->limit) {
+    producer->tick--; /* the entry may hold the thread's tag now, and yet the step is to have a stamp */
+    return false;
+  }
+  producer_put(producer, to, event, stamp);
+  atomic_signal_fence(memory_order_seq_cst);
+  if (!(flags & ATTACH_STAMP_EVERY) && producer->tag != TAG_NONE && (each || (stamp && before)))
+    producer_count_slow(producer, ownership_is_sampled(event.address), before);
   return true;
 }
 
@@ -199,7 +261,7 @@ static inline __attribute__((always_inline)) bool producer_record_quick(struct p
  */
 static inline void producer_may_throw(struct producer_entry in, uint8_t op, uint64_t size_bytes, uint64_t param) {
   struct producer *producer = in.producer;
-  if (in.was == PRODUCER_IDLE || in.was == PRODUCER_OPTIONAL)
+  if (in.was == host_state.idle)
     producer->throws = 0;
   if (producer->throws < PRODUCER_THROWS)
     producer->may_throw[producer->throws] = (struct producer_throw){size_bytes, param, op, in.was};
@@ -258,15 +320,15 @@ static inline __attribute__((always_inline)) bool producer_record(struct produce
 static inline __attribute__((always_inline)) bool producer_record_simulated(struct producer_entry in,
                                                                             struct producer_event event) {
   struct producer *producer = in.producer;
-  if (!accesses_are_recorded() || in.was != PRODUCER_IDLE || (host_state.flags & ATTACH_COUNTER) ||
+  if (!accesses_are_recorded() || !producer_is_quick(in.was) || (host_state.flags & ATTACH_COUNTER) ||
       producer->tick != ownership_tick())
     return false;
   producer->state = PRODUCER_RECORDING;
   atomic_signal_fence(memory_order_seq_cst);
   uint64_t stamp = os_cycles();
   atomic_signal_fence(memory_order_seq_cst);
-  uint64_t *to = *(uint64_t *volatile *)&producer->cursor;
-  if (to >= *(uint64_t *volatile *)&producer->limit)
+  uint64_t *to = producer->cursor;
+  if (to >= producer->limit)
     return false;
   producer_put(producer, to, event, stamp);
   atomic_signal_fence(memory_order_seq_cst);

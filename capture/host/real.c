@@ -34,6 +34,11 @@ size_t real_arena_usable(const void *object) {
   return size_bytes;
 }
 
+size_t real_arena_used_bytes(void) {
+  size_t bytes = atomic_load(&arena_used);
+  return bytes < REAL_ARENA_BYTES ? bytes : REAL_ARENA_BYTES;
+}
+
 void *real_arena_move(const void *object, size_t size_bytes) {
   size_t old_bytes = real_arena_usable(object);
   void *moved = real.malloc(size_bytes);
@@ -289,6 +294,10 @@ bool real_malloc_is_the_programs(void) {
 
 const char *real_allocator_name(void) {
   return allocator_name;
+}
+
+bool real_may_call_back(void) {
+  return allocator_count > 0;
 }
 
 bool real_is_allocator_code(const void *address) {

@@ -14,7 +14,7 @@ struct real_calls {
 #define HOOK(ident, kind, result, declaration, arguments, size, param) result(*ident) declaration;
 #include "capture/host/entry_points.def"
 };
-extern struct real_calls real;
+extern struct real_calls real __attribute__((visibility("hidden")));
 
 /* Looks the real functions up; later calls return at once. False: this thread is in the middle of doing so (dlsym
    allocates). Keeps errno. */
@@ -45,14 +45,20 @@ bool real_library_of(const void *address, uintptr_t *from, uintptr_t *to);
    Distinguishes calls that an allocator makes from those of a signal handler that interrupted it. */
 bool real_is_allocator_code(const void *address);
 
+/* May the real functions call ours? libc's never do. Valid after real_resolve. */
+bool real_may_call_back(void);
+
 /* The bootstrap arena. */
-extern char real_arena[];
+extern char real_arena[] __attribute__((visibility("hidden")));
 enum { REAL_ARENA_BYTES = 1 << 16 };
 
 static inline bool real_in_arena(const void *object) {
   return (uintptr_t)object - (uintptr_t)real_arena < REAL_ARENA_BYTES;
 }
 size_t real_arena_usable(const void *object);
+
+/* Bytes from its start that hold objects; final after real_resolve. */
+size_t real_arena_used_bytes(void);
 
 /* realloc of an arena object: a real one with its content; the old one is never reused. */
 void *real_arena_move(const void *object, size_t size_bytes);

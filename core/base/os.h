@@ -51,6 +51,11 @@ static inline __attribute__((always_inline)) uintptr_t os_stack_pointer(void) {
   return value;
 }
 
+/* Stores it, in one instruction. */
+static inline __attribute__((always_inline)) void os_store_stack_pointer(uintptr_t *to) {
+  __asm__ volatile("mov %%rsp, %0" : "=m"(*to));
+}
+
 /* Brings in the cache line at address to be written. A compiler would prefetch it to be read, as all processors can,
    which is no help where another core has just read it. */
 static inline void os_prefetch_to_write(const void *address) {
@@ -90,6 +95,10 @@ static inline __attribute__((always_inline)) uintptr_t os_stack_pointer(void) {
   uintptr_t value;
   __asm__ volatile("mov %0, sp" : "=r"(value));
   return value;
+}
+
+static inline __attribute__((always_inline)) void os_store_stack_pointer(uintptr_t *to) {
+  *to = os_stack_pointer();
 }
 
 static inline void os_prefetch_to_write(const void *address) {

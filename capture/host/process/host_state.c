@@ -7,11 +7,11 @@
 struct host_state host_state;
 
 bool host_collector_died(void) {
-  return atomic_load_explicit(&host_state.control->collector_futex, memory_order_relaxed) & FUTEX_OWNER_DIED;
+  return atomic_load_explicit(&host_state.tables->control.collector_futex, memory_order_relaxed) & FUTEX_OWNER_DIED;
 }
 
 void host_wake_collector(void) {
-  struct control *control = host_state.control;
+  struct control *control = &host_state.tables->control;
   if (host_sandboxed()) /* the collector wakes by itself, if later */
     return;
   if (atomic_load_explicit(&control->sleeping, memory_order_relaxed) && atomic_exchange(&control->sleeping, 0)) {

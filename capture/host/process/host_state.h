@@ -11,13 +11,27 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* 4096 sets: their counts are what each free looks at, and 4 KiB of them stay in the first-level cache. */
-enum { TAG_ENTRIES = 1 << 18, LARGE_SETS = 4096, LARGE_WAYS = 4 };
+enum { TAG_BITS = 17, TAG_ENTRIES = 1 << TAG_BITS, LARGE_SETS = 4096, LARGE_WAYS = 4 };
 
-/* What all threads of the process look addresses up in; shared memory, as the host's RssAnon is to stay its own. One
-   object, so that the second look-up of a release needs no further pointer. */
+/* A place of the heap, as the hooks look at it: with one comparison. */
+union tag_entry {
+  struct {
+    _Atomic uint16_t tag;      /* ownership.h */
+    _Atomic uint16_t uncommon; /* reasons why no step here is a common one: large objects, above all (large.h) */
+  };
+  _Atomic uint32_t both; /* low half: tag */
+};
+_Static_assert(sizeof(union tag_entry[TAG_ENTRIES]) % (64 << 10) == 0, "the control page is not at an OS page's start");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "tag is not the low half of both");
+
+/* What all threads of the process look at; shared memory, as the host's RssAnon is to stay its own. One object, so that
+   a hook needs one pointer. */
 struct tables {
-  _Atomic uint16_t tag[TAG_ENTRIES];     /* ownership.h */
+  union tag_entry entry[TAG_ENTRIES];
+  union {
+    struct control control; /* the collector's page, mapped here */
+    char control_room[64 << 10];
+  };
   _Atomic uint8_t large_use[LARGE_SETS]; /* large.h: entries of the set that are in use */
   struct large_entry {
     _Atomic uintptr_t address; /* 0: free */
@@ -28,26 +42,26 @@ struct tables {
 /* What a thread is doing, as its producer knows. */
 enum producer_state {
   PRODUCER_WIPED = 0, /* a fork child's view of its parent's producer */
-  PRODUCER_IDLE,
-  PRODUCER_CALLING, /* inside a real function */
-  PRODUCER_NEW,     /* inside a real operator new, which may call malloc for itself, or a new-handler of the program */
-  PRODUCER_DELETE,  /* inside a real operator delete, which may call free for itself */
+  PRODUCER_IDLE,      /* in no call, or in a real function that calls none of the hooks */
+  PRODUCER_CALLING,   /* inside a real function */
+  PRODUCER_NEW,    /* inside a real operator new, which may call malloc for itself, or a new-handler of the program */
+  PRODUCER_DELETE, /* inside a real operator delete, which may call free for itself */
   PRODUCER_RECORDING, /* cursor is being moved */
   PRODUCER_OFF,       /* excluded */
+  PRODUCER_GUARDED,   /* IDLE where the allocator is not libc's, so that its functions may call hooks */
   PRODUCER_OPTIONAL,  /* IDLE where optional columns are recorded: each call then takes the slow way in */
 };
 
 struct host_state {
   struct tables *tables;
-  struct control *control;
   uint32_t flags;              /* enum attach_flags */
   const struct region *region; /* the first */
   uint64_t touch_min_bytes;
   uint64_t os_page_bytes;
-  uint32_t idle;       /* enum producer_state of a thread in no call: OPTIONAL where columns are wanted, else IDLE */
+  uint32_t idle;       /* enum producer_state of a thread in no call: IDLE, GUARDED or OPTIONAL */
   uint32_t clock_cost; /* what two readings of the clock take, in its units; each latency is less by that */
 };
-extern struct host_state host_state;
+extern struct host_state host_state __attribute__((visibility("hidden")));
 
 /* Bits of enum pause_reason. Cheap. Precondition: the process has attached. */
 static inline uint32_t host_paused(void) {
