@@ -194,12 +194,6 @@ def _print_installed(there: "list[Installed]") -> None:
         print(f"{'':<{width}}  {one.record.verdict}")
 
 
-def _named(name: str, known: dict[str, "registry.Allocator"]) -> "registry.Allocator":
-    if name not in known:
-        raise HeaptapeError(f"unknown allocator '{name}': known are {', '.join(known)}")
-    return known[name]
-
-
 def _print_tunables(allocator: "registry.Allocator", as_json: bool) -> int:
     tunables = allocator.tunables
     if as_json:
@@ -219,7 +213,7 @@ def _print_tunables(allocator: "registry.Allocator", as_json: bool) -> int:
 
 
 def _check_tunables(arguments: argparse.Namespace, known: dict[str, "registry.Allocator"]) -> int:
-    from heaptape.measure import machine, replay
+    from heaptape.measure import machine, registry, replay
     from heaptape.tables.tunables_table import effects_table
     from heaptape.tables.usual import render_markdown, render_text
     from heaptape.tuning import effects
@@ -227,7 +221,7 @@ def _check_tunables(arguments: argparse.Namespace, known: dict[str, "registry.Al
     name, *inputs = arguments.check_tunables
     if not inputs:
         raise UsageError("allocators --check-tunables: NAME and at least one trace")
-    allocator = _named(name, known)
+    allocator = registry.named(name, known)
     if not allocator.found or allocator.tunables is None:
         why = "has no tunables" if allocator.found else f"is not installed: {allocator.how_to_get}"
         raise HeaptapeError(f"{name} {why}")

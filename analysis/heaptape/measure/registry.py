@@ -121,7 +121,7 @@ def choose(name: str, registry: dict[str, Allocator]) -> Choice:
             raise HeaptapeError(f"{base}: not a shared library")
         environment = _settings(name, setting) if setting else {}
         return Choice(path.name, setting or DEFAULT_VARIANT, path, str(path), environment, _version_of(path))
-    allocator = named(base, registry)
+    allocator = named(base, registry, ", or the path of a library")
     base = allocator.name
     if allocator.path is None:
         raise HeaptapeError(f"{base} is not installed ({allocator.library} not found): {allocator.how_to_get}")
@@ -146,9 +146,11 @@ def _choice_of(allocator: Allocator, path: Path, variant: str, environment: dict
     return Choice(allocator.name, variant, path, preload, environment, allocator.version, counting)
 
 
-def named(name: str, registry: dict[str, Allocator]) -> Allocator:
+def named(name: str, registry: dict[str, Allocator], or_else: str = "") -> Allocator:
     """The allocator `NAME` or `NAME@VERSION`: of the registry, or an installed candidate with the variants and tunables
-    that the registry has for NAME.
+    that the registry has for NAME. `or_else`: what else the caller takes, behind the names that an error lists.
+
+    Raises HeaptapeError.
     """
     base, at, version = name.partition("@")
     known = registry.get(base)
@@ -168,7 +170,7 @@ def named(name: str, registry: dict[str, Allocator]) -> Allocator:
         like = msgspec.structs.replace(like, library=record.library)
         return _found(like, like.variants | like.other_variants, record.label, candidate.path, record.version)
     if known is None:
-        raise HeaptapeError(f"unknown allocator '{name}': known are {', '.join(registry)}, or the path of a library")
+        raise HeaptapeError(f"unknown allocator '{name}': known are {', '.join(registry)}{or_else}")
     return known
 
 

@@ -1,5 +1,5 @@
 """`heaptape gate` and `heaptape minimise` on allocators with planted faults (planted_allocator.c and faulty_allocator.c
-of replay/test/programs/): the same library, with other settings as old and new.
+of replay/test/programs/): the same library, with other settings as old and new. Long: more figures and allocators.
 """
 
 import json
@@ -42,8 +42,8 @@ def gate(folder, *arguments):
     ("old", "new", "figure"),
     [
         (MAPPED, f"{MAPPED} PLANT_KEEP_FREED=1", "rss-peak"),
-        (str(PLANTED), f"{PLANTED}:PLANT_MAP_EVERY=10", "syscalls"),
-        (str(PLANTED), f"{PLANTED}:PLANT_LOOPS=200", "instructions"),
+        pytest.param(str(PLANTED), f"{PLANTED}:PLANT_MAP_EVERY=10", "syscalls", marks=pytest.mark.long),
+        pytest.param(str(PLANTED), f"{PLANTED}:PLANT_LOOPS=200", "instructions", marks=pytest.mark.long),
         (str(FAULTY), f"{FAULTY}:FAULT=misaligned FAULT_AT=30", "broken"),
     ],
     ids=["rss", "system calls", "instructions", "promise"],
@@ -90,7 +90,13 @@ def test_a_figure_that_is_within_tolerance_when_it_is_minimised_is_told_and_the_
     assert "syscalls" in [one["figure"] for one in data["minimised"]]
 
 
-@pytest.mark.parametrize("allocator", INSTALLED)
+# Of libc's, ours and those that give memory back by the clock one each; the others are long.
+FIRST = ("glibc", "mimalloc", "reference")
+
+
+@pytest.mark.parametrize(
+    "allocator", [pytest.param(one, marks=[pytest.mark.long] * (one not in FIRST)) for one in INSTALLED]
+)
 def test_an_allocator_against_itself_passes(allocator, workload, tmp_path):
     tapes = [workload, REPOSITORY / "workloads" / "corpus" / "memcached.tape"]
     done, data, cases = gate(tmp_path, "--old", allocator, "--new", allocator, *tapes)

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 
 extern void *__libc_malloc(size_t size);
+extern void __libc_free(void *object);
 
 static long number(const char *name, long standard) {
   const char *text = getenv(name);
@@ -32,4 +33,8 @@ void *malloc(size_t size) {
     waste();
   }
   return __libc_malloc(size);
+}
+
+void free(void *object) {
+  __libc_free(object);
 }

@@ -9,9 +9,11 @@ from heaptape.tuning.judged import Judged, front, judged, winner
 from heaptape.tuning.search import without
 from heaptape.tuning.space import key_of
 from heaptape.tuning.trials import Point
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tuning.planted import BEST, GOALS, WORKLOAD, Formula, pages, planted_space, search_in
+
+from tests.examples import examples
 
 TWO = dataclasses.replace(GOALS, objectives=("rss-peak", "syscalls"))
 
@@ -150,7 +152,7 @@ def test_settings_without_effect_are_dropped_from_the_winner(tmp_path):
 values = st.tuples(st.integers(1, 4), st.integers(1, 4)).map(lambda pair: (float(pair[0]), float(pair[1])))
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(st.lists(st.tuples(values, st.booleans(), st.integers(0, 3)), max_size=12))
 def test_the_front_is_what_nothing_beats_and_the_winner_is_on_it(given_rows):
     rows = [

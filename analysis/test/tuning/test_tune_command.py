@@ -1,4 +1,7 @@
-"""`heaptape tune` from end to end, on an allocator that wastes by formula and on our own."""
+"""`heaptape tune` from end to end, on an allocator that wastes by formula and on our own.
+
+Long: more allocators and signals.
+"""
 
 import json
 import os
@@ -153,7 +156,14 @@ def whole(tmp_path_factory, small_tape):
     return points_of(folder / "small.reference.tune.json")
 
 
-@pytest.mark.parametrize(("number", "group"), [(signal.SIGKILL, True), (signal.SIGINT, True), (signal.SIGINT, False)])
+@pytest.mark.parametrize(
+    ("number", "group"),
+    [
+        (signal.SIGKILL, True),
+        pytest.param(signal.SIGINT, True, marks=pytest.mark.long),
+        pytest.param(signal.SIGINT, False, marks=pytest.mark.long),
+    ],
+)
 def test_a_search_that_was_ended_goes_on_where_it_was(tmp_path, small_tape, whole, number, group):
     cut = start(tmp_path, small_tape)
     wait_for_points(tmp_path / "small.reference.tune.sqlite", 5)
@@ -168,7 +178,10 @@ def test_a_search_that_was_ended_goes_on_where_it_was(tmp_path, small_tape, whol
     assert points_of(tmp_path / "small.reference.tune.json") == whole
 
 
-@pytest.mark.parametrize("allocator", ["jemalloc", "tcmalloc", "mimalloc", "reference"])
+@pytest.mark.parametrize(
+    "allocator",
+    [*(pytest.param(one, marks=pytest.mark.long) for one in ("jemalloc", "tcmalloc")), "mimalloc", "reference"],
+)
 def test_what_is_named_was_better_in_each_replay_on_every_allocator(monkeypatch, small_tape, tmp_path, allocator):
     if not registry.load(Home(OUT))[allocator].path:
         pytest.skip(f"{allocator} is not installed")
