@@ -1,7 +1,8 @@
 #include "convert/history/read_ahead.h"
 
+#include "core/base/os.h"
+
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -109,12 +110,6 @@ static void request(struct read_ahead *ahead, struct ring *ring) {
   pthread_mutex_unlock(&ahead->mutex);
 }
 
-/* False on one processor, also where the process may use no more. */
-static bool has_second_processor(void) {
-  cpu_set_t allowed;
-  return sched_getaffinity(0, sizeof allowed, &allowed) != 0 || CPU_COUNT(&allowed) > 1;
-}
-
 int read_ahead_open(struct read_ahead **out, struct trace_reader *reader, struct error *error) {
   struct read_ahead *ahead = calloc(1, sizeof *ahead);
   uint32_t threads = trace_reader_summary(reader)->threads;
@@ -135,7 +130,7 @@ int read_ahead_open(struct read_ahead **out, struct trace_reader *reader, struct
   pthread_mutex_init(&ahead->mutex, NULL);
   pthread_cond_init(&ahead->requested, NULL);
   pthread_cond_init(&ahead->filled, NULL);
-  ahead->helped = ahead->ring_events >= HELPED_MIN_EVENTS && has_second_processor() &&
+  ahead->helped = ahead->ring_events >= HELPED_MIN_EVENTS && os_processors() > 1 &&
                   pthread_create(&ahead->helper, NULL, help, ahead) == 0;
   if (!ahead->helped)
     ahead->ring_events = least(ahead->ring_events, UNHELPED_EVENTS);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -57,6 +58,14 @@ bool os_cycles_invariant(void) {
 
 size_t os_page_bytes(void) {
   return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+uint32_t os_processors(void) {
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) == 0)
+    return (uint32_t)CPU_COUNT(&allowed);
+  long online = sysconf(_SC_NPROCESSORS_ONLN); /* more processors than cpu_set_t holds */
+  return online > 0 ? (uint32_t)online : 1;
 }
 
 void *os_map(size_t bytes, bool shared) {

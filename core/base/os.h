@@ -129,6 +129,9 @@ bool os_cycles_invariant(void);
 /* Bytes of one OS page. */
 size_t os_page_bytes(void);
 
+/* How many processors the calling thread may use; at least 1. */
+uint32_t os_processors(void);
+
 /* Anonymous memory, zeroed, shared (counted as RssShmem, not RssAnon) or private; NULL on failure with errno set. */
 void *os_map(size_t bytes, bool shared);
 void os_unmap(void *memory, size_t bytes);

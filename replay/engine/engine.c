@@ -30,7 +30,6 @@
 #include "replay/state/touch.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -87,14 +86,6 @@ static void run_thread(struct replay_thread *self) {
   engine_runs(NULL);
 }
 
-static uint32_t processors_allowed(void) {
-  cpu_set_t allowed;
-  if (sched_getaffinity(0, sizeof allowed, &allowed) == 0)
-    return (uint32_t)CPU_COUNT(&allowed);
-  long online = sysconf(_SC_NPROCESSORS_ONLN); /* more processors than cpu_set_t holds */
-  return online > 0 ? (uint32_t)online : 1;
-}
-
 static void set_up_contention(void) {
   contention_setup(&engine.result->contention);
   if (engine.result->contention.filter_error != 0)
@@ -121,7 +112,7 @@ static void set_up(void) {
   engine.paced = setup->order == ORDER_PACED;
   if (engine.paced && pace_setup(setup->speed) != 0)
     engine_fail(NULL, "has no recorded times, which the paced order needs");
-  gate_setup((struct crowd){&engine.result->live_threads, &engine.result->blocked_threads, processors_allowed()});
+  gate_setup((struct crowd){&engine.result->live_threads, &engine.result->blocked_threads, os_processors()});
   if (threads_setup(run_thread) != 0 || order_setup(setup) != 0)
     engine_fail(NULL, "no memory for %u threads: %s", engine.workload.header.threads, strerror(errno));
   if (memory_setup(engine.result, pass_samples_memory(setup->pass)) != 0)

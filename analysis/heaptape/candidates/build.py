@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from heaptape.common.errors import HeaptapeError
-from heaptape.measure import machine
+from heaptape.common.processors import processors
 
 COMPILERS = {"cc": ("CC", "cc"), "c++": ("CXX", "c++")}
 PACKAGES = {"cc": "gcc", "c++": "g++", "make": "make", "cmake": "cmake", "readelf": "binutils", "dpkg-deb": "dpkg"}
@@ -50,7 +50,7 @@ def surroundings(version: str, flags: str, folder: Path) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if name not in ("LD_PRELOAD", "MAKEFLAGS", "MAKELEVEL")}
     own = {variable: os.environ.get(variable) or usual for variable, usual in COMPILERS.values()}
     flags = f"{flags} -ffile-prefix-map={folder}=.".strip()
-    jobs = str(machine.processors())
+    jobs = str(processors())
     own |= {"FLAGS": flags, "VERSION": version, "JOBS": jobs, "LC_ALL": "C", "SOURCE_DATE_EPOCH": "0"}
     return kept | own
 

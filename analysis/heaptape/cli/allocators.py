@@ -10,6 +10,7 @@ from heaptape.cli import replaying
 from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.home import Home
 from heaptape.common.output import STANDARD_OUTPUT, write_text
+from heaptape.common.processors import processors
 from heaptape.common.progress import WorkProgress
 
 if TYPE_CHECKING:
@@ -213,7 +214,7 @@ def _print_tunables(allocator: "registry.Allocator", as_json: bool) -> int:
 
 
 def _check_tunables(arguments: argparse.Namespace, known: dict[str, "registry.Allocator"]) -> int:
-    from heaptape.measure import machine, registry, replay
+    from heaptape.measure import registry, replay
     from heaptape.tables.tunables_table import effects_table
     from heaptape.tables.usual import render_markdown, render_text
     from heaptape.tuning import effects
@@ -227,7 +228,7 @@ def _check_tunables(arguments: argparse.Namespace, known: dict[str, "registry.Al
         raise HeaptapeError(f"{name} {why}")
     with replaying.work() as work:
         workloads = {replaying.name_of(path): replay.prepare(path, arguments.home, work.scratch) for path in inputs}
-        jobs = machine.processors()
+        jobs = processors()
         found = effects.effects(allocator, workloads, arguments.home, jobs, work.progress.update)
     table = effects_table(name, found, effects.FIGURES, list(workloads), effects.silent(found))
     render = render_markdown if arguments.format == "md" else render_text

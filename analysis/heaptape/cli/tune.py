@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from heaptape.cli import replaying
 from heaptape.common.errors import UsageError
 from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_json, write_text
+from heaptape.common.processors import processors
 
 if TYPE_CHECKING:
     from heaptape.tuning.goals import Goals
@@ -181,7 +182,6 @@ def _searched(request: Request, arguments: argparse.Namespace) -> tuple[dict, bo
 
 
 def _bounds(request: Request, arguments: argparse.Namespace) -> "Budget":
-    from heaptape.measure import machine
     from heaptape.tuning.search import Budget
 
     runs, seconds = _budget(arguments.budget)
@@ -189,7 +189,7 @@ def _bounds(request: Request, arguments: argparse.Namespace) -> "Budget":
     if runs is not None and runs < each:
         raise UsageError(f"tune --budget: {runs} replays are less than one setting needs, {each}")
     points = None if runs is None else runs // each
-    return Budget(points, time.monotonic() + seconds, arguments.jobs or machine.processors())
+    return Budget(points, time.monotonic() + seconds, arguments.jobs or processors())
 
 
 def _run(search: "Search", budget: "Budget", work: replaying.Work) -> bool:

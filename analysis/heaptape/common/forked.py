@@ -7,13 +7,13 @@ latest, and with the parent's end of its pipe.
 
 import gc
 import multiprocessing
-import os
 import signal
 from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
 from typing import TypeVar
 
 from heaptape.common.errors import HeaptapeError
+from heaptape.common.processors import processors
 
 Made = TypeVar("Made")
 
@@ -27,7 +27,7 @@ def in_order(work: Callable[[int], Made], count: int) -> Iterator[Made]:
     >>> list(in_order(lambda n: n * n, 3))
     [0, 1, 4]
     """
-    workers = min(count, len(os.sched_getaffinity(0)))
+    workers = min(count, processors())
     if workers < 2:
         yield from map(work, range(count))
         return

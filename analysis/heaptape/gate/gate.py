@@ -8,12 +8,13 @@ from pathlib import Path
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
+from heaptape.common.processors import processors
 from heaptape.common.version import __version__
 from heaptape.gate import artefact
 from heaptape.gate.compared import MOST_RUNS, Compared, Pairing, compare
 from heaptape.gate.condition import parse
 from heaptape.gate.minimise import Limits, Minimiser, Question
-from heaptape.measure import machine, replay
+from heaptape.measure import replay
 from heaptape.measure.engine_process import Processes, side_by_side
 from heaptape.measure.registry import Choice, sha256_of
 
@@ -35,7 +36,7 @@ def compare_all(
             return compare(corpus[name], name, pairing, home, Path(folder), processes)
 
     found: dict[str, Compared] = {}
-    for name, one in side_by_side(work, list(corpus), machine.processors(), processes):
+    for name, one in side_by_side(work, list(corpus), processors(), processes):
         found[name] = one
         on_done(one, len(found))
     return [found[name] for name in corpus]

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
+from heaptape.common.processors import processors
 from heaptape.common.quantities import size
 from heaptape.formats.workload_format import read_workload
 from heaptape.gate import candidates
@@ -25,7 +26,7 @@ from heaptape.gate.candidates import Candidate
 from heaptape.gate.condition import Condition
 from heaptape.gate.objects import Objects, read_objects
 from heaptape.gate.search import Search
-from heaptape.measure import exact, machine, replay
+from heaptape.measure import exact, replay
 from heaptape.measure.engine_process import Processes, in_order
 from heaptape.measure.registry import Choice
 
@@ -86,7 +87,7 @@ class Limits:
 
     runs: int = 400
     minutes: float = 10
-    jobs: int = field(default_factory=machine.processors)
+    jobs: int = field(default_factory=processors)
 
 
 @dataclass(frozen=True)

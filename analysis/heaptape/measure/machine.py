@@ -5,6 +5,8 @@ import platform
 import re
 from pathlib import Path
 
+from heaptape.common.processors import processors
+
 
 def describe() -> dict[str, object]:
     """cpu, cores, kernel, memory_bytes, os, libc, transparent_huge_pages, governor, load_before (1, 5, 15 minutes),
@@ -28,11 +30,6 @@ def describe() -> dict[str, object]:
         "virtual": "hypervisor" in cpu_info.split(),
         "load_before": list(os.getloadavg()),
     }
-
-
-def processors() -> int:
-    """Those that this process may use."""
-    return len(os.sched_getaffinity(0))
 
 
 def available_bytes() -> int:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import PACKAGE, Home
+from heaptape.common.processors import processors
 from heaptape.common.version import __version__
 from heaptape.formats.tape_format import open_trace
 from heaptape.formats.workload_format import is_workload, read_workload
@@ -307,7 +308,7 @@ def jobs_for(engine: Engine) -> int:
     if engine.settings.jobs:
         return engine.settings.jobs
     each = 2 * (read_workload(engine.workload).peak_live_os_page_bytes + engine.baseline_bytes) + ROOM_BYTES
-    return max(1, min(machine.processors(), machine.available_bytes() // each))
+    return max(1, min(processors(), machine.available_bytes() // each))
 
 
 def with_sizes(settings: Settings) -> tuple[Settings, str | None]:

@@ -1,0 +1,8 @@
+"""The processors that this process may use."""
+
+import os
+
+
+def processors() -> int:
+    """How many."""
+    return len(os.sched_getaffinity(0))
