@@ -15,7 +15,7 @@ TURNS = 40  # of k-means: it has long settled
 
 @dataclass(frozen=True)
 class Windows:
-    """Chosen ones, by rising position. `begin`, `end`: positions; `weight`: how many times its own ops it stands for."""
+    """Chosen ones, by rising position. `begin`, `end`: positions; `weight`: of how many times its ops it tells."""
 
     begin: np.ndarray
     end: np.ndarray
@@ -23,7 +23,7 @@ class Windows:
 
 
 def features(cells: pd.DataFrame, per_window: int) -> np.ndarray:
-    """One row a window, one column for each of `cells` (one row a cell): its sum, as a multiple of the mean window's."""
+    """One row a window, one column for each of `cells` (one row a cell): its sum, in means of all windows."""
     groups = np.arange(len(cells)) // per_window
     sums = cells.groupby(groups).sum().to_numpy(np.float64)
     mean = sums.mean(axis=0)
