@@ -1,5 +1,6 @@
 """Distillates: the windows of the plan are there, op for op, on the live heap that was there; the manifest is true."""
 
+import bisect
 import itertools
 import json
 import random
@@ -8,6 +9,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 from heaptape.formats import calls
 
@@ -240,6 +243,96 @@ def test_slices_and_merged_traces_are_no_distillates_and_say_so(made, tmp_path, 
 def test_a_rewritten_history_is_no_distillate(made, tmp_path):
     done("compile", made.tape, "-o", tmp_path / "g.work", "--group", "size=1..16=remove")
     assert "distilled" not in json.loads(done("info", tmp_path / "g.work", "--json"))["info"]
+
+
+def windows_of(path: Path, window_ops: int, folder: Path) -> tuple[dict, pd.DataFrame]:
+    out = folder / "windows.bin"
+    done("windows", path, "--ops", window_ops, "-o", out)
+    header, _, rows = out.read_bytes().partition(b"\n")
+    told = json.loads(header)
+    table = np.frombuffer(rows, "<u8").astype(np.int64).reshape(told["windows"], len(told["columns"]))
+    return told, pd.DataFrame(table, columns=told["columns"])
+
+
+def class_of(value: int, columns: list[str]) -> str:
+    """The last column whose number is not above the value."""
+    numbers = [int(column.split(":")[1]) for column in columns]
+    assert numbers == sorted(numbers)
+    return columns[max(bisect.bisect_right(numbers, value) - 1, 0)]
+
+
+@dataclass
+class Live:
+    born: int
+    size: int
+    thread: int
+
+
+def modelled_windows(ops: list[WorkloadOp], window_ops: int, columns: list[str]) -> list[Counter]:  # noqa: C901
+    """The columns by their definition."""
+    sizes = [column for column in columns if column.startswith("acquires:")]
+    ages = [column for column in columns if column.startswith("deaths:")]
+    rows: list[Counter] = []
+    live: dict[int, Live] = {}
+    stock: Counter = Counter()
+    highest = live_bytes = 0
+    last = None
+    for place, op in enumerate(ops):
+        if place % window_ops == 0:
+            heap = {"live_objects": len(live), "live_bytes": live_bytes}
+            rows.append(Counter(heap | {f"{name}_highest": value for name, value in heap.items()}))
+            threads = set()
+        row = rows[-1]
+        name, acquires, release, _, param = calls.CALLS[op.call & calls.ID_MASK]
+        row.update(["ops", f"calls:{name}"])
+        row["turns"] += op.thread != last
+        last = op.thread
+        threads.add(op.thread)
+        row["threads"] = len(threads)
+        if op.slot == NO_SLOT:
+            continue
+        releases = release == calls.RELEASES and not op.call & calls.NULL_IN
+        given = acquires and not op.call & calls.NULL_OUT
+        before = live.get(op.slot)
+        if releases:
+            assert before
+            row["remote_frees"] += before.thread != op.thread
+            stock[class_of(before.size, sizes)] += 1
+            live_bytes -= live.pop(op.slot).size
+            if not given:
+                row[class_of(place - before.born, ages)] += 1
+        if given:
+            size = op.size * ((op.param or 1) if param == calls.COUNT else 1)
+            row.update({"acquired_bytes": size, class_of(size, sizes): 1})
+            row["reusing"] += stock[class_of(size, sizes)] > 0
+            stock[class_of(size, sizes)] -= stock[class_of(size, sizes)] > 0
+            live[op.slot] = Live(before.born if before and releases else place, size, op.thread)
+            live_bytes += size
+            row["new_high_bytes"] += max(live_bytes - highest, 0)
+            highest = max(highest, live_bytes)
+        row["live_objects_highest"] = max(row["live_objects_highest"], len(live))
+        row["live_bytes_highest"] = max(row["live_bytes_highest"], live_bytes)
+    return rows
+
+
+@pytest.mark.parametrize("window_ops", [1, 7, 1000, OPS, 2 * OPS])
+def test_windows_have_the_features_of_their_ops(whole, tmp_path, window_ops):
+    told, table = windows_of(whole, window_ops, tmp_path)
+    expected = modelled_windows(ops_of(whole), window_ops, told["columns"])
+    assert (told["ops"], told["window_ops"], told["windows"]) == (OPS, window_ops, -(-OPS // window_ops))
+    assert table.equals(
+        pd.DataFrame(expected).reindex(columns=told["columns"], fill_value=0).fillna(0).astype(np.int64)
+    )
+
+
+def test_windows_of_a_trace_are_those_of_its_workload(whole, tmp_path):
+    everything = distil(whole, tmp_path, [(0, 0, OPS, 1.0)])
+    assert windows_of(everything.tape, 100, tmp_path)[1].equals(windows_of(everything.work, 100, tmp_path)[1])
+
+
+@pytest.mark.parametrize("ops", ["0", "-1", "x", "1.5"])
+def test_windows_of_no_length_are_wrong_usage(whole, ops):
+    assert convert("windows", whole, "--ops", ops).returncode == 2
 
 
 PLANS = [
