@@ -32,6 +32,7 @@ GROUPS = (
 )
 PLANS = (
     '{"windows": [[0, 5, 20, 2.5], [20, 20, 30, 1], [50, 60, 70, 0.5]], "churn": 0.25}',
+    '{"windows": [[7, 15, 90, 1]], "heap": "touched", "highs": 3}',
     '{"windows": [[100, 150, 200, 2]], "large": {"bytes": 64, "share": 0.5}, "seed": 7, "manifest": {"kind": "time"}}',
 )
 MEMORY_BYTES = 1 << 30
