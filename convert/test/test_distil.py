@@ -4,6 +4,7 @@ import bisect
 import itertools
 import json
 import random
+import resource
 import subprocess
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -421,6 +422,25 @@ def test_windows_of_a_trace_are_those_of_its_workload(whole, tmp_path):
 @pytest.mark.parametrize("ops", ["0", "-1", "x", "1.5"])
 def test_windows_of_no_length_are_wrong_usage(whole, ops):
     assert convert("windows", whole, "--ops", ops).returncode == 2
+
+
+def test_memory_does_not_grow_with_the_number_of_ops(tmp_path):
+    """3 M ops in 24 MiB, 16 of which are room for the plan: 3 bytes an op would be too much."""
+    many, data_bytes = tmp_path / "many.work", 24 << 20
+    make(many, ops=3_000_000, threads=4, live_objects=100, remote_percent=20)
+    (tmp_path / "plan.json").write_text(json.dumps({"windows": [[10, 20, 90, 1]], "highs": 5, "churn": 0.01}))
+    for arguments in (
+        ["distil", many, "--plan", tmp_path / "plan.json", "-o", tmp_path / "d.tape"],
+        ["windows", many, "--ops", "1000", "-o", tmp_path / "windows.bin"],
+    ):
+        run = subprocess.run(
+            [CONVERT, *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            timeout=100,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (data_bytes, data_bytes)),
+        )
+        assert run.returncode == 0, run.stderr
 
 
 PLANS = [
