@@ -34,6 +34,11 @@ uint64_t object_walk_request_bytes(const struct object_walk *walk) {
   return trace_event_request_bytes(&event);
 }
 
+bool object_walk_releases(const struct object_walk *walk) {
+  struct trace_event event = event_of(&walk->ops.op);
+  return trace_event_releases(&event);
+}
+
 static int take_object(struct object_walk *walk, struct error *error) {
   const struct workload_ops_op *op = &walk->ops.op;
   struct trace_event event = event_of(op);

@@ -30,6 +30,9 @@ void object_walk_close(struct object_walk *walk);
 /* Moves on to the next op. Returns 1; 0 at the end; -1 with error: the workload is not legal. */
 int object_walk_next(struct object_walk *walk, struct error *error);
 
+/* Does it release its object, if only to acquire another in its place? */
+bool object_walk_releases(const struct object_walk *walk);
+
 /* What the op requests in all. */
 uint64_t object_walk_request_bytes(const struct object_walk *walk);
 

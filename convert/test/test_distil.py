@@ -1,13 +1,18 @@
 """Distillates: the windows of the plan are there, op for op, on the live heap that was there; the manifest is true."""
 
+import bisect
 import itertools
 import json
 import random
+import resource
 import subprocess
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 from heaptape.formats import calls
 
@@ -146,7 +151,7 @@ def test_manifest_tells_of_the_whole_and_keeps_what_the_plan_gives(whole, tmp_pa
     assert made.manifest["expected"] == given["expected"]
     assert made.manifest["version"] == 1
     assert made.manifest["ratio"] == pytest.approx(len(made.ops) / OPS, rel=1e-4)
-    assert made.manifest["kept"] == {"churn": 0, "seed": 3}
+    assert made.manifest["kept"] == {"heap": "live", "highs": 0, "churn": 0, "seed": 3}
 
 
 def test_all_churn_is_the_whole_and_some_is_its_share(whole, tmp_path):
@@ -168,9 +173,96 @@ def test_large_objects_have_a_share_of_their_own(whole, tmp_path):
     ops = ops_of(whole)
     limit = sorted(thing.size for thing in objects_of(ops))[-40]
     made = distil(whole, tmp_path, [window], large={"bytes": limit, "share": 1})
-    kept = [thing for thing in objects_of(ops) if lives_in(thing, window) or thing.size >= limit]
+    kept = [
+        thing
+        for thing in objects_of(ops)
+        if lives_in(thing, window) or any(size >= limit for _, size in sizes_over_time(ops, thing))
+    ]
     assert len(objects_of(made.ops)) == len(kept)
     places = sorted(itertools.chain.from_iterable(thing.ops for thing in kept))
+    assert told_apart(made.ops, list(range(len(made.ops)))) == told_apart(ops, places)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_heap_that_is_touched_has_the_objects_of_the_windows_ops_alone(whole, tmp_path, seed):
+    windows, ops = some_windows(seed), ops_of(whole)
+    inside = {place for begin, _, end, _ in windows for place in range(begin, end)}
+    kept = [thing for thing in objects_of(ops) if inside.intersection(thing.ops)]
+    places = sorted(itertools.chain.from_iterable(thing.ops for thing in kept))
+    made = distil(whole, tmp_path, windows, heap="touched")
+    assert told_apart(made.ops, list(range(len(made.ops)))) == told_apart(ops, places)
+    for row, window in zip(made.manifest["segments"], windows, strict=True):
+        assert [places[row[0]], places[row[1]], places[row[2] - 1]] == [window[0], window[1], window[2] - 1]
+
+
+def sizes_over_time(ops: list[WorkloadOp], thing: Object) -> Iterator[tuple[int, int]]:
+    """Of an object: from which place on it has which size; 0: it has ended."""
+    for place in thing.ops:
+        op = ops[place]
+        _, acquires, release, _, param = calls.CALLS[op.call & calls.ID_MASK]
+        if acquires and not op.call & calls.NULL_OUT:
+            yield place, op.size * ((op.param or 1) if param == calls.COUNT else 1)
+        elif release == calls.RELEASES:
+            yield place, 0
+
+
+def class_edges() -> list[int]:
+    return [0, 1, 2, 3] + [(4 + part) << shift for shift in range(40) for part in range(4)]
+
+
+def at_highs(ops: list[WorkloadOp], parts: int) -> set[int]:
+    """Numbers of the objects that live when their size class, or all, is at its high: by the definition, part by part
+    and class by class.
+    """
+    edges = class_edges()
+    things = objects_of(ops)
+    changes: dict[int | None, Counter] = defaultdict(Counter)
+    spans: list[tuple[int, int | None, int, int]] = []  # object, class, from place, up to place
+    for number, thing in enumerate(things):
+        steps = [*sizes_over_time(ops, thing), (len(ops), 0)]
+        for (place, size), (until, _) in itertools.pairwise(steps):
+            if thing.dead and place == thing.ops[-1]:
+                continue  # its end
+            for key in (bisect.bisect_right(edges, size) - 1, None):
+                changes[key][place] += size
+                if until < len(ops):
+                    changes[key][until] -= size
+                spans.append((number, key, place, until))
+    high: dict[int | None, list[int]] = {}
+    for key, of_class in changes.items():
+        total, best = 0, {}
+        for place in sorted(of_class):
+            total += of_class[place]
+            part = 0 if key is None else place * parts // len(ops)
+            if part not in best or total > best[part][0]:
+                best[part] = (total, place)
+        high[key] = [place for _, place in best.values()]
+    return {number for number, key, begin, end in spans if any(begin <= place < end for place in high[key])}
+
+
+@pytest.mark.parametrize("parts", [1, 2, 7])
+def test_objects_live_at_the_highs_of_their_size_classes_are_kept(whole, tmp_path, parts):
+    ops = ops_of(whole)
+    kept, things = at_highs(ops, parts), objects_of(ops)
+    places = sorted(itertools.chain.from_iterable(things[number].ops for number in kept))
+    made = distil(whole, tmp_path, [], highs=parts)
+    assert told_apart(made.ops, list(range(len(made.ops)))) == told_apart(ops, places)
+    assert made.manifest["segments"] == []
+
+
+def test_rules_add_up(whole, tmp_path):
+    """Highs, windows and large objects."""
+    ops, windows = ops_of(whole), some_windows(3)
+    things = objects_of(ops)
+    limit = sorted(thing.size for thing in things)[-30]
+    inside = {place for begin, _, end, _ in windows for place in range(begin, end)}
+    kept = {
+        number
+        for number, thing in enumerate(things)
+        if inside.intersection(thing.ops) or any(size >= limit for _, size in sizes_over_time(ops, thing))
+    } | at_highs(ops, 3)
+    places = sorted(itertools.chain.from_iterable(things[number].ops for number in kept))
+    made = distil(whole, tmp_path, windows, heap="touched", highs=3, large={"bytes": limit, "share": 1})
     assert told_apart(made.ops, list(range(len(made.ops)))) == told_apart(ops, places)
 
 
@@ -242,10 +334,125 @@ def test_a_rewritten_history_is_no_distillate(made, tmp_path):
     assert "distilled" not in json.loads(done("info", tmp_path / "g.work", "--json"))["info"]
 
 
+def windows_of(path: Path, window_ops: int, folder: Path) -> tuple[dict, pd.DataFrame]:
+    out = folder / "windows.bin"
+    done("windows", path, "--ops", window_ops, "-o", out)
+    header, _, rows = out.read_bytes().partition(b"\n")
+    told = json.loads(header)
+    table = np.frombuffer(rows, "<u8").astype(np.int64).reshape(told["windows"], len(told["columns"]))
+    return told, pd.DataFrame(table, columns=told["columns"])
+
+
+def class_of(value: int, columns: list[str]) -> str:
+    """The last column whose number is not above the value."""
+    numbers = [int(column.split(":")[1]) for column in columns]
+    assert numbers == sorted(numbers)
+    return columns[max(bisect.bisect_right(numbers, value) - 1, 0)]
+
+
+@dataclass
+class Live:
+    born: int
+    size: int
+    thread: int
+
+
+def modelled_windows(ops: list[WorkloadOp], window_ops: int, columns: list[str]) -> list[Counter]:  # noqa: C901
+    """The columns by their definition."""
+    sizes = [column for column in columns if column.startswith("acquires:")]
+    ages = [column for column in columns if column.startswith("deaths:")]
+    rows: list[Counter] = []
+    live: dict[int, Live] = {}
+    stock: Counter = Counter()
+    highest = live_bytes = 0
+    last = None
+    for place, op in enumerate(ops):
+        if place % window_ops == 0:
+            heap = {"live_objects": len(live), "live_bytes": live_bytes}
+            rows.append(Counter(heap | {f"{name}_highest": value for name, value in heap.items()}))
+            threads = set()
+        row = rows[-1]
+        name, acquires, release, _, param = calls.CALLS[op.call & calls.ID_MASK]
+        row.update(["ops", f"calls:{name}"])
+        row["turns"] += op.thread != last
+        last = op.thread
+        threads.add(op.thread)
+        row["threads"] = len(threads)
+        if op.slot == NO_SLOT:
+            continue
+        releases = release == calls.RELEASES and not op.call & calls.NULL_IN
+        given = acquires and not op.call & calls.NULL_OUT
+        before = live.get(op.slot)
+        if releases:
+            assert before
+            row["remote_frees"] += before.thread != op.thread
+            stock[class_of(before.size, sizes)] += 1
+            live_bytes -= live.pop(op.slot).size
+            if not given:
+                row[class_of(place - before.born, ages)] += 1
+        if given:
+            size = op.size * ((op.param or 1) if param == calls.COUNT else 1)
+            row.update({"acquired_bytes": size, class_of(size, sizes): 1})
+            row["reusing"] += stock[class_of(size, sizes)] > 0
+            stock[class_of(size, sizes)] -= stock[class_of(size, sizes)] > 0
+            live[op.slot] = Live(before.born if before and releases else place, size, op.thread)
+            live_bytes += size
+            row["new_high_bytes"] += max(live_bytes - highest, 0)
+            highest = max(highest, live_bytes)
+        row["live_objects_highest"] = max(row["live_objects_highest"], len(live))
+        row["live_bytes_highest"] = max(row["live_bytes_highest"], live_bytes)
+    return rows
+
+
+@pytest.mark.parametrize("window_ops", [1, 7, 1000, OPS, 2 * OPS])
+def test_windows_have_the_features_of_their_ops(whole, tmp_path, window_ops):
+    told, table = windows_of(whole, window_ops, tmp_path)
+    expected = modelled_windows(ops_of(whole), window_ops, told["columns"])
+    assert (told["ops"], told["window_ops"], told["windows"]) == (OPS, window_ops, -(-OPS // window_ops))
+    assert table.equals(
+        pd.DataFrame(expected).reindex(columns=told["columns"], fill_value=0).fillna(0).astype(np.int64)
+    )
+
+
+def test_windows_of_a_trace_are_those_of_its_workload(whole, tmp_path):
+    everything = distil(whole, tmp_path, [(0, 0, OPS, 1.0)])
+    assert windows_of(everything.tape, 100, tmp_path)[1].equals(windows_of(everything.work, 100, tmp_path)[1])
+
+
+@pytest.mark.parametrize("ops", ["0", "-1", "x", "1.5"])
+def test_windows_of_no_length_are_wrong_usage(whole, ops):
+    assert convert("windows", whole, "--ops", ops).returncode == 2
+
+
+def test_memory_does_not_grow_with_the_number_of_ops(tmp_path):
+    """3 M ops in 24 MiB, 16 of which are room for the plan: 3 bytes an op would be too much."""
+    many, data_bytes = tmp_path / "many.work", 24 << 20
+    make(many, ops=3_000_000, threads=4, live_objects=100, remote_percent=20)
+    (tmp_path / "plan.json").write_text(json.dumps({"windows": [[10, 20, 90, 1]], "highs": 5, "churn": 0.01}))
+    for arguments in (
+        ["distil", many, "--plan", tmp_path / "plan.json", "-o", tmp_path / "d.tape"],
+        ["windows", many, "--ops", "1000", "-o", tmp_path / "windows.bin"],
+    ):
+        run = subprocess.run(
+            [CONVERT, *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            timeout=100,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (data_bytes, data_bytes)),
+        )
+        assert run.returncode == 0, run.stderr
+
+
 PLANS = [
     ("", "offset 0"),
     ("[1]", "no JSON object"),
-    ('{"windows": []}', "no windows"),
+    ("{}", "no windows"),
+    ('{"windows": 5}', "no windows"),
+    ('{"windows": [], "heap": "dead"}', '"heap" wants'),
+    ('{"windows": [], "heap": 5}', '"heap" wants'),
+    ('{"windows": [], "highs": -1}', '"highs" wants'),
+    ('{"windows": [], "highs": 5000}', '"highs" wants'),
+    ('{"windows": [], "highs": "2"}', '"highs" wants'),
     ('{"windows": [[0, 1, 2]]}', "window 0 is no [begin"),
     ('{"windows": [[0, 0, 0, 1]]}', "window 0 does not rise"),
     ('{"windows": [[5, 4, 9, 1]]}', "window 0 does not rise"),
