@@ -8,6 +8,7 @@ machine does changes nothing.
 """
 
 import argparse
+import functools
 import itertools
 import pickle
 import subprocess
@@ -21,9 +22,9 @@ import numpy as np
 import pandas as pd
 from heaptape.common.home import Home, default_home
 from heaptape.distil import fit, measured
-from heaptape.distil.history import History
 from heaptape.distil.measured import Whole
 from heaptape.distil.plan import Planner
+from heaptape.formats.workload_format import read_workload
 from heaptape.measure import registry, replay
 from heaptape.measure.registry import Choice
 from heaptape.results import distilled
@@ -55,7 +56,7 @@ def main() -> None:
     arguments = parser.parse_args()
     home = default_home()
     choices = registry.choose_all(ALLOCATORS, registry.load(home))
-    tables = []
+    tables: list[pd.DataFrame] = []
     with tempfile.TemporaryDirectory(prefix="heaptape.") as scratch:
         for workload in _workloads(arguments.inputs, home, Path(scratch)):
             for table in _tables(workload, choices, arguments, home, Path(scratch)):
@@ -79,10 +80,11 @@ def _tables(
     workload: Path, choices: Sequence[Choice], arguments: argparse.Namespace, home: Home, scratch: Path
 ) -> Iterator[pd.DataFrame]:
     whole = _whole(workload, choices, arguments.keep_in, home)
-    history = History.of(workload)
-    planner = Planner(history, whole.cells, "both", arguments.seed)
+    count = functools.partial(measured.count, workload, home=home)
+    planner = Planner(whole.cells, count, "both", arguments.seed)
+    ops = read_workload(workload).ops
     for ratio in arguments.ratio or [0.01]:
-        plan = planner.plan(round(ratio * history.ops))
+        plan = planner.plan(round(ratio * ops))
         tape = scratch / f"{workload.stem}-{ratio:g}.tape"
         measured.write(workload, plan, {}, tape, home)
         small = measured.prepared(tape, home, scratch)

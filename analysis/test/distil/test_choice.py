@@ -1,64 +1,26 @@
-"""What a distillate keeps: objects of the highs, against a count by hand; windows, one of each stratum."""
+"""What a distillate keeps: windows, one of each stratum; the highs of as many parts of the history as there is room."""
+
+import functools
 
 import numpy as np
 import pandas as pd
 import pytest
-from heaptape.distil import select
-from heaptape.distil.history import LARGE_BYTES, History
+from heaptape.common.home import default_home
+from heaptape.distil import measured, select
 from heaptape.distil.measured import cell_edges
-from heaptape.distil.plan import Cells, Planner
+from heaptape.distil.plan import KINDS, Cells, Planner
+from heaptape.formats.workload_format import read_workload
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.test.gate.pieces import make_workload
+from analysis.test.distil.planted_histories import stationary
 from tests.examples import examples
+from tests.support import check
 
 
 @pytest.fixture(scope="module")
-def history(tmp_path_factory):
-    return History.of(make_workload(tmp_path_factory.mktemp("choice"), events=3000))
-
-
-def size_class(largest_bytes):
-    return int(np.log2(max(largest_bytes, 1)) * 4)
-
-
-def live_bytes(objects, members):
-    """After each op, one by one."""
-    live, table = np.zeros(objects.ops), objects.table.iloc[members]
-    for born, end, size in zip(table["born"], table["end"], table["largest_bytes"], strict=True):
-        live[born:end] += size
-    return live
-
-
-@pytest.mark.parametrize("segments", [1, 5])
-def test_of_each_size_class_and_part_the_objects_of_its_high_are_kept(history, segments):
-    objects, keep = history.objects, history.at_highs(segments)
-    classes = objects.table["largest_bytes"].map(size_class)
-    small = objects.table["largest_bytes"] < LARGE_BYTES
-    part_of = np.arange(objects.ops) * segments // objects.ops
-    for members in objects.table[small].groupby(classes[small]).groups.values():
-        numbers = np.array(members)
-        whole, kept = live_bytes(objects, numbers), live_bytes(objects, numbers[keep[numbers]])
-        for part in range(segments):
-            here = part_of == part
-            changes = np.diff(np.concatenate([[0.0], whole]))[here] != 0
-            if changes.any():  # else what is live was live at the high before, or is not needed for a high here
-                assert kept[here][changes].max() == pytest.approx(whole[here][changes].max())
-
-
-def test_large_objects_are_kept_and_so_is_what_is_live_at_the_peak(history):
-    table, keep = history.objects.table, history.at_highs(1)
-    assert keep[table["largest_bytes"] >= LARGE_BYTES].all()
-    everything = np.arange(len(table))
-    peak = live_bytes(history.objects, everything).max()
-    assert live_bytes(history.objects, everything[keep]).max() == pytest.approx(peak)
-
-
-def test_more_parts_of_the_history_keep_more(history):
-    kept = [history.ops_of(history.at_highs(segments)) for segments in (1, 4, 16)]
-    assert kept == sorted(kept)
-    assert kept[0] < kept[2]
+def workload(tmp_path_factory):
+    return stationary(tmp_path_factory.mktemp("choice"), turns=5000)
 
 
 def random_cells(seed, count):
@@ -94,19 +56,32 @@ def test_a_rare_window_that_is_unlike_the_rest_stands_for_itself():
     assert windows.weight[rare[0]] == 1
 
 
-@pytest.mark.parametrize("kind", ["time", "memory", "both"])
-def test_a_plan_has_all_objects_of_its_windows_and_no_more_ops_than_asked_for(history, kind):
-    edges = cell_edges(history.ops)
-    planner = Planner(history, Cells(random_cells(3, len(edges) - 1), edges), kind, 0)
-    plan = planner.plan(int(0.9 * history.ops))
-    assert plan.ops <= 0.9 * history.ops
+def planner_of(workload, kind):
+    edges = cell_edges(read_workload(workload).ops)
+    counted = functools.partial(measured.count, workload, home=default_home())
+    return Planner(Cells(random_cells(3, len(edges) - 1), edges), counted, kind, 0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("share", [0.6, 0.9])
+def test_a_plan_has_no_more_ops_than_asked_for_and_the_trace_has_as_many(workload, tmp_path, kind, share):
+    ops = int(share * read_workload(workload).ops)
+    plan = planner_of(workload, kind).plan(ops)
+    assert plan.floor <= plan.ops <= ops
     assert (plan.windows["begin"].to_numpy()[1:] >= plan.windows["end"].to_numpy()[:-1]).all()
-    for window in plan.windows.itertuples():
-        assert plan.keep[history.objects.of_op[window.begin : window.end]].all()
-    assert plan.floor == history.ops_of(history.at_highs(1))
+    measured.write(workload, plan, {"kind": kind}, tmp_path / "d.tape", default_home())
+    assert check(tmp_path / "d.tape")["events"] == plan.ops
 
 
-def test_what_is_less_than_the_floor_is_exceeded_and_not_thinned(history):
-    edges = cell_edges(history.ops)
-    plan = Planner(history, Cells(random_cells(3, len(edges) - 1), edges), "memory", 0).plan(1)
-    assert plan.ops >= plan.floor > 1
+def test_what_is_less_than_the_floor_is_exceeded_and_not_thinned(workload):
+    plan = planner_of(workload, "memory").plan(1)
+    assert plan.ops == plan.floor > 1
+    assert plan.segments == 1
+
+
+def test_more_ops_keep_the_highs_of_more_parts_of_the_history(workload):
+    planner = planner_of(workload, "memory")
+    ops = read_workload(workload).ops
+    segments = [planner.plan(int(share * ops)).segments for share in (0.01, 0.7, 1.0)]
+    assert segments == sorted(segments)
+    assert segments[0] < segments[2]
