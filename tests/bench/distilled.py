@@ -87,7 +87,7 @@ def _tables(
         plan = planner.plan(round(ratio * ops))
         tape = scratch / f"{workload.stem}-{ratio:g}.tape"
         measured.write(workload, plan, {}, tape, home)
-        small = measured.prepared(tape, home, scratch)
+        small = replay.prepare(str(tape), home, scratch)
         manifest = measured.manifest_of(small)
         runs = measured.run(small, distilled.edges(manifest), choices, FIGURES, home, lambda share: None)
         parts = [_left_out(one, choices, runs, whole, manifest) for one in dict.fromkeys(c.allocator for c in choices)]

@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="on which it is fitted (repeatable; default: all that are here, and the variants that matter)",
     )
     parser.add_argument("--seed", type=int, default=0, help="of the choice of windows (default 0)")
-    parser.add_argument("--json", action="store_true", help="the manifest as it is in the trace, and what was asked")
+    parser.add_argument("--json", action="store_true", help="what the trace says of its errors, and the ops asked for")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pandas as pd
 
+from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.distil import fit, measured
 from heaptape.distil.fit import Fitted
 from heaptape.distil.plan import Kind, Plan, Planner
 from heaptape.formats.workload_format import read_workload
+from heaptape.measure import replay
 from heaptape.measure.registry import Choice, sha256_of
 from heaptape.results import distilled
 
@@ -62,7 +64,13 @@ class Distiller:
     def __init__(
         self, workload: Path, name: str, choices: Sequence[Choice], wanted: Wanted, home: Home, scratch: Path
     ) -> None:
-        """Raises HeaptapeError."""
+        """Raises HeaptapeError: a workload of which there is no distillate."""
+        about = read_workload(workload)
+        if not about.ops:
+            raise HeaptapeError(f"{name}: no calls")
+        if "distilled" in about.info:
+            raise HeaptapeError(f"{name}: is a distillate itself")
+        self._ops = about.ops
         self.tell: Callable[[str, float], None] = lambda what, share: None
         self._workload, self._name, self._choices, self._wanted = workload, name, list(choices), wanted
         self._home, self._scratch = home, scratch
@@ -70,21 +78,20 @@ class Distiller:
     def make(self, tape: Path) -> Distilled:
         """Writes it. Raises HeaptapeError."""
         figures = distilled.figures_of(self._wanted.kind)
-        ops_of_whole = read_workload(self._workload).ops
         whole = measured.whole(self._workload, self._choices, figures, self._home, self._part("the whole"))
         count = functools.partial(measured.count, self._workload, home=self._home)
         planner = Planner(whole.cells, count, self._wanted.kind, self._wanted.seed)
-        for ops in self._wanted.ops_to_try(ops_of_whole):
-            made = self._try(planner.plan(ops), ops, ops_of_whole, whole, tape)
+        for ops in self._wanted.ops_to_try(self._ops):
+            made = self._try(planner.plan(ops), ops, whole, tape)
             if self._wanted.error_percent is None or made.worst <= self._wanted.error_percent:
                 break
         measured.write(self._workload, made.plan, made.manifest, tape, self._home)
         return made
 
-    def _try(self, plan: Plan, ops: int, whole_ops: int, whole: measured.Whole, tape: Path) -> Distilled:
+    def _try(self, plan: Plan, ops: int, whole: measured.Whole, tape: Path) -> Distilled:
         first = self._scratch / f"{tape.name}.try.tape"
         measured.write(self._workload, plan, {}, first, self._home)
-        workload = measured.prepared(first, self._home, self._scratch)
+        workload = replay.prepare(str(first), self._home, self._scratch)
         manifest = measured.manifest_of(workload)
         edges = distilled.edges(manifest)
         runs = measured.run(
@@ -94,7 +101,7 @@ class Distiller:
         table = fit.table(fitted, list(whole.figures.index))
         if fitted.weights is not None:
             plan.windows["weight"] = fitted.weights
-        return Distilled(plan, ops, whole_ops, fitted, table, self._manifest(plan, fitted, table))
+        return Distilled(plan, ops, self._ops, fitted, table, self._manifest(plan, fitted, table))
 
     def _manifest(self, plan: Plan, fitted: Fitted, table: pd.DataFrame) -> dict:
         """What heaptape-convert can't know."""

@@ -14,7 +14,7 @@ from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.distil.plan import Cells, Plan
 from heaptape.formats.workload_format import read_workload
-from heaptape.measure import exact, replay
+from heaptape.measure import exact
 from heaptape.measure.engine_process import last_message
 from heaptape.measure.registry import Choice
 from heaptape.results import distilled
@@ -103,8 +103,3 @@ def manifest_of(workload: Path) -> dict:
     if not isinstance(found, dict):
         raise HeaptapeError(f"{workload.name}: not a distillate")
     return found
-
-
-def prepared(tape: Path, home: Home, scratch: Path) -> Path:
-    """The distillate's workload."""
-    return replay.prepare(str(tape), home, scratch)

@@ -10,7 +10,7 @@ def lines(made: Distilled, wanted: Wanted, output: str) -> list[str]:
     plan = made.plan
     kept = [f"{output}: {plan.ops:,} of {made.whole_ops:,} ops ({100 * plan.ops / made.whole_ops:.2g} %)"]
     if plan.segments:
-        often = "once" if plan.segments == 1 else f"in each of {plan.segments} parts of the history"
+        often = "over the whole history" if plan.segments == 1 else f"in each of {plan.segments} parts of the history"
         kept.append(f"for memory: large objects, and those live when their size class is at its high, {often}")
     if wanted.kind != "memory":
         counted = int((plan.windows["end"] - plan.windows["counted"]).sum())
@@ -48,6 +48,6 @@ def warnings(made: Distilled, wanted: Wanted) -> list[str]:
 
 
 def as_json(made: Distilled) -> str:
-    """The manifest, with `ops`, `whole_ops` and `wanted_ops`."""
+    """What of the manifest was found here, with `ops`, `whole_ops` and `wanted_ops`."""
     about = {"ops": made.plan.ops, "whole_ops": made.whole_ops, "wanted_ops": made.wanted_ops}
     return json.dumps(about | {"distilled": made.manifest}, indent=1) + "\n"

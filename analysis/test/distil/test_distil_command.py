@@ -5,7 +5,7 @@ import json
 import pytest
 
 from analysis.test.distil.planted_histories import drifting, stationary, with_rare_phase
-from tests.support import call_heaptape, check, compile_trace, info
+from tests.support import call_heaptape, check, compile_trace, import_text, info
 
 ALLOCATORS = [word for name in ("glibc", "reference", "magazine") for word in ("-a", name)]
 
@@ -60,14 +60,14 @@ def test_what_makes_the_memory_is_kept(planted):
 
 
 def test_the_same_command_makes_the_same_file(tmp_path):
-    workload = stationary(tmp_path, turns=3000)
+    workload = stationary(tmp_path, turns=1500)
     for name in ("one.tape", "two.tape"):
         distil(workload, tmp_path / name, "--ratio", "0.3", "--kind", "time")
     assert (tmp_path / "one.tape").read_bytes() == (tmp_path / "two.tape").read_bytes()
 
 
 def test_what_can_not_be_kept_is_said(tmp_path):
-    workload = stationary(tmp_path, turns=3000)
+    workload = stationary(tmp_path, turns=1500)
     result = distil(workload, tmp_path / "d.tape", "--ops", "100")
     assert len(result.stdout.splitlines()) <= 10
     assert "100 ops can't be kept" in result.stderr
@@ -76,9 +76,18 @@ def test_what_can_not_be_kept_is_said(tmp_path):
 
 
 def test_of_memory_alone_instructions_are_not_told(tmp_path):
-    workload = stationary(tmp_path, turns=3000)
+    workload = stationary(tmp_path, turns=1500)
     told = json.loads(distil(workload, tmp_path / "d.tape", "--kind", "memory", "--json").stdout)
     assert sorted(told["distilled"]["expected"]) == ["rss-mean", "rss-peak"]
+
+
+def test_a_distillate_and_a_history_without_calls_are_refused(planted, tmp_path):
+    _, tape, _ = planted
+    for source, says in ((tape, "is a distillate itself"), (import_text(tmp_path, ""), "no calls")):
+        result = call_heaptape("distil", source, "-o", tmp_path / "none.tape", *ALLOCATORS)
+        assert result.status == 1
+        assert says in result.stderr
+        assert not (tmp_path / "none.tape").exists()
 
 
 @pytest.mark.parametrize(
