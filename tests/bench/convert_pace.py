@@ -10,12 +10,9 @@ import os
 import re
 import statistics
 import tempfile
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-
-from heaptape.formats.tape_format import open_trace
 
 from tests.bench import rates
 from tests.support import CONVERT, OUT, REPOSITORY, info, record, succeed, workload
@@ -64,15 +61,6 @@ def time_all(programs: dict[str, Path], folder: Path) -> None:
         where = "one processor" if row.one else f"{os.cpu_count()} processors"
         what = f"{row.command}, {row.tape.stem}, {where}{', by CPU time' if row.by_cpu else ''}"
         print(f"| {what} | {' | '.join(cells)} |", flush=True)
-    print(f"\nThe Python reader, an archive: {python_rate() / 1e6:.1f} M events/s.")
-
-
-def python_rate() -> float:
-    """Events per second of wall time, of the archive of redis in the corpus."""
-    with open_trace(REPOSITORY / "workloads/corpus/redis.tape") as trace:
-        began = time.monotonic()
-        events = sum(batch.num_rows for batch in trace.events())
-        return events / (time.monotonic() - began)
 
 
 def counted(program: Path, command: str, tape: Path, folder: Path) -> float:

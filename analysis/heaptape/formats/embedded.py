@@ -7,7 +7,7 @@ can still unpack everything by itself (`report.js` does what `unpack` does here)
 values: a browser's numbers would not be those of the file.
 
 Plain gzip of the JSON was tried instead: of one workload of `tests/bench/big_report.py` it takes 2.2 MB, and this 0.9
-(without memory maps; 8.4 and 5.7 with them), so the page of all nine would have 25.5 MB instead of 13.5. Browsers
+(without memory maps; 8.4 and 5.7 with them), so the page of all nine would have 24.6 MB instead of 12.6. Browsers
 inflate nothing else by themselves: zstd or brotli would need a decoder in every page.
 """
 

@@ -9,13 +9,13 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from heaptape.common.errors import FormatError
+from heaptape.common.errors import FormatError, HeaptapeError
 from heaptape.formats import calls, tape_annotations
 from heaptape.formats.tape_access_samples import decode_access_samples
 from heaptape.formats.tape_accesses import decode_accesses, decode_switches, rows_in_bursts
@@ -35,7 +35,10 @@ from heaptape.formats.tape_blocks import (
     usable_columns,
     walk,
 )
-from heaptape.formats.tape_columns import Events, Malformed, decode_events, exactly, leb, zigzag
+from heaptape.formats.tape_numbers import Malformed, exactly, leb, zigzag
+
+if TYPE_CHECKING:
+    from heaptape.formats.tape_columns import Events
 
 SAMPLE_NAMES = (
     "stamp", "rss_anon_bytes", "rss_file_bytes", "rss_shmem_bytes", "vm_size_bytes", "vm_hwm_bytes",
@@ -65,6 +68,9 @@ SCHEMA = pa.schema(
         ("stack", pa.uint32()),  # node of Trace.stacks(); these last four are null where not known
     ]
 )
+
+# Place of a call byte's name among calls.NAMES.
+PLACES = calls.PLACE[np.arange(256) & calls.ID_MASK].tobytes()
 
 
 @dataclass
@@ -218,7 +224,11 @@ class Trace(BlockFile):
                 raise FormatError(self.path, block.offset, str(error)) from error
         return pd.concat(parts, ignore_index=True)
 
-    def _decode(self, block: Block) -> Events:
+    def _decode(self, block: Block) -> "Events":
+        try:  # only here: Numba takes half a second to load
+            from heaptape.formats.tape_columns import decode_events
+        except ImportError as error:
+            raise HeaptapeError("the events of a trace need Numba: pip install 'heaptape[events]' ({error})") from error
         raw = self.raw_columns(block)
         shifts = {c.id: c.shift for c in block.columns}
         try:
@@ -328,28 +338,50 @@ def _differences(trace: Trace, block: Block) -> list[str]:
     return out
 
 
-def _batch(block: Block, begin: int, events: Events) -> pa.RecordBatch:
-    number = events.call & calls.ID_MASK
-    has_size, has_param = calls.HAS_SIZE[number], calls.PARAM_KIND[number] != calls.NO_PARAM
-    names = pa.DictionaryArray.from_arrays(pa.array(calls.PLACE[number]), pa.array(calls.NAMES))
-    single = events.takes & ~(events.releases & events.acquires)
+def _batch(block: Block, begin: int, events: "Events") -> pa.RecordBatch:
+    places = events.call.tobytes().translate(PLACES)
+    names = pa.DictionaryArray.from_buffers(
+        SCHEMA.field("call").type, block.rows, [None, pa.py_buffer(places)], pa.array(calls.NAMES)
+    )
+    usable = None if events.slack is None else events.request_bytes + events.slack
     arrays = [
         pa.array(np.full(block.rows, block.thread, np.uint32)),
         pa.array(np.arange(begin, begin + block.rows, dtype=np.uint64)),
         names,
-        pa.array((events.call & calls.NULL_OUT) != 0),
-        pa.array((events.call & calls.NULL_IN) != 0),
-        pa.array(events.request_bytes, mask=~has_size),
-        pa.array(events.size, mask=~has_size),
-        pa.array(events.param, mask=~has_param),
-        pa.array(events.released, mask=~events.takes),
-        pa.array(events.acquired, mask=~events.acquires),
-        pa.array(events.release_stamp, mask=~events.takes),
-        pa.array(events.acquire_stamp, mask=single),
-        pa.array(events.releases),
-        pa.array(events.touched, mask=~events.touched_known),
-        pa.array(events.latency - np.uint64(1), mask=events.latency == 0),
-        pa.array(events.request_bytes + events.slack - np.uint64(1), mask=events.slack == 0),
-        pa.array(events.stack, mask=events.stack == 0),
+        _bools((events.call & calls.NULL_OUT) != 0),
+        _bools((events.call & calls.NULL_IN) != 0),
+        _valid_where(events.request_bytes, events.has_size),
+        _valid_where(events.size, events.has_size),
+        _valid_where(events.param, events.has_param),
+        _valid_where(events.released, events.takes),
+        _valid_where(events.acquired, events.acquires),
+        _valid_where(events.release_stamp, events.takes),
+        _valid_where(events.acquire_stamp, ~events.takes | (events.releases & events.acquires)),
+        _bools(events.releases),
+        _known(events.touched, events.touched, pa.uint32(), block.rows),
+        _known(events.latency, events.latency, pa.uint64(), block.rows),
+        _known(usable, events.slack, pa.uint64(), block.rows),
+        pa.nulls(block.rows, pa.uint32()) if events.stack is None else _valid_where(events.stack, events.stack != 0),
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+
+
+def _bits(mask: np.ndarray) -> pa.Buffer:
+    """As Arrow has them. `pa.array(values, mask=mask)` takes ten times as long."""
+    return pa.py_buffer(np.packbits(mask, bitorder="little"))
+
+
+def _bools(mask: np.ndarray) -> pa.Array:
+    return pa.Array.from_buffers(pa.bool_(), len(mask), [None, _bits(mask)])
+
+
+def _valid_where(values: np.ndarray, valid: np.ndarray) -> pa.Array:
+    """The values, null elsewhere."""
+    return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [_bits(valid), pa.py_buffer(values)])
+
+
+def _known(plus_one: np.ndarray | None, entries: np.ndarray | None, kind: pa.DataType, rows: int) -> pa.Array:
+    """Values less 1, null where their entries are 0, or all where the block has none."""
+    if plus_one is None or entries is None:
+        return pa.nulls(rows, kind)
+    return _valid_where((plus_one - np.uint64(1)).astype(kind.to_pandas_dtype()), entries != 0)

@@ -2,7 +2,6 @@
 
 import numpy as np
 
-STACKS = 4096
 U64 = np.uint64
 LARGEST = U64(np.iinfo(U64).max)
 

@@ -5,8 +5,11 @@ Drawing is the report's cost: one Figure per picture, coordinates of two decimal
 """
 
 import base64
+import hashlib
 import io
 import re
+import zlib
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -326,8 +329,8 @@ def _legend_above(axes: Axes) -> None:
 
 
 def salt_of(*words: object) -> str:
-    """What the ids of a figure begin with, by words that no other figure of the page has."""
-    return "f" + _slug("-".join(map(str, words)))
+    """What the ids of a figure begin with, by words that no other figure of the page has. Short: each tick has it."""
+    return "f" + hashlib.sha256("-".join(map(str, words)).encode()).hexdigest()[:10]
 
 
 def _slug(text: str) -> str:
@@ -379,7 +382,7 @@ def svg(figure: Figure, salt: str) -> str:
     # Ids of one figure must not be those of another.
     text = re.sub(r'(\bid="|url\(#|href="#)', lambda m: f"{m[1]}{salt}-", text)
     text = re.sub(r"data:image/png;base64,([^\"]*)", lambda m: f"data:image/png;base64,{_fewer_colours(m[1])}", text)
-    return _short(text).replace(plots.INK, "currentColor")
+    return _with_classes(_short(text).replace(plots.INK, "currentColor"))
 
 
 def _fewer_colours(picture: str) -> str:
@@ -407,4 +410,26 @@ def _short(text: str) -> str:
         found = re.sub(r' transform="rotate\(-?0 [^"]*"| style=""', "", found)
         return re.sub(r"(?<= d=\")[^\"]*", lambda m: re.sub(r"\s*([A-Za-z])\s*", r"\1", m[0]), found)
 
-    return re.sub(r">\s+<", "><", re.sub(r"<[^>]+>", tag, text))
+    return _unwrapped(re.sub(r">\s+<", "><", re.sub(r"<[^>]+>", tag, text)))
+
+
+def _unwrapped(text: str) -> str:
+    """Without groups that say nothing of what is in them."""
+    kept, bare = [], []
+    for piece in re.split(r"(<g>|<g [^>]*[^>/]>|</g>)", text):
+        if piece.startswith("<g"):
+            bare.append(piece == "<g>")
+        if not (bare.pop() if piece == "</g>" else piece == "<g>"):
+            kept.append(piece)
+    return "".join(kept)
+
+
+def _with_classes(text: str) -> str:
+    """Styles that stand there more than once as rules. A rule's name follows from what it says, as it holds for the
+    whole page.
+    """
+    counts = Counter(re.findall(r' style="([^"]*)"', text))
+    names = {style: f"s{zlib.crc32(style.encode()):08x}" for style, count in counts.items() if count > 1}
+    rules = "".join(f".{name}{{{style}}}" for style, name in names.items())
+    text = re.sub(r' style="([^"]*)"', lambda m: f' class="{names[m[1]]}"' if m[1] in names else m[0], text)
+    return text.replace("</style>", f"{rules}</style>", 1)

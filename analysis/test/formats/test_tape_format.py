@@ -3,6 +3,7 @@
 import io
 import re
 import struct
+import sys
 import zlib
 
 import numpy as np
@@ -10,8 +11,8 @@ import pandas as pd
 import pytest
 import zstandard
 from conftest import ROOT
-from heaptape.common.errors import FormatError
-from heaptape.formats import calls, tape_columns
+from heaptape.common.errors import FormatError, HeaptapeError
+from heaptape.formats import calls, tape_numbers
 from heaptape.formats.tape_accesses import decode_accesses
 from heaptape.formats.tape_blocks import BLOCK_HEADER, COLUMN, EVENTS, FILE_HEADER, INFO
 from heaptape.formats.tape_format import open_trace
@@ -21,6 +22,7 @@ from hypothesis import strategies as st
 
 from tests.examples import examples
 from tests.leb import leb, zigzag
+from tests.support import CONVERT, succeed
 
 INFO_JSON = b'{"clock":{"kind":"tsc","hz":1e9}}'
 relaxed = examples(150)
@@ -56,8 +58,9 @@ def as_c_reader_prints(path):
 def test_two_readers_agree(seed, tmp_path, write_random_trace):
     events = 4000 if seed else 1100  # of seed 0 each is a block of its own
     expected = pd.read_csv(io.StringIO(write_random_trace(seed, events, tmp_path / "a.tape")), dtype="uint64")
-    found = as_c_reader_prints(tmp_path / "a.tape")
-    pd.testing.assert_frame_equal(found, expected)
+    pd.testing.assert_frame_equal(as_c_reader_prints(tmp_path / "a.tape"), expected)
+    succeed(CONVERT, "convert", "--archive", tmp_path / "a.tape", tmp_path / "b.tape")
+    pd.testing.assert_frame_equal(as_c_reader_prints(tmp_path / "b.tape"), expected)
 
 
 @pytest.mark.parametrize("seed", [3, 6, 9])
@@ -315,15 +318,43 @@ def test_footer_that_differs_is_reported(tmp_path):
         assert trace.differences == ["events: the footer says 7, the blocks have 1"]
 
 
+# malloc(16), free, free, malloc(16), malloc(16): between the two frees another thread was handed the address out.
+PUSHED_TWICE = {
+    "plain": [
+        column(1, b"\0\1\1\0\0"), column(2, b"\x10" * 3), column(4, b"\1\1"), column(7, b"\6"), column(8, b"\x20"),
+    ],
+    "rows by number": [column(16, b"\0\x10\1\2\1\2\0\x10\0\x10"), column(17, b"\0\x60\0\0")],
+    "rows by live object": [column(18, b"\0\x10\1\1\1\x29\0\x10\0\x10"), column(17, b"\0\x60\0\0"), column(19, b"\0")],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", PUSHED_TWICE)
+def test_an_acquire_that_is_released_twice_is_twice_in_its_stack(form, tmp_path):
+    path = tmp_path / "b.tape"
+    path.write_bytes(blocks(events_of(*PUSHED_TWICE[form], rows=5, steps=5)))
+    with open_trace(path) as trace:
+        (batch,) = trace.events()
+    assert batch.column("acquired_address").to_pylist() == [16, None, None, 16, 16]
+    assert batch.column("released_address").to_pylist() == [None, 16, 16, None, None]
+
+
+def test_without_numba_one_line_says_what_is_missing(tmp_path, monkeypatch):
+    path = tmp_path / "b.tape"
+    path.write_bytes(blocks(events_of(*MALLOC_16)))
+    monkeypatch.setitem(sys.modules, "heaptape.formats.tape_columns", None)
+    with open_trace(path) as trace, pytest.raises(HeaptapeError, match=r"pip install 'heaptape\[events\]'"):
+        next(trace.events())
+
+
 @given(st.lists(st.integers(0, 2**64 - 1)))
 def test_leb_numbers_are_found_by_their_ends(values):
-    assert tape_columns.leb(b"".join(map(leb, values)), "x").tolist() == values
+    assert tape_numbers.leb(b"".join(map(leb, values)), "x").tolist() == values
 
 
 @given(st.lists(st.integers(-(2**63), 2**63 - 1)))
 def test_zigzag_is_undone(values):
     coded = np.array([zigzag(v) for v in values], np.uint64)
-    assert tape_columns.zigzag(coded).view(np.int64).tolist() == values
+    assert tape_numbers.zigzag(coded).view(np.int64).tolist() == values
 
 
 def test_header_sizes_are_those_of_the_document():

@@ -71,6 +71,18 @@ def test_ids_in_the_report_are_its_own(page):
     assert set(re.findall(r'(?:href="|url\()#([^")]+)', page)) <= set(ids)
 
 
+def test_figures_have_a_rule_for_each_class_and_no_group_that_says_nothing(page):
+    drawn = [svg for svg in re.findall(r"<svg.*?</svg>", page, re.DOTALL) if "stroke-linejoin: round" in svg]
+    assert drawn
+    for svg in drawn:
+        rules = dict(re.findall(r"\.(s[0-9a-f]{8})\{([^{}]*)\}", svg))
+        assert rules
+        assert set(re.findall(r'class="([^"]*)"', svg)) == set(rules)
+        assert len(set(rules.values())) == len(rules)
+        assert "<g>" not in svg
+        assert len(re.findall(r"<g ", svg)) == svg.count("</g>") + len(re.findall(r"<g [^>]*/>", svg))
+
+
 def test_names_are_escaped(page):
     assert "made &lt;up&gt;" in page
     assert "<up>" not in page
