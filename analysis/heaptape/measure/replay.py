@@ -182,6 +182,7 @@ def describe_workload(path: Path, name: str) -> dict:
         "live_objects_end": workload.live_at_end,
     }
     kept = ("program", "source", "allocator", "calls", "request_sizes", "recorded", "witness", "lacks")
+    kept = (*kept, "distilled", "synthetic")
     return about | {key: workload.info[key] for key in kept if key in workload.info}
 
 
