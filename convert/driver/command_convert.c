@@ -1,6 +1,7 @@
 #include "convert/driver/command.h"
 
 #include "convert/history/merge.h"
+#include "convert/history/trace_info.h"
 #include "convert/inspect/dump.h"
 #include "convert/rewrite/rewrite.h"
 #include "core/base/output_file.h"
@@ -73,6 +74,14 @@ static bool rewrites(const struct options *options) {
   return options->merge || options->slices || options->anonymise || options->archive;
 }
 
+static bool is_distilled(const struct trace_summary *summary) {
+  struct trace_info info;
+  trace_info_read(&info, summary->info_json);
+  bool distilled = json_object_get(info.json, "distilled") != NULL;
+  trace_info_free(&info);
+  return distilled;
+}
+
 /* Merges, slices and so on into the file at path. Closes the readers. */
 static int rewrite_to(struct trace_reader **readers, const char *path, const struct options *options, bool archive,
                       struct error *error) {
@@ -82,11 +91,12 @@ static int rewrite_to(struct trace_reader **readers, const char *path, const str
                             .anonymise = options->anonymise,
                             .archive = archive,
                             .history = history_options_of(options, &progress, "convert", readers[0])};
-  bool drops = false, drops_samples = false;
+  bool drops = false, drops_samples = false, drops_manifest = false;
   for (uint32_t i = 0; i < options->input_count; i++) {
     const struct trace_summary *summary = trace_reader_summary(readers[i]);
     drops |= (options->merge || options->slices) && trace_summary_has_accesses(summary);
     drops_samples |= options->anonymise && summary->access_samples.recorded;
+    drops_manifest |= (options->merge || options->slices) && is_distilled(summary);
   }
   rewrite.slice.texts = options->slices;
   int result = rewrite_trace(&rewrite, readers, options->input_count, path, error);
@@ -96,6 +106,10 @@ static int rewrite_to(struct trace_reader **readers, const char *path, const str
             options->out);
   if (result == 0 && drops_samples)
     fprintf(stderr, "heaptape-convert: %s: samples of data accesses are left out: their addresses are the program's\n",
+            options->out);
+  if (result == 0 && drops_manifest)
+    fprintf(stderr,
+            "heaptape-convert: %s: is no distillate any more: a slice or a merged trace tells nothing of the whole\n",
             options->out);
   return result;
 }

@@ -61,33 +61,37 @@ static const char *add_joined(struct options *options, const char *text) {
 }
 
 static int parse_flags(struct options *options, int argc, char **argv, struct options_error *error) {
-  struct option long_options[] = {{"accesses", required_argument, NULL, 'a'},
-                                  {"origins", required_argument, NULL, 'O'},
-                                  {"group", required_argument, NULL, 'G'},
-                                  {"position", required_argument, NULL, 'P'},
-                                  {"output", required_argument, NULL, 'o'},
-                                  {"json", no_argument, NULL, 'j'},
-                                  {"ranges", no_argument, NULL, 'r'},
-                                  {"list", no_argument, NULL, 'l'},
-                                  {"thread", required_argument, NULL, 't'},
-                                  {"horizon", required_argument, NULL, 'z'},
-                                  {"from", required_argument, NULL, 'f'},
-                                  {"to", required_argument, NULL, 'T'},
-                                  {"format", required_argument, NULL, 'F'},
-                                  {"allow-gaps", no_argument, NULL, 'g'},
-                                  {"process", required_argument, NULL, 'p'},
-                                  {"slice", required_argument, NULL, 's'},
-                                  {"stacks", no_argument, NULL, 'k'},
-                                  {"debuginfod", no_argument, NULL, 'D'},
-                                  {"nodes", no_argument, NULL, 'n'},
-                                  {"merge", no_argument, NULL, 'M'},
-                                  {"anonymise", no_argument, NULL, 'A'},
-                                  {"archive", no_argument, NULL, 'C'},
-                                  {"keep", required_argument, NULL, 'K'},
-                                  {"end", required_argument, NULL, 'E'},
-                                  {"join", required_argument, NULL, 'J'},
-                                  {"help", no_argument, NULL, 'h'},
-                                  {NULL, 0, NULL, 0}};
+  struct option long_options[] = {
+      {"accesses", required_argument, NULL, 'a'},
+      {"origins", required_argument, NULL, 'O'},
+      {"group", required_argument, NULL, 'G'},
+      {"position", required_argument, NULL, 'P'},
+      {"output", required_argument, NULL, 'o'},
+      {"json", no_argument, NULL, 'j'},
+      {"ranges", no_argument, NULL, 'r'},
+      {"list", no_argument, NULL, 'l'},
+      {"thread", required_argument, NULL, 't'},
+      {"horizon", required_argument, NULL, 'z'},
+      {"from", required_argument, NULL, 'f'},
+      {"to", required_argument, NULL, 'T'},
+      {"format", required_argument, NULL, 'F'},
+      {"allow-gaps", no_argument, NULL, 'g'},
+      {"process", required_argument, NULL, 'p'},
+      {"slice", required_argument, NULL, 's'},
+      {"stacks", no_argument, NULL, 'k'},
+      {"debuginfod", no_argument, NULL, 'D'},
+      {"nodes", no_argument, NULL, 'n'},
+      {"merge", no_argument, NULL, 'M'},
+      {"anonymise", no_argument, NULL, 'A'},
+      {"archive", no_argument, NULL, 'C'},
+      {"keep", required_argument, NULL, 'K'},
+      {"end", required_argument, NULL, 'E'},
+      {"plan", required_argument, NULL, 'L'},
+      {"ops", required_argument, NULL, 'N'},
+      {"join", required_argument, NULL, 'J'},
+      {"help", no_argument, NULL, 'h'},
+      {NULL, 0, NULL, 0},
+  };
   const char *problem;
   int option;
   if (argc > 1 && strcmp(argv[1], "dump") == 0)
@@ -115,6 +119,13 @@ static int parse_flags(struct options *options, int argc, char **argv, struct op
       break;
     case 'K':
       options->keep = optarg;
+      break;
+    case 'L':
+      options->plan = optarg;
+      break;
+    case 'N':
+      if (!parse_integer(optarg, &options->ops) || options->ops == 0)
+        return wrong(error, "--ops wants a number of ops, not '%s'", optarg);
       break;
     case 'E':
       if (!parse_integer(optarg, &options->end))

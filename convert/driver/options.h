@@ -24,6 +24,8 @@ struct options {
   VECTOR(uint64_t) positions;  /* rising; where they are in what that gives is told */
   const char *keep;            /* of reduce: the file that tells which objects stay; NULL: all */
   VECTOR(uint32_t) joined;     /* of reduce: threads that become thread 0 */
+  const char *plan;            /* of distil */
+  uint64_t ops;                /* of windows; 0: not given */
   uint64_t end;                /* of reduce, with has_end: position of the first op that is left out */
   struct slice_spec slice;
   json_t *slices; /* as given; NULL: none */

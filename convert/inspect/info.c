@@ -152,7 +152,9 @@ static json_t *trace_json(struct trace_reader *reader, const struct witness *wit
   if (json_object_size(names))
     json_object_set(object, "thread_names", names);
   json_decref(names);
-  json_object_set_new(object, "info", json_loads(summary->info_json, 0, NULL));
+  json_t *about = json_loads(summary->info_json, 0, NULL);
+  json_object_set(object, "distilled", json_object_get(about, "distilled"));
+  json_object_set_new(object, "info", about);
   json_object_set_new(object, "footer", footer);
   return object;
 }
@@ -221,6 +223,7 @@ json_t *info_of_workload(const struct workload *workload, struct error *error) {
   set_count(object, "live_at_end", header->live_at_end);
   json_object_set_new(object, "recorded", recorded_of_rows(json_object_get(stored, "recorded")));
   json_object_del(stored, "recorded");
+  json_object_set(object, "distilled", json_object_get(stored, "distilled"));
   json_object_set_new(object, "info", stored);
   return object;
 }
@@ -356,6 +359,22 @@ static void print_access_samples(const json_t *samples, FILE *out) {
   print_count(out, "  times held back", samples, "throttled");
 }
 
+/* Of a distillate: how much of the whole it is, and how far its figures are expected to be off. */
+static void print_distilled(const json_t *distilled, FILE *out) {
+  const char *figure, *label = "expected error";
+  char text[32];
+  json_t *percent;
+  if (!distilled)
+    return;
+  fprintf(out, "%-22s %.3g %% of %s ops, for %s\n", "distillate of",
+          100 * json_number_value(json_object_get(distilled, "ratio")),
+          grouped(count_of(json_object_get(distilled, "whole"), "ops"), text), string_of(distilled, "kind", "?"));
+  json_object_foreach(json_object_get(distilled, "expected"), figure, percent) {
+    fprintf(out, "%-22s %-22s %.2g %%\n", label, figure, json_number_value(percent));
+    label = "";
+  }
+}
+
 /* A program may set one per request: the first of them tell how it does. */
 static void print_marks(const json_t *marks, FILE *out) {
   enum { SHOWN = 20 };
@@ -414,6 +433,7 @@ void info_print(const json_t *info, FILE *out) {
   print_count(out, "stack nodes", info, "stack_nodes");
   print_accesses(json_object_get(json_object_get(info, "accesses") ? info : about, "accesses"), out);
   print_access_samples(json_object_get(info, "access_samples"), out);
+  print_distilled(json_object_get(about, "distilled"), out);
   print_marks(json_object_get(info, "marks"), out);
   print_lacks(about, out);
   if (json_object_get(json_object_get(info, "footer"), "note"))

@@ -123,6 +123,10 @@ static json_t *anonymous_info(const struct trace_summary *summary) {
     json_object_clear(bursts);
   if (json_is_object(accesses))
     json_object_set(info, "accesses", accesses);
+  json_t *distilled = json_object_get(source.json, "distilled");
+  json_object_del(json_object_get(distilled, "whole"), "name"); /* which may be the program's */
+  if (json_is_object(distilled))
+    json_object_set(info, "distilled", distilled);
   if (source.allocator[0])
     json_object_set_new(info, "allocator", json_string(source.allocator));
   trace_info_free(&source);

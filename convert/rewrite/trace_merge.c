@@ -205,6 +205,7 @@ static json_t *merged_info(struct trace_reader *const *readers, uint32_t count) 
   json_object_set_new(info, "lacks", names);
   json_object_set_new(info, "merged", merged);
   json_object_del(info, "accesses");
+  json_object_del(info, "distilled");
   json_object_del(info, "access_samples");
   json_object_del(info, "pid");
   json_object_del(info, "parent_pid");

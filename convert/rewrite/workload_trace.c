@@ -3,10 +3,8 @@
 #include "convert/rewrite/made_addresses.h"
 #include "core/base/os.h"
 #include "core/trace/write/trace_write.h"
-#include "core/workload/workload_ops.h"
 
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,6 +43,8 @@ static int wrong(const struct tracing *tracing, const char *what) {
 static bool next_is_wanted(struct tracing *tracing) {
   uint64_t number = tracing->counts->objects++;
   const struct workload_trace_wanted *wanted = tracing->wanted;
+  if (wanted->wants)
+    return wanted->wants(wanted->context, number, &tracing->ops.op);
   return !wanted->objects || (number < wanted->object_count && wanted->objects[number]);
 }
 
@@ -131,7 +131,7 @@ static bool has_times(const struct workload *workload) {
 }
 
 /* INFO: what is known of the program stays. */
-static char *info_text(const struct workload *workload, bool timed) {
+static char *info_text(const struct workload *workload, json_t *distilled, bool timed) {
   static const char *const kept[] = {"program", "allocator", "os_page_bytes", "libraries"};
   static const char *const lost[] = {"addresses", "failures", "times"};
   size_t bytes;
@@ -147,7 +147,9 @@ static char *info_text(const struct workload *workload, bool timed) {
   for (size_t i = 0; i < sizeof lost / sizeof *lost - timed; i++)
     json_array_append_new(lacks, json_string(lost[i]));
   json_object_set_new(info, "lacks", lacks);
-  char *result = json_dumps(info, JSON_COMPACT);
+  if (distilled)
+    json_object_set(info, "distilled", distilled);
+  char *result = json_dumps(info, JSON_COMPACT | JSON_REAL_PRECISION(12));
   json_decref(info);
   json_decref(told);
   return result;
@@ -161,7 +163,7 @@ static int begin(struct tracing *tracing, const char *path) {
   tracing->threads = malloc((header->threads + 1u) * sizeof *tracing->threads);
   tracing->joined = calloc(header->threads + 1u, sizeof *tracing->joined);
   tracing->timed = has_times(tracing->workload);
-  char *info = info_text(tracing->workload, tracing->timed);
+  char *info = info_text(tracing->workload, tracing->wanted->distilled, tracing->timed);
   bool ready = made_addresses_init(&tracing->made, header->threads) && tracing->slots && tracing->threads &&
                tracing->joined && info;
   int result = ready ? trace_writer_open(&tracing->writer, path, info, NULL, tracing->error)

@@ -1,5 +1,5 @@
 /* A trace of a workload's ops: of all, or of some of its objects, up to some place, on fewer threads. What `heaptape
-   minimise` tries its candidates with.
+   minimise` tries its candidates with, and what a distillate is made by.
 
    Objects are numbered from 0 in the order of their births in the total order; a call that is given NULL and acquires
    nothing counts as one, born and gone there. Invariants: the trace is a legal history, of which the compiler makes the
@@ -8,17 +8,22 @@
 #ifndef CONVERT_REWRITE_WORKLOAD_TRACE_H
 #define CONVERT_REWRITE_WORKLOAD_TRACE_H
 
-#include "core/workload/workload_read.h"
+#include "core/workload/workload_ops.h"
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 
 struct workload_trace_wanted {
-  const uint8_t *objects; /* by number: 0: is left out; NULL: all stay */
+  const uint8_t *objects; /* by number: 0: is left out; NULL: all stay, or those that `wants` tells */
   uint64_t object_count;  /* of the array: must be that of the workload's objects */
   uint64_t end;           /* position of the first op that is left out with all after it */
   const uint32_t *joined; /* threads whose ops are made by thread 0 */
   size_t joined_count;
+  /* Asked for each object in the order of their births; NULL: all stay. */
+  bool (*wants)(void *context, uint64_t number, const struct workload_ops_op *birth);
+  void *context;
+  json_t *distilled; /* INFO's key of that name; NULL: none */
 };
 
 struct workload_trace_counts {

@@ -38,6 +38,9 @@ enum valgrind_request {
   VALGRIND_REQUEST_MARK = 9,
   /* Argument 1 or 0: a burst begins or ends here, by the operator's will. Returns 1 if the tool records in bursts. */
   VALGRIND_REQUEST_BURST = 10,
+  /* No arguments: what was counted by kind since the last such request is told apart in the result. While no call that
+     is counted is under way. Returns 1 if the tool took it. */
+  VALGRIND_REQUEST_SNAPSHOT = 11,
 };
 
 /* BEGINS: the process has been attached. IS_POSSIBLE: does the tool run in the mode that records? */

@@ -27,6 +27,9 @@ Bool count_note_loaded(void);
 /* The start-up is over: its instructions are kept. Returns False the second time. */
 Bool count_note_started(void);
 
+/* Keeps what was counted by kind since the last snapshot. Returns True. */
+Bool count_take_snapshot(void);
+
 /* Of the thread that runs next. */
 void count_switch_to(ThreadId thread);
 
@@ -36,8 +39,9 @@ void count_thread_ends(ThreadId thread);
 /* In a fork's child: begins anew. */
 void count_reset(void);
 
-/* Keys "instructions" and "kinds"; if the end of the start-up was reported also "startup" {"instructions",
-   "allocator_instructions", "loading_instructions"}. */
+/* Keys "instructions", "kinds", and "snapshots" {"count", "rows": [[snapshot from 0, kind, calls, instructions], ...]},
+   of each kind called between that snapshot and the one before; if the end of the start-up was reported also "startup"
+   {"instructions", "allocator_instructions", "loading_instructions"}. */
 void count_write(VgFile *file);
 
 #endif

@@ -20,7 +20,7 @@ const char options_usage[] =
     "                       [--order recorded|causal|window[=N]|paced[=SPEED]|random=SEED]\n"
     "                       [--touch recorded[=N]|lines[=N]|first|pages|all|none] [--preload LIB]... [--env "
     "NAME=VALUE]... [--null] [--as-malloc] [--threads-to-cores]\n"
-    "                       [--clock recorded|real] [--disturb LINES] [--counter heaptape|callgrind]\n"
+    "                       [--clock recorded|real] [--disturb LINES] [--counter heaptape|callgrind] [--windows FILE]\n"
     "                       [--accesses F.accesses] [--caches BYTES:WAYS,...] [--tlbs ENTRIES:WAYS,...]\n"
     "                       [--origins W.origins] [--at POSITION|peak|live-peak|end|mark=TEXT]... [--positions N]\n"
     "                       [--baseline-rss-anon-bytes N] [--baseline-vm-size-bytes N] [--engine-cycles-per-op X]\n"
@@ -141,6 +141,7 @@ enum option_code {
   OPTION_CLOCK,
   OPTION_DISTURB,
   OPTION_COUNTER,
+  OPTION_WINDOWS,
   OPTION_ACCESSES,
   OPTION_CACHES,
   OPTION_TLBS,
@@ -181,6 +182,9 @@ static bool take_option(int code, struct options *options) {
     return parse_number(optarg, &options->request.disturb_lines) && options->request.disturb_lines <= 1 << 20;
   case OPTION_COUNTER:
     return parse_counter(optarg, options);
+  case OPTION_WINDOWS:
+    options->windows = optarg;
+    return *optarg;
   case OPTION_ACCESSES:
     options->request.accesses = optarg;
     return *optarg && strlen(optarg) < PATH_MAX;
@@ -275,6 +279,21 @@ static enum options_verdict check_blame(struct options *options) {
                                           : OPTIONS_RUN;
 }
 
+/* Counts between positions need an order in which each op has its own, and the counter that can stop there. */
+static enum options_verdict check_windows(struct options *options) {
+  struct run_request *request = &options->request;
+  if (!options->windows)
+    return OPTIONS_RUN;
+  if (request->pass != PASS_INSTRUCTIONS)
+    return wrong(options, "--windows is for the instructions pass", NULL);
+  if (request->order != ORDER_RECORDED)
+    return wrong(options, "--windows needs the recorded order", NULL);
+  if (request->counted_by == COUNTED_BY_CALLGRIND)
+    return wrong(options, "--windows: callgrind can't count by windows", NULL);
+  request->counted_by = COUNTED_BY_HEAPTAPE;
+  return OPTIONS_RUN;
+}
+
 /* Which options go together. */
 static enum options_verdict check_together(struct options *options) {
   struct run_request *request = &options->request;
@@ -286,14 +305,15 @@ static enum options_verdict check_together(struct options *options) {
     return wrong(options, "--null has no memory to verify", NULL);
   if (!options->have_order)
     request->order = request->pass == PASS_MEMORY || request->pass == PASS_SHARING || request->pass == PASS_MISSES ||
-                             request->pass == PASS_BLAME || request->pass == PASS_ACCESSES
+                             request->pass == PASS_BLAME || request->pass == PASS_ACCESSES || options->windows
                          ? ORDER_RECORDED
                          : ORDER_WINDOW;
   if (request->op_limit > 0 && order_by_turns(request->order))
     return wrong(options, "--op-limit does not work under orders in which one thread runs at a time", NULL);
   if (request->as_malloc && request->pass == PASS_VERIFY)
     return wrong(options, "--as-malloc leaves no other entry points to verify", NULL);
-  if (check_blame(options) == OPTIONS_WRONG || check_misses(options) == OPTIONS_WRONG)
+  if (check_blame(options) == OPTIONS_WRONG || check_misses(options) == OPTIONS_WRONG ||
+      check_windows(options) == OPTIONS_WRONG)
     return OPTIONS_WRONG;
   return check_accesses(options);
 }
@@ -317,6 +337,7 @@ enum options_verdict options_parse(int count, char **arguments, struct options *
       {"clock", required_argument, NULL, OPTION_CLOCK},
       {"disturb", required_argument, NULL, OPTION_DISTURB},
       {"counter", required_argument, NULL, OPTION_COUNTER},
+      {"windows", required_argument, NULL, OPTION_WINDOWS},
       {"accesses", required_argument, NULL, OPTION_ACCESSES},
       {"caches", required_argument, NULL, OPTION_CACHES},
       {"tlbs", required_argument, NULL, OPTION_TLBS},

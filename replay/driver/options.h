@@ -19,8 +19,9 @@ struct options {
   const char *at[BLAME_ASKED_LIMIT]; /* blame pass: positions as they were given */
   unsigned at_count;
   bool have_positions;
-  const char *output; /* NULL: standard output */
-  char wrong[256];    /* what is wrong with the command line */
+  const char *windows; /* instructions pass: file of positions; NULL: none */
+  const char *output;  /* NULL: standard output */
+  char wrong[256];     /* what is wrong with the command line */
 };
 
 enum options_verdict { OPTIONS_RUN, OPTIONS_HELP, OPTIONS_WRONG };

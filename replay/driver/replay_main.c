@@ -2,6 +2,7 @@
 #include "core/workload/workload_read.h"
 #include "replay/driver/blame_places.h"
 #include "replay/driver/options.h"
+#include "replay/driver/window_edges.h"
 #include "replay/engine/engine.h"
 #include "replay/order/recorded_clock.h"
 #include "replay/parent/access_runs.h"
@@ -48,6 +49,11 @@ static int open_workload(struct options *options, struct error *error) {
   int status = workload_check_schedule(&workload, error);
   if (status == 0 && request->pass == PASS_BLAME)
     status = open_origins(options, &workload.header, error);
+  if (status == 0 && options->windows) {
+    static struct window_edges edges;
+    status = window_edges_read(&edges, options->windows, workload.header.ops, error);
+    request->edges = &edges;
+  }
   workload_close(&workload);
   return status;
 }

@@ -120,7 +120,7 @@ static void set_up(void) {
   if (setup->pass == PASS_BLAME)
     blame_setup();
   if (setup->pass == PASS_INSTRUCTIONS)
-    instructions_begin();
+    instructions_begin(&setup->edges);
   if (setup->pass == PASS_MISSES)
     misses_begin();
   if (setup->pass == PASS_ACCESSES)

@@ -354,6 +354,8 @@ static ALWAYS_INLINE void replay_words(struct replay_thread *self, const enum re
         break;
       replay_op(&frame, place, &extras, call_plans[word_code(*place)], pass);
     }
+    if (turns && pass == PASS_INSTRUCTIONS)
+      instructions_after_op();
     HT_ASSERT(gate_value(gate) == completed);
     gate_publish(gate, ++completed);
   }

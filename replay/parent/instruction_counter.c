@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char CALLER_PREFIX[] = "heaptape_calls_";
@@ -72,8 +73,32 @@ static int read_callgrind(const char *path, uint64_t instructions[CALL_LIMIT], s
   return complete ? 0 : error_set(error, path, "callgrind's output is cut short");
 }
 
+/* What comes before the first edge is no window's. */
+static void add_row(const json_t *row, uint32_t edges, struct window_count *windows) {
+  json_int_t at[4];
+  for (size_t column = 0; column < 4; column++)
+    at[column] = json_integer_value(json_array_get(row, column));
+  if (at[0] < 1 || at[0] >= edges || at[1] < 0 || at[1] >= CALL_LIMIT)
+    return;
+  windows[at[0] - 1].calls[at[1]] = (uint64_t)at[2];
+  windows[at[0] - 1].instructions[at[1]] = (uint64_t)at[3];
+}
+
+static int read_windows(const char *path, const json_t *snapshots, uint32_t edges, struct instruction_counts *counts,
+                        struct error *error) {
+  if (json_integer_value(json_object_get(snapshots, "count")) != edges)
+    return error_set(error, path, "the Valgrind tool did not count by windows");
+  counts->windows = calloc(edges, sizeof *counts->windows);
+  if (!counts->windows)
+    return error_set(error, path, "out of memory");
+  json_t *rows = json_object_get(snapshots, "rows"), *row;
+  size_t index;
+  json_array_foreach(rows, index, row) add_row(row, edges, counts->windows);
+  return 0;
+}
+
 /* A kind is the call's id (replay/passes/instructions.c). */
-static int read_ours(const char *path, struct instruction_counts *counts, struct error *error) {
+static int read_ours(const char *path, uint32_t edges, struct instruction_counts *counts, struct error *error) {
   json_error_t what;
   json_t *result = json_load_file(path, 0, &what);
   json_t *kinds = json_object_get(result, "kinds"), *entry;
@@ -88,17 +113,24 @@ static int read_ours(const char *path, struct instruction_counts *counts, struct
   counts->startup = (uint64_t)json_integer_value(json_object_get(startup, "allocator_instructions"));
   counts->startup_process =
       counts->startup + (uint64_t)json_integer_value(json_object_get(startup, "loading_instructions"));
-  bool complete = json_is_array(kinds);
+  int status = json_is_array(kinds) ? 0 : error_set(error, path, "the Valgrind tool left no result");
+  if (status == 0 && edges > 0)
+    status = read_windows(path, json_object_get(result, "snapshots"), edges, counts, error);
   json_decref(result);
-  return complete ? 0 : error_set(error, path, "the Valgrind tool left no result");
+  return status;
 }
 
-int instruction_counter_read(const struct instruction_counter *counter, struct instruction_counts *counts,
-                             struct error *error) {
+int instruction_counter_read(const struct instruction_counter *counter, uint32_t edges,
+                             struct instruction_counts *counts, struct error *error) {
   *counts = (struct instruction_counts){.startup_known = false};
   if (counter->by == COUNTED_BY_HEAPTAPE)
-    return read_ours(counter->command.output, counts, error);
+    return read_ours(counter->command.output, edges, counts, error);
   return read_callgrind(counter->command.output, counts->calls, error);
+}
+
+void instruction_counts_free(struct instruction_counts *counts) {
+  free(counts->windows);
+  counts->windows = NULL;
 }
 
 const char *counted_by_name(enum counted_by by) {

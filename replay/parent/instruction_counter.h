@@ -32,11 +32,17 @@ struct instruction_counts {
                                libraries' constructors */
   uint64_t startup_process; /* with what the dynamic linker and the libraries' constructors executed until main began;
                                not the engine's own, which looks at each library that is loaded */
+  /* Between two edges of windows; one fewer than there are edges. NULL: none were asked for. */
+  struct window_count {
+    uint64_t calls[CALL_LIMIT], instructions[CALL_LIMIT];
+  } * windows;
 };
 
-/* Fills in counts. Returns 0, or -1 with error filled in. */
-int instruction_counter_read(const struct instruction_counter *counter, struct instruction_counts *counts,
-                             struct error *error);
+/* Fills in counts. edges: of windows that the engine was to have noted; 0: none, as always under callgrind. Returns 0,
+   or -1 with error filled in; instruction_counts_free in either case. */
+int instruction_counter_read(const struct instruction_counter *counter, uint32_t edges,
+                             struct instruction_counts *counts, struct error *error);
+void instruction_counts_free(struct instruction_counts *counts);
 
 /* As results name it: "heaptape" or "callgrind". */
 const char *counted_by_name(enum counted_by by);

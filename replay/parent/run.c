@@ -61,6 +61,8 @@ static int make_result(struct run *run, const struct run_request *request, struc
   snprintf(setup->origins_path, sizeof setup->origins_path, "%s", request->origins ? request->origins : "");
   setup->access_mode = request->access_mode;
   snprintf(setup->accesses_path, sizeof setup->accesses_path, "%s", request->accesses ? request->accesses : "");
+  if (request->edges)
+    setup->edges = *request->edges;
   run->result->thread_count = request->threads;
   return fd;
 }
@@ -308,11 +310,12 @@ static int run_process(struct run *run, const struct run_request *request, struc
 
 static int count_instructions(struct run *run, const struct run_request *request, struct error *error) {
   struct instruction_counter counter = {.by = request->counted_by};
+  const struct window_edges *edges = request->edges;
   int status = instruction_counter_begin(&counter, request->counted_by, request->path, error);
   if (status == 0)
     status = run_process(run, request, &counter.command, error);
   if (status == 0)
-    status = instruction_counter_read(&counter, &run->instructions, error);
+    status = instruction_counter_read(&counter, edges ? edges->count : 0, &run->instructions, error);
   run->counted_by = counter.by;
   instruction_counter_finish(&counter);
   return status;
@@ -348,6 +351,7 @@ void run_free(struct run *run) {
   if (run->result)
     munmap(run->result, run->result_bytes);
   free(run->syscalls.rows);
+  instruction_counts_free(&run->instructions);
   json_decref(run->simulated);
   run->simulated = NULL;
   run->syscalls.rows = NULL;

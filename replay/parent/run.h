@@ -21,7 +21,8 @@ struct run_request {
   enum replay_pass pass;
   enum replay_order order;
   enum touch_policy touch;
-  enum counted_by counted_by; /* instructions pass */
+  enum counted_by counted_by;       /* instructions pass */
+  const struct window_edges *edges; /* the same; NULL: none */
   /* Misses and accesses pass: the file of recorded accesses. Misses pass: caches and TLBs as the tool takes them. NULL:
      none, or its own. */
   const char *accesses, *caches, *tlbs;

@@ -4,6 +4,7 @@
 #include "replay/report/names.h"
 #include "replay/report/report_blame.h"
 #include "replay/report/report_contention.h"
+#include "replay/report/report_instructions.h"
 #include "replay/report/report_json.h"
 #include "replay/report/report_memory.h"
 #include "replay/report/report_misses.h"
@@ -17,29 +18,6 @@
 
 double report_stream_cycles(const struct run *run) {
   return (double)run->result->cpu_ns * run_cycles_hz() / 1e9;
-}
-
-/* Of the allocator alone, as Valgrind counted them; the count is the engine's. */
-static void add_instructions(json_t *into, const struct run *run) {
-  json_t *calls = json_object();
-  uint64_t total = 0;
-  for (int id = 0; id < CALL_LIMIT; id++) {
-    uint64_t count = run->result->call_counts[id], instructions = run->instructions.calls[id];
-    if (count == 0)
-      continue;
-    json_object_set_new(calls, call_table[id].name,
-                        json_pack("{s:o, s:o, s:f}", "count", json_unsigned(count), "instructions_total",
-                                  json_unsigned(instructions), "instructions_mean",
-                                  (double)instructions / (double)count));
-    total += instructions;
-  }
-  json_object_set_new(into, "calls", calls);
-  json_object_set_new(into, "instructions_total", json_unsigned(total));
-  json_object_set_new(into, "instructions_counted_by", json_string(counted_by_name(run->counted_by)));
-  if (!run->instructions.startup_known)
-    return;
-  json_object_set_new(into, "startup_instructions", json_unsigned(run->instructions.startup));
-  json_object_set_new(into, "startup_process_instructions", json_unsigned(run->instructions.startup_process));
 }
 
 /* The key is older than the word. */
@@ -151,7 +129,7 @@ json_t *report_run(const struct run *run, const struct run_request *request, con
     json_object_set_new(out, "blame", report_blame(result, baseline, request->origin_names));
     break;
   case PASS_INSTRUCTIONS:
-    add_instructions(out, run);
+    report_instructions(out, run);
     break;
   case PASS_MISSES:
     report_misses(out, run);

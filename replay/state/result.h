@@ -71,6 +71,13 @@ enum {
   PRELOAD_LIMIT = 64,
 };
 
+/* Instructions pass: positions between which it counts, strictly rising, at most the workload's ops. */
+enum { WINDOW_EDGES_LIMIT = 1 << 16 };
+struct window_edges {
+  uint32_t count; /* 0, or 2 and more */
+  uint64_t positions[WINDOW_EDGES_LIMIT];
+};
+
 struct replay_setup {
   enum replay_pass pass;
   enum replay_order order;
@@ -91,6 +98,7 @@ struct replay_setup {
   char origins_path[PATH_MAX]; /* the same */
   enum access_mode access_mode;
   char accesses_path[PATH_MAX]; /* accesses pass */
+  struct window_edges edges;    /* instructions pass */
 };
 
 /* Read by the parent while the engine runs, written by each thread: a line each, so that threads do not fight for it.

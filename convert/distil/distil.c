@@ -1,0 +1,151 @@
+#include "convert/distil/distil.h"
+
+#include "convert/distil/layout.h"
+#include "convert/rewrite/workload_trace.h"
+#include "core/trace/event.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+enum { MANIFEST_VERSION = 1, MANIFEST_BYTES = 1000000 };
+
+static json_t *count_json(uint64_t value) {
+  return json_integer((json_int_t)value);
+}
+
+static bool is_distilled(const struct workload *workload) {
+  size_t bytes;
+  const char *text = workload_info(workload, &bytes);
+  json_t *info = json_loadb(text, bytes, 0, NULL);
+  bool distilled = json_object_get(info, "distilled") != NULL;
+  json_decref(info);
+  return distilled;
+}
+
+static int check_plan(const struct workload *workload, const struct distil_plan *plan, struct error *error) {
+  uint64_t ops = workload->header.ops, end = plan->windows.at[plan->windows.count - 1].end;
+  const json_t *told = json_object_get(json_object_get(plan->manifest, "whole"), "ops");
+  if (is_distilled(workload))
+    return error_set(error, workload->path, "is a distillate itself");
+  if (end > ops)
+    return error_set(error, workload->path, "has %" PRIu64 " ops: the plan's last window ends at %" PRIu64, ops, end);
+  if (told && (uint64_t)json_integer_value(told) != ops)
+    return error_set(error, workload->path, "has %" PRIu64 " ops: the plan is for a workload of %" PRIu64, ops,
+                     (uint64_t)json_integer_value(told));
+  return 0;
+}
+
+static json_t *segments_json(const struct layout *layout, const struct distil_plan *plan) {
+  json_t *segments = json_array();
+  for (size_t i = 0; i < plan->windows.count; i++) {
+    const struct distil_window *window = &plan->windows.at[i];
+    const struct layout_window *at = &layout->windows[i];
+    json_array_append_new(segments,
+                          json_pack("[oooooo]", count_json(at->begin), count_json(at->counted), count_json(at->end),
+                                    count_json(window->counted), count_json(window->end), json_real(window->weight)));
+  }
+  return segments;
+}
+
+static json_t *map_json(const struct layout *layout) {
+  json_t *map = json_array();
+  for (size_t i = 0; i < layout->points.count; i++)
+    json_array_append_new(
+        map, json_pack("[oo]", count_json(layout->points.at[i].position), count_json(layout->points.at[i].whole)));
+  return map;
+}
+
+static json_t *whole_json(const struct layout *layout, const struct workload *workload, const json_t *told) {
+  json_t *whole = json_is_object(told) ? json_deep_copy(told) : json_object(), *calls = json_object();
+  for (int id = 0; id < CALL_LIMIT; id++)
+    if (layout->whole_calls[id] > 0)
+      json_object_set_new(calls, call_table[id].name, count_json(layout->whole_calls[id]));
+  json_object_set_new(whole, "ops", count_json(workload->header.ops));
+  json_object_set_new(whole, "threads", count_json(workload->header.threads));
+  json_object_set_new(whole, "calls", calls);
+  json_object_set_new(whole, "peak_live_bytes", count_json(workload->header.peak_live_bytes));
+  return whole;
+}
+
+static json_t *kept_json(const struct distil_plan *plan) {
+  json_t *kept = json_pack("{sf}", "churn", plan->churn);
+  if (plan->large_bytes != UINT64_MAX)
+    json_object_set_new(kept, "large",
+                        json_pack("{sosf}", "bytes", count_json(plan->large_bytes), "share", plan->large_share));
+  json_object_set_new(kept, "seed", count_json(plan->seed));
+  return kept;
+}
+
+/* The plan's manifest, with what follows from the workload in place of what it has of that. */
+static json_t *manifest_json(const struct layout *layout, const struct workload *workload,
+                             const struct distil_plan *plan) {
+  json_t *manifest = json_deep_copy(plan->manifest);
+  double ratio = workload->header.ops ? (double)layout->ops / (double)workload->header.ops : 1;
+  json_object_set_new(manifest, "version", json_integer(MANIFEST_VERSION));
+  if (!json_object_get(manifest, "kind"))
+    json_object_set_new(manifest, "kind", json_string("both"));
+  json_object_set_new(manifest, "whole", whole_json(layout, workload, json_object_get(plan->manifest, "whole")));
+  json_object_set_new(manifest, "ratio", json_real(ratio));
+  json_object_set_new(manifest, "kept", kept_json(plan));
+  json_object_set_new(manifest, "segments", segments_json(layout, plan));
+  json_object_set_new(manifest, "map", map_json(layout));
+  return manifest;
+}
+
+static bool wants(void *context, uint64_t number, const struct workload_ops_op *birth) {
+  struct trace_event event = {.call = birth->call, .size_bytes = birth->size_bytes, .param = birth->param};
+  return kept_objects_wants(context, number, birth->position, trace_event_request_bytes(&event));
+}
+
+static int write_trace(const struct workload *workload, struct kept_objects *kept, json_t *manifest, const char *path,
+                       struct error *error) {
+  struct workload_trace_wanted wanted = {.end = UINT64_MAX, .wants = wants, .context = kept, .distilled = manifest};
+  struct workload_trace_counts counts;
+  size_t bytes = json_dumpb(manifest, NULL, 0, JSON_COMPACT | JSON_REAL_PRECISION(12));
+  if (bytes > MANIFEST_BYTES)
+    return error_set(error, path, "the manifest would have %zu bytes, %d are the most: plan fewer windows", bytes,
+                     MANIFEST_BYTES);
+  if (kept_objects_rewind(kept) != 0)
+    return error_errno(error, "temporary file", "can't read");
+  return workload_trace_write(workload, &wanted, path, &counts, error);
+}
+
+static void count(struct distil_counts *counts, const struct layout *layout, const struct workload *workload,
+                  const struct distil_plan *plan) {
+  *counts = (struct distil_counts){.ops = layout->ops, .whole_ops = workload->header.ops, .objects = layout->objects};
+  for (size_t i = 0; i < plan->windows.count; i++) {
+    counts->counted_ops += layout->windows[i].end - layout->windows[i].counted;
+    counts->warm_up_ops += layout->windows[i].counted - layout->windows[i].begin;
+  }
+}
+
+/* Its table of windows is too large for a stack. */
+static int lay_out_and_write(const struct workload *workload, struct kept_objects *kept, const char *path,
+                             struct distil_counts *counts, struct error *error) {
+  struct layout *layout = malloc(sizeof *layout);
+  if (!layout)
+    return error_set(error, workload->path, "out of memory");
+  int result = layout_make(layout, kept, workload, error);
+  if (result == 0)
+    count(counts, layout, workload, kept->plan);
+  if (result == 0 && path) {
+    json_t *manifest = manifest_json(layout, workload, kept->plan);
+    result = write_trace(workload, kept, manifest, path, error);
+    json_decref(manifest);
+  }
+  layout_free(layout);
+  free(layout);
+  return result;
+}
+
+int distil_write(const struct workload *workload, const struct distil_plan *plan, const char *path,
+                 struct distil_counts *counts, struct error *error) {
+  struct kept_objects kept;
+  if (check_plan(workload, plan, error) != 0)
+    return -1;
+  int result = kept_objects_choose(&kept, workload, plan, error);
+  if (result == 0)
+    result = lay_out_and_write(workload, &kept, path, counts, error);
+  kept_objects_free(&kept);
+  return result;
+}

@@ -1,0 +1,31 @@
+/* Where in a distillate the windows of its plan lie, and which position in the whole each of its positions stands at.
+
+   One walk over all ops. Memory is that of the walk and of what is told. Not thread-safe. */
+#ifndef CONVERT_DISTIL_LAYOUT_H
+#define CONVERT_DISTIL_LAYOUT_H
+
+#include "convert/distil/kept_objects.h"
+#include "core/base/vector.h"
+#include "core/trace/event.h"
+
+/* A window's edges: positions in the distillate. */
+struct layout_window {
+  uint64_t begin, counted, end;
+};
+
+struct layout_point {
+  uint64_t position, whole;
+};
+
+struct layout {
+  struct layout_window windows[DISTIL_WINDOWS_LIMIT]; /* those of the plan */
+  VECTOR(struct layout_point) points; /* whole rises strictly, position never falls; (0, 0) to the end */
+  uint64_t ops, objects;              /* of the distillate */
+  uint64_t whole_calls[CALL_LIMIT];
+};
+
+/* kept: chosen; the plan fits the workload. Returns 0, or -1 with error. layout_free in either case. */
+int layout_make(struct layout *layout, struct kept_objects *kept, const struct workload *workload, struct error *error);
+void layout_free(struct layout *layout);
+
+#endif

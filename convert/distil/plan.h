@@ -1,0 +1,43 @@
+/* The plan of a distillate: which windows of a workload it keeps, and what beside them. JSON:
+
+   {"windows": [[begin, counted, end, weight], ...],  positions in the workload: ops from begin up to counted warm up,
+                                                      those from counted up to end count; rising, none overlaps
+    "churn": 0.0,                                     share of the objects that are kept of those born and dead between
+                                                      two windows; 0 if absent
+    "large": {"bytes": n, "share": 1.0},              the share of those born with a request of so many bytes and more;
+                                                      `churn` if absent
+    "seed": 0,                                        which objects those are; 0 if absent
+    "manifest": {...}}                                more of the manifest; absent: none
+
+   Job: to read it, whatever it holds. Not its job: whether it fits the workload (distil.h). */
+#ifndef CONVERT_DISTIL_PLAN_H
+#define CONVERT_DISTIL_PLAN_H
+
+#include "core/base/error.h"
+#include "core/base/vector.h"
+
+#include <jansson.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Its segments must fit into INFO, which is 1 MiB at most. */
+enum { DISTIL_WINDOWS_LIMIT = 4096 };
+
+struct distil_window {
+  uint64_t begin, counted, end;
+  double weight;
+};
+
+struct distil_plan {
+  VECTOR(struct distil_window) windows; /* one at least */
+  double churn, large_share;
+  uint64_t large_bytes; /* UINT64_MAX: none is large */
+  uint64_t seed;
+  json_t *manifest; /* an object */
+};
+
+/* name: in errors. Returns 0, or -1 with error. distil_plan_free in either case. */
+int distil_plan_parse(struct distil_plan *plan, const char *text, size_t bytes, const char *name, struct error *error);
+void distil_plan_free(struct distil_plan *plan);
+
+#endif

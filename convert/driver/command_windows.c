@@ -1,0 +1,43 @@
+#include "convert/driver/command.h"
+
+#include "convert/distil/window_features.h"
+#include "convert/driver/workload_input.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static int write_to(const struct workload *workload, const struct options *options, struct error *error) {
+  struct output_file file;
+  if (!options->out || strcmp(options->out, "-") == 0)
+    return window_features_write(workload, options->ops, (struct output_stream){stdout, "standard output"}, error);
+  if (output_file_begin(&file, options->out, error) != 0)
+    return -1;
+  FILE *stream = fopen(file.temporary, "we");
+  int result = stream
+                   ? window_features_write(workload, options->ops, (struct output_stream){stream, options->out}, error)
+                   : error_errno(error, options->out, "can't create");
+  if (stream && fclose(stream) != 0 && result == 0)
+    result = error_errno(error, options->out, "can't write");
+  return output_file_end(&file, result, error);
+}
+
+static int run(const struct options *options) {
+  struct error error = {""};
+  struct workload_input input;
+  if (options->ops == 0)
+    return usage_error("windows needs --ops N");
+  int result = workload_input_open(&input, options, &error);
+  if (result == 0)
+    result = write_to(&input.workload, options, &error);
+  workload_input_close(&input);
+  return result == 0 ? EXIT_DONE : failed(&error);
+}
+
+const struct command command_windows = {
+    .name = "windows",
+    .help = "usage: heaptape-convert windows F --ops N [-o OUT]\n"
+            "\n"
+            "What each N ops of a trace or workload are like: a line of JSON that names the columns, then a row of "
+            "64-bit counts\n"
+            "for each window. What 'heaptape distil' chooses windows by.\n",
+    .run = run};

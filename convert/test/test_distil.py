@@ -1,0 +1,376 @@
+"""Distillates: the windows of the plan are there, op for op, on the live heap that was there; the manifest is true."""
+
+import bisect
+import itertools
+import json
+import random
+import subprocess
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from heaptape.formats import calls
+
+from convert.test.workload_ops import NO_SLOT, WorkloadOp, ops_of
+from replay.test.engine import OUT, make
+
+CONVERT = OUT / "libexec/heaptape-convert"
+OPS, GAP_NS = 6000, 1000
+
+Window = tuple[int, int, int, float]
+
+
+def convert(*arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([CONVERT, *map(str, arguments)], capture_output=True, text=True, timeout=100)
+
+
+def done(*arguments: object) -> str:
+    run = convert(*arguments)
+    assert run.returncode == 0, run.stderr
+    return run.stdout
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    path = tmp_path_factory.mktemp("distil") / "whole.work"
+    make(path, ops=OPS, threads=4, live_objects=150, remote_percent=25, gap_ns=GAP_NS)
+    return path
+
+
+@dataclass
+class Distilled:
+    tape: Path
+    work: Path
+    ops: list[WorkloadOp]
+    manifest: dict
+
+
+def distil(whole: Path, folder: Path, windows: list[Window], **plan: object) -> Distilled:
+    (folder / "plan.json").write_text(json.dumps({"windows": windows, **plan}))
+    tape, work = folder / "d.tape", folder / "d.work"
+    done("distil", whole, "--plan", folder / "plan.json", "-o", tape)
+    assert json.loads(done("check", tape, "--json"))["ok"]
+    done("compile", tape, "-o", work)
+    return Distilled(tape, work, ops_of(work), manifest_of(tape))
+
+
+def manifest_of(path: Path) -> dict:
+    return json.loads(done("info", path, "--json"))["info"]["distilled"]
+
+
+@dataclass
+class Object:
+    """Of a workload, by the definition in WORKLOAD.md: places of its ops, from birth to death (or to the end)."""
+
+    size: int
+    ops: list[int] = field(default_factory=list)
+    dead: bool = False
+
+
+def objects_of(ops: list[WorkloadOp]) -> list[Object]:
+    found, in_slot = [], {}
+    for place, op in enumerate(ops):
+        _, acquires, release, _, param = calls.CALLS[op.call & calls.ID_MASK]
+        if op.slot == NO_SLOT or release == calls.NOTHING or op.call & calls.NULL_IN:
+            of = Object((op.size or 0) * ((op.param or 1) if param == calls.COUNT else 1))
+            found.append(of)
+            in_slot[op.slot] = of
+        of = in_slot[op.slot]
+        of.ops.append(place)
+        of.dead = op.slot == NO_SLOT or (release == calls.RELEASES and not (acquires and not op.call & calls.NULL_OUT))
+    return found
+
+
+def lives_in(thing: Object, window: Window) -> bool:
+    return thing.ops[0] < window[2] and (not thing.dead or thing.ops[-1] >= window[0])
+
+
+def told_apart(ops: list[WorkloadOp], places: list[int]) -> list[tuple]:
+    """What the ops at the places are, threads and objects numbered as they appear there."""
+    threads: dict[int, int] = {}
+    chosen, number_of = set(places), {}
+    for number, of in enumerate(thing for thing in objects_of(ops) if thing.ops[0] in chosen):
+        number_of.update(dict.fromkeys(of.ops, number))
+    return [
+        (threads.setdefault(op.thread, len(threads)), op.call, op.size, op.param or 1, number_of[place])
+        for place, op in ((place, ops[place]) for place in places)
+    ]
+
+
+def some_windows(seed: int) -> list[Window]:
+    """Rising; some begin at the start, end at the end, touch one another, have no warm-up."""
+    source = random.Random(seed)
+    edges = sorted(source.sample(range(OPS + 1), 12) + source.choice([[], [0], [OPS], [0, OPS]]))
+    chosen = [edges[i : i + 2] for i in range(0, len(edges) - 1, source.choice([1, 2]))]
+    return [(a, source.choice([a, (a + b) // 2]), b, source.randint(1, 9) / 2) for a, b in chosen if a < b]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_distillate_is_the_ops_of_the_objects_that_live_in_a_window(whole, tmp_path, seed):
+    windows, ops = some_windows(seed), ops_of(whole)
+    kept = [thing for thing in objects_of(ops) if any(lives_in(thing, window) for window in windows)]
+    places = sorted(itertools.chain.from_iterable(thing.ops for thing in kept))
+    made = distil(whole, tmp_path, windows)
+    assert told_apart(made.ops, list(range(len(made.ops)))) == told_apart(ops, places)
+    segments = made.manifest["segments"]
+    assert [(row[3], row[4], row[5]) for row in segments] == [window[1:] for window in windows]
+    for row, window in zip(segments, windows, strict=True):
+        assert [places[row[0]], places[row[1]], places[row[2] - 1]] == [window[0], window[1], window[2] - 1]
+        assert row[2] - row[0] == window[2] - window[0]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_map_tells_how_many_kept_ops_stand_before_each_position_of_the_whole(whole, tmp_path, seed):
+    windows, ops = some_windows(seed), ops_of(whole)
+    kept = [thing for thing in objects_of(ops) if any(lives_in(thing, window) for window in windows)]
+    places = set(itertools.chain.from_iterable(thing.ops for thing in kept))
+    made = distil(whole, tmp_path, windows).manifest["map"]
+    assert made[0] == [0, 0]
+    assert made[-1] == [len(places), OPS]
+    before = [0, *itertools.accumulate(place in places for place in range(OPS))]
+    assert all(before[of_whole] == position for position, of_whole in made)
+    assert all(left[1] < right[1] for left, right in itertools.pairwise(made))
+    for begin, _, end, _ in windows:
+        assert {begin, end} <= {of_whole for _, of_whole in made}
+
+
+def test_manifest_tells_of_the_whole_and_keeps_what_the_plan_gives(whole, tmp_path):
+    given = {"kind": "time", "whole": {"name": "it", "sha256": "ab", "ops": OPS}, "expected": {"instructions": 1.5}}
+    made = distil(whole, tmp_path, [(100, 200, 300, 2.5)], manifest=given, seed=3)
+    info = json.loads(done("info", whole, "--json"))
+    names = Counter(calls.CALLS[op.call & calls.ID_MASK][0] for op in ops_of(whole))
+    assert made.manifest["whole"] == {
+        **given["whole"], "threads": 4, "calls": names, "peak_live_bytes": info["peak_live_bytes"],
+    }  # fmt: skip
+    assert made.manifest["kind"] == "time"
+    assert made.manifest["expected"] == given["expected"]
+    assert made.manifest["version"] == 1
+    assert made.manifest["ratio"] == pytest.approx(len(made.ops) / OPS, rel=1e-4)
+    assert made.manifest["kept"] == {"churn": 0, "seed": 3}
+
+
+def test_all_churn_is_the_whole_and_some_is_its_share(whole, tmp_path):
+    window = [(1000, 1000, 1100, 1.0)]
+    ops = ops_of(whole)
+    everything = distil(whole, tmp_path, window, churn=1)
+    assert told_apart(everything.ops, list(range(OPS))) == told_apart(ops, list(range(OPS)))
+    others = [thing for thing in objects_of(ops) if not lives_in(thing, window[0])]
+    needed = len(objects_of(ops)) - len(others)
+    kept = {
+        seed: len(objects_of(distil(whole, tmp_path, window, churn=0.3, seed=seed).ops)) - needed for seed in range(3)
+    }
+    deviation = (len(others) * 0.3 * 0.7) ** 0.5
+    assert all(abs(count - 0.3 * len(others)) < 5 * deviation for count in kept.values())
+
+
+def test_large_objects_have_a_share_of_their_own(whole, tmp_path):
+    window = (1000, 1000, 1100, 1.0)
+    ops = ops_of(whole)
+    limit = sorted(thing.size for thing in objects_of(ops))[-40]
+    made = distil(whole, tmp_path, [window], large={"bytes": limit, "share": 1})
+    kept = [thing for thing in objects_of(ops) if lives_in(thing, window) or thing.size >= limit]
+    assert len(objects_of(made.ops)) == len(kept)
+    places = sorted(itertools.chain.from_iterable(thing.ops for thing in kept))
+    assert told_apart(made.ops, list(range(len(made.ops)))) == told_apart(ops, places)
+
+
+def test_a_plan_gives_the_same_distillate_of_a_trace_and_of_its_workload(whole, tmp_path):
+    everything = distil(whole, tmp_path, [(0, 0, OPS, 1.0)])
+    tape = everything.tape.rename(tmp_path / "whole.tape")
+    info = json.loads(done("info", tape, "--json"))["info"]
+    assert info["distilled"]["segments"] == [[0, 0, OPS, 0, OPS, 1.0]]
+    done("convert", "--slice", "progress=0..", tape, tmp_path / "plain.tape")
+    windows = some_windows(5)
+    of_work = distil(whole, tmp_path, windows)
+    of_tape = distil(tmp_path / "plain.tape", tmp_path, windows)
+    assert told_apart(of_tape.ops, list(range(len(of_tape.ops)))) == told_apart(
+        of_work.ops, list(range(len(of_work.ops)))
+    )
+
+
+def test_without_out_the_same_ops_are_only_counted(whole, tmp_path):
+    windows = [(100, 150, 300, 1.0), (2000, 2010, 2500, 1.0)]
+    made = distil(whole, tmp_path, windows)
+    counted = json.loads(done("distil", whole, "--plan", tmp_path / "plan.json", "--json"))
+    assert counted == {
+        "out": None, "ops": len(made.ops), "whole_ops": OPS, "counted_ops": 640, "warm_up_ops": 60,
+        "objects": len(objects_of(made.ops)),
+    }  # fmt: skip
+
+
+def test_times_are_kept(whole, tmp_path):
+    made = distil(whole, tmp_path, [(OPS - 10, OPS - 10, OPS, 1.0)])
+    duration = json.loads(done("info", made.tape, "--json"))["duration_ns"]
+    assert duration == pytest.approx(OPS * GAP_NS, abs=110_000)  # a workload has a time every 100 µs
+
+
+@pytest.fixture
+def made(whole, tmp_path):
+    given = {"kind": "both", "whole": {"name": "secret", "sha256": "ab"}, "expected": {"rss-peak": 2.0}}
+    return distil(whole, tmp_path, [(500, 600, 900, 2.0)], manifest=given)
+
+
+def test_manifest_stays_in_workloads_and_archives(made, tmp_path):
+    assert json.loads(done("info", made.work, "--json"))["distilled"] == made.manifest
+    done("convert", "--archive", made.tape, tmp_path / "a.tape")
+    assert manifest_of(tmp_path / "a.tape") == made.manifest
+    assert "distillate of" in done("info", made.tape)
+    assert "rss-peak" in done("info", made.work)
+
+
+def test_an_anonymised_distillate_does_not_name_the_whole(made, tmp_path):
+    done("convert", "--anonymise", made.tape, tmp_path / "a.tape")
+    manifest = manifest_of(tmp_path / "a.tape")
+    assert manifest["whole"].pop("name", None) is None
+    del made.manifest["whole"]["name"]
+    assert manifest == made.manifest
+    assert "secret" not in done("info", tmp_path / "a.tape", "--json")
+
+
+@pytest.mark.parametrize("arguments", [["--slice", "progress=10%..50%"], ["--merge"]])
+def test_slices_and_merged_traces_are_no_distillates_and_say_so(made, tmp_path, arguments):
+    run = convert(
+        "convert", *arguments, made.tape, *([made.tape] if arguments == ["--merge"] else []), tmp_path / "s.tape"
+    )
+    assert run.returncode == 0, run.stderr
+    assert "no distillate any more" in run.stderr
+    assert "distilled" not in json.loads(done("info", tmp_path / "s.tape", "--json"))["info"]
+
+
+def test_a_rewritten_history_is_no_distillate(made, tmp_path):
+    done("compile", made.tape, "-o", tmp_path / "g.work", "--group", "size=1..16=remove")
+    assert "distilled" not in json.loads(done("info", tmp_path / "g.work", "--json"))["info"]
+
+
+def windows_of(path: Path, window_ops: int, folder: Path) -> tuple[dict, pd.DataFrame]:
+    out = folder / "windows.bin"
+    done("windows", path, "--ops", window_ops, "-o", out)
+    header, _, rows = out.read_bytes().partition(b"\n")
+    told = json.loads(header)
+    table = np.frombuffer(rows, "<u8").astype(np.int64).reshape(told["windows"], len(told["columns"]))
+    return told, pd.DataFrame(table, columns=told["columns"])
+
+
+def class_of(value: int, columns: list[str]) -> str:
+    """The last column whose number is not above the value."""
+    numbers = [int(column.split(":")[1]) for column in columns]
+    assert numbers == sorted(numbers)
+    return columns[max(bisect.bisect_right(numbers, value) - 1, 0)]
+
+
+@dataclass
+class Live:
+    born: int
+    size: int
+    thread: int
+
+
+def modelled_windows(ops: list[WorkloadOp], window_ops: int, columns: list[str]) -> list[Counter]:  # noqa: C901
+    """The columns by their definition."""
+    sizes = [column for column in columns if column.startswith("acquires:")]
+    ages = [column for column in columns if column.startswith("deaths:")]
+    rows: list[Counter] = []
+    live: dict[int, Live] = {}
+    stock: Counter = Counter()
+    highest = live_bytes = 0
+    last = None
+    for place, op in enumerate(ops):
+        if place % window_ops == 0:
+            heap = {"live_objects": len(live), "live_bytes": live_bytes}
+            rows.append(Counter(heap | {f"{name}_highest": value for name, value in heap.items()}))
+            threads = set()
+        row = rows[-1]
+        name, acquires, release, _, param = calls.CALLS[op.call & calls.ID_MASK]
+        row.update(["ops", f"calls:{name}"])
+        row["turns"] += op.thread != last
+        last = op.thread
+        threads.add(op.thread)
+        row["threads"] = len(threads)
+        if op.slot == NO_SLOT:
+            continue
+        releases = release == calls.RELEASES and not op.call & calls.NULL_IN
+        given = acquires and not op.call & calls.NULL_OUT
+        before = live.get(op.slot)
+        if releases:
+            assert before
+            row["remote_frees"] += before.thread != op.thread
+            stock[class_of(before.size, sizes)] += 1
+            live_bytes -= live.pop(op.slot).size
+            if not given:
+                row[class_of(place - before.born, ages)] += 1
+        if given:
+            size = op.size * ((op.param or 1) if param == calls.COUNT else 1)
+            row.update({"acquired_bytes": size, class_of(size, sizes): 1})
+            row["reusing"] += stock[class_of(size, sizes)] > 0
+            stock[class_of(size, sizes)] -= stock[class_of(size, sizes)] > 0
+            live[op.slot] = Live(before.born if before and releases else place, size, op.thread)
+            live_bytes += size
+            row["new_high_bytes"] += max(live_bytes - highest, 0)
+            highest = max(highest, live_bytes)
+        row["live_objects_highest"] = max(row["live_objects_highest"], len(live))
+        row["live_bytes_highest"] = max(row["live_bytes_highest"], live_bytes)
+    return rows
+
+
+@pytest.mark.parametrize("window_ops", [1, 7, 1000, OPS, 2 * OPS])
+def test_windows_have_the_features_of_their_ops(whole, tmp_path, window_ops):
+    told, table = windows_of(whole, window_ops, tmp_path)
+    expected = modelled_windows(ops_of(whole), window_ops, told["columns"])
+    assert (told["ops"], told["window_ops"], told["windows"]) == (OPS, window_ops, -(-OPS // window_ops))
+    assert table.equals(
+        pd.DataFrame(expected).reindex(columns=told["columns"], fill_value=0).fillna(0).astype(np.int64)
+    )
+
+
+def test_windows_of_a_trace_are_those_of_its_workload(whole, tmp_path):
+    everything = distil(whole, tmp_path, [(0, 0, OPS, 1.0)])
+    assert windows_of(everything.tape, 100, tmp_path)[1].equals(windows_of(everything.work, 100, tmp_path)[1])
+
+
+@pytest.mark.parametrize("ops", ["0", "-1", "x", "1.5"])
+def test_windows_of_no_length_are_wrong_usage(whole, ops):
+    assert convert("windows", whole, "--ops", ops).returncode == 2
+
+
+PLANS = [
+    ("", "offset 0"),
+    ("[1]", "no JSON object"),
+    ('{"windows": []}', "no windows"),
+    ('{"windows": [[0, 1, 2]]}', "window 0 is no [begin"),
+    ('{"windows": [[0, 0, 0, 1]]}', "window 0 does not rise"),
+    ('{"windows": [[5, 4, 9, 1]]}', "window 0 does not rise"),
+    ('{"windows": [[-1, 4, 9, 1]]}', "window 0 has a position that is none"),
+    ('{"windows": [[1.5, 4, 9, 1]]}', "window 0 has a position that is none"),
+    ('{"windows": [[0, 4, 9, "1"]]}', "window 0 has a weight"),
+    ('{"windows": [[0, 4, 9, 1], [8, 9, 10, 1]]}', "window 1 begins before the end"),
+    ('{"windows": [[0, 1, 9, 1]], "window": 3}', 'unknown key "window"'),
+    ('{"windows": [[0, 1, 9, 1]], "churn": 1.5}', '"churn" wants a share'),
+    ('{"windows": [[0, 1, 9, 1]], "seed": "x"}', '"seed" wants an integer'),
+    ('{"windows": [[0, 1, 9, 1]], "large": {"bytes": 5}}', '"large" wants'),
+    ('{"windows": [[0, 1, 9, 1]], "large": {"byte": 5}}', 'unknown key "byte"'),
+    ('{"windows": [[0, 1, 9, 1]], "manifest": []}', '"manifest" wants an object'),
+    ('{"windows": [[0, 1, 6001, 1]]}', "has 6000 ops: the plan's last window ends at 6001"),
+    ('{"windows": [[0, 1, 9, 1]], "manifest": {"whole": {"ops": 7}}}', "the plan is for a workload of 7"),
+    (json.dumps({"windows": [[i, i, i + 1, 1] for i in range(4097)]}), "window 4096 is one too many"),
+    (json.dumps({"windows": [[0, 0, 1, 1]], "manifest": {"x": "y" * 1000000}}), "plan fewer windows"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), PLANS)
+def test_a_wrong_plan_is_one_clear_error_and_leaves_no_file(whole, tmp_path, text, message):
+    plan, out = tmp_path / "plan.json", tmp_path / "d.tape"
+    plan.write_text(text)
+    run = convert("distil", whole, "--plan", plan, "-o", out)
+    assert run.returncode == 1
+    assert len(run.stderr.splitlines()) == 1
+    assert message in run.stderr
+    assert list(tmp_path.iterdir()) == [plan]
+
+
+def test_a_distillate_is_not_distilled_again(made, tmp_path):
+    run = convert("distil", made.tape, "--plan", tmp_path / "plan.json", "-o", tmp_path / "e.tape")
+    assert run.returncode == 1
+    assert "a distillate itself" in run.stderr
