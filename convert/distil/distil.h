@@ -3,7 +3,8 @@
 
    Not its job: choosing windows, weights and errors, which the plan has (plan.h). Invariants: the trace is a legal
    history; every op of a window and its warm-up is there, in its order; what is live at a window's begin is what was
-   live there in the workload. Three walks over the workload; memory is O(slots + threads + windows). Not thread-safe.
+   live there in the workload, unless the plan names its objects one by one. Three walks over the workload; memory is
+   O(slots + threads + windows). Not thread-safe.
  */
 #ifndef CONVERT_DISTIL_DISTIL_H
 #define CONVERT_DISTIL_DISTIL_H

@@ -40,6 +40,8 @@ static void next_number(struct kept_objects *kept) {
 
 int kept_objects_rewind(struct kept_objects *kept) {
   kept->window = 0;
+  if (kept->plan->objects)
+    return 0;
   if (fflush(kept->numbers) != 0 || fseek(kept->numbers, 0, SEEK_SET) != 0)
     return -1;
   next_number(kept);
@@ -47,6 +49,8 @@ int kept_objects_rewind(struct kept_objects *kept) {
 }
 
 bool kept_objects_wants(struct kept_objects *kept, uint64_t number, uint64_t position, uint64_t request_bytes) {
+  if (kept->plan->objects)
+    return number < kept->plan->object_count && kept->plan->objects[number];
   if (is_wanted_anyway(kept, number, position, request_bytes))
     return true;
   if (number != kept->spanning)
@@ -127,6 +131,8 @@ static int choose(struct choosing *choosing, const struct workload *workload, st
 int kept_objects_choose(struct kept_objects *kept, const struct workload *workload, const struct distil_plan *plan,
                         struct error *error) {
   *kept = (struct kept_objects){.plan = plan};
+  if (plan->objects)
+    return 0;
   if (temporary_file_open(&kept->file, error) != 0)
     return -1;
   kept->numbers = fdopen(dup(kept->file.fd), "r+");
@@ -143,6 +149,8 @@ int kept_objects_choose(struct kept_objects *kept, const struct workload *worklo
 }
 
 void kept_objects_free(struct kept_objects *kept) {
+  if (kept->plan->objects)
+    return;
   if (kept->numbers)
     fclose(kept->numbers);
   temporary_file_close(&kept->file);

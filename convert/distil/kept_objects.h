@@ -1,5 +1,5 @@
 /* Which objects of a workload a distillate has: those that are live at any op of a kept window or its warm-up, and of
-   the others a share, by hash.
+   the others a share, by hash; or those that the plan names one by one.
 
    Whether an object that is born between two windows lives into the next is known only there, so a first walk over all
    ops writes the numbers of those that do into a temporary file, in the order of their births; later walks ask birth

@@ -81,13 +81,17 @@ class Bench:
         choices: Iterable[Choice] = (),
         timeout_s: float = 0,
         processes: Processes | None = None,
+        windows: Path | None = None,
     ) -> None:
-        """`processes`: those of several benches, which are ended together. Raises HeaptapeError if the engine can't run
+        """`processes`: those of several benches, which are ended together. `windows`: a file of positions between which
+        the pass `instructions` counts, too. Raises HeaptapeError if the engine can't run
         this workload at all.
         """
         info = read_workload(workload)
         also = tuple(loaded.also_loaded(info.info, list(choices)))
-        settings, _ = replay.with_sizes(Settings(repeats=1, passes=PASSES, timeout_s=timeout_s, also_loaded=also))
+        settings, _ = replay.with_sizes(
+            Settings(repeats=1, passes=PASSES, timeout_s=timeout_s, also_loaded=also, windows=str(windows or ""))
+        )
         program = home.program("replay")
         bytes_ = replay.baseline(program, workload)
         self._engine = replay.Engine(program, workload, settings, info.ops, bytes_, processes or Processes())

@@ -348,6 +348,8 @@ def order_of(pass_: str, settings: Settings, ops: int) -> str:
         return DEFAULT_ORDER[pass_]
     if pass_ != "instructions":
         return settings.order or DEFAULT_ORDER[pass_]
+    if settings.windows:  # positions are those of the recorded order
+        return DEFAULT_ORDER[pass_]
     if settings.order and not settings.order.startswith("paced"):
         return settings.order
     return DEFAULT_ORDER[pass_] if ops <= INSTRUCTIONS_OPS else "window"
@@ -430,7 +432,9 @@ def measure(
     arguments += _misses_arguments(engine.workload, engine.settings) if run.pass_ == "misses" else []
     arguments += ["--accesses", str(_accesses_path(engine.workload))] if run.pass_ == "accesses" else []
     arguments += _blame_arguments(engine.workload, engine.settings) if run.pass_ == "blame" else []
-    if run.pass_ == "instructions" and engine.ops > INSTRUCTIONS_OPS and not order.startswith(("recorded", "random")):
+    if run.pass_ == "instructions" and engine.settings.windows:
+        arguments += ["--windows", engine.settings.windows]
+    elif run.pass_ == "instructions" and engine.ops > INSTRUCTIONS_OPS and not order.startswith(("recorded", "random")):
         arguments += ["--op-limit", str(INSTRUCTIONS_OPS)]
     return {"order": order} | _measure_with(engine, run, arguments, tell)
 

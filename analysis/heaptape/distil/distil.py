@@ -1,0 +1,109 @@
+"""Makes a distillate: measures the whole once, plans, measures what the plan gives, fits, writes it with its errors."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from heaptape.common.home import Home
+from heaptape.distil import fit, measured
+from heaptape.distil.fit import Fitted
+from heaptape.distil.history import History
+from heaptape.distil.plan import Kind, Plan, Planner
+from heaptape.measure.registry import Choice, sha256_of
+from heaptape.results import distilled
+
+RATIO = 0.01
+SMALLEST_RATIO, LARGEST_RATIO = 0.005, 0.5  # that --error tries, each twice the one before
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """One of `ops`, `ratio` and `error_percent`; or none: RATIO."""
+
+    kind: Kind = "both"
+    ops: int | None = None
+    ratio: float | None = None
+    error_percent: float | None = None
+    seed: int = 0
+
+    def ops_to_try(self, whole: int) -> list[int]:
+        """Numbers of ops, rising; the first that keeps the error is taken, else the last."""
+        if self.error_percent is None:
+            return [self.ops or max(1, round((self.ratio or RATIO) * whole))]
+        ratios = [SMALLEST_RATIO]
+        while ratios[-1] < LARGEST_RATIO:
+            ratios.append(min(2 * ratios[-1], LARGEST_RATIO))
+        return [max(1, round(ratio * whole)) for ratio in ratios]
+
+
+@dataclass(frozen=True, eq=False)
+class Distilled:
+    """`wanted_ops`: for which it was planned. `manifest`: as in the trace. `errors`: fit.table."""
+
+    plan: Plan
+    wanted_ops: int
+    whole_ops: int
+    fitted: Fitted
+    errors: pd.DataFrame
+    manifest: dict
+
+    @property
+    def worst(self) -> float:
+        """The largest expected error, in percent."""
+        return max(self.fitted.expected.values())
+
+
+class Distiller:
+    """Of one workload, on these allocators. `name`: of the whole, in the manifest."""
+
+    def __init__(
+        self, workload: Path, name: str, choices: Sequence[Choice], wanted: Wanted, home: Home, scratch: Path
+    ) -> None:
+        """Raises HeaptapeError."""
+        self.tell: Callable[[str, float], None] = lambda what, share: None
+        self._workload, self._name, self._choices, self._wanted = workload, name, list(choices), wanted
+        self._home, self._scratch = home, scratch
+
+    def make(self, tape: Path) -> Distilled:
+        """Writes it. Raises HeaptapeError."""
+        figures = distilled.figures_of(self._wanted.kind)
+        history = History.of(self._workload)
+        whole = measured.whole(self._workload, self._choices, figures, self._home, self._part("the whole"))
+        planner = Planner(history, whole.cells, self._wanted.kind, self._wanted.seed)
+        for ops in self._wanted.ops_to_try(history.ops):
+            made = self._try(planner.plan(ops), ops, history.ops, whole, tape)
+            if self._wanted.error_percent is None or made.worst <= self._wanted.error_percent:
+                break
+        measured.write(self._workload, made.plan, made.manifest, tape, self._home)
+        return made
+
+    def _try(self, plan: Plan, ops: int, whole_ops: int, whole: measured.Whole, tape: Path) -> Distilled:
+        first = self._scratch / f"{tape.name}.try.tape"
+        measured.write(self._workload, plan, {}, first, self._home)
+        workload = measured.prepared(first, self._home, self._scratch)
+        manifest = measured.manifest_of(workload)
+        edges = distilled.edges(manifest)
+        runs = measured.run(
+            workload, edges, self._choices, list(whole.figures), self._home, self._part(f"{plan.ops:,} ops")
+        )
+        fitted = fit.fit(runs, whole, manifest, [choice.allocator for choice in self._choices])
+        table = fit.table(fitted, list(whole.figures.index))
+        if fitted.weights is not None:
+            plan.windows["weight"] = fitted.weights
+        return Distilled(plan, ops, whole_ops, fitted, table, self._manifest(plan, fitted, table))
+
+    def _manifest(self, plan: Plan, fitted: Fitted, table: pd.DataFrame) -> dict:
+        """What heaptape-convert can't know."""
+        return {
+            "kind": self._wanted.kind,
+            "whole": {"name": self._name, "sha256": sha256_of(self._workload)},
+            "kept": {"highs": plan.segments, "floor_ops": plan.floor, "seed": self._wanted.seed},
+            "corrections": fitted.corrections,
+            "errors": table.to_dict("records"),
+            "expected": fitted.expected,
+        }
+
+    def _part(self, what: str) -> Callable[[float], None]:
+        return lambda share: self.tell(what, share)

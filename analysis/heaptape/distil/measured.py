@@ -1,0 +1,103 @@
+"""Runs of the whole and of distillates: exact passes, each made once."""
+
+import json
+import subprocess
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from heaptape.common.errors import HeaptapeError
+from heaptape.common.home import Home
+from heaptape.distil.plan import Cells, Plan
+from heaptape.formats.workload_format import read_workload
+from heaptape.measure import exact, replay
+from heaptape.measure.engine_process import last_message
+from heaptape.measure.registry import Choice
+from heaptape.results import distilled
+
+MOST_CELLS = 20_000
+FEWEST_OPS_OF_A_CELL = 50
+
+Runs = Mapping[str, Mapping[str, dict]]  # label -> pass -> run
+Tell = Callable[[float], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Whole:
+    """Of the workload: `figures`, one row a choice (by label), one column a figure; its cells."""
+
+    figures: pd.DataFrame
+    cells: Cells
+
+
+def cell_edges(ops: int) -> np.ndarray:
+    """Positions at which the whole is cut: at equal distances, from 0 to the end."""
+    length = max(FEWEST_OPS_OF_A_CELL, -(-ops // MOST_CELLS))
+    return np.append(np.arange(0, ops, length), ops)
+
+
+def run(
+    workload: Path, edges: Sequence[int], choices: Sequence[Choice], figures: Sequence[str], home: Home, tell: Tell
+) -> Runs:
+    """One run of each pass that the figures need on each choice; the instructions pass also counts between the edges.
+    Raises HeaptapeError.
+    """
+    passes = list(dict.fromkeys(distilled.PASSES[figure] for figure in figures))
+    items = [(choice, pass_) for choice in choices for pass_ in passes]
+    made: dict[str, dict[str, dict]] = {choice.label: {} for choice in choices}
+    with tempfile.NamedTemporaryFile("w", prefix="heaptape.", suffix=".edges") as file:
+        file.write("".join(f"{edge}\n" for edge in edges))
+        file.flush()
+        bench = exact.Bench(workload, home, choices, windows=Path(file.name))
+        done = bench.side_by_side(lambda item: bench.run(item[0], item[1]), items)
+        for number, ((choice, pass_), result) in enumerate(done, 1):
+            made[choice.label][pass_] = result
+            tell(number / len(items))
+    return made
+
+
+def whole(workload: Path, choices: Sequence[Choice], figures: Sequence[str], home: Home, tell: Tell) -> Whole:
+    """Raises HeaptapeError."""
+    edges = cell_edges(read_workload(workload).ops)
+    runs = run(workload, edges.tolist(), choices, figures, home, tell)
+    values = {
+        label: {figure: exact.read(figure, of_choice, label) for figure in figures} for label, of_choice in runs.items()
+    }
+    counts: dict[str, np.ndarray] = {}
+    for label, of_choice in runs.items():
+        if windows := of_choice.get("instructions", {}).get("windows"):
+            counts |= {f"calls of {call}": np.array(column) for call, column in windows["calls"].items()}
+            counts[label] = np.array(list(windows["instructions"].values()), np.float64).sum(axis=0)
+    return Whole(pd.DataFrame.from_dict(values, orient="index"), Cells(pd.DataFrame(counts), edges))
+
+
+def write(workload: Path, plan: Plan, manifest: Mapping, tape: Path, home: Home) -> None:
+    """The distillate of a plan, with what is known of its manifest. Raises HeaptapeError."""
+    with tempfile.TemporaryDirectory(prefix="heaptape.") as scratch:
+        keep, rows = Path(scratch) / "keep", Path(scratch) / "plan.json"
+        keep.write_bytes(plan.keep.astype(np.uint8).tobytes())
+        windows = [[*map(int, row[:3]), float(row[3])] for row in plan.windows.itertuples(index=False)]
+        rows.write_text(json.dumps({"windows": windows, "manifest": manifest}))
+        command = [str(home.program("convert")), "distil", str(workload), "--plan", str(rows), "--keep", str(keep)]
+        done = subprocess.run(
+            [*command, "-o", str(tape), "--json"], stdin=subprocess.DEVNULL, capture_output=True, text=True
+        )
+    if done.returncode != 0:
+        raise HeaptapeError(last_message(done.stderr, "convert") or f"{tape}: can't be written")
+
+
+def manifest_of(workload: Path) -> dict:
+    """That of a compiled distillate. Raises HeaptapeError."""
+    found = read_workload(workload).info.get("distilled")
+    if not isinstance(found, dict):
+        raise HeaptapeError(f"{workload.name}: not a distillate")
+    return found
+
+
+def prepared(tape: Path, home: Home, scratch: Path) -> Path:
+    """The distillate's workload."""
+    return replay.prepare(str(tape), home, scratch)

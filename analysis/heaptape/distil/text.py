@@ -1,0 +1,53 @@
+"""What is said of a distillate that was made."""
+
+import json
+
+from heaptape.distil.distil import Distilled, Wanted
+
+
+def lines(made: Distilled, wanted: Wanted, output: str) -> list[str]:
+    """Ten at most: what was kept, then one for each figure."""
+    plan = made.plan
+    kept = [f"{output}: {plan.ops:,} of {made.whole_ops:,} ops ({100 * plan.ops / made.whole_ops:.2g} %)"]
+    if plan.segments:
+        often = "once" if plan.segments == 1 else f"in each of {plan.segments} parts of the history"
+        kept.append(f"for memory: large objects, and those live when their size class is at its high, {often}")
+    if wanted.kind != "memory":
+        counted = int((plan.windows["end"] - plan.windows["counted"]).sum())
+        warm = int((plan.windows["counted"] - plan.windows["begin"]).sum())
+        kept.append(f"for time: {len(plan.windows)} windows of {counted:,} ops in all, after {warm:,} to warm up")
+    kept.append(f"the least that tells the peak: {plan.floor:,} ops ({100 * plan.floor / made.whole_ops:.2g} %)")
+    return kept + _of_figures(made)
+
+
+def _of_figures(made: Distilled) -> list[str]:
+    rows = []
+    for figure, found in made.fitted.errors.items():
+        of_figure = made.errors[made.errors["figure"] == figure]
+        worst = of_figure.loc[of_figure["left_out_percent"].abs().idxmax()]
+        rows.append(
+            f"{figure}: within {found.expected:.2g} % on an allocator not seen (95 %); worst left out: "
+            f"{worst['allocator']} {worst['left_out_percent']:+.2g} %"
+        )
+    return rows
+
+
+def warnings(made: Distilled, wanted: Wanted) -> list[str]:
+    """What was asked for and could not be kept."""
+    told = []
+    if wanted.error_percent is None and made.plan.ops > 1.1 * made.wanted_ops:
+        told.append(
+            f"{made.wanted_ops:,} ops can't be kept: what was live at the highs, and the fewest windows, need "
+            f"{made.plan.ops:,}"
+        )
+    if wanted.error_percent is not None and made.worst > wanted.error_percent:
+        told.append(
+            f"an error of {wanted.error_percent:g} % can't be kept: of {made.plan.ops:,} ops {made.worst:.2g} % is expected"
+        )
+    return told
+
+
+def as_json(made: Distilled) -> str:
+    """The manifest, with `ops`, `whole_ops` and `wanted_ops`."""
+    about = {"ops": made.plan.ops, "whole_ops": made.whole_ops, "wanted_ops": made.wanted_ops}
+    return json.dumps(about | {"distilled": made.manifest}, indent=1) + "\n"

@@ -1,0 +1,77 @@
+"""A distillate's runs, and its manifest: estimated figures of the whole.
+
+The manifest is INFO's `distilled` (core/trace/FORMAT.md). `runs`: pass -> run, as in results; the instructions pass
+counted between `edges`.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from heaptape.results.timeline import timeline_frame
+
+INSTRUCTIONS, RSS_PEAK, RSS_MEAN = "instructions", "rss-peak", "rss-mean"
+PASSES = {INSTRUCTIONS: "instructions", RSS_PEAK: "memory", RSS_MEAN: "memory"}
+FIGURES_OF_KIND = {"time": (INSTRUCTIONS,), "memory": (RSS_PEAK, RSS_MEAN), "both": (INSTRUCTIONS, RSS_PEAK, RSS_MEAN)}
+POINTS = 20_000  # of the whole, at which its RSS is looked up
+
+
+def edges(manifest: Mapping) -> list[int]:
+    """Positions in the distillate between which instructions are to be counted, rising."""
+    return sorted({int(position) for segment in manifest["segments"] for position in segment[1:3]})
+
+
+def counted(run: Mapping, manifest: Mapping) -> np.ndarray:
+    """Instructions in each kept window, of a run of the instructions pass."""
+    windows = run["windows"]
+    per_window = np.sum(list(windows["instructions"].values()), axis=0, dtype=np.float64)
+    until = dict(zip(windows["positions"], np.concatenate([[0.0], np.cumsum(per_window)]), strict=True))
+    return np.array([until[segment[2]] - until[segment[1]] for segment in manifest["segments"]])
+
+
+def weights(manifest: Mapping) -> np.ndarray:
+    """Of the kept windows."""
+    return np.array([segment[5] for segment in manifest["segments"]], np.float64)
+
+
+def memory_mean(run: Mapping, manifest: Mapping) -> float:
+    """RSS of the distillate over the positions of the whole, in bytes, not corrected."""
+    timeline = timeline_frame(run)
+    of_map = np.array(manifest["map"], np.float64)
+    places = (np.arange(POINTS) + 0.5) / POINTS * of_map[-1, 1]
+    positions = np.interp(places, of_map[:, 1], of_map[:, 0])
+    at = np.searchsorted(timeline["position"].to_numpy(), positions, "right") - 1
+    return float(timeline["rss_anon_bytes"].to_numpy()[np.maximum(at, 0)].mean())
+
+
+def uncorrected(figure: str, run: Mapping, manifest: Mapping) -> float:
+    """The whole's figure by the run of its pass, before the manifest's correction."""
+    if figure == INSTRUCTIONS:
+        return float(weights(manifest) @ counted(run, manifest))
+    return memory_mean(run, manifest) if figure == RSS_MEAN else float(run["rss_anon_peak_bytes"])
+
+
+def corrected(correction: Mapping, figure: float) -> float:
+    """With the correction {"model", "value"}: "none", "factor" (times it) or "shift" (plus it)."""
+    value = float(correction["value"])
+    return figure + value if correction["model"] == "shift" else figure * value
+
+
+def estimates(runs: Mapping[str, Mapping], manifest: Mapping) -> pd.DataFrame:
+    """One row a figure that the manifest can tell and whose pass is among the runs: figure, value (of the whole: bytes,
+    or a count), percent (half the width of its 95 % interval, for an allocator not seen).
+    """
+    rows: list[tuple[str, float, float]] = []
+    for figure, percent in manifest["expected"].items():
+        run = runs.get(PASSES[figure])
+        if run is not None:
+            value = uncorrected(figure, run, manifest)
+            correction = manifest.get("corrections", {}).get(figure, {"model": "none", "value": 1})
+            rows.append((figure, corrected(correction, value), percent))
+    return pd.DataFrame(rows, columns=["figure", "value", "percent"])
+
+
+def figures_of(kind: str) -> Sequence[str]:
+    """That a distillate of that kind can tell."""
+    return FIGURES_OF_KIND[kind]
