@@ -88,8 +88,8 @@ def advise(source: Source, wish: Wish, place: Place) -> Found:
         raise HeaptapeError(f"{source.path}: no calls of malloc are in it")
     if one := margins.stand_in(about):
         raise HeaptapeError(
-            f"{source.path}: a {one.kind} tells nothing of the program's own memory and CPU time, which an advice needs; "
-            "'heaptape replay' and 'heaptape compare' say what it tells of allocators, with margins"
+            f"{source.path}: a {one.kind} tells nothing of the program's own memory and CPU time, which an advice "
+            "needs; 'heaptape replay' and 'heaptape compare' say what it tells of allocators, with margins"
         )
     known = registry.load(home)
     info = read_workload(workload).info

@@ -179,8 +179,8 @@ def as_shown(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def percent_row(ratio: LogRatio, method: Method = "t", margin: float = 0.0) -> dict:
-    """The keys percent, low, high, repetitions, supported, reason, margin_percent of `relative`. `margin`: of the ratio,
-    in percent.
+    """The keys percent, low, high, repetitions, supported, reason, margin_percent of `relative`. `margin`: of the
+    ratio, in percent.
     """
     low, high = ratio.interval(method=method)
     return _row((100 * math.exp(ratio.mean), 100 * low, 100 * high), ratio.repetitions, margin)
@@ -199,10 +199,10 @@ def arithmetic_row(ratios: list[LogRatio], method: Method = "t", margin: float =
 
 def _row(interval: tuple[float, float, float], count: int, margin: float) -> dict:
     """`interval`: percent, and its ends over the repetitions."""
-    percent, *ends = interval
-    reason = too_noisy(*ends, count)
-    low, high = margins.widened(*ends, margin)
-    supported = None if math.isnan(ends[0]) else bool(low > 100 or high < 100)
+    percent, least, most = interval
+    reason = too_noisy(least, most, count)
+    low, high = margins.widened(least, most, margin)
+    supported = None if math.isnan(least) else bool(low > 100 or high < 100)
     row = {"percent": percent, "low": low, "high": high, "repetitions": count, "supported": supported}
     return row | {"reason": reason, "margin_percent": margin}
 

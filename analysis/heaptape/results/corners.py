@@ -57,9 +57,10 @@ def four_corners(table: pd.DataFrame, metric: str, corners: Corners, method: Met
     """The matrix of one metric, in long form.
 
     From `results_file.figures`. Columns: workload, column (of CORNERS: the mean over repetitions, in the metric's unit;
-    of COMPARISONS: percent), value, low, high, repetitions, supported, reason, margin_percent (as in
-    `compare.relative`; of CORNERS NaN, None, empty, and the margin of the value). After the workloads, the rows "geometric mean" and "arithmetic mean" of the percentages, over
-    the workloads that have them. A workload that lacks a corner lacks what needs it.
+    of COMPARISONS: percent), low, high, repetitions, supported, reason, margin_percent (as in
+    `compare.relative`; of CORNERS NaN, None, empty, and the margin of the value). After the workloads, the rows
+    "geometric mean" and "arithmetic mean" of the percentages, over the workloads that have them. A workload that lacks
+    a corner lacks what needs it.
     """
     rows: list[dict] = []
     of_figure = margins.by_figure(table)
@@ -72,7 +73,9 @@ def four_corners(table: pd.DataFrame, metric: str, corners: Corners, method: Met
             for corner, label in corners.labels.items()
         }
         margin = of_figure.get((str(workload), metric), 0.0)
-        rows += [_value_row(workload, corner, values) | {"margin_percent": margin} for corner, values in series.items() if len(values)]
+        for corner, values in series.items():
+            if len(values):
+                rows.append(_value_row(workload, corner, values) | {"margin_percent": margin})
         for name, (measured, against) in COMPARISONS.items():
             ratio = log_ratio(series[against], series[measured])
             if ratio is not None:

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from heaptape.results import distilled
+
 NONE_KNOWN = math.inf
 # metric of `schema.figures` -> its name among margins, where that is another (measure/exact.py names those)
 FIGURES = {
@@ -32,23 +34,40 @@ MARK = "†"  # of a figure without a margin
 
 @dataclass(frozen=True)
 class StandIn:
-    """`kind`: as of KINDS; `made_of`: in words; `expected`: figure -> percent."""
+    """`kind`: as of KINDS; `made_of`: in words; `expected`: figure -> percent; `manifest`: of a distillate."""
 
     kind: str
     made_of: str
     expected: Mapping[str, float]
+    manifest: Mapping | None = None
 
     def margin(self, metric: str) -> float:
         """Percent by which the whole's figure may be off; NONE_KNOWN if that was not measured."""
         return 0.0 if metric in KNOWN else self.expected.get(FIGURES.get(metric, metric), NONE_KNOWN)
 
+    def of_whole(self, metric: str, run: Mapping, value: float | None) -> tuple[float | None, float]:
+        """The whole's figure by the run's, and its margin; NONE_KNOWN where it is the run's own."""
+        if self.manifest is None or self.margin(metric) == NONE_KNOWN:
+            return value, self.margin(metric)
+        if metric in KNOWN:
+            return (self.manifest.get("whole") or {}).get("peak_live_bytes") or value, 0.0
+        estimated = distilled.estimate(FIGURES.get(metric, metric), run, self.manifest)
+        return (value, NONE_KNOWN) if estimated is None else (estimated, self.margin(metric))
+
+    def as_json(self) -> dict:
+        """For other programs; percent."""
+        return {"kind": self.kind, "expected": dict(self.expected)}
+
     def sentence(self, name: str) -> str:
         """What to say of its figures, once. `name`: the workload's."""
         known = ", ".join(f"{figure} ±{percent_text(percent)}" for figure, percent in self.expected.items())
-        told = f"expected to be within {known} of the whole's (95 %)" if known else "of which no error is known"
+        what = f"{name} is a {self.kind}, {self.made_of}"
+        if not known:
+            return f"{what}: how far its figures are from the whole's is not known, and nothing is ranked by them."
         return (
-            f"{name} is a {self.kind}, {self.made_of}: its figures are {told}; a ratio of two has both margins, and "
-            f"nothing is ranked within them. Figures without a margin ({MARK}) are of the {self.kind} itself."
+            f"{what}: its figures are expected to be within {known} of the whole's (95 %); a ratio of two has both "
+            f"margins, and nothing is ranked within them. Figures with {MARK} or no margin are of the {self.kind} "
+            "itself."
         )
 
 
@@ -58,7 +77,8 @@ def stand_in(workload: Mapping) -> StandIn | None:
         about = workload.get(key)
         if isinstance(about, Mapping):
             made_of = _distilled_of(about) if key == "distilled" else _drawn_from(about)
-            return StandIn(kind, made_of, dict(about.get("expected") or {}))
+            manifest = about if key == "distilled" else None
+            return StandIn(kind, made_of, dict(about.get("expected") or {}), manifest)
     return None
 
 
@@ -72,10 +92,6 @@ def _distilled_of(about: Mapping) -> str:
 def _drawn_from(about: Mapping) -> str:
     profile = about.get("profile") or {}
     return f"drawn from the profile of {profile.get('program') or 'a program'}, not recorded"
-
-    def as_json(self) -> dict:
-        """For other programs; percent."""
-        return {"kind": self.kind, "expected": dict(self.expected)}
 
 
 def sentences(files: Iterable) -> list[str]:

@@ -177,20 +177,20 @@ def figures(files: Iterable[Results]) -> pd.DataFrame:
     """Every figure of every run, one per row.
 
     Columns: workload, allocator (label), round (file and repetition: figures of one round were measured next to one
-    another), metric, unit, value (float), margin_percent. Metrics: those of RUN_METRICS, "calls/NAME" (mean cycles per call),
-    "instructions/NAME" (mean instructions per call), "pmu/NAME" (processor's counters per op, the engine's taken off),
-    "syscalls/NAME" and "syscall_bytes/NAME", "misses/SIDE/COUNT" (results/misses.py), "accesses/NAME"
+    another), metric, unit, value (float), margin_percent. Metrics: those of RUN_METRICS, "calls/NAME" (mean cycles per
+    call), "instructions/NAME" (mean instructions per call), "pmu/NAME" (processor's counters per op, the engine's taken
+    off), "syscalls/NAME" and "syscall_bytes/NAME", "misses/SIDE/COUNT" (results/misses.py), "accesses/NAME"
     (results/accesses.py), "ideal_rss" (the workload's, the
     same for all). A metric is taken from the pass that measures it best. Two files of one workload (name and hash)
-    count as more repetitions of it. margin_percent: by how much the value may be off that of the whole that a distillate
-    or a synthetic workload stands for (results/margins.py); 0 for a workload that is itself the whole.
+    count as more repetitions of it. Of a workload that stands for another (results/margins.py) the values are those of
+    the whole as far as they can be told, and margin_percent by how much they may be off; 0 for all others.
     """
     rows: list[tuple] = []
     names: dict[tuple, str] = {}
     for number, file in enumerate(files):
         name, stand_in = unique_name(file, names), margins.stand_in(file.workload)
         for metric, unit, run, value in _file_figures(file):
-            margin = stand_in.margin(metric) if stand_in else 0.0
+            value, margin = stand_in.of_whole(metric, run, value) if stand_in else (value, 0.0)
             rows.append((name, label_of(run), f"{number}:{run.get('repeat', 0)}", metric, unit, value, margin))
     columns = ["workload", "allocator", "round", "metric", "unit", "value", "margin_percent"]
     return pd.DataFrame(rows, columns=columns).astype({"value": float, "margin_percent": float})

@@ -16,6 +16,7 @@ Margin = Annotated[float, msgspec.Meta(ge=0, le=sys.float_info.max)]  # percent
 Pair = Annotated[list[Finite], msgspec.Meta(min_length=2)]
 Triple = Annotated[list[Finite], msgspec.Meta(min_length=3)]
 Quadruple = Annotated[list[Finite], msgspec.Meta(min_length=4)]
+Segment = Annotated[list[Finite], msgspec.Meta(min_length=6)]
 Count = int | None
 Number = float | None
 Text = str | None
@@ -68,6 +69,13 @@ class DistillateError(msgspec.Struct):
     expected_percent: Margin | None = None
 
 
+class Correction(msgspec.Struct):
+    """Of a figure's estimate, by the model "none", "factor" or "shift"."""
+
+    model: str
+    value: Finite
+
+
 class Distilled(msgspec.Struct):
     """What a distillate stands for (core/trace/FORMAT.md). `segments`: rows of from, counted, to, whole_from, whole_to,
     weight; `map`: rows of positions, in it and in the whole. `expected`: figure -> half of the 95 % interval.
@@ -77,8 +85,9 @@ class Distilled(msgspec.Struct):
     kind: Text = None
     whole: Whole | None = None
     ratio: Number = None
-    segments: list[list[Finite]] | None = None
+    segments: list[Segment] | None = None
     map: list[Pair] | None = None
+    corrections: dict[str, Correction] | None = None
     errors: list[DistillateError] | None = None
     expected: dict[str, Margin] | None = None
 
@@ -477,6 +486,14 @@ class Contention(msgspec.Struct):
     locks: list[LockWaits] | None = None
 
 
+class Windows(msgspec.Struct):
+    """Of the pass `instructions`: instructions and calls, by kind of call, between each two positions."""
+
+    positions: list[int]
+    instructions: dict[str, list[Finite]]
+    calls: dict[str, list[Finite]] | None = None
+
+
 class Run(msgspec.Struct, rename={"pass_": "pass"}):
     """One run of one pass; with `error` where it failed. `timeline`: rows of ops done, RssAnon, VmSize, live bytes.
     `syscall_rows`: rows of ops done, kind, bytes. Cycles are of the calibrated counter.
@@ -546,6 +563,7 @@ class Run(msgspec.Struct, rename={"pass_": "pass"}):
     instructions_counted_by: Text = None
     startup_instructions: Number = None
     startup_process_instructions: Number = None
+    windows: Windows | None = None
     op_limit: Count = None
     line_sharing: LineSharing | None = None
     misses: Misses | None = None

@@ -234,8 +234,8 @@ def _row(c: _Comparison, p_value: float, p_adjusted: float, count: int, method: 
 
 def _with_margin(row: dict, margin: float, error: float) -> dict:
     """What is another in the row of a workload that stands for another."""
-    ends = (row["percent"], row["percent"]) if row["exact"] else (row["low"], row["high"])
-    low, high = margins.widened(*(100 + end for end in ends), margin)
+    least, most = (row["percent"], row["percent"]) if row["exact"] else (row["low"], row["high"])
+    low, high = margins.widened(100 + least, 100 + most, margin)
     changed = {"exact": False, "low": low - 100, "high": high - 100}
     if margin == margins.NONE_KNOWN:
         return changed | {"verdict": "no margin"}
@@ -323,7 +323,8 @@ def _no_claim(row: dict, pair: str, error: float) -> str:
             return f"of {pair} is the measured workload's own, without a known error, so there is no verdict"
         case "within margin":
             margin = margins.percent_text(row["margin_percent"])
-            return f"{pair} may differ by no more than the margin of their ratio, {margin} ({alone}), so there is no verdict"
+            within = f"no more than the margin of their ratio, {margin} ({alone})"
+            return f"{pair} may differ by {within}, so there is no verdict"
         case "not told":
             return f"one repetition only of {pair}, so there is no verdict"
         case "within error":

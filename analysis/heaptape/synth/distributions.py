@@ -57,8 +57,8 @@ class Kinds:
 
 @dataclass(frozen=True)
 class Windows:
-    """Parts of the progress: births of each kind (a matrix, windows by kinds), calls without an object, and what is live
-    after each.
+    """Parts of the progress: births of each kind (a matrix, windows by kinds), calls without an object, and what is
+    live after each.
     """
 
     births: np.ndarray
@@ -96,7 +96,7 @@ def distributions(path: str, data: object) -> Distributions:
     ]
     pairs = np.array([row[:3] for row in profile.thread_pairs if row[2]], np.int64).reshape(-1, 3)
     return Distributions(
-        profile.program,
+        profile.program or None,
         profile.ops,
         max(profile.threads, 1),
         kinds,

@@ -27,8 +27,9 @@ _COLUMNS = 9
 
 @dataclass(frozen=True)
 class Events:
-    """In order. `kind`: ACQUIRE, MOVE, RELEASE or NOTHING (a call without an object); `call`: the number of the one that acquired the object at its birth;
-    `place`: the object, `to`: where a move puts it. Places are numbers from 1 on, and none is used twice.
+    """In order. `kind`: ACQUIRE, MOVE, RELEASE or NOTHING (a call without an object); `call`: the number of the one
+    that acquired the object at its birth; `place`: the object, `to`: where a move puts it. Places are numbers from 1
+    on, and none is used twice.
     """
 
     kind: np.ndarray
@@ -43,7 +44,7 @@ class Events:
 
 
 def events(of: Distributions, ops: int, seed: int) -> Iterator[Events]:
-    """The whole workload, of about so many ops: births and live heap are scaled, the heap never beyond the profile's."""
+    """The whole workload, of about so many ops: births and heap are scaled, the heap never beyond the profile's."""
     drawing, scale = _Drawing(of, ops, seed), ops / of.ops
     heap = min(scale, 1.0)
     objects = bytes_ = 0.0
@@ -110,6 +111,7 @@ class _Drawing:
         self._of = of
         self._random = np.random.default_rng(seed)
         self._live, self._clock, self._next_place, self._owed_others = _Live(), 0.0, 1, 0.0
+        self._ages_left = np.zeros(0)
         self._end = float(of.kinds.births @ of.kinds.size_bytes) * ops / of.ops
         # Which part a kind's next birth falls into: not the same for all kinds.
         self._owed = self._random.random(len(of.kinds.births))
@@ -123,11 +125,12 @@ class _Drawing:
         self._of_pair = rank + running / acquired[rank]
 
     def part(self, births: np.ndarray, others: float, target: tuple[float, float]) -> Events:
-        """`births`: of each kind; `others`: calls without an object; `target`: objects and bytes to be live behind it."""
+        """`births`: of each kind; `others`: calls without an object; `target`: objects and bytes to be live then."""
         born, live, live_bytes = self._births(births), *target
         sizes = born[_SIZE]
         after = self._clock + np.cumsum(sizes)
         end = float(after[-1]) if len(after) else self._clock
+        self._exchange(born, end, target)
         dies = born[_DUE] <= end
         count = self._live.count + int((~dies).sum()) - round(live)
         off = self._live.bytes + float(sizes[~dies].sum()) - live_bytes
@@ -148,6 +151,28 @@ class _Drawing:
         columns = np.concatenate(made, axis=1)
         columns = columns[:, np.argsort(columns[0], kind="stable")]
         return Events(*columns[1:].astype(np.int64))
+
+    def _exchange(self, born: np.ndarray, end: float, target: tuple[float, float]) -> None:
+        """Ages are drawn as of the whole run. Where too few objects would be live behind a part, some of its own get no
+        end, and later ones, where too many would be, the ages that these gave up.
+        """
+        live, live_bytes = target
+        sizes, dies = born[_SIZE], born[_DUE] <= end
+        left_bytes = self._live.bytes + float(sizes[~dies].sum()) - live_bytes
+        releases = self._live.count + len(sizes) - round(live) - int(dies.sum())
+        due = int((self._live.table[_DUE] <= end).sum())
+        if releases < 0:
+            own = np.flatnonzero(dies)
+            age = born[_DUE, own] - born[_BORN, own]
+            given_up = own[_picked(-age, sizes[own], min(-releases, len(own)), -left_bytes, live_bytes)]
+            self._ages_left = np.sort(np.append(self._ages_left, born[_DUE, given_up] - born[_BORN, given_up]))
+            born[_DUE, given_up] = np.inf
+        elif releases > due and len(self._ages_left):
+            own = np.flatnonzero(~dies)
+            count = min(releases - due, len(own), len(self._ages_left))
+            taken = own[_picked(-born[_DUE, own], sizes[own], count, left_bytes, live_bytes)]
+            born[_DUE, taken] = born[_BORN, taken] + np.maximum(self._ages_left[:count], sizes[taken])
+            self._ages_left = self._ages_left[count:]
 
     def _other(self, expected: float, births: int) -> np.ndarray:
         """Calls without an object, anywhere."""
@@ -205,20 +230,10 @@ class _Drawing:
         found = np.argpartition(due, most - 1)[:most] if most < len(due) else np.arange(len(due))
         if most < len(due):
             found = np.union1d(found, np.argpartition(size, -LARGEST)[-LARGEST:])
-        by_due, by_size = (_ranks(column[found]) for column in (due, size))
-        low, high, power = -8.0, 8.0, 0.0
-        for _ in range(STEPS):
-            score = by_due + power * by_size
-            chosen = np.argpartition(score, count - 1)[:count] if count < len(found) else np.arange(len(found))
-            off = float(size[found[chosen]].sum()) - wanted_bytes
-            if abs(off) <= NEAR_ENOUGH * live_bytes:
-                break
-            low, high = (power, high) if off > 0 else (low, power)
-            power = (low + high) / 2
-        return found[chosen]
+        return found[_picked(due[found], size[found], count, wanted_bytes, live_bytes)]
 
     def _end_keys(self, table: np.ndarray, begin: np.ndarray, after: np.ndarray) -> np.ndarray:
-        """Where releases stand among births, whose keys are 1, 2, …: those that are not due anywhere, in their order."""
+        """Where releases stand among births, whose keys are 1, 2, …; those that are not due, anywhere in order."""
         births = len(after)
         early = table[_DUE] > (after[-1] if births else -1)
         keys = np.maximum(np.searchsorted(after, table[_DUE], "right"), begin) + 0.5
@@ -262,6 +277,21 @@ class _Drawing:
         table[_PLACE, objects[final]], table[_SIZE, objects[final]] = to[final], sizes[final]
         table[_MOVED, has] += count
         return made
+
+
+def _picked(first: np.ndarray, size: np.ndarray, count: int, wanted_bytes: float, live_bytes: float) -> np.ndarray:
+    """So many, with about so many bytes, else those with the least of `first`."""
+    by_first, by_size = _ranks(first), _ranks(size)
+    low, high, power = -8.0, 8.0, 0.0
+    chosen = np.arange(len(size))
+    for _ in range(STEPS if 0 < count < len(size) else 0):
+        chosen = np.argpartition(by_first + power * by_size, count - 1)[:count]
+        off = float(size[chosen].sum()) - wanted_bytes
+        if abs(off) <= NEAR_ENOUGH * live_bytes:
+            break
+        low, high = (power, high) if off > 0 else (low, power)
+        power = (low + high) / 2
+    return chosen[:count]
 
 
 def _ranks(values: np.ndarray) -> np.ndarray:

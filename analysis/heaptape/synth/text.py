@@ -115,7 +115,7 @@ class Lines:
         values["T"] = np.arange(self._count, self._count + len(part))
         self._count += len(part)
         page = np.empty((len(part), self._width + 1), np.uint8)
-        for number in np.unique(form):
+        for number in sorted(set(form.tolist())):
             rows = np.flatnonzero(form == number)
             page[rows] = self._forms[number].lines(len(rows), {sign: column[rows] for sign, column in values.items()})
         return page.tobytes()

@@ -108,7 +108,8 @@ def system(files: Sequence[Results]) -> pd.DataFrame:
     """The allocator's system calls, and what it holds of the system: one row per (workload, allocator).
 
     Columns: workload, allocator, then for mmap, munmap, mremap, madvise and brk: NAME_calls and NAME_bytes (of brk: by
-    how much it moved, up or down); vm_size_peak_bytes, rss_peak_bytes. Means over the repetitions. Margins as in `cost`.
+    how much it moved, up or down); vm_size_peak_bytes, rss_peak_bytes. Means over the repetitions. Margins as in
+    `cost`.
     """
     return _in_order(_wide(figures(files), SYSTEM), files)
 

@@ -122,7 +122,8 @@ def _margins(data: Mapping, name: str) -> Iterator[str]:
         else:
             margin = margins.OF_TWO * one["expected"][name]
             beyond = "beyond" if gain > margin else "not beyond"
-            yield f"{what}: a change of {name} is {margins.percent_text(margin)} off at most (95 %); this one is {beyond} it."
+            off = f"a change of {name} is {margins.percent_text(margin)} off at most (95 %)"
+            yield f"{what}: {off}; this one is {beyond} it."
 
 
 def _ratio(best: Mapping, name: str) -> float:

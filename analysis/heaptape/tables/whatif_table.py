@@ -73,7 +73,10 @@ def _cells(found: pd.DataFrame, original: str, name: str, metrics: list[str]) ->
     cells = []
     for metric in metrics:
         row = next(here[here["metric"] == metric].itertuples(), None)
-        cells += [Cell(MISSING)] * 2 if row is None else [_value(row.value, metric, row.margin_percent / margins.OF_TWO), percent_cell(row)]
+        if row is None:
+            cells += [Cell(MISSING)] * 2
+        else:
+            cells += [_value(row.value, metric, row.margin_percent / margins.OF_TWO), percent_cell(row)]
     return cells
 
 

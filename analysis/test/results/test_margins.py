@@ -16,13 +16,14 @@ from heaptape.tables.kinds import KINDS, Question
 from heaptape.tables.usual import comparison, render_markdown, render_text
 from planted_runs import file_of, runs_of
 
+WEIGHT = 100  # of the only kept window
 EXPECTED = {"instructions": 1.0, "rss-peak": 2.0}
 MANIFEST = {
     "version": 1,
     "kind": "both",
     "whole": {"name": "server", "sha256": "0" * 64, "ops": 5_000_000, "threads": 4, "peak_live_bytes": 4 << 20},
     "ratio": 0.01,
-    "segments": [[0, 100, 50_000, 2_000_000, 2_050_000, 100.0]],
+    "segments": [[0, 100, 50_000, 2_000_000, 2_050_000, float(WEIGHT)]],
     "map": [[0, 0], [50_000, 5_000_000]],
     "errors": [{"allocator": "glibc", "figure": "rss-peak", "error_percent": -0.4, "expected_percent": 1.7}],
     "expected": EXPECTED,
@@ -37,8 +38,10 @@ def distillate(peaks: dict, instructions: dict | None = None, **about: object) -
     runs = runs_of("memory", "rss_anon_peak_bytes", {name: (value, value) for name, value in peaks.items()})
     for run, fault in zip(runs, [value for values in faults.values() for value in values]):
         run["page_faults"] = fault + (run["allocator"] != "glibc")
-    counted = {name: (value, value) for name, value in (instructions or {}).items()}
-    runs += runs_of("instructions", "instructions_total", counted)
+    for name, value in (instructions or {}).items():
+        counted = runs_of("instructions", "instructions_total", {name: (value, value)})
+        windows = {"positions": [100, 50_000], "instructions": {"malloc": [value // WEIGHT]}}
+        runs += [run | {"windows": windows} for run in counted]
     return file_of(runs, "cut", **(about or {"distilled": MANIFEST}))
 
 
@@ -54,6 +57,30 @@ def test_every_figure_carries_its_margin(about: dict) -> None:
     assert found["peak_rss"] == 2.0
     assert found["total_instructions"] == 1.0
     assert found["page_faults"] == margins.NONE_KNOWN
+
+
+def test_instructions_are_those_of_the_whole_by_the_windows_and_their_weights() -> None:
+    windows = {"positions": [100, 50_000], "instructions": {"malloc": [30], "free": [12]}}
+    runs = [run | {"windows": windows} for run in runs_of("instructions", "instructions_total", {"glibc": (50,)})]
+    table = figures([file_of(runs, "cut", distilled=MANIFEST)])
+    assert table[["metric", "value", "margin_percent"]].to_numpy().tolist() == [["total_instructions", 4200.0, 1.0]]
+
+
+@pytest.mark.parametrize("manifest", [MANIFEST, MANIFEST | {"version": 2}])
+def test_what_cannot_be_estimated_is_the_runs_own_without_a_margin(manifest: dict) -> None:
+    version = manifest["version"]
+    runs = runs_of("instructions", "instructions_total", {"glibc": (50,)})
+    runs += runs_of("memory", "rss_anon_peak_bytes", {"glibc": (70,)}) if version == 2 else []
+    table = figures([file_of(runs, "cut", distilled=manifest)])
+    assert set(table["value"]) == ({50.0, 70.0} if version == 2 else {50.0})
+    assert (table["margin_percent"] == margins.NONE_KNOWN).all()
+
+
+def test_the_ideal_is_that_of_the_whole() -> None:
+    file = distillate({"glibc": 1000}, ideal_rss_bytes=7, distilled=MANIFEST)
+    table = figures([file]).set_index("metric")
+    assert table.at["ideal_rss", "value"] == 4 << 20
+    assert table.at["ideal_rss", "margin_percent"] == 0
 
 
 def test_figures_of_the_whole_itself_carry_none() -> None:
@@ -140,9 +167,9 @@ def test_each_table_of_estimated_figures_has_the_margin(kind: str) -> None:
 
 
 def test_overhead_is_off_by_as_many_bytes_as_its_peak() -> None:
-    file = distillate({"glibc": 100 << 20, "jemalloc": 150 << 20}, ideal_rss_bytes=80 << 20, distilled=MANIFEST)
+    file = distillate({"glibc": 100 << 20, "jemalloc": 150 << 20}, distilled=MANIFEST, ideal_rss_bytes=1)
     text = render_text(comparison([file], "glibc"), 300)
-    assert "20.0 ±10 %" in text
+    assert "96.0 ±2.1 %" in text
 
 
 def test_sentences_begin_with_what_the_workload_is_and_claim_nothing_within_it() -> None:
