@@ -41,6 +41,7 @@ class _Profile(msgspec.Struct):
     threads: Annotated[int, msgspec.Meta(ge=0, le=1 << 20)] = 1
     thread_pairs: Rows = []
     pairs_left_out: NonNegative = 0
+    touched: Rows = []
     reallocs: _Reallocs = msgspec.field(default_factory=_Reallocs)
     witness: _Witness = msgspec.field(default_factory=_Witness)
 
@@ -71,7 +72,8 @@ class Windows:
 class Distributions:
     """`ages`: kinds by age buckets, the share of each kind's births that are released so old; what is missing to 1 is
     not released. `chains`: rows of moves, share of births, first bytes, last bytes. `pairs`: rows of acquiring thread,
-    releasing thread, objects. `born_share`: of all allocated bytes those of births, as ages count those of moves, too.
+    releasing thread, objects. `touched`: rows of least size, touched OS pages per byte. `born_share`: of all allocated
+    bytes those of births, as ages count those of moves, too.
     """
 
     program: str | None
@@ -82,6 +84,7 @@ class Distributions:
     ages: np.ndarray
     chains: np.ndarray
     pairs: np.ndarray
+    touched: np.ndarray
     born_share: float
     lacks: tuple[str, ...]
 
@@ -104,6 +107,7 @@ def distributions(path: str, data: object) -> Distributions:
         _ages(profile, kinds),
         np.array(chains, float).reshape(-1, 4),
         pairs if len(pairs) else np.array([[0, 0, 1]]),
+        _touched(profile),
         _born_share(profile, kinds),
         _lacks(profile),
     )
@@ -195,6 +199,11 @@ def _ages(profile: _Profile, kinds: Kinds) -> np.ndarray:
     return shares
 
 
+def _touched(profile: _Profile) -> np.ndarray:
+    rows = [row[:4] for row in profile.touched if len(row) > 3 and row[2]]
+    return np.array([[size, os_pages / bytes_] for size, _, bytes_, os_pages in sorted(rows)], float).reshape(-1, 2)
+
+
 def _born_share(profile: _Profile, kinds: Kinds) -> float:
     allocated = sum(row[2] for rows in profile.sizes.values() for row in rows)
     return min(float(kinds.births @ kinds.size_bytes) / allocated, 1.0) if allocated else 1.0
@@ -203,6 +212,7 @@ def _born_share(profile: _Profile, kinds: Kinds) -> float:
 def _lacks(profile: _Profile) -> tuple[str, ...]:
     """What no profile has, and what this one does not."""
     lacks = ["order", "reuse", "alignments", "kinds of release", "failed calls and those of free(NULL) apart"]
+    lacks += ["touched OS pages"] * (not profile.touched)
     lacks += ["times of threads"] * (profile.threads > 1)
     lacks += ["pairs of threads"] * bool(profile.pairs_left_out)
     lacks += ["live objects at the end"] * (profile.witness.live_at_end == 0 and profile.windows[-1][7] > 0)

@@ -20,6 +20,8 @@ LARGEST = 64  # and so many of the largest
 NEAR_ENOUGH = 0.01  # of live bytes
 LEAST_BIRTHS = 4096  # in a stretch, and
 LEAST_OF_LIVE = 1 / 8  # of the live objects
+LARGE = 0.02  # of the most live bytes: such objects are told by the live bytes, unless they live shortly
+TOUCHED_MIN_BYTES = 8 << 10
 ACQUIRE, MOVE, RELEASE, NOTHING = range(4)
 _PLACE, _SIZE, _DUE, _CALL, _THREAD, _BORN, _CHAIN, _MOVED, _FIRST = range(9)  # columns of live objects
 _COLUMNS = 9
@@ -29,7 +31,8 @@ _COLUMNS = 9
 class Events:
     """In order. `kind`: ACQUIRE, MOVE, RELEASE or NOTHING (a call without an object); `call`: the number of the one
     that acquired the object at its birth; `place`: the object, `to`: where a move puts it. Places are numbers from 1
-    on, and none is used twice.
+    on, and none is used twice. `size_bytes`: of the request; of a RELEASE the OS pages that were touched, plus 1, or 0
+    where that is not known.
     """
 
     kind: np.ndarray
@@ -83,6 +86,11 @@ class _Live:
         """To be changed by `update` only."""
         return self._room[:, : self.count]
 
+    @property
+    def mean_bytes(self) -> float:
+        """Of an object."""
+        return self.bytes / self.count if self.count else 0.0
+
     def add(self, columns: np.ndarray) -> None:
         end = self.count + columns.shape[1]
         if end > self._room.shape[1]:
@@ -112,6 +120,7 @@ class _Drawing:
         self._random = np.random.default_rng(seed)
         self._live, self._clock, self._next_place, self._owed_others = _Live(), 0.0, 1, 0.0
         self._ages_left = np.zeros(0)
+        self._large = max(LARGE * float(of.windows.live_bytes.max(initial=0)), TOUCHED_MIN_BYTES)
         self._end = float(of.kinds.births @ of.kinds.size_bytes) * ops / of.ops
         # Which part a kind's next birth falls into: not the same for all kinds.
         self._owed = self._random.random(len(of.kinds.births))
@@ -132,9 +141,12 @@ class _Drawing:
         end = float(after[-1]) if len(after) else self._clock
         self._exchange(born, end, target)
         dies = born[_DUE] <= end
-        count = self._live.count + int((~dies).sum()) - round(live)
+        born[_DUE, ~dies & (sizes >= self._large)] = np.inf
+        count = max(self._live.count + int((~dies).sum()) - round(live), 0)
         off = self._live.bytes + float(sizes[~dies].sum()) - live_bytes
-        goes = self._chosen(min(max(count, 0), self._live.count), off, live_bytes)
+        large = self._large_ones(off - count * self._live.mean_bytes)
+        off -= float(self._live.table[_SIZE, large].sum())
+        goes = np.append(large, self._chosen(max(count - len(large), 0), off, live_bytes))
         chained = np.setdiff1d(np.flatnonzero(self._live.table[_CHAIN]), goes, assume_unique=True)
         old = np.concatenate([goes, chained])
         table = np.concatenate([self._live.table[:, old], born], axis=1)
@@ -222,15 +234,28 @@ class _Drawing:
         return np.arange(self._next_place - count, self._next_place)
 
     def _chosen(self, count: int, wanted_bytes: float, live_bytes: float) -> np.ndarray:
-        """Which older objects are released: so many, with about so many bytes, the first that are due."""
-        due, size = self._live.table[_DUE], self._live.table[_SIZE]
+        """Which older objects are released, but large ones: so many, with about so many bytes, the first due."""
+        small = np.flatnonzero(self._live.table[_SIZE] < self._large)
+        count = min(count, len(small))
         if count == 0:
             return np.zeros(0, np.int64)
+        due, size = self._live.table[_DUE][small], self._live.table[_SIZE][small]
         most = min(CHOICE * count + LARGEST, len(due))
-        found = np.argpartition(due, most - 1)[:most] if most < len(due) else np.arange(len(due))
+        found = np.arange(len(due))
         if most < len(due):
-            found = np.union1d(found, np.argpartition(size, -LARGEST)[-LARGEST:])
-        return found[_picked(due[found], size[found], count, wanted_bytes, live_bytes)]
+            found = np.union1d(np.argpartition(due, most - 1)[:most], np.argpartition(size, -LARGEST)[-LARGEST:])
+        return small[found[_picked(due[found], size[found], count, wanted_bytes, live_bytes)]]
+
+    def _large_ones(self, off: float) -> np.ndarray:
+        """Which large ones are released where so many bytes too many are live."""
+        size = self._live.table[_SIZE]
+        found = np.flatnonzero(size >= self._large)
+        released = []
+        for one in found[np.argsort(-size[found], kind="stable")]:
+            if off >= size[one] / 2:
+                released.append(int(one))
+                off -= size[one]
+        return np.array(released, np.int64)
 
     def _end_keys(self, table: np.ndarray, begin: np.ndarray, after: np.ndarray) -> np.ndarray:
         """Where releases stand among births, whose keys are 1, 2, …; those that are not due, anywhere in order."""
@@ -254,7 +279,15 @@ class _Drawing:
         rank = np.searchsorted(self._acquirers, gone[_THREAD])
         pair = np.searchsorted(self._of_pair, rank + self._random.random(len(rank)), "right")
         thread = self._releasers[np.minimum(pair, len(self._releasers) - 1)]
-        return _rows(keys, RELEASE, gone[_CALL], thread, gone[_PLACE], 0, 0)
+        return _rows(keys, RELEASE, gone[_CALL], thread, gone[_PLACE], 0, self._touched(gone[_SIZE]))
+
+    def _touched(self, sizes: np.ndarray) -> np.ndarray:
+        """OS pages, plus 1; 0 for objects that are too small to tell, or if the profile doesn't."""
+        least, per_byte = self._of.touched.T
+        if not len(least):
+            return np.zeros(len(sizes))
+        place = np.maximum(np.searchsorted(least, sizes, "right") - 1, 0)
+        return np.where(sizes >= TOUCHED_MIN_BYTES, np.rint(sizes * per_byte[place]) + 1, 0)
 
     def _moves(self, table: np.ndarray, begin: np.ndarray, end: np.ndarray, share: np.ndarray) -> np.ndarray:
         """Reallocs of those objects, evenly between birth and release; sizes grow by the same factor each time. Changes

@@ -98,6 +98,7 @@ class Lines:
         forms += ["T # realloc(0xP0, S) = 0xQ0"]
         forms += [f"T # {_RELEASES.get(name, 'free(0xP0)')}" for name in calls]
         forms += ["T # free(NULL)"]
+        forms += [f"T # {_RELEASES.get(name, 'free(0xP0)')} touched=S" for name in calls]
         self._calls, self._count = len(calls), 0
         self._width = max(map(_length, forms)) + TIME_DIGITS
         self._forms = [_Form(form, self._width) for form in forms]
@@ -109,13 +110,17 @@ class Lines:
     def text(self, part: Events) -> bytes:
         """A line for each event."""
         moves, releases = self._calls, self._calls + 1
-        of_kind = {ACQUIRE: part.call, MOVE: moves, RELEASE: releases + part.call, NOTHING: releases + self._calls}
-        form = np.select([part.kind == kind for kind in of_kind], list(of_kind.values()))
-        values = {"#": part.thread, "S": part.size_bytes, "P": part.place, "Q": part.to}
+        nothing = releases + self._calls
+        released = np.where(part.size_bytes > 0, nothing + 1, releases) + part.call
+        form = np.where(part.kind == ACQUIRE, part.call, released)
+        form[part.kind == MOVE] = moves
+        form[part.kind == NOTHING] = nothing
+        sizes = np.where(part.kind == RELEASE, part.size_bytes - 1, part.size_bytes)
+        values = {"#": part.thread, "S": sizes, "P": part.place, "Q": part.to}
         values["T"] = np.arange(self._count, self._count + len(part))
         self._count += len(part)
         page = np.empty((len(part), self._width + 1), np.uint8)
-        for number in sorted(set(form.tolist())):
+        for number in np.flatnonzero(np.bincount(form)):
             rows = np.flatnonzero(form == number)
             page[rows] = self._forms[number].lines(len(rows), {sign: column[rows] for sign, column in values.items()})
         return page.tobytes()

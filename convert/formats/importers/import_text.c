@@ -16,7 +16,8 @@
    stack may each be left out; the stack's number is not read, as what it means is a comment of dump --stacks. Lines
    that begin with # and empty lines are skipped, but for the first, which may set clock=ordinal (times only tell order;
    taken in the file's own order) or clock=nanoseconds (the default), start=unseen (objects from before the first line
-   may be freed), and at last synthetic={...}, INFO's key of that name (core/trace/FORMAT.md, section 5b). Threads get dense numbers in the order of their first lines. */
+   may be freed), and at last synthetic={...}, INFO's key of that name (core/trace/FORMAT.md, section 5b). Threads get
+   dense numbers in the order of their first lines. */
 #include "convert/formats/reading/importing.h"
 
 #define HEADER "# heaptape-text 1"
