@@ -23,7 +23,7 @@ static bool is_distilled(const struct workload *workload) {
 }
 
 static int check_plan(const struct workload *workload, const struct distil_plan *plan, struct error *error) {
-  uint64_t ops = workload->header.ops, end = plan->windows.at[plan->windows.count - 1].end;
+  uint64_t ops = workload->header.ops, count = plan->windows.count, end = count ? plan->windows.at[count - 1].end : 0;
   const json_t *told = json_object_get(json_object_get(plan->manifest, "whole"), "ops");
   if (is_distilled(workload))
     return error_set(error, workload->path, "is a distillate itself");
@@ -67,8 +67,13 @@ static json_t *whole_json(const struct layout *layout, const struct workload *wo
   return whole;
 }
 
+/* By which rules objects were kept, beside what the plan tells of it. */
 static json_t *kept_json(const struct distil_plan *plan) {
-  json_t *kept = json_pack("{sf}", "churn", plan->churn);
+  json_t *told = json_object_get(plan->manifest, "kept");
+  json_t *kept = json_is_object(told) ? json_deep_copy(told) : json_object();
+  json_object_set_new(kept, "heap", json_string(plan->heap == HEAP_LIVE ? "live" : "touched"));
+  json_object_set_new(kept, "highs", count_json(plan->highs));
+  json_object_set_new(kept, "churn", json_real(plan->churn));
   if (plan->large_bytes != UINT64_MAX)
     json_object_set_new(kept, "large",
                         json_pack("{sosf}", "bytes", count_json(plan->large_bytes), "share", plan->large_share));
@@ -93,9 +98,8 @@ static json_t *manifest_json(const struct layout *layout, const struct workload 
   return manifest;
 }
 
-static bool wants(void *context, uint64_t number, const struct workload_ops_op *birth) {
-  struct trace_event event = {.call = birth->call, .size_bytes = birth->size_bytes, .param = birth->param};
-  return kept_objects_wants(context, number, birth->position, trace_event_request_bytes(&event));
+static bool wants(void *context, uint64_t number) {
+  return kept_objects_wants(context, number);
 }
 
 static int write_trace(const struct workload *workload, struct kept_objects *kept, json_t *manifest, const char *path,
@@ -106,8 +110,6 @@ static int write_trace(const struct workload *workload, struct kept_objects *kep
   if (bytes > MANIFEST_BYTES)
     return error_set(error, path, "the manifest would have %zu bytes, %d are the most: plan fewer windows", bytes,
                      MANIFEST_BYTES);
-  if (kept_objects_rewind(kept) != 0)
-    return error_errno(error, "temporary file", "can't read");
   return workload_trace_write(workload, &wanted, path, &counts, error);
 }
 

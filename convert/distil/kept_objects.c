@@ -1,11 +1,32 @@
 #include "convert/distil/kept_objects.h"
 
+#include "convert/distil/highs.h"
 #include "convert/distil/object_walk.h"
 #include "core/base/os.h"
 
 #include <errno.h>
-#include <string.h>
-#include <unistd.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+/* A live object. It waits, in the list of its size class, until a rule wants it. Links are slots plus 1. */
+struct waiting_slot {
+  uint64_t number;
+  uint32_t before, after;
+  uint8_t class;
+  bool waits;
+};
+
+struct choosing {
+  struct kept_objects *kept;
+  struct object_walk walk;
+  struct highs highs;
+  struct waiting_slot *slots;
+  uint64_t slots_bytes, waiting;
+  uint32_t first[SIZE_CLASSES];
+  size_t window; /* of the plan, the first that does not end before the op */
+  size_t high;   /* the next one */
+};
 
 /* SplitMix64's mixing of its counter. */
 static uint64_t mixed(uint64_t value) {
@@ -15,107 +36,121 @@ static uint64_t mixed(uint64_t value) {
   return value ^ value >> 31;
 }
 
-/* Of the objects that need not be there. */
+/* Of the objects that no other rule wants. */
 static bool is_of_the_share(const struct distil_plan *plan, uint64_t number, uint64_t request_bytes) {
   double share = request_bytes >= plan->large_bytes ? plan->large_share : plan->churn;
   return (double)(mixed(number ^ mixed(plan->seed)) >> 11) < share * 0x1p53;
 }
 
-/* Of an object born at position, or an op there, does a window or its warm-up have it by that alone? Positions rise. */
-static bool is_in_window(struct kept_objects *kept, uint64_t position) {
-  const struct distil_plan *plan = kept->plan;
-  while (kept->window < plan->windows.count && position >= plan->windows.at[kept->window].end)
-    kept->window++;
-  return kept->window < plan->windows.count && position >= plan->windows.at[kept->window].begin;
+static void mark(struct choosing *choosing, uint64_t number) {
+  if (number / 8 < choosing->kept->marks_bytes)
+    choosing->kept->marks[number / 8] |= (uint8_t)(1 << number % 8);
 }
 
-static bool is_wanted_anyway(struct kept_objects *kept, uint64_t number, uint64_t position, uint64_t request_bytes) {
-  return is_in_window(kept, position) || is_of_the_share(kept->plan, number, request_bytes);
+static void wait_in_class(struct choosing *choosing, uint32_t slot, unsigned class) {
+  struct waiting_slot *waiting = &choosing->slots[slot];
+  uint32_t *first = &choosing->first[class];
+  waiting->class = (uint8_t) class;
+  waiting->waits = true;
+  waiting->before = 0;
+  waiting->after = *first;
+  if (*first)
+    choosing->slots[*first - 1].before = slot + 1;
+  *first = slot + 1;
+  choosing->waiting++;
 }
 
-static void next_number(struct kept_objects *kept) {
-  if (fread(&kept->spanning, sizeof kept->spanning, 1, kept->numbers) != 1)
-    kept->spanning = UINT64_MAX;
-}
-
-int kept_objects_rewind(struct kept_objects *kept) {
-  kept->window = 0;
-  if (kept->plan->objects)
-    return 0;
-  if (fflush(kept->numbers) != 0 || fseek(kept->numbers, 0, SEEK_SET) != 0)
-    return -1;
-  next_number(kept);
-  return ferror(kept->numbers) ? -1 : 0;
-}
-
-bool kept_objects_wants(struct kept_objects *kept, uint64_t number, uint64_t position, uint64_t request_bytes) {
-  if (kept->plan->objects)
-    return number < kept->plan->object_count && kept->plan->objects[number];
-  if (is_wanted_anyway(kept, number, position, request_bytes))
-    return true;
-  if (number != kept->spanning)
-    return false;
-  next_number(kept);
-  return true;
-}
-
-/* The live objects that no window has yet, as a list in the order of their births; links are slots plus 1. */
-struct waiting_slot {
-  uint64_t number;
-  uint32_t before, after;
-  bool waits;
-};
-
-struct choosing {
-  struct kept_objects *kept;
-  struct object_walk walk;
-  struct waiting_slot *slots;
-  uint64_t slots_bytes;
-  uint32_t first, last;
-};
-
-static void append(struct choosing *choosing, uint32_t slot, uint64_t number) {
-  choosing->slots[slot] = (struct waiting_slot){.number = number, .before = choosing->last, .waits = true};
-  if (choosing->last)
-    choosing->slots[choosing->last - 1].after = slot + 1;
-  else
-    choosing->first = slot + 1;
-  choosing->last = slot + 1;
-}
-
-static void take_out(struct choosing *choosing, uint32_t slot) {
+static void stop_waiting(struct choosing *choosing, uint32_t slot) {
   struct waiting_slot *waiting = &choosing->slots[slot];
   if (!waiting->waits)
     return;
-  *(waiting->before ? &choosing->slots[waiting->before - 1].after : &choosing->first) = waiting->after;
-  *(waiting->after ? &choosing->slots[waiting->after - 1].before : &choosing->last) = waiting->before;
+  *(waiting->before ? &choosing->slots[waiting->before - 1].after : &choosing->first[waiting->class]) = waiting->after;
+  if (waiting->after)
+    choosing->slots[waiting->after - 1].before = waiting->before;
   waiting->waits = false;
+  choosing->waiting--;
 }
 
-/* A window begins: what waits is live in it. A full disk shows when the file is read. */
-static void keep_waiting(struct choosing *choosing) {
-  for (uint32_t link = choosing->first; link; link = choosing->slots[link - 1].after) {
-    choosing->slots[link - 1].waits = false;
-    fwrite(&choosing->slots[link - 1].number, sizeof(uint64_t), 1, choosing->kept->numbers);
-  }
-  choosing->first = choosing->last = 0;
-}
-
-static void choose_by_op(struct choosing *choosing) {
-  const struct workload_ops_op *op = &choosing->walk.ops.op;
-  if (is_in_window(choosing->kept, op->position)) {
-    keep_waiting(choosing);
+static void keep(struct choosing *choosing, uint32_t slot) {
+  if (!choosing->slots[slot].waits)
     return;
+  stop_waiting(choosing, slot);
+  mark(choosing, choosing->slots[slot].number);
+}
+
+static void keep_class(struct choosing *choosing, unsigned class) {
+  while (choosing->first[class])
+    keep(choosing, choosing->first[class] - 1);
+}
+
+static void keep_all(struct choosing *choosing) {
+  for (unsigned class = 0; class < SIZE_CLASSES && choosing->waiting > 0; class ++)
+    keep_class(choosing, class);
+}
+
+/* Does a window or its warm-up have the op? */
+static bool is_in_window(struct choosing *choosing) {
+  const struct distil_plan *plan = choosing->kept->plan;
+  uint64_t position = choosing->walk.ops.op.position;
+  while (choosing->window < plan->windows.count && position >= plan->windows.at[choosing->window].end)
+    choosing->window++;
+  return choosing->window < plan->windows.count && position >= plan->windows.at[choosing->window].begin;
+}
+
+/* The op gives the object a size; a new one does not wait yet. */
+static void take_size(struct choosing *choosing, bool wanted) {
+  const struct object_walk *walk = &choosing->walk;
+  uint32_t slot = walk->ops.op.slot;
+  uint64_t bytes = object_walk_request_bytes(walk), number = choosing->slots[slot].number;
+  stop_waiting(choosing, slot);
+  if (wanted || is_of_the_share(choosing->kept->plan, number, bytes))
+    mark(choosing, number);
+  else
+    wait_in_class(choosing, slot, size_class(bytes));
+}
+
+static void take_op(struct choosing *choosing, bool in_window) {
+  const struct object_walk *walk = &choosing->walk;
+  uint32_t slot = walk->ops.op.slot;
+  switch (walk->effect) {
+  case OP_ALONE:
+    if (in_window || is_of_the_share(choosing->kept->plan, walk->objects - 1, 0))
+      mark(choosing, walk->objects - 1);
+    break;
+  case OP_BIRTH:
+    choosing->slots[slot] = (struct waiting_slot){.number = walk->objects - 1};
+    take_size(choosing, in_window);
+    break;
+  case OP_CHANGES:
+    if (in_window)
+      keep(choosing, slot);
+    else if (choosing->slots[slot].waits && object_walk_releases(walk))
+      take_size(choosing, false);
+    break;
+  case OP_DEATH:
+    if (in_window)
+      keep(choosing, slot);
+    stop_waiting(choosing, slot);
+    break;
   }
-  uint64_t number = choosing->walk.objects - 1;
-  if (choosing->walk.effect == OP_DEATH)
-    take_out(choosing, op->slot);
-  else if (choosing->walk.effect == OP_BIRTH &&
-           !is_of_the_share(choosing->kept->plan, number, object_walk_request_bytes(&choosing->walk)))
-    append(choosing, op->slot, number);
+}
+
+static void keep_at_highs(struct choosing *choosing) {
+  const struct highs *highs = &choosing->highs;
+  uint64_t position = choosing->walk.ops.op.position;
+  for (; choosing->high < highs->at.count && highs->at.at[choosing->high].position == position; choosing->high++) {
+    unsigned class = highs->at.at[choosing->high].class;
+    if (class == HIGH_OF_ALL)
+      keep_all(choosing);
+    else
+      keep_class(choosing, class);
+  }
 }
 
 static int choose(struct choosing *choosing, const struct workload *workload, struct error *error) {
+  const struct distil_plan *plan = choosing->kept->plan;
+  if (plan->highs > 0 && highs_find(&choosing->highs, workload, plan->highs, error) != 0)
+    return -1;
   choosing->slots_bytes = (workload->header.slots + 1ull) * sizeof *choosing->slots;
   choosing->slots = os_map(choosing->slots_bytes, false);
   if (!choosing->slots)
@@ -123,35 +158,50 @@ static int choose(struct choosing *choosing, const struct workload *workload, st
   int got = object_walk_open(&choosing->walk, workload, error);
   if (got != 0)
     return got;
-  while ((got = object_walk_next(&choosing->walk, error)) > 0)
-    choose_by_op(choosing);
+  while ((got = object_walk_next(&choosing->walk, error)) > 0) {
+    bool in_window = is_in_window(choosing);
+    if (in_window && plan->heap == HEAP_LIVE)
+      keep_all(choosing);
+    take_op(choosing, in_window);
+    keep_at_highs(choosing);
+  }
   return got;
+}
+
+/* A bit for each object; there are no more than ops. Room for all of them is taken at once, as writing to a mapped file
+   on a full disk is a signal. */
+static int make_marks(struct kept_objects *kept, const struct workload *workload, struct error *error) {
+  kept->marks_bytes = workload->header.ops / 8 + 1;
+  if (temporary_file_open(&kept->file, error) != 0)
+    return -1;
+  errno = posix_fallocate(kept->file.fd, 0, (off_t)kept->marks_bytes);
+  if (errno != 0)
+    return error_errno(error, "temporary file", "no room for a bit for each op");
+  void *marks = mmap(NULL, kept->marks_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, kept->file.fd, 0);
+  if (marks == MAP_FAILED)
+    return error_errno(error, "temporary file", "can't map");
+  kept->marks = marks;
+  return 0;
 }
 
 int kept_objects_choose(struct kept_objects *kept, const struct workload *workload, const struct distil_plan *plan,
                         struct error *error) {
-  *kept = (struct kept_objects){.plan = plan};
+  *kept = (struct kept_objects){.plan = plan, .file.fd = -1};
   if (plan->objects)
     return 0;
-  if (temporary_file_open(&kept->file, error) != 0)
-    return -1;
-  kept->numbers = fdopen(dup(kept->file.fd), "r+");
-  if (!kept->numbers)
-    return error_errno(error, "temporary file", "can't open");
   struct choosing choosing = {.kept = kept};
-  int result = choose(&choosing, workload, error);
-  object_walk_close(&choosing.walk);
-  if (choosing.slots)
-    os_unmap(choosing.slots, choosing.slots_bytes);
-  if (result == 0 && (fflush(kept->numbers) != 0 || ferror(kept->numbers)))
-    return error_errno(error, "temporary file", "can't write");
+  int result = make_marks(kept, workload, error);
+  if (result == 0) {
+    result = choose(&choosing, workload, error);
+    object_walk_close(&choosing.walk);
+  }
+  os_unmap(choosing.slots, choosing.slots_bytes);
+  free(choosing.highs.at.at);
   return result;
 }
 
 void kept_objects_free(struct kept_objects *kept) {
-  if (kept->plan->objects)
-    return;
-  if (kept->numbers)
-    fclose(kept->numbers);
+  if (kept->marks)
+    munmap(kept->marks, kept->marks_bytes);
   temporary_file_close(&kept->file);
 }

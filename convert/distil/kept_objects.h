@@ -1,9 +1,8 @@
-/* Which objects of a workload a distillate has: those that are live at any op of a kept window or its warm-up, and of
-   the others a share, by hash; or those that the plan names one by one.
+/* Which objects of a workload a distillate has: those that the plan's rules want (plan.h), or that it names one by one.
 
-   Whether an object that is born between two windows lives into the next is known only there, so a first walk over all
-   ops writes the numbers of those that do into a temporary file, in the order of their births; later walks ask birth
-   for birth. Memory is O(slots). Not thread-safe. */
+   Whether an object lives into a window, or to a high of its size class, is known only there, so walks over all ops
+   mark objects in a temporary file, one bit each; later walks ask birth for birth. Memory is O(slots), and that file.
+   Not thread-safe. */
 #ifndef CONVERT_DISTIL_KEPT_OBJECTS_H
 #define CONVERT_DISTIL_KEPT_OBJECTS_H
 
@@ -12,14 +11,12 @@
 #include "core/workload/workload_read.h"
 
 #include <stdbool.h>
-#include <stdio.h>
 
 struct kept_objects {
   const struct distil_plan *plan;
-  size_t window; /* the first that does not end before the op */
   struct temporary_file file;
-  FILE *numbers;     /* the same */
-  uint64_t spanning; /* the next of its numbers; UINT64_MAX: no more */
+  uint8_t *marks; /* the same, mapped; NULL: the plan names the objects */
+  uint64_t marks_bytes;
 };
 
 /* Walks over all ops. The plan must outlive kept. Returns 0, or -1 with error; kept_objects_free in either case. */
@@ -27,10 +24,11 @@ int kept_objects_choose(struct kept_objects *kept, const struct workload *worklo
                         struct error *error);
 void kept_objects_free(struct kept_objects *kept);
 
-/* The births begin anew. Returns 0, or -1 with errno. */
-int kept_objects_rewind(struct kept_objects *kept);
-
-/* Is the object wanted that is born at position? number: it comes next. */
-bool kept_objects_wants(struct kept_objects *kept, uint64_t number, uint64_t position, uint64_t request_bytes);
+/* Is the object of that number wanted? */
+static inline bool kept_objects_wants(const struct kept_objects *kept, uint64_t number) {
+  if (kept->plan->objects)
+    return number < kept->plan->object_count && kept->plan->objects[number];
+  return number / 8 < kept->marks_bytes && (kept->marks[number / 8] >> number % 8 & 1);
+}
 
 #endif

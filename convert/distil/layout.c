@@ -13,7 +13,7 @@ enum edge { EDGE_BEGIN, EDGE_COUNTED, EDGE_END, EDGES };
 
 struct laying {
   struct layout *layout;
-  struct kept_objects *kept;
+  const struct kept_objects *kept;
   struct object_walk walk;
   uint8_t *wanted; /* by slot */
   uint64_t wanted_bytes, step, next;
@@ -75,7 +75,7 @@ static void take_op(struct laying *laying) {
   bool wanted;
   layout->whole_calls[op->call & CALL_ID_MASK]++;
   if (walk->effect == OP_BIRTH || walk->effect == OP_ALONE) {
-    wanted = kept_objects_wants(laying->kept, walk->objects - 1, op->position, object_walk_request_bytes(walk));
+    wanted = kept_objects_wants(laying->kept, walk->objects - 1);
     layout->objects += wanted;
   } else {
     wanted = laying->wanted[op->slot];
@@ -92,8 +92,6 @@ static int lay(struct laying *laying, const struct workload *workload, struct er
   int got = object_walk_open(&laying->walk, workload, error);
   if (got == 0 && !laying->wanted)
     got = error_set(error, workload->path, "out of memory");
-  if (got == 0 && kept_objects_rewind(laying->kept) != 0)
-    got = error_errno(error, "temporary file", "can't read");
   if (got != 0)
     return -1;
   while ((got = object_walk_next(&laying->walk, error)) > 0) {
@@ -120,7 +118,7 @@ static int check_objects(const struct laying *laying, const struct workload *wor
   return 0;
 }
 
-int layout_make(struct layout *layout, struct kept_objects *kept, const struct workload *workload,
+int layout_make(struct layout *layout, const struct kept_objects *kept, const struct workload *workload,
                 struct error *error) {
   struct laying laying = {.layout = layout, .kept = kept};
   *layout = (struct layout){0};

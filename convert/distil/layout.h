@@ -25,7 +25,8 @@ struct layout {
 };
 
 /* kept: chosen; the plan fits the workload. Returns 0, or -1 with error. layout_free in either case. */
-int layout_make(struct layout *layout, struct kept_objects *kept, const struct workload *workload, struct error *error);
+int layout_make(struct layout *layout, const struct kept_objects *kept, const struct workload *workload,
+                struct error *error);
 void layout_free(struct layout *layout);
 
 #endif

@@ -32,7 +32,7 @@ static const char *take_window(struct distil_plan *plan, const json_t *row) {
 }
 
 static int take_windows(struct distil_plan *plan, const json_t *windows, const char *name, struct error *error) {
-  if (!json_is_array(windows) || json_array_size(windows) == 0)
+  if (!json_is_array(windows))
     return error_set(error, name, "no windows");
   for (size_t i = 0; i < json_array_size(windows); i++) {
     const char *what = take_window(plan, json_array_get(windows, i));
@@ -74,8 +74,21 @@ static int take_large(struct distil_plan *plan, const json_t *large, const char 
   return 0;
 }
 
+static int take_heap(struct distil_plan *plan, const json_t *object, const char *name, struct error *error) {
+  const json_t *highs = json_object_get(object, "highs"), *heap = json_object_get(object, "heap");
+  const char *text = heap ? json_string_value(heap) : "live";
+  json_int_t parts = json_integer_value(highs);
+  if (!text || (strcmp(text, "live") != 0 && strcmp(text, "touched") != 0))
+    return error_set(error, name, "\"heap\" wants \"live\" or \"touched\"");
+  if (highs && (!json_is_integer(highs) || parts < 0 || parts > DISTIL_HIGHS_LIMIT))
+    return error_set(error, name, "\"highs\" wants a number of parts, %d at most", DISTIL_HIGHS_LIMIT);
+  plan->heap = strcmp(text, "live") == 0 ? HEAP_LIVE : HEAP_TOUCHED;
+  plan->highs = (uint64_t)parts;
+  return 0;
+}
+
 static int take_plan(struct distil_plan *plan, const json_t *object, const char *name, struct error *error) {
-  static const char *const known[] = {"windows", "churn", "large", "seed", "manifest", NULL};
+  static const char *const known[] = {"windows", "heap", "highs", "churn", "large", "seed", "manifest", NULL};
   const json_t *churn = json_object_get(object, "churn"), *seed = json_object_get(object, "seed");
   json_t *manifest = json_object_get(object, "manifest");
   const char *unknown;
@@ -92,6 +105,8 @@ static int take_plan(struct distil_plan *plan, const json_t *object, const char 
   plan->churn = json_number_value(churn);
   plan->seed = (uint64_t)json_integer_value(seed);
   plan->manifest = manifest ? json_incref(manifest) : json_object();
+  if (take_heap(plan, object, name, error) != 0)
+    return -1;
   const json_t *large = json_object_get(object, "large");
   if (large && take_large(plan, large, name, error) != 0)
     return -1;

@@ -1,11 +1,16 @@
 /* The plan of a distillate: which windows of a workload it keeps, and what beside them. JSON:
 
    {"windows": [[begin, counted, end, weight], ...],  positions in the workload: ops from begin up to counted warm up,
-                                                      those from counted up to end count; rising, none overlaps
-    "churn": 0.0,                                     share of the objects that are kept of those born and dead between
-                                                      two windows; 0 if absent
-    "large": {"bytes": n, "share": 1.0},              the share of those born with a request of so many bytes and more;
-                                                      `churn` if absent
+                                                      those from counted up to end count; rising, none overlaps;
+                                                      may be empty
+    "heap": "live",                                   of the objects that are there when a window begins: all;
+   "touched": those that it has ops on; "live" if absent "highs": 0,                                       objects are
+   kept that are live when the live bytes of their size class are at their high, in each of so many equal parts of the
+                                                      workload, or when all live bytes are at theirs (highs.h); 0 if
+                                                      absent: none for that
+    "churn": 0.0,                                     share of all other objects that is kept; 0 if absent
+    "large": {"bytes": n, "share": 1.0},              the share of those that have a request of so many bytes and more,
+                                                      at birth or by a realloc; `churn` if absent
     "seed": 0,                                        which objects those are; 0 if absent
     "manifest": {...}}                                more of the manifest; absent: none
 
@@ -21,7 +26,9 @@
 #include <stdint.h>
 
 /* Its segments must fit into INFO, which is 1 MiB at most. */
-enum { DISTIL_WINDOWS_LIMIT = 4096 };
+enum { DISTIL_WINDOWS_LIMIT = 4096, DISTIL_HIGHS_LIMIT = 4096 };
+
+enum distil_heap { HEAP_LIVE, HEAP_TOUCHED };
 
 struct distil_window {
   uint64_t begin, counted, end;
@@ -29,7 +36,9 @@ struct distil_window {
 };
 
 struct distil_plan {
-  VECTOR(struct distil_window) windows; /* one at least */
+  VECTOR(struct distil_window) windows;
+  enum distil_heap heap;
+  uint64_t highs;
   double churn, large_share;
   uint64_t large_bytes; /* UINT64_MAX: none is large */
   uint64_t seed;

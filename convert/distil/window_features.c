@@ -1,6 +1,7 @@
 #include "convert/distil/window_features.h"
 
 #include "convert/distil/object_walk.h"
+#include "convert/distil/size_classes.h"
 #include "core/base/os.h"
 #include "core/trace/event.h"
 
@@ -8,9 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Classes of request sizes, 4 to a doubling: 0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, ...; of ages, 1 to a
-   doubling. The last of each has no end. */
-enum { SIZE_CLASSES = 128, AGE_CLASSES = 40 };
+/* Of ages, one to a doubling; the last has no end. */
+enum { AGE_CLASSES = 40 };
 
 enum single {
   SINGLE_OPS,
@@ -58,18 +58,6 @@ struct measuring {
   uint64_t stock[SIZE_CLASSES]; /* released and not acquired again */
   uint32_t last_thread;
 };
-
-static unsigned size_class(uint64_t bytes) {
-  if (bytes < 4)
-    return (unsigned)bytes;
-  unsigned doubling = 63 - (unsigned)__builtin_clzll(bytes);
-  unsigned class = 4 * (doubling - 1) + (unsigned)(bytes >> (doubling - 2) & 3);
-  return class < SIZE_CLASSES ? class : SIZE_CLASSES - 1;
-}
-
-static uint64_t size_class_first(unsigned class) {
-  return class < 4 ? class : (4ull + class % 4) << (class / 4 - 1);
-}
 
 static unsigned age_class(uint64_t ops) {
   unsigned class = 63 - (unsigned)__builtin_clzll(ops | 1);

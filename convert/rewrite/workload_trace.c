@@ -3,6 +3,7 @@
 #include "convert/rewrite/made_addresses.h"
 #include "core/base/os.h"
 #include "core/trace/write/trace_write.h"
+#include "core/workload/workload_ops.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -44,7 +45,7 @@ static bool next_is_wanted(struct tracing *tracing) {
   uint64_t number = tracing->counts->objects++;
   const struct workload_trace_wanted *wanted = tracing->wanted;
   if (wanted->wants)
-    return wanted->wants(wanted->context, number, &tracing->ops.op);
+    return wanted->wants(wanted->context, number);
   return !wanted->objects || (number < wanted->object_count && wanted->objects[number]);
 }
 

@@ -8,7 +8,7 @@
 #ifndef CONVERT_REWRITE_WORKLOAD_TRACE_H
 #define CONVERT_REWRITE_WORKLOAD_TRACE_H
 
-#include "core/workload/workload_ops.h"
+#include "core/workload/workload_read.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -21,7 +21,7 @@ struct workload_trace_wanted {
   const uint32_t *joined; /* threads whose ops are made by thread 0 */
   size_t joined_count;
   /* Asked for each object in the order of their births; NULL: all stay. */
-  bool (*wants)(void *context, uint64_t number, const struct workload_ops_op *birth);
+  bool (*wants)(void *context, uint64_t number);
   void *context;
   json_t *distilled; /* INFO's key of that name; NULL: none */
 };

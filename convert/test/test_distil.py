@@ -4,8 +4,10 @@ import bisect
 import itertools
 import json
 import random
+import resource
 import subprocess
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -149,7 +151,7 @@ def test_manifest_tells_of_the_whole_and_keeps_what_the_plan_gives(whole, tmp_pa
     assert made.manifest["expected"] == given["expected"]
     assert made.manifest["version"] == 1
     assert made.manifest["ratio"] == pytest.approx(len(made.ops) / OPS, rel=1e-4)
-    assert made.manifest["kept"] == {"churn": 0, "seed": 3}
+    assert made.manifest["kept"] == {"heap": "live", "highs": 0, "churn": 0, "seed": 3}
 
 
 def test_all_churn_is_the_whole_and_some_is_its_share(whole, tmp_path):
@@ -171,9 +173,96 @@ def test_large_objects_have_a_share_of_their_own(whole, tmp_path):
     ops = ops_of(whole)
     limit = sorted(thing.size for thing in objects_of(ops))[-40]
     made = distil(whole, tmp_path, [window], large={"bytes": limit, "share": 1})
-    kept = [thing for thing in objects_of(ops) if lives_in(thing, window) or thing.size >= limit]
+    kept = [
+        thing
+        for thing in objects_of(ops)
+        if lives_in(thing, window) or any(size >= limit for _, size in sizes_over_time(ops, thing))
+    ]
     assert len(objects_of(made.ops)) == len(kept)
     places = sorted(itertools.chain.from_iterable(thing.ops for thing in kept))
+    assert told_apart(made.ops, list(range(len(made.ops)))) == told_apart(ops, places)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_heap_that_is_touched_has_the_objects_of_the_windows_ops_alone(whole, tmp_path, seed):
+    windows, ops = some_windows(seed), ops_of(whole)
+    inside = {place for begin, _, end, _ in windows for place in range(begin, end)}
+    kept = [thing for thing in objects_of(ops) if inside.intersection(thing.ops)]
+    places = sorted(itertools.chain.from_iterable(thing.ops for thing in kept))
+    made = distil(whole, tmp_path, windows, heap="touched")
+    assert told_apart(made.ops, list(range(len(made.ops)))) == told_apart(ops, places)
+    for row, window in zip(made.manifest["segments"], windows, strict=True):
+        assert [places[row[0]], places[row[1]], places[row[2] - 1]] == [window[0], window[1], window[2] - 1]
+
+
+def sizes_over_time(ops: list[WorkloadOp], thing: Object) -> Iterator[tuple[int, int]]:
+    """Of an object: from which place on it has which size; 0: it has ended."""
+    for place in thing.ops:
+        op = ops[place]
+        _, acquires, release, _, param = calls.CALLS[op.call & calls.ID_MASK]
+        if acquires and not op.call & calls.NULL_OUT:
+            yield place, op.size * ((op.param or 1) if param == calls.COUNT else 1)
+        elif release == calls.RELEASES:
+            yield place, 0
+
+
+def class_edges() -> list[int]:
+    return [0, 1, 2, 3] + [(4 + part) << shift for shift in range(40) for part in range(4)]
+
+
+def at_highs(ops: list[WorkloadOp], parts: int) -> set[int]:
+    """Numbers of the objects that live when their size class, or all, is at its high: by the definition, part by part
+    and class by class.
+    """
+    edges = class_edges()
+    things = objects_of(ops)
+    changes: dict[int | None, Counter] = defaultdict(Counter)
+    spans: list[tuple[int, int | None, int, int]] = []  # object, class, from place, up to place
+    for number, thing in enumerate(things):
+        steps = [*sizes_over_time(ops, thing), (len(ops), 0)]
+        for (place, size), (until, _) in itertools.pairwise(steps):
+            if thing.dead and place == thing.ops[-1]:
+                continue  # its end
+            for key in (bisect.bisect_right(edges, size) - 1, None):
+                changes[key][place] += size
+                if until < len(ops):
+                    changes[key][until] -= size
+                spans.append((number, key, place, until))
+    high: dict[int | None, list[int]] = {}
+    for key, of_class in changes.items():
+        total, best = 0, {}
+        for place in sorted(of_class):
+            total += of_class[place]
+            part = 0 if key is None else place * parts // len(ops)
+            if part not in best or total > best[part][0]:
+                best[part] = (total, place)
+        high[key] = [place for _, place in best.values()]
+    return {number for number, key, begin, end in spans if any(begin <= place < end for place in high[key])}
+
+
+@pytest.mark.parametrize("parts", [1, 2, 7])
+def test_objects_live_at_the_highs_of_their_size_classes_are_kept(whole, tmp_path, parts):
+    ops = ops_of(whole)
+    kept, things = at_highs(ops, parts), objects_of(ops)
+    places = sorted(itertools.chain.from_iterable(things[number].ops for number in kept))
+    made = distil(whole, tmp_path, [], highs=parts)
+    assert told_apart(made.ops, list(range(len(made.ops)))) == told_apart(ops, places)
+    assert made.manifest["segments"] == []
+
+
+def test_rules_add_up(whole, tmp_path):
+    """Highs, windows and large objects."""
+    ops, windows = ops_of(whole), some_windows(3)
+    things = objects_of(ops)
+    limit = sorted(thing.size for thing in things)[-30]
+    inside = {place for begin, _, end, _ in windows for place in range(begin, end)}
+    kept = {
+        number
+        for number, thing in enumerate(things)
+        if inside.intersection(thing.ops) or any(size >= limit for _, size in sizes_over_time(ops, thing))
+    } | at_highs(ops, 3)
+    places = sorted(itertools.chain.from_iterable(things[number].ops for number in kept))
+    made = distil(whole, tmp_path, windows, heap="touched", highs=3, large={"bytes": limit, "share": 1})
     assert told_apart(made.ops, list(range(len(made.ops)))) == told_apart(ops, places)
 
 
@@ -335,10 +424,35 @@ def test_windows_of_no_length_are_wrong_usage(whole, ops):
     assert convert("windows", whole, "--ops", ops).returncode == 2
 
 
+def test_memory_does_not_grow_with_the_number_of_ops(tmp_path):
+    """3 M ops in 24 MiB, 16 of which are room for the plan: 3 bytes an op would be too much."""
+    many, data_bytes = tmp_path / "many.work", 24 << 20
+    make(many, ops=3_000_000, threads=4, live_objects=100, remote_percent=20)
+    (tmp_path / "plan.json").write_text(json.dumps({"windows": [[10, 20, 90, 1]], "highs": 5, "churn": 0.01}))
+    for arguments in (
+        ["distil", many, "--plan", tmp_path / "plan.json", "-o", tmp_path / "d.tape"],
+        ["windows", many, "--ops", "1000", "-o", tmp_path / "windows.bin"],
+    ):
+        run = subprocess.run(
+            [CONVERT, *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            timeout=100,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (data_bytes, data_bytes)),
+        )
+        assert run.returncode == 0, run.stderr
+
+
 PLANS = [
     ("", "offset 0"),
     ("[1]", "no JSON object"),
-    ('{"windows": []}', "no windows"),
+    ("{}", "no windows"),
+    ('{"windows": 5}', "no windows"),
+    ('{"windows": [], "heap": "dead"}', '"heap" wants'),
+    ('{"windows": [], "heap": 5}', '"heap" wants'),
+    ('{"windows": [], "highs": -1}', '"highs" wants'),
+    ('{"windows": [], "highs": 5000}', '"highs" wants'),
+    ('{"windows": [], "highs": "2"}', '"highs" wants'),
     ('{"windows": [[0, 1, 2]]}', "window 0 is no [begin"),
     ('{"windows": [[0, 0, 0, 1]]}', "window 0 does not rise"),
     ('{"windows": [[5, 4, 9, 1]]}', "window 0 does not rise"),

@@ -1,5 +1,6 @@
 """Makes a distillate: measures the whole once, plans, measures what the plan gives, fits, writes it with its errors."""
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,8 +10,8 @@ import pandas as pd
 from heaptape.common.home import Home
 from heaptape.distil import fit, measured
 from heaptape.distil.fit import Fitted
-from heaptape.distil.history import History
 from heaptape.distil.plan import Kind, Plan, Planner
+from heaptape.formats.workload_format import read_workload
 from heaptape.measure.registry import Choice, sha256_of
 from heaptape.results import distilled
 
@@ -69,11 +70,12 @@ class Distiller:
     def make(self, tape: Path) -> Distilled:
         """Writes it. Raises HeaptapeError."""
         figures = distilled.figures_of(self._wanted.kind)
-        history = History.of(self._workload)
+        ops_of_whole = read_workload(self._workload).ops
         whole = measured.whole(self._workload, self._choices, figures, self._home, self._part("the whole"))
-        planner = Planner(history, whole.cells, self._wanted.kind, self._wanted.seed)
-        for ops in self._wanted.ops_to_try(history.ops):
-            made = self._try(planner.plan(ops), ops, history.ops, whole, tape)
+        count = functools.partial(measured.count, self._workload, home=self._home)
+        planner = Planner(whole.cells, count, self._wanted.kind, self._wanted.seed)
+        for ops in self._wanted.ops_to_try(ops_of_whole):
+            made = self._try(planner.plan(ops), ops, ops_of_whole, whole, tape)
             if self._wanted.error_percent is None or made.worst <= self._wanted.error_percent:
                 break
         measured.write(self._workload, made.plan, made.manifest, tape, self._home)

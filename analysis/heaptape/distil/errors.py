@@ -45,9 +45,11 @@ def errors(fit: Fit, whole: np.ndarray, families: Sequence[str]) -> Errors:
 
 
 def expected(left_out: np.ndarray, families: Sequence[str]) -> float:
-    """Half the width of the interval in which the error on another family lies, by Student's t: errors of one family
-    are alike, so that it counts once, with its mean square.
+    """Half the width of the interval in which the error on another family lies: by Student's t, and no less than the
+    worst of these, as a few allocators are unlike all others. Errors of one family are alike: it counts once, with its
+    mean square.
     """
     squares = [float(np.mean(left_out[[own == family for own in families]] ** 2)) for family in dict.fromkeys(families)]
     count = len(squares)
-    return float(stdtrit(count - 1, (1 + LEVEL) / 2) * math.sqrt(np.mean(squares) * (1 + 1 / count)))
+    half = stdtrit(count - 1, (1 + LEVEL) / 2) * math.sqrt(np.mean(squares) * (1 + 1 / count))
+    return max(float(half), float(np.abs(left_out).max()))

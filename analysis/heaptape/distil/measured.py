@@ -77,17 +77,24 @@ def whole(workload: Path, choices: Sequence[Choice], figures: Sequence[str], hom
 
 def write(workload: Path, plan: Plan, manifest: Mapping, tape: Path, home: Home) -> None:
     """The distillate of a plan, with what is known of its manifest. Raises HeaptapeError."""
-    with tempfile.TemporaryDirectory(prefix="heaptape.") as scratch:
-        keep, rows = Path(scratch) / "keep", Path(scratch) / "plan.json"
-        keep.write_bytes(plan.keep.astype(np.uint8).tobytes())
-        windows = [[*map(int, row[:3]), float(row[3])] for row in plan.windows.itertuples(index=False)]
-        rows.write_text(json.dumps({"windows": windows, "manifest": manifest}))
-        command = [str(home.program("convert")), "distil", str(workload), "--plan", str(rows), "--keep", str(keep)]
-        done = subprocess.run(
-            [*command, "-o", str(tape), "--json"], stdin=subprocess.DEVNULL, capture_output=True, text=True
-        )
+    _convert(workload, plan.rules() | {"manifest": manifest}, ["-o", str(tape)], home)
+
+
+def count(workload: Path, rules: Mapping, home: Home) -> int:
+    """The ops that a distillate by these rules would have. Raises HeaptapeError."""
+    return int(_convert(workload, rules, [], home)["ops"])
+
+
+def _convert(workload: Path, rules: Mapping, options: Sequence[str], home: Home) -> dict:
+    with tempfile.NamedTemporaryFile("w", prefix="heaptape.", suffix=".json") as file:
+        json.dump(rules, file)
+        file.flush()
+        command = [str(home.program("convert")), "distil", str(workload), "--plan", file.name, "--json", *options]
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     if done.returncode != 0:
-        raise HeaptapeError(last_message(done.stderr, "convert") or f"{tape}: can't be written")
+        raise HeaptapeError(last_message(done.stderr, "convert") or f"{workload}: can't be distilled")
+    result: dict = json.loads(done.stdout)
+    return result
 
 
 def manifest_of(workload: Path) -> dict:

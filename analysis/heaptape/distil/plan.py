@@ -1,11 +1,11 @@
 """What a distillate keeps: objects for memory, windows for time, within a number of ops.
 
-Objects of the highs (history.py) are there for the memory, and are the heap on which windows are counted; the objects
-that the ops of windows and their warm-ups touch come in addition. What the highs need at least is the floor: no smaller
-distillate can tell the memory.
+Objects that are live when their size class is at its high are there for the memory, and are the heap on which windows
+are counted; the objects that the ops of windows and their warm-ups touch come in addition. What the highs need at least
+is the floor: no smaller distillate can tell the memory. Which objects these are, heaptape-convert finds.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 
 from heaptape.distil import select
-from heaptape.distil.history import History
 
 Kind = Literal["time", "memory", "both"]
 KINDS: tuple[Kind, ...] = ("time", "memory", "both")
@@ -26,18 +25,33 @@ WARM_UP = 2  # times a window's length: docs/DISTILLATION.md has what other dept
 ROUNDS = 6  # of fitting the windows' length
 
 
+LARGE_BYTES = 32768  # from here on objects are few and matter one by one
+COLUMNS = ("begin", "counted", "end", "weight")
+
+# heaptape-convert's plan of a distillate -> ops that it has
+Count = Callable[[Mapping], int]
+
+
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """`keep`: mask over objects; `windows`: one row each, begin, counted, end (positions), weight, by position.
-    `segments`: parts of the history of whose highs it has the objects, 0: none. `ops`: its own; `floor`: of the highs
-    of the whole history.
+    """`windows`: one row each, begin, counted, end (positions), weight, by position; may be empty. `segments`: parts of
+    the history of whose highs it has the objects, 0: none. `ops`: its own; `floor`: of the highs of the whole history.
     """
 
-    keep: np.ndarray
     windows: pd.DataFrame
     segments: int
     ops: int
     floor: int
+
+    def rules(self) -> dict:
+        """As heaptape-convert takes it."""
+        return _rules(self.segments, self.windows)
+
+
+def _rules(segments: int, windows: pd.DataFrame) -> dict:
+    rows = [[*map(int, row[:3]), float(row[3])] for row in windows[list(COLUMNS)].itertuples(index=False)]
+    large = {"large": {"bytes": LARGE_BYTES, "share": 1.0}} if segments else {}
+    return {"windows": rows, "heap": "touched", "highs": segments} | large
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,63 +70,50 @@ class Cells:
 class Planner:
     """Plans for one workload, as many as are asked for."""
 
-    def __init__(self, history: History, cells: Cells, kind: Kind, seed: int) -> None:
-        self._history, self._cells, self._kind, self._seed = history, cells, kind, seed
-        self._highs: dict[int, np.ndarray] = {}
-        self.floor = history.ops_of(self._at_highs(1))
+    def __init__(self, cells: Cells, count: Count, kind: Kind, seed: int) -> None:
+        self._cells, self._count, self._kind, self._seed = cells, count, kind, seed
+        self._none = pd.DataFrame(columns=COLUMNS)
+        self._ops_of_highs: dict[int, int] = {0: 0}
+        self.floor = self._highs(1)
 
     def plan(self, ops: int) -> Plan:
         """Of so many ops as near as can be; more, where the floor and FEWEST_WINDOWS need more."""
-        segments, keep = self._choose_highs(ops * SHARE_OF_HIGHS[self._kind])
-        windows = self._start_alone()
-        if self._kind != "memory":
-            windows = self._fitting_windows(keep, ops)
-        keep = keep | self._touched(windows)
-        return Plan(keep, windows, segments, self._history.ops_of(keep), self.floor)
+        segments = self._segments(ops * SHARE_OF_HIGHS[self._kind])
+        if self._kind == "memory":
+            return Plan(self._none, segments, self._highs(segments), self.floor)
+        windows, used = self._fitting_windows(segments, ops)
+        return Plan(windows, segments, used, self.floor)
 
-    def _at_highs(self, segments: int) -> np.ndarray:
-        if segments not in self._highs:
-            self._highs[segments] = self._history.at_highs(segments)
-        return self._highs[segments]
+    def _highs(self, segments: int) -> int:
+        """Ops of the objects of the highs."""
+        if segments not in self._ops_of_highs:
+            self._ops_of_highs[segments] = self._count(_rules(segments, self._none))
+        return self._ops_of_highs[segments]
 
-    def _choose_highs(self, ops: float) -> tuple[int, np.ndarray]:
-        """As many segments as so many ops are enough for; one at least, but for time."""
+    def _segments(self, ops: float) -> int:
+        """As many as so many ops are enough for; one at least, but for time."""
         if self._kind == "time" and self.floor > ops:
-            return 0, np.zeros_like(self._at_highs(1))
+            return 0
         segments = 1
-        while segments < MOST_SEGMENTS and self._history.ops_of(self._at_highs(2 * segments)) <= ops:
+        while segments < MOST_SEGMENTS and self._highs(2 * segments) <= ops:
             segments *= 2
-        return segments, self._at_highs(segments)
+        return segments
 
-    def _start_alone(self) -> pd.DataFrame:
-        """A window of the first ops: there must be one."""
-        end = int(self._cells.edges[1])
-        return pd.DataFrame({"begin": [0], "counted": [0], "end": [end], "weight": [self._history.ops / end]})
-
-    def _touched(self, windows: pd.DataFrame) -> np.ndarray:
-        return self._history.touched(zip(windows["begin"], windows["end"], strict=True))
-
-    def _fitting_windows(self, highs: np.ndarray, ops: int) -> pd.DataFrame:
-        """The longest that fit."""
-        room = max(ops - self._history.ops_of(highs), 0)
+    def _fitting_windows(self, segments: int, ops: int) -> tuple[pd.DataFrame, int]:
+        """The longest that fit, or the shortest; and the ops of all."""
+        room = max(ops - self._highs(segments), 0)
         wanted = int(np.clip(room / OPS_A_WINDOW, FEWEST_WINDOWS, MOST_WINDOWS))
-        best = None
-        for per_window in self._lengths(highs, room, wanted):
-            windows = self._windows(per_window, wanted)
-            fits = self._history.ops_of(highs | self._touched(windows)) <= ops
-            if best is None or fits:
-                best = windows
-        assert best is not None
-        return best
+        tried = list(self._tried(segments, room, wanted))
+        return next((one for one in reversed(tried) if one[1] <= ops), tried[0])
 
-    def _lengths(self, highs: np.ndarray, room: int, wanted: int) -> Iterator[int]:
-        """Cells of a window, from one on, up to the first that is too long: each by what the one before left."""
+    def _tried(self, segments: int, room: int, wanted: int) -> Iterator[tuple[pd.DataFrame, int]]:
+        """Windows of one cell, then longer ones, each by what those before left, up to the first that are too long."""
         per_window = 1
         for _ in range(ROUNDS):
-            yield per_window
             windows = self._windows(per_window, wanted)
-            used = self._history.ops_of(highs | self._touched(windows)) - self._history.ops_of(highs)
-            longer = int(per_window * min(room / max(used, 1), 64))
+            ops = self._count(_rules(segments, windows))
+            yield windows, ops
+            longer = int(per_window * min(room / max(ops - self._highs(segments), 1), 64))
             if longer <= per_window:
                 return
             per_window = longer
@@ -122,4 +123,4 @@ class Planner:
         chosen = select.choose(self._cells.counts, self._cells.edges, per_window, wanted, self._seed)
         before = np.concatenate([[0], chosen.end[:-1]])
         begin = np.maximum(chosen.begin - WARM_UP * per_window * self._cells.length, before)
-        return pd.DataFrame({"begin": begin, "counted": chosen.begin, "end": chosen.end, "weight": chosen.weight})
+        return pd.DataFrame(dict(zip(COLUMNS, (begin, chosen.begin, chosen.end, chosen.weight), strict=True)))

@@ -42,7 +42,7 @@ def warnings(made: Distilled, wanted: Wanted) -> list[str]:
         )
     if wanted.error_percent is not None and made.worst > wanted.error_percent:
         told.append(
-            f"an error of {wanted.error_percent:g} % can't be kept: of {made.plan.ops:,} ops {made.worst:.2g} % is expected"
+            f"an error of {wanted.error_percent:g} % can't be kept: {made.plan.ops:,} ops have {made.worst:.2g} %"
         )
     return told
 

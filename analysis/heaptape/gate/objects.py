@@ -16,12 +16,11 @@ SIZE_CLASSES_PER_DOUBLING = 4
 class Objects:
     """`of_op`: for each op, in the total order, the number of its object. `table`: one row an object, by number:
     born and end (positions of its first and last op; end is the number of ops if it is never released), thread (that
-    acquired it), size_bytes (of its first request), largest_bytes (of all). `call`: the number of each op's call.
+    acquired it), size_bytes (of its first request).
     """
 
     of_op: np.ndarray
     table: pd.DataFrame
-    call: np.ndarray
 
     @property
     def ops(self) -> int:
@@ -64,18 +63,15 @@ def read_objects(path: Path) -> Objects:
     dies = (calls.RELEASE_KIND[number] == calls.RELEASES) & ~(calls.ACQUIRES[number] & ((call & calls.NULL_OUT) == 0))
     count = np.where(calls.PARAM_KIND[number] == calls.COUNT, ops["param"].to_numpy(), 1)
     size = ops["size"].to_numpy().astype(np.float64) * count
-    largest: np.ndarray = np.zeros(len(first))
-    np.maximum.at(largest, of_op, size)
     table = pd.DataFrame(
         {
             "born": first,
             "end": np.where(dies[last], last, len(of_op)),
             "thread": ops["thread"].to_numpy()[first],
             "size_bytes": size[first],
-            "largest_bytes": largest,
         }
     )
-    return Objects(of_op, table, number)
+    return Objects(of_op, table)
 
 
 def _ops_in_order(workload: Workload) -> pd.DataFrame:

@@ -1,0 +1,87 @@
+"""What a distillate keeps: windows, one of each stratum; the highs of as many parts of the history as there is room."""
+
+import functools
+
+import numpy as np
+import pandas as pd
+import pytest
+from heaptape.common.home import default_home
+from heaptape.distil import measured, select
+from heaptape.distil.measured import cell_edges
+from heaptape.distil.plan import KINDS, Cells, Planner
+from heaptape.formats.workload_format import read_workload
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analysis.test.distil.planted_histories import stationary
+from tests.examples import examples
+from tests.support import check
+
+
+@pytest.fixture(scope="module")
+def workload(tmp_path_factory):
+    return stationary(tmp_path_factory.mktemp("choice"), turns=5000)
+
+
+def random_cells(seed, count):
+    luck = np.random.default_rng(seed)
+    return pd.DataFrame({"glibc": luck.gamma(2, 100, count), "calls of malloc": luck.integers(1, 50, count)})
+
+
+@examples(60)
+@given(seed=st.integers(0, 1000), ops=st.integers(60, 20_000), per_window=st.integers(1, 9), wanted=st.integers(2, 40))
+def test_windows_stand_for_every_op_once(seed, ops, per_window, wanted):
+    edges = cell_edges(ops)
+    windows = select.choose(random_cells(seed, len(edges) - 1), edges, per_window, wanted, seed)
+    assert 1 <= len(windows.begin) <= wanted
+    assert windows.begin[0] == 0
+    assert (windows.begin[1:] >= windows.end[:-1]).all()
+    assert ((windows.end - windows.begin) * windows.weight).sum() == pytest.approx(ops)
+
+
+def test_the_same_seed_chooses_the_same():
+    edges = cell_edges(10_000)
+    one, other = (select.choose(random_cells(1, len(edges) - 1), edges, 2, 9, 5) for _ in range(2))
+    assert (one.begin == other.begin).all()
+    assert (one.weight == other.weight).all()
+
+
+def test_a_rare_window_that_is_unlike_the_rest_stands_for_itself():
+    edges = cell_edges(20_000)
+    cells = pd.DataFrame({"glibc": np.random.default_rng(2).normal(1000, 5, len(edges) - 1)})
+    cells.loc[150] = 9000.0
+    windows = select.choose(cells, edges, 1, 8, 0)
+    rare = np.flatnonzero(windows.begin == edges[150])
+    assert len(rare) == 1
+    assert windows.weight[rare[0]] == 1
+
+
+def planner_of(workload, kind):
+    edges = cell_edges(read_workload(workload).ops)
+    counted = functools.partial(measured.count, workload, home=default_home())
+    return Planner(Cells(random_cells(3, len(edges) - 1), edges), counted, kind, 0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("share", [0.6, 0.9])
+def test_a_plan_has_no_more_ops_than_asked_for_and_the_trace_has_as_many(workload, tmp_path, kind, share):
+    ops = int(share * read_workload(workload).ops)
+    plan = planner_of(workload, kind).plan(ops)
+    assert plan.floor <= plan.ops <= ops
+    assert (plan.windows["begin"].to_numpy()[1:] >= plan.windows["end"].to_numpy()[:-1]).all()
+    measured.write(workload, plan, {"kind": kind}, tmp_path / "d.tape", default_home())
+    assert check(tmp_path / "d.tape")["events"] == plan.ops
+
+
+def test_what_is_less_than_the_floor_is_exceeded_and_not_thinned(workload):
+    plan = planner_of(workload, "memory").plan(1)
+    assert plan.ops == plan.floor > 1
+    assert plan.segments == 1
+
+
+def test_more_ops_keep_the_highs_of_more_parts_of_the_history(workload):
+    planner = planner_of(workload, "memory")
+    ops = read_workload(workload).ops
+    segments = [planner.plan(int(share * ops)).segments for share in (0.01, 0.7, 1.0)]
+    assert segments == sorted(segments)
+    assert segments[0] < segments[2]

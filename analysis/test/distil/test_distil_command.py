@@ -1,0 +1,98 @@
+"""`heaptape distil` on planted histories: what it keeps, what it says of the error, what it can't do."""
+
+import json
+
+import pytest
+
+from analysis.test.distil.planted_histories import drifting, stationary, with_rare_phase
+from tests.support import call_heaptape, check, compile_trace, info
+
+ALLOCATORS = [word for name in ("glibc", "reference", "magazine") for word in ("-a", name)]
+
+
+def distil(source, tape, *options):
+    result = call_heaptape("distil", source, "-o", tape, *ALLOCATORS, *options)
+    assert result.status == 0, result.stderr
+    return result
+
+
+@pytest.fixture(scope="module", params=[stationary, drifting, with_rare_phase], ids=lambda make: make.__name__)
+def planted(request, tmp_path_factory):
+    """A workload, its distillate, and what is said of it as JSON."""
+    folder = tmp_path_factory.mktemp(request.param.__name__)
+    workload = request.param(folder)
+    told = json.loads(distil(workload, folder / "d.tape", "--ratio", "0.2", "--json").stdout)
+    return workload, folder / "d.tape", told
+
+
+def test_a_distillate_is_a_legal_history_of_no_more_ops_than_asked_for(planted):
+    _, tape, told = planted
+    assert check(tape)["ok"]
+    assert check(tape)["events"] == told["ops"] <= 0.2 * told["whole_ops"]
+
+
+def test_its_trace_has_the_errors_of_each_allocator_and_figure(planted):
+    _, tape, told = planted
+    manifest = info(tape)["distilled"]
+    assert manifest["expected"] == pytest.approx(told["distilled"]["expected"], rel=1e-4)
+    assert [row["error_percent"] for row in manifest["errors"]] == pytest.approx(
+        [row["error_percent"] for row in told["distilled"]["errors"]], rel=1e-4
+    )
+    assert {(row["allocator"], row["figure"]) for row in manifest["errors"]} == {
+        (allocator, figure)
+        for allocator in ("glibc", "reference", "magazine")
+        for figure in ("instructions", "rss-peak", "rss-mean")
+    }
+    for row in manifest["errors"]:
+        assert abs(row["error_percent"]) <= max(row["expected_percent"], 1)
+
+
+def test_the_peak_of_live_bytes_is_kept(planted):
+    workload, tape, _ = planted
+    assert info(compile_trace(tape))["peak_live_bytes"] == info(workload)["peak_live_bytes"]
+
+
+def test_what_makes_the_memory_is_kept(planted):
+    """The phase of 0.5 % of the ops, too, whose survivors hold nearly empty OS pages to the end."""
+    _, _, told = planted
+    for row in told["distilled"]["errors"]:
+        assert row["figure"] == "instructions" or abs(row["error_percent"]) < 10, row
+
+
+def test_the_same_command_makes_the_same_file(tmp_path):
+    workload = stationary(tmp_path, turns=3000)
+    for name in ("one.tape", "two.tape"):
+        distil(workload, tmp_path / name, "--ratio", "0.3", "--kind", "time")
+    assert (tmp_path / "one.tape").read_bytes() == (tmp_path / "two.tape").read_bytes()
+
+
+def test_what_can_not_be_kept_is_said(tmp_path):
+    workload = stationary(tmp_path, turns=3000)
+    result = distil(workload, tmp_path / "d.tape", "--ops", "100")
+    assert len(result.stdout.splitlines()) <= 10
+    assert "100 ops can't be kept" in result.stderr
+    result = distil(workload, tmp_path / "d.tape", "--error", "0.000001", "--kind", "memory")
+    assert "an error of 1e-06 % can't be kept" in result.stderr
+
+
+def test_of_memory_alone_instructions_are_not_told(tmp_path):
+    workload = stationary(tmp_path, turns=3000)
+    told = json.loads(distil(workload, tmp_path / "d.tape", "--kind", "memory", "--json").stdout)
+    assert sorted(told["distilled"]["expected"]) == ["rss-mean", "rss-peak"]
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--ratio", "0"], "--ratio: a share"),
+        (["--ratio", "1.5"], "--ratio: a share"),
+        (["--ops", "0"], "--ops: a number"),
+        (["--error", "-1"], "--error: percent"),
+        (["--seed", "-1"], "--seed"),
+        (["-a", "glibc", "-a", "glibc:no-tcache", "-a", "reference"], "three allocators at least"),
+    ],
+)
+def test_wrong_usage_is_refused(tmp_path, options, says):
+    result = call_heaptape("distil", tmp_path / "none.tape", "-o", tmp_path / "d.tape", *options)
+    assert result.status == 2
+    assert says in result.stderr
