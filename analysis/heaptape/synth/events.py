@@ -86,10 +86,11 @@ class _Live:
         """To be changed by `update` only."""
         return self._room[:, : self.count]
 
-    @property
-    def mean_bytes(self) -> float:
-        """Of an object."""
-        return self.bytes / self.count if self.count else 0.0
+    def mean_below(self, most: float) -> float:
+        """Bytes of an object, of those that are smaller than that."""
+        size = self.table[_SIZE]
+        small = size < most
+        return float(size.sum(where=small) / max(int(small.sum()), 1))
 
     def add(self, columns: np.ndarray) -> None:
         end = self.count + columns.shape[1]
@@ -144,7 +145,7 @@ class _Drawing:
         born[_DUE, ~dies & (sizes >= self._large)] = np.inf
         count = max(self._live.count + int((~dies).sum()) - round(live), 0)
         off = self._live.bytes + float(sizes[~dies].sum()) - live_bytes
-        large = self._large_ones(off - count * self._live.mean_bytes)
+        large = self._large_ones(off - count * self._live.mean_below(self._large))
         off -= float(self._live.table[_SIZE, large].sum())
         goes = np.append(large, self._chosen(max(count - len(large), 0), off, live_bytes))
         chained = np.setdiff1d(np.flatnonzero(self._live.table[_CHAIN]), goes, assume_unique=True)
