@@ -158,7 +158,8 @@ def spread(births: np.ndarray, sizes: np.ndarray, of_window: np.ndarray, bytes_o
     column = births / max(births.sum(), 1.0)
     for _ in range(ROUNDS):
         table = _tilted(column, logs, sizes, of_window, bytes_of_window)
-        column = column * births / np.maximum(table.sum(axis=0), 1e-300)
+        sums = table.sum(axis=0)
+        column = column * np.where(sums > 0, births / np.where(sums > 0, sums, 1.0), 1.0)
     return table * (births / np.maximum(table.sum(axis=0), 1e-300))
 
 
