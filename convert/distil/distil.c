@@ -91,8 +91,7 @@ static json_t *manifest_json(const struct layout *layout, const struct workload 
     json_object_set_new(manifest, "kind", json_string("both"));
   json_object_set_new(manifest, "whole", whole_json(layout, workload, json_object_get(plan->manifest, "whole")));
   json_object_set_new(manifest, "ratio", json_real(ratio));
-  if (!plan->objects)
-    json_object_set_new(manifest, "kept", kept_json(plan));
+  json_object_set_new(manifest, "kept", kept_json(plan));
   json_object_set_new(manifest, "segments", segments_json(layout, plan));
   json_object_set_new(manifest, "map", map_json(layout));
   return manifest;

@@ -2,10 +2,8 @@
    whole workload can be estimated; and the manifest that tells how (core/trace/FORMAT.md, INFO's `distilled`).
 
    Not its job: choosing windows, weights and errors, which the plan has (plan.h). Invariants: the trace is a legal
-   history; every op of a window and its warm-up is there, in its order; what is live at a window's begin is what was
-   live there in the workload, unless the plan names its objects one by one. Three walks over the workload; memory is
-   O(slots + threads + windows). Not thread-safe.
- */
+   history; every op of a window and its warm-up is there, in its order. Three or four walks over the workload; memory
+   is O(slots + threads + windows), and a bit for each op in a temporary file. Not thread-safe. */
 #ifndef CONVERT_DISTIL_DISTIL_H
 #define CONVERT_DISTIL_DISTIL_H
 

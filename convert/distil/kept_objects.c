@@ -187,8 +187,6 @@ static int make_marks(struct kept_objects *kept, const struct workload *workload
 int kept_objects_choose(struct kept_objects *kept, const struct workload *workload, const struct distil_plan *plan,
                         struct error *error) {
   *kept = (struct kept_objects){.plan = plan, .file.fd = -1};
-  if (plan->objects)
-    return 0;
   struct choosing choosing = {.kept = kept};
   int result = make_marks(kept, workload, error);
   if (result == 0) {

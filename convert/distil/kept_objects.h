@@ -1,4 +1,4 @@
-/* Which objects of a workload a distillate has: those that the plan's rules want (plan.h), or that it names one by one.
+/* Which objects of a workload a distillate has: those that the plan's rules want (plan.h).
 
    Whether an object lives into a window, or to a high of its size class, is known only there, so walks over all ops
    mark objects in a temporary file, one bit each; later walks ask birth for birth. Memory is O(slots), and that file.
@@ -15,7 +15,7 @@
 struct kept_objects {
   const struct distil_plan *plan;
   struct temporary_file file;
-  uint8_t *marks; /* the same, mapped; NULL: the plan names the objects */
+  uint8_t *marks; /* the same, mapped */
   uint64_t marks_bytes;
 };
 
@@ -26,8 +26,6 @@ void kept_objects_free(struct kept_objects *kept);
 
 /* Is the object of that number wanted? */
 static inline bool kept_objects_wants(const struct kept_objects *kept, uint64_t number) {
-  if (kept->plan->objects)
-    return number < kept->plan->object_count && kept->plan->objects[number];
   return number / 8 < kept->marks_bytes && (kept->marks[number / 8] >> number % 8 & 1);
 }
 

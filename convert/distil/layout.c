@@ -3,7 +3,6 @@
 #include "convert/distil/object_walk.h"
 #include "core/base/os.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 
 /* Points between windows: enough that a change of the whole's pace of releases shows, few beside 1 MiB of INFO. */
@@ -104,27 +103,11 @@ static int lay(struct laying *laying, const struct workload *workload, struct er
   return got;
 }
 
-/* What only a plan that names its objects can be wrong about. */
-static int check_objects(const struct laying *laying, const struct workload *workload, struct error *error) {
-  const struct distil_plan *plan = laying->kept->plan;
-  if (plan->objects && laying->walk.objects != plan->object_count)
-    return error_set(error, workload->path, "has %" PRIu64 " objects, %" PRIu64 " were told of", laying->walk.objects,
-                     plan->object_count);
-  for (size_t i = 0; i < plan->windows.count; i++) {
-    const struct layout_window *window = &laying->layout->windows[i];
-    if (window->end - window->begin != plan->windows.at[i].end - plan->windows.at[i].begin)
-      return error_set(error, workload->path, "window %zu has ops of objects that are left out", i);
-  }
-  return 0;
-}
-
 int layout_make(struct layout *layout, const struct kept_objects *kept, const struct workload *workload,
                 struct error *error) {
   struct laying laying = {.layout = layout, .kept = kept};
   *layout = (struct layout){0};
   int result = lay(&laying, workload, error);
-  if (result == 0)
-    result = check_objects(&laying, workload, error);
   object_walk_close(&laying.walk);
   if (laying.wanted)
     os_unmap(laying.wanted, laying.wanted_bytes);

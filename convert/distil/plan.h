@@ -43,10 +43,6 @@ struct distil_plan {
   uint64_t large_bytes; /* UINT64_MAX: none is large */
   uint64_t seed;
   json_t *manifest; /* an object */
-  /* Not of the JSON: by number, 0: the object is left out, whatever the rules above say; NULL: they hold. Whoever
-     sets it keeps it. */
-  const uint8_t *objects;
-  uint64_t object_count; /* must be that of the workload's objects */
 };
 
 /* name: in errors. Returns 0, or -1 with error. distil_plan_free in either case. */

@@ -1,7 +1,6 @@
 #include "convert/driver/command.h"
 
 #include "convert/distil/distil.h"
-#include "convert/driver/kept_file.h"
 #include "convert/driver/workload_input.h"
 #include "core/base/output_file.h"
 
@@ -45,12 +44,7 @@ static int distil_to(const struct workload *workload, const struct distil_plan *
 static int distil(const struct options *options, struct distil_counts *counts, struct error *error) {
   struct workload_input input;
   struct distil_plan plan = {.manifest = NULL};
-  struct kept_file kept = {NULL, 0};
   int result = read_plan(options->plan, &plan, error);
-  if (result == 0 && options->keep)
-    result = kept_file_map(&kept, options->keep, error);
-  plan.objects = kept.objects;
-  plan.object_count = kept.count;
   if (result == 0) {
     result = workload_input_open(&input, options, error);
     if (result == 0)
@@ -58,7 +52,6 @@ static int distil(const struct options *options, struct distil_counts *counts, s
     workload_input_close(&input);
   }
   distil_plan_free(&plan);
-  kept_file_unmap(&kept);
   return result;
 }
 
@@ -83,15 +76,12 @@ static int run(const struct options *options) {
 
 const struct command command_distil = {
     .name = "distil",
-    .help =
-        "usage: heaptape-convert distil F --plan PLAN.json -o OUT.tape [--keep FILE] [--json]\n"
-        "       heaptape-convert distil F --plan PLAN.json [--keep FILE] --json\n"
-        "\n"
-        "Makes the distillate of a trace or workload that a plan describes: windows of its ops, whole and on the "
-        "live heap\n"
-        "that was there, and the manifest by which figures of the whole are estimated. 'heaptape distil' makes "
-        "plans.\n"
-        "--keep: the objects that it has, as 'reduce' takes them; the plan's windows must be whole, but not the live "
-        "heap.\n"
-        "Without -o: only says how many ops it would have.\n",
+    .help = "usage: heaptape-convert distil F --plan PLAN.json -o OUT.tape [--json]\n"
+            "       heaptape-convert distil F --plan PLAN.json --json\n"
+            "\n"
+            "Makes the distillate of a trace or workload that a plan describes (convert/distil/plan.h): windows of its "
+            "ops and\n"
+            "objects that its memory consists of, with the manifest by which figures of the whole are estimated. "
+            "'heaptape distil'\n"
+            "makes plans. Without -o: only says how many ops it would have.\n",
     .run = run};

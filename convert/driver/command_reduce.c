@@ -1,12 +1,36 @@
 #include "convert/driver/command.h"
 
-#include "convert/driver/kept_file.h"
 #include "convert/rewrite/workload_trace.h"
 #include "core/base/output_file.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* The file of --keep in memory: one byte for each object. */
+static int map_kept(const char *path, struct workload_trace_wanted *wanted, struct error *error) {
+  struct stat about;
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0 || fstat(fd, &about) != 0) {
+    if (fd >= 0)
+      close(fd);
+    return error_errno(error, path, "can't read");
+  }
+  static const uint8_t nothing[1];
+  void *bytes = (void *)(uintptr_t)nothing;
+  if (about.st_size > 0)
+    bytes = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+  close(fd);
+  if (bytes == MAP_FAILED)
+    return error_errno(error, path, "can't read");
+  wanted->objects = bytes;
+  wanted->object_count = (uint64_t)about.st_size;
+  return 0;
+}
 
 static int reduce(const struct options *options, struct workload_trace_counts *counts, struct error *error) {
   struct workload workload;
@@ -16,15 +40,13 @@ static int reduce(const struct options *options, struct workload_trace_counts *c
   struct output_file file;
   if (workload_open(&workload, input_path(options->in), error) != 0)
     return -1;
-  struct kept_file kept = {NULL, 0};
-  int result = options->keep ? kept_file_map(&kept, options->keep, error) : 0;
-  wanted.objects = kept.objects;
-  wanted.object_count = kept.count;
+  int result = options->keep ? map_kept(options->keep, &wanted, error) : 0;
   if (result == 0)
     result = output_file_begin(&file, options->out, error);
   if (result == 0)
     result = output_file_end(&file, workload_trace_write(&workload, &wanted, file.temporary, counts, error), error);
-  kept_file_unmap(&kept);
+  if (wanted.object_count)
+    munmap((void *)(uintptr_t)wanted.objects, wanted.object_count);
   workload_close(&workload);
   return result;
 }

@@ -28,9 +28,9 @@ def weights(base: np.ndarray, counted: np.ndarray, totals: np.ndarray, ridge: fl
 
 def correction(model: str, distilled: Sequence[float], whole: Sequence[float]) -> float:
     """What a distillate's figures are multiplied by ("factor"), or what is added to them ("shift"), so that they come
-    near the whole's; "none": 1.
+    near the whole's: of half of them above, of half below; "none": 1.
     """
     have, want = np.array(distilled, np.float64), np.array(whole, np.float64)
     if model == "factor":
-        return math.exp(float(np.mean(np.log(want / have))))
-    return float(np.mean(want - have)) if model == "shift" else 1.0
+        return math.exp(float(np.median(np.log(want / have))))
+    return float(np.median(want - have)) if model == "shift" else 1.0

@@ -101,7 +101,7 @@ class Distiller:
         return {
             "kind": self._wanted.kind,
             "whole": {"name": self._name, "sha256": sha256_of(self._workload)},
-            "kept": {"highs": plan.segments, "floor_ops": plan.floor, "seed": self._wanted.seed},
+            "kept": {"floor_ops": plan.floor, "seed_of_windows": self._wanted.seed},
             "corrections": fitted.corrections,
             "errors": table.to_dict("records"),
             "expected": fitted.expected,

@@ -16,12 +16,12 @@ from heaptape.distil import select
 
 Kind = Literal["time", "memory", "both"]
 KINDS: tuple[Kind, ...] = ("time", "memory", "both")
-# Of the ops, for the highs; the windows have the rest.
+# Of the ops, for the highs; the windows have the rest, and no less than that where the floor is higher.
 SHARE_OF_HIGHS = {"time": 0.3, "memory": 1.0, "both": 0.5}
 MOST_SEGMENTS = 64
 FEWEST_WINDOWS, MOST_WINDOWS = 8, 120
-OPS_A_WINDOW = 3000  # with its warm-up and what else its objects do: more ops make more windows, then longer ones
-WARM_UP = 2  # times a window's length: docs/DISTILLATION.md has what other depths give
+OPS_A_WINDOW = 4000  # with its warm-up and what else its objects do: more ops make more windows, then longer ones
+WARM_UP = 4  # times a window's length: docs/DISTILLATION.md has what other depths give
 ROUNDS = 6  # of fitting the windows' length
 
 
@@ -100,11 +100,12 @@ class Planner:
         return segments
 
     def _fitting_windows(self, segments: int, ops: int) -> tuple[pd.DataFrame, int]:
-        """The longest that fit, or the shortest; and the ops of all."""
-        room = max(ops - self._highs(segments), 0)
+        """The longest that fit, or the shortest; and the ops of all. They have their share, whatever the highs need."""
+        highs = self._highs(segments)
+        room = max(ops - highs, round(ops * (1 - SHARE_OF_HIGHS[self._kind])))
         wanted = int(np.clip(room / OPS_A_WINDOW, FEWEST_WINDOWS, MOST_WINDOWS))
         tried = list(self._tried(segments, room, wanted))
-        return next((one for one in reversed(tried) if one[1] <= ops), tried[0])
+        return next((one for one in reversed(tried) if one[1] <= highs + room), tried[0])
 
     def _tried(self, segments: int, room: int, wanted: int) -> Iterator[tuple[pd.DataFrame, int]]:
         """Windows of one cell, then longer ones, each by what those before left, up to the first that are too long."""

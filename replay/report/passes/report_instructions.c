@@ -1,0 +1,47 @@
+#include "replay/report/passes/report_instructions.h"
+
+#include "replay/report/json/report_json.h"
+
+/* Between each two edges, of the calls that the run made at all. */
+static json_t *windows_json(const struct run *run, const struct window_edges *edges) {
+  json_t *positions = json_array(), *calls = json_object(), *instructions = json_object();
+  for (uint32_t edge = 0; edge < edges->count; edge++)
+    json_array_append_new(positions, json_unsigned(edges->positions[edge]));
+  for (int id = 0; id < CALL_LIMIT; id++) {
+    if (run->result->call_counts[id] == 0)
+      continue;
+    json_t *counts = json_array(), *totals = json_array();
+    for (uint32_t window = 0; window + 1 < edges->count; window++) {
+      json_array_append_new(counts, json_unsigned(run->instructions.windows[window].calls[id]));
+      json_array_append_new(totals, json_unsigned(run->instructions.windows[window].instructions[id]));
+    }
+    json_object_set_new(calls, call_table[id].name, counts);
+    json_object_set_new(instructions, call_table[id].name, totals);
+  }
+  return json_pack("{s:o, s:o, s:o}", "positions", positions, "calls", calls, "instructions", instructions);
+}
+
+/* Of the allocator alone, as Valgrind counted them; the count is the engine's. */
+void report_instructions(json_t *into, const struct run *run) {
+  json_t *calls = json_object();
+  uint64_t total = 0;
+  for (int id = 0; id < CALL_LIMIT; id++) {
+    uint64_t count = run->result->call_counts[id], instructions = run->instructions.calls[id];
+    if (count == 0)
+      continue;
+    json_object_set_new(calls, call_table[id].name,
+                        json_pack("{s:o, s:o, s:f}", "count", json_unsigned(count), "instructions_total",
+                                  json_unsigned(instructions), "instructions_mean",
+                                  (double)instructions / (double)count));
+    total += instructions;
+  }
+  json_object_set_new(into, "calls", calls);
+  json_object_set_new(into, "instructions_total", json_unsigned(total));
+  json_object_set_new(into, "instructions_counted_by", json_string(counted_by_name(run->counted_by)));
+  if (run->instructions.windows)
+    json_object_set_new(into, "windows", windows_json(run, &run->result->setup.edges));
+  if (!run->instructions.startup_known)
+    return;
+  json_object_set_new(into, "startup_instructions", json_unsigned(run->instructions.startup));
+  json_object_set_new(into, "startup_process_instructions", json_unsigned(run->instructions.startup_process));
+}

@@ -1,0 +1,12 @@
+/* The instructions pass in a result: keys "calls", "instructions_total" and what belongs to them, "windows". Not its
+   job: counting (replay/parent/instruction_counter.h). */
+#ifndef REPLAY_REPORT_PASSES_REPORT_INSTRUCTIONS_H
+#define REPLAY_REPORT_PASSES_REPORT_INSTRUCTIONS_H
+
+#include "replay/parent/run.h"
+
+#include <jansson.h>
+
+void report_instructions(json_t *into, const struct run *run);
+
+#endif
