@@ -104,7 +104,8 @@ char *compile_info_json(struct compile_info *info, const struct witness *witness
   json_object_set(object, "access_samples", json_object_get(trace->json, "access_samples"));
   if (info->rewritten)
     json_object_update(object, info->rewritten);
-  else /* positions are those of the trace */
+  json_object_set(object, "synthetic", json_object_get(trace->json, "synthetic"));
+  if (!info->rewritten) /* positions are those of the trace */
     json_object_set(object, "distilled", json_object_get(trace->json, "distilled"));
   char *text = json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(12));
   json_decref(object);

@@ -359,20 +359,37 @@ static void print_access_samples(const json_t *samples, FILE *out) {
   print_count(out, "  times held back", samples, "throttled");
 }
 
+/* By how much figures are expected to be off those of what it stands for. */
+static void print_expected(const json_t *expected, FILE *out) {
+  const char *label = "expected error";
+  for (void *at = json_object_iter((json_t *)expected); at; at = json_object_iter_next((json_t *)expected, at)) {
+    fprintf(out, "%-22s %-22s %.2g %%\n", label, json_object_iter_key(at),
+            json_number_value(json_object_iter_value(at)));
+    label = "";
+  }
+}
+
+/* Of a workload that was drawn from a profile. */
+static void print_synthetic(const json_t *synthetic, FILE *out) {
+  const json_t *profile = json_object_get(synthetic, "profile");
+  char text[32];
+  if (!synthetic)
+    return;
+  fprintf(out, "%-22s drawn from the profile of %s, %s ops, by seed %" PRIu64 "\n", "synthetic",
+          string_of(profile, "program", "a program"), grouped(count_of(profile, "ops"), text),
+          count_of(synthetic, "seed"));
+  print_expected(json_object_get(synthetic, "expected"), out);
+}
+
 /* Of a distillate: how much of the whole it is, and how far its figures are expected to be off. */
 static void print_distilled(const json_t *distilled, FILE *out) {
-  const char *figure, *label = "expected error";
   char text[32];
-  json_t *percent;
   if (!distilled)
     return;
   fprintf(out, "%-22s %.3g %% of %s ops, for %s\n", "distillate of",
           100 * json_number_value(json_object_get(distilled, "ratio")),
           grouped(count_of(json_object_get(distilled, "whole"), "ops"), text), string_of(distilled, "kind", "?"));
-  json_object_foreach(json_object_get(distilled, "expected"), figure, percent) {
-    fprintf(out, "%-22s %-22s %.2g %%\n", label, figure, json_number_value(percent));
-    label = "";
-  }
+  print_expected(json_object_get(distilled, "expected"), out);
 }
 
 /* A program may set one per request: the first of them tell how it does. */
@@ -434,6 +451,7 @@ void info_print(const json_t *info, FILE *out) {
   print_accesses(json_object_get(json_object_get(info, "accesses") ? info : about, "accesses"), out);
   print_access_samples(json_object_get(info, "access_samples"), out);
   print_distilled(json_object_get(about, "distilled"), out);
+  print_synthetic(json_object_get(about, "synthetic"), out);
   print_marks(json_object_get(info, "marks"), out);
   print_lacks(about, out);
   if (json_object_get(json_object_get(info, "footer"), "note"))

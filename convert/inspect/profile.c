@@ -15,6 +15,7 @@ struct acquired_object {
   uint64_t allocated_bytes; /* of the whole program, before it */
   uint64_t stamp;
   uint64_t first_bytes; /* request before any realloc */
+  uint64_t size_bytes;
   uint32_t thread, stack;
   uint32_t reallocs;
 };
@@ -55,6 +56,7 @@ static void note_acquire(struct profile *profile, const struct history_op *op) {
   profile->objects.at[op->slot] = (struct acquired_object){.allocated_bytes = profile->allocated_bytes,
                                                            .stamp = op->stamp,
                                                            .first_bytes = op->request_bytes,
+                                                           .size_bytes = op->request_bytes,
                                                            .thread = op->thread,
                                                            .stack = stack};
   profile_site_acquired(&profile->tables, stack, op->request_bytes);
@@ -77,6 +79,7 @@ static void note_move(struct profile *profile, const struct history_op *op, uint
   struct profile_reallocs *reallocs = &profile->tables.reallocs;
   bool in_place = op->event && op->event->released == op->event->acquired;
   object->reallocs++;
+  object->size_bytes = op->request_bytes;
   reallocs->calls++;
   reallocs->in_place += in_place;
   reallocs->grew += op->request_bytes > old_bytes;
@@ -84,6 +87,11 @@ static void note_move(struct profile *profile, const struct history_op *op, uint
   if (!in_place)
     reallocs->copied_bytes += op->request_bytes < old_bytes ? op->request_bytes : old_bytes;
   profile_site_resize(&profile->tables, object->stack, old_bytes, op->request_bytes);
+}
+
+static void touched_at_end(void *context, uint32_t slot, uint32_t os_pages) {
+  struct profile *profile = context;
+  profile_touched_add(&profile->tables, profile->objects.at[slot].size_bytes, os_pages);
 }
 
 /* A realloc lets go of the old address before the new one is handed out: others may get it meanwhile. */
@@ -127,6 +135,8 @@ static int profile_op(void *context, const struct history_op *op, const struct h
   if (op->slot != SLOTS_NONE && !vector_reach(&profile->objects, op->slot))
     return error_set(profile->error, profile->path, "out of memory");
   uint64_t old_bytes = op->slot == SLOTS_NONE ? 0 : slots->at[op->slot].size_bytes;
+  if ((op->kind == HISTORY_RELEASE || op->kind == HISTORY_MOVE) && op->touched_os_pages)
+    profile_touched_add(&profile->tables, old_bytes, op->touched_os_pages - 1);
   if (op->kind == HISTORY_RELEASE) {
     window->releases++;
     note_release(profile, op, old_bytes);
@@ -225,8 +235,10 @@ json_t *profile_of_trace(struct trace_reader *reader, const struct history_optio
   json_t *object = NULL;
   struct witness witness;
   int sampled = sampled_objects_open(&profile->sampled, reader, error);
-  struct history_consumer consumer = {
-      .context = profile, .op = profile_op, .move_begins = sharing || profile->sampled ? move_begins : NULL};
+  struct history_consumer consumer = {.context = profile,
+                                      .op = profile_op,
+                                      .move_begins = sharing || profile->sampled ? move_begins : NULL,
+                                      .touched_at_end = touched_at_end};
   if (sampled == 0 &&
       (!profile_tables_init(&profile->tables, profile->summary->stack_nodes) || (sharing && !begin_sharing(profile))))
     error_set(error, path, "out of memory");

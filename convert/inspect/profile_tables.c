@@ -192,6 +192,18 @@ static json_t *sites_json(struct profile_tables *tables) {
   return rows;
 }
 
+static json_t *touched_json(const struct profile_tables *tables) {
+  json_t *rows = json_array();
+  for (unsigned size = 0; size < SIZE_BUCKETS; size++) {
+    const struct profile_touched *touched = &tables->touched[size];
+    if (touched->objects)
+      json_array_append_new(rows,
+                            json_pack("[I,I,I,I]", (json_int_t)size_bucket_lower(size), (json_int_t)touched->objects,
+                                      (json_int_t)touched->bytes, (json_int_t)touched->os_pages));
+  }
+  return rows;
+}
+
 void profile_tables_json(struct profile_tables *tables, json_t *object) {
   json_object_set_new(object, "sizes", sizes_json(tables));
   json_object_set_new(object, "lifetimes_bytes", lifetimes_json(tables->by_bytes));
@@ -199,6 +211,7 @@ void profile_tables_json(struct profile_tables *tables, json_t *object) {
   json_object_set_new(object, "thread_pairs", pairs_json(tables));
   json_object_set_new(object, "pairs_left_out", json_integer((json_int_t)tables->pairs_left_out));
   json_object_set_new(object, "reallocs", reallocs_json(tables));
+  json_object_set_new(object, "touched", touched_json(tables));
   if (tables->site_count > 1)
     json_object_set_new(object, "sites", sites_json(tables));
 }

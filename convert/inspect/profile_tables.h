@@ -31,6 +31,11 @@ struct profile_lifetime {
   uint64_t objects, bytes;
 };
 
+/* Objects of which was seen how many OS pages the program had touched. */
+struct profile_touched {
+  uint64_t objects, bytes, os_pages;
+};
+
 struct profile_reallocs {
   uint64_t calls, in_place, grew, shrank,
       copied_bytes; /* of live objects; copied: old bytes kept by those that moved */
@@ -53,6 +58,7 @@ struct profile_site {
 struct profile_tables {
   struct size_histogram *requests;                                           /* by call id */
   struct profile_lifetime (*by_bytes)[PROFILE_AGES], (*by_ns)[PROFILE_AGES]; /* [size bucket][age] */
+  struct profile_touched touched[SIZE_BUCKETS];
   struct profile_pair *pairs;
   uint64_t pairs_left_out; /* objects */
   struct profile_reallocs reallocs;
@@ -89,6 +95,13 @@ static inline void profile_lifetime_add(struct profile_tables *tables, uint64_t 
   ns->bytes += size_bytes;
 }
 
+static inline void profile_touched_add(struct profile_tables *tables, uint64_t size_bytes, uint64_t os_pages) {
+  struct profile_touched *touched = &tables->touched[size_bucket(size_bytes)];
+  touched->objects++;
+  touched->bytes += size_bytes;
+  touched->os_pages += os_pages;
+}
+
 void profile_pair_add(struct profile_tables *tables, uint32_t acquirer, uint32_t releaser, uint64_t size_bytes);
 void profile_chain_add(struct profile_tables *tables, uint32_t reallocs, uint64_t first_bytes, uint64_t last_bytes);
 void profile_site_acquired(struct profile_tables *tables, uint32_t stack, uint64_t size_bytes);
@@ -96,7 +109,7 @@ void profile_site_released(struct profile_tables *tables, uint32_t stack, uint64
                            bool remote);
 void profile_site_resize(struct profile_tables *tables, uint32_t stack, uint64_t old_bytes, uint64_t new_bytes);
 
-/* Adds the keys sizes, lifetimes_bytes, lifetimes_ns, thread_pairs, pairs_left_out, reallocs and sites. */
+/* Adds the keys sizes, lifetimes_bytes, lifetimes_ns, thread_pairs, pairs_left_out, reallocs, touched and sites. */
 void profile_tables_json(struct profile_tables *tables, json_t *object);
 
 #endif

@@ -127,6 +127,10 @@ static json_t *anonymous_info(const struct trace_summary *summary) {
   json_object_del(json_object_get(distilled, "whole"), "name"); /* which may be the program's */
   if (json_is_object(distilled))
     json_object_set(info, "distilled", distilled);
+  json_t *synthetic = json_object_get(source.json, "synthetic");
+  json_object_del(json_object_get(synthetic, "profile"), "program");
+  if (json_is_object(synthetic))
+    json_object_set(info, "synthetic", synthetic);
   if (source.allocator[0])
     json_object_set_new(info, "allocator", json_string(source.allocator));
   trace_info_free(&source);

@@ -196,6 +196,7 @@ static json_t *merged_info(struct trace_reader *const *readers, uint32_t count) 
       if (json_is_string(item))
         json_object_set_new(lacks, json_string_value(item), json_true());
     }
+    json_object_set(info, "synthetic", json_object_get(source, "synthetic"));
     if (summary->truncated)
       json_object_set_new(info, "truncated_source", json_true());
     json_decref(source);
@@ -206,6 +207,7 @@ static json_t *merged_info(struct trace_reader *const *readers, uint32_t count) 
   json_object_set_new(info, "merged", merged);
   json_object_del(info, "accesses");
   json_object_del(info, "distilled");
+  json_object_del(json_object_get(info, "synthetic"), "expected"); /* of it alone */
   json_object_del(info, "access_samples");
   json_object_del(info, "pid");
   json_object_del(info, "parent_pid");

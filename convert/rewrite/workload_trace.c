@@ -133,7 +133,7 @@ static bool has_times(const struct workload *workload) {
 
 /* INFO: what is known of the program stays. */
 static char *info_text(const struct workload *workload, json_t *distilled, bool timed) {
-  static const char *const kept[] = {"program", "allocator", "os_page_bytes", "libraries"};
+  static const char *const kept[] = {"program", "allocator", "os_page_bytes", "libraries", "synthetic"};
   static const char *const lost[] = {"addresses", "failures", "times"};
   size_t bytes;
   const char *text = workload_info(workload, &bytes);
@@ -143,6 +143,7 @@ static char *info_text(const struct workload *workload, json_t *distilled, bool 
                 "origin_stamp", 1, "order", "file", "source", "heaptape, of a workload");
   for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
     json_object_set(info, kept[i], json_object_get(told, kept[i]));
+  json_object_del(json_object_get(info, "synthetic"), "expected"); /* of all of it */
   json_t *lacks = json_object_get(told, "lacks");
   lacks = json_is_array(lacks) ? json_copy(lacks) : json_array();
   for (size_t i = 0; i < sizeof lost / sizeof *lost - timed; i++)

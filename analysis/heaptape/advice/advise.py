@@ -20,7 +20,7 @@ from heaptape.measure import penalties, registry, replay
 from heaptape.measure.exact import Bench
 from heaptape.measure.registry import Choice
 from heaptape.model.penalties import penalties as checked_penalties
-from heaptape.results import replay_errors
+from heaptape.results import margins, replay_errors
 
 REFERENCE = "today"  # what limits are held against
 
@@ -86,6 +86,11 @@ def advise(source: Source, wish: Wish, place: Place) -> Found:
     about = replay.describe_workload(workload, source.name)
     if not about["ops"]:
         raise HeaptapeError(f"{source.path}: no calls of malloc are in it")
+    if one := margins.stand_in(about):
+        raise HeaptapeError(
+            f"{source.path}: a {one.kind} tells nothing of the program's own memory and CPU time, which an advice "
+            "needs; 'heaptape replay' and 'heaptape compare' say what it tells of allocators, with margins"
+        )
     known = registry.load(home)
     info = read_workload(workload).info
     now, doubt = today(wish.baseline, info, known)

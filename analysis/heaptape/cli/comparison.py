@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.output import STANDARD_OUTPUT, write_text
+from heaptape.results import margins
 from heaptape.results.intervals import LEVEL, Method
 from heaptape.results.schema import Results
 
@@ -37,17 +38,20 @@ def print_kinds(question: "Question", names: list[str], form: str) -> None:
     """The tables of these names (kinds.KINDS)."""
     from heaptape.results.compare import as_shown
     from heaptape.tables.kinds import KINDS
+    from heaptape.tables.usual import with_sentences
 
     frames = {name: KINDS[name].frame(question) for name in names}
     if form == "csv":
-        write_text(STANDARD_OUTPUT, as_shown(frames[names[0]]).to_csv(index=False, lineterminator="\n"))
+        _write_csv(as_shown(frames[names[0]]), question.files)
     elif form == "json":
         about = {"schema": 1, "baseline": question.baseline, "level": LEVEL, "interval": question.method}
         about |= {"corners": question.corners.labels} if question.corners else {}
+        about |= _stand_ins(question.files)
         rows = {name: _records(as_shown(frame)) for name, frame in frames.items()}
         write_text(STANDARD_OUTPUT, json.dumps(about | {"tables": rows}, indent=1) + "\n")
     else:
         tables = [table for name in names for table in KINDS[name].view(frames[name], question)]
+        tables = with_sentences(tables, question.files)
         _print_tables(tables, question.files, form)
 
 
@@ -56,15 +60,18 @@ def print_corners(question: "Question", form: str) -> None:
     from heaptape.results.compare import as_shown
     from heaptape.tables.corner_tables import corner_tables
     from heaptape.tables.frames import corner_matrix
+    from heaptape.tables.usual import with_sentences
 
     if form not in ("csv", "json"):
-        _print_tables(corner_tables(question.files, question.four, question.method), question.files, form)
+        tables = with_sentences(corner_tables(question.files, question.four, question.method), question.files)
+        _print_tables(tables, question.files, form)
         return
     frame = as_shown(corner_matrix(question.files, question.four, question.method))
     if form == "csv":
-        write_text(STANDARD_OUTPUT, frame.to_csv(index=False, lineterminator="\n"))
+        _write_csv(frame, question.files)
         return
     about = {"schema": 1, "corners": question.four.labels, "level": LEVEL, "rows": _records(frame)}
+    about |= _stand_ins(question.files)
     write_text(STANDARD_OUTPUT, json.dumps(about, indent=1) + "\n")
 
 
@@ -74,10 +81,24 @@ def print_long(files: Sequence[Results], baseline: str, form: str, method: Metho
 
     table = as_shown(long_table(files, baseline, method))
     if form == "csv":
-        write_text(STANDARD_OUTPUT, table.to_csv(index=False, lineterminator="\n"))
+        _write_csv(table, files)
         return
     about = {"schema": 1, "baseline": baseline, "level": LEVEL, "rows": _records(table)}
+    about |= _stand_ins(files)
     write_text(STANDARD_OUTPUT, json.dumps(about, indent=1) + "\n")
+
+
+def _write_csv(frame: "pd.DataFrame", files: Sequence[Results]) -> None:
+    """CSV has no place for what is to be said of the files: that goes to standard error."""
+    write_text(STANDARD_OUTPUT, frame.to_csv(index=False, lineterminator="\n"))
+    for sentence in margins.sentences(files):
+        print(f"heaptape: {sentence}", file=sys.stderr)
+
+
+def _stand_ins(files: Sequence[Results]) -> dict:
+    """Of workloads that stand for another: what each is, and its margins in percent; nothing where there are none."""
+    about = {file.name: one.as_json() for file in files if (one := margins.stand_in(file.workload))}
+    return {"stand_ins": about} if about else {}
 
 
 def _print_tables(tables: Sequence["Table"], files: Sequence[Results], form: str) -> None:

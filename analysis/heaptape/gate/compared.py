@@ -19,6 +19,7 @@ from heaptape.measure import replay
 from heaptape.measure.engine_process import Processes
 from heaptape.measure.exact import FIGURES, Bench, RunError
 from heaptape.measure.registry import Choice
+from heaptape.results import margins
 
 MOST_RUNS = 8
 # What is shown, whether or not there is a tolerance for it.
@@ -120,6 +121,8 @@ def compare(
         workload = replay.prepare(str(source), home, scratch)
         described = replay.describe_workload(workload, name)
         found.about = {key: described[key] for key in ("sha256", "ops", "threads", "ideal_rss_bytes")}
+        if one := margins.stand_in(described):
+            found.about["stand_in"] = one.as_json() | {"sentence": one.sentence(name)}
         bench = Bench(workload, home, [pairing.old, pairing.new], pairing.timeout_s, processes)
     except HeaptapeError as error:
         found.errors.append(str(error) or f"{source}: can't be compiled")

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import IO
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import PACKAGE, Home
@@ -24,7 +25,7 @@ from heaptape.measure.engine_process import Processes, failure, last_message, ru
 from heaptape.measure.registry import Choice, sha256_of
 from heaptape.measure.rounds import OF_ACCESSES, Rounds, Run, Settings, baseline_of, widest_interval
 from heaptape.measure.slow_calls import tell_system_calls
-from heaptape.results import disturbance
+from heaptape.results import distilled, disturbance
 from heaptape.results.structs import SCHEMA
 
 # Memory is only true in the recorded order; time only where threads really compete, and so do an allocator's mistakes.
@@ -181,7 +182,8 @@ def describe_workload(path: Path, name: str) -> dict:
         "peak_live_objects": workload.peak_live_objects,
         "live_objects_end": workload.live_at_end,
     }
-    kept = ("program", "source", "allocator", "calls", "request_sizes", "recorded", "witness", "lacks")
+    kept = ["program", "source", "allocator", "calls", "request_sizes", "recorded", "witness", "lacks"]
+    kept += ["distilled", "synthetic"]
     return about | {key: workload.info[key] for key in kept if key in workload.info}
 
 
@@ -201,6 +203,8 @@ def replay(
     workload at all.
     """
     require_accesses(workload_path, workload["name"], settings.passes)
+    windows = _windows_file(settings, workload)  # there until this function ends
+    settings = replace(settings, windows=windows.name) if windows else settings
     about_machine = machine.describe()
     started = time.time()
     settings = replace(settings, also_loaded=tuple(loaded.also_loaded(read_workload(workload_path).info, choices)))
@@ -238,6 +242,23 @@ def replay(
         "agreement": agreement(finished),
         "runs": finished,
     }
+
+
+def _windows_file(settings: Settings, workload: dict) -> IO[str] | None:
+    """Of a distillate instructions are counted between the edges of its windows, as the whole's follow from those. None
+    for any other workload.
+    """
+    try:
+        edges = distilled.edges(workload["distilled"])
+    except (KeyError, IndexError, TypeError, ValueError):
+        return None
+    if not edges or settings.windows:
+        return None
+    # Its name is used as long as it is there.
+    file = tempfile.NamedTemporaryFile("w", prefix="heaptape.")  # noqa: SIM115
+    file.write("".join(f"{edge}\n" for edge in edges))
+    file.flush()
+    return file
 
 
 class _Progress:

@@ -13,6 +13,7 @@ import pandas as pd
 from heaptape.common.errors import HeaptapeError
 from heaptape.model.counts import PARTS, Counts, counts
 from heaptape.model.penalties import Penalties, kept, penalties
+from heaptape.results.margins import stand_in
 from heaptape.results.schema import Results, number, unique_name
 
 ALL = "all"
@@ -44,7 +45,8 @@ def prediction(files: Sequence[Results], baseline: str, known: Penalties | None 
     ns_low, ns_high (change in ns), counted ({name: (baseline's count, this one's, ns of the change)}, in rows of
     "all"), repetitions (of the pass misses; 0: it was not made), missing (what was not counted), of_bursts (percentages
     are of the CPU time of the recorded bursts, not of the whole program). Workloads without counts, without the
-    baseline or without penalties are left out, and so are allocators whose counts are of bursts where the baseline's
+    baseline or without penalties are left out, those that stand for another (their counts are of a piece of the
+    program, with no known error), and so are allocators whose counts are of bursts where the baseline's
     are not.
     """
     rows = []
@@ -52,7 +54,7 @@ def prediction(files: Sequence[Results], baseline: str, known: Penalties | None 
     for file in files:
         name = unique_name(file, names)
         here = known or penalties_of(file)
-        found = counts(file, here) if here else {}
+        found = counts(file, here) if here and not stand_in(file.workload) else {}
         for label in found:
             if label != baseline and baseline in found and _alike(found[baseline], found[label]):
                 rows += [{"workload": name, "allocator": label} | row for row in changes(found[baseline], found[label])]

@@ -8,6 +8,7 @@ import pandas as pd
 from heaptape.model.time_model import ALL, has_counts, penalties_of, prediction
 from heaptape.results import bursts, summary
 from heaptape.results.compare import choose_baseline
+from heaptape.results.margins import stand_in
 from heaptape.results.schema import Results, unique_name
 
 REASONS = 3
@@ -30,6 +31,9 @@ def sentences(predicted: pd.DataFrame, files: Sequence[Results], baseline: str) 
     missing = sorted({name for names in whole["missing"] for name in names.split(", ") if name})
     if missing:
         out.append(f"Not counted, and so not in these predictions: {', '.join(missing)}.{_how(missing)}")
+    stand_ins = [file.name for file in files if has_counts(file) and stand_in(file.workload)]
+    if stand_ins:
+        out.append(f"The change of the program's CPU time is not predicted from a part of it: {', '.join(stand_ins)}.")
     if any(has_counts(file) and penalties_of(file) is None for file in files):
         out.append(
             "The change of the program's CPU time is not predicted, as what a miss costs on that machine is not known: "

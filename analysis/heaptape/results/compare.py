@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from heaptape.common.errors import HeaptapeError
+from heaptape.results import margins
 from heaptape.results.intervals import (
     LogRatio,
     Method,
@@ -76,9 +77,12 @@ def relative(table: pd.DataFrame, baseline: str, method: Method = "t") -> pd.Dat
     repetition or none), repetitions, supported (True: the interval leaves out 100; False: it doesn't; None: one
     repetition, no telling), reason (why the percentage should not be shown as a number: the interval spans a
     factor of two or more; else empty), exact (the same in every repetition, of both). The last rows have the workloads
-    "geometric mean" and "arithmetic mean". A metric that the baseline lacks, or where it is zero, has no row.
+    "geometric mean" and "arithmetic mean". A metric that the baseline lacks, or where it is zero, has no row. Of
+    workloads that stand for another (results/margins.py) margin_percent is that of the ratio (else 0; the mean of them
+    in the mean rows), low and high have it, and nothing is exact.
     """
     rows: list[dict] = []
+    of_figure = margins.by_figure(table)
     ratios: dict[tuple[str, str], list[LogRatio]] = {}
     series = {
         key: steadied(group.set_index("round")["value"], key[1])
@@ -92,13 +96,17 @@ def relative(table: pd.DataFrame, baseline: str, method: Method = "t") -> pd.Dat
         if ratio is not None:
             ratios.setdefault((metric, allocator), []).append(ratio)
             about = {"workload": workload, "allocator": allocator, "metric": metric}
-            rows.append(about | percent_row(ratio, method) | {"exact": is_exact(base) and is_exact(values)})
+            margin = margins.OF_TWO * of_figure.get((workload, metric), 0.0)
+            same = is_exact(base) and is_exact(values) and margin == 0
+            rows.append(about | percent_row(ratio, method, margin) | {"exact": same})
+    carried = {(row["metric"], row["allocator"], row["workload"]): row["margin_percent"] for row in rows}
     exact = {(row["metric"], row["allocator"], row["workload"]): row["exact"] for row in rows}
     for (metric, allocator), found in ratios.items():
         here = [known for (m, a, _), known in exact.items() if (m, a) == (metric, allocator)]
+        margin = float(np.mean([known for (m, a, _), known in carried.items() if (m, a) == (metric, allocator)]))
         about = {"allocator": allocator, "metric": metric, "exact": all(here)}
-        rows.append({"workload": GEOMETRIC} | about | percent_row(mean_of(found), method))
-        rows.append({"workload": ARITHMETIC} | about | arithmetic_row(found, method))
+        rows.append({"workload": GEOMETRIC} | about | percent_row(mean_of(found), method, margin))
+        rows.append({"workload": ARITHMETIC} | about | arithmetic_row(found, method, margin))
     columns = [
         "workload",
         "allocator",
@@ -109,17 +117,22 @@ def relative(table: pd.DataFrame, baseline: str, method: Method = "t") -> pd.Dat
         "repetitions",
         "supported",
         "reason",
+        "margin_percent",
         "exact",
     ]
     types = {"percent": float, "low": float, "high": float, "supported": object, "reason": object, "exact": bool}
-    return pd.DataFrame(rows, columns=columns).astype(types)
+    return pd.DataFrame(rows, columns=columns).astype(types | {"margin_percent": float})
 
 
 def exactness(table: pd.DataFrame) -> pd.DataFrame:
-    """Which figures of `absolute` were the same in every repetition, of two at least; same shape."""
+    """Which figures of `absolute` were the same in every repetition, of two at least; same shape. None is that has a
+    margin.
+    """
     rows: dict[tuple[str, str], dict[str, bool]] = {}
+    estimated = margins.by_figure(table)
     for (workload, allocator, metric), group in table.groupby(["workload", "allocator", "metric"], sort=False):
-        rows.setdefault((workload, allocator), {})[metric] = is_exact(steadied(group["value"], metric))
+        exact = (workload, metric) not in estimated and is_exact(steadied(group["value"], metric))
+        rows.setdefault((workload, allocator), {})[metric] = exact
     index = pd.MultiIndex.from_tuples(list(rows), names=["workload", "allocator"])
     return pd.DataFrame(list(rows.values()), index=index).fillna(False).astype(bool)
 
@@ -128,14 +141,17 @@ def long_table(files: Sequence[Results], baseline: str, method: Method = "t") ->
     """`absolute` and `relative` side by side, one figure per row, for CSV and JSON.
 
     Columns: workload, allocator, metric, unit, value (mean over repetitions), repetitions, percent, low, high,
-    supported, reason, exact (of the percentage), as in `relative`. The mean rows have no value of their own. The
-    baseline's percent is 100 without an interval.
+    supported, reason, exact (of the percentage), as in `relative`, margin_percent (of the value), as in
+    `results_file.figures`. The mean rows have no value of their own. The baseline's percent is 100 without an interval.
     """
     table = figures(files)
     keys = ["workload", "allocator", "metric"]
-    values = table.groupby([*keys, "unit"], sort=False)["value"].agg(["mean", "count"]).reset_index()
-    values = values.rename(columns={"mean": "value", "count": "repetitions"})
-    percents = relative(table, baseline, method).drop(columns="repetitions")
+    values = (
+        table.groupby([*keys, "unit"], sort=False)
+        .agg(value=("value", "mean"), repetitions=("value", "count"), margin_percent=("margin_percent", "max"))
+        .reset_index()
+    )
+    percents = relative(table, baseline, method).drop(columns=["repetitions", "margin_percent"])
     merged = values.merge(percents, on=keys, how="outer", sort=False)
     merged.loc[(merged["allocator"] == baseline) & (merged["metric"] != "ideal_rss"), "percent"] = 100.0
     merged["reason"] = merged["reason"].fillna("")
@@ -162,13 +178,15 @@ def as_shown(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(**{name: frame[name].mask(noisy) for name in hidden})
 
 
-def percent_row(ratio: LogRatio, method: Method = "t") -> dict:
-    """The keys percent, low, high, repetitions, supported, reason of `relative`."""
+def percent_row(ratio: LogRatio, method: Method = "t", margin: float = 0.0) -> dict:
+    """The keys percent, low, high, repetitions, supported, reason, margin_percent of `relative`. `margin`: of the
+    ratio, in percent.
+    """
     low, high = ratio.interval(method=method)
-    return _row(100 * math.exp(ratio.mean), 100 * low, 100 * high, ratio.repetitions)
+    return _row((100 * math.exp(ratio.mean), 100 * low, 100 * high), ratio.repetitions, margin)
 
 
-def arithmetic_row(ratios: list[LogRatio], method: Method = "t") -> dict:
+def arithmetic_row(ratios: list[LogRatio], method: Method = "t", margin: float = 0.0) -> dict:
     """`percent_row` of the mean of the percentages.
 
     A ratio's error is about the ratio times that of its logarithm.
@@ -176,13 +194,17 @@ def arithmetic_row(ratios: list[LogRatio], method: Method = "t") -> dict:
     percents = [100 * math.exp(r.mean) for r in ratios]
     mean = combined(sum(percents) / len(percents), [(p / len(percents), r) for p, r in zip(percents, ratios)])
     low, high = mean.bounds(method=method)
-    return _row(mean.mean, max(low, 0.0), high, mean.repetitions)
+    return _row((mean.mean, max(low, 0.0), high), mean.repetitions, margin)
 
 
-def _row(percent: float, low: float, high: float, count: int) -> dict:
-    supported = None if math.isnan(low) else not low <= 100 <= high
+def _row(interval: tuple[float, float, float], count: int, margin: float) -> dict:
+    """`interval`: percent, and its ends over the repetitions."""
+    percent, least, most = interval
+    reason = too_noisy(least, most, count)
+    low, high = margins.widened(least, most, margin)
+    supported = None if math.isnan(least) else bool(low > 100 or high < 100)
     row = {"percent": percent, "low": low, "high": high, "repetitions": count, "supported": supported}
-    return row | {"reason": too_noisy(low, high, count)}
+    return row | {"reason": reason, "margin_percent": margin}
 
 
 def compared(*files: Results | str | Path, baseline: str | None = None) -> pd.DataFrame:

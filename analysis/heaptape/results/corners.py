@@ -8,9 +8,11 @@ against B alone) and B/A.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 
 from heaptape.common.errors import HeaptapeError
+from heaptape.results import margins
 from heaptape.results.compare import ARITHMETIC, GEOMETRIC, arithmetic_row, percent_row
 from heaptape.results.intervals import LogRatio, Method, log_ratio, mean_of, steadied
 
@@ -55,31 +57,39 @@ def four_corners(table: pd.DataFrame, metric: str, corners: Corners, method: Met
     """The matrix of one metric, in long form.
 
     From `results_file.figures`. Columns: workload, column (of CORNERS: the mean over repetitions, in the metric's unit;
-    of COMPARISONS: percent), value, low, high, repetitions, supported, reason (as in `compare.relative`; NaN, None and
-    empty for CORNERS). After the workloads, the rows "geometric mean" and "arithmetic mean" of the percentages, over
-    the workloads that have them. A workload that lacks a corner lacks what needs it.
+    of COMPARISONS: percent), low, high, repetitions, supported, reason, margin_percent (as in
+    `compare.relative`; of CORNERS NaN, None, empty, and the margin of the value). After the workloads, the rows
+    "geometric mean" and "arithmetic mean" of the percentages, over the workloads that have them. A workload that lacks
+    a corner lacks what needs it.
     """
     rows: list[dict] = []
+    of_figure = margins.by_figure(table)
     ratios: dict[str, list[LogRatio]] = {name: [] for name in COMPARISONS}
+    carried: dict[str, list[float]] = {name: [] for name in COMPARISONS}
     here = table[table["metric"] == metric]
     for workload, group in here.groupby("workload", sort=False):
         series = {
             corner: steadied(group[group["allocator"] == label].set_index("round")["value"], metric)
             for corner, label in corners.labels.items()
         }
-        rows += [_value_row(workload, corner, values) for corner, values in series.items() if len(values)]
+        margin = of_figure.get((str(workload), metric), 0.0)
+        for corner, values in series.items():
+            if len(values):
+                rows.append(_value_row(workload, corner, values) | {"margin_percent": margin})
         for name, (measured, against) in COMPARISONS.items():
             ratio = log_ratio(series[against], series[measured])
             if ratio is not None:
                 ratios[name].append(ratio)
-                rows.append(_comparison_row(workload, name, percent_row(ratio, method)))
+                carried[name].append(margins.OF_TWO * of_figure.get((str(workload), metric), 0.0))
+                rows.append(_comparison_row(workload, name, percent_row(ratio, method, carried[name][-1])))
     for name, found in ratios.items():
         if found:
-            rows.append(_comparison_row(GEOMETRIC, name, percent_row(mean_of(found), method)))
-            rows.append(_comparison_row(ARITHMETIC, name, arithmetic_row(found, method)))
-    columns = ["workload", "column", "value", "low", "high", "repetitions", "supported", "reason"]
+            margin = float(np.mean(carried[name]))
+            rows.append(_comparison_row(GEOMETRIC, name, percent_row(mean_of(found), method, margin)))
+            rows.append(_comparison_row(ARITHMETIC, name, arithmetic_row(found, method, margin)))
+    columns = ["workload", "column", "value", "low", "high", "repetitions", "supported", "reason", "margin_percent"]
     frame = pd.DataFrame(rows, columns=columns)
-    return frame.astype({"value": float, "low": float, "high": float, "supported": object})
+    return frame.astype({"value": float, "low": float, "high": float, "supported": object, "margin_percent": float})
 
 
 def _value_row(workload: str, corner: str, values: pd.Series) -> dict:

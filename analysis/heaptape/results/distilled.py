@@ -14,6 +14,7 @@ from heaptape.results.timeline import timeline_frame
 INSTRUCTIONS, RSS_PEAK, RSS_MEAN = "instructions", "rss-peak", "rss-mean"
 PASSES = {INSTRUCTIONS: "instructions", RSS_PEAK: "memory", RSS_MEAN: "memory"}
 FIGURES_OF_KIND = {"time": (INSTRUCTIONS,), "memory": (RSS_PEAK, RSS_MEAN), "both": (INSTRUCTIONS, RSS_PEAK, RSS_MEAN)}
+VERSION = 1
 POINTS = 20_000  # of the whole, at which its RSS is looked up
 
 
@@ -70,6 +71,20 @@ def estimates(runs: Mapping[str, Mapping], manifest: Mapping) -> pd.DataFrame:
             correction = manifest.get("corrections", {}).get(figure, {"model": "none", "value": 1})
             rows.append((figure, corrected(correction, value), percent))
     return pd.DataFrame(rows, columns=["figure", "value", "percent"])
+
+
+def estimate(figure: str, run: Mapping, manifest: Mapping) -> float | None:
+    """The whole's figure by a run of any pass; None where the run or the manifest can't tell it, as a key or a position
+    is missing.
+    """
+    needs = {INSTRUCTIONS: "windows", RSS_PEAK: "rss_anon_peak_bytes", RSS_MEAN: "timeline"}
+    if manifest.get("version") != VERSION or run.get("pass") != PASSES.get(figure) or run.get(needs[figure]) is None:
+        return None
+    try:
+        found = estimates({PASSES[figure]: run}, manifest)
+    except (KeyError, IndexError, TypeError, ValueError):
+        return None
+    return next((float(row.value) for row in found.itertuples() if row.figure == figure), None)
 
 
 def figures_of(kind: str) -> Sequence[str]:

@@ -17,7 +17,7 @@ from heaptape.common.checked import checked
 from heaptape.common.errors import HeaptapeError
 from heaptape.formats.embedded import is_page, unpack
 from heaptape.formats.memory_map import CompactMap, decode, without_gaps
-from heaptape.results import accesses, blame, misses
+from heaptape.results import accesses, blame, margins, misses
 from heaptape.results.structs import ResultsFile
 from heaptape.results.timeline import timeline_frame
 
@@ -177,21 +177,23 @@ def figures(files: Iterable[Results]) -> pd.DataFrame:
     """Every figure of every run, one per row.
 
     Columns: workload, allocator (label), round (file and repetition: figures of one round were measured next to one
-    another), metric, unit, value (float). Metrics: those of RUN_METRICS, "calls/NAME" (mean cycles per call),
-    "instructions/NAME" (mean instructions per call), "pmu/NAME" (processor's counters per op, the engine's taken off),
-    "syscalls/NAME" and "syscall_bytes/NAME", "misses/SIDE/COUNT" (results/misses.py), "accesses/NAME"
+    another), metric, unit, value (float), margin_percent. Metrics: those of RUN_METRICS, "calls/NAME" (mean cycles per
+    call), "instructions/NAME" (mean instructions per call), "pmu/NAME" (processor's counters per op, the engine's taken
+    off), "syscalls/NAME" and "syscall_bytes/NAME", "misses/SIDE/COUNT" (results/misses.py), "accesses/NAME"
     (results/accesses.py), "ideal_rss" (the workload's, the
     same for all). A metric is taken from the pass that measures it best. Two files of one workload (name and hash)
-    count as more repetitions of it.
+    count as more repetitions of it. Of a workload that stands for another (results/margins.py) the values are those of
+    the whole as far as they can be told, and margin_percent by how much they may be off; 0 for all others.
     """
     rows: list[tuple] = []
     names: dict[tuple, str] = {}
     for number, file in enumerate(files):
-        name = unique_name(file, names)
+        name, stand_in = unique_name(file, names), margins.stand_in(file.workload)
         for metric, unit, run, value in _file_figures(file):
-            rows.append((name, label_of(run), f"{number}:{run.get('repeat', 0)}", metric, unit, value))
-    frame = pd.DataFrame(rows, columns=["workload", "allocator", "round", "metric", "unit", "value"])
-    return frame.astype({"value": float})
+            value, margin = stand_in.of_whole(metric, run, value) if stand_in else (value, 0.0)
+            rows.append((name, label_of(run), f"{number}:{run.get('repeat', 0)}", metric, unit, value, margin))
+    columns = ["workload", "allocator", "round", "metric", "unit", "value", "margin_percent"]
+    return pd.DataFrame(rows, columns=columns).astype({"value": float, "margin_percent": float})
 
 
 def call_details(files: Iterable[Results]) -> pd.DataFrame:

@@ -12,9 +12,11 @@ import msgspec
 
 SCHEMA = 1
 Finite = Annotated[float, msgspec.Meta(ge=-sys.float_info.max, le=sys.float_info.max)]
+Margin = Annotated[float, msgspec.Meta(ge=0, le=sys.float_info.max)]  # percent
 Pair = Annotated[list[Finite], msgspec.Meta(min_length=2)]
 Triple = Annotated[list[Finite], msgspec.Meta(min_length=3)]
 Quadruple = Annotated[list[Finite], msgspec.Meta(min_length=4)]
+Segment = Annotated[list[Finite], msgspec.Meta(min_length=6)]
 Count = int | None
 Number = float | None
 Text = str | None
@@ -47,6 +49,69 @@ class Machine(msgspec.Struct):
     cycles_hz: Number = None
 
 
+class Whole(msgspec.Struct):
+    """The trace that a distillate was made of."""
+
+    name: Text = None
+    sha256: Text = None
+    ops: Count = None
+    threads: Count = None
+    calls: Counts = None
+    peak_live_bytes: Count = None
+
+
+class DistillateError(msgspec.Struct):
+    """By how much an allocator's figure of the distillate is off, and is expected to be on an allocator not seen."""
+
+    allocator: Text = None
+    figure: Text = None
+    error_percent: Number = None
+    expected_percent: Margin | None = None
+
+
+class Correction(msgspec.Struct):
+    """Of a figure's estimate, by the model "none", "factor" or "shift"."""
+
+    model: str
+    value: Finite
+
+
+class Distilled(msgspec.Struct):
+    """What a distillate stands for (core/trace/FORMAT.md). `segments`: rows of from, counted, to, whole_from, whole_to,
+    weight; `map`: rows of positions, in it and in the whole. `expected`: figure -> half of the 95 % interval.
+    """
+
+    version: Count = None
+    kind: Text = None
+    whole: Whole | None = None
+    ratio: Number = None
+    segments: list[Segment] | None = None
+    map: list[Pair] | None = None
+    corrections: dict[str, Correction] | None = None
+    errors: list[DistillateError] | None = None
+    expected: dict[str, Margin] | None = None
+
+
+class DrawnFrom(msgspec.Struct):
+    """The profile that a synthetic workload was drawn from: of which program, and how much of it there was."""
+
+    program: Text = None
+    ops: Count = None
+    threads: Count = None
+
+
+class Synthetic(msgspec.Struct):
+    """How a workload was drawn from a profile (core/trace/FORMAT.md). `lacks`: what the profile does not say.
+    `expected`: figure -> half of the 95 % interval.
+    """
+
+    version: Count = None
+    profile: DrawnFrom | None = None
+    seed: Count = None
+    lacks: list[str] | None = None
+    expected: dict[str, Margin] | None = None
+
+
 class Workload(msgspec.Struct):
     """What was replayed. `request_sizes`: rows of up to so many bytes, calls, bytes. `recorded`: rows of ops done,
     RssAnon, VmSize while it was recorded. `witness`: what compiling the trace found. `lacks`: what the trace does not
@@ -69,6 +134,8 @@ class Workload(msgspec.Struct):
     recorded: list[Pair] | None = None
     witness: dict[str, Any] | None = None
     lacks: list[str] | None = None
+    distilled: Distilled | None = None
+    synthetic: Synthetic | None = None
 
 
 class Column(msgspec.Struct):
@@ -419,6 +486,14 @@ class Contention(msgspec.Struct):
     locks: list[LockWaits] | None = None
 
 
+class Windows(msgspec.Struct):
+    """Of the pass `instructions`: instructions and calls, by kind of call, between each two positions."""
+
+    positions: list[int]
+    instructions: dict[str, list[Finite]]
+    calls: dict[str, list[Finite]] | None = None
+
+
 class Run(msgspec.Struct, rename={"pass_": "pass"}):
     """One run of one pass; with `error` where it failed. `timeline`: rows of ops done, RssAnon, VmSize, live bytes.
     `syscall_rows`: rows of ops done, kind, bytes. Cycles are of the calibrated counter.
@@ -488,6 +563,7 @@ class Run(msgspec.Struct, rename={"pass_": "pass"}):
     instructions_counted_by: Text = None
     startup_instructions: Number = None
     startup_process_instructions: Number = None
+    windows: Windows | None = None
     op_limit: Count = None
     line_sharing: LineSharing | None = None
     misses: Misses | None = None

@@ -13,6 +13,7 @@ import pandas as pd
 from scipy.special import stdtrit
 
 from heaptape.common.errors import HeaptapeError
+from heaptape.results import margins
 from heaptape.results.compare import allocator_order, percent_row
 from heaptape.results.intervals import LEVEL, Method, log_ratio, steadied
 from heaptape.results.schema import Results, figures
@@ -23,7 +24,7 @@ METRICS = (
 )  # fmt: skip
 COLUMNS = (
     "workload", "allocator", "tunable", "value", "figure", "unit", "mean", "mean_low", "mean_high", "percent", "low",
-    "high", "repetitions", "supported", "reason",
+    "high", "repetitions", "supported", "reason", "margin_percent",
 )  # fmt: skip
 _SETTING = re.compile(r"(?<![\w.])([A-Za-z_][\w.]*)[=:](-?[0-9]+(?:\.[0-9]+)?)(?![\w.])")
 
@@ -77,11 +78,13 @@ def sweep(
     Columns: workload; allocator: the curve's label, without the tunable; tunable; value; figure: a metric of
     `results_file.figures`; unit; mean over the repetitions, mean_low and mean_high: its 95 % interval (Student's t of
     the plain values; the mean itself where all are the same, NaN with one repetition); percent, low, high, repetitions,
-    supported, reason: against the curve's lowest value, as `compare.relative` (100 and NaN at that value itself). A run
+    supported, reason, margin_percent: against the curve's lowest value, as `compare.relative` (100 and NaN at that
+    value itself). A run
     of the curve's label that doesn't set the tunable has value NaN, and comes first.
     """
     table = figures(files)
     table = table[table["metric"].isin(metrics)]
+    of_figure = margins.by_figure(table)
     points = {label: (curve(label, tunable), settings_of(label).get(tunable)) for label in allocator_order(files)}
     swept = {name for name, value in points.values() if value is not None}
     rows = []
@@ -94,11 +97,12 @@ def sweep(
             if name in swept:
                 about = {"workload": workload, "allocator": name, "tunable": tunable, "figure": metric, "unit": unit}
                 here = {points[label][1]: values for label, values in series.items() if points[label][0] == name}
-                rows += [about | row for row in _curve_rows(here, method)]
+                margin = margins.OF_TWO * of_figure.get((str(workload), str(metric)), 0.0)
+                rows += [about | row for row in _curve_rows(here, method, margin)]
     return pd.DataFrame(rows, columns=list(COLUMNS)).astype({"value": float, "supported": object})
 
 
-def _curve_rows(points: dict[float | None, pd.Series], method: Method) -> list[dict]:
+def _curve_rows(points: dict[float | None, pd.Series], method: Method, margin: float) -> list[dict]:
     known = sorted(value for value in points if value is not None)
     if not known:
         return []
@@ -111,9 +115,9 @@ def _curve_rows(points: dict[float | None, pd.Series], method: Method) -> list[d
         if value == known[0] or ratio is None:
             percent = 100.0 if value == known[0] else float("nan")
             row |= {"percent": percent, "low": float("nan"), "high": float("nan"), "supported": None}
-            row["reason"] = ""
+            row |= {"reason": "", "margin_percent": 0.0}
         else:
-            row |= percent_row(ratio, method)
+            row |= percent_row(ratio, method, margin)
         rows.append(row | {"repetitions": len(values)})
     return rows
 

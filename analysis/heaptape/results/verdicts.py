@@ -2,7 +2,8 @@
 
 A difference is claimed only if it survives Holm's adjustment for all the comparisons made at once (Holm, A simple
 sequentially rejective multiple test procedure, Scandinavian Journal of Statistics 6:65, 1979), and, where the error of
-replaying is known, if the whole interval lies beyond it. Figures that are the same in every repetition (memory in the
+replaying is known, or the figures are of a workload that stands for another and has margins (margins.py), if the
+whole interval lies beyond that. Figures that are the same in every repetition (memory in the
 recorded order) are compared as they are: they have no interval, and count as no comparison, as nothing is left to
 chance.
 """
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from heaptape.results import margins
 from heaptape.results.compare import GEOMETRIC, allocator_order, choose_baseline
 from heaptape.results.effects import cliffs_delta, hedges_g, hedges_g_unpaired
 from heaptape.results.intervals import LEVEL, LogRatio, Method, is_exact, log_ratio, mean_of, steadied, too_noisy
@@ -23,7 +25,7 @@ from heaptape.results.schema import figures as figures_of
 
 COLUMNS = (
     "workload", "figure", "a", "b", "percent", "low", "high", "effect", "cliffs_delta", "repetitions", "exact",
-    "p_value", "p_adjusted", "comparisons", "verdict", "reason", "sentence",
+    "p_value", "p_adjusted", "comparisons", "margin_percent", "verdict", "reason", "sentence",
 )  # fmt: skip
 # What is counted exactly first: it decides where repetitions are few.
 DEFAULT_FIGURES = ("total_instructions", "page_faults", "peak_rss", "mean_rss", "total_cycles")
@@ -66,6 +68,7 @@ class _Comparison:
     b: str
     ratio: LogRatio
     exact: bool
+    margin: float = 0.0
     effect: float = math.nan
     delta: float = math.nan
 
@@ -88,8 +91,10 @@ def verdicts(
     95 % interval (NaN if exact, or one repetition); effect: Hedges' g (`effects.hedges_g`) of the paired log ratios;
     NaN if exact;
     cliffs_delta: of the repetitions (1: every one of a's is larger); repetitions; exact; p_value and p_adjusted
-    (Holm); comparisons: how many were adjusted for; verdict: "more", "less", "same" (exactly), "not shown", "not told"
-    (one repetition), "too noisy" (not shown, and the interval spans a factor of two or more) or "within error"; reason:
+    (Holm); comparisons: how many were adjusted for; margin_percent: of the ratio of two figures of a workload that
+    stands for another (margins.py; else 0), which low and high then have; nothing of it is exact; verdict: "more",
+    "less", "same" (exactly), "not shown", "not told" (one repetition), "too noisy" (not shown, and the interval spans a
+    factor of two or more), "within error", "within margin" or "no margin"; reason:
     why percent should not be shown as a number (its interval spans a factor of two or more; the direction may still be
     claimed), else empty; sentence. Where there are several workloads, rows of "geometric mean" come
     last: of these workloads, not of all that there may be. A figure that either lacks, or that is 0, has no row.
@@ -170,6 +175,7 @@ def _pairs(order: list[str], baseline: str, every_pair: bool) -> list[tuple[str,
 
 def _comparisons(table: pd.DataFrame, pairs: list[tuple[str, str]], figures: Sequence[str]) -> Iterable[_Comparison]:
     wanted = table[table["metric"].isin(figures)]
+    of_figure = margins.by_figure(wanted)
     series = {
         key: steadied(group.set_index("round")["value"], key[1])
         for key, group in wanted.groupby(["workload", "metric", "allocator"], sort=False)
@@ -190,6 +196,7 @@ def _comparisons(table: pd.DataFrame, pairs: list[tuple[str, str]], figures: Seq
                 b,
                 ratio,
                 exact,
+                margins.OF_TWO * of_figure.get((workload, figure), 0.0),
                 math.nan if exact else _effect(ratio),
                 cliffs_delta(base.to_numpy(), other.to_numpy()),
             )
@@ -199,7 +206,8 @@ def _comparisons(table: pd.DataFrame, pairs: list[tuple[str, str]], figures: Seq
         for (figure, a, b), found in per_pair.items():
             if len(found) > 1:
                 mean = mean_of([c.ratio for c in found])
-                yield _Comparison(GEOMETRIC, figure, a, b, mean, all(c.exact for c in found))
+                margin = float(np.mean([c.margin for c in found]))
+                yield _Comparison(GEOMETRIC, figure, a, b, mean, all(c.exact for c in found), margin)
 
 
 def _effect(ratio: LogRatio) -> float:
@@ -215,11 +223,25 @@ def _row(c: _Comparison, p_value: float, p_adjusted: float, count: int, method: 
     row |= {"effect": c.effect, "cliffs_delta": c.delta, "repetitions": c.ratio.repetitions, "exact": c.exact}
     row |= {"p_value": p_value, "p_adjusted": p_adjusted, "comparisons": count}
     error = abs(error_of(c.figure, c.a, c.b))
-    row["verdict"] = _verdict(row, error)
+    row |= {"margin_percent": c.margin, "verdict": _verdict(row, max(error, c.margin))}
     row["reason"] = too_noisy(1 + low / 100, 1 + high / 100, c.ratio.repetitions)
     if row["reason"] and row["verdict"] in ("not shown", "within error"):
         row["verdict"] = "too noisy"
+    if c.margin:
+        row |= _with_margin(row, c.margin, error)
     return row | {"sentence": _sentence(row, error)}
+
+
+def _with_margin(row: dict, margin: float, error: float) -> dict:
+    """What is another in the row of a workload that stands for another."""
+    least, most = (row["percent"], row["percent"]) if row["exact"] else (row["low"], row["high"])
+    low, high = margins.widened(100 + least, 100 + most, margin)
+    changed = {"exact": False, "low": low - 100, "high": high - 100}
+    if margin == margins.NONE_KNOWN:
+        return changed | {"verdict": "no margin"}
+    if row["verdict"] == "same" or (row["verdict"] == "within error" and margin >= error):
+        return changed | {"verdict": "within margin"}
+    return changed
 
 
 def _verdict(row: dict, error: float) -> str:
@@ -297,6 +319,12 @@ def _no_claim(row: dict, pair: str, error: float) -> str:
         case "too noisy":
             what = row["reason"].partition(";")[0].removeprefix("too noisy: ")
             return f"too noisy to tell: {what}"
+        case "no margin":
+            return f"of {pair} is the measured workload's own, without a known error, so there is no verdict"
+        case "within margin":
+            margin = margins.percent_text(row["margin_percent"])
+            within = f"no more than the margin of their ratio, {margin} ({alone})"
+            return f"{pair} may differ by {within}, so there is no verdict"
         case "not told":
             return f"one repetition only of {pair}, so there is no verdict"
         case "within error":

@@ -1,6 +1,6 @@
 """The four-corner matrix and the RSS overhead as tables for people."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
@@ -8,8 +8,8 @@ from heaptape.results.compare import ARITHMETIC, GEOMETRIC
 from heaptape.results.corners import COMPARISONS, CORNERS, Corners
 from heaptape.results.intervals import Method
 from heaptape.results.schema import Results
-from heaptape.tables.frames import corner_matrix, rss_overhead
-from heaptape.tables.usual import MIB, MISSING, Cell, Table, legend, percent_cell, rounded
+from heaptape.tables.frames import MARGIN, corner_matrix, rss_overhead
+from heaptape.tables.usual import MIB, MISSING, Cell, Table, legend, percent_cell, rounded, with_margin
 
 # figure -> (title, unit shown, divisor)
 SHOWN = {
@@ -62,7 +62,7 @@ def _overhead_wide(frame: pd.DataFrame, names: list[str]) -> tuple[list[str], li
         is_mean = workload in MEANS
         ideal = next((row["ideal_bytes"] for row in here if row), float("nan"))
         cells = [Cell(workload), _mib(ideal, is_mean)]
-        cells += [_mib(row.get(key), is_mean) for key in ("rss_bytes", "overhead_bytes") for row in here]
+        cells += [_with_margin(row, key) for key in ("rss_bytes", "overhead_bytes") for row in here]
         cells += [_share(row.get("overhead_percent")) for row in here[1:]]
         cells += [_share(row.get("overhead_percent_of_ideal")) for row in here]
         rows.append(cells)
@@ -73,9 +73,9 @@ def _overhead_long(frame: pd.DataFrame, first: str) -> tuple[list[str], list[lis
     columns = ["workload", "variant", "Ideal", "RSS", "OH", f"RSS, % of {first}", f"OH, % of {first}", "OH, % of ideal"]
     rows = []
     for row in frame.to_dict("records"):
-        is_mean = row["workload"] in MEANS
         cells = [Cell(row["workload"]), Cell(row["variant"])]
-        cells += [_mib(row[key], is_mean) for key in ("ideal_bytes", "rss_bytes", "overhead_bytes")]
+        cells += [_mib(row["ideal_bytes"], row["workload"] in MEANS)]
+        cells += [_with_margin(row, key) for key in ("rss_bytes", "overhead_bytes")]
         cells += [_share(row[key]) for key in ("rss_percent", "overhead_percent", "overhead_percent_of_ideal")]
         rows.append(cells)
     return columns, rows
@@ -86,7 +86,8 @@ def _matrix(frame: pd.DataFrame, figure: str, corners: Corners) -> Table:
     cells = {}
     for row in frame.rename(columns={"value": "percent"}).itertuples():
         is_value = row.column in CORNERS
-        cell = Cell(rounded(row.percent / divisor), row.percent) if is_value else percent_cell(row)
+        value = with_margin(Cell(rounded(row.percent / divisor), row.percent), row.margin_percent)
+        cell = value if is_value else percent_cell(row)
         cells[row.workload, row.column] = cell
     columns = [*CORNERS, *COMPARISONS]
     rows = []
@@ -105,6 +106,14 @@ def _mib(value: float | None, is_mean: bool) -> Cell:
     if value is None or pd.isna(value):
         return Cell("" if is_mean else MISSING)
     return Cell(rounded(value / MIB), value)
+
+
+def _with_margin(row: Mapping, key: str) -> Cell:
+    """RSS or overhead of one row, with the margin that the RSS of a workload that stands for another has."""
+    value = row.get(key)
+    cell = _mib(value, row.get("workload") in MEANS)
+    percent = row.get(f"rss_bytes{MARGIN}", 0.0)
+    return with_margin(cell, percent * row["rss_bytes"] / abs(value)) if percent and value else cell
 
 
 def _share(value: float | None) -> Cell:

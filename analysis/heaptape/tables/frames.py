@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
+from heaptape.results import margins
 from heaptape.results.compare import (
     ARITHMETIC,
     GEOMETRIC,
@@ -34,12 +35,17 @@ SYSTEM = (
 )
 
 
+# Behind the name of a figure's column: its margin's column, in tables of workloads that stand for another.
+MARGIN = "_margin_percent"
+
+
 def cost(files: Sequence[Results]) -> pd.DataFrame:
     """What each allocator costs: one row per (workload, allocator).
 
     Columns: workload, allocator, total_instructions, total_cycles, malloc_mean_cycles, calloc_mean_cycles,
     realloc_mean_cycles, free_mean_cycles, rss_peak_bytes (means over the repetitions), repetitions (of the
-    total; 0: there is none).
+    total; 0: there is none). Where a workload stands for another: FIGURE_margin_percent for each of them as well
+    (`results_file.figures`).
     """
     table = figures(files)
     frame = _wide(table, COST)
@@ -51,7 +57,7 @@ def percent(files: Sequence[Results], baseline: str, method: Method = "t") -> pd
     """The figures of `cost` as percentages of the baseline's, with 95 % intervals and their means over workloads.
 
     Columns: workload ("geometric mean" and "arithmetic mean" in the last rows), allocator, figure (a column of `cost`),
-    percent, low, high, repetitions, supported, reason, exact: as `compare.relative`.
+    percent, low, high, repetitions, supported, reason, margin_percent, exact: as `compare.relative`.
     """
     table = figures(files)
     found = relative(table[table["metric"].isin(COST)], baseline, method)
@@ -77,9 +83,11 @@ def rss_overhead(files: Sequence[Results], variants: Mapping[str, str]) -> pd.Da
     the baseline otherwise). Columns: workload, variant, ideal_bytes (the peak of what the program had asked for and not
     yet freed), rss_bytes, overhead_bytes = rss - ideal, rss_percent and overhead_percent (of the first variant's; NaN
     where that overhead is not positive), overhead_percent_of_ideal. Then, where there are several workloads, rows of
-    "geometric mean" (of rss_percent and, where each is positive, overhead_percent) and "arithmetic mean".
+    "geometric mean" (of rss_percent and, where each is positive, overhead_percent) and "arithmetic mean". Margins as in
+    `cost`.
     """
-    values = absolute(figures(files)).reindex(columns=["ideal_rss", "peak_rss"])
+    table = figures(files)
+    values = absolute(table).reindex(columns=["ideal_rss", "peak_rss"])
     rows = []
     for workload in dict.fromkeys(values.index.get_level_values("workload")):
         here = values.xs(workload)
@@ -87,7 +95,7 @@ def rss_overhead(files: Sequence[Results], variants: Mapping[str, str]) -> pd.Da
         if len(ideals):
             rows += _overhead_rows(workload, float(ideals.iloc[0]), here["peak_rss"], variants)
     columns = ["workload", "variant", "ideal_bytes", "rss_bytes", "overhead_bytes", *OVERHEAD_PERCENTS]
-    frame = pd.DataFrame(rows, columns=columns)
+    frame = _with_margins(pd.DataFrame(rows, columns=columns), table, {"peak_rss": "rss_bytes"})
     if frame["workload"].nunique() > 1:
         frame = pd.concat([frame, _overhead_means(frame, variants)], ignore_index=True)
     return frame
@@ -100,7 +108,8 @@ def system(files: Sequence[Results]) -> pd.DataFrame:
     """The allocator's system calls, and what it holds of the system: one row per (workload, allocator).
 
     Columns: workload, allocator, then for mmap, munmap, mremap, madvise and brk: NAME_calls and NAME_bytes (of brk: by
-    how much it moved, up or down); vm_size_peak_bytes, rss_peak_bytes. Means over the repetitions.
+    how much it moved, up or down); vm_size_peak_bytes, rss_peak_bytes. Means over the repetitions. Margins as in
+    `cost`.
     """
     return _in_order(_wide(figures(files), SYSTEM), files)
 
@@ -118,7 +127,18 @@ def _in_order(
 
 
 def _wide(table: pd.DataFrame, names: Mapping[str, str]) -> pd.DataFrame:
-    return absolute(table).reindex(columns=list(names)).rename(columns=dict(names)).reset_index()
+    wide = absolute(table).reindex(columns=list(names)).rename(columns=dict(names)).reset_index()
+    return _with_margins(wide, table, names)
+
+
+def _with_margins(wide: pd.DataFrame, table: pd.DataFrame, names: Mapping[str, str]) -> pd.DataFrame:
+    """`names`: metric -> its column. A column of margins behind those that have any."""
+    found = margins.by_figure(table)
+    for metric, column in names.items():
+        if any(name == metric for _, name in found):
+            of_rows = [found.get((workload, metric), 0.0) for workload in wide["workload"]]
+            wide = wide.assign(**{f"{column}{MARGIN}": of_rows})
+    return wide
 
 
 def _overhead_rows(workload: str, ideal: float, peaks: pd.Series, variants: Mapping[str, str]) -> list[dict]:

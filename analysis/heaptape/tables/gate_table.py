@@ -50,6 +50,8 @@ def _notes(data: Mapping) -> Iterator[str]:
         for which in ("new", "old"):
             if workload["broken"][which]:
                 yield f"{name}: {data[which]['name']} breaks a promise: {workload['broken'][which]}"
+        if one := workload["workload"].get("stand_in"):
+            yield f"{one['sentence']} What is worse is worse on this workload; what is not may be on the whole."
         for error in workload["errors"]:
             yield f"{name}: {error}"
         for figure, found in workload["figures"].items():

@@ -1,7 +1,8 @@
 """What `heaptape tune` found, for people. All functions take the content of its results file (docs/TUNING.md)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
+from heaptape.results import margins
 from heaptape.tables.usual import MIB, MISSING, Cell, Table, rounded, signed
 
 UNITS = {"rss-peak": (MIB, "MiB"), "rss-mean": (MIB, "MiB"), "vmsize-peak": (MIB, "MiB"), "cpu": (1e6, "ms")}
@@ -96,6 +97,7 @@ def conclusion(data: Mapping) -> list[str]:
             "Not confirmed: the search ended before default and winner were replayed again. A larger --budget does it."
         )
     lines += _varying(data)
+    lines += [line for name in figures for line in _margins(data, name)]
     for name in figures:
         error = data["error_percent"][name]
         if error is None:
@@ -108,6 +110,20 @@ def conclusion(data: Mapping) -> list[str]:
                 f"{beyond}."
             )
     return lines
+
+
+def _margins(data: Mapping, name: str) -> Iterator[str]:
+    """Of workloads that stand for another: is the change of this figure beyond what theirs may be off?"""
+    gain = abs(100 * (_ratio(data["winner"], name) - 1))
+    for workload, one in data.get("stand_ins", {}).items():
+        what = f"{workload} is a {one['kind']}"
+        if name not in one["expected"]:
+            yield f"{what}, of whose {name} no error is known: the whole's may change otherwise."
+        else:
+            margin = margins.OF_TWO * one["expected"][name]
+            beyond = "beyond" if gain > margin else "not beyond"
+            off = f"a change of {name} is {margins.percent_text(margin)} off at most (95 %)"
+            yield f"{what}: {off}; this one is {beyond} it."
 
 
 def _ratio(best: Mapping, name: str) -> float:

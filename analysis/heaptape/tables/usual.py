@@ -4,14 +4,15 @@ CSV and JSON carry bytes and unrounded figures; here they are rounded, in MiB, a
 can't support says so.
 """
 
+import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import pandas as pd
 
-from heaptape.results import disturbance
+from heaptape.results import disturbance, margins
 from heaptape.results import replay_errors as fidelity
 from heaptape.results.compare import (
     ARITHMETIC,
@@ -52,6 +53,7 @@ MARKS: dict[str, tuple[Callable[[str], bool], str]] = {
     "~": (lambda text: "~" in text, "the repetitions don't support a difference from the baseline"),
     "?": (lambda text: "?" in text, "one repetition, so there is no interval"),
     "≈": (lambda text: "≈" in text, "within the error of replaying CPU time, so the two are not ranked by it"),
+    margins.MARK: (lambda text: margins.MARK in text, "of a workload that stands for another, without a known error"),
     "–": (lambda text: text == MISSING, "no figure, or one below the cost of reading the counter"),
 }
 
@@ -82,14 +84,15 @@ class Table:
 
 @dataclass(frozen=True)
 class _Figures:
-    """Of one workload: figures by allocator and metric, how many repetitions each has, which are exact; and which ops
-    instructions were counted of, if not of all.
+    """Of one workload: figures by allocator and metric, how many repetitions each has, which are exact; which ops
+    instructions were counted of, if not of all; and margins by metric, of those that have one.
     """
 
     values: pd.DataFrame
     counts: pd.DataFrame
     exact: pd.DataFrame
     counted_ops: str
+    margins: Mapping[str, float]
 
 
 def comparison(files: Sequence[Results], baseline: str, method: Method = "t") -> list[Table]:
@@ -100,12 +103,19 @@ def comparison(files: Sequence[Results], baseline: str, method: Method = "t") ->
     table = figures(files)
     order = allocator_order(files)
     values, counts, exact = absolute(table), repetitions(table), exactness(table)
+    of_figure = margins.by_figure(table)
     workloads = list(dict.fromkeys(table["workload"]))
     tables: list[tuple[int, Table]] = []
     for number, workload in enumerate(workloads):
         rows = [label for label in order if label in values.xs(workload).index]
         here = [frame.xs(workload).loc[rows] for frame in (values, counts, exact)]
-        shown = _Figures(here[0].dropna(axis=1, how="all"), here[1], here[2], _counted_ops(files, workload))
+        shown = _Figures(
+            here[0].dropna(axis=1, how="all"),
+            here[1],
+            here[2],
+            _counted_ops(files, workload),
+            {metric: margin for (name, metric), margin in of_figure.items() if name == workload},
+        )
         suffix = f" — {workload}" if len(workloads) > 1 else ""
         base = len(SUBJECTS) * number if len(workloads) > 1 else 0
         tables += [(base + SUBJECTS.index(subject), one) for subject, one in _absolute_tables(shown, suffix)]
@@ -121,8 +131,16 @@ def comparison(files: Sequence[Results], baseline: str, method: Method = "t") ->
     return in_order
 
 
+def with_sentences(tables: Sequence[Table], files: Sequence[Results]) -> list[Table]:
+    """Below the last of them, which of the workloads stand for another, and how far their figures can be trusted."""
+    if not tables:
+        return []
+    *others, last = tables
+    return [*others, replace(last, notes=[*last.notes, *margins.sentences(files)])]
+
+
 def _closing_notes(files: Sequence[Results]) -> list[str]:
-    notes = []
+    notes = margins.sentences(files)
     for file in files:
         name = f", {file.name}" * (len(files) > 1)
         settings = file.data.get("settings")
@@ -221,13 +239,31 @@ def _metric_table(title: str, shown: "_Figures", columns: dict[str, str], notes:
     for label in values.index:
         cells = [
             replace(
-                _figure(metric, values.at[label, metric]),
+                with_margin(_figure(metric, values.at[label, metric]), _margin_of(metric, values.loc[label], shown)),
                 exact=metric in exact.columns and bool(exact.at[label, metric]),
             )
             for metric in present
         ]
         rows.append([Cell(label), *cells])
     return Table(title, ["allocator", *present.values()], rows, [n for n in notes if n])
+
+
+def _margin_of(metric: str, values: pd.Series, shown: "_Figures") -> float:
+    """In percent of the figure. Overhead is off by as many bytes as the peak that it is a part of."""
+    if metric == "overhead":
+        share = values["peak_rss"] / abs(values["overhead"]) if values["overhead"] else math.inf
+        return shown.margins["peak_rss"] * share if "peak_rss" in shown.margins else 0.0
+    return shown.margins.get(metric, 0.0)
+
+
+def with_margin(cell: Cell, percent: float) -> Cell:
+    """The figure of a workload that stands for another, with its margin behind it; unchanged where it has none as it is
+    of the whole itself (0).
+    """
+    if percent == 0 or cell.value is None:
+        return cell
+    mark = margins.MARK if percent == margins.NONE_KNOWN else f"±{margins.percent_text(percent)}"
+    return replace(cell, text=f"{cell.text} {mark}", exact=False)
 
 
 def _figure(metric: str, value: float) -> Cell:
@@ -334,6 +370,8 @@ def percent_cell(row: Any, error: float = 0.0) -> Cell:  # noqa: ANN401
     """
     if row.reason:
         return Cell(NOISY, None, True, reason=row.reason)
+    if getattr(row, "margin_percent", 0.0) == margins.NONE_KNOWN:
+        return Cell(f"{row.percent:,.1f} {margins.MARK}", row.percent, True)
     if error > 0 and abs(row.percent - 100) <= error:
         plain = percent_cell(row)
         return Cell(f"≈{plain.text.removeprefix('~')}", plain.value, True)

@@ -9,7 +9,19 @@ import pandas as pd
 from heaptape.results.compare import ARITHMETIC, GEOMETRIC, MAIN_CALLS
 from heaptape.results.schema import SYSTEM_CALLS
 from heaptape.results.verdicts import paragraphs, wording
-from heaptape.tables.usual import MIB, MISSING, NOISY, Cell, Table, grouped, legend, percent_cell, rounded
+from heaptape.tables.frames import MARGIN
+from heaptape.tables.usual import (
+    MIB,
+    MISSING,
+    NOISY,
+    Cell,
+    Table,
+    grouped,
+    legend,
+    percent_cell,
+    rounded,
+    with_margin,
+)
 
 COST_NAMES = (
     {"total_instructions": "instructions", "total_cycles": "Total"}
@@ -144,7 +156,8 @@ def _by_workload(
     rows = []
     for row in frame.to_dict("records"):
         about = [Cell(row["workload"])] * several + [Cell(row["allocator"])]
-        rows.append(about + [cell(row[key]) for key, (_, cell) in present.items()])
+        cells = [with_margin(cell(row[key]), row.get(f"{key}{MARGIN}", 0.0)) for key, (_, cell) in present.items()]
+        rows.append(about + cells)
     names = ["workload"] * several + ["allocator", *[name for name, _ in present.values()]]
     return [Table(title, names, rows, list(notes), 1 + several)] if rows and present else []
 
@@ -202,7 +215,8 @@ def _point_cells(at: pd.DataFrame, figure: str) -> list[Cell]:
         return [Cell(MISSING), Cell(MISSING)]
     row = at.loc[figure]
     divisor = 1e6 if figure.startswith("total_") else MIB if figure.endswith("_rss") else 1
+    mean = with_margin(_rounded(row["mean"], divisor), row["margin_percent"])
     if pd.isna(row["percent"]) and not row["reason"]:
-        return [_rounded(row["mean"], divisor), Cell(MISSING)]
+        return [mean, Cell(MISSING)]
     percent = Cell("100", 100.0) if pd.isna(row["low"]) and row["percent"] == 100 else percent_cell(row)
-    return [_rounded(row["mean"], divisor), percent]
+    return [mean, percent]

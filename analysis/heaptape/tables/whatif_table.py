@@ -4,9 +4,10 @@ from collections.abc import Iterator
 
 import pandas as pd
 
+from heaptape.results import margins
 from heaptape.results.compare import absolute, relative
 from heaptape.results.schema import Results, figures
-from heaptape.tables.usual import MIB, MISSING, Cell, Table, legend, percent_cell, rounded
+from heaptape.tables.usual import MIB, MISSING, Cell, Table, legend, percent_cell, rounded, with_margin
 
 # metric -> its column, bytes or instructions of one of that unit
 METRICS = {
@@ -37,19 +38,20 @@ def changes(file: Results) -> pd.DataFrame:
 def whatif_tables(file: Results) -> list[Table]:
     """One table: allocator and experiment, each figure and its percentage of the original. Its notes: what was done."""
     found = changes(file)
-    values = absolute(figures([file]))
+    table = figures([file])
+    values, of_figure = absolute(table), margins.by_figure(table)
     metrics = [m for m in METRICS if m in values.columns]
     columns = ["allocator", "experiment"]
     columns += [text for metric in metrics for text in (METRICS[metric][0], "% of it")]
     rows = []
     for original in dict.fromkeys(label for _, label, _ in _pairs(file)):
-        cells = [_value(values.at[(file.name, original), m], m) for m in metrics]
+        cells = [_value(values.at[(file.name, original), m], m, of_figure.get((file.name, m), 0.0)) for m in metrics]
         rows.append([Cell(original), Cell(ORIGINAL), *[c for cell in cells for c in (cell, Cell(MISSING))]])
         for name, of, _ in _pairs(file):
             if of == original:
                 rows.append([Cell(original), Cell(name), *_cells(found, original, name, metrics)])
-    table = Table(f"What if — {file.name}", columns, rows, text_columns=2)
-    return [Table(table.title, columns, rows, [*legend([table]), *_notes(file)], 2)]
+    shown = Table(f"What if — {file.name}", columns, rows, text_columns=2)
+    return [Table(shown.title, columns, rows, [*legend([shown]), *_notes(file)], 2)]
 
 
 def _pairs(file: Results) -> Iterator[tuple[str, str, str]]:
@@ -61,8 +63,9 @@ def _pairs(file: Results) -> Iterator[tuple[str, str, str]]:
                 yield about["name"], original, label
 
 
-def _value(value: float, metric: str) -> Cell:
-    return Cell(MISSING) if pd.isna(value) else Cell(rounded(value / METRICS[metric][1]), value)
+def _value(value: float, metric: str, margin: float) -> Cell:
+    cell = Cell(MISSING) if pd.isna(value) else Cell(rounded(value / METRICS[metric][1]), value)
+    return with_margin(cell, margin)
 
 
 def _cells(found: pd.DataFrame, original: str, name: str, metrics: list[str]) -> list[Cell]:
@@ -70,7 +73,10 @@ def _cells(found: pd.DataFrame, original: str, name: str, metrics: list[str]) ->
     cells = []
     for metric in metrics:
         row = next(here[here["metric"] == metric].itertuples(), None)
-        cells += [Cell(MISSING)] * 2 if row is None else [_value(row.value, metric), percent_cell(row)]
+        if row is None:
+            cells += [Cell(MISSING)] * 2
+        else:
+            cells += [_value(row.value, metric, row.margin_percent / margins.OF_TWO), percent_cell(row)]
     return cells
 
 

@@ -12,6 +12,8 @@
 #include "convert/formats/reading/thread_numbers.h"
 #include "core/trace/write/trace_write.h"
 
+#include <jansson.h>
+
 struct import {
   const char *path, *out;
   const struct import_options *options;
@@ -33,9 +35,10 @@ struct import_facts {
   const char *clock; /* "ordinal", "counter" or "nanoseconds": FORMAT.md section 5 */
   const char *order; /* "file", "every", "logged" or "text" */
   const char *source;
-  const char *program; /* NULL: not known */
-  const char *lacks;   /* words with spaces between */
-  const char *note;    /* NULL: none */
+  const char *program;     /* NULL: not known */
+  const char *lacks;       /* words with spaces between */
+  const char *note;        /* NULL: none */
+  const json_t *synthetic; /* INFO's key of that name; NULL: it was recorded */
   uint64_t origin_stamp;
   uint64_t os_page_bytes; /* 0: not known */
   uint64_t pid;           /* 0: not known */

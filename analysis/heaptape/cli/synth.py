@@ -1,0 +1,48 @@
+"""`heaptape synth`: a workload from a profile alone."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from heaptape.common.errors import UsageError
+from heaptape.common.output import check_writable
+from heaptape.common.progress import WorkProgress
+
+SUMMARY = "a workload drawn from a profile, where no trace can be shared"
+DESCRIPTION = (
+    "Draws a workload from what 'heaptape profile F --format json' tells: calls and sizes, lifetimes by size, threads "
+    "and who frees whose objects, growth by realloc, and what is live over progress. It is labelled as synthetic "
+    "wherever its figures are shown, and they carry the errors of such workloads (docs/SYNTH.md)."
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command line."""
+    parser.add_argument("profile", metavar="PROFILE.json", help="a profile; - for standard input")
+    parser.add_argument("-o", "--output", required=True, metavar="S.tape", help="the trace")
+    parser.add_argument("--ops", type=int, metavar="N", help="how many calls, about (default: as many as the profile)")
+    parser.add_argument("--seed", type=int, default=1, help="the same seed gives the same workload (default 1)")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Writes the trace; says what it is of, and what the profile does not tell."""
+    from heaptape.results.margins import stand_in
+    from heaptape.synth import synth
+
+    if arguments.ops is not None and arguments.ops < 1:
+        raise UsageError("synth --ops: 1 at least")
+    if arguments.seed < 0:
+        raise UsageError("synth --seed: not negative")
+    check_writable(arguments.output)
+    standard_input = arguments.profile == "-"
+    path = "standard input" if standard_input else arguments.profile
+    of = synth.read(path, sys.stdin.buffer.read() if standard_input else Path(arguments.profile).read_bytes())
+    wish = synth.Wish(arguments.output, arguments.seed, arguments.ops)
+    with WorkProgress() as progress:
+        made = synth.write(of, path, wish, arguments.home, lambda share: progress.update("drawing", share))
+    one = stand_in({"synthetic": synth.about(of, wish)})
+    assert one
+    print(f"{made:,} calls of {of.threads:,} threads")
+    print(one.sentence(arguments.output))
+    print(f"Not told by the profile, and so made up: {', '.join(of.lacks)}.")
+    return 0

@@ -1,0 +1,1 @@
+"""Workloads drawn from the profile of a program, where its trace can't be shared."""

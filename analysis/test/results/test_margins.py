@@ -1,0 +1,218 @@
+"""Workloads that stand for another: their margins are with every figure, and nothing is ranked within them."""
+
+import json
+import math
+
+import pytest
+from heaptape.cli.main import main
+from heaptape.common.home import Home
+from heaptape.results import margins
+from heaptape.results.compare import long_table, relative
+from heaptape.results.schema import Results, figures, results
+from heaptape.results.summary import in_words
+from heaptape.results.verdicts import verdicts
+from heaptape.tables.frames import cost
+from heaptape.tables.kinds import KINDS, Question
+from heaptape.tables.usual import comparison, render_markdown, render_text
+from planted_runs import file_of, runs_of
+
+WEIGHT = 100  # of the only kept window
+EXPECTED = {"instructions": 1.0, "rss-peak": 2.0}
+MANIFEST = {
+    "version": 1,
+    "kind": "both",
+    "whole": {"name": "server", "sha256": "0" * 64, "ops": 5_000_000, "threads": 4, "peak_live_bytes": 4 << 20},
+    "ratio": 0.01,
+    "segments": [[0, 100, 50_000, 2_000_000, 2_050_000, float(WEIGHT)]],
+    "map": [[0, 0], [50_000, 5_000_000]],
+    "errors": [{"allocator": "glibc", "figure": "rss-peak", "error_percent": -0.4, "expected_percent": 1.7}],
+    "expected": EXPECTED,
+}
+SYNTHETIC = {"version": 1, "profile": {"program": "server", "ops": 1000}, "seed": 3, "lacks": [], "expected": EXPECTED}
+# The ratio of two peaks, each within 2 %, is within 2.83 %.
+OF_PEAKS = 2 * math.sqrt(2)
+
+
+def distillate(peaks: dict, instructions: dict | None = None, **about: object) -> Results:
+    faults = dict.fromkeys(peaks, (100, 100))
+    runs = runs_of("memory", "rss_anon_peak_bytes", {name: (value, value) for name, value in peaks.items()})
+    for run, fault in zip(runs, [value for values in faults.values() for value in values]):
+        run["page_faults"] = fault + (run["allocator"] != "glibc")
+    for name, value in (instructions or {}).items():
+        counted = runs_of("instructions", "instructions_total", {name: (value, value)})
+        windows = {"positions": [100, 50_000], "instructions": {"malloc": [value // WEIGHT]}}
+        runs += [run | {"windows": windows} for run in counted]
+    return file_of(runs, "cut", **(about or {"distilled": MANIFEST}))
+
+
+def of_peaks(peaks: dict) -> dict:
+    frame = verdicts(distillate(peaks), "glibc", figures=("peak_rss",))
+    return frame.iloc[0].to_dict()
+
+
+@pytest.mark.parametrize("about", [{"distilled": MANIFEST}, {"synthetic": SYNTHETIC}])
+def test_every_figure_carries_its_margin(about: dict) -> None:
+    table = figures([distillate({"glibc": 100 << 20, "jemalloc": 90 << 20}, {"glibc": 10**9}, **about)])
+    found = table.groupby("metric")["margin_percent"].first()
+    assert found["peak_rss"] == 2.0
+    assert found["total_instructions"] == 1.0
+    assert found["page_faults"] == margins.NONE_KNOWN
+
+
+def test_instructions_are_those_of_the_whole_by_the_windows_and_their_weights() -> None:
+    windows = {"positions": [100, 50_000], "instructions": {"malloc": [30], "free": [12]}}
+    runs = [run | {"windows": windows} for run in runs_of("instructions", "instructions_total", {"glibc": (50,)})]
+    table = figures([file_of(runs, "cut", distilled=MANIFEST)])
+    assert table[["metric", "value", "margin_percent"]].to_numpy().tolist() == [["total_instructions", 4200.0, 1.0]]
+
+
+@pytest.mark.parametrize("manifest", [MANIFEST, MANIFEST | {"version": 2}])
+def test_what_cannot_be_estimated_is_the_runs_own_without_a_margin(manifest: dict) -> None:
+    version = manifest["version"]
+    runs = runs_of("instructions", "instructions_total", {"glibc": (50,)})
+    runs += runs_of("memory", "rss_anon_peak_bytes", {"glibc": (70,)}) if version == 2 else []
+    table = figures([file_of(runs, "cut", distilled=manifest)])
+    assert set(table["value"]) == ({50.0, 70.0} if version == 2 else {50.0})
+    assert (table["margin_percent"] == margins.NONE_KNOWN).all()
+
+
+def test_the_ideal_is_that_of_the_whole() -> None:
+    file = distillate({"glibc": 1000}, ideal_rss_bytes=7, distilled=MANIFEST)
+    table = figures([file]).set_index("metric")
+    assert table.at["ideal_rss", "value"] == 4 << 20
+    assert table.at["ideal_rss", "margin_percent"] == 0
+
+
+def test_figures_of_the_whole_itself_carry_none() -> None:
+    plain = file_of(runs_of("memory", "rss_anon_peak_bytes", {"glibc": (5, 5), "jemalloc": (6, 6)}))
+    assert (figures([plain])["margin_percent"] == 0).all()
+    assert "±" not in render_text(comparison([plain], "glibc"), 200)
+    assert not margins.sentences([plain])
+
+
+@pytest.mark.parametrize("percent", [0.5, 2.0, OF_PEAKS - 0.01])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_what_lies_within_the_margin_of_a_ratio_is_not_ranked(percent: float, sign: int) -> None:
+    ratio = (1 + percent / 100) ** sign
+    peaks = {"glibc": 10**9, "jemalloc": round(10**9 * ratio)}
+    assert of_peaks(peaks)["verdict"] == "within margin"
+    row = relative(figures([distillate(peaks)]), "glibc").query("metric == 'peak_rss' and workload == 'cut'").iloc[0]
+    assert row["supported"] is False
+    assert row["low"] <= 100 <= row["high"]
+    assert not row["exact"]
+
+
+@pytest.mark.parametrize("percent", [3.5, 20.0])
+def test_what_lies_beyond_it_is_claimed_with_the_margin(percent: float) -> None:
+    row = of_peaks({"glibc": 10**9, "jemalloc": round(10**9 * (1 + percent / 100))})
+    assert row["verdict"] == "more"
+    assert row["margin_percent"] == pytest.approx(OF_PEAKS)
+    assert row["low"] == pytest.approx((100 + percent) / (1 + OF_PEAKS / 100) - 100)
+    assert not row["exact"]
+    assert "(exact" not in row["sentence"]
+    assert "±" in row["sentence"]
+
+
+def test_equal_figures_are_not_called_the_same() -> None:
+    row = of_peaks({"glibc": 10**9, "jemalloc": 10**9})
+    assert row["verdict"] == "within margin"
+    assert "2.8 %" in row["sentence"]
+
+
+def test_a_figure_without_a_margin_gets_no_verdict_however_far_apart() -> None:
+    frame = verdicts(distillate({"glibc": 10, "jemalloc": 10}), "glibc", figures=("page_faults",))
+    assert list(frame["verdict"]) == ["no margin"]
+    text = render_text(comparison([distillate({"glibc": 10, "jemalloc": 10})], "glibc"), 200)
+    assert f"101 {margins.MARK}" in text
+    assert f"101.0 {margins.MARK}" in text
+
+
+def test_a_mean_over_workloads_has_the_mean_of_their_margins() -> None:
+    whole = file_of(runs_of("memory", "rss_anon_peak_bytes", {"glibc": (100, 100), "jemalloc": (101, 101)}), "whole")
+    files = [whole, distillate({"glibc": 1000, "jemalloc": 1010})]
+    rows = relative(figures(files), "glibc").set_index(["workload", "metric"])["margin_percent"]
+    assert rows["whole", "peak_rss"] == 0
+    assert rows["cut", "peak_rss"] == pytest.approx(OF_PEAKS)
+    assert rows["geometric mean", "peak_rss"] == pytest.approx(OF_PEAKS / 2)
+    frame = verdicts(files, "glibc", figures=("peak_rss",)).set_index("workload")["verdict"]
+    assert dict(frame) == {"whole": "more", "cut": "within margin", "geometric mean": "within margin"}
+
+
+def test_the_wider_of_replays_error_and_margin_decides() -> None:
+    file = distillate({"glibc": 1000, "jemalloc": 1040})
+    row = verdicts(file, "glibc", figures=("peak_rss",), error_percent={"peak_rss": 5.0}).iloc[0]
+    assert row["verdict"] == "within error"
+
+
+@pytest.mark.parametrize("render", [render_text, render_markdown])
+def test_tables_print_it_beside_each_figure_and_say_what_it_is(render) -> None:
+    file = distillate({"glibc": 100 << 20, "jemalloc": 90 << 20}, {"glibc": 10**9, "jemalloc": 2 * 10**9})
+    text = render(comparison([file], "glibc"))
+    for figure in ("100 ±2.0 %", "90.0 ±2.0 %", "1,000 ±1.0 %", "2,000 ±1.0 %"):
+        assert figure in text
+    flat = " ".join(text.split())
+    assert "cut is a distillate, 1.0 % of the 5,000,000 ops of server" in flat
+    assert "instructions ±1.0 %, rss-peak ±2.0 %" in flat
+    assert "(exact)" not in flat
+
+
+@pytest.mark.parametrize("kind", ["cost", "percent", "overhead", "system", "verdict"])
+def test_each_table_of_estimated_figures_has_the_margin(kind: str) -> None:
+    file = distillate({"glibc": 100 << 20, "jemalloc": 150 << 20}, ideal_rss_bytes=64 << 20, distilled=MANIFEST)
+    question = Question([file], "glibc")
+    frame = KINDS[kind].frame(question)
+    assert any("margin_percent" in column for column in frame.columns)
+    text = render_text(KINDS[kind].view(frame, question), 300)
+    assert "±" in text or "(" in text
+
+
+def test_overhead_is_off_by_as_many_bytes_as_its_peak() -> None:
+    file = distillate({"glibc": 100 << 20, "jemalloc": 150 << 20}, distilled=MANIFEST, ideal_rss_bytes=1)
+    text = render_text(comparison([file], "glibc"), 300)
+    assert "96.0 ±2.1 %" in text
+
+
+def test_sentences_begin_with_what_the_workload_is_and_claim_nothing_within_it() -> None:
+    words = in_words(distillate({"glibc": 1000, "jemalloc": 1010}, {"glibc": 10**9, "jemalloc": 3 * 10**9}))
+    text = " ".join(words)
+    assert "is a distillate" in text
+    assert "needs 200" in text
+    assert "more RSS" not in text
+
+
+def test_a_synthetic_workload_is_called_so() -> None:
+    file = distillate({"glibc": 1000, "jemalloc": 1500}, synthetic=SYNTHETIC)
+    assert "cut is a synthetic workload, drawn from the profile of server, not recorded" in margins.sentences([file])[0]
+
+
+def test_machine_readable_forms_have_kind_and_margins(tmp_path, capsys) -> None:
+    path = tmp_path / "cut.json"
+    path.write_text(json.dumps(distillate({"glibc": 1000, "jemalloc": 1010}).data))
+    assert results(path).workload["distilled"]["expected"] == EXPECTED
+    home = Home(tmp_path)
+    assert main(["compare", str(path), "--format", "json"], home) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["stand_ins"] == {"cut": {"kind": "distillate", "expected": EXPECTED}}
+    row = next(r for r in data["rows"] if (r["allocator"], r["metric"]) == ("jemalloc", "peak_rss"))
+    assert row["margin_percent"] == 2.0
+    assert row["supported"] is False
+    assert main(["compare", str(path), "--format", "csv"], home) == 0
+    assert "is a distillate" in capsys.readouterr().err
+    assert main(["compare", str(path), "--table", "cost", "--format", "json"], home) == 0
+    assert json.loads(capsys.readouterr().out)["tables"]["cost"][0]["rss_peak_bytes_margin_percent"] == 2.0
+
+
+@pytest.mark.parametrize("expected", [{"rss-peak": -1}, {"rss-peak": "2"}, [2], {"rss-peak": None}])
+def test_a_malformed_margin_is_refused_by_file(tmp_path, expected: object) -> None:
+    path = tmp_path / "bad.json"
+    data = distillate({"glibc": 1000}, distilled=MANIFEST | {"expected": expected}).data
+    path.write_text(json.dumps(data))
+    with pytest.raises(Exception, match="bad.json.*expected"):
+        results(path)
+
+
+def test_the_long_table_keeps_the_margin_of_each_figure() -> None:
+    table = long_table([distillate({"glibc": 1000, "jemalloc": 1010})], "glibc")
+    found = table[table["workload"] == "cut"].set_index(["allocator", "metric"])["margin_percent"]
+    assert found["glibc", "peak_rss"] == 2.0
+    assert cost([distillate({"glibc": 1000, "jemalloc": 1010})])["rss_peak_bytes_margin_percent"].tolist() == [2, 2]
