@@ -49,7 +49,7 @@ void merge_close(struct merge *merge);
 #define MERGE_KEY_NONE UINT64_MAX
 
 /* How far ahead in a thread's events the map's entries are fetched into the cache, and then the slots they name. */
-enum { MERGE_PREFETCH_DISTANCE = 8, MERGE_PREFETCH_SLOT_DISTANCE = 4 };
+enum { MERGE_PREFETCH_DISTANCE = 16, MERGE_PREFETCH_SLOT_DISTANCE = 8 };
 
 struct merge_thread {
   struct merge_step step;  /* the one to come; before the first event is loaded, its stamp is a lower bound */
@@ -88,15 +88,18 @@ static inline void merge_rekey(struct merge *merge, uint32_t thread, uint64_t ke
 
 static inline void merge_prefetch_entries(const struct address_map *map, const struct trace_event *event) {
   if (event->released)
-    __builtin_prefetch(&map->entries[address_map_home(map, event->released)], 1);
+    __builtin_prefetch(address_map_bucket(map, address_map_home(map, event->released)), 1);
   if (event->acquired)
-    __builtin_prefetch(&map->entries[address_map_home(map, event->acquired)], 1);
+    __builtin_prefetch(address_map_bucket(map, address_map_home(map, event->acquired)), 1);
 }
 
 static inline void merge_prefetch_slot(const struct merge_lookups *lookups, const struct trace_event *event) {
-  const struct address_entry *entry = &lookups->map->entries[address_map_home(lookups->map, event->released)];
-  if (event->released && entry->address == event->released)
-    __builtin_prefetch(&lookups->slots->at[entry->slot], 1);
+  if (!event->released)
+    return;
+  const struct address_entry *bucket =
+      address_map_bucket(lookups->map, address_map_home(lookups->map, event->released));
+  unsigned match = address_bucket_match(bucket, event->released);
+  __builtin_prefetch(&lookups->slots->at[bucket[__builtin_ctz(match | 8)].slot], 1);
 }
 
 /* Makes the next of the thread's events that are here, of which there must be one, its step to come. */
