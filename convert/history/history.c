@@ -31,7 +31,7 @@ struct history {
   struct merge_lookups lookups;
   struct parking parking;
   struct ranges *ranges; /* NULL: not requested */
-  uint32_t *limbo;       /* of each thread: the slot of the object that is between the two steps of a realloc */
+  uint32_t *limbo;       /* of each thread: the object that is between the two steps of a realloc; SLOTS_NONE: none */
   uint64_t *recent;
   struct live_totals live;
   uint64_t horizon;
@@ -79,10 +79,38 @@ static enum placing fail(struct history *history, const struct merge_step *step,
   return FAILED;
 }
 
-/* The object at the entry's address is released; its slot still has its size. */
+/* An object, as the map and limbo hold it: its slot where there is a consumer. Without one nobody asks for slots, which
+   cost a cache miss each: then it is the object's size, or LARGE and the slot that has the size. */
+#define LARGE (1u << 31)
+
+static inline uint64_t object_bytes(const struct history *history, uint32_t object) {
+  if (!history->consumer && !(object & LARGE))
+    return object;
+  return history->slots.at[history->consumer ? object : object & ~LARGE].size_bytes;
+}
+
+/* SLOTS_NONE if there is no memory, or more objects than have numbers. */
+static inline uint32_t object_new(struct history *history, uint64_t size_bytes, uint32_t thread) {
+  if (!history->consumer && size_bytes < LARGE)
+    return (uint32_t)size_bytes;
+  uint32_t slot = slots_take(&history->slots, thread);
+  if (slot == SLOTS_NONE || (!history->consumer && slot >= LARGE - 1))
+    return SLOTS_NONE;
+  history->slots.at[slot].size_bytes = size_bytes;
+  return history->consumer ? slot : slot | LARGE;
+}
+
+static inline void object_free(struct history *history, uint32_t object, uint32_t thread) {
+  if (history->consumer)
+    slots_give(&history->slots, object, thread);
+  else if (object & LARGE)
+    slots_give(&history->slots, object & ~LARGE, thread);
+}
+
+/* The object at the entry's address is released; it still has its size. */
 static inline void forget_address(struct history *history, struct address_entry *entry) {
   if (entry->in_ranges)
-    ranges_remove(history->ranges, entry->address, history->slots.at[entry->slot].size_bytes);
+    ranges_remove(history->ranges, entry->address, object_bytes(history, entry->slot));
   address_map_remove(&history->map, entry);
 }
 
@@ -100,12 +128,12 @@ static ALWAYS_INLINE bool remember_address(struct history *history, struct addre
   return address_map_add(&history->map, entry, address, slot, in_ranges);
 }
 
-/* The object in the slot is gone, released by the thread; the op that tells so has been handed on. */
-static inline void end_object(struct history *history, uint32_t slot, uint32_t thread) {
+/* The object is gone, released by the thread; the op that tells so has been handed on. */
+static inline void end_object(struct history *history, uint32_t object, uint32_t thread) {
   HT_ASSERT(history->live.state.live_objects > 0);
-  live_subtract(&history->live, history->slots.at[slot].size_bytes);
+  live_subtract(&history->live, object_bytes(history, object));
   history->live.state.live_objects--;
-  slots_give(&history->slots, slot, thread);
+  object_free(history, object, thread);
 }
 
 static enum placing leave_out(struct history *history, const struct merge_step *step, uint32_t slot) {
@@ -179,25 +207,25 @@ static enum placing end_overlapped(struct history *history, const struct merge_s
 static ALWAYS_INLINE enum placing begin_object(struct history *history, const struct merge_step *step,
                                                struct address_entry *entry, uint64_t request) {
   const struct trace_event *event = step->event;
-  uint32_t slot = history->limbo[step->thread];
-  uint64_t old_bytes = 0;
-  bool moves = slot != SLOTS_NONE;
-  if (moves) {
-    old_bytes = history->slots.at[slot].size_bytes;
+  uint32_t old = history->limbo[step->thread], object = old;
+  bool moves = old != SLOTS_NONE;
+  uint64_t old_bytes = moves ? object_bytes(history, old) : 0;
+  if (moves)
     history->limbo[step->thread] = SLOTS_NONE;
-  } else {
-    slot = slots_take(&history->slots, step->thread);
-    if (slot == SLOTS_NONE)
-      return fail(history, step, "out of memory, or more live objects than a workload can number");
-    history->slots.at[slot].size_bytes = request;
-  }
-  if (!remember_address(history, entry, event->acquired, slot, request))
+  if (moves && !history->consumer)
+    object_free(history, old, step->thread);
+  if (!moves || !history->consumer)
+    object = object_new(history, request, step->thread);
+  if (object == SLOTS_NONE)
+    return fail(history, step, "out of memory, or more live objects than a workload can number");
+  if (!remember_address(history, entry, event->acquired, object, request))
     return fail(history, step, "out of memory");
-  if (hand_on(history, step, moves ? HISTORY_MOVE : HISTORY_ACQUIRE, slot, request) != 0)
+  if (hand_on(history, step, moves ? HISTORY_MOVE : HISTORY_ACQUIRE, object, request) != 0)
     return FAILED;
   if (moves) {
     live_subtract(&history->live, old_bytes);
-    history->slots.at[slot].size_bytes = request;
+    if (history->consumer)
+      history->slots.at[object].size_bytes = request;
   } else {
     live_begin_object(&history->live);
   }
@@ -362,7 +390,7 @@ static int history_init(struct history *history, const struct trace_info *info) 
     return error_set(history->error, trace_reader_path(history->reader), "out of memory");
   for (uint32_t i = 0; i < threads; i++)
     history->limbo[i] = SLOTS_NONE;
-  history->lookups = (struct merge_lookups){&history->map, &history->slots};
+  history->lookups = (struct merge_lookups){&history->map, history->consumer ? &history->slots : NULL};
   return merge_open(&history->merge, history->reader, MERGE_ALL_THREADS, &history->lookups, history->error);
 }
 

@@ -30,7 +30,7 @@ struct merge_step {
    into the cache in time; it changes nothing. */
 struct merge_lookups {
   const struct address_map *map;
-  const struct slots *slots;
+  const struct slots *slots; /* NULL: objects are not looked up */
 };
 
 /* error and lookups (NULL: none) must outlive the merge. thread: the only one to read, or MERGE_ALL_THREADS. Returns 0
@@ -109,7 +109,8 @@ static inline bool merge_take_event(struct merge *merge, uint32_t number) {
   const struct trace_event *event = thread->ahead.at++;
   if (merge->lookups && thread->ahead.end - event > MERGE_PREFETCH_DISTANCE) {
     merge_prefetch_entries(merge->lookups->map, event + MERGE_PREFETCH_DISTANCE);
-    merge_prefetch_slot(merge->lookups, event + MERGE_PREFETCH_SLOT_DISTANCE);
+    if (merge->lookups->slots)
+      merge_prefetch_slot(merge->lookups, event + MERGE_PREFETCH_SLOT_DISTANCE);
   }
   struct merge_step *step = &thread->step;
   step->event = event;

@@ -7,18 +7,14 @@
 
 enum { FIRST_BITS = 10, HUGE_FROM = 1 << 18 /* entries */ };
 
-static uint64_t room(const struct address_map *map) {
-  return (map->mask + 1) * ADDRESS_BUCKET;
-}
-
 /* bits: of the number of a bucket. */
 static bool allocate(struct address_map *map, unsigned bits) {
   map->mask = (1ull << bits) - 1;
   map->shift = 64 - bits;
-  map->limit = room(map) / 8 * 3;
-  map->entries = os_map(room(map) * sizeof *map->entries, false);
-  if (map->entries && room(map) >= HUGE_FROM)
-    madvise(map->entries, room(map) * sizeof *map->entries,
+  map->limit = address_map_room(map) / 8 * 3;
+  map->entries = os_map(address_map_room(map) * sizeof *map->entries, false);
+  if (map->entries && address_map_room(map) >= HUGE_FROM)
+    madvise(map->entries, address_map_room(map) * sizeof *map->entries,
             MADV_HUGEPAGE); /* so that they take few entries of the TLB */
   return map->entries != NULL;
 }
@@ -29,13 +25,13 @@ bool address_map_init(struct address_map *map) {
 }
 
 void address_map_free(struct address_map *map) {
-  os_unmap(map->entries, room(map) * sizeof *map->entries);
+  os_unmap(map->entries, address_map_room(map) * sizeof *map->entries);
   *map = (struct address_map){0};
 }
 
 void address_map_clear(struct address_map *map) {
   if (map->count)
-    memset(map->entries, 0, room(map) * sizeof *map->entries);
+    memset(map->entries, 0, address_map_room(map) * sizeof *map->entries);
   map->count = 0;
 }
 
@@ -43,7 +39,7 @@ bool address_map_grow(struct address_map *map) {
   struct address_map bigger = {.count = map->count};
   if (!allocate(&bigger, 64 - map->shift + 1))
     return false;
-  for (uint64_t i = 0; i < room(map); i++)
+  for (uint64_t i = 0; i < address_map_room(map); i++)
     if (map->entries[i].address)
       *address_map_find(&bigger, map->entries[i].address) = map->entries[i];
   address_map_free(map);

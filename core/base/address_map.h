@@ -23,7 +23,7 @@ struct address_entry {
 enum { ADDRESS_BUCKET = 4 }; /* entries */
 
 struct address_map {
-  struct address_entry *entries; /* ADDRESS_BUCKET times mask + 1, the first at the start of a cache line */
+  struct address_entry *entries; /* the first at the start of a cache line */
   uint64_t mask;                 /* of the number of a bucket */
   unsigned shift;
   uint64_t count, limit;
@@ -38,6 +38,11 @@ void address_map_clear(struct address_map *map);
 
 /* Doubles the table; false if there is no memory (the table is as it was). */
 bool address_map_grow(struct address_map *map);
+
+/* How many entries there are, empty ones included: for those who look at all. */
+static inline uint64_t address_map_room(const struct address_map *map) {
+  return (map->mask + 1) * ADDRESS_BUCKET;
+}
 
 /* The number of an address's bucket by Fibonacci hashing of the whole address: addresses are multiples of 8 or 16 and
    often of an OS page, so low bits alone won't do. */
