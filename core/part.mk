@@ -12,5 +12,6 @@ $(call c_test,core/test/damaged_file_gives_one_error_or_a_prefix.c,,$(TRACE),$(C
 $(call c_test,core/test/annotations_survive_writing_and_reading.c,,$(TRACE),$(CORE_LIBS))
 $(call c_test,core/test/accesses_survive_writing_and_reading.c,,$(TRACE),$(CORE_LIBS))
 $(call c_test,core/test/sampled_line_sharing_tends_to_the_exact_figures.c,,core/sharing core/base,)
+$(call c_test,core/test/address_map_keeps_what_was_added_until_it_is_removed.c,,core/base,)
 $(call c_test,core/test/generated_workload_reads_back.c,,$(WORKLOAD),$(CORE_LIBS))
 $(call c_fuzzer,core/test/fuzz_trace_read.c,,$(TRACE),$(CORE_LIBS))

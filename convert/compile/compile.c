@@ -76,14 +76,41 @@ static __attribute__((noinline)) void put_time(struct compiler *compiler, struct
     thread->untimed_before = UINT64_MAX;
 }
 
+/* Words of the op and of what has to stand before it. Returns the thread's number of ops, or 0. */
+static __attribute__((noinline)) uint64_t put_words(struct compiler *compiler, const struct history_op *op,
+                                                    const struct slot *slot) {
+  struct workload_writer *writer = compiler->writer;
+  struct compile_thread *thread = &compiler->threads[op->thread];
+  struct workload_op put = {.call = op->call, .slot = op->slot, .region = op->region};
+  if (fit_op(compiler, op, &put.size_bytes, &put.param) != 0)
+    return 0;
+  if (workload_begin_op(writer, thread->number) != 0)
+    return 0; /* the writer has the reason, and gives it when it is closed */
+  if (compiler->info->stamp >= thread->untimed_before)
+    put_time(compiler, thread);
+  if (slot) {
+    waits_put(&thread->waits, writer, thread->number, slot->last);
+    if (!note_touched(compiler, op, thread->number, slot->size_bytes)) {
+      compiler_fail(compiler, op, "out of memory");
+      return 0;
+    }
+  }
+  return workload_put_op(writer, thread->number, &put);
+}
+
+/* Does the op take one word, if the writer has nothing else to put? */
+static inline bool is_plain(const struct compiler *compiler, const struct history_op *op,
+                            const struct compile_thread *thread, const struct slot *slot) {
+  return (op->size_bytes | op->request_bytes | slot->size_bytes) < TOUCHED_MIN_BYTES &&
+         !(call_traits[op->call] & CALL_HAS_PARAM) && !op->region && waits_none(thread->number, slot->last) &&
+         compiler->info->stamp < thread->untimed_before;
+}
+
 static int compile_op(void *context, const struct history_op *op, const struct history_state *before,
                       struct slots *slots) {
   struct compiler *compiler = context;
   struct workload_writer *writer = compiler->writer;
   struct compile_thread *thread = &compiler->threads[op->thread];
-  uint64_t size_bytes, param;
-  if (fit_op(compiler, op, &size_bytes, &param) != 0)
-    return -1;
   if (compiler->accesses && access_order_op(compile_accesses_order(compiler->accesses), op) != 0)
     return -1;
   if (thread->number == THREAD_NONE) {
@@ -95,18 +122,12 @@ static int compile_op(void *context, const struct history_op *op, const struct h
   if (compiler->observer && compiler->observer->op(compiler->observer->context, op, number, compiler->error) != 0)
     return -1;
   compile_info_op(compiler->info, workload_position(writer), op, before);
-  if (workload_begin_op(writer, number) != 0)
-    return -1; /* the writer has the reason, and gives it when it is closed */
-  if (compiler->info->stamp >= thread->untimed_before)
-    put_time(compiler, thread);
   struct slot *slot = op->slot == SLOTS_NONE ? NULL : &slots->at[op->slot];
-  if (slot) {
-    waits_put(&thread->waits, writer, number, slot->last);
-    if (!note_touched(compiler, op, number, slot->size_bytes))
-      return compiler_fail(compiler, op, "out of memory");
-  }
-  uint64_t ops =
-      workload_put_op(writer, number, &(struct workload_op){op->call, op->slot, size_bytes, param, op->region});
+  uint64_t ops = 0;
+  if (slot && is_plain(compiler, op, thread, slot))
+    ops = workload_put_plain_op(writer, number, word_op(op->call, op->size_bytes, op->slot));
+  if (!ops && !(ops = put_words(compiler, op, slot)))
+    return -1;
   if (slot)
     slot->last = waits_last(number, ops);
   compiler->info->slots = slots->count;

@@ -215,7 +215,7 @@ int access_order_op(struct access_order *order, const struct history_op *op) {
 
 int access_order_left_out(struct access_order *order, const struct merge_step *step, bool wanted) {
   uint64_t object;
-  if (!merge_step_is_last(step))
+  if (!step->is_last)
     return 0;
   if (wanted && put_event(order, step->thread, false, &object) != 0)
     return -1;

@@ -31,7 +31,7 @@ struct history {
   struct merge_lookups lookups;
   struct parking parking;
   struct ranges *ranges; /* NULL: not requested */
-  uint32_t *limbo;       /* of each thread: the slot of the object that is between the two steps of a realloc */
+  uint32_t *limbo;       /* of each thread: the object that is between the two steps of a realloc; SLOTS_NONE: none */
   uint64_t *recent;
   struct live_totals live;
   uint64_t horizon;
@@ -39,6 +39,9 @@ struct history {
 };
 
 enum placing { PLACED, BLOCKED, FAILED };
+
+/* Each step passes through these: a call costs as much as what it does. */
+#define ALWAYS_INLINE inline __attribute__((always_inline))
 
 static uint64_t *recent_entry(struct history *history, uint64_t address) {
   return &history->recent[address * 0x9e3779b97f4a7c15u >> (64 - RECENT_BITS)];
@@ -50,8 +53,8 @@ static int hand_on_op(struct history *history, const struct history_op *op) {
 }
 
 /* Hands the step on as an op, after the counts before it. request_bytes: of ACQUIRE and MOVE, else 0. */
-static inline int hand_on(struct history *history, const struct merge_step *step, enum history_kind kind, uint32_t slot,
-                          uint64_t request_bytes) {
+static ALWAYS_INLINE int hand_on(struct history *history, const struct merge_step *step, enum history_kind kind,
+                                 uint32_t slot, uint64_t request_bytes) {
   history->witness->ops++;
   if (!history->consumer)
     return 0;
@@ -76,16 +79,44 @@ static enum placing fail(struct history *history, const struct merge_step *step,
   return FAILED;
 }
 
-/* The object at the entry's address is released; its slot still has its size. */
+/* An object, as the map and limbo hold it: its slot where there is a consumer. Without one nobody asks for slots, which
+   cost a cache miss each: then it is the object's size, or LARGE and the slot that has the size. */
+#define LARGE (1u << 31)
+
+static inline uint64_t object_bytes(const struct history *history, uint32_t object) {
+  if (!history->consumer && !(object & LARGE))
+    return object;
+  return history->slots.at[history->consumer ? object : object & ~LARGE].size_bytes;
+}
+
+/* SLOTS_NONE if there is no memory, or more objects than have numbers. */
+static inline uint32_t object_new(struct history *history, uint64_t size_bytes, uint32_t thread) {
+  if (!history->consumer && size_bytes < LARGE)
+    return (uint32_t)size_bytes;
+  uint32_t slot = slots_take(&history->slots, thread);
+  if (slot == SLOTS_NONE || (!history->consumer && slot >= LARGE - 1))
+    return SLOTS_NONE;
+  history->slots.at[slot].size_bytes = size_bytes;
+  return history->consumer ? slot : slot | LARGE;
+}
+
+static inline void object_free(struct history *history, uint32_t object, uint32_t thread) {
+  if (history->consumer)
+    slots_give(&history->slots, object, thread);
+  else if (object & LARGE)
+    slots_give(&history->slots, object & ~LARGE, thread);
+}
+
+/* The object at the entry's address is released; it still has its size. */
 static inline void forget_address(struct history *history, struct address_entry *entry) {
   if (entry->in_ranges)
-    ranges_remove(history->ranges, entry->address, history->slots.at[entry->slot].size_bytes);
+    ranges_remove(history->ranges, entry->address, object_bytes(history, entry->slot));
   address_map_remove(&history->map, entry);
 }
 
 /* Now an object lives at the address. entry: where address_map_find would put it. False if there is no memory. */
-static bool remember_address(struct history *history, struct address_entry *entry, uint64_t address, uint32_t slot,
-                             uint64_t request_bytes) {
+static ALWAYS_INLINE bool remember_address(struct history *history, struct address_entry *entry, uint64_t address,
+                                           uint32_t slot, uint64_t request_bytes) {
   bool in_ranges = false;
   if (history->ranges) {
     enum ranges_result result = ranges_add(history->ranges, address, request_bytes);
@@ -97,12 +128,12 @@ static bool remember_address(struct history *history, struct address_entry *entr
   return address_map_add(&history->map, entry, address, slot, in_ranges);
 }
 
-/* The object in the slot is gone, released by the thread; the op that tells so has been handed on. */
-static inline void end_object(struct history *history, uint32_t slot, uint32_t thread) {
+/* The object is gone, released by the thread; the op that tells so has been handed on. */
+static inline void end_object(struct history *history, uint32_t object, uint32_t thread) {
   HT_ASSERT(history->live.state.live_objects > 0);
-  live_subtract(&history->live, history->slots.at[slot].size_bytes);
+  live_subtract(&history->live, object_bytes(history, object));
   history->live.state.live_objects--;
-  slots_give(&history->slots, slot, thread);
+  object_free(history, object, thread);
 }
 
 static enum placing leave_out(struct history *history, const struct merge_step *step, uint32_t slot) {
@@ -125,7 +156,7 @@ static enum placing give_up_release(struct history *history, const struct merge_
 }
 
 /* The step in which an address is passed in. */
-static enum placing place_release(struct history *history, const struct merge_step *step, bool forced) {
+static ALWAYS_INLINE enum placing place_release(struct history *history, const struct merge_step *step, bool forced) {
   const struct trace_event *event = step->event;
   uint64_t address = event->released;
   if (address == 0)
@@ -173,28 +204,28 @@ static enum placing end_overlapped(struct history *history, const struct merge_s
 }
 
 /* Hands on the acquire, or the end of a realloc, of the object that now lives at the event's new address. */
-static enum placing begin_object(struct history *history, const struct merge_step *step, struct address_entry *entry,
-                                 uint64_t request) {
+static ALWAYS_INLINE enum placing begin_object(struct history *history, const struct merge_step *step,
+                                               struct address_entry *entry, uint64_t request) {
   const struct trace_event *event = step->event;
-  uint32_t slot = history->limbo[step->thread];
-  uint64_t old_bytes = 0;
-  bool moves = slot != SLOTS_NONE;
-  if (moves) {
-    old_bytes = history->slots.at[slot].size_bytes;
+  uint32_t old = history->limbo[step->thread], object = old;
+  bool moves = old != SLOTS_NONE;
+  uint64_t old_bytes = moves ? object_bytes(history, old) : 0;
+  if (moves)
     history->limbo[step->thread] = SLOTS_NONE;
-  } else {
-    slot = slots_take(&history->slots, step->thread);
-    if (slot == SLOTS_NONE)
-      return fail(history, step, "out of memory, or more live objects than a workload can number");
-    history->slots.at[slot].size_bytes = request;
-  }
-  if (!remember_address(history, entry, event->acquired, slot, request))
+  if (moves && !history->consumer)
+    object_free(history, old, step->thread);
+  if (!moves || !history->consumer)
+    object = object_new(history, request, step->thread);
+  if (object == SLOTS_NONE)
+    return fail(history, step, "out of memory, or more live objects than a workload can number");
+  if (!remember_address(history, entry, event->acquired, object, request))
     return fail(history, step, "out of memory");
-  if (hand_on(history, step, moves ? HISTORY_MOVE : HISTORY_ACQUIRE, slot, request) != 0)
+  if (hand_on(history, step, moves ? HISTORY_MOVE : HISTORY_ACQUIRE, object, request) != 0)
     return FAILED;
   if (moves) {
     live_subtract(&history->live, old_bytes);
-    history->slots.at[slot].size_bytes = request;
+    if (history->consumer)
+      history->slots.at[object].size_bytes = request;
   } else {
     live_begin_object(&history->live);
   }
@@ -202,7 +233,7 @@ static enum placing begin_object(struct history *history, const struct merge_ste
   return PLACED;
 }
 
-static enum placing place_acquire(struct history *history, const struct merge_step *step, bool forced) {
+static ALWAYS_INLINE enum placing place_acquire(struct history *history, const struct merge_step *step, bool forced) {
   uint64_t address = step->event->acquired;
   if (address == 0)
     return fail(history, step, "address 0 without the flag NULL_OUT");
@@ -232,7 +263,7 @@ static enum placing place_nothing(struct history *history, const struct merge_st
   return hand_on(history, step, HISTORY_NOTHING, SLOTS_NONE, 0) == 0 ? PLACED : FAILED;
 }
 
-static enum placing place(struct history *history, const struct merge_step *step, bool forced) {
+static ALWAYS_INLINE enum placing place(struct history *history, const struct merge_step *step, bool forced) {
   if (step->acquires)
     return place_acquire(history, step, forced);
   return step->traits & EVENT_TAKES ? place_release(history, step, forced) : place_nothing(history, step);
@@ -248,28 +279,50 @@ static void count_inversion(struct history *history, const struct merge_step *st
     witness->max_inversion_depth = history->steps_placed - since;
 }
 
-/* Passes a step that has been placed. */
-static int pass(struct history *history, const struct merge_step *step) {
-  uint32_t thread = step->thread;
-  bool last_step = merge_step_is_last(step);
+static void end_thread(struct history *history, uint32_t thread) {
+  const struct history_consumer *consumer = history->consumer;
+  slots_end_thread(&history->slots, thread);
+  if (consumer && consumer->thread_end)
+    consumer->thread_end(consumer->context, thread);
+}
+
+/* Passes a step that has been placed. As merge_advance. */
+static ALWAYS_INLINE int pass(struct history *history, const struct merge_step *step) {
   struct witness *witness = history->witness;
-  if (history->parking.any_flag) {
-    count_inversion(history, step);
-    parking_clear(&history->parking, thread);
-  }
   history->steps_placed++;
-  if (last_step) {
+  if (step->is_last) {
     witness->calls[step->event->call & CALL_ID_MASK]++;
-    if ((++witness->events & 0xffff) == 0 && history->options->progress)
+    if (__builtin_expect((++witness->events & 0xffff) == 0, 0) && history->options->progress)
       history->options->progress(history->options->progress_context, witness->events);
   }
+  uint32_t thread = step->thread;
   int more = merge_advance(history->merge);
-  if (more == 0) {
-    slots_end_thread(&history->slots, thread);
-    if (history->consumer && history->consumer->thread_end)
-      history->consumer->thread_end(history->consumer->context, thread);
-  }
-  return more < 0 ? -1 : 0;
+  if (__builtin_expect(more == MERGE_ENDED, 0))
+    end_thread(history, thread);
+  return more;
+}
+
+/* Places the thread's steps for as long as they are the next ones and none has to wait. */
+static int place_unparked(struct history *history, const struct merge_step *step, enum placing *placed) {
+  int more;
+  do {
+    *placed = place(history, step, false);
+    if (__builtin_expect(*placed != PLACED, 0))
+      return MERGE_MORE;
+    more = pass(history, step);
+  } while (more == MERGE_SAME_THREAD);
+  return more;
+}
+
+/* Places one step, of a thread that may have waited. */
+static int place_woken(struct history *history, const struct merge_step *step, enum placing *placed) {
+  struct parking *parking = &history->parking;
+  *placed = place(history, step, parking_is_forced(parking, step->thread));
+  if (*placed != PLACED)
+    return MERGE_MORE;
+  count_inversion(history, step);
+  parking_clear(parking, step->thread);
+  return pass(history, step);
 }
 
 static int run(struct history *history) {
@@ -285,17 +338,14 @@ static int run(struct history *history) {
       parking_give_up(parking, history->merge);
       continue;
     }
-    switch (place(history, step, parking->any_flag && parking_is_forced(parking, step->thread))) {
-    case PLACED:
-      if (pass(history, step) != 0)
-        return -1;
-      break;
-    case BLOCKED:
-      parking_park(parking, history->merge, step, history->steps_placed);
-      break;
-    case FAILED:
+    enum placing placed;
+    int more = parking->any_flag ? place_woken(history, step, &placed) : place_unparked(history, step, &placed);
+    if (placed == FAILED)
       return error_set(history->error, trace_reader_path(history->reader), "out of memory");
-    }
+    if (placed == BLOCKED)
+      parking_park(parking, history->merge, step, history->steps_placed);
+    if (more == MERGE_ERROR)
+      return -1;
   }
 }
 
@@ -340,7 +390,7 @@ static int history_init(struct history *history, const struct trace_info *info) 
     return error_set(history->error, trace_reader_path(history->reader), "out of memory");
   for (uint32_t i = 0; i < threads; i++)
     history->limbo[i] = SLOTS_NONE;
-  history->lookups = (struct merge_lookups){&history->map, &history->slots};
+  history->lookups = (struct merge_lookups){&history->map, history->consumer ? &history->slots : NULL};
   return merge_open(&history->merge, history->reader, MERGE_ALL_THREADS, &history->lookups, history->error);
 }
 

@@ -111,9 +111,9 @@ int merge_begin_threads(struct merge *merge) {
 int merge_advance_slowly(struct merge *merge) {
   uint32_t number = merge->current;
   struct merge_step *step = &merge->threads[number].step;
-  if (merge_step_is_last(step))
+  if (step->is_last)
     return load(merge, number);
-  step->acquires = true; /* the second step of the same event */
+  step->acquires = step->is_last = true; /* the second step of the same event */
   HT_ASSERT(step->event->acquire_stamp >= step->stamp);
   step->stamp = step->event->acquire_stamp;
   merge_rekey(merge, number, merge_key_of(step->stamp));

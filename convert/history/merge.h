@@ -23,17 +23,14 @@ struct merge_step {
   uint32_t thread;
   uint8_t traits; /* the event's, enum event_trait */
   bool acquires;  /* this step hands out the object: an event's acquire step, or the only step of an acquiring event */
+  bool is_last;   /* of its event */
 };
-
-static inline bool merge_step_is_last(const struct merge_step *step) {
-  return step->acquires || (step->traits & EVENT_TWO_STEPS) != EVENT_TWO_STEPS;
-}
 
 /* Where the user will look up the addresses and then the objects of the steps to come. The merge brings what they need
    into the cache in time; it changes nothing. */
 struct merge_lookups {
   const struct address_map *map;
-  const struct slots *slots;
+  const struct slots *slots; /* NULL: objects are not looked up */
 };
 
 /* error and lookups (NULL: none) must outlive the merge. thread: the only one to read, or MERGE_ALL_THREADS. Returns 0
@@ -49,7 +46,7 @@ void merge_close(struct merge *merge);
 #define MERGE_KEY_NONE UINT64_MAX
 
 /* How far ahead in a thread's events the map's entries are fetched into the cache, and then the slots they name. */
-enum { MERGE_PREFETCH_DISTANCE = 8, MERGE_PREFETCH_SLOT_DISTANCE = 4 };
+enum { MERGE_PREFETCH_DISTANCE = 16, MERGE_PREFETCH_SLOT_DISTANCE = 8 };
 
 struct merge_thread {
   struct merge_step step;  /* the one to come; before the first event is loaded, its stamp is a lower bound */
@@ -78,43 +75,52 @@ static inline uint64_t merge_key_of(uint64_t stamp) {
   return stamp == MERGE_KEY_NONE ? MERGE_KEY_NONE - 1 : stamp;
 }
 
-/* Gives the thread its new key; the tree is only touched when the thread is not the winner before and after. */
-static inline void merge_rekey(struct merge *merge, uint32_t thread, uint64_t key) {
-  if (key < merge->challenger && merge->winner == thread)
+/* Gives the thread its new key; the tree is only touched when the thread is not the winner before and after. Returns
+   whether it is not. */
+static inline bool merge_rekey(struct merge *merge, uint32_t thread, uint64_t key) {
+  if (__builtin_expect(key < merge->challenger && merge->winner == thread, 1)) {
     merge->keys[thread] = key;
-  else
-    merge_set_key(merge, thread, key);
+    return true;
+  }
+  merge_set_key(merge, thread, key);
+  return false;
 }
 
 static inline void merge_prefetch_entries(const struct address_map *map, const struct trace_event *event) {
   if (event->released)
-    __builtin_prefetch(&map->entries[address_map_home(map, event->released)], 1);
+    __builtin_prefetch(address_map_bucket(map, address_map_home(map, event->released)), 1);
   if (event->acquired)
-    __builtin_prefetch(&map->entries[address_map_home(map, event->acquired)], 1);
+    __builtin_prefetch(address_map_bucket(map, address_map_home(map, event->acquired)), 1);
 }
 
 static inline void merge_prefetch_slot(const struct merge_lookups *lookups, const struct trace_event *event) {
-  const struct address_entry *entry = &lookups->map->entries[address_map_home(lookups->map, event->released)];
-  if (event->released && entry->address == event->released)
-    __builtin_prefetch(&lookups->slots->at[entry->slot], 1);
+  if (!event->released)
+    return;
+  const struct address_entry *bucket =
+      address_map_bucket(lookups->map, address_map_home(lookups->map, event->released));
+  unsigned match = address_bucket_match(bucket, event->released);
+  __builtin_prefetch(&lookups->slots->at[bucket[__builtin_ctz(match | 8)].slot], 1);
 }
 
-/* Makes the next of the thread's events that are here, of which there must be one, its step to come. */
-static inline void merge_take_event(struct merge *merge, uint32_t number) {
+/* Makes the next of the thread's events that are here, of which there must be one, its step to come. Returns what
+   merge_rekey does. */
+static inline bool merge_take_event(struct merge *merge, uint32_t number) {
   struct merge_thread *thread = &merge->threads[number];
   const struct trace_event *event = thread->ahead.at++;
   if (merge->lookups && thread->ahead.end - event > MERGE_PREFETCH_DISTANCE) {
     merge_prefetch_entries(merge->lookups->map, event + MERGE_PREFETCH_DISTANCE);
-    merge_prefetch_slot(merge->lookups, event + MERGE_PREFETCH_SLOT_DISTANCE);
+    if (merge->lookups->slots)
+      merge_prefetch_slot(merge->lookups, event + MERGE_PREFETCH_SLOT_DISTANCE);
   }
   struct merge_step *step = &thread->step;
   step->event = event;
   step->traits = trace_event_traits(event);
-  step->acquires = (step->traits & EVENT_TWO_STEPS) == EVENT_ACQUIRES;
+  step->is_last = (step->traits & EVENT_TWO_STEPS) != EVENT_TWO_STEPS;
+  step->acquires = step->is_last && (step->traits & EVENT_ACQUIRES);
   uint64_t stamp = step->traits & EVENT_TAKES ? event->release_stamp : event->acquire_stamp;
   HT_ASSERT(stamp >= step->stamp);
   step->stamp = stamp;
-  merge_rekey(merge, number, merge_key_of(stamp));
+  return merge_rekey(merge, number, merge_key_of(stamp));
 }
 
 /* The next step, without passing it; *step is valid until it is passed. 1, 0 if every thread has ended or is parked, -1
@@ -133,12 +139,12 @@ static inline int merge_peek(struct merge *merge, const struct merge_step **step
 }
 
 /* Passes the step that merge_peek gave. 1 if its thread has more, 0 if it has ended, -1 on error. */
+enum merge_more { MERGE_ERROR = -1, MERGE_ENDED = 0, MERGE_MORE = 1, MERGE_SAME_THREAD = 2 };
 static inline int merge_advance(struct merge *merge) {
   const struct merge_thread *thread = &merge->threads[merge->current];
-  if (__builtin_expect(!merge_step_is_last(&thread->step) || thread->ahead.at == thread->ahead.end, 0))
+  if (__builtin_expect(!thread->step.is_last || thread->ahead.at == thread->ahead.end, 0))
     return merge_advance_slowly(merge);
-  merge_take_event(merge, merge->current);
-  return 1;
+  return merge_take_event(merge, merge->current) ? MERGE_SAME_THREAD : MERGE_MORE;
 }
 
 /* Takes the thread of the step that merge_peek gave out of the merge, until merge_resume. */

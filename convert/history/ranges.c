@@ -123,7 +123,7 @@ static bool shadow_is_taken(const struct ranges *ranges, uint64_t first, uint64_
   struct part part;
   if (last / REGION_GRANULES - first / REGION_GRANULES > ranges->map.count) {
     /* A huge object covers more regions than there are: look at those there are. */
-    for (uint64_t i = 0; i <= ranges->map.mask; i++) {
+    for (uint64_t i = 0; i < address_map_room(&ranges->map); i++) {
       const struct address_entry *entry = &ranges->map.entries[i];
       uint64_t begin = (entry->address - 1) * REGION_GRANULES, end = begin + REGION_GRANULES - 1;
       if (!entry->address || end < first || begin > last)

@@ -55,6 +55,12 @@ int recorded_samples_load(struct recorded_samples *samples, struct trace_reader 
   return trace_reader_samples(reader, take_sample, samples, error);
 }
 
+void recorded_samples_place(struct recorded_samples *samples, uint64_t stamp, uint64_t position) {
+  while (samples->placed < samples->count && samples->rows[samples->placed].stamp <= stamp)
+    samples->rows[samples->placed++].position = position;
+  samples->next_stamp = samples->placed < samples->count ? samples->rows[samples->placed].stamp : UINT64_MAX;
+}
+
 static json_t *value(uint64_t bytes) {
   return bytes == TRACE_SAMPLE_MISSING ? json_null() : json_integer((json_int_t)bytes);
 }

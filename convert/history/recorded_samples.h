@@ -19,6 +19,7 @@ struct recorded_samples {
   struct recorded_sample rows[RECORDED_SAMPLES_MAX];
   uint32_t count;
   uint32_t placed;            /* rows whose position is known */
+  uint64_t next_stamp;        /* no row gets a position before it */
   uint64_t seen;              /* in the trace */
   uint64_t group, group_size; /* samples in the last row, and at most that many per row */
   /* Peaks and last values over all samples; TRACE_SAMPLE_MISSING: never had. */
@@ -30,9 +31,10 @@ struct recorded_samples {
 int recorded_samples_load(struct recorded_samples *samples, struct trace_reader *reader, struct error *error);
 
 /* The op at that position has that stamp: samples up to it get the position. */
+void recorded_samples_place(struct recorded_samples *samples, uint64_t stamp, uint64_t position);
 static inline void recorded_samples_advance(struct recorded_samples *samples, uint64_t stamp, uint64_t position) {
-  while (samples->placed < samples->count && samples->rows[samples->placed].stamp <= stamp)
-    samples->rows[samples->placed++].position = position;
+  if (stamp >= samples->next_stamp)
+    recorded_samples_place(samples, stamp, position);
 }
 
 /* [[position, rss_anon_bytes, vm_size_bytes], ...]; null where a value could not be had. */

@@ -279,14 +279,14 @@ static int dump_steps(struct printer *printer, struct merge *merge, struct marks
   int got;
   while ((got = merge_peek(merge, &step)) > 0) {
     const struct trace_mark *mark;
-    while (merge_step_is_last(step) && (mark = marks_before(marks, step->thread))) {
+    while (step->is_last && (mark = marks_before(marks, step->thread))) {
       print_mark(printer, options->format, mark);
       if (printer->used > OUT_BYTES - LINE_ROOM && !flush(printer))
         return error_errno(error, printer->out.name, "can't write");
     }
-    if (merge_step_is_last(step) && printer->symbols && print_stack(printer, options->format, step->event) != 0)
+    if (step->is_last && printer->symbols && print_stack(printer, options->format, step->event) != 0)
       return error_errno(error, printer->out.name, "can't write");
-    if (merge_step_is_last(step))
+    if (step->is_last)
       print[options->format](printer, step->thread, step->event);
     if (printer->used > OUT_BYTES - LINE_ROOM && !flush(printer))
       return error_errno(error, printer->out.name, "can't write");

@@ -105,7 +105,7 @@ static int take_op(void *context, const struct history_op *op, uint32_t thread, 
 
 static void take_left_out(void *context, const struct merge_step *step) {
   struct origins_writer *writer = context;
-  if (merge_step_is_last(step))
+  if (step->is_last)
     origin_marks_after_event(&writer->marks, step->thread);
 }
 

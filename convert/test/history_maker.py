@@ -33,7 +33,7 @@ class Maker:
         self.users.update({a: thread for a in addresses if a})
 
     def size(self) -> int:
-        return self.random.choice([0, 1, 24, 100, 5000, 1 << 16, (1 << 24) + 3])
+        return self.random.choice([0, 1, 24, 100, 5000, 1 << 16, (1 << 24) + 3, 1 << 31, (1 << 40) + 5])
 
     def free_address(self) -> int | None:
         free = [a for a in self.addresses if a not in self.live]

@@ -65,7 +65,7 @@ int emitter_put(struct emitter *emitter, struct history_op *op) {
 }
 
 int emitter_leave_out(struct emitter *emitter, const struct history_op *op) {
-  const struct merge_step step = {.event = op->event, .stamp = op->stamp, .thread = op->thread};
+  const struct merge_step step = {.event = op->event, .stamp = op->stamp, .thread = op->thread, .is_last = true};
   if (!op->event || !emitter->consumer->left_out)
     return 0;
   return emitter->consumer->left_out(emitter->consumer->context, &step, SLOTS_NONE);

@@ -100,7 +100,7 @@ uint32_t members_op(struct members *members, const struct history_op *op) {
 
 /* A realloc of an object never seen has an op too. */
 void members_left_out(struct members *members, const struct merge_step *step) {
-  if (merge_step_is_last(step))
+  if (step->is_last)
     origin_marks_after_event(&members->marks, step->thread);
 }
 

@@ -1,9 +1,11 @@
 /* Which object lives at an address: a hash table from address to slot, tuned for one lookup per event.
 
-   Not its job: what an object is. Invariants: no address is in it twice; address 0 never is. Open addressing with
-   linear probing and deletion by shifting back, so that no tombstones slow down a trace of a billion frees; at most 5/8
-   full. Not thread-safe. The functions are inline: at 100 million lookups a second the call would cost as much as the
-   lookup. */
+   Not its job: what an object is. Invariants: no address is in it twice; address 0 never is; an entry lies in the
+   bucket of its hash, or in a later one if each bucket from there on is full. A bucket is a cache line, which nearly
+   every lookup looks at whole and at no other: to stop at the right entry costs more, as a processor can't predict
+   which one that is. Deletion moves entries back, so that no tombstones slow down a trace of a billion frees. At most
+   3/8 full: then one bucket in 15 is full, with 5/8 one in four. Not thread-safe. The functions are inline: at 100
+   million lookups a second the call would cost as much as the lookup. */
 #ifndef CORE_BASE_ADDRESS_MAP_H
 #define CORE_BASE_ADDRESS_MAP_H
 
@@ -18,9 +20,11 @@ struct address_entry {
   bool in_ranges; /* for convert/history/history.c: its bytes are in the proof of ranges */
 };
 
+enum { ADDRESS_BUCKET = 4 }; /* entries */
+
 struct address_map {
-  struct address_entry *entries;
-  uint64_t mask;
+  struct address_entry *entries; /* the first at the start of a cache line */
+  uint64_t mask;                 /* of the number of a bucket */
   unsigned shift;
   uint64_t count, limit;
 };
@@ -35,18 +39,35 @@ void address_map_clear(struct address_map *map);
 /* Doubles the table; false if there is no memory (the table is as it was). */
 bool address_map_grow(struct address_map *map);
 
-/* Fibonacci hashing of the whole address: addresses are multiples of 8 or 16 and often of an OS page, so low bits alone
- * won't do. */
+/* How many entries there are, empty ones included: for those who look at all. */
+static inline uint64_t address_map_room(const struct address_map *map) {
+  return (map->mask + 1) * ADDRESS_BUCKET;
+}
+
+/* The number of an address's bucket by Fibonacci hashing of the whole address: addresses are multiples of 8 or 16 and
+   often of an OS page, so low bits alone won't do. */
 static inline uint64_t address_map_home(const struct address_map *map, uint64_t address) {
   return address * 0x9e3779b97f4a7c15u >> map->shift;
 }
 
+static inline struct address_entry *address_map_bucket(const struct address_map *map, uint64_t number) {
+  return &map->entries[number * ADDRESS_BUCKET];
+}
+
+/* Which entries of the bucket have that address: bit i for entry i. */
+static inline unsigned address_bucket_match(const struct address_entry *bucket, uint64_t address) {
+  return (unsigned)(bucket[0].address == address) | (unsigned)(bucket[1].address == address) << 1 |
+         (unsigned)(bucket[2].address == address) << 2 | (unsigned)(bucket[3].address == address) << 3;
+}
+
 /* The entry with that address, or the empty one where it belongs. */
 static inline struct address_entry *address_map_find(const struct address_map *map, uint64_t address) {
-  uint64_t at = address_map_home(map, address);
-  while (map->entries[at].address && map->entries[at].address != address)
-    at = (at + 1) & map->mask;
-  return &map->entries[at];
+  for (uint64_t number = address_map_home(map, address);; number = (number + 1) & map->mask) {
+    struct address_entry *bucket = address_map_bucket(map, number);
+    unsigned match = address_bucket_match(bucket, address);
+    if (match || (match = address_bucket_match(bucket, 0)))
+      return &bucket[__builtin_ctz(match)];
+  }
 }
 
 /* Fills in the empty entry that address_map_find gave, if nothing was added or removed since. False if there is no
@@ -64,19 +85,19 @@ static inline bool address_map_add(struct address_map *map, struct address_entry
   return true;
 }
 
-/* Removes an entry that address_map_find gave: each later one of the run that may move nearer to its home does. */
+/* The entry of a bucket that was full is empty now: the entries after it that would now lie nearer to their homes move.
+ */
+void address_map_move_back(struct address_map *map, uint64_t number, struct address_entry *hole);
+
+/* Removes an entry that address_map_find gave. */
 static inline void address_map_remove(struct address_map *map, struct address_entry *entry) {
   HT_ASSERT(map->count > 0 && entry->address);
-  uint64_t hole = (uint64_t)(entry - map->entries);
-  for (uint64_t at = (hole + 1) & map->mask; map->entries[at].address; at = (at + 1) & map->mask) {
-    uint64_t home = address_map_home(map, map->entries[at].address);
-    if (((at - home) & map->mask) >= ((at - hole) & map->mask)) {
-      map->entries[hole] = map->entries[at];
-      hole = at;
-    }
-  }
-  map->entries[hole].address = 0;
+  uint64_t number = (uint64_t)(entry - map->entries) / ADDRESS_BUCKET;
+  bool was_full = !address_bucket_match(address_map_bucket(map, number), 0);
+  entry->address = 0;
   map->count--;
+  if (__builtin_expect(was_full, 0))
+    address_map_move_back(map, number, entry);
 }
 
 #endif

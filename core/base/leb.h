@@ -48,14 +48,9 @@ static inline uint64_t leb_join(uint64_t word, unsigned bytes) {
   return (word & 0x000000000fffffffull) | (word & 0x0fffffff00000000ull) >> 4;
 }
 
-/* Reads a value at *from and moves *from on. False if it does not end before end or needs more than 64 bits. */
-static inline bool leb_get(const uint8_t **from, const uint8_t *end, uint64_t *value) {
+/* leb_get of a value of any length. Apart, so that the callers' own code stays small. */
+static __attribute__((noinline, unused)) bool leb_get_long(const uint8_t **from, const uint8_t *end, uint64_t *value) {
   const uint8_t *at = *from;
-  if (__builtin_expect(at < end && *at < 0x80, 1)) {
-    *value = *at;
-    *from = at + 1;
-    return true;
-  }
   if (end - at < 8)
     return leb_get_slowly(from, end, value);
   uint64_t word;
@@ -67,6 +62,22 @@ static inline bool leb_get(const uint8_t **from, const uint8_t *end, uint64_t *v
   *value = leb_join(word, bytes);
   *from = at + bytes;
   return true;
+}
+
+/* Reads a value at *from and moves *from on. False if it does not end before end or needs more than 64 bits. */
+static inline __attribute__((always_inline)) bool leb_get(const uint8_t **from, const uint8_t *end, uint64_t *value) {
+  const uint8_t *at = *from;
+  if (__builtin_expect(at < end && at[0] < 0x80, 1)) {
+    *value = at[0];
+    *from = at + 1;
+    return true;
+  }
+  if (__builtin_expect(end - at >= 2 && at[1] < 0x80, 1)) {
+    *value = (at[0] & 0x7f) | (uint64_t)at[1] << 7;
+    *from = at + 2;
+    return true;
+  }
+  return leb_get_long(from, end, value);
 }
 
 static inline uint64_t zigzag(int64_t value) {

@@ -203,12 +203,14 @@ static __attribute__((noinline)) int begin_op_slowly(struct workload_writer *wri
   return 0;
 }
 
+/* Nothing is due where the op before was the thread's, too, and no MARK's interval is over. */
+static inline bool begins_plainly(const struct workload_writer *writer, uint32_t thread) {
+  return writer->run && writer->last_thread == thread && !writer->saved_errno &&
+         writer->position - writer->streams.at[thread].marked < WORKLOAD_MARK_INTERVAL;
+}
+
 int workload_begin_op(struct workload_writer *writer, uint32_t thread) {
-  /* Nothing is due where the op before was the thread's, too, and no MARK's interval is over. */
-  if (writer->run && writer->last_thread == thread && !writer->saved_errno &&
-      writer->position - writer->streams.at[thread].marked < WORKLOAD_MARK_INTERVAL)
-    return 0;
-  return begin_op_slowly(writer, thread);
+  return begins_plainly(writer, thread) ? 0 : begin_op_slowly(writer, thread);
 }
 
 void workload_put_wait(struct workload_writer *writer, uint32_t thread, uint32_t awaited_thread, uint64_t ops) {
@@ -241,13 +243,28 @@ static __attribute__((noinline)) void put_op_prefix(struct workload_writer *writ
     put_word(writer, thread, word_make(WORD_PARAM, op->param));
 }
 
+static inline uint64_t count_op(struct workload_writer *writer, struct stream *stream) {
+  writer->position++;
+  writer->run++;
+  return ++stream->ops;
+}
+
+uint64_t workload_put_plain_op(struct workload_writer *writer, uint32_t thread, uint64_t word) {
+  if (!begins_plainly(writer, thread))
+    return 0;
+  struct stream *stream = &writer->streams.at[thread];
+  if (stream->used == stream->room)
+    return 0;
+  stream->words[stream->used++] = word;
+  writer->words++;
+  return count_op(writer, stream);
+}
+
 uint64_t workload_put_op(struct workload_writer *writer, uint32_t thread, const struct workload_op *op) {
   if (op->region | op->size_bytes >> 24 | (call_traits[op->call] & CALL_HAS_PARAM))
     put_op_prefix(writer, thread, op);
   put_word(writer, thread, word_op(op->call, op->size_bytes, op->slot));
-  writer->position++;
-  writer->run++;
-  return ++writer->streams.at[thread].ops;
+  return count_op(writer, &writer->streams.at[thread]);
 }
 
 void workload_patch_touched(struct workload_writer *writer, uint32_t thread, uint64_t offset, uint64_t os_pages) {

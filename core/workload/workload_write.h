@@ -55,6 +55,12 @@ struct workload_op {
    included. */
 uint64_t workload_put_op(struct workload_writer *writer, uint32_t thread, const struct workload_op *op);
 
+/* The three in one, for an op of one word (word_op): without wait, time or touched pages, region 0, less than 2^24
+   bytes, a call without param. Returns 0, having done nothing, where more than the word is due: then the three are
+   called for.
+ */
+uint64_t workload_put_plain_op(struct workload_writer *writer, uint32_t thread, uint64_t word);
+
 /* Replaces the TOUCHED word at offset in the stream of thread: os_pages is the number of OS pages touched, plus 1. */
 void workload_patch_touched(struct workload_writer *writer, uint32_t thread, uint64_t offset, uint64_t os_pages);
 

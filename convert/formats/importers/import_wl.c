@@ -221,7 +221,7 @@ static int take_streams(struct wl_import *wl) {
       make_runnable(wl, thread);
   }
   if (wl->waiting.count) {
-    for (uint64_t i = 0; i <= wl->waiting.mask; i++)
+    for (uint64_t i = 0; i < address_map_room(&wl->waiting); i++)
       if (wl->waiting.entries[i].address)
         return bad(wl, wl->at[wl->waiting.entries[i].slot], "a thread waits here for a sync that never comes");
   }

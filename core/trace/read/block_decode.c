@@ -5,6 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Each event passes through these: a call costs as much as what it does. */
+#define ALWAYS_INLINE inline __attribute__((always_inline))
+
 struct acquire {
   uint64_t address;
   uint64_t class;
@@ -14,7 +17,7 @@ struct freed {
   uint32_t acquire, below; /* below: index of the next entry of the stack plus 1, 0 = none */
 };
 
-static bool take(struct block_decoder *decoder, enum event_column column, uint64_t *value) {
+static ALWAYS_INLINE bool take(struct block_decoder *decoder, enum event_column column, uint64_t *value) {
   return leb_get(&decoder->columns[column].at, decoder->columns[column].end, value);
 }
 
@@ -91,7 +94,7 @@ const char *block_decode_begin(struct block_decoder *decoder) {
 }
 
 /* Moves on by one step and gives its stamp, own or inherited. */
-static inline const char *take_step(struct block_decoder *decoder, uint64_t *stamp) {
+static ALWAYS_INLINE const char *take_step(struct block_decoder *decoder, uint64_t *stamp) {
   if (decoder->step == decoder->steps)
     return "more steps than the header says";
   decoder->step++;
@@ -144,9 +147,10 @@ static const char *take_reference(struct block_decoder *decoder, uint64_t *dista
   return NULL;
 }
 
-static inline const char *take_release(struct block_decoder *decoder, struct trace_event *event, uint8_t traits) {
+static ALWAYS_INLINE const char *take_release(struct block_decoder *decoder, struct trace_event *event, uint8_t traits,
+                                              bool archive) {
   uint64_t distance, entry;
-  if (decoder->archive) {
+  if (archive) {
     const char *wrong = decoder->row_column == COLUMN_ROWS ? take_reference(decoder, &distance)
                                                            : take_live_reference(decoder, event, &distance);
     if (wrong)
@@ -207,9 +211,7 @@ static const char *take_place(struct block_decoder *decoder, struct trace_event 
   return NULL;
 }
 
-static inline const char *take_acquire(struct block_decoder *decoder, struct trace_event *event) {
-  if (decoder->archive)
-    return take_place(decoder, event);
+static ALWAYS_INLINE const char *take_acquire(struct block_decoder *decoder, struct trace_event *event) {
   const struct byte_span *hits = &decoder->columns[COLUMN_ACQUIRE_HIT];
   uint64_t class = predictor_class(trace_event_request_bytes(event));
   uint32_t number = decoder->acquired++;
@@ -278,7 +280,7 @@ static const char *check_end(struct block_decoder *decoder) {
 }
 
 /* Call, size and param. */
-static inline const char *take_call(struct block_decoder *decoder, struct trace_event *event) {
+static ALWAYS_INLINE const char *take_call(struct block_decoder *decoder, struct trace_event *event) {
   event->call = *decoder->columns[COLUMN_CALL].at++;
   uint8_t traits = call_traits[event->call];
   if (!(traits & CALL_IS_LEGAL))
@@ -314,22 +316,22 @@ static const char *take_touched(struct block_decoder *decoder, struct trace_even
 }
 
 /* Decodes the next row. Returns NULL, or what is wrong. */
-static inline const char *decode_row(struct block_decoder *decoder, struct trace_event *event) {
+static ALWAYS_INLINE const char *decode_row(struct block_decoder *decoder, struct trace_event *event, bool archive) {
   const char *wrong;
   memset(event, 0, sizeof *event);
-  if ((wrong = decoder->archive ? take_row(decoder, event) : take_call(decoder, event)) ||
+  if ((wrong = archive ? take_row(decoder, event) : take_call(decoder, event)) ||
       (wrong = take_step(decoder, &event->release_stamp)))
     return wrong;
   event->acquire_stamp = event->release_stamp;
   uint8_t traits = trace_event_traits(event);
-  if ((traits & EVENT_TAKES) && (wrong = take_release(decoder, event, traits)))
+  if ((traits & EVENT_TAKES) && (wrong = take_release(decoder, event, traits, archive)))
     return wrong;
   if ((traits & EVENT_RELEASES) && decoder->releases_to_touched != UINT64_MAX && (wrong = take_touched(decoder, event)))
     return wrong;
   if (traits & EVENT_ACQUIRES) {
     if ((traits & EVENT_RELEASES) && (wrong = take_step(decoder, &event->acquire_stamp)))
       return wrong;
-    if ((wrong = take_acquire(decoder, event)))
+    if ((wrong = archive ? take_place(decoder, event) : take_acquire(decoder, event)))
       return wrong;
   }
   if (__builtin_expect(decoder->has_optional, 0) && (wrong = take_optional(decoder, event)))
@@ -337,13 +339,28 @@ static inline const char *decode_row(struct block_decoder *decoder, struct trace
   return ++decoder->row == decoder->rows ? check_end(decoder) : NULL;
 }
 
+/* Recordings and archives have a loop each, made of the same functions. Return how many rows are sound. */
+static uint32_t decode_recorded_rows(struct block_decoder *decoder, struct trace_event *events, uint32_t count,
+                                     const char **wrong) {
+  for (uint32_t i = 0; i < count; i++)
+    if ((*wrong = decode_row(decoder, &events[i], false)))
+      return i;
+  return count;
+}
+
+static uint32_t decode_archived_rows(struct block_decoder *decoder, struct trace_event *events, uint32_t count,
+                                     const char **wrong) {
+  for (uint32_t i = 0; i < count; i++)
+    if ((*wrong = decode_row(decoder, &events[i], true)))
+      return i;
+  return count;
+}
+
 uint32_t block_decode_rows(struct block_decoder *decoder, struct trace_event *events, uint32_t count,
                            const char **wrong) {
-  uint32_t left = decoder->rows - decoder->row;
-  for (uint32_t i = 0; i < count && i < left; i++)
-    if ((*wrong = decode_row(decoder, &events[i])))
-      return i;
-  return count < left ? count : left;
+  uint32_t left = decoder->rows - decoder->row, rows = count < left ? count : left;
+  return decoder->archive ? decode_archived_rows(decoder, events, rows, wrong)
+                          : decode_recorded_rows(decoder, events, rows, wrong);
 }
 
 void block_decoder_free(struct block_decoder *decoder) {

@@ -32,12 +32,17 @@ static inline void waits_note(struct waits *waits, uint64_t last) {
   waits->after[(last & ((1u << WAITS_THREAD_BITS) - 1)) % WAITS_REMEMBERED] = last;
 }
 
+/* Is there no other thread to wait for? */
+static inline bool waits_none(uint32_t thread, uint64_t last) {
+  return last == 0 || ((uint32_t)last & ((1u << WAITS_THREAD_BITS) - 1)) == thread;
+}
+
 /* Between workload_begin_op and workload_put_op of the thread: puts the wait for the slot's last user, if one is due.
  */
 static inline void waits_put(struct waits *waits, struct workload_writer *writer, uint32_t thread, uint64_t last) {
   uint32_t peer = (uint32_t)last & ((1u << WAITS_THREAD_BITS) - 1);
   uint64_t ops = last >> WAITS_THREAD_BITS;
-  if (last == 0 || peer == thread)
+  if (waits_none(thread, last))
     return;
   unsigned place = peer % WAITS_REMEMBERED;
   if (waits->done[place].thread == peer && waits->done[place].ops >= ops)
