@@ -5,9 +5,11 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import tomllib
-from collections.abc import Sequence
-from contextlib import redirect_stderr, redirect_stdout
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ RECORD = OUT / "libexec" / "heaptape-record"
 CONVERT = OUT / "libexec" / "heaptape-convert"
 REPLAY = OUT / "libexec" / "heaptape-replay"
 HEAPTAPE = OUT / "bin" / "heaptape"
+HEAPTAPE_HERE = Path("heaptape in this process")  # for run, succeed and refused: call_heaptape
 ALLOCATORS = ", ".join(tomllib.loads((REPOSITORY / "allocators" / "allocators.toml").read_text()))
 TIMEOUT_S = 240  # bounds a hang, and is no claim
 
@@ -35,6 +38,10 @@ def run(
     *command: str | Path, env: dict[str, str] | None = None, timeout_s: float = TIMEOUT_S, cwd: Path | None = None
 ) -> Result:
     """Runs a program to its end. env is added to the present environment."""
+    if command[0] is HEAPTAPE_HERE:
+        assert env is None, "a process of its own has an environment of its own"
+        assert cwd is None
+        return call_heaptape(*command[1:])
     done = subprocess.run(
         [str(word) for word in command],
         capture_output=True,
@@ -80,18 +87,35 @@ def call_heaptape(*arguments: str | Path) -> Result:
     ends in Python: a subcommand that is a C program replaces the process.
     """
     from heaptape.cli.main import main
+    from heaptape.cli.programs import PROGRAMS
     from heaptape.common.home import Home
+    from heaptape.export.targets import wanted
 
+    words = [str(word) for word in arguments]
+    assert not words or words[0] not in PROGRAMS or wanted(words[1:]), f"{words[0]} would replace this process"
     handlers = {number: signal.getsignal(number) for number in (signal.SIGPIPE, signal.SIGTERM, signal.SIGHUP)}
-    with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as errors:
+    with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as errors, _warnings_on_standard_error():
         try:
-            status = main([str(word) for word in arguments], Home(OUT))
+            status = main(words, Home(OUT))
         except SystemExit as ended:
             status = int(ended.code or 0)
         finally:
             for number, handler in handlers.items():
                 signal.signal(number, handler)
     return Result(status, out.getvalue(), errors.getvalue())
+
+
+@contextmanager
+def _warnings_on_standard_error() -> Iterator[None]:
+    """As in a process of its own: pytest would keep them."""
+    with warnings.catch_warnings():
+        warnings.resetwarnings()
+        for category in (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning):
+            warnings.simplefilter("ignore", category)
+        warnings.showwarning = lambda message, category, file, line, *_: print(
+            warnings.formatwarning(message, category, file, line), end="", file=sys.stderr
+        )
+        yield
 
 
 def succeed(*command: str | Path, env: dict[str, str] | None = None, timeout_s: float = TIMEOUT_S) -> Result:

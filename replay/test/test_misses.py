@@ -26,7 +26,7 @@ from tests.access_streams import (
 )
 from tests.examples import examples
 from tests.line_sharing_model import Step, history
-from tests.support import CONVERT, HEAPTAPE, OUT, REPLAY, refused, run, succeed
+from tests.support import CONVERT, HEAPTAPE, HEAPTAPE_HERE, OUT, REPLAY, refused, run, succeed
 
 TOOL = OUT / "libexec/valgrind/heaptape-amd64-linux"
 PLANTED, PLACING = OUT / "test-programs/libplanted.so", OUT / "test-programs/libplacing.so"
@@ -287,7 +287,7 @@ def test_heaptape_replay_has_the_pass_where_accesses_lie_beside_the_workload(tmp
     placing = f"{PLACING}:PLACE_ROUND_BYTES=4096"
     result = tmp_path / "r"
     done = succeed(
-        HEAPTAPE, "replay", work, "-a", "glibc", "-a", placing, "-n", "1", "--caches", "32768:8", "-o", result
+        HEAPTAPE_HERE, "replay", work, "-a", "glibc", "-a", placing, "-n", "1", "--caches", "32768:8", "-o", result
     )
     data = json.loads(result.read_text())
     Draft202012Validator(json_schema()).validate(data)

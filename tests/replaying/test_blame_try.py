@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from tests.support import HEAPTAPE, OUT, record, succeed
+from tests.support import HEAPTAPE_HERE, OUT, record, succeed
 
 PINNERS = 400
 BLOCK, OS_PAGE = 256, 4096
@@ -33,7 +33,7 @@ def tried(tmp_path_factory: pytest.TempPathFactory) -> Tried:
     tape, results = folder / "p.tape", folder / "r.json"
     record(tape, OUT / "test-programs" / "planted_pinner", str(PINNERS), options=("--stacks",))
     chosen = [word for name in ALLOCATORS for word in ("-a", name)]
-    data = json.loads(succeed(HEAPTAPE, "blame", tape, *chosen, "--try", "3", "--json", "-o", results).stdout)
+    data = json.loads(succeed(HEAPTAPE_HERE, "blame", tape, *chosen, "--try", "3", "--json", "-o", results).stdout)
     proposals = {row["allocator"]: row["proposals"] for row in data["holders"]}
     return Tried(proposals, pd.DataFrame(data["tried"]), results)
 
@@ -67,13 +67,13 @@ def test_nothing_is_saved_of_the_peak_which_was_before(tried: Tried) -> None:
 def test_the_results_are_those_of_whatif(tried: Tried, tmp_path: Path) -> None:
     data = json.loads(tried.results.read_text())
     assert {about["name"] for about in data["whatif"]} == set(tried.rows["experiment"])
-    told = json.loads(succeed(HEAPTAPE, "compare", tried.results, "--table", "blame", "--format", "json").stdout)
+    told = json.loads(succeed(HEAPTAPE_HERE, "compare", tried.results, "--table", "blame", "--format", "json").stdout)
     held = pd.DataFrame(told["tables"]["blame"])
     pairs = set(zip(held["one"], held["other"], strict=True))
     assert ("mimalloc", "mimalloc:function=pin_here=segregate") in pairs
     assert ("glibc", "mimalloc") in pairs
     page = tmp_path / "report.html"
-    succeed(HEAPTAPE, "report", tried.results, "-o", page)
+    succeed(HEAPTAPE_HERE, "report", tried.results, "-o", page)
     text = page.read_text()
     assert "What if — p" in text
     assert "Who holds the memory where RSS is largest: from glibc to glibc:function=pin_here=segregate" in text

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import HEAPTAPE, OUT, record, succeed
+from tests.support import HEAPTAPE_HERE, OUT, record, succeed
 
 PROGRAM = OUT / "test-programs" / "planted_locality"
 OBSERVE = OUT / "libexec" / "heaptape-observe"
@@ -29,7 +29,7 @@ def misses_of(counts: dict) -> int:
 
 
 def libraries() -> dict[str, str]:
-    listed = json.loads(succeed(HEAPTAPE, "allocators", "--json").stdout)
+    listed = json.loads(succeed(HEAPTAPE_HERE, "allocators", "--json").stdout)
     paths = {row["name"]: row.get("path") for row in listed["allocators"] if row.get("path")}
     return {name: paths[name] for name in ALLOCATORS if name in paths}
 
@@ -49,7 +49,7 @@ def replayed(mode: str, names: list[str], folder: Path) -> dict[str, int]:
     record(tape, PROGRAM, mode, *SHAPE, options=("--accesses",))
     chosen = [word for name in names for word in ("-a", name)]
     sizes = ("--caches", f"{32 << 10}:8,{CACHE}:8")  # else they are the machine's own, where it was measured
-    succeed(HEAPTAPE, "replay", tape, *chosen, "--passes", "misses", *sizes, "-o", results)
+    succeed(HEAPTAPE_HERE, "replay", tape, *chosen, "--passes", "misses", *sizes, "-o", results)
     runs = json.loads(results.read_text())["runs"]
     return {run["allocator"]: misses_of(run["misses"]) for run in runs}
 

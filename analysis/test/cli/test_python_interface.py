@@ -21,6 +21,8 @@ from heaptape.results.schema import results
 from synthetic_blame import make_run, planted
 from synthetic_results import make_results, write
 
+from tests.support import call_heaptape
+
 ROOT = Path(__file__).resolve().parents[3]
 DOCUMENTED = (
     "plots.axes", "profile.data", "profile.trace", "results.compare", "results.schema", "results.summary",
@@ -115,7 +117,7 @@ def test_results_give_timelines_and_maps_of_first_memory_passes_in_the_order_of_
 
 
 @pytest.mark.parametrize("kind", ["whole", "published"])
-def test_a_notebook_runs_from_top_to_bottom(folder, heaptape, kind):
+def test_a_notebook_runs_from_top_to_bottom(folder, kind):
     nbclient = pytest.importorskip("nbclient")
     pytest.importorskip("ipykernel")
     sources = ["small.json"]
@@ -126,8 +128,8 @@ def test_a_notebook_runs_from_top_to_bottom(folder, heaptape, kind):
         ]
         write(folder / "published.json", {"runs": runs, "workload": {"name": "pub_*lished"}})
         sources = ["published.json", "published.json"]
-    done = heaptape("report", "--notebook", *(folder / name for name in sources), "-o", folder / f"{kind}.ipynb")
-    assert done.returncode == 0, done.stderr
+    done = call_heaptape("report", "--notebook", *(folder / name for name in sources), "-o", folder / f"{kind}.ipynb")
+    assert done.status == 0, done.stderr
     made = nbformat.read(folder / f"{kind}.ipynb", 4)
     nbclient.NotebookClient(made, timeout=300, resources={"metadata": {"path": str(folder)}}).execute()
     outputs = [output for cell in made.cells if cell.cell_type == "code" for output in cell.outputs]

@@ -16,7 +16,7 @@ from heaptape.gate.minimise import Minimiser
 from heaptape.measure import registry
 
 from analysis.test.gate.pieces import make_workload
-from tests.support import HEAPTAPE, OUT, REPOSITORY, call_heaptape, check, refused, run, take_interrupts
+from tests.support import HEAPTAPE, HEAPTAPE_HERE, OUT, REPOSITORY, call_heaptape, check, refused, run, take_interrupts
 
 PLANTED, FAULTY = OUT / "test-programs" / "libplanted.so", OUT / "test-programs" / "libfaulty.so"
 MAPPED = f"{PLANTED}:PLANT_OS_PAGES=1"  # each object has a mapping of its own
@@ -172,10 +172,10 @@ def test_a_condition_that_does_not_hold_is_one_line(workload, tmp_path):
 
 def test_a_full_disk_is_one_line(workload, tmp_path):
     same = ("--old", "glibc", "--new", "glibc")
-    refused(HEAPTAPE, "gate", *same, workload, "-o", "/dev/full", says="/dev/full: can't be written")
+    refused(HEAPTAPE_HERE, "gate", *same, workload, "-o", "/dev/full", says="/dev/full: can't be written")
     file = tmp_path / "file"
     file.touch()
-    done = run(HEAPTAPE, "minimise", workload, *same, "--if", "rss-peak>1", "-o", file / "out")
+    done = run(HEAPTAPE_HERE, "minimise", workload, *same, "--if", "rss-peak>1", "-o", file / "out")
     assert (done.status, done.stderr.count("\n")) == (1, 1)
     assert done.stderr == f"heaptape: {file / 'out'}: can't be written\n"
 

@@ -14,7 +14,17 @@ from heaptape.common.home import Home
 from heaptape.measure import registry
 from tuning.planted import BEST, pages
 
-from tests.support import OUT, RECORD, REPOSITORY, call_heaptape, compile_c, refused, succeed, take_interrupts
+from tests.support import (
+    HEAPTAPE_HERE,
+    OUT,
+    RECORD,
+    REPOSITORY,
+    call_heaptape,
+    compile_c,
+    refused,
+    succeed,
+    take_interrupts,
+)
 
 HEAPTAPE = OUT / "bin" / "heaptape"
 REGISTRY = """
@@ -118,9 +128,9 @@ def test_wrong_use_is_one_line(planted, small_tape, options, status, says):
 
 
 def test_an_allocator_without_tunables_is_refused(small_tape):
-    refused(HEAPTAPE, "tune", small_tape, "-a", "nosuch", says="unknown allocator 'nosuch'")
+    refused(HEAPTAPE_HERE, "tune", small_tape, "-a", "nosuch", says="unknown allocator 'nosuch'")
     library = OUT / "lib" / "libreference.so"
-    refused(HEAPTAPE, "tune", small_tape, "-a", library, says="only an allocator of the registry has tunables")
+    refused(HEAPTAPE_HERE, "tune", small_tape, "-a", library, says="only an allocator of the registry has tunables")
 
 
 def start(folder, tape, *options):
