@@ -1,5 +1,6 @@
 """What tests and benchmarks share: where things are built, and running heaptape's programs."""
 
+import fcntl
 import io
 import json
 import os
@@ -8,11 +9,14 @@ import subprocess
 import sys
 import tomllib
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pytest
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 OUT = Path(os.environ.get("HEAPTAPE_OUT", REPOSITORY / "out")).resolve()
@@ -103,6 +107,23 @@ def call_heaptape(*arguments: str | Path) -> Result:
             for number, handler in handlers.items():
                 signal.signal(number, handler)
     return Result(status, out.getvalue(), errors.getvalue())
+
+
+def made_once(folders: "pytest.TempPathFactory", name: str, make: Callable[[Path], None]) -> Path:
+    """The file or folder `name`, which all of the run's workers share: the first that asks for it makes it, others
+    wait. It is read only.
+    """
+    shared = folders.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent
+    path = shared / name
+    with (shared / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not path.exists():
+            partial = shared / f"partial-{name}"
+            make(partial)
+            partial.rename(path)
+    return path
 
 
 @contextmanager

@@ -1,5 +1,5 @@
 """The Python interface: what docs/PYTHON.md and the docstrings show runs as it stands there; notebooks run, too; and
-types are sound.
+types are sound. Long: a notebook of results with odd names.
 """
 
 import doctest
@@ -116,7 +116,7 @@ def test_results_give_timelines_and_maps_of_first_memory_passes_in_the_order_of_
     assert results(folder / "small.json").calls()["call"].nunique() == 4
 
 
-@pytest.mark.parametrize("kind", ["whole", "published"])
+@pytest.mark.parametrize("kind", ["whole", pytest.param("published", marks=pytest.mark.long)])
 def test_a_notebook_runs_from_top_to_bottom(folder, kind):
     nbclient = pytest.importorskip("nbclient")
     pytest.importorskip("ipykernel")

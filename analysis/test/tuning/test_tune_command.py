@@ -137,7 +137,7 @@ def start(folder, tape, *options):
     command = [str(HEAPTAPE), "tune", str(tape), "-a", "reference", "--tunables", "tcache_count,top_pad,arenas"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     return subprocess.Popen(
-        [*command, "--budget", "24", *options], cwd=folder, start_new_session=True, preexec_fn=take_interrupts, **pipes
+        [*command, "--budget", "14", *options], cwd=folder, start_new_session=True, preexec_fn=take_interrupts, **pipes
     )
 
 
