@@ -48,7 +48,7 @@ def pytest_runtest_makereport() -> Generator[None, Any, Any]:
     return report
 
 
-def pytest_terminal_summary(terminalreporter: Any) -> None:
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     files: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
     tests: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
     for report in (one for reports in terminalreporter.stats.values() for one in reports):

@@ -135,30 +135,20 @@ def test_redis(library, tmp_path):
         stderr=subprocess.PIPE,
         text=True,
     ) as server:
-        for _ in range(100):
-            if socket.exists():
-                break
-            time.sleep(0.05)
-        load = (
-            "redis-benchmark",
-            "-s",
-            socket,
-            "-q",
-            "-c",
-            "10",
-            "-n",
-            "1000",
-            "-r",
-            "1000",
-            "-t",
-            "set,lpush,hset,zadd",
-        )
-        assert run(*load).status == 0
-        assert int(run("redis-cli", "-s", socket, "dbsize").stdout) > 900
-        assert run("redis-cli", "-s", socket, "flushall", "async").stdout == "OK\n"
-        run("redis-cli", "-s", socket, "shutdown", "nosave")
-        assert server.wait(20) == 0
-        assert server.stderr.read() == ""
+        try:
+            for _ in range(100):
+                if socket.exists():
+                    break
+                time.sleep(0.05)
+            load = ("redis-benchmark", "-s", socket, "-q", "-c", "10", "-n", "1000", "-r", "300")
+            assert run(*load, "-t", "set,lpush,hset,zadd").status == 0
+            assert int(run("redis-cli", "-s", socket, "dbsize").stdout) > 270
+            assert run("redis-cli", "-s", socket, "flushall", "async").stdout == "OK\n"
+            run("redis-cli", "-s", socket, "shutdown", "nosave")
+            assert server.wait(20) == 0
+            assert server.stderr.read() == ""
+        finally:
+            server.kill()  # else a failure would wait for it without end
 
 
 def test_counters_are_in_the_results(allocator, tmp_path):

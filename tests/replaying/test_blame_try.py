@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from tests.support import HEAPTAPE_HERE, OUT, record, succeed
+from tests.support import HEAPTAPE_HERE, OUT, made_once, record, succeed
 
 PINNERS = 400
 BLOCK, OS_PAGE = 256, 4096
@@ -29,29 +29,31 @@ class Tried:
     results: Path
 
 
-@pytest.fixture(scope="module")
-def tape(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("tape") / "p.tape"
-    record(path, OUT / "test-programs" / "planted_pinner", str(PINNERS), options=("--stacks",))
-    return path
+def tried_on(allocators: tuple[str, ...], name: str, folders: pytest.TempPathFactory) -> Tried:
+    """Made once for all workers: it takes a minute where other things run."""
 
+    def make(folder: Path) -> None:
+        folder.mkdir()
+        tape = folder / "p.tape"
+        record(tape, OUT / "test-programs" / "planted_pinner", str(PINNERS), options=("--stacks",))
+        chosen = [word for name in allocators for word in ("-a", name)]
+        done = succeed(HEAPTAPE_HERE, "blame", tape, *chosen, "--try", "3", "--json", "-o", folder / "r.json")
+        (folder / "told.json").write_text(done.stdout)
 
-def tried_on(allocators: tuple[str, ...], tape: Path, folder: Path) -> Tried:
-    results = folder / "r.json"
-    chosen = [word for name in allocators for word in ("-a", name)]
-    data = json.loads(succeed(HEAPTAPE_HERE, "blame", tape, *chosen, "--try", "3", "--json", "-o", results).stdout)
+    folder = made_once(folders, name, make)
+    data = json.loads((folder / "told.json").read_text())
     proposals = {row["allocator"]: row["proposals"] for row in data["holders"]}
-    return Tried(proposals, pd.DataFrame(data["tried"]), results)
+    return Tried(proposals, pd.DataFrame(data["tried"]), folder / "r.json")
 
 
 @pytest.fixture(scope="module")
-def tried(tape: Path, tmp_path_factory: pytest.TempPathFactory) -> Tried:
-    return tried_on(FIRST, tape, tmp_path_factory.mktemp("first"))
+def tried(tmp_path_factory: pytest.TempPathFactory) -> Tried:
+    return tried_on(FIRST, "blame-try", tmp_path_factory)
 
 
 @pytest.fixture(scope="module")
-def tried_on_others(tape: Path, tmp_path_factory: pytest.TempPathFactory) -> Tried:
-    return tried_on(OTHERS, tape, tmp_path_factory.mktemp("others"))
+def tried_on_others(tmp_path_factory: pytest.TempPathFactory) -> Tried:
+    return tried_on(OTHERS, "blame-try-others", tmp_path_factory)
 
 
 @pytest.fixture

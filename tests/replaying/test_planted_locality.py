@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import HEAPTAPE_HERE, OUT, record, succeed
+from tests.support import HEAPTAPE_HERE, OUT, made_once, record, succeed
 
 PROGRAM = OUT / "test-programs" / "planted_locality"
 OBSERVE = OUT / "libexec" / "heaptape-observe"
@@ -56,15 +56,21 @@ def replayed(mode: str, names: list[str], folder: Path) -> dict[str, int]:
 
 @pytest.fixture(scope="module")
 def counted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, dict[str, int]]]:
-    """mode -> "live" or "replay" -> allocator -> misses."""
-    folder, paths = tmp_path_factory.mktemp("locality"), libraries()
-    return {
-        mode: {
-            "live": {name: live(mode, path, folder) for name, path in paths.items()},
-            "replay": replayed(mode, list(paths), folder),
+    """mode -> "live" or "replay" -> allocator -> misses. Made once for all workers."""
+    paths = libraries()
+
+    def make(folder: Path) -> None:
+        folder.mkdir()
+        found = {
+            mode: {
+                "live": {name: live(mode, path, folder) for name, path in paths.items()},
+                "replay": replayed(mode, list(paths), folder),
+            }
+            for mode in MODES
         }
-        for mode in MODES
-    }
+        (folder / "counted.json").write_text(json.dumps(found))
+
+    return json.loads((made_once(tmp_path_factory, "locality", make) / "counted.json").read_text())
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -28,11 +28,11 @@ def workload(tmp_path_factory):
     return make_workload(tmp_path_factory.mktemp("gate"))
 
 
-def gate(folder, *arguments):
+def gate(folder, *arguments, minimise_runs="12"):
     """The command's result, its JSON, its JUnit's testcases by name, and the folders of minimised tapes."""
     result, xml = folder / "g.json", folder / "g.xml"
     outputs = ("-o", result, "--junit", xml, "--artefacts", folder / "artefacts")
-    done = call_heaptape("gate", *arguments, *outputs, "--minimise-runs", "12")
+    done = call_heaptape("gate", *arguments, *outputs, "--minimise-runs", minimise_runs)
     data = json.loads(result.read_text())
     cases = {case.get("name"): case for case in ElementTree.parse(xml).getroot().iter("testcase")}
     return done, data, cases
@@ -82,7 +82,7 @@ def test_a_figure_that_is_within_tolerance_when_it_is_minimised_is_told_and_the_
 
     monkeypatch.setattr("heaptape.gate.gate.Minimiser", SometimesWithin)
     worse = f"{PLANTED}:PLANT_MAP_EVERY=10 PLANT_LOOPS=200"
-    done, data, _ = gate(tmp_path, "--old", str(PLANTED), "--new", worse, workload)
+    done, data, _ = gate(tmp_path, "--old", str(PLANTED), "--new", worse, workload, minimise_runs="3")
     assert done.status == 1
     told = {"workload": "history", "figure": "instructions", "why": "instructions>102%*old does not hold of the whole"}
     assert data["not_minimised"] == [told]
