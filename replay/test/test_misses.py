@@ -52,7 +52,8 @@ def levels(side):
 
 
 @cache
-def program_without_accesses(work, events, arguments):
+def program_without_accesses(work, content, events, arguments):
+    """content: of the workload; files of one name differ from example to example."""
     return misses_pass(work, events, *arguments)["misses"]["program"]
 
 
@@ -61,7 +62,8 @@ def added_and_sequential(work, items, *arguments):
     less those of a recording in which it accessed nothing, since the start-up of the process comes first, and what came
     first takes no room from what is newer. Two runs, for both figures.
     """
-    without = program_without_accesses(work, tuple(item for item in items if item[0] == "event"), arguments)
+    events = tuple(item for item in items if item[0] == "event")
+    without = program_without_accesses(work, work.read_bytes(), events, arguments)
     found = misses_pass(work, items, *arguments)["misses"]["program"]
     caches, tlbs = ([a - b for a, b in zip(now, before)] for now, before in zip(levels(found)[:2], levels(without)[:2]))
     sequential = [
