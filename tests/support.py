@@ -1,16 +1,22 @@
 """What tests and benchmarks share: where things are built, and running heaptape's programs."""
 
+import fcntl
 import io
 import json
 import os
 import signal
 import subprocess
+import sys
 import tomllib
-from collections.abc import Sequence
-from contextlib import redirect_stderr, redirect_stdout
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pytest
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 OUT = Path(os.environ.get("HEAPTAPE_OUT", REPOSITORY / "out")).resolve()
@@ -18,6 +24,7 @@ RECORD = OUT / "libexec" / "heaptape-record"
 CONVERT = OUT / "libexec" / "heaptape-convert"
 REPLAY = OUT / "libexec" / "heaptape-replay"
 HEAPTAPE = OUT / "bin" / "heaptape"
+HEAPTAPE_HERE = Path("heaptape in this process")  # for run, succeed and refused: call_heaptape
 ALLOCATORS = ", ".join(tomllib.loads((REPOSITORY / "allocators" / "allocators.toml").read_text()))
 TIMEOUT_S = 240  # bounds a hang, and is no claim
 
@@ -35,6 +42,10 @@ def run(
     *command: str | Path, env: dict[str, str] | None = None, timeout_s: float = TIMEOUT_S, cwd: Path | None = None
 ) -> Result:
     """Runs a program to its end. env is added to the present environment."""
+    if command[0] is HEAPTAPE_HERE:
+        assert env is None, "a process of its own has an environment of its own"
+        assert cwd is None
+        return call_heaptape(*command[1:])
     done = subprocess.run(
         [str(word) for word in command],
         capture_output=True,
@@ -80,18 +91,52 @@ def call_heaptape(*arguments: str | Path) -> Result:
     ends in Python: a subcommand that is a C program replaces the process.
     """
     from heaptape.cli.main import main
+    from heaptape.cli.programs import PROGRAMS
     from heaptape.common.home import Home
+    from heaptape.export.targets import wanted
 
+    words = [str(word) for word in arguments]
+    assert not words or words[0] not in PROGRAMS or wanted(words[1:]), f"{words[0]} would replace this process"
     handlers = {number: signal.getsignal(number) for number in (signal.SIGPIPE, signal.SIGTERM, signal.SIGHUP)}
-    with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as errors:
+    with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as errors, _warnings_on_standard_error():
         try:
-            status = main([str(word) for word in arguments], Home(OUT))
+            status = main(words, Home(OUT))
         except SystemExit as ended:
             status = int(ended.code or 0)
         finally:
             for number, handler in handlers.items():
                 signal.signal(number, handler)
     return Result(status, out.getvalue(), errors.getvalue())
+
+
+def made_once(folders: "pytest.TempPathFactory", name: str, make: Callable[[Path], None]) -> Path:
+    """The file or folder `name`, which all of the run's workers share: the first that asks for it makes it, others
+    wait. It is read only.
+    """
+    shared = folders.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent
+    path = shared / name
+    with (shared / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not path.exists():
+            partial = shared / f"partial-{name}"
+            make(partial)
+            partial.rename(path)
+    return path
+
+
+@contextmanager
+def _warnings_on_standard_error() -> Iterator[None]:
+    """As in a process of its own: pytest would keep them."""
+    with warnings.catch_warnings():
+        warnings.resetwarnings()
+        for category in (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning):
+            warnings.simplefilter("ignore", category)
+        warnings.showwarning = lambda message, category, file, line, *_: print(
+            warnings.formatwarning(message, category, file, line), end="", file=sys.stderr
+        )
+        yield
 
 
 def succeed(*command: str | Path, env: dict[str, str] | None = None, timeout_s: float = TIMEOUT_S) -> Result:

@@ -6,7 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import CONVERT, HEAPTAPE, RECORD, Result, call_heaptape, check, info, record, run, succeed, workload
+from tests.support import (
+    CONVERT,
+    HEAPTAPE,
+    HEAPTAPE_HERE,
+    RECORD,
+    Result,
+    call_heaptape,
+    check,
+    info,
+    record,
+    run,
+    succeed,
+    workload,
+)
 
 FAILED, USAGE, NOT_EXECUTABLE, NOT_FOUND = 1, 2, 126, 127
 READERS = ("check", "info", "dump", "compile")
@@ -106,20 +119,26 @@ def test_the_command_refuses_what_it_cannot_use(tmp_path: Path, command: str, ki
 
 
 def test_unknown_allocator_is_refused(small_tape: Path) -> None:
-    assert_one_clear_line(run(HEAPTAPE, "replay", "-a", "no-such-allocator", small_tape), FAILED, "no-such-allocator")
+    assert_one_clear_line(
+        run(HEAPTAPE_HERE, "replay", "-a", "no-such-allocator", small_tape), FAILED, "no-such-allocator"
+    )
 
 
 def test_unknown_variant_is_refused(small_tape: Path) -> None:
-    assert_one_clear_line(run(HEAPTAPE, "replay", "-a", "glibc:no-such-variant", small_tape), FAILED, "no-such-variant")
+    assert_one_clear_line(
+        run(HEAPTAPE_HERE, "replay", "-a", "glibc:no-such-variant", small_tape), FAILED, "no-such-variant"
+    )
 
 
 def test_library_that_is_not_there_is_refused(small_tape: Path) -> None:
-    assert_one_clear_line(run(HEAPTAPE, "replay", "-a", "./no-such-library.so", small_tape), FAILED, "no-such-library")
+    assert_one_clear_line(
+        run(HEAPTAPE_HERE, "replay", "-a", "./no-such-library.so", small_tape), FAILED, "no-such-library"
+    )
 
 
 def test_unknown_command_and_option_are_usage_errors(small_tape: Path) -> None:
     assert_one_clear_line(run(HEAPTAPE, "no-such-command"), USAGE, "no-such-command")
-    assert_one_clear_line(run(HEAPTAPE, "replay", "--no-such-option", small_tape), USAGE, "--no-such-option")
+    assert_one_clear_line(run(HEAPTAPE_HERE, "replay", "--no-such-option", small_tape), USAGE, "--no-such-option")
     assert run(RECORD, "--no-such-option", "--", "true").status == USAGE
     assert run(RECORD).status == USAGE
 

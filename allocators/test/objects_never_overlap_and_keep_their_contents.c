@@ -68,7 +68,7 @@ static void check_walk(void) {
 }
 
 int main(int argument_count, char **arguments) {
-  long calls = argument_count > 1 ? atol(arguments[1]) : 300000;
+  long calls = argument_count > 1 ? atol(arguments[1]) : 100000;
   struct model model = {.random = argument_count > 2 ? strtoull(arguments[2], NULL, 0) : 88172645463325252u};
   for (long call = 0; call < calls; call++) {
     /* In phases, so that the heap grows, is trimmed and fragments: large objects every now and then. */

@@ -8,6 +8,8 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from tests.support import call_heaptape, made_once
+
 # No test is timed: on a busy machine any example may take long.
 hypothesis.settings.register_profile("heaptape", deadline=None)
 hypothesis.settings.load_profile("heaptape")
@@ -62,9 +64,11 @@ def small_tape(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def small_results(tmp_path_factory, heaptape, small_tape):
+def small_results(tmp_path_factory, small_tape):
     """Real results of it under two allocators."""
-    path = tmp_path_factory.mktemp("results") / "small.json"
-    done = heaptape("replay", small_tape, "-a", "glibc", "-a", "glibc:no-tcache", "-n", "2", "-o", path)
-    assert done.returncode == 0, done.stderr
-    return path
+
+    def make(path):
+        done = call_heaptape("replay", small_tape, "-a", "glibc", "-a", "glibc:no-tcache", "-n", "2", "-o", path)
+        assert done.status == 0, done.stderr
+
+    return made_once(tmp_path_factory, "small.json", make)

@@ -49,14 +49,15 @@ int output_file_begin(struct output_file *file, const char *path, struct error *
     return error_set(error, path, "out of memory");
   }
   snprintf(file->temporary, room, "%s.%ld.partial", path, (long)getpid());
+  remove_when_interrupted(file->temporary); /* before it is there: a signal may come right behind open */
   int fd = open(file->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (fd < 0) {
     error_errno(error, path, "can't create");
+    remove_when_interrupted(NULL);
     forget(file);
     return -1;
   }
   close(fd);
-  remove_when_interrupted(file->temporary);
   return 0;
 }
 

@@ -19,7 +19,7 @@ from jsonschema import Draft202012Validator
 from tests.access_streams import GRANULE, STACK, UNFIT_FOR_TWO_CALLS, compiled, file, mallocs
 from tests.examples import examples
 from tests.line_sharing_model import history
-from tests.support import CONVERT, HEAPTAPE, OUT, REPLAY, refused, run, succeed
+from tests.support import CONVERT, HEAPTAPE, HEAPTAPE_HERE, OUT, REPLAY, refused, run, succeed
 
 TOOL = OUT / "libexec/valgrind/heaptape-amd64-linux"
 OBSERVE = OUT / "libexec/heaptape-observe"
@@ -258,7 +258,7 @@ def test_heaptape_replay_has_the_pass_in_results_and_tables(tmp_path):
     work.with_suffix(".accesses").write_bytes(file(items, 4096))
     result = tmp_path / "r"
     allocators = ("-a", "glibc", "-a", PLACING)
-    done = succeed(HEAPTAPE, "replay", work, *allocators, "--passes", "accesses", "-n", "3", "-o", result)
+    done = succeed(HEAPTAPE_HERE, "replay", work, *allocators, "--passes", "accesses", "-n", "3", "-o", result)
     data = json.loads(result.read_text())
     Draft202012Validator(json_schema()).validate(data)
     assert [run_["repeat"] for run_ in data["runs"]] == [0, 0, 1, 1, 2, 2]
@@ -268,7 +268,7 @@ def test_heaptape_replay_has_the_pass_in_results_and_tables(tmp_path):
         assert run_["accesses"]["recorded_accesses"] == run_["accesses"]["object_accesses"] == 10_000
         assert run_["counters"] or run_["counters_missing_because"]
     assert "CPU time of calls and recorded accesses" in done.stdout
-    table = succeed(HEAPTAPE, "compare", result, "--table", "accesses", "--format", "csv").stdout
+    table = succeed(HEAPTAPE_HERE, "compare", result, "--table", "accesses", "--format", "csv").stdout
     assert table.splitlines()[0].startswith("workload,allocator,kind,ms,low,high,repetitions,difference_ms")
     assert len(table.splitlines()) == 7
 

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+from functools import cache
 
 import heaptape
 import pytest
@@ -26,7 +27,7 @@ from tests.access_streams import (
 )
 from tests.examples import examples
 from tests.line_sharing_model import Step, history
-from tests.support import CONVERT, HEAPTAPE, OUT, REPLAY, refused, run, succeed
+from tests.support import CONVERT, HEAPTAPE, HEAPTAPE_HERE, OUT, REPLAY, refused, run, succeed
 
 TOOL = OUT / "libexec/valgrind/heaptape-amd64-linux"
 PLANTED, PLACING = OUT / "test-programs/libplanted.so", OUT / "test-programs/libplacing.so"
@@ -50,13 +51,20 @@ def levels(side):
     return [c["misses"] for c in side["caches"]], [t["misses"] for t in side["tlbs"]], side["page_faults"]
 
 
+@cache
+def program_without_accesses(work, content, events, arguments):
+    """content: of the workload; files of one name differ from example to example."""
+    return misses_pass(work, events, *arguments)["misses"]["program"]
+
+
 def added_and_sequential(work, items, *arguments):
     """What the accesses added to the program's misses of caches, of TLBs and page faults, and to its sequential misses:
     less those of a recording in which it accessed nothing, since the start-up of the process comes first, and what came
     first takes no room from what is newer. Two runs, for both figures.
     """
-    events = [item for item in items if item[0] == "event"]
-    without, found = (misses_pass(work, stream, *arguments)["misses"]["program"] for stream in (events, items))
+    events = tuple(item for item in items if item[0] == "event")
+    without = program_without_accesses(work, work.read_bytes(), events, arguments)
+    found = misses_pass(work, items, *arguments)["misses"]["program"]
     caches, tlbs = ([a - b for a, b in zip(now, before)] for now, before in zip(levels(found)[:2], levels(without)[:2]))
     sequential = [
         now["sequential_misses"] - before["sequential_misses"]
@@ -102,25 +110,29 @@ STREAMS = {
 }
 
 
+@pytest.fixture(scope="module")
+def one_object(tmp_path_factory):
+    """A workload of one malloc."""
+    return compiled(tmp_path_factory.mktemp("one"), mallocs([64]))[0]
+
+
 @pytest.mark.parametrize("name", STREAMS)
-def test_misses_that_continue_a_stream_are_sequential(tmp_path, name):
+def test_misses_that_continue_a_stream_are_sequential(one_object, name):
     lines, sequential = STREAMS[name]
-    work, _ = compiled(tmp_path, mallocs([64]))
     page = 1 << 20
     items = [("event", STACK)] + [("other", (page * OS_PAGE + line * LINE) // GRANULE) for line in lines]
     caches = ["--null", "--caches", "65536:16,131072:16"]
-    misses, in_sequence = added_and_sequential(work, items, *caches)
+    misses, in_sequence = added_and_sequential(one_object, items, *caches)
     assert misses[0] == [len(lines), len(lines)]
     assert in_sequence == [sequential, sequential]
 
 
-def test_only_what_a_level_misses_is_sequential_there(tmp_path):
+def test_only_what_a_level_misses_is_sequential_there(one_object):
     """A walk over more than the first level holds, twice: the second walk hits the outer one."""
-    work, _ = compiled(tmp_path, mallocs([64]))
     walk = [("other", line * LINE // GRANULE) for line in range(1 << 20, (1 << 20) + 128)]
     items = [("event", STACK), *walk, *walk]
     caches = ["--null", "--caches", "4096:1,65536:16"]
-    misses, in_sequence = added_and_sequential(work, items, *caches)
+    misses, in_sequence = added_and_sequential(one_object, items, *caches)
     assert misses[0] == [256, 128]
     assert in_sequence == [4 * 61, 2 * 61]
 
@@ -287,7 +299,7 @@ def test_heaptape_replay_has_the_pass_where_accesses_lie_beside_the_workload(tmp
     placing = f"{PLACING}:PLACE_ROUND_BYTES=4096"
     result = tmp_path / "r"
     done = succeed(
-        HEAPTAPE, "replay", work, "-a", "glibc", "-a", placing, "-n", "1", "--caches", "32768:8", "-o", result
+        HEAPTAPE_HERE, "replay", work, "-a", "glibc", "-a", placing, "-n", "1", "--caches", "32768:8", "-o", result
     )
     data = json.loads(result.read_text())
     Draft202012Validator(json_schema()).validate(data)

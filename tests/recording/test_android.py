@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import CONVERT, HEAPTAPE, REPOSITORY, check, info, succeed
+from tests.support import CONVERT, HEAPTAPE_HERE, REPOSITORY, check, info, succeed
 
 RECORDING = REPOSITORY / "workloads" / "corpus" / "android-systemui.zip"
 ALLOCATORS = 5
@@ -69,11 +69,11 @@ def test_recording_compiles_the_same_from_the_zip_and_from_the_trace(tape: Path)
 @pytest.mark.long
 def test_recording_replays_under_every_allocator(tape: Path, tmp_path: Path) -> None:
     results = tmp_path / "r.json"
-    found = json.loads(succeed(HEAPTAPE, "allocators", "--json").stdout)["allocators"]
+    found = json.loads(succeed(HEAPTAPE_HERE, "allocators", "--json").stdout)["allocators"]
     names = [allocator["name"] for allocator in found if allocator["found"]]
     assert "glibc" in names
     chosen = [word for name in names for word in ("-a", name)]
-    succeed(HEAPTAPE, "replay", "-n", "1", "--passes", "time,memory", *chosen, "-o", results, tape)
+    succeed(HEAPTAPE_HERE, "replay", "-n", "1", "--passes", "time,memory", *chosen, "-o", results, tape)
     about = json.loads(results.read_text())
     calls, peak_bytes = figures_of_the_text()
     assert about["workload"]["ideal_rss_bytes"] == peak_bytes

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import ALLOCATORS as KNOWN
-from tests.support import HEAPTAPE, OUT, call_heaptape, record, run, succeed
+from tests.support import HEAPTAPE, HEAPTAPE_HERE, OUT, call_heaptape, record, run, succeed
 
 PROGRAM = OUT / "test-programs" / "planted_memory"
 MODES = ("leak", "retention", "fragmentation", "well")
@@ -29,7 +29,7 @@ def tapes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 def allocators() -> list[str]:
-    listed = json.loads(succeed(HEAPTAPE, "allocators", "--json").stdout)
+    listed = json.loads(succeed(HEAPTAPE_HERE, "allocators", "--json").stdout)
     there = {row["name"] for row in listed["allocators"] if row.get("path") or row["name"] == "glibc"}
     return [name for name in ALLOCATORS if name in there]
 
@@ -40,7 +40,7 @@ def told(tapes: dict[str, Path]) -> dict[tuple[str, str], dict]:
     chosen = [word for name in allocators() for word in ("-a", name)]
     found = {}
     for mode in MODES:
-        data = json.loads(succeed(HEAPTAPE, "blame", tapes[mode], *chosen, "--json", "--by", "site").stdout)
+        data = json.loads(succeed(HEAPTAPE_HERE, "blame", tapes[mode], *chosen, "--json", "--by", "site").stdout)
         found |= {(mode, row["allocator"]): row for row in data["holders"]}
     return found
 
@@ -77,7 +77,7 @@ def test_groups_and_states_of_a_real_pass_add_up_to_rss_less_live_bytes(told: di
 
 
 def test_without_stacks_it_answers_by_thread_size_and_age(tapes: dict[str, Path]) -> None:
-    lines = succeed(HEAPTAPE, "blame", tapes["plain"]).stdout.splitlines()
+    lines = succeed(HEAPTAPE_HERE, "blame", tapes["plain"]).stdout.splitlines()
     assert "glibc, at op" in lines[0]
     assert "fragmentation: " in lines[0]
     assert "256 to 319 bytes" not in lines[0]
@@ -89,29 +89,31 @@ def test_without_stacks_it_answers_by_thread_size_and_age(tapes: dict[str, Path]
 
 def test_proposals_have_a_command_or_one_line_says_that_there_are_none(tapes: dict[str, Path]) -> None:
     nothing = "glibc: no experiment with a group of objects promises to save 1 % of RSS."
-    assert succeed(HEAPTAPE, "blame", tapes["retention"]).stdout.splitlines()[-1] == nothing
-    assert succeed(HEAPTAPE, "blame", tapes["well"], "--try", "2").stdout.splitlines()[-1] == nothing
-    lines = succeed(HEAPTAPE, "blame", tapes["fragmentation"]).stdout.splitlines()
+    assert succeed(HEAPTAPE_HERE, "blame", tapes["retention"]).stdout.splitlines()[-1] == nothing
+    assert succeed(HEAPTAPE_HERE, "blame", tapes["well"], "--try", "2").stdout.splitlines()[-1] == nothing
+    lines = succeed(HEAPTAPE_HERE, "blame", tapes["fragmentation"]).stdout.splitlines()
     command = f"heaptape whatif {tapes['fragmentation']} -a glibc -g function=make_survivor=segregate"
     assert any(line.endswith(f"MiB  {command}") for line in lines[-5:])
     # All objects are of one size, thread and phase: without call stacks there are no groups.
-    assert succeed(HEAPTAPE, "blame", tapes["plain"]).stdout.splitlines()[-1] == nothing
+    assert succeed(HEAPTAPE_HERE, "blame", tapes["plain"]).stdout.splitlines()[-1] == nothing
 
 
 def test_files_and_differences_of_two_positions(tapes: dict[str, Path], tmp_path: Path) -> None:
     results, flame, graph = tmp_path / "r.json", tmp_path / "f.svg", tmp_path / "g.png"
     at = ("--at", "fill", "--at", "end")
-    first = succeed(HEAPTAPE, "blame", tapes["fragmentation"], *at, "-o", results, "--flame", flame, "--graph", graph)
+    first = succeed(
+        HEAPTAPE_HERE, "blame", tapes["fragmentation"], *at, "-o", results, "--flame", flame, "--graph", graph
+    )
     assert "glibc: from fill to end, by site" in first.stdout
-    again = succeed(HEAPTAPE, "blame", results, *at)
+    again = succeed(HEAPTAPE_HERE, "blame", results, *at)
     assert again.stdout == first.stdout.replace(str(tapes["fragmentation"]), "fragmentation.tape")
     titles = [title.text or "" for title in ElementTree.parse(flame).iter("{http://www.w3.org/2000/svg}title")]
     assert any(title.startswith("make_survivor — ") for title in titles)
     assert graph.read_bytes().startswith(b"\x89PNG")
     report = tmp_path / "report.html"
-    succeed(HEAPTAPE, "report", results, "-o", report)
+    succeed(HEAPTAPE_HERE, "report", results, "-o", report)
     assert "<h3>Who holds the memory</h3>" in report.read_text()
-    assert "From fragmentation, glibc to leak, glibc" in succeed(HEAPTAPE, "blame", results, tapes["leak"]).stdout
+    assert "From fragmentation, glibc to leak, glibc" in succeed(HEAPTAPE_HERE, "blame", results, tapes["leak"]).stdout
 
 
 WRONG = {

@@ -10,7 +10,7 @@ from heaptape.fidelity import counted, live
 from heaptape.measure import loaded, recipes
 from heaptape.measure.registry import Choice
 
-from tests.support import HEAPTAPE, OUT, RECORD, run, succeed
+from tests.support import HEAPTAPE, HEAPTAPE_HERE, OUT, RECORD, run, succeed
 
 OBSERVE = OUT / "libexec" / "heaptape-observe"
 pytestmark = pytest.mark.skipif(
@@ -64,14 +64,14 @@ def test_a_recording_names_the_libraries_that_the_program_has(tmp_path):
 
 def test_a_cpp_programs_own_runtime_is_loaded_on_every_allocator_and_the_result_says_so(tmp_path):
     """Where an allocator here needs the C++ library; the exact instructions are still among the passes."""
-    allocators = json.loads(succeed(HEAPTAPE, "allocators", "--json").stdout)["allocators"]
+    allocators = json.loads(succeed(HEAPTAPE_HERE, "allocators", "--json").stdout)["allocators"]
     if not any(row["name"] == "jemalloc" and row.get("path") for row in allocators):
         pytest.skip("jemalloc is not installed")
     tape, results = tmp_path / "t.tape", tmp_path / "r.json"
     runtime = next(path for path in loaded.needs("libjemalloc.so.2") if "libstdc++" in path)
     succeed(RECORD, "-o", tape, "--", "/bin/true", env={"LD_PRELOAD": runtime})
     wanted = ("-a", "glibc", "-a", "jemalloc", "--passes", "instructions", "-n", "1")
-    succeed(HEAPTAPE, "replay", tape, *wanted, "-o", results)
+    succeed(HEAPTAPE_HERE, "replay", tape, *wanted, "-o", results)
     data = json.loads(results.read_text())
     assert Path(runtime).name in data["settings"]["also_loaded"]
     starts = {one["allocator"]: one["startup_process_instructions"] for one in data["runs"]}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import HEAPTAPE, OUT, record, succeed
+from tests.support import HEAPTAPE_HERE, OUT, made_once, record, succeed
 
 PROGRAM = OUT / "test-programs" / "planted_locality"
 OBSERVE = OUT / "libexec" / "heaptape-observe"
@@ -29,7 +29,7 @@ def misses_of(counts: dict) -> int:
 
 
 def libraries() -> dict[str, str]:
-    listed = json.loads(succeed(HEAPTAPE, "allocators", "--json").stdout)
+    listed = json.loads(succeed(HEAPTAPE_HERE, "allocators", "--json").stdout)
     paths = {row["name"]: row.get("path") for row in listed["allocators"] if row.get("path")}
     return {name: paths[name] for name in ALLOCATORS if name in paths}
 
@@ -49,22 +49,28 @@ def replayed(mode: str, names: list[str], folder: Path) -> dict[str, int]:
     record(tape, PROGRAM, mode, *SHAPE, options=("--accesses",))
     chosen = [word for name in names for word in ("-a", name)]
     sizes = ("--caches", f"{32 << 10}:8,{CACHE}:8")  # else they are the machine's own, where it was measured
-    succeed(HEAPTAPE, "replay", tape, *chosen, "--passes", "misses", *sizes, "-o", results)
+    succeed(HEAPTAPE_HERE, "replay", tape, *chosen, "--passes", "misses", *sizes, "-o", results)
     runs = json.loads(results.read_text())["runs"]
     return {run["allocator"]: misses_of(run["misses"]) for run in runs}
 
 
 @pytest.fixture(scope="module")
 def counted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, dict[str, int]]]:
-    """mode -> "live" or "replay" -> allocator -> misses."""
-    folder, paths = tmp_path_factory.mktemp("locality"), libraries()
-    return {
-        mode: {
-            "live": {name: live(mode, path, folder) for name, path in paths.items()},
-            "replay": replayed(mode, list(paths), folder),
+    """mode -> "live" or "replay" -> allocator -> misses. Made once for all workers."""
+    paths = libraries()
+
+    def make(folder: Path) -> None:
+        folder.mkdir()
+        found = {
+            mode: {
+                "live": {name: live(mode, path, folder) for name, path in paths.items()},
+                "replay": replayed(mode, list(paths), folder),
+            }
+            for mode in MODES
         }
-        for mode in MODES
-    }
+        (folder / "counted.json").write_text(json.dumps(found))
+
+    return json.loads((made_once(tmp_path_factory, "locality", make) / "counted.json").read_text())
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -11,7 +11,7 @@ import pytest
 from heaptape.fidelity.whatif_live import errors
 from heaptape.formats.workload_format import read_workload
 
-from tests.support import CONVERT, OUT, call_heaptape, record, run, succeed
+from tests.support import CONVERT, OUT, call_heaptape, record, succeed
 
 PROGRAMS = OUT / "test-programs" / "whatif_programs"
 
@@ -137,7 +137,7 @@ def test_together_is_one_experiment(tape, tmp_path):
     ],
 )
 def test_wrong_experiments_are_one_line(tape, tmp_path, arguments, status, said):
-    done = run(OUT / "bin" / "heaptape", "whatif", tape, "-a", "glibc", "-o", tmp_path / "r.json", *arguments)
+    done = call_heaptape("whatif", tape, "-a", "glibc", "-o", tmp_path / "r.json", *arguments)
     assert done.status == status
     assert done.stderr.count("\n") == 1
     assert said in done.stderr

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from tests.support import CONVERT, HEAPTAPE, REPLAY, check, info, refused, run, succeed, workload
+from tests.support import CONVERT, HEAPTAPE, HEAPTAPE_HERE, REPLAY, check, info, refused, run, succeed, workload
 from workloads.test.synthetic import NAMES, OPTIONS, dumped, ops, recorded_ops, streams, written
 
 THREADED = {name for name in NAMES if name not in {
@@ -98,7 +98,7 @@ def test_memory_does_not_grow_with_the_number_of_calls(tmp_path, rounds):
 
 
 def test_the_command_line_writes_a_workload(tmp_path):
-    done = succeed(HEAPTAPE, "workloads", "write", "cfrac", "-o", tmp_path / "c.work", "--", "--steps=100")
+    done = succeed(HEAPTAPE_HERE, "workloads", "write", "cfrac", "-o", tmp_path / "c.work", "--", "--steps=100")
     assert "c.work" in done.stdout + done.stderr
     assert info(tmp_path / "c.work")["info"]["pattern"]["options"] == {"steps": 100}
     assert json.loads(succeed(HEAPTAPE, "info", "--json", tmp_path / "c.work").stdout)["info"]["name"] == "cfrac"

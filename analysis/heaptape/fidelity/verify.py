@@ -198,4 +198,4 @@ def _version(recipe: Recipe) -> str:
     if not program:
         return ""
     real = Path(program).resolve()
-    return package_versions([real]).get(real, "")
+    return package_versions((real,)).get(real, "")

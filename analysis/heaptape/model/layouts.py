@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from scipy.stats import t as student
+import scipy
 
 from heaptape.model.counts import of_misses
 from heaptape.model.penalties import Penalties
@@ -47,6 +47,6 @@ def slope(predicted: Sequence[float], measured: Sequence[float]) -> Slope:
     value = float(((x - x.mean()) * (y - y.mean())).sum() / spread)
     rest = y - y.mean() - value * (x - x.mean())
     error = float(np.sqrt((rest**2).sum() / (len(x) - 2) / spread))
-    half = float(student.ppf((1 + LEVEL) / 2, len(x) - 2)) * error
+    half = float(scipy.special.stdtrit(len(x) - 2, (1 + LEVEL) / 2)) * error
     correlation = float(np.corrcoef(x, y)[0, 1]) if y.std() > 0 else 0.0
     return Slope(value, value - half, value + half, correlation)

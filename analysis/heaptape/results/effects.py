@@ -4,7 +4,7 @@ An interval says how well a mean is known, and narrows with every repetition; an
 """
 
 import numpy as np
-from scipy.special import gammaln
+import scipy
 
 
 def hedges_g(differences: np.ndarray) -> float:
@@ -41,7 +41,8 @@ def correction(freedom: int) -> float:
     """Hedges' J: the factor that takes the bias out of a standardised mean difference of so many degrees of freedom."""
     if freedom < 2:
         return float("nan")  # of two values there is no unbiased estimate
-    return float(np.exp(gammaln(freedom / 2) - gammaln((freedom - 1) / 2)) / np.sqrt(freedom / 2))
+    log_ratio = scipy.special.gammaln(freedom / 2) - scipy.special.gammaln((freedom - 1) / 2)
+    return float(np.exp(log_ratio) / np.sqrt(freedom / 2))
 
 
 def cliffs_delta(one: np.ndarray, two: np.ndarray) -> float:

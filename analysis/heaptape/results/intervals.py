@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
-from scipy.special import stdtr, stdtrit
+import scipy
 
 from heaptape.results import bootstrap
 
@@ -45,8 +45,10 @@ class LogRatio:
         """Half the width of Student's interval, as a log ratio; NaN if there is no telling."""
         if math.isnan(self.variance):
             return math.nan
-        # scipy.special, not scipy.stats: that takes 0.6 s to import.
-        return stdtrit(self.freedom, (1 + level) / 2) * math.sqrt(self.variance) if self.variance > 0 else 0.0
+        if self.variance <= 0:
+            return 0.0
+        # scipy.special, not scipy.stats, and imported by this use: they take 0.3 and 0.6 s of CPU time.
+        return scipy.special.stdtrit(self.freedom, (1 + level) / 2) * math.sqrt(self.variance)
 
     def bounds(self, level: float = LEVEL, method: Method = "t") -> tuple[float, float]:
         """Bounds of the mean itself; NaN, NaN if there is no telling. Where repetitions are too few to be resampled
@@ -73,7 +75,7 @@ class LogRatio:
         statistic = self.mean / math.sqrt(self.variance)
         if method == "bootstrap" and bootstrap.enough(self.parts):
             return bootstrap.p_value(self.parts, statistic)
-        return float(2 * stdtr(self.freedom, -abs(statistic)))
+        return float(2 * scipy.special.stdtr(self.freedom, -abs(statistic)))
 
 
 def steadied(values: pd.Series, metric: str) -> pd.Series:

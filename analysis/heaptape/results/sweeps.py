@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.special import stdtrit
+import scipy
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.results import margins
@@ -128,5 +128,6 @@ def _mean(values: np.ndarray) -> dict[str, float]:
         return {"mean": mean, "mean_low": float("nan"), "mean_high": float("nan")}
     half = 0.0
     if np.ptp(values) > 0:
-        half = float(stdtrit(len(values) - 1, (1 + LEVEL) / 2) * values.std(ddof=1) / np.sqrt(len(values)))
+        student = scipy.special.stdtrit(len(values) - 1, (1 + LEVEL) / 2)
+        half = float(student * values.std(ddof=1) / np.sqrt(len(values)))
     return {"mean": mean, "mean_low": mean - half, "mean_high": mean + half}

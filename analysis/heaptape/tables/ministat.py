@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from scipy.special import stdtrit
+import scipy
 
 from heaptape.results.intervals import too_noisy
 from heaptape.results.schema import Results, figures
@@ -99,7 +99,7 @@ def _difference(first: np.ndarray, other: np.ndarray) -> list[str]:
     if min(len(first), len(other)) < 2:
         return ["No comparison: one value is not a sample"]
     pooled = math.sqrt((first.var(ddof=1) * (len(first) - 1) + other.var(ddof=1) * (len(other) - 1)) / freedom)
-    half = stdtrit(freedom, (1 + LEVEL) / 2) * pooled * math.sqrt(1 / len(first) + 1 / len(other))
+    half = scipy.special.stdtrit(freedom, (1 + LEVEL) / 2) * pooled * math.sqrt(1 / len(first) + 1 / len(other))
     difference = float(other.mean() - first.mean())
     if abs(difference) <= half:
         return [f"No difference proven at {100 * LEVEL:.1f}% confidence"]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import HEAPTAPE, call_heaptape, compile_c, import_text, refused
+from tests.support import HEAPTAPE, HEAPTAPE_HERE, call_heaptape, compile_c, import_text, refused
 
 SOURCE = (Path(__file__).parents[1] / "gate" / "small_allocator.c").read_text()
 CHANGED = {
@@ -164,7 +164,7 @@ def test_wrong_input_is_told_in_one_line(words, status, says):
 def test_an_unreadable_recording_is_told_in_one_line(tmp_path, tape):
     broken = tmp_path / "broken.tape"
     broken.write_bytes(tape.read_bytes()[:100] + bytes(200))
-    refused(HEAPTAPE, "advise", broken, says="broken.tape")
+    refused(HEAPTAPE_HERE, "advise", broken, says="broken.tape")
 
 
 def test_a_full_disk_is_told_in_one_line(planted, tape):

@@ -279,11 +279,11 @@ def test_an_allocator_that_dies_is_reported_and_the_rest_goes_on(heaptape, small
     assert "libdies.so" in reported.stderr + (tmp_path / "r.html").read_text()
 
 
-def test_recording_without_calls_can_be_replayed_and_reported(heaptape, tmp_path):
+def test_recording_without_calls_can_be_replayed_and_reported(tmp_path):
     text, results = tmp_path / "empty.txt", tmp_path / "empty.json"
     text.write_text("# heaptape-text 1 clock=nanoseconds\n0 0 free(NULL)\n")
-    done = heaptape("replay", text, "-a", "glibc", "-n", "1", "-o", results)
-    assert (done.returncode, done.stderr) == (0, "")
+    done = call_heaptape("replay", text, "-a", "glibc", "-n", "1", "-o", results)
+    assert (done.status, done.stderr) == (0, "")
     reported = call_heaptape("report", results, "-o", tmp_path / "empty.html")
     assert (reported.status, reported.stderr) == (0, "")
 
@@ -295,8 +295,8 @@ def test_compare_json_is_json_and_csv_has_its_rows(small_results):
     assert {"workload", "allocator", "metric", "value", "percent", "low", "high", "supported"} <= set(rows[0])
 
 
-def test_allocators_as_json(heaptape):
-    listed = json.loads(heaptape("allocators", "--json").stdout)["allocators"]
+def test_allocators_as_json():
+    listed = json.loads(call_heaptape("allocators", "--json").stdout)["allocators"]
     assert [a["name"] for a in listed][:6] == ["glibc", "jemalloc", "tcmalloc", "mimalloc", "tbbmalloc", "reference"]
     assert {"name", "found", "path", "version", "variants", "how_to_get"} <= set(listed[0])
     assert listed[0]["found"]

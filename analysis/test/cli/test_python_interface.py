@@ -1,5 +1,5 @@
 """The Python interface: what docs/PYTHON.md and the docstrings show runs as it stands there; notebooks run, too; and
-types are sound.
+types are sound. Long: a notebook of results with odd names.
 """
 
 import doctest
@@ -20,6 +20,8 @@ from heaptape.report.notebook import notebook
 from heaptape.results.schema import results
 from synthetic_blame import make_run, planted
 from synthetic_results import make_results, write
+
+from tests.support import call_heaptape
 
 ROOT = Path(__file__).resolve().parents[3]
 DOCUMENTED = (
@@ -114,8 +116,8 @@ def test_results_give_timelines_and_maps_of_first_memory_passes_in_the_order_of_
     assert results(folder / "small.json").calls()["call"].nunique() == 4
 
 
-@pytest.mark.parametrize("kind", ["whole", "published"])
-def test_a_notebook_runs_from_top_to_bottom(folder, heaptape, kind):
+@pytest.mark.parametrize("kind", ["whole", pytest.param("published", marks=pytest.mark.long)])
+def test_a_notebook_runs_from_top_to_bottom(folder, kind):
     nbclient = pytest.importorskip("nbclient")
     pytest.importorskip("ipykernel")
     sources = ["small.json"]
@@ -126,8 +128,8 @@ def test_a_notebook_runs_from_top_to_bottom(folder, heaptape, kind):
         ]
         write(folder / "published.json", {"runs": runs, "workload": {"name": "pub_*lished"}})
         sources = ["published.json", "published.json"]
-    done = heaptape("report", "--notebook", *(folder / name for name in sources), "-o", folder / f"{kind}.ipynb")
-    assert done.returncode == 0, done.stderr
+    done = call_heaptape("report", "--notebook", *(folder / name for name in sources), "-o", folder / f"{kind}.ipynb")
+    assert done.status == 0, done.stderr
     made = nbformat.read(folder / f"{kind}.ipynb", 4)
     nbclient.NotebookClient(made, timeout=300, resources={"metadata": {"path": str(folder)}}).execute()
     outputs = [output for cell in made.cells if cell.cell_type == "code" for output in cell.outputs]

@@ -15,7 +15,7 @@ from heaptape.export.targets import NAMES
 from heaptape.formats.tape_format import open_trace
 
 from tests.leb import Reader
-from tests.support import CONVERT, HEAPTAPE, succeed
+from tests.support import CONVERT, HEAPTAPE, call_heaptape, succeed
 
 
 @pytest.fixture(scope="module")
@@ -26,13 +26,13 @@ def tape(tmp_path_factory, write_random_trace):
     return path
 
 
-def export(heaptape, *arguments):
-    done = heaptape("convert", *arguments)
-    assert done.returncode == 0, done.stderr
+def export(*arguments):
+    done = call_heaptape("convert", *arguments)
+    assert done.status == 0, done.stderr
 
 
-def test_parquet_opens_in_duckdb_with_all_events(tmp_path, heaptape, tape):
-    export(heaptape, tape, "--to", "parquet", tmp_path / "p")
+def test_parquet_opens_in_duckdb_with_all_events(tmp_path, tape):
+    export(tape, "--to", "parquet", tmp_path / "p")
     query = f"select * from read_parquet('{tmp_path}/p/events/*/*.parquet', hive_partitioning = true)"
     counts = dict(duckdb.sql(f"select thread, count(*) from ({query}) group by thread").fetchall())
     with open_trace(tape) as trace:
@@ -43,8 +43,8 @@ def test_parquet_opens_in_duckdb_with_all_events(tmp_path, heaptape, tape):
     assert total == sum(int(n) for f in frames for n in f.request_bytes[f.acquired_address.notna()])
 
 
-def test_parquet_opens_in_pandas_with_the_documented_schema(tmp_path, heaptape, tape):
-    export(heaptape, tape, "--to", "parquet", tmp_path / "p")
+def test_parquet_opens_in_pandas_with_the_documented_schema(tmp_path, tape):
+    export(tape, "--to", "parquet", tmp_path / "p")
     frame = pd.read_parquet(tmp_path / "p" / "events" / "thread=1" / "part-0.parquet", dtype_backend="numpy_nullable")
     with open_trace(tape) as trace:
         expected = pd.concat(list(trace.frames(1)), ignore_index=True)
@@ -56,8 +56,8 @@ def test_parquet_opens_in_pandas_with_the_documented_schema(tmp_path, heaptape, 
     pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "p" / "samples.parquet"), samples)
 
 
-def test_hdf5_has_all_events(tmp_path, heaptape, tape):
-    export(heaptape, tape, tmp_path / "a.h5")
+def test_hdf5_has_all_events(tmp_path, tape):
+    export(tape, tmp_path / "a.h5")
     with h5py.File(tmp_path / "a.h5") as file, open_trace(tape) as trace:
         assert json.loads(file.attrs["info"]) == trace.info
         for thread in range(trace.threads):
@@ -90,9 +90,9 @@ def folded(path):
     return [int(line.rsplit(" ", 1)[1]) for line in path.read_text().splitlines()]
 
 
-def test_folded_stacks_add_up(tmp_path, heaptape, tape):
-    export(heaptape, tape, "--to", "folded", tmp_path / "bytes.folded")
-    export(heaptape, tape, "--to", "folded-leaks", tmp_path / "leaks.folded")
+def test_folded_stacks_add_up(tmp_path, tape):
+    export(tape, "--to", "folded", tmp_path / "bytes.folded")
+    export(tape, "--to", "folded-leaks", tmp_path / "leaks.folded")
     with open_trace(tape) as trace:
         leaks, given = live_at_end(trace)
     assert sorted(folded(tmp_path / "bytes.folded")) == sorted(v for v in given.values() if v)
@@ -109,8 +109,8 @@ def fields(data):
         yield key >> 3, numbers.bytes(value) if key & 7 == 2 else value
 
 
-def test_pprof_profile_is_consistent(tmp_path, heaptape, tape):
-    export(heaptape, tape, tmp_path / "a.pb.gz")
+def test_pprof_profile_is_consistent(tmp_path, tape):
+    export(tape, tmp_path / "a.pb.gz")
     message = list(fields(gzip.decompress((tmp_path / "a.pb.gz").read_bytes())))
     strings = [value.decode() for number, value in message if number == 6]
     assert strings[0] == ""
@@ -122,16 +122,16 @@ def test_pprof_profile_is_consistent(tmp_path, heaptape, tape):
     assert {dict(fields(location[4]))[1] for location in locations} == functions
 
 
-def test_trace_without_stacks_is_one_error(tmp_path, heaptape, write_random_trace):
+def test_trace_without_stacks_is_one_error(tmp_path, write_random_trace):
     write_random_trace(1, 100, tmp_path / "a.tape")
-    done = heaptape("convert", tmp_path / "a.tape", "--to", "folded", tmp_path / "o")
-    assert done.returncode == 1
+    done = call_heaptape("convert", tmp_path / "a.tape", "--to", "folded", tmp_path / "o")
+    assert done.status == 1
     assert "has no call stacks" in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_time_line_has_samples_marks_and_threads(tmp_path, heaptape, tape):
-    export(heaptape, tape, "--to", "chrome", tmp_path / "a.json")
+def test_time_line_has_samples_marks_and_threads(tmp_path, tape):
+    export(tape, "--to", "chrome", tmp_path / "a.json")
     events = json.loads((tmp_path / "a.json").read_text())["traceEvents"]
     with open_trace(tape) as trace:
         assert sum(e["name"] == "rss_anon_bytes" for e in events) == len(trace.samples())
@@ -191,8 +191,8 @@ def known_tape(tmp_path_factory, heaptape):
     ("kind", "main_value", "load_value"),
     [("folded", 1234, 3 * 4321), ("folded-objects", 1, 3), ("folded-leaks", 0, 3 * 4321)],
 )
-def test_folded_stacks_are_function_names(tmp_path, heaptape, known_tape, kind, main_value, load_value):
-    export(heaptape, known_tape[0], "--to", kind, tmp_path / "o")
+def test_folded_stacks_are_function_names(tmp_path, known_tape, kind, main_value, load_value):
+    export(known_tape[0], "--to", kind, tmp_path / "o")
     lines = [line.rsplit(" ", 1) for line in (tmp_path / "o").read_text().splitlines()]
     found = Counter(
         {stack[stack.index(";main;") + 1 :]: int(value) for stack, value in lines if stack.endswith("grow_table")}
@@ -202,12 +202,12 @@ def test_folded_stacks_are_function_names(tmp_path, heaptape, known_tape, kind, 
     assert found.total() == main_value + load_value
 
 
-def test_a_frame_without_a_name_is_module_and_offset(tmp_path, heaptape, known_tape):
+def test_a_frame_without_a_name_is_module_and_offset(tmp_path, known_tape):
     """The program is not the one that was recorded any more."""
     program = known_tape[1].with_name("known")
     moved = program.rename(program.with_name("away"))
     try:
-        export(heaptape, known_tape[0], "--to", "folded", tmp_path / "o")
+        export(known_tape[0], "--to", "folded", tmp_path / "o")
     finally:
         moved.rename(program)
     text = (tmp_path / "o").read_text()
@@ -215,8 +215,8 @@ def test_a_frame_without_a_name_is_module_and_offset(tmp_path, heaptape, known_t
     assert ";known+0x" in text
 
 
-def test_pprof_functions_have_names_files_and_lines(tmp_path, heaptape, known_tape):
-    export(heaptape, known_tape[0], tmp_path / "a.pb.gz")
+def test_pprof_functions_have_names_files_and_lines(tmp_path, known_tape):
+    export(known_tape[0], tmp_path / "a.pb.gz")
     message = list(fields(gzip.decompress((tmp_path / "a.pb.gz").read_bytes())))
     strings = [value.decode() for number, value in message if number == 6]
     functions = {f[1]: (strings[f[2]], strings[f.get(4, 0)]) for f in (dict(fields(v)) for n, v in message if n == 5)}

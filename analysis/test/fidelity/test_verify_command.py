@@ -5,6 +5,8 @@ import re
 
 import pytest
 
+from tests.support import call_heaptape
+
 
 @pytest.fixture(scope="module")
 def faulty(out):
@@ -13,10 +15,10 @@ def faulty(out):
     return library
 
 
-def test_an_allocator_that_keeps_its_promises_is_said_to(heaptape, small_tape, tmp_path):
+def test_an_allocator_that_keeps_its_promises_is_said_to(small_tape, tmp_path):
     output = tmp_path / "v.json"
-    done = heaptape("replay", small_tape, "--verify", "-a", "glibc", "-o", output)
-    assert done.returncode == 0, done.stderr
+    done = call_heaptape("replay", small_tape, "--verify", "-a", "glibc", "-o", output)
+    assert done.status == 0, done.stderr
     assert re.search(r"^glibc: keeps its promises: [\d,]+ ops, 4,000 objects of ", done.stdout, re.MULTILINE)
     (run,) = json.loads(output.read_text())["runs"]
     assert run["pass"] == "verify"
@@ -24,10 +26,10 @@ def test_an_allocator_that_keeps_its_promises_is_said_to(heaptape, small_tape, t
 
 
 @pytest.mark.parametrize("fault", ["overlap", "misaligned", "free_neighbour", "usable_size"])
-def test_an_allocator_that_does_not_is_named_with_the_op(heaptape, small_tape, tmp_path, faulty, fault):
+def test_an_allocator_that_does_not_is_named_with_the_op(small_tape, tmp_path, faulty, fault):
     choice = f"{faulty}:FAULT={fault} FAULT_AT=20"
-    done = heaptape("replay", small_tape, "--verify", "-a", "glibc", "-a", choice, "-o", tmp_path / "v.json")
-    assert done.returncode == 1
+    done = call_heaptape("replay", small_tape, "--verify", "-a", "glibc", "-a", choice, "-o", tmp_path / "v.json")
+    assert done.status == 1
     assert "glibc: keeps its promises" in done.stdout
     told = [line for line in done.stderr.splitlines() if "at fault" in line]
     assert len(told) == 1

@@ -16,7 +16,7 @@ from heaptape.gate.minimise import Minimiser
 from heaptape.measure import registry
 
 from analysis.test.gate.pieces import make_workload
-from tests.support import HEAPTAPE, OUT, REPOSITORY, call_heaptape, check, refused, run, take_interrupts
+from tests.support import HEAPTAPE, HEAPTAPE_HERE, OUT, REPOSITORY, call_heaptape, check, refused, run, take_interrupts
 
 PLANTED, FAULTY = OUT / "test-programs" / "libplanted.so", OUT / "test-programs" / "libfaulty.so"
 MAPPED = f"{PLANTED}:PLANT_OS_PAGES=1"  # each object has a mapping of its own
@@ -28,11 +28,11 @@ def workload(tmp_path_factory):
     return make_workload(tmp_path_factory.mktemp("gate"))
 
 
-def gate(folder, *arguments):
+def gate(folder, *arguments, minimise_runs="12"):
     """The command's result, its JSON, its JUnit's testcases by name, and the folders of minimised tapes."""
     result, xml = folder / "g.json", folder / "g.xml"
     outputs = ("-o", result, "--junit", xml, "--artefacts", folder / "artefacts")
-    done = call_heaptape("gate", *arguments, *outputs, "--minimise-runs", "12")
+    done = call_heaptape("gate", *arguments, *outputs, "--minimise-runs", minimise_runs)
     data = json.loads(result.read_text())
     cases = {case.get("name"): case for case in ElementTree.parse(xml).getroot().iter("testcase")}
     return done, data, cases
@@ -82,7 +82,7 @@ def test_a_figure_that_is_within_tolerance_when_it_is_minimised_is_told_and_the_
 
     monkeypatch.setattr("heaptape.gate.gate.Minimiser", SometimesWithin)
     worse = f"{PLANTED}:PLANT_MAP_EVERY=10 PLANT_LOOPS=200"
-    done, data, _ = gate(tmp_path, "--old", str(PLANTED), "--new", worse, workload)
+    done, data, _ = gate(tmp_path, "--old", str(PLANTED), "--new", worse, workload, minimise_runs="3")
     assert done.status == 1
     told = {"workload": "history", "figure": "instructions", "why": "instructions>102%*old does not hold of the whole"}
     assert data["not_minimised"] == [told]
@@ -172,10 +172,10 @@ def test_a_condition_that_does_not_hold_is_one_line(workload, tmp_path):
 
 def test_a_full_disk_is_one_line(workload, tmp_path):
     same = ("--old", "glibc", "--new", "glibc")
-    refused(HEAPTAPE, "gate", *same, workload, "-o", "/dev/full", says="/dev/full: can't be written")
+    refused(HEAPTAPE_HERE, "gate", *same, workload, "-o", "/dev/full", says="/dev/full: can't be written")
     file = tmp_path / "file"
     file.touch()
-    done = run(HEAPTAPE, "minimise", workload, *same, "--if", "rss-peak>1", "-o", file / "out")
+    done = run(HEAPTAPE_HERE, "minimise", workload, *same, "--if", "rss-peak>1", "-o", file / "out")
     assert (done.status, done.stderr.count("\n")) == (1, 1)
     assert done.stderr == f"heaptape: {file / 'out'}: can't be written\n"
 

@@ -13,6 +13,8 @@ from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.measure import capture, recipes, workloads
 
+from tests.support import call_heaptape
+
 
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
@@ -116,8 +118,8 @@ def test_a_program_that_refuses_root_runs_as_nobody_and_is_recorded(cache, out):
     assert capture.capture(recipe, cache / "out" / "a.tape", Home(out)).chosen.about["events"] > 10
 
 
-def test_the_list_gives_kind_and_reason(heaptape, out, monkeypatch):
-    listed = json.loads(heaptape("workloads", "--json").stdout)["workloads"]
+def test_the_list_gives_kind_and_reason(out, monkeypatch):
+    listed = json.loads(call_heaptape("workloads", "--json").stdout)["workloads"]
     by_name = {one["name"]: one for one in listed}
     assert by_name["cfrac"]["kind"] == "synthetic"
     assert by_name["cfrac"]["can_run"]
@@ -132,7 +134,7 @@ def test_figures_of_several_make_one_table_with_what_failed():
     assert capture.markdown([failed]).splitlines()[2] == "| a | – | | | | | | | a: not done after 1 s | |"
 
 
-def test_setup_of_what_is_there_installs_nothing_and_says_so(heaptape):
-    done = heaptape("workloads", "setup", "sqlite3")
-    assert (done.returncode, done.stdout) == (0, "can run: sqlite3\n"), done.stderr
+def test_setup_of_what_is_there_installs_nothing_and_says_so():
+    done = call_heaptape("workloads", "setup", "sqlite3")
+    assert (done.status, done.stdout) == (0, "can run: sqlite3\n"), done.stderr
     assert done.stderr == ""

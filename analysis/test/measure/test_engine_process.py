@@ -19,7 +19,7 @@ SLEEPER = ["sh", "-c", "exec sleep 1000", "engine", "workload"]
 
 @pytest.fixture(scope="module")
 def workload(tmp_path_factory):
-    tape = REPOSITORY / "workloads" / "corpus" / "gs.tape"
+    tape = REPOSITORY / "workloads" / "corpus" / "memcached.tape"
     return replay.prepare(str(tape), HOME, tmp_path_factory.mktemp("side-by-side"))
 
 
@@ -28,7 +28,7 @@ def counted(workload, jobs):
     known = registry.load(HOME)
     choices = [registry.choose(name, known) for name in ("glibc", "reference", "tcmalloc")]
     settings = Settings(repeats=2, passes=("memory", "instructions", "verify"), seed=7, jobs=jobs)
-    data = replay.replay(workload, replay.describe_workload(workload, "gs"), choices, settings, HOME)
+    data = replay.replay(workload, replay.describe_workload(workload, "memcached"), choices, settings, HOME)
     figures = ("rss_anon_peak_bytes", "rss_anon_mean_bytes", "instructions_total", "syscalls", "verified")
     return [(run["allocator"], run["pass"], run["repeat"], *(run.get(key) for key in figures)) for run in data["runs"]]
 

@@ -11,6 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
+from tests.support import call_heaptape
+
 EMPTY = Profile({})
 
 
@@ -96,8 +98,8 @@ def test_no_call_is_lost_in_the_rates(steps, last, bins, timed):
         assert (found[column] >= 0).all()
 
 
-def test_all_plots_of_a_real_profile_can_be_drawn(tmp_path, heaptape, small_tape):
-    found = Profile(json.loads(heaptape("profile", small_tape, "--format", "json").stdout))
+def test_all_plots_of_a_real_profile_can_be_drawn(tmp_path, small_tape):
+    found = Profile(json.loads(call_heaptape("profile", small_tape, "--format", "json").stdout))
     figure = Figure(figsize=(8, 8))
     drawn = figure.subplots(3, 3).ravel()
     profile_plots.sizes(drawn[0], found.sizes)

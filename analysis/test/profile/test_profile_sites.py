@@ -81,10 +81,10 @@ def test_sites_are_what_counting_each_event_gives(tape):
     assert found.sites["bytes_at_peak"].sum() == found.data["witness"]["peak_live_bytes"]
 
 
-def test_profile_draws_the_flame_graph(tape, heaptape, tmp_path):
+def test_profile_draws_the_flame_graph(tape, tmp_path):
     path = tmp_path / "flame.svg"
-    done = heaptape("profile", tape, "--format", "svg", "--weight", "peak", "-o", path)
-    assert done.returncode == 0, done.stderr
+    done = call_heaptape("profile", tape, "--format", "svg", "--weight", "peak", "-o", path)
+    assert done.status == 0, done.stderr
     assert done.stdout == ""
     text = path.read_text()
     assert text.startswith("<svg")

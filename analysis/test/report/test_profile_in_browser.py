@@ -9,6 +9,8 @@ from heaptape.profile import flame_graph
 from heaptape.profile.data import SITES, Profile
 from heaptape.report.profile_page import make
 
+from tests.support import call_heaptape
+
 browser_module = pytest.importorskip("browser", reason="selenium is not installed")
 pytestmark = pytest.mark.skipif(bool(browser_module.MISSING), reason=browser_module.MISSING)
 
@@ -47,8 +49,8 @@ def picture(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def page(tmp_path_factory, heaptape, small_tape):
-    data = json.loads(heaptape("profile", small_tape, "--format", "json").stdout)
+def page(tmp_path_factory, small_tape):
+    data = json.loads(call_heaptape("profile", small_tape, "--format", "json").stdout)
     path = tmp_path_factory.mktemp("page") / "profile.html"
     path.write_text(make(Profile(data | {"sites": ROWS}), NAMES))
     return path

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+import scipy
 from heaptape.results.effects import cliffs_delta, correction, hedges_g, hedges_g_unpaired
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
 
 values = st.lists(st.integers(-50, 50), min_size=1, max_size=12)
 
@@ -32,13 +32,13 @@ def test_hedges_g_is_unbiased(count):
 
 def test_unpaired_g_is_students_t_scaled():
     one, two = np.array([1.0, 2.0, 4.0]), np.array([3.0, 5.0, 6.0, 9.0])
-    t = stats.ttest_ind(two, one).statistic
+    t = scipy.stats.ttest_ind(two, one).statistic
     assert hedges_g_unpaired(one, two) == pytest.approx(correction(5) * t * np.sqrt(1 / 3 + 1 / 4))
 
 
 @given(values, values)
 def test_cliffs_delta_is_mann_whitneys_u(one, two):
-    u = stats.mannwhitneyu(two, one).statistic if one and two else 0
+    u = scipy.stats.mannwhitneyu(two, one).statistic if one and two else 0
     assert cliffs_delta(one, two) == pytest.approx(2 * u / (len(one) * len(two)) - 1)
 
 

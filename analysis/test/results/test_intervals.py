@@ -4,11 +4,11 @@ import math
 
 import numpy as np
 import pytest
+import scipy
 from heaptape.results.intervals import log_ratio, mean_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from planted_runs import series
-from scipy import stats
 
 positive = st.floats(0.01, 1e12)
 
@@ -21,7 +21,7 @@ def test_paired_interval_is_scipys(pairs):
     assert ratio.mean == pytest.approx(difference.mean())
     if difference.std() < 1e-9:
         return
-    expected = stats.ttest_rel(np.log(other), np.log(base)).confidence_interval(0.95)
+    expected = scipy.stats.ttest_rel(np.log(other), np.log(base)).confidence_interval(0.95)
     expected = (expected.low, expected.high)
     half = ratio.half_width()
     assert (ratio.mean - half, ratio.mean + half) == pytest.approx(expected, rel=1e-6, abs=1e-9)
@@ -32,7 +32,7 @@ def test_unpaired_interval_is_welchs(one, two):
     ratio = log_ratio(series(one), series(two, first=100))
     if np.log(one).std() < 1e-6 or np.log(two).std() < 1e-6:
         return
-    expected = stats.ttest_ind(np.log(two), np.log(one), equal_var=False).confidence_interval(0.95)
+    expected = scipy.stats.ttest_ind(np.log(two), np.log(one), equal_var=False).confidence_interval(0.95)
     half = ratio.half_width()
     assert (ratio.mean - half, ratio.mean + half) == pytest.approx((expected.low, expected.high), rel=1e-6, abs=1e-9)
 
@@ -70,5 +70,5 @@ def test_no_ratio_of_what_is_not_positive(bad):
 @given(st.lists(st.tuples(positive, positive), min_size=1, max_size=6))
 def test_mean_over_workloads_is_the_geometric_mean(pairs):
     ratios = [log_ratio(series([a, a]), series([b, b])) for a, b in pairs]
-    expected = stats.gmean([b / a for a, b in pairs])
+    expected = scipy.stats.gmean([b / a for a, b in pairs])
     assert math.exp(mean_of(ratios).mean) == pytest.approx(expected)

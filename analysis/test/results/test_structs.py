@@ -12,6 +12,8 @@ from heaptape.results.structs import json_schema
 from jsonschema import Draft202012Validator
 from synthetic_results import make_results, write
 
+from tests.support import call_heaptape
+
 # Of the others: replay/test/test_misses.py, test_accesses.py.
 WITHOUT_ACCESSES = [pass_ for pass_ in PASSES if pass_ not in OF_ACCESSES]
 PUBLISHED = Path(__file__).resolve().parents[3] / "docs" / "results.schema.json"
@@ -32,12 +34,12 @@ def test_the_published_schema_is_that_of_the_structs():
 
 
 @pytest.fixture(scope="module")
-def measured(tmp_path_factory, heaptape, small_tape):
+def measured(tmp_path_factory, small_tape):
     """Results of every pass that a trace without data accesses allows, of an allocator with a heap walk and of one
     without.
     """
     path = tmp_path_factory.mktemp("measured") / "r.json"
-    done = heaptape(
+    done = call_heaptape(
         "replay",
         small_tape,
         "-a",
@@ -51,7 +53,7 @@ def measured(tmp_path_factory, heaptape, small_tape):
         "-o",
         path,
     )
-    assert done.returncode == 0, done.stderr
+    assert done.status == 0, done.stderr
     return path
 
 

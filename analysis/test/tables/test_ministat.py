@@ -5,11 +5,11 @@ import warnings
 
 import numpy as np
 import pytest
+import scipy
 from heaptape.results.schema import Results
 from heaptape.tables.ministat import SYMBOLS, distributions, ministat
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
 
 values = st.lists(st.floats(1, 1e9), min_size=2, max_size=12)
 
@@ -33,14 +33,14 @@ def test_a_difference_is_proven_where_the_t_test_says_so(first, second):
         return
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # scipy warns of nearly equal values
-        test = stats.ttest_ind(second, first)
+        test = scipy.stats.ttest_ind(second, first)
     if not math.isclose(test.pvalue, 0.05, rel_tol=1e-6):
         assert ("Difference at 95.0%" in ministat({"one": first, "two": second})) == (test.pvalue < 0.05)
 
 
 def test_half_width_is_that_of_scipys_interval():
     first, second = [10.0, 11, 12, 10.5], [20.0, 22, 21, 20.5]
-    interval = stats.ttest_ind(second, first).confidence_interval(0.95)
+    interval = scipy.stats.ttest_ind(second, first).confidence_interval(0.95)
     half = (interval.high - interval.low) / 2
     assert f"\t10 +/- {half:.6g}" in ministat({"one": first, "two": second})
 

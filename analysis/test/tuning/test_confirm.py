@@ -76,16 +76,14 @@ class Ended(Varying):
         return super().measure(wanted, batch, jobs, again)
 
 
-def test_of_settings_that_change_nothing_hardly_ever_one_is_named(tmp_path):
-    named = [
-        search_in(tmp_path / str(seed), 30, trials=Varying(seed, 0.1, effect=False))[1].settings for seed in range(8)
-    ]
+def test_of_settings_that_change_nothing_hardly_ever_one_is_named():
+    named = [search_in(None, 30, trials=Varying(seed, 0.1, effect=False))[1].settings for seed in range(8)]
     assert sum(one != {} for one in named) <= 1
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_a_saving_beyond_what_the_figures_vary_by_is_found(tmp_path, seed):
-    points, best = search_in(tmp_path / "s", 60, trials=Varying(seed, 0.1))
+def test_a_saving_beyond_what_the_figures_vary_by_is_found(seed):
+    points, best = search_in(None, 60, trials=Varying(seed, 0.1))
     assert best.balance < 0.5  # the best is 0.08
     assert best.settings["mode"] == BEST["mode"]
     both = confirm.replays(points)
@@ -94,7 +92,7 @@ def test_a_saving_beyond_what_the_figures_vary_by_is_found(tmp_path, seed):
 
 
 def test_a_search_that_varies_is_interrupted_and_goes_on_as_it_would_have(tmp_path):
-    whole, best = search_in(tmp_path / "whole", 30, trials=Varying(1, 0.3))
+    whole, best = search_in(None, 30, trials=Varying(1, 0.3))
     with pytest.raises(KeyboardInterrupt):
         search_in(tmp_path / "cut", 30, trials=Ended(1, 0.3))
     points, again = search_in(tmp_path / "cut", 30, trials=Varying(1, 0.3))

@@ -1,6 +1,7 @@
 """A search finds what is best, tries nothing twice, and goes on as it would have."""
 
 import dataclasses
+from functools import cache
 
 import pytest
 from heaptape.common.errors import HeaptapeError
@@ -23,27 +24,27 @@ def keys(points):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_the_best_of_243_settings_is_found_in_60(tmp_path, seed):
-    points, best = search_in(tmp_path / "s", 60, seed=seed)
+def test_the_best_of_243_settings_is_found_in_60(seed):
+    points, best = search_in(None, 60, seed=seed)
     assert len(points) <= 60
     assert best.settings == BEST
 
 
-def test_no_settings_are_tried_twice(tmp_path):
+def test_no_settings_are_tried_twice():
     formula = Formula()
-    points, _ = search_in(tmp_path / "s", 100, trials=formula)
+    points, _ = search_in(None, 100, trials=formula)
     assert len(points) == len(formula.measured) == len({(point.key, point.again) for point in points})
     assert len(keys(points)) > 90
 
 
-def test_the_same_seed_gives_the_same_points_and_another_does_not(tmp_path):
-    one, again, other = (search_in(tmp_path / str(n), 50, seed=seed)[0] for n, seed in enumerate((3, 3, 4)))
+def test_the_same_seed_gives_the_same_points_and_another_does_not():
+    one, again, other = (search_in(None, 50, seed=seed)[0] for seed in (3, 3, 4))
     assert keys(one) == keys(again)
     assert keys(one) != keys(other)
 
 
-def test_the_number_of_replays_at_once_changes_no_point(tmp_path):
-    assert keys(search_in(tmp_path / "1", 50, jobs=1)[0]) == keys(search_in(tmp_path / "3", 50, jobs=3)[0])
+def test_the_number_of_replays_at_once_changes_no_point():
+    assert keys(search_in(None, 50, jobs=1)[0]) == keys(search_in(None, 50, jobs=3)[0])
 
 
 class Interrupted(Formula):
@@ -61,9 +62,14 @@ class Interrupted(Formula):
             yield point
 
 
+@cache
+def whole_of_40():
+    return search_in(None, 40)
+
+
 @pytest.mark.parametrize("after", [0, 1, 2, 7, 20, 33])
 def test_an_interrupted_search_goes_on_as_it_would_have(tmp_path, after):
-    whole, best = search_in(tmp_path / "whole", 40)
+    whole, best = whole_of_40()
     with pytest.raises(KeyboardInterrupt):
         search_in(tmp_path / "cut", 40, trials=Interrupted(after))
     formula = Formula()
@@ -85,12 +91,12 @@ def test_a_search_with_a_larger_budget_goes_on_as_it_would_have(tmp_path):
 
 
 @pytest.mark.parametrize("budget", [1, 2, 3, 7, 24, 61])
-def test_the_budget_is_spent_but_for_one_replay_of_a_new_winner(tmp_path, budget):
-    assert budget - 1 <= len(search_in(tmp_path / "s", budget)[0]) <= budget
+def test_the_budget_is_spent_but_for_one_replay_of_a_new_winner(budget):
+    assert budget - 1 <= len(search_in(None, budget)[0]) <= budget
 
 
-def test_the_winner_was_replayed_again_and_without_each_of_its_settings(tmp_path):
-    points, best = search_in(tmp_path / "s", 60)
+def test_the_winner_was_replayed_again_and_without_each_of_its_settings():
+    points, best = search_in(None, 60)
     found = {(point.key, point.again) for point in points}
     assert {(point.key, 1) for point in points if point.settings in ({}, best.settings)} <= found
     assert all((key_of(without(best.settings, name)), 0) in found for name in best.settings)
@@ -103,40 +109,40 @@ def test_a_larger_budget_goes_on_from_a_smaller_one(tmp_path):
     assert len(few) < len(more) <= 50
 
 
-def test_a_small_space_is_searched_wholly_and_then_left(tmp_path):
-    points, best = search_in(tmp_path / "s", 1000, space=planted_space(["mode"]))
+def test_a_small_space_is_searched_wholly_and_then_left():
+    points, best = search_in(None, 1000, space=planted_space(["mode"]))
     assert len(keys(points)) == 3
     assert len(points) == 5  # the default and the winner again
     assert best.settings == {"mode": "y"}
 
 
-def test_settings_that_fail_are_kept_and_not_taken(tmp_path):
+def test_settings_that_fail_are_kept_and_not_taken():
     formula = Formula(fails=lambda one: one.get("mode") == "y")
-    points, best = search_in(tmp_path / "s", 60, trials=formula)
+    points, best = search_in(None, 60, trials=formula)
     failed = [point for point in points if point.error]
     assert failed
     assert all(point.settings["mode"] == "y" for point in failed)
     assert best.settings == {name: value for name, value in BEST.items() if name != "mode"}
 
 
-def test_a_default_that_fails_ends_the_search(tmp_path):
+def test_a_default_that_fails_ends_the_search():
     with pytest.raises(HeaptapeError, match="killed by SIGSEGV"):
-        search_in(tmp_path / "s", 60, trials=Formula(fails=lambda one: not one))
+        search_in(None, 60, trials=Formula(fails=lambda one: not one))
 
 
-def test_the_winner_keeps_a_limit_that_the_best_breaks(tmp_path):
+def test_the_winner_keeps_a_limit_that_the_best_breaks():
     limited = dataclasses.replace(GOALS, limits=goals.limits(["syscalls<=1.024*default"]))
-    _, best = search_in(tmp_path / "s", 80, goals=limited)
+    _, best = search_in(None, 80, goals=limited)
     assert best.settings == BEST | {"a": "24"}
 
 
-def test_a_limit_that_nothing_keeps_leaves_no_winner(tmp_path):
+def test_a_limit_that_nothing_keeps_leaves_no_winner():
     impossible = dataclasses.replace(GOALS, limits=goals.limits(["syscalls<=0.5*default"]))
-    assert search_in(tmp_path / "s", 30, goals=impossible)[1] is None
+    assert search_in(None, 30, goals=impossible)[1] is None
 
 
-def test_two_objectives_give_the_whole_front(tmp_path):
-    points, _ = search_in(tmp_path / "s", 120, goals=TWO)
+def test_two_objectives_give_the_whole_front():
+    points, _ = search_in(None, 120, goals=TWO)
     found = [row.settings.get("a", "0") for row in front(judged(points, TWO))]
     assert found == ["40", "32", "24", "16", "8", "0"]  # each with the best b and mode
     assert all(
@@ -144,8 +150,8 @@ def test_two_objectives_give_the_whole_front(tmp_path):
     )
 
 
-def test_settings_without_effect_are_dropped_from_the_winner(tmp_path):
-    points, best = search_in(tmp_path / "s", 60, goals=dataclasses.replace(GOALS, objectives=("syscalls",)))
+def test_settings_without_effect_are_dropped_from_the_winner():
+    points, best = search_in(None, 60, goals=dataclasses.replace(GOALS, objectives=("syscalls",)))
     assert best.settings == {}
 
 

@@ -14,7 +14,17 @@ from heaptape.common.home import Home
 from heaptape.measure import registry
 from tuning.planted import BEST, pages
 
-from tests.support import OUT, RECORD, REPOSITORY, call_heaptape, compile_c, refused, succeed, take_interrupts
+from tests.support import (
+    HEAPTAPE_HERE,
+    OUT,
+    RECORD,
+    REPOSITORY,
+    call_heaptape,
+    compile_c,
+    refused,
+    succeed,
+    take_interrupts,
+)
 
 HEAPTAPE = OUT / "bin" / "heaptape"
 REGISTRY = """
@@ -78,11 +88,11 @@ def test_figures_are_the_same_however_many_replays_run_at_once(planted, small_ta
     found = []
     for jobs in ("1", "4"):
         options = ["--objective", "rss-peak,rss-mean,syscalls", "--storage", f"{jobs}.sqlite", "-o", f"{jobs}.json"]
-        done = tune(small_tape, "--budget", "24", "--jobs", jobs, *options)
+        done = tune(small_tape, "--budget", "14", "--jobs", jobs, *options)
         assert done.status == 0, done.stderr
         found.append(points_of(tmp_path / f"{jobs}.json"))
     assert found[0] == found[1]
-    assert len(found[0]) > 20
+    assert len(found[0]) > 10
 
 
 def test_a_search_of_other_tunables_is_refused(planted, small_tape):
@@ -118,16 +128,16 @@ def test_wrong_use_is_one_line(planted, small_tape, options, status, says):
 
 
 def test_an_allocator_without_tunables_is_refused(small_tape):
-    refused(HEAPTAPE, "tune", small_tape, "-a", "nosuch", says="unknown allocator 'nosuch'")
+    refused(HEAPTAPE_HERE, "tune", small_tape, "-a", "nosuch", says="unknown allocator 'nosuch'")
     library = OUT / "lib" / "libreference.so"
-    refused(HEAPTAPE, "tune", small_tape, "-a", library, says="only an allocator of the registry has tunables")
+    refused(HEAPTAPE_HERE, "tune", small_tape, "-a", library, says="only an allocator of the registry has tunables")
 
 
 def start(folder, tape, *options):
     command = [str(HEAPTAPE), "tune", str(tape), "-a", "reference", "--tunables", "tcache_count,top_pad,arenas"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     return subprocess.Popen(
-        [*command, "--budget", "24", *options], cwd=folder, start_new_session=True, preexec_fn=take_interrupts, **pipes
+        [*command, "--budget", "14", *options], cwd=folder, start_new_session=True, preexec_fn=take_interrupts, **pipes
     )
 
 

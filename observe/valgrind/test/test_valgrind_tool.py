@@ -193,13 +193,18 @@ FAULTS = {
 }  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def without_pages(tmp_path_factory):
+    """The result of the same program, when it touches none."""
+    return simulate(tmp_path_factory.mktemp("pages"), PROGRAMS / "simulated_pages", "none")
+
+
 @pytest.mark.parametrize("how", FAULTS)
-def test_page_faults_are_first_touches_of_os_pages_that_were_not_given_back_since(tmp_path, how):
-    plain = simulate(tmp_path, PROGRAMS / "simulated_pages", "none")
+def test_page_faults_are_first_touches_of_os_pages_that_were_not_given_back_since(tmp_path, without_pages, how):
     result = simulate(tmp_path, PROGRAMS / "simulated_pages", how)
-    extra = result["page_faults"] - plain["page_faults"]
+    extra = result["page_faults"] - without_pages["page_faults"]
     assert extra == pytest.approx(FAULTS[how], abs=3)  # code and data of the C library that only one of them needs
-    assert result["allocator"]["page_faults"] == plain["allocator"]["page_faults"]
+    assert result["allocator"]["page_faults"] == without_pages["allocator"]["page_faults"]
 
 
 def test_a_forks_child_starts_with_its_parents_pages(tmp_path):
