@@ -12,9 +12,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/pidfd.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -152,7 +152,7 @@ static void pass_signals_on(int signals, pid_t child) {
 
 /* Serves until the command has ended and no process is left whose calls wait for an answer. Returns the wait status. */
 static int serve(struct observation *all, pid_t child, int signals) {
-  struct pollfd polled[3] = {{.fd = pidfd_open(child, 0), .events = POLLIN},
+  struct pollfd polled[3] = {{.fd = (int)syscall(SYS_pidfd_open, child, 0), .events = POLLIN},
                              {.fd = all->listener, .events = POLLIN},
                              {.fd = signals, .events = POLLIN}};
   int status = 0;

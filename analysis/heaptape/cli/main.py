@@ -17,6 +17,7 @@ from heaptape.cli import (
     blame,
     compare,
     ctl,
+    demo,
     gate,
     machine,
     minimise,
@@ -36,6 +37,7 @@ from heaptape.common.version import __version__
 
 # Each has SUMMARY, DESCRIPTION, add_arguments(parser) and run(arguments); arguments.home is the Home.
 COMMANDS: dict[str, ModuleType] = {
+    "demo": demo,
     "advise": advise,
     "ctl": ctl,
     "profile": profile,
@@ -54,7 +56,7 @@ COMMANDS: dict[str, ModuleType] = {
     "verify-fidelity": verify_fidelity,
 }
 
-TAKE_ANOTHERS_OPTIONS = (("workloads", "write"), ("advise",), ("tune",))
+TAKE_ANOTHERS_OPTIONS = (("workloads", "write"), ("advise",), ("demo",), ("tune",))
 
 
 def make_parser() -> argparse.ArgumentParser:

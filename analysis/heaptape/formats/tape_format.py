@@ -9,14 +9,14 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from types import ModuleType
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 
-from heaptape.common.errors import FormatError
-from heaptape.formats import calls, tape_annotations
+from heaptape.common.errors import FormatError, HeaptapeError
+from heaptape.formats import tape_annotations
 from heaptape.formats.tape_access_samples import decode_access_samples
 from heaptape.formats.tape_accesses import decode_accesses, decode_switches, rows_in_bursts
 from heaptape.formats.tape_blocks import (
@@ -37,34 +37,15 @@ from heaptape.formats.tape_blocks import (
 )
 from heaptape.formats.tape_columns import Events, Malformed, decode_events, exactly, leb, zigzag
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 SAMPLE_NAMES = (
     "stamp", "rss_anon_bytes", "rss_file_bytes", "rss_shmem_bytes", "vm_size_bytes", "vm_hwm_bytes",
     "minor_faults", "major_faults", "user_ns", "system_ns",
 )  # fmt: skip
 
 ACCESS_TOTALS = ("calls", "objects", "other")  # of the footer, by kind of row
-
-SCHEMA = pa.schema(
-    [
-        ("thread", pa.uint32()),
-        ("event", pa.uint64()),  # number of the event in its thread, from 0
-        ("call", pa.dictionary(pa.int8(), pa.string())),
-        ("failed", pa.bool_()),  # handed out nothing though it could have
-        ("null", pa.bool_()),  # was given NULL where it takes an object
-        ("request_bytes", pa.uint64()),  # null: the call has no size
-        ("size", pa.uint64()),
-        ("param", pa.uint64()),  # element count or alignment in bytes
-        ("released_address", pa.uint64()),  # address passed in
-        ("acquired_address", pa.uint64()),
-        ("release_stamp", pa.uint64()),
-        ("acquire_stamp", pa.uint64()),
-        ("releases", pa.bool_()),  # the object passed in was released
-        ("touched_os_pages", pa.uint32()),
-        ("latency", pa.uint64()),  # of the real call, in units of the trace's clock
-        ("usable_bytes", pa.uint64()),  # of the object handed out
-        ("stack", pa.uint32()),  # node of Trace.stacks(); these last four are null where not known
-    ]
-)
 
 
 @dataclass
@@ -91,8 +72,11 @@ class Trace(BlockFile):
         """Events in the file."""
         return sum(b.rows for b in self.blocks if b.type == EVENTS)
 
-    def events(self, thread: int | None = None) -> Iterator[pa.RecordBatch]:
-        """One record batch (SCHEMA) per EVENTS block in file order, of all threads or one. Raises FormatError."""
+    def events(self, thread: int | None = None) -> "Iterator[pa.RecordBatch]":
+        """One record batch (tape_batches.SCHEMA) per EVENTS block in file order, of all threads or one. Raises
+        FormatError, and HeaptapeError where pyarrow is missing.
+        """
+        batch_of = _batches().batch_of
         seen: dict[int, int] = {}
         for block in self.blocks:
             if block.type != EVENTS:
@@ -100,13 +84,12 @@ class Trace(BlockFile):
             begin = seen.get(block.thread, 0)
             seen[block.thread] = begin + block.rows
             if thread is None or thread == block.thread:
-                yield _batch(block, begin, self._decode(block))
+                yield batch_of(block, begin, self._decode(block))
 
     def frames(self, thread: int | None = None) -> Iterator[pd.DataFrame]:
         """`events` as DataFrames. Numbers keep pandas' nullable types: 64-bit addresses don't survive being floats."""
-        nullable = {pa.uint64(): pd.UInt64Dtype(), pa.uint32(): pd.UInt32Dtype()}
         for batch in self.events(thread):
-            yield batch.to_pandas(types_mapper=nullable.get)
+            yield _batches().frame_of(batch)
 
     def samples(self) -> pd.DataFrame:
         """Memory of the recorded process over time: columns of SAMPLE_NAMES, those that could not be had left out."""
@@ -243,6 +226,14 @@ class Trace(BlockFile):
 Kind = TypeVar("Kind", bound=Trace)
 
 
+def _batches() -> ModuleType:
+    try:
+        from heaptape.formats import tape_batches
+    except ImportError as error:
+        raise HeaptapeError(f"a trace's events can't be read: Python package {error.name} is not installed") from error
+    return tape_batches
+
+
 def open_trace(path: str | Path) -> Trace:
     """`opened` as a Trace."""
     return opened(path, Trace)
@@ -326,30 +317,3 @@ def _differences(trace: Trace, block: Block) -> list[str]:
     if index is not None and trace.column(block, index) != expected:
         out.append("the footer's index is not that of the blocks")
     return out
-
-
-def _batch(block: Block, begin: int, events: Events) -> pa.RecordBatch:
-    number = events.call & calls.ID_MASK
-    has_size, has_param = calls.HAS_SIZE[number], calls.PARAM_KIND[number] != calls.NO_PARAM
-    names = pa.DictionaryArray.from_arrays(pa.array(calls.PLACE[number]), pa.array(calls.NAMES))
-    single = events.takes & ~(events.releases & events.acquires)
-    arrays = [
-        pa.array(np.full(block.rows, block.thread, np.uint32)),
-        pa.array(np.arange(begin, begin + block.rows, dtype=np.uint64)),
-        names,
-        pa.array((events.call & calls.NULL_OUT) != 0),
-        pa.array((events.call & calls.NULL_IN) != 0),
-        pa.array(events.request_bytes, mask=~has_size),
-        pa.array(events.size, mask=~has_size),
-        pa.array(events.param, mask=~has_param),
-        pa.array(events.released, mask=~events.takes),
-        pa.array(events.acquired, mask=~events.acquires),
-        pa.array(events.release_stamp, mask=~events.takes),
-        pa.array(events.acquire_stamp, mask=single),
-        pa.array(events.releases),
-        pa.array(events.touched, mask=~events.touched_known),
-        pa.array(events.latency - np.uint64(1), mask=events.latency == 0),
-        pa.array(events.request_bytes + events.slack - np.uint64(1), mask=events.slack == 0),
-        pa.array(events.stack, mask=events.stack == 0),
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
