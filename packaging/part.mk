@@ -3,17 +3,18 @@
 # Packages have a build of their own, whose files don't name the folder in which they were made. SOURCE_DATE_EPOCH is the
 # commit's: the same commit gives the same bytes.
 PACKAGE_OUT := $(OUT)/package
-PACKAGE_MAKE = $(MAKE) --no-print-directory OUT=$(PACKAGE_OUT) VENV=$(VENV) OPT="-O2 -g1 -ffile-prefix-map=$(CURDIR)=."
-PACKAGE_VENV := $(OUT)/packaging/venv
+PACKAGE_MAKE = $(MAKE) --no-print-directory OUT=$(PACKAGE_OUT) VENV=$(VENV) PACKAGE_VENV=$(PACKAGE_VENV) OPT="-O2 -g1 -ffile-prefix-map=$(CURDIR)=."
+PACKAGE_VENV ?= $(OUT)/packaging
 export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || stat -c %Y CHANGELOG.md)
-# setup tells no commit where there is no git; the version stands in one place.
+# The version stands in one place.
 HEAPTAPE_VERSION := $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' analysis/heaptape/common/version.py)
 
 # Man pages and completions: from the commands themselves.
 REFERENCE := $(OUT)/share/.stamp
-$(REFERENCE): $(wildcard packaging/*.py analysis/heaptape/cli/*.py) $(VENV)/.stamp $(addprefix $(OUT)/libexec/heaptape-,record convert observe)
+$(REFERENCE): $(wildcard packaging/reference/*.py analysis/heaptape/cli/*.py) $(VENV)/.stamp $(PACKAGE_VENV)/.stamp \
+    $(addprefix $(OUT)/,bin/heaptape $(addprefix libexec/heaptape-,record convert observe))
 	rm -rf $(@D)
-	PYTHONPATH=analysis $(VENV)/bin/python -m packaging.reference $(OUT) $(@D)
+	PYTHONPATH=analysis $(PACKAGE_VENV)/bin/python packaging/reference $(OUT)/bin/heaptape $(@D)
 	@touch $@
 reference: $(REFERENCE) ## man pages and completions of shells into out/share
 
