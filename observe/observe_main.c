@@ -1,5 +1,6 @@
 /* heaptape-observe: runs a command and reports the memory and processor time that each of its programs took, or what it
    costs under a simulation. */
+#include "core/base/near_option.h"
 #include "core/base/os.h"
 #include "observe/observe.h"
 #include "observe/simulate.h"
@@ -48,6 +49,7 @@ static bool parse(int count, char **arguments, struct options *options) {
                                         {"help", no_argument, NULL, 'h'},
                                         {NULL, 0, NULL, 0}};
   int option;
+  opterr = 0;
   while ((option = getopt_long(count, arguments, "+o:", names, NULL)) != -1) {
     char *end = "";
     if (option == 't')
@@ -70,8 +72,12 @@ static bool parse(int count, char **arguments, struct options *options) {
       options->simulation.shift = optarg;
     else if (option == 'h')
       options->help = true;
-    else
+    else {
+      const char *near = near_option(arguments[optind - 1], names);
+      if (near)
+        fprintf(stderr, "heaptape-observe: unknown option %s: did you mean --%s?\n", arguments[optind - 1], near);
       return false;
+    }
     if (*end != '\0' || (option == 'i' && (options->interval_us == 0 || options->interval_us > 10000000)))
       return false;
   }

@@ -4,6 +4,8 @@
 # commit's: the same commit gives the same bytes.
 PACKAGE_OUT := $(OUT)/package
 PACKAGE_MAKE = $(MAKE) --no-print-directory OUT=$(PACKAGE_OUT) VENV=$(VENV) PACKAGE_VENV=$(PACKAGE_VENV) OPT="-O2 -g1 -ffile-prefix-map=$(CURDIR)=."
+# One at a time: a wheel and a Debian package may be made side by side.
+PACKAGE_BUILD = flock $(OUT) $(PACKAGE_MAKE) -j$(shell nproc) everything $(PACKAGE_OUT)/share/.stamp
 PACKAGE_VENV ?= $(OUT)/packaging
 export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || stat -c %Y CHANGELOG.md)
 # The version stands in one place.
@@ -64,7 +66,7 @@ $(PACKAGE_VENV)/.stamp: packaging/requirements.lock
 WHEEL_STAGE := $(OUT)/wheel/stage
 WHEEL_PREFIX := $(WHEEL_STAGE)/analysis/heaptape/prefix
 wheel: setup-package $(PACKAGE_VENV)/.stamp ## out/wheel/heaptape-*.whl: all of heaptape, for pip
-	+@$(PACKAGE_MAKE) -j$(shell nproc) everything $(PACKAGE_OUT)/share/.stamp
+	+@$(PACKAGE_BUILD)
 	rm -rf $(OUT)/wheel && mkdir -p $(WHEEL_STAGE)
 	$(call install_package,$(WHEEL_STAGE)/analysis)
 	+@$(PACKAGE_MAKE) install-files DESTDIR=$(abspath $(WHEEL_PREFIX)) PREFIX=
@@ -75,7 +77,7 @@ wheel: setup-package $(PACKAGE_VENV)/.stamp ## out/wheel/heaptape-*.whl: all of 
 DEB_TREE := $(OUT)/deb/heaptape
 DEB_ROOT := $(DEB_TREE)/debian/heaptape
 deb: setup-package $(PACKAGE_VENV)/.stamp ## out/deb/heaptape_*.deb: a Debian package, held to lintian
-	+@$(PACKAGE_MAKE) -j$(shell nproc) everything $(PACKAGE_OUT)/share/.stamp
+	+@$(PACKAGE_BUILD)
 	rm -rf $(OUT)/deb && mkdir -p $(DEB_TREE)
 	cp -R packaging/debian $(DEB_TREE)/
 	+@$(PACKAGE_MAKE) install-files DESTDIR=$(abspath $(DEB_ROOT)) PREFIX=/usr

@@ -1,7 +1,7 @@
 """sbom KIND VENV PROGRAM...: prints the package's parts as CycloneDX JSON. KIND is wheel or deb.
 
-Bundled parts have a version: the libraries that the PROGRAMs load, in a wheel; msgspec, in a Debian package; the core of
-Valgrind. What the package only depends on is listed without, as the user's machine decides.
+Bundled parts have a version: the libraries that the PROGRAMs load, in a wheel; msgspec, in a Debian package; Valgrind's
+core. What the package only depends on is listed without, as the user's machine decides.
 """
 
 import os

@@ -7,11 +7,10 @@ import os
 import sys
 from pathlib import Path
 
-import shtab
-from heaptape.common.version import __version__
-
 import man_pages
+import shtab
 from commands import pages, subparsers, whole_parser
+from heaptape.common.version import __version__
 
 COMPLETIONS = {
     "bash": "bash-completion/completions/heaptape",

@@ -7,6 +7,7 @@ from pathlib import Path
 from commands import Option, Page
 
 EXIT_STATUS = "0: done. 1: failed, with a line on standard error. 2: wrong usage. 128 + N: ended by signal N."
+ROFF = {"\\": "\\e", "-": "\\-", "`": "\\(ga", "~": "\\(ti", "^": "\\(ha"}
 RECORD_STATUS = "That of CMD. 2: wrong usage."
 
 
@@ -54,4 +55,4 @@ def _line(text: str) -> str:
 
 
 def _text(text: str) -> str:
-    return text.replace("\\", "\\e").replace("-", "\\-").replace("`", "\\(ga").replace("~", "\\(ti").replace("^", "\\(ha")
+    return "".join(ROFF.get(character, character) for character in text)
