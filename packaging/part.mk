@@ -7,7 +7,9 @@ PACKAGE_MAKE = $(MAKE) --no-print-directory OUT=$(PACKAGE_OUT) VENV=$(VENV) PACK
 # One at a time: a wheel and a Debian package may be made side by side.
 PACKAGE_BUILD = flock $(OUT) $(PACKAGE_MAKE) -j$(shell nproc) everything $(PACKAGE_OUT)/share/.stamp
 PACKAGE_VENV ?= $(OUT)/packaging
-export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || stat -c %Y CHANGELOG.md)
+ifndef SOURCE_DATE_EPOCH
+export SOURCE_DATE_EPOCH := $(shell git log -1 --format=%ct 2>/dev/null || stat -c %Y CHANGELOG.md)
+endif
 # The version stands in one place.
 HEAPTAPE_VERSION := $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' analysis/heaptape/common/version.py)
 
