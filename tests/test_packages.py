@@ -39,6 +39,7 @@ def folder() -> Iterator[Path]:
 def make(target: str, *settings: str) -> None:
     """Apart from the make that may have started the tests."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+    environment["SOURCE_DATE_EPOCH"] = "1700000000"
     command = ["make", "--no-print-directory", "-C", str(REPOSITORY), f"OUT={OUT}", target, *settings]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, umask=0o077)
     assert done.returncode == 0, (done.stdout + done.stderr)[-2000:]

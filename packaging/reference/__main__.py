@@ -3,7 +3,6 @@ heaptape that runs, which is asked for the help of the C programs.
 """
 
 import argparse
-import os
 import sys
 from pathlib import Path
 
@@ -29,7 +28,7 @@ def _complete_files(parser: argparse.ArgumentParser) -> None:
 def main(command: Path, folder: Path) -> None:
     """Writes all of them."""
     found = pages(command)
-    man_pages.write(found, folder / "man" / "man1", __version__, int(os.environ["SOURCE_DATE_EPOCH"]))
+    man_pages.write(found, folder / "man" / "man1", __version__)
     parser = whole_parser(command)
     summaries = {page.name.removeprefix("heaptape-"): page.summary for page in found}
     for name, sub in subparsers(parser).items():

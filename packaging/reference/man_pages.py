@@ -1,6 +1,5 @@
 """Man pages in roff, section 1."""
 
-import time
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -11,17 +10,16 @@ ROFF = {"\\": "\\e", "-": "\\-", "`": "\\(ga", "~": "\\(ti", "^": "\\(ha"}
 RECORD_STATUS = "That of CMD. 2: wrong usage."
 
 
-def write(pages: Iterable[Page], folder: Path, version: str, epoch: int) -> None:
-    """NAME.1 for each page into `folder`, which is made. `epoch`: seconds, of the date in the footer."""
+def write(pages: Iterable[Page], folder: Path, version: str) -> None:
+    """NAME.1 for each page into `folder`, which is made."""
     folder.mkdir(parents=True)
-    date = time.strftime("%Y-%m-%d", time.gmtime(epoch))
     names = [page.name for page in pages]
     for page in pages:
-        (folder / f"{page.name}.1").write_text(_roff(page, names, f"heaptape {version}", date))
+        (folder / f"{page.name}.1").write_text(_roff(page, names, f"heaptape {version}"))
 
 
-def _roff(page: Page, names: list[str], version: str, date: str) -> str:
-    lines = [f'.TH "{_text(page.name.upper())}" 1 "{date}" "{version}" "User Commands"', ".SH NAME"]
+def _roff(page: Page, names: list[str], version: str) -> str:
+    lines = [f'.TH "{_text(page.name.upper())}" 1 "" "{version}" "User Commands"', ".SH NAME"]
     lines += [f"{_text(page.name)} \\- {_text(page.summary.rstrip('.'))}", ".SH SYNOPSIS", ".nf"]
     lines += [*map(_line, page.synopsis), ".fi", ".SH DESCRIPTION"]
     for paragraph in page.paragraphs:
