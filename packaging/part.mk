@@ -3,9 +3,9 @@
 # Packages have a build of their own, whose files don't name the folder in which they were made. SOURCE_DATE_EPOCH is the
 # commit's: the same commit gives the same bytes.
 PACKAGE_OUT := $(OUT)/package
-PACKAGE_MAKE = $(MAKE) --no-print-directory OUT=$(PACKAGE_OUT) VENV=$(VENV) PACKAGE_VENV=$(PACKAGE_VENV) OPT="-O2 -g1 -ffile-prefix-map=$(CURDIR)=."
+PACKAGE_MAKE = umask 022; $(MAKE) --no-print-directory OUT=$(PACKAGE_OUT) VENV=$(VENV) PACKAGE_VENV=$(PACKAGE_VENV) OPT="-O2 -g1 -ffile-prefix-map=$(CURDIR)=."
 # One at a time: a wheel and a Debian package may be made side by side.
-PACKAGE_BUILD = flock $(OUT) $(PACKAGE_MAKE) -j$(shell nproc) everything $(PACKAGE_OUT)/share/.stamp
+PACKAGE_BUILD = exec 9>$(OUT)/.packages && flock 9 && $(PACKAGE_MAKE) -j$(shell nproc) everything $(PACKAGE_OUT)/share/.stamp
 PACKAGE_VENV ?= $(OUT)/packaging
 ifndef SOURCE_DATE_EPOCH
 export SOURCE_DATE_EPOCH := $(shell git log -1 --format=%ct 2>/dev/null || stat -c %Y CHANGELOG.md)
@@ -41,10 +41,10 @@ install-files: all $(REFERENCE)
 
 # The command in Python, to a folder; without what Python makes of it.
 # $(call install_package,folder)
-install_package = mkdir -p $(1) && rm -rf $(1)/heaptape && cp -R analysis/heaptape $(1)/ && \
+install_package = install -d $(1) && rm -rf $(1)/heaptape && cp -R analysis/heaptape $(1)/ && \
   find $(1)/heaptape -name __pycache__ -prune -exec rm -r {} + && chmod -R a+rX $(1)/heaptape
 # $(call install_launcher,folder of the environment)
-install_launcher = mkdir -p $(INSTALLED)/bin && sed 's|@VENV@|$(1)|; s|@CHECKOUT@||' analysis/launcher.in >$(INSTALLED)/bin/heaptape && \
+install_launcher = install -d $(INSTALLED)/bin && sed 's|@VENV@|$(1)|; s|@CHECKOUT@||' analysis/launcher.in >$(INSTALLED)/bin/heaptape && \
   chmod 755 $(INSTALLED)/bin/heaptape
 
 # The installed command has an environment of its own, so that it outlives the checkout: of a Python that all users can run, with
@@ -54,8 +54,8 @@ install: install-files ## install under PREFIX (default /usr/local), for all use
 	umask 022 && python=$$(packaging/public_python $(PYTHON)) && "$$python" -m venv --clear $(LIBRARY)/venv
 	umask 022 && $(LIBRARY)/venv/bin/pip --disable-pip-version-check -q install --require-hashes -r requirements.lock
 	$(call install_package,$(LIBRARY))
-	$(LIBRARY)/venv/bin/python -m compileall -q $(LIBRARY)/heaptape
-	for site in $(LIBRARY)/venv/lib/python3*/site-packages; do echo ../../../.. >$$site/heaptape.pth; done
+	umask 022 && $(LIBRARY)/venv/bin/python -m compileall -q $(LIBRARY)/heaptape
+	umask 022 && for site in $(LIBRARY)/venv/lib/python3*/site-packages; do echo ../../../.. >$$site/heaptape.pth; done
 	$(call install_launcher,$(PREFIX)/lib/heaptape/venv)
 
 # The tools that make packages, apart from what heaptape itself needs.
@@ -69,7 +69,7 @@ WHEEL_STAGE := $(OUT)/wheel/stage
 WHEEL_PREFIX := $(WHEEL_STAGE)/analysis/heaptape/prefix
 wheel: setup-package $(PACKAGE_VENV)/.stamp ## out/wheel/heaptape-*.whl: all of heaptape, for pip
 	+@$(PACKAGE_BUILD)
-	rm -rf $(OUT)/wheel && mkdir -p $(WHEEL_STAGE)
+	rm -rf $(OUT)/wheel && install -d $(WHEEL_STAGE)
 	$(call install_package,$(WHEEL_STAGE)/analysis)
 	+@$(PACKAGE_MAKE) install-files DESTDIR=$(abspath $(WHEEL_PREFIX)) PREFIX=
 	PATH="$(abspath $(PACKAGE_VENV))/bin:$$PATH" packaging/wheel $(WHEEL_STAGE) $(OUT)/wheel $(abspath $(VENV))
@@ -80,8 +80,8 @@ DEB_TREE := $(OUT)/deb/heaptape
 DEB_ROOT := $(DEB_TREE)/debian/heaptape
 deb: setup-package $(PACKAGE_VENV)/.stamp ## out/deb/heaptape_*.deb: a Debian package, held to lintian
 	+@$(PACKAGE_BUILD)
-	rm -rf $(OUT)/deb && mkdir -p $(DEB_TREE)
-	cp -R packaging/debian $(DEB_TREE)/
+	rm -rf $(OUT)/deb && install -d $(DEB_TREE)
+	umask 022 && cp -R packaging/debian $(DEB_TREE)/
 	+@$(PACKAGE_MAKE) install-files DESTDIR=$(abspath $(DEB_ROOT)) PREFIX=/usr
 	+@$(PACKAGE_MAKE) install-deb-python DESTDIR=$(abspath $(DEB_ROOT)) PREFIX=/usr
 	PATH="$(abspath $(PACKAGE_VENV))/bin:$$PATH" packaging/deb $(DEB_TREE) $(HEAPTAPE_VERSION) $(abspath $(VENV))
