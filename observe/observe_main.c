@@ -73,9 +73,11 @@ static bool parse(int count, char **arguments, struct options *options) {
     else if (option == 'h')
       options->help = true;
     else {
-      const char *near = near_option(arguments[optind - 1], names);
+      const char *word = arguments[optind - 1], *near = near_option(word, names);
       if (near)
-        fprintf(stderr, "heaptape-observe: unknown option %s: did you mean --%s?\n", arguments[optind - 1], near);
+        fprintf(stderr, "heaptape-observe: unknown option %s: did you mean --%s?\n", word, near);
+      else
+        fprintf(stderr, "heaptape-observe: unknown option, or one that lacks its value: %s\n", word);
       return false;
     }
     if (*end != '\0' || (option == 'i' && (options->interval_us == 0 || options->interval_us > 10000000)))
