@@ -197,18 +197,10 @@ layers: $(OUT)/lib/libheaptape.so ## hold includes, imports and symbols to the t
 golden: everything ## refresh every golden file
 	tools/golden $(OUT)
 
-install: all install-python ## install under PREFIX (default /usr/local)
-	install -d $(DESTDIR)$(PREFIX)/libexec/heaptape/workloads $(DESTDIR)$(PREFIX)/lib/heaptape $(DESTDIR)$(PREFIX)/include
-	install -m 755 $(OUT)/libexec/heaptape-* $(DESTDIR)$(PREFIX)/libexec/heaptape/
-	[ ! -d $(OUT)/libexec/valgrind ] || cp -RP $(OUT)/libexec/valgrind $(DESTDIR)$(PREFIX)/libexec/heaptape/
-	install -m 755 $(OUT)/workloads/* $(DESTDIR)$(PREFIX)/libexec/heaptape/workloads/
-	install -m 755 $(OUT)/lib/libheaptape.so $(ALLOCATOR_LIBRARIES) $(DESTDIR)$(PREFIX)/lib/heaptape/
-	install -m 644 capture/wire/heaptape.h $(DESTDIR)$(PREFIX)/include/
-
 clean: ## remove what was built (not .venv)
 	rm -rf $(OUT)
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 24
 
-.PHONY: lint-programs all everything setup python-environment setup-test demo programs long-programs test test-all check debug asan-programs compile_commands.json bench stress suites fuzz fuzzers fidelity fidelity-counted fidelity-document lint lint-c layers golden install clean help
+.PHONY: lint-programs all everything setup python-environment setup-test demo programs long-programs test test-all check debug asan-programs compile_commands.json bench stress suites fuzz fuzzers fidelity fidelity-counted fidelity-document lint lint-c layers golden clean help

@@ -25,30 +25,13 @@ lock: ## pin the newest Python dependencies anew (requirements.lock)
 	CUSTOM_COMPILE_COMMAND='make lock' $(OUT)/lock-venv/bin/pip-compile -q --upgrade --generate-hashes --strip-extras \
 	  --all-extras --no-emit-index-url --no-emit-find-links -o requirements.lock pyproject.toml
 
-lint-python: $(VENV)/.stamp ## ruff over all Python files, mypy over the package
+lint-python: $(VENV)/.stamp ## ruff over all Python files, mypy over the package; licence lines (tools/spdx)
 	$(VENV)/bin/ruff check .
+	$(VENV)/bin/python tools/spdx --check
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 
-# The installed command has an environment of its own, so that it outlives the checkout.
-install-python: analysis/launcher.in $(VENV)/.stamp
-	mkdir -p $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/heaptape
-	$(PYTHON) -m venv $(DESTDIR)$(PREFIX)/lib/heaptape/venv
-	$(DESTDIR)$(PREFIX)/lib/heaptape/venv/bin/pip --disable-pip-version-check -q install --require-hashes -r requirements.lock
-	rm -rf $(DESTDIR)$(PREFIX)/lib/heaptape/heaptape
-	cp -r analysis/heaptape $(DESTDIR)$(PREFIX)/lib/heaptape/
-	find $(DESTDIR)$(PREFIX)/lib/heaptape/heaptape -name __pycache__ -prune -exec rm -r {} +
-	cp allocators/allocators.toml allocators/candidates.toml $(DESTDIR)$(PREFIX)/lib/heaptape/
-	install -m 755 tools/setup $(DESTDIR)$(PREFIX)/lib/heaptape/
-	rm -rf $(addprefix $(DESTDIR)$(PREFIX)/lib/heaptape/workloads/,apps corpus counted)
-	mkdir -p $(DESTDIR)$(PREFIX)/lib/heaptape/workloads/corpus
-	cp -r workloads/apps workloads/counted $(DESTDIR)$(PREFIX)/lib/heaptape/workloads/
-	cp $(patsubst %,workloads/corpus/%.tape,gs redis mariadb) $(DESTDIR)$(PREFIX)/lib/heaptape/workloads/corpus/
-	for site in $(DESTDIR)$(PREFIX)/lib/heaptape/venv/lib/python3*/site-packages; do echo ../../../.. >$$site/heaptape.pth; done
-	sed 's|@VENV@|$(PREFIX)/lib/heaptape/venv|; s|@CHECKOUT@||' $< >$(DESTDIR)$(PREFIX)/bin/heaptape
-	chmod +x $(DESTDIR)$(PREFIX)/bin/heaptape
-
-.PHONY: lock lint-python install-python
+.PHONY: lock lint-python
 
 # The C writer and reader, for the tests of the independent Python reader.
 $(call c_test_program,write_random_trace,analysis/test/write_random_trace.c,$(TRACE),$(CORE_LIBS))

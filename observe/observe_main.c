@@ -1,5 +1,6 @@
 /* heaptape-observe: runs a command and reports the memory and processor time that each of its programs took, or what it
    costs under a simulation. */
+#include "core/base/near_option.h"
 #include "core/base/os.h"
 #include "observe/observe.h"
 #include "observe/simulate.h"
@@ -12,9 +13,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/pidfd.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -48,6 +49,7 @@ static bool parse(int count, char **arguments, struct options *options) {
                                         {"help", no_argument, NULL, 'h'},
                                         {NULL, 0, NULL, 0}};
   int option;
+  opterr = 0;
   while ((option = getopt_long(count, arguments, "+o:", names, NULL)) != -1) {
     char *end = "";
     if (option == 't')
@@ -70,8 +72,14 @@ static bool parse(int count, char **arguments, struct options *options) {
       options->simulation.shift = optarg;
     else if (option == 'h')
       options->help = true;
-    else
+    else {
+      const char *word = arguments[optind - 1], *near = near_option(word, names);
+      if (near)
+        fprintf(stderr, "heaptape-observe: unknown option %s: did you mean --%s?\n", word, near);
+      else
+        fprintf(stderr, "heaptape-observe: unknown option, or one that lacks its value: %s\n", word);
       return false;
+    }
     if (*end != '\0' || (option == 'i' && (options->interval_us == 0 || options->interval_us > 10000000)))
       return false;
   }
@@ -152,7 +160,7 @@ static void pass_signals_on(int signals, pid_t child) {
 
 /* Serves until the command has ended and no process is left whose calls wait for an answer. Returns the wait status. */
 static int serve(struct observation *all, pid_t child, int signals) {
-  struct pollfd polled[3] = {{.fd = pidfd_open(child, 0), .events = POLLIN},
+  struct pollfd polled[3] = {{.fd = (int)syscall(SYS_pidfd_open, child, 0), .events = POLLIN},
                              {.fd = all->listener, .events = POLLIN},
                              {.fd = signals, .events = POLLIN}};
   int status = 0;

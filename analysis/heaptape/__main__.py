@@ -1,9 +1,15 @@
-"""`python -m heaptape`, for those who have no launcher."""
+"""`python -m heaptape`, and pip's script: for those who have no launcher."""
 
 import sys
 
 from heaptape.cli.main import main
 from heaptape.common.home import default_home
 
+
+def run() -> int:
+    """Runs the command; its exit status."""
+    return main(sys.argv[1:], default_home())
+
+
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:], default_home()))
+    sys.exit(run())

@@ -1,6 +1,7 @@
 #include "capture/recorder/options.h"
 
 #include "core/accesses/stream.h"
+#include "core/base/near_option.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -241,6 +242,13 @@ enum {
   HELP
 };
 
+__attribute__((noreturn)) static void wrong_option(const char *word, const struct option *options) {
+  const char *near = near_option(word, options);
+  if (near)
+    wrong("unknown option %s: did you mean --%s? (heaptape record --help)", word, near);
+  wrong("unknown option, or one that lacks its value: %s (heaptape record --help)", word);
+}
+
 /* Takes one option; false: it is not known. */
 static bool take(struct command *command, int option, const char *value) {
   struct collector_settings *settings = &command->settings;
@@ -351,11 +359,10 @@ void options_parse(struct command *command, int argc, char **argv) {
   command->settings.touch_min_bytes = TOUCH_MIN_BYTES;
   command->settings.stack_depth = STACK_DEPTH_DEFAULT;
   int option;
+  opterr = 0;
   while ((option = getopt_long(argc, argv, "+o:", options, NULL)) != -1)
-    if (!take(command, option, optarg)) {
-      fputs(usage, stderr);
-      exit(2);
-    }
+    if (!take(command, option, optarg))
+      wrong_option(argv[optind - 1], options);
   if (command->settings.in_bursts && !(command->settings.flags & ATTACH_ACCESSES))
     wrong("--burst is about data accesses: give --accesses, too");
   if (optind == argc) {

@@ -1,5 +1,7 @@
 #include "convert/driver/options.h"
 
+#include "core/base/near_option.h"
+
 #include <errno.h>
 #include <getopt.h>
 #include <stdarg.h>
@@ -200,6 +202,8 @@ static int parse_flags(struct options *options, int argc, char **argv, struct op
       options->help = true;
       return 0;
     default:
+      if ((problem = near_option(argv[optind - 1], long_options)))
+        return wrong(error, "unknown option %s: did you mean --%s?", argv[optind - 1], problem);
       return wrong(error, "unknown option, or one that lacks its value: %s", argv[optind - 1]);
     }
   }

@@ -82,13 +82,16 @@ static bool read_line(const char *folder, const char *name, char *line, size_t b
 }
 
 int valgrind_find_tool(struct valgrind *valgrind, char *why, size_t why_bytes) {
-  if (valgrind_find(valgrind, why, why_bytes) != 0)
-    return -1;
   char folder[4000], tool[4096], built_for[64], version[64];
   ssize_t bytes = readlink("/proc/self/exe", folder, sizeof folder - 16);
   char *slash = bytes > 0 ? memrchr(folder, '/', (size_t)bytes) : NULL;
   if (slash)
     strcpy(slash, "/valgrind");
+  valgrind->library[0] = '\0';
+  /* A package for any machine brings the launcher that fits its tool. */
+  if (!slash || !is_program(valgrind->program, sizeof valgrind->program, folder, (int)strlen(folder), "valgrind.bin"))
+    if (valgrind_find(valgrind, why, why_bytes) != 0)
+      return -1;
   if (!slash || !is_program(tool, sizeof tool, folder, (int)strlen(folder), TOOL) ||
       !read_line(folder, "built-for", built_for, sizeof built_for)) {
     snprintf(why, why_bytes, "the Valgrind tool was not built: install valgrind with its headers and run make again");
@@ -96,7 +99,8 @@ int valgrind_find_tool(struct valgrind *valgrind, char *why, size_t why_bytes) {
   }
   read_version(valgrind, version, sizeof version);
   if (strcmp(version, built_for) != 0) {
-    snprintf(why, why_bytes, "the Valgrind tool was built for version %s, and %s is version %s: run make again",
+    snprintf(why, why_bytes,
+             "the Valgrind tool was built for version %s, and %s is version %s: build heaptape with this one",
              built_for, valgrind->program, version[0] ? version : "unknown");
     return -1;
   }

@@ -16,8 +16,9 @@ struct valgrind {
 /* Finds Valgrind in PATH. Returns 0, or -1 with a line about it in why: there is none. */
 int valgrind_find(struct valgrind *valgrind, char *why, size_t why_bytes);
 
-/* The same, and our tool, in valgrind/ beside this program. Returns 0, or -1 with a line in why: Valgrind is missing,
-   the tool was not built, or it was built for another version. Runs `valgrind --version`. */
+/* The same, and our tool, in valgrind/ beside this program; a launcher of Valgrind's that lies there is taken instead
+   of that in PATH. Returns 0, or -1 with a line in why: Valgrind is missing, the tool was not built, or it was built
+   for another version. Runs `valgrind --version`. */
 int valgrind_find_tool(struct valgrind *valgrind, char *why, size_t why_bytes);
 
 #endif

@@ -15,8 +15,8 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/personality.h>
-#include <sys/pidfd.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -214,7 +214,7 @@ static int judge_end(struct run *run, const struct run_request *request, int sta
 /* Serves the engine until it ends; returns its wait status. */
 static int supervise(struct run *run, const struct run_request *request, pid_t child, const char **killed_because) {
   struct watch watch = {0, os_monotonic_ns()};
-  struct pollfd polled[2] = {{.fd = pidfd_open(child, 0), .events = POLLIN},
+  struct pollfd polled[2] = {{.fd = (int)syscall(SYS_pidfd_open, child, 0), .events = POLLIN},
                              {.fd = run->syscalls.listener, .events = POLLIN}};
   uint64_t looked_ns = 0;
   int status = 0;

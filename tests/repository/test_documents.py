@@ -15,6 +15,7 @@ PARTS = [
     "docs",
     "machine",
     "observe",
+    "packaging",
     "replay",
     "tests",
     "tools",

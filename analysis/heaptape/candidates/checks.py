@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from heaptape.common.errors import HeaptapeError
-from heaptape.common.home import PACKAGE, Home
+from heaptape.common.home import SHARED, Home
 from heaptape.measure import exact, replay, workloads
 from heaptape.measure.installed import Checked
 from heaptape.measure.registry import Choice
@@ -13,7 +13,6 @@ from heaptape.measure.registry import Choice
 # Alignments of 16 bytes to 32 KiB; then one, three and 23 threads of real programs.
 PATTERN = "alignment_storm"
 CORPUS = ("gs.tape", "redis.tape", "mariadb.tape")
-DIRECTORIES = (PACKAGE.parent / "workloads" / "corpus", PACKAGE.parent.parent / "workloads" / "corpus")
 TIMEOUT_S = 600
 
 
@@ -45,7 +44,7 @@ def _broken(choice: Choice, workload: Path, home: Home) -> str:
 
 def _sources(home: Home, scratch: Path) -> dict[str, Path]:
     """Name -> workload or trace."""
-    corpus = [directory / name for name in CORPUS for directory in DIRECTORIES]
+    corpus = [SHARED / "workloads" / "corpus" / name for name in CORPUS]
     found = {}
     pattern = next((one for one in workloads.find(home) if one.name == PATTERN), None)
     if pattern:

@@ -17,6 +17,7 @@ from heaptape.cli import (
     blame,
     compare,
     ctl,
+    demo,
     distil,
     gate,
     machine,
@@ -30,7 +31,7 @@ from heaptape.cli import (
     whatif,
     workloads,
 )
-from heaptape.cli.outcome import Parser, status_of
+from heaptape.cli.outcome import Parser, did_you_mean, status_of
 from heaptape.cli.programs import PROGRAMS
 from heaptape.cli.programs import run as run_program
 from heaptape.common.home import Home
@@ -38,6 +39,7 @@ from heaptape.common.version import __version__
 
 # Each has SUMMARY, DESCRIPTION, add_arguments(parser) and run(arguments); arguments.home is the Home.
 COMMANDS: dict[str, ModuleType] = {
+    "demo": demo,
     "advise": advise,
     "ctl": ctl,
     "profile": profile,
@@ -58,7 +60,7 @@ COMMANDS: dict[str, ModuleType] = {
     "verify-fidelity": verify_fidelity,
 }
 
-TAKE_ANOTHERS_OPTIONS = (("workloads", "write"), ("advise",), ("tune",))
+TAKE_ANOTHERS_OPTIONS = (("workloads", "write"), ("advise",), ("demo",), ("tune",))
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -67,7 +69,7 @@ def make_parser() -> argparse.ArgumentParser:
         prog="heaptape",
         description="Record what a program asks of malloc, replay it into any allocator, report what each one costs.",
         epilog="Example: heaptape record -o redis.tape -- redis-server; heaptape replay redis.tape -o redis.json; "
-        "heaptape report redis.json",
+        "heaptape report redis.json. First look: heaptape demo. 'heaptape help COMMAND' tells of one command.",
     )
     parser.add_argument("--version", action="version", version=f"heaptape {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
@@ -76,6 +78,7 @@ def make_parser() -> argparse.ArgumentParser:
     for name, command in COMMANDS.items():
         added = commands.add_parser(name, help=command.SUMMARY, description=command.DESCRIPTION)
         command.add_arguments(added)
+    commands.add_parser("help", help="the help of a command", add_help=False)
     return parser
 
 
@@ -93,15 +96,29 @@ def main(argv: Sequence[str], home: Home) -> int:
 def _run(argv: Sequence[str], home: Home) -> int:
     if argv and argv[0] in PROGRAMS:
         return run_program(argv[0], argv[1:], home)
+    if argv and argv[0] == "help":
+        return _run([*argv[1:2], "--help"], home)
     parser = make_parser()
-    if argv and not argv[0].startswith("-") and argv[0] not in COMMANDS:
-        parser.error(f"unknown command '{argv[0]}': there are {', '.join((*PROGRAMS, *COMMANDS))}")
-    arguments = parser.parse_args(argv[: argv.index("--")] if _own_options(argv) else argv)
+    if not argv:
+        parser.print_help(sys.stderr)
+        return 2
+    if not argv[0].startswith("-") and argv[0] not in COMMANDS:
+        near = did_you_mean(argv[0], (*PROGRAMS, *COMMANDS, "help"))
+        parser.error(f"unknown command '{argv[0]}'{near or ': there are ' + ', '.join((*PROGRAMS, *COMMANDS))}")
+    arguments, left = parser.parse_known_args(argv[: argv.index("--")] if _own_options(argv) else argv)
+    if left:
+        parser_of(parser, argv[0]).refuse(left)
     arguments.own_options = argv[argv.index("--") + 1 :] if _own_options(argv) else []
     arguments.home = home
-    if arguments.command is None:
-        parser.error("which command?")
     return COMMANDS[arguments.command].run(arguments)
+
+
+def parser_of(parser: argparse.ArgumentParser, command: str) -> Parser:
+    """The parser of a command; all of its options are known there. The whole line's where there is no such command."""
+    commands = next(a for a in parser._actions if isinstance(a, argparse._SubParsersAction)).choices or {}
+    found = commands.get(command, parser)
+    assert isinstance(found, Parser)
+    return found
 
 
 def _own_options(argv: Sequence[str]) -> bool:

@@ -1,8 +1,9 @@
 """How every command ends: exit statuses, and one line on standard error for what went wrong."""
 
 import argparse
+import difflib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import NoReturn
 
 from heaptape.common.errors import HeaptapeError, UsageError
@@ -14,6 +15,19 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {message} (see '{self.prog} --help')\n")
+
+    def refuse(self, words: Sequence[str]) -> NoReturn:
+        """For what is left over after parsing."""
+        option = next((word.partition("=")[0] for word in words if word.startswith("-") and word != "-"), None)
+        if option is None:
+            self.error(f"too many arguments: {' '.join(words)}")
+        self.error(f"unknown option {option}{did_you_mean(option, self._option_string_actions)}")
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """ ": did you mean 'x'?" for the known word that is nearest, empty if none is near."""
+    near = difflib.get_close_matches(word, list(known), n=1)
+    return f": did you mean '{near[0]}'?" if near else ""
 
 
 def report_line(line: str) -> None:

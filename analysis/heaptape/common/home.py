@@ -1,19 +1,39 @@
-"""Where the command's other files lie: in a checkout (out/libexec, out/lib) or installed (PREFIX/libexec/heaptape,
-PREFIX/lib/heaptape).
+"""Where the command's other files lie: in a checkout, or installed under a prefix. A wheel is the package with a prefix
+in it.
+
+| what | checkout | installed |
+|---|---|---|
+| C programs | out/libexec | PREFIX/libexec/heaptape |
+| libraries | out/lib | PREFIX/lib/heaptape |
+| synthetic patterns | out/workloads | PREFIX/libexec/heaptape/workloads |
+| allocators.toml, recipes, corpus | as they lie there | PREFIX/share/heaptape, as in a checkout |
 """
 
 import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from heaptape.common.errors import HeaptapeError
 
 PACKAGE = Path(__file__).resolve().parent.parent
+CHECKOUT = PACKAGE.parent.parent
+IN_WHEEL = PACKAGE / "prefix"
+
+
+def _shared() -> Path:
+    if (CHECKOUT / "allocators" / "allocators.toml").is_file():
+        return CHECKOUT
+    return (IN_WHEEL if IN_WHEEL.is_dir() else CHECKOUT.parent) / "share" / "heaptape"
+
+
+# Holds allocators/, workloads/ and tools/, as a checkout does.
+SHARED = _shared()
 
 
 @dataclass(frozen=True)
 class Home:
-    """The directory above bin/: `out` in a checkout, PREFIX when installed."""
+    """The directory above bin/: `out` in a checkout, PREFIX when installed (a wheel's has no bin/)."""
 
     directory: Path
 
@@ -25,9 +45,18 @@ class Home:
                 return path
         raise HeaptapeError(f"its program heaptape-{name} is missing from {self.directory / 'libexec'}: run 'make'")
 
+    def command(self) -> list[str]:
+        """What runs `heaptape`; its arguments follow."""
+        path = self.directory / "bin" / "heaptape"
+        return [str(path)] if path.is_file() else [sys.executable, "-m", "heaptape"]
+
     def library_directories(self) -> list[Path]:
         """Where allocators of our own are found, before the system's directories."""
         return [self.directory / "lib", self.directory / "lib" / "heaptape"]
+
+    def pattern_directories(self) -> list[Path]:
+        """Where the synthetic patterns' programs are."""
+        return [self.directory / "workloads", self.directory / "libexec" / "heaptape" / "workloads"]
 
     def registry_file(self) -> Path:
         """allocators.toml."""
@@ -39,11 +68,10 @@ class Home:
 
 
 def _of_allocators(name: str) -> Path:
-    """A file of allocators/: beside the package when installed."""
-    for path in (PACKAGE.parent / name, PACKAGE.parent.parent / "allocators" / name):
-        if path.is_file():
-            return path
-    raise HeaptapeError(f"{name} is missing: the installation is not complete")
+    path = SHARED / "allocators" / name
+    if not path.is_file():
+        raise HeaptapeError(f"{path} is missing: the installation is not complete")
+    return path
 
 
 def cache_folder(name: str) -> Path:
@@ -54,5 +82,6 @@ def cache_folder(name: str) -> Path:
 
 def default_home() -> Home:
     """Home for `python -m heaptape` and for the library, which no launcher started."""
-    checkout = PACKAGE.parent.parent / "out"
-    return Home(checkout if checkout.is_dir() else PACKAGE.parent.parent.parent)
+    if SHARED == CHECKOUT:
+        return Home(CHECKOUT / "out")
+    return Home(SHARED.parent.parent)

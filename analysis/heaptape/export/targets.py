@@ -74,8 +74,15 @@ def convert(arguments: Sequence[str], home: Home) -> int:
                 raise HeaptapeError("")  # it has said why
             source = temporary.name
         with open_trace(source) as trace:
-            _writers(home)[name](trace, Path(out))
+            _writer(name, home)(trace, Path(out))
     return 0
+
+
+def _writer(name: str, home: Home) -> Callable[[Trace, Path], None]:
+    try:
+        return _writers(home)[name]
+    except ImportError as error:
+        raise HeaptapeError(f"{name}: the Python package {error.name} is not installed") from error
 
 
 def _is_tape(path: str) -> bool:

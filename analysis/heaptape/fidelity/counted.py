@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from heaptape.common.errors import HeaptapeError
-from heaptape.common.home import PACKAGE, Home
+from heaptape.common.home import SHARED, Home
 from heaptape.fidelity import live, verify
 from heaptape.formats.workload_format import read_workload
 from heaptape.measure import capture, loaded, recipes, replay
@@ -24,7 +24,7 @@ from heaptape.measure.recipes import Recipe
 from heaptape.measure.registry import Choice
 from heaptape.measure.rounds import Run, Settings
 
-DIRECTORIES = (PACKAGE.parent / "workloads" / "counted", PACKAGE.parent.parent / "workloads" / "counted")
+DIRECTORIES = (SHARED / "workloads" / "counted",)
 # By how many bytes the environment is longer, and by how many OS pages mappings lie higher. Thirds of an OS page, and
 # multiples of 16, as the stack is aligned to that. The first layout is that of the recording.
 LAYOUTS = ((0, 0), (1360, 5), (2720, 11))

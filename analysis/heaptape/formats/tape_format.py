@@ -9,14 +9,14 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 
 from heaptape.common.errors import FormatError, HeaptapeError
-from heaptape.formats import calls, tape_annotations
+from heaptape.formats import tape_annotations
 from heaptape.formats.tape_access_samples import decode_access_samples
 from heaptape.formats.tape_accesses import decode_accesses, decode_switches, rows_in_bursts
 from heaptape.formats.tape_blocks import (
@@ -38,6 +38,8 @@ from heaptape.formats.tape_blocks import (
 from heaptape.formats.tape_numbers import Malformed, exactly, leb, zigzag
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from heaptape.formats.tape_columns import Events
 
 SAMPLE_NAMES = (
@@ -46,31 +48,6 @@ SAMPLE_NAMES = (
 )  # fmt: skip
 
 ACCESS_TOTALS = ("calls", "objects", "other")  # of the footer, by kind of row
-
-SCHEMA = pa.schema(
-    [
-        ("thread", pa.uint32()),
-        ("event", pa.uint64()),  # number of the event in its thread, from 0
-        ("call", pa.dictionary(pa.int8(), pa.string())),
-        ("failed", pa.bool_()),  # handed out nothing though it could have
-        ("null", pa.bool_()),  # was given NULL where it takes an object
-        ("request_bytes", pa.uint64()),  # null: the call has no size
-        ("size", pa.uint64()),
-        ("param", pa.uint64()),  # element count or alignment in bytes
-        ("released_address", pa.uint64()),  # address passed in
-        ("acquired_address", pa.uint64()),
-        ("release_stamp", pa.uint64()),
-        ("acquire_stamp", pa.uint64()),
-        ("releases", pa.bool_()),  # the object passed in was released
-        ("touched_os_pages", pa.uint32()),
-        ("latency", pa.uint64()),  # of the real call, in units of the trace's clock
-        ("usable_bytes", pa.uint64()),  # of the object handed out
-        ("stack", pa.uint32()),  # node of Trace.stacks(); these last four are null where not known
-    ]
-)
-
-# Place of a call byte's name among calls.NAMES.
-PLACES = calls.PLACE[np.arange(256) & calls.ID_MASK].tobytes()
 
 
 @dataclass
@@ -97,8 +74,11 @@ class Trace(BlockFile):
         """Events in the file."""
         return sum(b.rows for b in self.blocks if b.type == EVENTS)
 
-    def events(self, thread: int | None = None) -> Iterator[pa.RecordBatch]:
-        """One record batch (SCHEMA) per EVENTS block in file order, of all threads or one. Raises FormatError."""
+    def events(self, thread: int | None = None) -> "Iterator[pa.RecordBatch]":
+        """One record batch (tape_batches.SCHEMA) per EVENTS block in file order, of all threads or one. Raises
+        FormatError, and HeaptapeError where pyarrow is missing.
+        """
+        batch_of = _batches().batch_of
         seen: dict[int, int] = {}
         for block in self.blocks:
             if block.type != EVENTS:
@@ -106,13 +86,12 @@ class Trace(BlockFile):
             begin = seen.get(block.thread, 0)
             seen[block.thread] = begin + block.rows
             if thread is None or thread == block.thread:
-                yield _batch(block, begin, self._decode(block))
+                yield batch_of(block, begin, self._decode(block))
 
     def frames(self, thread: int | None = None) -> Iterator[pd.DataFrame]:
         """`events` as DataFrames. Numbers keep pandas' nullable types: 64-bit addresses don't survive being floats."""
-        nullable = {pa.uint64(): pd.UInt64Dtype(), pa.uint32(): pd.UInt32Dtype()}
         for batch in self.events(thread):
-            yield batch.to_pandas(types_mapper=nullable.get)
+            yield _batches().frame_of(batch)
 
     def samples(self) -> pd.DataFrame:
         """Memory of the recorded process over time: columns of SAMPLE_NAMES, those that could not be had left out."""
@@ -225,14 +204,10 @@ class Trace(BlockFile):
         return pd.concat(parts, ignore_index=True)
 
     def _decode(self, block: Block) -> "Events":
-        try:  # only here: Numba takes half a second to load
-            from heaptape.formats.tape_columns import decode_events
-        except ImportError as error:
-            raise HeaptapeError("the events of a trace need Numba: pip install 'heaptape[events]' ({error})") from error
         raw = self.raw_columns(block)
         shifts = {c.id: c.shift for c in block.columns}
         try:
-            return decode_events(
+            return _batches().decode_events(
                 block.rows, block.steps, block.first_stamp, block.last_stamp, raw, shifts, block.stack_nodes
             )
         except Malformed as error:
@@ -251,6 +226,16 @@ class Trace(BlockFile):
 
 
 Kind = TypeVar("Kind", bound=Trace)
+
+
+def _batches() -> ModuleType:
+    try:  # only here: Numba takes half a second to load
+        from heaptape.formats import tape_batches
+    except ImportError as error:
+        raise HeaptapeError(
+            f"a trace's events can't be read: Python package {error.name} is not installed (pip install 'heaptape[events]')"
+        ) from error
+    return tape_batches
 
 
 def open_trace(path: str | Path) -> Trace:
@@ -336,52 +321,3 @@ def _differences(trace: Trace, block: Block) -> list[str]:
     if index is not None and trace.column(block, index) != expected:
         out.append("the footer's index is not that of the blocks")
     return out
-
-
-def _batch(block: Block, begin: int, events: "Events") -> pa.RecordBatch:
-    places = events.call.tobytes().translate(PLACES)
-    names = pa.DictionaryArray.from_buffers(
-        SCHEMA.field("call").type, block.rows, [None, pa.py_buffer(places)], pa.array(calls.NAMES)
-    )
-    usable = None if events.slack is None else events.request_bytes + events.slack
-    arrays = [
-        pa.array(np.full(block.rows, block.thread, np.uint32)),
-        pa.array(np.arange(begin, begin + block.rows, dtype=np.uint64)),
-        names,
-        _bools((events.call & calls.NULL_OUT) != 0),
-        _bools((events.call & calls.NULL_IN) != 0),
-        _valid_where(events.request_bytes, events.has_size),
-        _valid_where(events.size, events.has_size),
-        _valid_where(events.param, events.has_param),
-        _valid_where(events.released, events.takes),
-        _valid_where(events.acquired, events.acquires),
-        _valid_where(events.release_stamp, events.takes),
-        _valid_where(events.acquire_stamp, ~events.takes | (events.releases & events.acquires)),
-        _bools(events.releases),
-        _known(events.touched, events.touched, pa.uint32(), block.rows),
-        _known(events.latency, events.latency, pa.uint64(), block.rows),
-        _known(usable, events.slack, pa.uint64(), block.rows),
-        pa.nulls(block.rows, pa.uint32()) if events.stack is None else _valid_where(events.stack, events.stack != 0),
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
-
-
-def _bits(mask: np.ndarray) -> pa.Buffer:
-    """As Arrow has them. `pa.array(values, mask=mask)` takes ten times as long."""
-    return pa.py_buffer(np.packbits(mask, bitorder="little"))
-
-
-def _bools(mask: np.ndarray) -> pa.Array:
-    return pa.Array.from_buffers(pa.bool_(), len(mask), [None, _bits(mask)])
-
-
-def _valid_where(values: np.ndarray, valid: np.ndarray) -> pa.Array:
-    """The values, null elsewhere."""
-    return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [_bits(valid), pa.py_buffer(values)])
-
-
-def _known(plus_one: np.ndarray | None, entries: np.ndarray | None, kind: pa.DataType, rows: int) -> pa.Array:
-    """Values less 1, null where their entries are 0, or all where the block has none."""
-    if plus_one is None or entries is None:
-        return pa.nulls(rows, kind)
-    return _valid_where((plus_one - np.uint64(1)).astype(kind.to_pandas_dtype()), entries != 0)

@@ -1,9 +1,13 @@
 """A trace's stamps as times."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-import pyarrow as pa
 
 from heaptape.formats.tape_format import Trace
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 def clock_of(trace: Trace) -> tuple[float, int]:
@@ -22,7 +26,9 @@ def times_ns(trace: Trace, stamps: np.ndarray) -> np.ndarray:
     return (since.astype(np.int64) * (1e9 / hz)).astype(np.int64).clip(min=0)
 
 
-def first_stamps(batch: pa.RecordBatch) -> np.ndarray:
+def first_stamps(batch: "pa.RecordBatch") -> np.ndarray:
     """Stamp of each event's first step, uint64."""
+    from pyarrow import compute
+
     taken, given = batch.column("release_stamp"), batch.column("acquire_stamp")
-    return pa.compute.coalesce(taken, given).to_numpy(zero_copy_only=False)
+    return compute.coalesce(taken, given).to_numpy(zero_copy_only=False)

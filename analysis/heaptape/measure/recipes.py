@@ -30,9 +30,9 @@ import msgspec
 
 from heaptape.common.checked import read_named
 from heaptape.common.errors import HeaptapeError
-from heaptape.common.home import PACKAGE, cache_folder
+from heaptape.common.home import SHARED, cache_folder
 
-DIRECTORIES = (PACKAGE.parent / "workloads" / "apps", PACKAGE.parent.parent / "workloads" / "apps")
+DIRECTORIES = (SHARED / "workloads" / "apps",)
 READY_LIMIT_S = 60
 STOP_LIMIT_S = 60
 END_LIMIT_S = 2

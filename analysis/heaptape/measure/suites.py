@@ -17,10 +17,10 @@ import msgspec
 
 from heaptape.common.checked import read_named
 from heaptape.common.errors import HeaptapeError
-from heaptape.common.home import PACKAGE, Home
+from heaptape.common.home import SHARED, Home
 from heaptape.measure.recipes import toml_files
 
-DIRECTORIES = (PACKAGE.parent / "workloads" / "suites", PACKAGE.parent.parent / "workloads" / "suites")
+DIRECTORIES = (SHARED / "workloads" / "suites",)
 KINDS = ("app", "synthetic", "corpus")
 
 
@@ -178,14 +178,14 @@ def _run_entry(suite: Suite, entry: Entry, folder: Path, home: Home) -> Outcome:
 def _capture_command(entry: Entry, trace: Path, home: Home) -> list[str]:
     if entry.app:
         return ["workloads", "capture", entry.app, "-o", str(trace)]
-    places = (home.directory / folder / entry.synthetic for folder in ("workloads", "libexec/heaptape/workloads"))
+    places = (folder / entry.synthetic for folder in home.pattern_directories())
     program = next((path for path in places if path.is_file()), Path(entry.synthetic))
     return ["record", "-o", str(trace), "--", str(program), *entry.options]
 
 
 def _step(home: Home, arguments: list[str], product: Path | None) -> str:
     """Runs `heaptape` ARGUMENTS; why it failed, or nothing. A failure's product is removed: not to be reused."""
-    command = [str(home.directory / "bin" / "heaptape"), *arguments]
+    command = [*home.command(), *arguments]
     done = subprocess.run(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     )
@@ -199,11 +199,10 @@ def _step(home: Home, arguments: list[str], product: Path | None) -> str:
 
 def _corpus_file(entry: Entry, folder: Path) -> Path:
     """The recording under the entry's name, as results are called after the file."""
-    for place in DIRECTORIES:
-        path = place.parent / "corpus" / entry.corpus
-        if path.is_file():
-            link = folder / (entry.name + path.suffix)
-            link.unlink(missing_ok=True)
-            link.symlink_to(path.resolve())
-            return link
-    raise HeaptapeError(f"{entry.corpus} is not in workloads/corpus")
+    path = SHARED / "workloads" / "corpus" / entry.corpus
+    if not path.is_file():
+        raise HeaptapeError(f"{entry.corpus} is not in {path.parent}")
+    link = folder / (entry.name + path.suffix)
+    link.unlink(missing_ok=True)
+    link.symlink_to(path)
+    return link

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from heaptape.common.errors import HeaptapeError
-from heaptape.common.home import PACKAGE, Home
+from heaptape.common.home import SHARED, Home
 from heaptape.measure import recipes, suites
 from heaptape.measure.recipes import Recipe
 
-DIRECTORIES = ("workloads", "libexec/heaptape/workloads")
-SETUP = (PACKAGE.parent / "setup", PACKAGE.parent.parent / "tools" / "setup")
+SETUP = SHARED / "tools" / "setup"
 SYNTHETIC, APP = "synthetic", "app"
 
 
@@ -44,7 +43,7 @@ class Workload:
 
 def find(home: Home) -> list[Workload]:
     """All of them, the synthetic ones first, by name."""
-    files = [path for folder in DIRECTORIES for path in sorted((home.directory / folder).glob("*"))]
+    files = [path for folder in home.pattern_directories() for path in sorted(folder.glob("*"))]
     programs = [path for path in files if path.is_file() and os.access(path, os.X_OK)]
     apps = [Workload(r.name, APP, r.summary, r.path, r, r.missing()) for r in recipes.find()]
     return [_synthetic(path) for path in programs] + apps
@@ -67,10 +66,9 @@ def set_up(names: Sequence[str], home: Home) -> None:
     wanted = [w.recipe for w in named([app for name in names for app in apps.get(name, [name])], find(home))]
     packages = sorted({package for recipe in wanted for package in recipe.packages})
     if packages:
-        script = next((path for path in SETUP if path.is_file()), None)
-        if script is None:
+        if not SETUP.is_file():
             raise HeaptapeError(f"please install: {' '.join(packages)}")
-        if subprocess.run([script, *packages]).returncode != 0:
+        if subprocess.run([SETUP, *packages]).returncode != 0:
             raise HeaptapeError("")
     for recipe in wanted:
         recipes.install_python_packages(recipe)

@@ -72,7 +72,7 @@ def summary(files: Iterable[Results]) -> pd.DataFrame:
         if (counts := counts_of(run)) is not None
     ]
     columns = ["workload", "allocator", *_figures({})]
-    frame = pd.DataFrame(rows, columns=columns)
+    frame = pd.DataFrame(rows, columns=columns).astype(dict.fromkeys(_figures({}), float))
     return frame.groupby(["workload", "allocator"], sort=False, as_index=False).mean()
 
 

@@ -16,11 +16,23 @@ from synthetic_results import make_results, write
 from tests.support import ALLOCATORS, call_heaptape, compile_c, take_interrupts
 
 WRONG = {
-    "": (2, "heaptape: which command? (see 'heaptape --help')"),
-    "paly x": (
+    "frobnicate x": (
         2,
-        f"heaptape: unknown command 'paly': there are {', '.join((*PROGRAMS, *COMMANDS))} (see 'heaptape --help')",
+        f"heaptape: unknown command 'frobnicate': there are {', '.join((*PROGRAMS, *COMMANDS))} "
+        "(see 'heaptape --help')",
     ),
+    "repaly x": (2, "heaptape: unknown command 'repaly': did you mean 'replay'? (see 'heaptape --help')"),
+    "help repotr": (2, "heaptape: unknown command 'repotr': did you mean 'report'? (see 'heaptape --help')"),
+    "--verison": (2, "heaptape: unknown option --verison: did you mean '--version'? (see 'heaptape --help')"),
+    "replay {text} --orderr=x": (
+        2,
+        "heaptape replay: unknown option --orderr: did you mean '--order'? (see 'heaptape replay --help')",
+    ),
+    "replay {text} --frobnicate": (
+        2,
+        "heaptape replay: unknown option --frobnicate (see 'heaptape replay --help')",
+    ),
+    "ctl 1 status again": (2, "heaptape ctl: too many arguments: again (see 'heaptape ctl --help')"),
     "replay": (2, "heaptape replay: the following arguments are required: F (see 'heaptape replay --help')"),
     "replay {text} -n 0": (2, "heaptape: replay -n: at least one repetition"),
     "replay {text} --passes time,x": (
@@ -88,7 +100,7 @@ def good_results(tmp_path_factory):
 
 
 # One of each exit status, and a report of a file: the others are called in the test's own process.
-IN_A_PROCESS = ("", "report {empty}", "replay {text} -a hoard")
+IN_A_PROCESS = ("repaly x", "report {empty}", "replay {text} -a hoard")
 
 
 @pytest.mark.parametrize("arguments", WRONG)
@@ -141,6 +153,34 @@ def test_the_launcher_starts_what_is_a_c_program_as_it_stands():
     assert started == {
         name: program for name, (program, _, _) in PROGRAMS.items() if name not in ("convert", "observe")
     }
+
+
+@pytest.mark.parametrize("command", ["record", "replay", "observe"])
+def test_help_of_a_command_is_what_its_option_gives(command, heaptape):
+    assert heaptape("help", command).stdout == heaptape(command, "--help").stdout != ""
+
+
+def test_the_command_alone_shows_all_commands(heaptape):
+    done = heaptape()
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == heaptape("help").stdout == heaptape("--help").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "near"),
+    [
+        ("record --stack x", ""),  # a unique beginning is the option itself
+        ("record --lateny -- true", "--latency"),
+        ("record --duration=1 --samplems=3 -- true", "--sample-ms"),
+        ("info --jsn x", "--json"),
+        ("convert --anonymize a b", "--anonymise"),
+        ("observe --simulat --time-onyl -- true", "--time-only"),
+    ],
+)
+def test_programs_in_c_suggest_the_near_option(arguments, near, heaptape, tmp_path):
+    done = heaptape(*arguments.split(), cwd=tmp_path)
+    assert f"did you mean {near}?" in done.stderr if near else "did you mean" not in done.stderr
+    assert (done.returncode == 2) == bool(near), done.stderr
 
 
 def test_help_names_every_command(heaptape):

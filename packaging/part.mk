@@ -1,0 +1,99 @@
+# Packages: `make install`, a wheel, a Debian package, and what they have in common: the files under a prefix.
+#
+# Packages have a build of their own, whose files don't name the folder in which they were made. SOURCE_DATE_EPOCH is the
+# commit's: the same commit gives the same bytes.
+PACKAGE_OUT := $(OUT)/package
+PACKAGE_MAKE = umask 022; $(MAKE) --no-print-directory OUT=$(PACKAGE_OUT) VENV=$(VENV) PACKAGE_VENV=$(PACKAGE_VENV) OPT="-O2 -g1 -ffile-prefix-map=$(CURDIR)=."
+# One at a time: a wheel and a Debian package may be made side by side.
+PACKAGE_BUILD = exec 9>$(OUT)/.packages && flock 9 && $(PACKAGE_MAKE) -j$(shell nproc) everything $(PACKAGE_OUT)/share/.stamp
+PACKAGE_VENV ?= $(OUT)/packaging
+ifndef SOURCE_DATE_EPOCH
+export SOURCE_DATE_EPOCH := $(shell git log -1 --format=%ct 2>/dev/null || stat -c %Y CHANGELOG.md)
+endif
+# The version stands in one place.
+HEAPTAPE_VERSION := $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' analysis/heaptape/common/version.py)
+
+# Man pages and completions: from the commands themselves.
+REFERENCE := $(OUT)/share/.stamp
+$(REFERENCE): $(wildcard packaging/reference/*.py analysis/heaptape/cli/*.py) analysis/heaptape/common/version.py $(VENV)/.stamp $(PACKAGE_VENV)/.stamp \
+    $(addprefix $(OUT)/,bin/heaptape $(addprefix libexec/heaptape-,record convert observe))
+	rm -rf $(@D)
+	PYTHONPATH=analysis $(PACKAGE_VENV)/bin/python packaging/reference $(OUT)/bin/heaptape $(@D)
+	@touch $@
+reference: $(REFERENCE) ## man pages and completions of shells into out/share
+
+# What every kind of package has under its prefix; all users can read it, whatever the umask.
+INSTALLED = $(DESTDIR)$(PREFIX)
+install-files: all $(REFERENCE)
+	install -d $(addprefix $(INSTALLED)/,libexec/heaptape/workloads lib/heaptape include share/heaptape/tools)
+	install -d $(addprefix $(INSTALLED)/share/heaptape/,allocators workloads/corpus)
+	install -m 755 $(OUT)/libexec/heaptape-* $(INSTALLED)/libexec/heaptape/
+	[ ! -d $(OUT)/libexec/valgrind ] || cp -RP $(OUT)/libexec/valgrind $(INSTALLED)/libexec/heaptape/
+	install -m 755 $(OUT)/workloads/* $(INSTALLED)/libexec/heaptape/workloads/
+	install -m 755 $(OUT)/lib/libheaptape.so $(ALLOCATOR_LIBRARIES) $(INSTALLED)/lib/heaptape/
+	install -m 644 capture/wire/heaptape.h $(INSTALLED)/include/
+	install -m 644 allocators/allocators.toml allocators/candidates.toml $(INSTALLED)/share/heaptape/allocators/
+	cp -R workloads/apps workloads/counted workloads/suites $(INSTALLED)/share/heaptape/workloads/
+	install -m 644 workloads/corpus/*.tape workloads/corpus/*.zip $(INSTALLED)/share/heaptape/workloads/corpus/
+	install -m 755 tools/setup $(INSTALLED)/share/heaptape/tools/
+	cp -R $(OUT)/share/man $(OUT)/share/bash-completion $(OUT)/share/zsh $(OUT)/share/fish $(INSTALLED)/share/
+	chmod -R a+rX $(addprefix $(INSTALLED)/,libexec/heaptape share/heaptape $(addprefix share/,man bash-completion zsh fish))
+
+# The command in Python, to a folder; without what Python makes of it.
+# $(call install_package,folder)
+install_package = install -d $(1) && rm -rf $(1)/heaptape && cp -R analysis/heaptape $(1)/ && \
+  find $(1)/heaptape -name __pycache__ -prune -exec rm -r {} + && chmod -R a+rX $(1)/heaptape
+# $(call install_launcher,folder of the environment)
+install_launcher = install -d $(INSTALLED)/bin && sed 's|@VENV@|$(1)|; s|@CHECKOUT@||' analysis/launcher.in >$(INSTALLED)/bin/heaptape && \
+  chmod 755 $(INSTALLED)/bin/heaptape
+
+# The installed command has an environment of its own, so that it outlives the checkout: of a Python that all users can run, with
+# bytecode, which they could not write.
+LIBRARY = $(INSTALLED)/lib/heaptape
+install: install-files ## install under PREFIX (default /usr/local), for all users
+	umask 022 && python=$$(packaging/public_python $(PYTHON)) && "$$python" -m venv --clear $(LIBRARY)/venv
+	umask 022 && $(LIBRARY)/venv/bin/pip --disable-pip-version-check -q install --require-hashes -r requirements.lock
+	$(call install_package,$(LIBRARY))
+	umask 022 && $(LIBRARY)/venv/bin/python -m compileall -q $(LIBRARY)/heaptape
+	umask 022 && for site in $(LIBRARY)/venv/lib/python3*/site-packages; do echo ../../../.. >$$site/heaptape.pth; done
+	$(call install_launcher,$(PREFIX)/lib/heaptape/venv)
+
+# The tools that make packages, apart from what heaptape itself needs.
+$(PACKAGE_VENV)/.stamp: packaging/requirements.lock
+	$(PYTHON) -m venv --clear $(PACKAGE_VENV)
+	$(PACKAGE_VENV)/bin/pip --disable-pip-version-check -q install --require-hashes -r packaging/requirements.lock
+	@touch $@
+
+# In Valgrind's folder the wheel has files, not links: a wheel can hold none, and its machine need not be Debian's.
+WHEEL_STAGE := $(OUT)/wheel/stage
+WHEEL_PREFIX := $(WHEEL_STAGE)/analysis/heaptape/prefix
+wheel: setup-package $(PACKAGE_VENV)/.stamp ## out/wheel/heaptape-*.whl: all of heaptape, for pip
+	+@$(PACKAGE_BUILD)
+	rm -rf $(OUT)/wheel && install -d $(WHEEL_STAGE)
+	$(call install_package,$(WHEEL_STAGE)/analysis)
+	+@$(PACKAGE_MAKE) install-files DESTDIR=$(abspath $(WHEEL_PREFIX)) PREFIX=
+	PATH="$(abspath $(PACKAGE_VENV))/bin:$$PATH" packaging/wheel $(WHEEL_STAGE) $(OUT)/wheel $(abspath $(VENV))
+	@ls -l $(OUT)/wheel/*.whl
+
+# msgspec is not in Debian, and its module is small: the package has it.
+DEB_TREE := $(OUT)/deb/heaptape
+DEB_ROOT := $(DEB_TREE)/debian/heaptape
+deb: setup-package $(PACKAGE_VENV)/.stamp ## out/deb/heaptape_*.deb: a Debian package, held to lintian
+	+@$(PACKAGE_BUILD)
+	rm -rf $(OUT)/deb && install -d $(DEB_TREE)
+	umask 022 && cp -R packaging/debian $(DEB_TREE)/
+	+@$(PACKAGE_MAKE) install-files DESTDIR=$(abspath $(DEB_ROOT)) PREFIX=/usr
+	+@$(PACKAGE_MAKE) install-deb-python DESTDIR=$(abspath $(DEB_ROOT)) PREFIX=/usr
+	PATH="$(abspath $(PACKAGE_VENV))/bin:$$PATH" packaging/deb $(DEB_TREE) $(HEAPTAPE_VERSION) $(abspath $(VENV))
+	@ls -l $(OUT)/deb/*.deb
+install-deb-python:
+	$(call install_package,$(LIBRARY))
+	cp analysis/heaptape/launch.py $(LIBRARY)/__main__.py
+	cp -R $(VENV)/lib/python3*/site-packages/msgspec $(LIBRARY)/
+	find $(LIBRARY)/msgspec -name __pycache__ -prune -exec rm -r {} +
+	$(call install_launcher,/usr/lib/heaptape/venv)
+
+setup-package: setup-test
+	@tools/setup @package
+
+.PHONY: reference install-files install wheel deb install-deb-python setup-package

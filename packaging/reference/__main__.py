@@ -1,0 +1,43 @@
+"""packaging/reference COMMAND FOLDER: man pages and completions into FOLDER, laid out as under PREFIX/share. COMMAND: a
+heaptape that runs, which is asked for the help of the C programs.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+import man_pages
+import shtab
+from commands import pages, subparsers, whole_parser
+from heaptape.common.version import __version__
+
+COMPLETIONS = {
+    "bash": "bash-completion/completions/heaptape",
+    "zsh": "zsh/site-functions/_heaptape",
+    "fish": "fish/vendor_completions.d/heaptape.fish",
+}
+FILES = ("F", "FILE", "F.tape", "R.json", "IN", "OUT", "LIB", "OUT.json", "OUT.work")
+
+
+def _complete_files(parser: argparse.ArgumentParser) -> None:
+    for action in parser._actions:
+        if not action.choices and (not action.option_strings or action.metavar in FILES):
+            action.complete = shtab.FILE  # type: ignore[attr-defined]
+
+
+def main(command: Path, folder: Path) -> None:
+    """Writes all of them."""
+    found = pages(command)
+    man_pages.write(found, folder / "man" / "man1", __version__)
+    parser = whole_parser(command)
+    summaries = {page.name.removeprefix("heaptape-"): page.summary for page in found}
+    for name, sub in subparsers(parser).items():
+        sub.description = summaries[name]
+        _complete_files(sub)
+    for shell, path in COMPLETIONS.items():
+        (folder / path).parent.mkdir(parents=True)
+        (folder / path).write_text(shtab.complete(parser, shell))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))

@@ -1,0 +1,136 @@
+"""What each command says of itself, as pages: of its parser where it is Python, of its --help where it is a C program.
+
+Both man pages (man_pages.py) and completions (__main__.py) are made of this, so neither can differ from the command.
+"""
+
+import argparse
+import re
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from heaptape.cli.main import make_parser
+from heaptape.cli.programs import PROGRAMS
+
+USAGE_FLAG = re.compile(r"(?<![\w-])(--?[a-z][a-z-]*)(?:(\[=| |=)([^\[\]\s-][^\]\s]*))?")
+HELP_OPTION = re.compile(r"  (-.*?)(?:  +(.*))?$")
+CHOICES = re.compile(r"[a-z]+(\|[a-z]+)+")
+
+
+@dataclass(frozen=True)
+class Option:
+    """`term` as the help shows it: flags and value; `text`: what it does."""
+
+    term: str
+    text: str
+
+
+@dataclass
+class Page:
+    """One command. `synopsis`: lines; `paragraphs`: what it does; `groups`: title -> options."""
+
+    name: str
+    summary: str
+    synopsis: list[str]
+    paragraphs: list[str]
+    groups: dict[str, list[Option]] = field(default_factory=dict)
+
+
+def whole_parser(command: Path) -> argparse.ArgumentParser:
+    """The parser of all commands, with the options of C programs. `command`: a heaptape that runs."""
+    parser = make_parser()
+    for name, sub in subparsers(parser).items():
+        if name in PROGRAMS:
+            _add_flags(sub, _help(command, name))
+    return parser
+
+
+def subparsers(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    """Name -> parser of each command."""
+    return next(dict(a.choices or {}) for a in parser._actions if isinstance(a, argparse._SubParsersAction))
+
+
+def pages(command: Path) -> list[Page]:
+    """Of every command, and of heaptape itself, which is the first."""
+    parser = make_parser()
+    summaries = {a.dest: a.help or "" for a in _listed(parser)}
+    top = _parsed("heaptape", parser.description or "", parser)
+    top.groups["commands"] = [Option(name, text) for name, text in summaries.items()]
+    found = [top]
+    for name, sub in subparsers(parser).items():
+        page = _told(name, _help(command, name)) if name in PROGRAMS else _parsed(f"heaptape-{name}", "", sub)
+        page.summary = summaries[name]
+        found.append(page)
+    return found
+
+
+def _listed(parser: argparse.ArgumentParser) -> list[argparse.Action]:
+    action = next(a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
+    return list(action._choices_actions)
+
+
+def _help(command: Path, name: str) -> str:
+    done = subprocess.run([command, name, "--help"], capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+def _parsed(name: str, summary: str, parser: argparse.ArgumentParser) -> Page:
+    formatter = argparse.HelpFormatter(parser.prog, width=100)
+    formatter.add_usage(parser.usage, parser._actions, parser._mutually_exclusive_groups, "")
+    page = Page(name, summary, formatter.format_help().strip().splitlines(), [])
+    page.paragraphs = [text.replace("%(prog)s", parser.prog) for text in (parser.description, parser.epilog) if text]
+    for group in parser._action_groups:
+        options = [o for o in (_option(formatter, a) for a in group._group_actions) if o]
+        if options:
+            page.groups[group.title or "options"] = options
+    return page
+
+
+def _option(formatter: argparse.HelpFormatter, action: argparse.Action) -> Option | None:
+    if action.help == argparse.SUPPRESS or isinstance(action, argparse._SubParsersAction):
+        return None
+    return Option(formatter._format_action_invocation(action), formatter._expand_help(action) if action.help else "")
+
+
+def _told(name: str, text: str) -> Page:
+    """The page of a --help: usage up to the first empty line, then paragraphs and options ("  --flag VALUE   text")."""
+    usage, _, rest = text.partition("\n\n")
+    page = Page(f"heaptape-{name}", "", [line.removeprefix("usage: ").strip("\n") for line in usage.splitlines()], [])
+    page.synopsis = [re.sub(r"^ {7}", "", line) for line in page.synopsis]
+    for paragraph in rest.strip("\n").split("\n\n"):
+        _take_paragraph(page, paragraph.splitlines())
+    return page
+
+
+def _take_paragraph(page: Page, lines: list[str]) -> None:
+    words: list[str] = []
+    for line in lines:
+        option = HELP_OPTION.match(line)
+        if option:
+            page.groups.setdefault("options", []).append(Option(option[1].strip(), (option[2] or "").strip()))
+        elif line.startswith("        ") and page.groups:
+            options = page.groups["options"]
+            options[-1] = Option(options[-1].term, f"{options[-1].text} {line.strip()}".strip())
+        elif line.startswith(("usage:", "       ", "  ")):
+            words.append(f"\n{line}")
+        else:
+            words.append(line)
+    if words:
+        page.paragraphs.append("\n".join(words).strip("\n"))
+
+
+def _add_flags(parser: argparse.ArgumentParser, text: str) -> None:
+    usage = "\n".join(part for part in text.split("\n\n") if part.startswith("usage:"))
+    told = {flag: option.text for option in _told("", text).groups.get("options", []) for flag in option.term.split()}
+    seen: dict[str, tuple[str, str]] = {}
+    for flag, how, value in USAGE_FLAG.findall(usage):
+        seen.setdefault(flag, (how, value))
+    for flag, (how, value) in seen.items():
+        help_ = told.get(flag, "").replace("%", "%%") or None
+        if not value:
+            parser.add_argument(flag, action="store_true", help=help_)
+        else:
+            choices = value.split("|") if CHOICES.fullmatch(value) else None
+            nargs = "?" if how == "[=" else None
+            parser.add_argument(flag, choices=choices, nargs=nargs, metavar=None if choices else value, help=help_)
+    parser.add_argument("files", metavar="F", nargs="*")

@@ -1,0 +1,27 @@
+"""wheel_project PYPROJECT STAGE: prints the wheel's pyproject.toml, with every file of STAGE that it has to hold."""
+
+import re
+import sys
+from pathlib import Path
+
+
+def main(project: str, stage: Path) -> None:
+    """The checkout's, with the files under prefix/ and share/, and the licences."""
+    text = re.sub(r"\n\[tool\.(ruff|mypy|pytest).*", "\n", project, flags=re.DOTALL)
+    licences = sorted(path.name for path in stage.iterdir() if path.name.startswith(("LICENSE", "NOTICE")))
+    text = text.replace(
+        'license = { text = "MIT" }',
+        f'license = "MIT AND GPL-2.0-only"\nlicense-files = {licences!r}\nreadme = "README.md"',
+    )
+    text = text.replace('heaptape = ["py.typed"]', 'heaptape = ["py.typed", "prefix/**"]')
+    folders: dict[str, list[str]] = {}
+    for path in sorted((stage / "share").rglob("*")):
+        if path.is_file():
+            folders.setdefault(str(path.parent.relative_to(stage)), []).append(str(path.relative_to(stage)))
+    print(text + "\n[tool.setuptools.data-files]")
+    for folder, files in folders.items():
+        print(f"{folder!r} = {files!r}")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]).read_text(), Path(sys.argv[2]))
