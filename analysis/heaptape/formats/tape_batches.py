@@ -1,4 +1,6 @@
-"""A trace's events as Arrow record batches. Apart from the reader, so that only who asks for events needs pyarrow and Numba."""
+"""A trace's events as Arrow record batches. Apart from the reader, so that only who asks for events needs pyarrow and
+Numba.
+"""
 
 import numpy as np
 import pandas as pd

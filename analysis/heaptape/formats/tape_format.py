@@ -233,7 +233,8 @@ def _batches() -> ModuleType:
         from heaptape.formats import tape_batches
     except ImportError as error:
         raise HeaptapeError(
-            f"a trace's events can't be read: Python package {error.name} is not installed (pip install 'heaptape[events]')"
+            f"a trace's events can't be read: Python package {error.name} is not installed "
+            "(pip install 'heaptape[events]')"
         ) from error
     return tape_batches
 
