@@ -14,7 +14,7 @@ $(HT_LIB): $(call c_pic_objects,$(HT_LIB_SOURCES))
 
 RECORDER_COMPONENTS := capture/recorder capture/recorder/process capture/sampling
 $(call c_components,$(RECORDER_COMPONENTS))
-$(call c_program,record,capture/recorder/record_main.c,$(RECORDER_COMPONENTS) core/valgrind $(TRACE),$(CORE_LIBS) -pthread -lm)
+$(call c_program,record,capture/recorder/record_main.c,$(RECORDER_COMPONENTS) core/valgrind core/processes $(TRACE),$(CORE_LIBS) -pthread -lm)
 $(OUT)/libexec/heaptape-record: | $(HT_LIB)
 
 # The tests drive the recorder built beside them, some on an allocator of their own.
@@ -33,7 +33,7 @@ HT_CAPTURE_TESTS := errno_is_preserved_by_every_call forked_child_gets_its_own_t
   handler_at_any_instruction_loses_no_call sigkill_at_any_instruction_loses_no_call
 HT_TEST_LIBS := $(OUT)/lib/test/libbump.so $(OUT)/lib/test/libforwards.so
 $(foreach test,$(HT_CAPTURE_TESTS),$(call c_test,capture/test/hosts/$(test).c,capture/test/hosts/recording.c,$(TRACE),$(CORE_LIBS) -pthread))
-$(call c_test,capture/test/sampling_keeps_to_its_period_and_its_budget.c,,capture/recorder/process core/base,)
+$(call c_test,capture/test/sampling_keeps_to_its_period_and_its_budget.c,,capture/recorder/process core/processes core/base,)
 $(foreach test,$(HT_CAPTURE_TESTS),$(eval $(OUT)/test/capture/hosts/$(test): | $(HT_TEST_LIBS) $(OUT)/libexec/heaptape-record))
 $(OUT)/obj/capture/test/%.o: HT_CFLAGS += -fno-builtin
 $(OUT)/pic/capture/test/%.o: HT_CFLAGS += -fno-builtin

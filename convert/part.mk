@@ -3,11 +3,11 @@ CONVERT_COMPONENTS := convert/driver convert/inspect convert/rewrite convert/wha
 $(call c_components,$(CONVERT_COMPONENTS))
 
 # $(COMPILE): traces in, workloads out. $(IMPORT): foreign formats in, traces out.
-HISTORY := convert/history core/workload $(TRACE)
+HISTORY := convert/history core/workload/making core/workload $(TRACE)
 COMPILE := convert/compile $(HISTORY)
 IMPORT  := convert/formats convert/formats/exporters convert/formats/importers convert/formats/reading
 
-$(call c_program,convert,convert/driver/convert_main.c,$(CONVERT_COMPONENTS) core/workload core/sharing $(TRACE),$(CORE_LIBS) -lzip -lm -ldw -lelf -lstdc++)
+$(call c_program,convert,convert/driver/convert_main.c,$(CONVERT_COMPONENTS) core/workload/making core/workload core/sharing $(TRACE),$(CORE_LIBS) -lzip -lm -ldw -lelf -lstdc++)
 $(call c_test,convert/test/allocation_wrappers_are_known_by_name.c,,convert/stacks $(TRACE),$(CORE_LIBS) -ldw -lelf -lstdc++)
 $(call c_bench,convert/bench/bench_compile.c,convert/bench/generate_trace.c,$(COMPILE),$(CORE_LIBS))
 $(call c_bench,convert/bench/bench_trace.c,convert/bench/generate_trace.c,$(TRACE),$(CORE_LIBS))

@@ -1,11 +1,11 @@
 # What everything stands on. Depends on nothing above it.
 CORE_LIBS := -lzstd -lz -ljansson
 
-$(call c_components,core/base core/trace core/trace/write core/trace/read core/sharing core/workload core/valgrind)
+$(call c_components,core/base core/processes core/trace core/trace/write core/trace/read core/sharing core/workload core/workload/making core/valgrind)
 
 # $(TRACE): reads and writes traces. $(WORKLOAD): reads and writes workloads.
 TRACE    := core/trace/write core/trace/read core/trace core/base
-WORKLOAD := core/workload core/trace core/base
+WORKLOAD := core/workload/making core/workload core/trace core/base
 
 $(call c_test,core/test/events_survive_writing_and_reading.c,,$(TRACE),$(CORE_LIBS))
 $(call c_test,core/test/damaged_file_gives_one_error_or_a_prefix.c,,$(TRACE),$(CORE_LIBS))

@@ -1,8 +1,8 @@
 #include "observe/observe.h"
 
-#include "core/base/notify.h"
 #include "core/base/os.h"
-#include "core/base/proc.h"
+#include "core/processes/notify.h"
+#include "core/processes/proc.h"
 
 #include <errno.h>
 #include <stdio.h>

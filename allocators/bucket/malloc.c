@@ -20,7 +20,7 @@
 #include "allocators/bucket/heap/bucket.h"
 #include "allocators/bucket/heap/buckets.h"
 #include "allocators/bucket/heap/oversize.h"
-#include "allocators/common/arguments.h"
+#include "allocators/common/calls/arguments.h"
 
 #include "allocators/bucket/base/locks.h"
 #include "allocators/common/startup.h"

@@ -3,7 +3,7 @@
 #include "allocators/bucket/base/block.h"
 #include "allocators/bucket/heap/cache.h"
 #include "allocators/bucket/heap/oversize.h"
-#include "allocators/common/arguments.h"
+#include "allocators/common/calls/arguments.h"
 #include "allocators/common/tunables.h"
 
 /* Of a block that was checked. */

@@ -8,7 +8,7 @@
        slab_give          into its zone; a zone in which nothing is used goes to the zone magazine
      large_release (zone/large.c)
                         a large one: its run of zones is kept, or unmapped */
-#include "allocators/common/arguments.h"
+#include "allocators/common/calls/arguments.h"
 #include "allocators/common/fault.h"
 #include "allocators/common/startup.h"
 #include "allocators/magazine/cache.h"

@@ -11,7 +11,7 @@
                         more than SMALL_MAX_BYTES: a run of zones of its own
 
    Freeing is in free.c. */
-#include "allocators/common/arguments.h"
+#include "allocators/common/calls/arguments.h"
 #include "allocators/common/fault.h"
 #include "allocators/common/startup.h"
 #include "allocators/magazine/cache.h"

@@ -1,6 +1,6 @@
 /* realloc: in place while the size class, or the run of zones, has room and is not much too large; by moving OS pages
    where they are many, else by copying. And objects at multiples of more than 16. */
-#include "allocators/common/arguments.h"
+#include "allocators/common/calls/arguments.h"
 #include "allocators/common/hooks.h"
 #include "allocators/magazine/cache.h"
 #include "allocators/magazine/check.h"

@@ -14,7 +14,7 @@
        heap_grow          more memory for the top, and once again
 
    Freeing is in free.c. */
-#include "allocators/common/arguments.h"
+#include "allocators/common/calls/arguments.h"
 #include "allocators/reference/arena/arenas.h"
 #include "allocators/reference/arena/take.h"
 

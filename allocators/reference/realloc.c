@@ -1,5 +1,5 @@
 /* realloc: in place where the chunk's end or what is free behind it allows, by mremap for mappings, else by copying. */
-#include "allocators/common/arguments.h"
+#include "allocators/common/calls/arguments.h"
 #include "allocators/common/counters.h"
 #include "allocators/common/fault.h"
 #include "allocators/common/tunables.h"

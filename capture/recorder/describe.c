@@ -1,7 +1,7 @@
 #include "capture/recorder/describe.h"
 
 #include "core/base/os.h"
-#include "core/base/proc.h"
+#include "core/processes/proc.h"
 
 #include <errno.h>
 #include <fcntl.h>

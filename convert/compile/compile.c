@@ -1,8 +1,8 @@
 #include "convert/compile/compile.h"
 
 #include "convert/compile/compile_info.h"
-#include "core/workload/touched_words.h"
-#include "core/workload/waits.h"
+#include "core/workload/making/touched_words.h"
+#include "core/workload/making/waits.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

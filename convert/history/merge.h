@@ -13,7 +13,7 @@
 #include "core/base/address_map.h"
 #include "core/base/assert.h"
 #include "core/trace/read/trace_read.h"
-#include "core/workload/slots.h"
+#include "core/workload/making/slots.h"
 
 struct merge;
 

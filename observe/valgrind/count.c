@@ -1,6 +1,6 @@
 #include "observe/valgrind/count.h"
 
-#include "observe/valgrind/allocator.h"
+#include "observe/valgrind/common/allocator.h"
 
 #include "core/valgrind/requests.h"
 

@@ -12,8 +12,8 @@
 #ifndef OBSERVE_VALGRIND_COUNT_H
 #define OBSERVE_VALGRIND_COUNT_H
 
-#include "observe/valgrind/output.h"
-#include "observe/valgrind/tool.h"
+#include "observe/valgrind/common/output.h"
+#include "observe/valgrind/common/tool.h"
 
 void count_begin(void);
 IRSB *count_instrument(IRSB *in, const struct translation *translation);

@@ -13,7 +13,7 @@ VALGRIND_NEEDS := $(VALGRIND_INCLUDE)/pub_tool_tooliface.h $(VALGRIND_LIBRARIES)
 
 ifeq ($(words $(wildcard $(VALGRIND_NEEDS))),$(words $(VALGRIND_NEEDS)))
 ALL += $(VALGRIND_TOOL)
-VALGRIND_OBJECTS := $(patsubst %.c,$(OUT)/valgrind/%.o,$(wildcard observe/valgrind/*.c))
+VALGRIND_OBJECTS := $(patsubst %.c,$(OUT)/valgrind/%.o,$(call c_component_sources,observe/valgrind $(addprefix observe/valgrind/,simulate accesses common)))
 # As Valgrind compiles its own tools: no C library, so nothing that needs one. Valgrind reads the debug information of
 # its own tools, and 3.19 stumbles over clang's DWARF 5. The client's flags (sanitizers) are not for it.
 VALGRIND_CFLAGS := -std=gnu11 -O2 -gdwarf-4 -Wall -Wextra $(filter -Werror,$(CFLAGS)) -I. -isystem $(VALGRIND_INCLUDE) \

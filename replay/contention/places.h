@@ -1,8 +1,8 @@
 /* Where the locks lie on which threads waited.
 
    Job: which files are loaded at which addresses, and which of the locks are glibc's arenas: these have no symbol where
-   they were mapped, and none where the C library was stripped. Not its job: symbols (replay/report/elf_names.h), which
-   take files and memory. No allocation. */
+   they were mapped, and none where the C library was stripped. Not its job: symbols (replay/report/passes/elf_names.h),
+   which take files and memory. No allocation. */
 #ifndef REPLAY_CONTENTION_PLACES_H
 #define REPLAY_CONTENTION_PLACES_H
 

@@ -97,8 +97,8 @@ static bool parse_touch(const char *text, struct options *options) {
   return false;
 }
 
-/* "CAPACITY:WAYS,...", of blocks of that size: as the tool reads them (observe/valgrind/simulate.c), as its own message
-   would not be one line. */
+/* "CAPACITY:WAYS,...", of blocks of that size: as the tool reads them (observe/valgrind/simulate/simulate.c), as its
+   own message would not be one line. */
 static bool are_levels(const char *text, uint64_t block_bytes) {
   for (unsigned count = 1; count <= MISSES_LEVEL_LIMIT; count++) {
     char *end;

@@ -7,9 +7,9 @@
 #include "replay/parent/access_runs.h"
 #include "replay/parent/run.h"
 #include "replay/passes/instructions.h"
+#include "replay/report/passes/report_accesses.h"
+#include "replay/report/passes/report_pmu.h"
 #include "replay/report/report.h"
-#include "replay/report/report_accesses.h"
-#include "replay/report/report_pmu.h"
 
 #include <fcntl.h>
 #include <stdio.h>

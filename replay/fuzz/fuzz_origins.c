@@ -3,7 +3,7 @@
    reads, which must be as origins.h promises, and the names in a run's JSON. */
 #include "replay/driver/blame_places.h"
 #include "replay/driver/origin_names.h"
-#include "replay/report/report_blame.h"
+#include "replay/report/passes/report_blame.h"
 
 #include <stddef.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 #include "replay/memory/proc_status.h"
 
-#include "core/base/proc.h"
+#include "core/processes/proc.h"
 
 int proc_status_read(int fd, struct proc_status *status) {
   char text[4096];

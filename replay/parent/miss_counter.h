@@ -1,7 +1,7 @@
 /* The parent's half of the misses pass: the engine under our Valgrind tool, mode replay.
 
    Job: check the recorded accesses, start the engine under the tool, read what it simulated. Not its job: what the
-   engine does (replay/passes/misses.h), the model (observe/valgrind/simulate.h). Single-threaded. */
+   engine does (replay/passes/misses.h), the model (observe/valgrind/simulate/simulate.h). Single-threaded. */
 #ifndef REPLAY_PARENT_MISS_COUNTER_H
 #define REPLAY_PARENT_MISS_COUNTER_H
 

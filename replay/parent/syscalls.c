@@ -1,7 +1,7 @@
 #include "replay/parent/syscalls.h"
 
-#include "core/base/notify.h"
-#include "core/base/proc.h"
+#include "core/processes/notify.h"
+#include "core/processes/proc.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>

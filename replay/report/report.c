@@ -1,14 +1,14 @@
 #include "replay/report/report.h"
 
 #include "core/sharing/line_sharing_json.h"
+#include "replay/report/json/report_json.h"
 #include "replay/report/names.h"
-#include "replay/report/report_blame.h"
-#include "replay/report/report_contention.h"
-#include "replay/report/report_json.h"
-#include "replay/report/report_memory.h"
-#include "replay/report/report_misses.h"
-#include "replay/report/report_pmu.h"
-#include "replay/report/report_time.h"
+#include "replay/report/passes/report_blame.h"
+#include "replay/report/passes/report_contention.h"
+#include "replay/report/passes/report_memory.h"
+#include "replay/report/passes/report_misses.h"
+#include "replay/report/passes/report_pmu.h"
+#include "replay/report/passes/report_time.h"
 #include "replay/state/touch.h"
 
 #include <inttypes.h>

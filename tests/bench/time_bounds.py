@@ -32,7 +32,7 @@ DRAWS = 1000
 MISPREDICTED_NS = 9.6  # out/test-programs/mispredicted_branch, on the machine of the live runs
 PLACES = np.linspace(0, 1, 41)  # in the ranges of all costs: 0 is all low ends, 1/2 the middles
 RAW = REPOSITORY / "docs" / "fidelity"
-BRANCHES = REPOSITORY / "docs" / "measurements" / "time_branches_xeon.csv"
+BRANCHES = REPOSITORY / "docs" / "measurements" / "data" / "time_branches_xeon.csv"
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@
 
 #include "core/base/output_file.h"
 #include "core/base/vector.h"
-#include "core/workload/compose.h"
+#include "core/workload/making/compose.h"
 
 #include <setjmp.h>
 #include <stdio.h>
@@ -201,7 +201,7 @@ void script_received(struct actor *actor, struct channel *channel) {
 
 /* ---- Calls ---- */
 
-/* What pattern_used writes to; not of small objects, for which core/workload/compose.h leaves it out. */
+/* What pattern_used writes to; not of small objects, for which core/workload/making/compose.h leaves it out. */
 static inline uint64_t touched_os_pages(const struct actor *actor, uint64_t request_bytes) {
   if (__builtin_expect(request_bytes <= PATTERN_OS_PAGE_BYTES, 1))
     return 1;

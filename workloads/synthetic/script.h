@@ -2,8 +2,8 @@
    calls become ops of a composition.
 
    Job: turns and waiting. Who goes next is certain: round robin, with turns of random length from the seed, so that a
-   file is the same for the same options. Not its job: slots and words (core/workload/compose.h); the calls themselves
-   are in pattern.h. Memory is O(live objects + live threads). */
+   file is the same for the same options. Not its job: slots and words (core/workload/making/compose.h); the calls
+   themselves are in pattern.h. Memory is O(live objects + live threads). */
 #ifndef WORKLOADS_SYNTHETIC_SCRIPT_H
 #define WORKLOADS_SYNTHETIC_SCRIPT_H
 

@@ -1,7 +1,7 @@
 #include "capture/recorder/process/sample.h"
 
 #include "core/base/os.h"
-#include "core/base/proc.h"
+#include "core/processes/proc.h"
 
 #include <stdio.h>
 #include <string.h>

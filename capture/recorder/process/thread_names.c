@@ -1,6 +1,6 @@
 #include "capture/recorder/process/thread_names.h"
 
-#include "core/base/proc.h"
+#include "core/processes/proc.h"
 
 #include <stdio.h>
 #include <string.h>

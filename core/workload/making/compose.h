@@ -1,0 +1,60 @@
+/* Composes a workload (WORKLOAD.md) of calls on objects, one after the other in their total order, without any trace:
+   what generators of workloads write with, instead of words.
+
+   Job: slots, waits, the time line, the info JSON's counts, sizes and witness. Not its job: which calls, and which
+   thread comes next (workloads/synthetic/). The caller makes legal calls only: an object is touched, resized and
+   released while it lives. Invariants: what is closed without error passes `check`; memory is O(live objects +
+   threads). Errors are sticky: check composition_close. Not thread-safe; allocates with malloc. */
+#ifndef CORE_WORKLOAD_MAKING_COMPOSE_H
+#define CORE_WORKLOAD_MAKING_COMPOSE_H
+
+#include "core/base/error.h"
+#include "core/trace/event.h"
+
+#include <jansson.h>
+
+struct composition;
+
+/* The arguments of a call: size_bytes < 2^63, param < 2^56, each 0 where the call has none. */
+struct compose_call {
+  uint8_t call; /* id, no flags */
+  uint64_t size_bytes, param;
+  uint64_t touched_os_pages; /* OS pages of the new object that the program writes to; 0: not known */
+};
+
+/* Creates or truncates path. Returns 0, or -1 with error; then *out is NULL. */
+int composition_open(struct composition **out, const char *path, struct error *error);
+
+/* Returns the number of a new thread, from 0; it is part of the workload once it makes a call. */
+uint32_t composition_add_thread(struct composition *composition);
+
+/* The thread makes no more calls. */
+void composition_end_thread(struct composition *composition, uint32_t thread);
+
+/* Each acquire returns the new object: the slot, which another object may have after the release. */
+uint32_t compose_acquire(struct composition *composition, uint32_t thread, const struct compose_call *call);
+/* realloc and reallocarray of a live object: it keeps its slot. */
+void compose_resize(struct composition *composition, uint32_t thread, const struct compose_call *call, uint32_t object);
+/* free and its like, and a realloc to 0 bytes. */
+void compose_release(struct composition *composition, uint32_t thread, const struct compose_call *call,
+                     uint32_t object);
+void compose_touch(struct composition *composition, uint32_t thread, const struct compose_call *call, uint32_t object);
+/* free(NULL) and its like. */
+void compose_nothing(struct composition *composition, uint32_t thread, const struct compose_call *call);
+
+/* Where the thread stands, for compose_after. */
+uint64_t compose_mark(const struct composition *composition, uint32_t thread);
+/* The program lets the thread's next call go on only after another thread's mark: one wait for many objects. */
+void compose_after(struct composition *composition, uint32_t thread, uint64_t mark);
+
+/* Ops so far. */
+uint64_t composition_ops(const struct composition *composition);
+
+/* Something went wrong: further calls do nothing, and close reports what. */
+bool composition_failed(const struct composition *composition);
+
+/* Completes the file. Adds calls, witness and request sizes to info, a JSON object whose reference it takes. Returns 0,
+   or -1 with error; the composition is gone either way. */
+int composition_close(struct composition *composition, json_t *info, struct error *error);
+
+#endif

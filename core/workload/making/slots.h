@@ -1,0 +1,73 @@
+/* Slots of objects (WORKLOAD.md): hands out dense numbers so that the engine's threads seldom share a cache line of its
+   object table and seldom have to wait for each other when a slot is used again.
+
+   A thread takes slots from a list of its own, which grows by a line of SLOTS_PER_LINE. A slot emptied by its owner
+   goes back to the owner's list, one emptied by another thread first through a quarantine of SLOTS_QUARANTINE, so that
+   the wait for its last user is old by then. Slots of ended threads are handed to whoever needs a line next. Not its
+   job: who waits for whom (convert/compile/compile.c reads `last`). Invariants: memory is O(objects that lived at once
+   + threads). Not thread-safe. */
+#ifndef CORE_WORKLOAD_MAKING_SLOTS_H
+#define CORE_WORKLOAD_MAKING_SLOTS_H
+
+#include "core/base/assert.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { SLOTS_PER_LINE = 8, SLOTS_QUARANTINE = 4096 };
+#define SLOTS_NONE UINT32_MAX
+
+struct slot {
+  uint64_t size_bytes; /* of the request; while empty: number of the next one in its list */
+  uint64_t last;       /* free for the consumer of the history; 0 in a slot never used */
+};
+
+struct slots {
+  struct slot *at;
+  uint32_t *owners;
+  uint32_t count; /* numbers in use or used before are below this */
+  uint32_t room;
+  uint32_t *lists; /* of each thread: first empty slot; SLOTS_NONE: none */
+  bool *ended;     /* threads that take no more */
+  uint32_t orphans;
+  uint32_t quarantine[SLOTS_QUARANTINE];
+  uint32_t quarantine_next, quarantine_count;
+};
+
+bool slots_init(struct slots *slots, uint32_t threads);
+
+/* Room for threads numbered from there on; false if there is no memory. */
+bool slots_add_threads(struct slots *slots, uint32_t threads, uint32_t more);
+
+void slots_free(struct slots *slots);
+
+/* The rarer halves of the two below. */
+uint32_t slots_take_new(struct slots *slots, uint32_t thread);
+void slots_give_remote(struct slots *slots, uint32_t slot);
+
+/* An empty slot for an object of the thread; SLOTS_NONE if there is no memory, or 2^32 - 2 are in use. May move `at`.
+ */
+static inline uint32_t slots_take(struct slots *slots, uint32_t thread) {
+  uint32_t slot = slots->lists[thread];
+  if (__builtin_expect(slot == SLOTS_NONE, 0))
+    return slots_take_new(slots, thread);
+  HT_ASSERT(slot < slots->count && slots->owners[slot] == thread);
+  slots->lists[thread] = (uint32_t)slots->at[slot].size_bytes;
+  return slot;
+}
+
+/* The thread has released the object in the slot. */
+static inline void slots_give(struct slots *slots, uint32_t slot, uint32_t thread) {
+  HT_ASSERT(slot < slots->count);
+  if (slots->owners[slot] != thread) {
+    slots_give_remote(slots, slot);
+    return;
+  }
+  slots->at[slot].size_bytes = slots->lists[thread];
+  slots->lists[thread] = slot;
+}
+
+/* The thread takes no more slots. */
+void slots_end_thread(struct slots *slots, uint32_t thread);
+
+#endif

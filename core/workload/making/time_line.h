@@ -1,0 +1,35 @@
+/* The time line of a workload (WORKLOAD.md): some thousand points of live bytes and objects by position, and the peak.
+   Fed op by op; memory is bounded by constants. Not thread-safe. */
+#ifndef CORE_WORKLOAD_MAKING_TIME_LINE_H
+#define CORE_WORKLOAD_MAKING_TIME_LINE_H
+
+#include "core/workload/workload.h"
+
+#include <stddef.h>
+
+enum { TIME_LINE_POINTS = 4096 };
+
+struct time_line {
+  uint64_t interval;   /* ops between points, at least 1 */
+  uint64_t next_point; /* position */
+  uint32_t point_count;
+  struct workload_time_point points[TIME_LINE_POINTS + 3];
+  struct workload_time_point peak; /* the point with the most live bytes */
+};
+
+/* Adds a point where none was due: for time_line_op. */
+void time_line_add(struct time_line *line, const struct workload_time_point *now);
+
+/* The op at now->position comes; the rest is the state before it. */
+static inline void time_line_op(struct time_line *line, const struct workload_time_point *now) {
+  if (now->position == line->next_point)
+    time_line_add(line, now);
+  if (now->live_bytes > line->peak.live_bytes)
+    line->peak = *now;
+}
+
+/* After the last op: the points as workload_writer_close wants them; they belong to line. */
+const struct workload_time_point *time_line_finish(struct time_line *line, const struct workload_time_point *end,
+                                                   size_t *count);
+
+#endif

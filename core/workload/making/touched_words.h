@@ -1,0 +1,32 @@
+/* Where the TOUCHED words of large live objects lie in the workload, by slot, until the object's release tells what to
+   put there. Memory is O(live objects of at least TOUCHED_MIN_BYTES). Not thread-safe. */
+#ifndef CORE_WORKLOAD_MAKING_TOUCHED_WORDS_H
+#define CORE_WORKLOAD_MAKING_TOUCHED_WORDS_H
+
+#include "core/base/address_map.h"
+#include "core/base/vector.h"
+
+/* Objects of fewer bytes carry no TOUCHED word: capture does not look at them either. */
+enum { TOUCHED_MIN_BYTES = 8 << 10 };
+
+struct touched_word {
+  uint64_t offset; /* in the file */
+  uint32_t thread; /* whose stream it is in */
+};
+
+struct touched_words {
+  struct address_map map; /* slot + 1 to index */
+  VECTOR(struct touched_word) words;
+  uint32_t free_list; /* first free word plus 1 */
+};
+
+bool touched_words_init(struct touched_words *words);
+void touched_words_free(struct touched_words *words);
+
+/* False if there is no memory. The slot must have none. */
+bool touched_words_put(struct touched_words *words, uint32_t slot, const struct touched_word *word);
+
+/* Gives and forgets the slot's word; false if it has none. */
+bool touched_words_take(struct touched_words *words, uint32_t slot, struct touched_word *word);
+
+#endif

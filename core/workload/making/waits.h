@@ -1,0 +1,53 @@
+/* Who has to wait for whom (WORKLOAD.md, Waiting): an op on a slot waits for the op of another thread that used the
+   slot last, unless an earlier wait covers it.
+
+   Not its job: which slot (core/workload/making/slots.h). Whoever writes ops keeps one struct waits per thread of the
+   workload and the word of waits_last in each slot. Not thread-safe. */
+#ifndef CORE_WORKLOAD_MAKING_WAITS_H
+#define CORE_WORKLOAD_MAKING_WAITS_H
+
+#include "core/workload/workload_write.h"
+
+/* Peers that a thread remembers having waited for. Measured on a storm of remote frees among 64 threads, more save no
+ * words. */
+enum { WAITS_REMEMBERED = 8 };
+
+struct waits {
+  struct {
+    uint32_t thread;
+    uint64_t ops;
+  } done[WAITS_REMEMBERED];         /* waited for that many ops of that thread; direct-mapped by thread */
+  uint64_t after[WAITS_REMEMBERED]; /* what waits_note was given, in the form of waits_last */
+};
+
+/* The thread that used a slot last, and how many ops it had completed with that one; 0: nobody yet. */
+enum { WAITS_THREAD_BITS = 20 };
+static inline uint64_t waits_last(uint32_t thread, uint64_t ops) {
+  return ops << WAITS_THREAD_BITS | thread;
+}
+
+/* The program itself lets the thread go on only after the last op of that many of a peer (waits_last): a wait for that
+   peer may as well be for all of these, and then stands for those that would follow. */
+static inline void waits_note(struct waits *waits, uint64_t last) {
+  waits->after[(last & ((1u << WAITS_THREAD_BITS) - 1)) % WAITS_REMEMBERED] = last;
+}
+
+/* Between workload_begin_op and workload_put_op of the thread: puts the wait for the slot's last user, if one is due.
+ */
+static inline void waits_put(struct waits *waits, struct workload_writer *writer, uint32_t thread, uint64_t last) {
+  uint32_t peer = (uint32_t)last & ((1u << WAITS_THREAD_BITS) - 1);
+  uint64_t ops = last >> WAITS_THREAD_BITS;
+  if (last == 0 || peer == thread)
+    return;
+  unsigned place = peer % WAITS_REMEMBERED;
+  if (waits->done[place].thread == peer && waits->done[place].ops >= ops)
+    return;
+  uint64_t after = waits->after[place];
+  if (after > last && ((after ^ last) & ((1u << WAITS_THREAD_BITS) - 1)) == 0)
+    ops = after >> WAITS_THREAD_BITS;
+  waits->done[place].thread = peer;
+  waits->done[place].ops = ops;
+  workload_put_wait(writer, thread, peer, ops);
+}
+
+#endif

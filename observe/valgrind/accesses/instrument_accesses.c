@@ -1,0 +1,126 @@
+/* What translated code writes to the buffer of accesses.h. */
+#include "observe/valgrind/accesses/accesses.h"
+#include "observe/valgrind/common/allocator.h"
+#include "observe/valgrind/common/data_accesses.h"
+#include "observe/valgrind/common/objects.h"
+
+#include <pub_tool_libcassert.h>
+#include <pub_tool_machine.h>
+
+/* A superblock under way. */
+struct block {
+  IRSB *out;
+  Int state;       /* offset of the word PENDING_STATE */
+  IRExpr *end;     /* the bytes in use when the superblock began */
+  UInt accesses;   /* written since */
+  IRConst *codes;  /* of the last PENDING_CODES of them; filled in as they come */
+  IRExpr *code_at; /* end / sizeof(UWord) */
+  /* Since the last exit. */
+  UInt instructions, new_accesses;
+  struct data_accesses walk;
+};
+
+static IRExpr *add(struct block *block, IRExpr *left, UWord right) {
+  return keep(block->out, Ity_I64, IRExpr_Binop(Iop_Add64, left, mkIRExpr_HWord(right)));
+}
+
+static IRExpr *state(const struct block *block) {
+  return keep(block->out, Ity_I64, IRExpr_Get(block->state, Ity_I64));
+}
+
+/* Lets the state tell what was executed since the last exit. */
+static void put_state(struct block *block) {
+  UWord added = block->new_accesses * sizeof(UWord) | (UWord)block->instructions << PENDING_INSTRUCTIONS_SHIFT;
+  block->instructions = block->new_accesses = 0;
+  if (added)
+    addStmtToIRSB(block->out, IRStmt_Put(block->state, add(block, state(block), added)));
+}
+
+/* Up to four codes are an operand of 32 bits, sign-extended: what stands behind the last one is written again by who
+   uses its place. */
+static void shorten_codes(struct block *block) {
+  if (block->codes && (block->accesses - 1) % PENDING_CODES < 4)
+    block->codes->Ico.U64 = (ULong)(Long)(Int)block->codes->Ico.U64;
+}
+
+static void put_code(struct block *block, Char code) {
+  UInt place = block->accesses % PENDING_CODES;
+  if (place == 0) {
+    block->codes = IRConst_U64(0);
+    IRExpr *to = add(block, block->code_at, (UWord)(pending_codes + block->accesses));
+    addStmtToIRSB(block->out, IRStmt_Store(Iend_LE, to, IRExpr_Const(block->codes)));
+  }
+  block->codes->Ico.U64 |= (ULong)(UChar)code << (8 * place);
+}
+
+static void add_access(void *context, const struct data_access *access) {
+  struct block *block = context;
+  IRExpr *address = access->address;
+  tl_assert(block->accesses < PENDING_ROOM);
+  put_code(block, accesses_code(access->bytes, access->guard != NULL));
+  if (access->guard)
+    address = keep(block->out, Ity_I64, IRExpr_ITE(access->guard, address, mkIRExpr_HWord(0)));
+  IRExpr *to = add(block, block->end, (UWord)(pending + block->accesses));
+  addStmtToIRSB(block->out, IRStmt_Store(Iend_LE, to, address));
+  block->accesses++;
+  block->new_accesses++;
+}
+
+static void note_access(void *context, const struct data_access *access) {
+  (void)access;
+  *(Bool *)context = True;
+}
+
+static Bool has_accesses(const IRSB *in) {
+  Bool has = False;
+  struct data_accesses walk = {.in = in, .add = note_access, .context = &has};
+  for (Int index = 0; index < in->stmts_used && !has; index++)
+    data_accesses_of(&walk, in->stmts[index]);
+  return has;
+}
+
+static void add_statement(struct block *block, IRStmt *statement) {
+  if (statement->tag == Ist_IMark) {
+    block->instructions++;
+    data_accesses_break(&block->walk);
+  } else if (statement->tag == Ist_Exit) {
+    put_state(block);
+    data_accesses_break(&block->walk);
+  } else if (block->end) {
+    data_accesses_of(&block->walk, statement);
+  }
+  addStmtToIRSB(block->out, statement);
+}
+
+static IRExpr *bytes_in_use(struct block *block) {
+  return keep(block->out, Ity_I64,
+              IRExpr_Unop(Iop_16Uto64, keep(block->out, Ity_I16, IRExpr_Get(block->state, Ity_I16))));
+}
+
+/* So that the superblock finds room. */
+static void find_room(struct block *block) {
+  IRExpr *limit = mkIRExpr_HWord(PENDING_FULL * sizeof(UWord));
+  IRExpr *has_room = keep(block->out, Ity_I1, IRExpr_Binop(Iop_CmpLT64U, bytes_in_use(block), limit));
+  IRDirty *call = unsafeIRDirty_0_N(0, "accesses_settle", VG_(fnptr_to_fnentry)(accesses_settle), mkIRExprVec_0());
+  call->guard = keep(block->out, Ity_I1, IRExpr_Unop(Iop_Not1, has_room));
+  addStmtToIRSB(block->out, IRStmt_Dirty(call));
+  block->end = bytes_in_use(block);
+  block->code_at = keep(block->out, Ity_I64, IRExpr_Binop(Iop_Shr64, block->end, IRExpr_Const(IRConst_U8(3))));
+}
+
+IRSB *accesses_instrument(IRSB *in, const struct translation *translation) {
+  struct block block = {.out = deepCopyIRSBExceptStmts(in), .state = translation->layout->total_sizeB + PENDING_STATE};
+  block.walk = (struct data_accesses){.in = in, .add = add_access, .context = &block};
+  Int index = 0;
+  for (; index < in->stmts_used && in->stmts[index]->tag != Ist_IMark; index++)
+    addStmtToIRSB(block.out, in->stmts[index]);
+  allocator_instrument(block.out, translation);
+  /* Code of an allocator library never runs as the program's. */
+  if (accesses_are_wanted() && objects_code_at(translation->address) != CODE_IS_ALLOCATORS && has_accesses(in))
+    find_room(&block);
+  for (; index < in->stmts_used; index++)
+    add_statement(&block, in->stmts[index]);
+  put_state(&block);
+  shorten_codes(&block);
+  return block.out;
+}

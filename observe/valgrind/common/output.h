@@ -1,0 +1,30 @@
+/* The tool's result: one JSON object in a file of its own per process.
+
+   Job: the file's name, the keys that all modes share, numbers and strings. Not its job: what a mode counted.
+   Invariants: a file is written whole, at the process's end or before it becomes another program (exec); a process that
+   is killed leaves none. */
+#ifndef OBSERVE_VALGRIND_COMMON_OUTPUT_H
+#define OBSERVE_VALGRIND_COMMON_OUTPUT_H
+
+#include <pub_tool_basics.h>
+#include <pub_tool_libcprint.h>
+
+/* The result's file. */
+struct output {
+  const HChar *name;
+  Int first; /* the process whose file is NAME; every other's is NAME.PID. 0: of whatever process this is */
+  const HChar *mode;
+  Bool before_exec; /* NAME.PID.N in any case, N from 1: the first that does not exist */
+};
+
+/* Opens the file and writes what every result has: mode, process and program. Returns NULL, with a message, if it
+ * can't. */
+VgFile *output_begin(const struct output *output);
+
+/* The exec failed: the file that was written before it is removed. */
+void output_forget_exec(void);
+
+/* Writes the closing brace and closes. */
+void output_end(VgFile *file);
+
+#endif

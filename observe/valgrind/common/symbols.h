@@ -1,0 +1,16 @@
+/* Symbols of an ELF file: 64-bit, of this machine's byte order.
+
+   Job: call back with each defined symbol of its dynamic and its full symbol table, in two coordinates: the name, and
+   the offset in the file of what it stands for. Not its job: what names mean. Anything damaged ends the reading early:
+   the file is one that the kernel mapped, but its section headers are untrusted. */
+#ifndef OBSERVE_VALGRIND_COMMON_SYMBOLS_H
+#define OBSERVE_VALGRIND_COMMON_SYMBOLS_H
+
+#include <pub_tool_basics.h>
+
+typedef void symbol_reader(void *context, const HChar *name, ULong file_offset);
+
+/* Sets *shared: the file is a shared object or a position-independent program. Returns False if it can't be read. */
+Bool symbols_read(const HChar *path, symbol_reader *reader, void *context, Bool *shared);
+
+#endif

@@ -1,0 +1,44 @@
+/* The Valgrind tool `heaptape`: what its files share. This folder is a program of its own under GPL-2 (LICENSE here).
+
+   Valgrind's scheduler runs one thread of the client at a time, and calls into the tool only from it: nothing here
+   needs locks. */
+#ifndef OBSERVE_VALGRIND_COMMON_TOOL_H
+#define OBSERVE_VALGRIND_COMMON_TOOL_H
+
+#include <pub_tool_basics.h>
+#include <pub_tool_debuginfo.h>
+#include <pub_tool_tooliface.h>
+
+/* Guest instructions executed so far by all threads, exact wherever the tool's code runs. */
+extern ULong instructions_executed;
+
+/* Adds to into the code that counts `instructions` guest instructions; nothing for 0. */
+void count_instructions(IRSB *into, UInt instructions);
+
+/* Adds to into a call of function(argument), or of a function of two arguments (mkIRExprVec_2). guard: NULL for
+   always. Arguments are atoms of type I64. */
+void call_helper(IRSB *into, const HChar *name, void *function, IRExpr *argument, IRExpr *guard);
+void call_helper_2(IRSB *into, const HChar *name, void *function, IRExpr **arguments, IRExpr *guard);
+
+/* An atom with that value. */
+IRExpr *keep(IRSB *into, IRType type, IRExpr *expression);
+
+/* An atom of type I64: the word at address, read when it is executed. */
+IRExpr *load_word(IRSB *into, const void *address);
+
+/* An atom of type I1: does the word at address, read when it is executed, equal value? */
+IRExpr *word_equals(IRSB *into, const UWord *address, UWord value);
+
+/* The same: is it, unsigned, less than value? */
+IRExpr *word_below(IRSB *into, const UWord *address, IRExpr *value);
+
+/* The stack pointer at this point. Right at the start of a superblock; later only where VEX keeps it precise. */
+IRExpr *stack_pointer(IRSB *into, const VexGuestLayout *layout);
+
+/* What an instrumenter gets from Valgrind. */
+struct translation {
+  const VexGuestLayout *layout;
+  Addr address; /* of the superblock's first instruction */
+};
+
+#endif

@@ -1,0 +1,19 @@
+/* What translated code calls in mode simulate: simulate.c does it, instrument_simulate.c puts the calls in. In the
+   order of execution; an instruction's fetch comes before its accesses. */
+#ifndef OBSERVE_VALGRIND_SIMULATE_SIMULATE_EVENTS_H
+#define OBSERVE_VALGRIND_SIMULATE_SIMULATE_EVENTS_H
+
+#include <pub_tool_basics.h>
+
+enum { SIMULATED_LINE_BYTES = 64 };
+
+/* A read, a write, or both in one. bytes: 1 to SIMULATED_LINE_BYTES. */
+VG_REGPARM(2) void simulate_access(Addr address, UWord bytes);
+
+/* Instructions were fetched from within that line; line: address / SIMULATED_LINE_BYTES. */
+VG_REGPARM(1) void simulate_fetch_line(UWord line);
+
+/* One instruction that lies in two lines was fetched. */
+VG_REGPARM(2) void simulate_fetch_across(Addr address, UWord bytes);
+
+#endif

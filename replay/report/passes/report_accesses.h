@@ -1,0 +1,12 @@
+/* The accesses pass as JSON (docs/RESULTS.md). */
+#ifndef REPLAY_REPORT_PASSES_REPORT_ACCESSES_H
+#define REPLAY_REPORT_PASSES_REPORT_ACCESSES_H
+
+#include "replay/parent/access_runs.h"
+
+#include <jansson.h>
+
+/* Adds "accesses", and the processor's counters of the independent run, to a run's object. */
+void report_accesses(json_t *into, const struct access_runs *runs);
+
+#endif

@@ -1,0 +1,13 @@
+/* The contention pass as JSON. */
+#ifndef REPLAY_REPORT_PASSES_REPORT_CONTENTION_H
+#define REPLAY_REPORT_PASSES_REPORT_CONTENTION_H
+
+#include "replay/parent/run.h"
+
+#include <jansson.h>
+
+/* The run's "contention" (docs/RESULTS.md): a new object, the caller's. The locks are named by files of this machine.
+   NULL: no memory. */
+json_t *report_contention(const struct run *run);
+
+#endif

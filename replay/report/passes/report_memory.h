@@ -1,0 +1,12 @@
+/* The memory pass's figures as JSON: time line, peaks, system calls, what is held at the end, memory map. */
+#ifndef REPLAY_REPORT_PASSES_REPORT_MEMORY_H
+#define REPLAY_REPORT_PASSES_REPORT_MEMORY_H
+
+#include "replay/parent/run.h"
+
+#include <jansson.h>
+
+/* Adds them to the run's object. */
+void report_memory(json_t *into, const struct run *run, const struct baseline *baseline);
+
+#endif

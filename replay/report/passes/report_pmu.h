@@ -1,0 +1,16 @@
+/* The processor's counters as JSON. */
+#ifndef REPLAY_REPORT_PASSES_REPORT_PMU_H
+#define REPLAY_REPORT_PASSES_REPORT_PMU_H
+
+#include "replay/state/result.h"
+
+#include <jansson.h>
+
+/* Adds "counters" {name: value}, "counters_share" {name: share} of those that took turns, and, where some are missing,
+   "counters_missing_because". */
+void report_pmu(json_t *into, const struct replay_result *result);
+
+/* The same counts per op: a new object, the caller's. What is missing is left out. */
+json_t *report_pmu_per_op(const struct replay_result *result);
+
+#endif

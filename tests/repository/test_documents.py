@@ -1,0 +1,30 @@
+"""The documents' links lead to files that are there."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PARTS = [
+    "allocators",
+    "analysis",
+    "capture",
+    "convert",
+    "core",
+    "docs",
+    "machine",
+    "observe",
+    "replay",
+    "tests",
+    "tools",
+    "workloads",
+]
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(path for part in PARTS for path in (ROOT / part).rglob("*.md"))])
+LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_link_leads_to_a_file(document: Path) -> None:
+    links = [link for link in LINK.findall(document.read_text()) if "://" not in link]
+    assert [link for link in links if not (document.parent / link).exists()] == []
