@@ -287,7 +287,8 @@ static inline struct producer *producer_if_idle(uint64_t *slot, uint32_t words) 
   struct producer_quick *quick = producer_mine;
   if (__builtin_expect(quick->state == PRODUCER_IDLE, 1))
     return (struct producer *)quick;
-  producer_give_back(slot, words);
+  if (!slot || !os_replace_own(&quick->next, (uintptr_t)(slot + words), (uintptr_t)slot))
+    producer_give_back(slot, words);
   return NULL;
 }
 

@@ -451,6 +451,7 @@ static void drain_behind_empty_slots(struct recorded_process *process, struct ri
       continue;
     if (is_given_up(reader->ring, at)) {
       late += head != RECORD_VOID && (uint8_t)head != RECORD_PARAM;
+      memset(reader->memory + at, 0, 16); /* counted once */
       continue;
     }
     take_void(reader);
