@@ -329,6 +329,8 @@ static bool attach(struct process *process) {
                                        .flags = reply.flags,
                                        .region = process->region[0].memory,
                                        .touch_min_bytes = reply.touch_min_bytes,
+                                       .quick_bytes = reply.touch_min_bytes < RECORD_QUICK_BYTES ? reply.touch_min_bytes
+                                                                                                 : RECORD_QUICK_BYTES,
                                        .os_page_bytes = os_page_bytes(),
                                        .idle = real_may_call_back() ? PRODUCER_GUARDED : PRODUCER_IDLE};
       except_places();
@@ -381,7 +383,7 @@ static void change_program_pauses(bool more) {
       atomic_fetch_or(&first->paused, PAUSED_BY_PROGRAM);
     else
       atomic_fetch_and(&first->paused, ~(uint32_t)PAUSED_BY_PROGRAM);
-    atomic_fetch_add(&host_state.tables->control.tick, 1);
+    control_advance_tick(&host_state.tables->control);
     process_unlock(process);
   }
   signals_restore(&mask);

@@ -14,18 +14,22 @@
 #include <errno.h>
 
 #define CALLER __builtin_return_address(0), os_stack_pointer()
+#define FRAME __builtin_dwarf_cfa()
 #define EXPORT __attribute__((visibility("default")))
 
 /* Each entry point exists twice. The exported form has only the common case, in as few instructions as possible: the
    thread is in no other hook, the real function is libc's and therefore calls no hook, the step needs no stamp, the
-   ring has room. So the thread need not be marked as being in the real function: what acquires looks at its producer
-   only after the call, and what releases ends in a jump. Everything else is in the slow form, which is given the
-   caller's address; it begins with the common case of other allocators, in which the producer's state tells that the
-   thread is in the real function. Instructions: docs/measurements/capture.md. */
+   ring has room. So the thread need not be marked as being in the real function, nor in the hook: what acquires looks
+   at its producer only after the call, and what releases ends in a jump. Everything else is in the slow form, which is
+   given the caller's address; it begins with the common case of other allocators, in which the producer's state tells
+   that the thread is in the real function. Instructions: docs/measurements/capture.md. */
 #define SLOW static __attribute__((noinline))
 #define AND_CALLER(...) (__VA_ARGS__, const void *caller, uintptr_t frame)
 #define OWN_FRAME __builtin_frame_address(0)
 #define WITH_CALLER(...) (__VA_ARGS__, CALLER)
+#define AND_REST(...) (__VA_ARGS__, uint64_t * slot, void *const *frame)
+#define WITH_REST(...) (__VA_ARGS__, slot, FRAME)
+#define WITH_PLACE(...) (__VA_ARGS__, place.caller, place.frame)
 
 /* calls.def's columns as constants. */
 enum {
@@ -71,6 +75,7 @@ static inline uint64_t product(uint64_t size, uint64_t count) {
 struct hook_call {
   uint8_t op;
   bool has_size;          /* of a release: the program says the object's size */
+  bool small;             /* size is below RECORD_QUICK_BYTES */
   uint64_t request_bytes; /* size times count */
   uint64_t size;
   const uint64_t *param; /* NULL: none */
@@ -78,7 +83,8 @@ struct hook_call {
 
 /* What a step of that call at that address is recorded as. */
 static inline __attribute__((always_inline)) struct producer_event step_of(struct hook_call call, const void *address) {
-  return (struct producer_event){.op = call.op, .address = address, .word = call.size, .param = call.param};
+  return (struct producer_event){
+      .op = call.op, .address = address, .word = call.size, .param = call.param, .small = call.small};
 }
 
 /* After the real call of something that acquires. result NULL: it failed. columns: NULL where none are recorded. */
@@ -97,7 +103,7 @@ SLOW void acquired(struct producer_entry in, struct hook_call call, const void *
 /* Precondition: state RECORDING. */
 static inline __attribute__((always_inline)) void acquired_quick(struct producer_entry in, struct hook_call call,
                                                                  const void *result) {
-  if (__builtin_expect(!large_is(call.request_bytes) && producer_record_quick(in.producer, step_of(call, result)), 1))
+  if (__builtin_expect(!large_is(call.request_bytes) && producer_record_common(in.producer, step_of(call, result)), 1))
     producer_leave(in);
   else
     acquired(in, call, result, NULL);
@@ -117,7 +123,7 @@ struct hook_sizes {
 };
 
 static inline struct hook_call call_of_op(uint8_t op, const struct hook_sizes *sizes) {
-  struct hook_call call = {op, call_has_size(op), sizes->size, sizes->size, NULL};
+  struct hook_call call = {.op = op, .has_size = call_has_size(op), .request_bytes = sizes->size, .size = sizes->size};
   if (call_has_param(op))
     call.param = &sizes->param;
   if (call_has_count(op))
@@ -125,7 +131,7 @@ static inline struct hook_call call_of_op(uint8_t op, const struct hook_sizes *s
   return call;
 }
 
-/* After the real call, for a thread that was not in state IDLE before or has changed it meanwhile. Returns result. */
+/* After the real call, for a thread that is not in state IDLE, or has no producer. Returns result. */
 SLOW void *acquired_late(uint8_t op, struct hook_sizes sizes, void *result, struct place place) {
   struct producer_entry in = producer_enter_slow(PRODUCER_CALLING, place.caller, place.frame, NULL);
   if (in.producer)
@@ -133,34 +139,54 @@ SLOW void *acquired_late(uint8_t op, struct hook_sizes sizes, void *result, stru
   return result;
 }
 
-/* After the real call, where the step is not of the common case. Returns result. */
-SLOW void *acquired_rest(struct producer *producer, uint8_t op, struct hook_sizes sizes, void *result) {
+/* Where the hook with that FRAME was called from. */
+static inline struct place place_of(void *const *frame) {
+  return (struct place){frame[-1], (uintptr_t)frame};
+}
+
+/* After the real call of something that is not large, where the step is not of the common case. slot: as for
+   producer_hold_rest. False: nothing was recorded, and the thread is not in state IDLE. */
+static inline __attribute__((always_inline)) bool acquired_rest(struct hook_call call, uint64_t *slot, void *result,
+                                                                uintptr_t frame) {
+  struct producer_event event = step_of(call, result);
+  uint32_t words = producer_quick_words(call.param != NULL);
+  struct producer *producer = producer_if_idle(slot, words);
+  if (!producer)
+    return false;
+  if (slot && result && producer_record_unstamped(producer, event, slot))
+    return true;
+  producer_hold_rest(producer, slot, words, frame);
   struct producer_entry in = {producer, PRODUCER_IDLE};
-  struct hook_call call = call_of_op(op, &sizes);
-  if (!large_is(call.request_bytes) && producer_record_stamped(producer, step_of(call, result)))
+  if (slot && producer_record_stamped(producer, event))
     producer_leave(in);
   else
     acquired(in, call, result, NULL);
+  return true;
+}
+
+/* The end of a hook that acquires, after acquired_plain has returned false. Returns result. */
+#define ACQUIRED_REST(ident)                                                                                           \
+  SLOW void *rest_##ident(struct hook_sizes sizes, uint64_t *slot, void *result, void *const *frame) {                 \
+    if (!acquired_rest(call_of_op(CALL_##ident, &sizes), slot, result, (uintptr_t)frame))                              \
+      acquired_late(CALL_##ident, sizes, result, place_of(frame));                                                     \
+    return result;                                                                                                     \
+  }
+
+/* The end of one of a large object. */
+SLOW void *acquired_large(uint8_t op, struct hook_sizes sizes, void *result, void *const *frame) {
+  if (!acquired_rest(call_of_op(op, &sizes), NULL, result, (uintptr_t)frame))
+    acquired_late(op, sizes, result, place_of(frame));
   return result;
 }
 
-static __attribute__((noinline, cold)) void *flush_side(struct producer *producer, void *result) {
-  producer_flush_side(producer);
-  return result;
-}
-
-/* After the real call, in the exported forms, of which it becomes a part. Returns result. */
-static inline __attribute__((always_inline)) void *acquired_plain(struct hook_call call, struct hook_sizes sizes,
-                                                                  void *result) {
-  struct producer *producer = producer_mine;
-  if (__builtin_expect(!producer_enter_quick(producer, PRODUCER_IDLE, PRODUCER_RECORDING), 0))
-    return acquired_late(call.op, sizes, result, (struct place){CALLER});
-  if (__builtin_expect(large_is(call.request_bytes) || !producer_record_quick(producer, step_of(call, result)), 0))
-    return acquired_rest(producer, call.op, sizes, result);
-  if (__builtin_expect(producer_leave_quick(producer), 1))
-    return result;
-  return flush_side(producer, result);
-}
+/* The end of a hook that acquires in its exported form. */
+#define ACQUIRED_PLAIN(ident, got, size, param)                                                                        \
+  uint64_t *slot;                                                                                                      \
+  if (__builtin_expect(REQUEST(ident, size, param) >= host_state.quick_bytes, 0))                                      \
+    return acquired_large(CALL_##ident, (struct hook_sizes){size, param}, got, FRAME);                                 \
+  if (__builtin_expect(producer_record_quick(step_of(CALL_AS(ident, size, param, true), got), &slot), 1))              \
+    return got;                                                                                                        \
+  return rest_##ident((struct hook_sizes){size, param}, slot, got, FRAME)
 
 /* Before a release of what may be a large object: records how much of it is resident. Returns its request in bytes, 0
    if it is not a large one. */
@@ -185,18 +211,15 @@ SLOW void releasing(struct producer_entry in, enum producer_state calling, struc
   event.stamped = !call.has_size;
   bool recorded = producer_record_simulated(in, event) || producer_record(in, event, NULL);
   producer_report_event(in, recorded, NULL, 0, call.op == CALL_malloc_usable_size ? NULL : object);
-  in.producer->state = in.was == PRODUCER_RECORDING ? PRODUCER_RECORDING : calling;
+  if (in.was != PRODUCER_RECORDING)
+    producer_set_state(in.producer, calling);
 }
 
-/* Before the real call of a release that is not wholly of the common case, which is then made in state IDLE. recorded:
-   its record has been written. False: the object is of the bootstrap arena, and the real function must not be called.
- */
-static inline bool releasing_rest(struct producer *producer, bool recorded, struct hook_call call, const void *object) {
+/* Before the real call of a release that is not of the common case, which is then made in state IDLE. Precondition:
+   state RECORDING. False: the object is of the bootstrap arena, and the real function must not be called. */
+static inline __attribute__((always_inline)) bool releasing_rest(struct producer *producer, struct hook_call call,
+                                                                 const void *object) {
   struct producer_entry in = {producer, PRODUCER_IDLE};
-  if (recorded) {
-    producer_flush_side(producer);
-    return true;
-  }
   struct producer_event event = step_of(call, object);
   event.stamped = !call.has_size;
   bool real_one = !real_in_arena(object);
@@ -206,23 +229,38 @@ static inline bool releasing_rest(struct producer *producer, bool recorded, stru
   return real_one;
 }
 
-/* The whole rest of such a release. */
-SLOW void release_rest(struct producer *producer, bool recorded, uint8_t op, struct hook_sizes sizes, void *object) {
-  if (!releasing_rest(producer, recorded, call_of_op(op, &sizes), object))
-    return;
-  if (op == CALL_free_sized)
-    real.free_sized(object, sizes.size);
-  else if (op == CALL_free_aligned_sized)
-    real.free_aligned_sized(object, sizes.param, sizes.size);
-  else
-    real.free(object);
+/* The whole rest of such a release, where the thread is in state IDLE. False: it is not, and nothing was done. */
+static inline __attribute__((always_inline)) bool release_rest(struct hook_call call, uint64_t *slot,
+                                                               const void *object, uintptr_t frame, bool *real_one) {
+  struct producer_event event = step_of(call, object);
+  event.op |= object ? 0 : CALL_NULL_IN;
+  uint32_t words = producer_quick_words(call.param != NULL);
+  struct producer *producer = producer_if_idle(slot, words);
+  if (!producer)
+    return false;
+  *real_one = true;
+  if (producer_record_unstamped(producer, event, slot))
+    return true;
+  producer_hold_rest(producer, slot, words, frame);
+  *real_one = releasing_rest(producer, call, object);
+  return true;
 }
+
+#define REST(ident, declaration, arguments, size, param, free_it)                                                      \
+  SLOW void rest_##ident AND_REST declaration {                                                                        \
+    struct place place = place_of(frame);                                                                              \
+    bool real_one;                                                                                                     \
+    if (!release_rest(QUICK_CALL_OF(ident, size, param), slot, object, place.frame, &real_one))                        \
+      slow_##ident WITH_PLACE arguments;                                                                               \
+    else if (real_one)                                                                                                 \
+      free_it;                                                                                                         \
+  }
 
 /* Before the real call of a release in the guarded case. calling: the producer's state during the real call. */
 static inline __attribute__((always_inline)) void
 releasing_guarded(struct producer_entry in, enum producer_state calling, struct hook_call call, const void *object) {
-  if (__builtin_expect(producer_record_quick(in.producer, step_of(call, object)), 1))
-    in.producer->state = calling;
+  if (__builtin_expect(producer_record_common(in.producer, step_of(call, object)), 1))
+    producer_set_state(in.producer, calling);
   else
     releasing(in, calling, call, object);
 }
@@ -236,14 +274,15 @@ struct resize {
 
 SLOW struct resize resizing(struct producer_entry in, const void *object) {
   struct resize resize = {object, true, 0};
-  if (!object)
-    return resize;
-  if (__builtin_expect(large_may_be(object), 0))
-    resize.large_bytes = releasing_large(in, object, true);
-  struct producer_event begin = {.op = RECORD_BEGIN, .stamped = true, .address = object};
-  resize.begun = producer_record_simulated(in, begin) || producer_record(in, begin, NULL);
-  in.producer->open += resize.begun;
-  in.producer->state = in.was == PRODUCER_RECORDING ? PRODUCER_RECORDING : PRODUCER_CALLING;
+  if (object) {
+    if (__builtin_expect(large_may_be(object), 0))
+      resize.large_bytes = releasing_large(in, object, true);
+    struct producer_event begin = {.op = RECORD_BEGIN, .stamped = true, .address = object};
+    resize.begun = producer_record_simulated(in, begin) || producer_record(in, begin, NULL);
+    in.producer->open += resize.begun;
+  }
+  if (in.was != PRODUCER_RECORDING)
+    producer_set_state(in.producer, PRODUCER_CALLING);
   return resize;
 }
 
@@ -270,18 +309,18 @@ SLOW void resized(struct producer_entry in, struct hook_call call, struct resize
 static inline __attribute__((always_inline)) struct resize resizing_quick(struct producer_entry in,
                                                                           const void *object) {
   struct producer_event begin = {.op = RECORD_BEGIN, .address = object};
-  if (__builtin_expect(!producer_record_quick(in.producer, begin), 0))
+  if (__builtin_expect(!producer_record_common(in.producer, begin), 0))
     return resizing(in, object);
   in.producer->open++;
-  in.producer->state = PRODUCER_CALLING;
+  producer_set_state(in.producer, PRODUCER_CALLING);
   return (struct resize){object, true, 0};
 }
 
 static inline __attribute__((always_inline)) void resized_quick(struct producer_entry in, struct hook_call call,
                                                                 struct resize resize, const void *result) {
-  in.producer->state = PRODUCER_RECORDING;
+  producer_hold(in.producer);
   if (__builtin_expect(resize.object && resize.begun && !large_is(call.request_bytes) &&
-                           producer_record_quick(in.producer, step_of(call, result)),
+                           producer_record_common(in.producer, step_of(call, result)),
                        1)) {
     HT_ASSERT(!in.producer->ring || in.producer->open > 0);
     in.producer->open--;
@@ -293,8 +332,10 @@ static inline __attribute__((always_inline)) void resized_quick(struct producer_
 
 #define PARAM_OF(ident, value) (HAS_PARAM_##ident ? &(uint64_t){value} : NULL)
 #define REQUEST(ident, size, param) (HAS_COUNT_##ident ? product(size, param) : (size))
-#define CALL_OF(ident, size, param)                                                                                    \
-  ((struct hook_call){CALL_##ident, HAS_SIZE_##ident, REQUEST(ident, size, param), size, PARAM_OF(ident, param)})
+#define CALL_AS(ident, size, param, small)                                                                             \
+  ((struct hook_call){CALL_##ident, HAS_SIZE_##ident, small, REQUEST(ident, size, param), size, PARAM_OF(ident, param)})
+#define CALL_OF(ident, size, param) CALL_AS(ident, size, param, false)
+#define QUICK_CALL_OF(ident, size, param) CALL_AS(ident, size, param, !HAS_SIZE_##ident) /* of a release */
 
 /* The optional columns (latency, usable size, stacks) are recorded by the slow forms only. Where one is wanted,
    PRODUCER_OPTIONAL takes the place of PRODUCER_IDLE, so that no hook is in its common case, and recordings without
@@ -333,8 +374,8 @@ static inline void released(struct producer_entry in, const void *object, uint64
 
 /* The common case of the slow forms, for whatever allocator. */
 static inline bool enter_guarded(uint32_t state, struct producer_entry *in) {
-  *in = (struct producer_entry){producer_mine, host_state.idle};
-  return producer_is_quick(in->was) && producer_enter_quick(in->producer, in->was, state);
+  *in = (struct producer_entry){producer_now(), host_state.idle};
+  return producer_is_quick(in->was) && producer_enter_idle(in->producer, in->was, state);
 }
 
 #define HOOK_ACQUIRE(ident, result, declaration, arguments, size, param)                                               \
@@ -342,7 +383,7 @@ static inline bool enter_guarded(uint32_t state, struct producer_entry *in) {
     struct producer_entry in;                                                                                          \
     if (enter_guarded(PRODUCER_CALLING, &in)) {                                                                        \
       result got = real.ident arguments;                                                                               \
-      in.producer->state = PRODUCER_RECORDING;                                                                         \
+      producer_hold(in.producer);                                                                                      \
       acquired_quick(in, CALL_OF(ident, size, param), got);                                                            \
       return got;                                                                                                      \
     }                                                                                                                  \
@@ -354,11 +395,12 @@ static inline bool enter_guarded(uint32_t state, struct producer_entry *in) {
       acquired(in, CALL_OF(ident, size, param), got, fill(&columns, in, begin, got, REQUEST(ident, size, param)));     \
     return got;                                                                                                        \
   }                                                                                                                    \
+  ACQUIRED_REST(ident)                                                                                                 \
   EXPORT result ident declaration {                                                                                    \
     if (__builtin_expect(host_state.idle != PRODUCER_IDLE, 0))                                                         \
       return slow_##ident WITH_CALLER arguments;                                                                       \
     result got = real.ident arguments;                                                                                 \
-    return acquired_plain(CALL_OF(ident, size, param), (struct hook_sizes){size, param}, got);                         \
+    ACQUIRED_PLAIN(ident, got, size, param);                                                                           \
   }
 
 #define HOOK_RELEASE(ident, result, declaration, arguments, size, param)                                               \
@@ -380,18 +422,13 @@ static inline bool enter_guarded(uint32_t state, struct producer_entry *in) {
     if (in.producer)                                                                                                   \
       released(in, object, begin);                                                                                     \
   }                                                                                                                    \
+  REST(ident, declaration, arguments, size, param, real.ident arguments)                                               \
   EXPORT result ident declaration {                                                                                    \
-    struct producer *producer = producer_mine;                                                                         \
-    bool recorded = false;                                                                                             \
-    if (__builtin_expect(!producer_enter_quick(producer, PRODUCER_IDLE, PRODUCER_RECORDING), 0))                       \
-      slow_##ident WITH_CALLER arguments;                                                                              \
-    else if (__builtin_expect(                                                                                         \
-                 (recorded = producer_record_quick(producer, step_of(CALL_OF(ident, size, param), object))) &&         \
-                     producer_leave_quick(producer),                                                                   \
-                 1))                                                                                                   \
+    uint64_t *slot;                                                                                                    \
+    if (__builtin_expect(producer_record_quick(step_of(QUICK_CALL_OF(ident, size, param), object), &slot), 1))         \
       real.ident arguments;                                                                                            \
     else                                                                                                               \
-      release_rest(producer, recorded, CALL_##ident, (struct hook_sizes){size, param}, object);                        \
+      rest_##ident WITH_REST arguments;                                                                                \
   }
 
 /* A resize of an object of the bootstrap arena acquires a new object and copies the content. It is not recorded, as the
@@ -418,14 +455,46 @@ static inline bool enter_guarded(uint32_t state, struct producer_entry *in) {
             fill(&columns, in, begin, got, REQUEST(ident, size, param)));                                              \
     return got;                                                                                                        \
   }                                                                                                                    \
-  EXPORT result ident declaration {                                                                                    \
-    struct producer_entry in = {producer_mine, PRODUCER_IDLE};                                                         \
-    if (__builtin_expect(                                                                                              \
-            real_in_arena(object) || !producer_enter_quick(in.producer, PRODUCER_IDLE, PRODUCER_RECORDING), 0))        \
-      return slow_##ident WITH_CALLER arguments;                                                                       \
-    struct resize resize = resizing_quick(in, object);                                                                 \
+  SLOW result began_##ident(struct hook_sizes sizes, uint64_t *slot, void *got, void *object, void *const *frame) {    \
+    struct hook_call call = call_of_op(CALL_##ident, &sizes);                                                          \
+    struct producer_entry in = {producer_if_idle(slot, producer_quick_words(HAS_PARAM_##ident)), PRODUCER_IDLE};       \
+    if (in.producer)                                                                                                   \
+      producer_hold_rest(in.producer, slot, producer_quick_words(HAS_PARAM_##ident), (uintptr_t)frame);                \
+    else                                                                                                               \
+      in = producer_enter_slow(PRODUCER_CALLING, frame[-1], (uintptr_t)frame, NULL);                                   \
+    if (in.producer)                                                                                                   \
+      resized(in, call, (struct resize){object, true, 0}, got, NULL);                                                  \
+    return got;                                                                                                        \
+  }                                                                                                                    \
+  SLOW result rest_##ident AND_REST declaration {                                                                      \
+    struct place place = place_of(frame);                                                                              \
+    struct producer_entry in = {producer_if_idle(slot, 2), PRODUCER_IDLE};                                             \
+    if (!in.producer)                                                                                                  \
+      return slow_##ident WITH_PLACE arguments;                                                                        \
+    producer_hold_rest(in.producer, slot, 2, place.frame);                                                             \
+    if (real_in_arena(object)) {                                                                                       \
+      producer_leave(in);                                                                                              \
+      return slow_##ident WITH_PLACE arguments;                                                                        \
+    }                                                                                                                  \
+    struct resize resize = resizing(in, object);                                                                       \
     result got = real.ident arguments;                                                                                 \
-    resized_quick(in, CALL_OF(ident, size, param), resize, got);                                                       \
+    resized(in, CALL_OF(ident, size, param), resize, got, NULL);                                                       \
+    return got;                                                                                                        \
+  }                                                                                                                    \
+  EXPORT result ident declaration {                                                                                    \
+    uint64_t *slot;                                                                                                    \
+    struct producer_event begin = {.op = RECORD_BEGIN, .address = object};                                             \
+    if (__builtin_expect(!producer_record_quick(begin, &slot), 0))                                                     \
+      return rest_##ident WITH_REST arguments;                                                                         \
+    struct producer *producer = producer_now();                                                                        \
+    producer->open++;                                                                                                  \
+    result got = real.ident arguments;                                                                                 \
+    slot = NULL;                                                                                                       \
+    if (__builtin_expect(REQUEST(ident, size, param) >= host_state.quick_bytes ||                                      \
+                             !producer_record_quick(step_of(CALL_AS(ident, size, param, true), got), &slot),           \
+                         0))                                                                                           \
+      return began_##ident((struct hook_sizes){size, param}, slot, got, object, FRAME);                                \
+    producer->open--;                                                                                                  \
     return got;                                                                                                        \
   }
 #define PRODUCT(ident, size, param) (HAS_PARAM_##ident ? (size) * (param) : (size))
@@ -443,7 +512,7 @@ EXPORT int posix_memalign(void **result, size_t align, size_t size) {
   int error = real.posix_memalign(result, align, size);
   void *got = error ? NULL : *result;
   if (__builtin_expect(in.producer != NULL, 1))
-    acquired(in, (struct hook_call){CALL_posix_memalign, true, size, size, &param}, got,
+    acquired(in, (struct hook_call){CALL_posix_memalign, true, false, size, size, &param}, got,
              fill(&columns, in, begin, got, size));
   return error;
 }
@@ -473,7 +542,7 @@ int hooks_personality(int version, int actions, uint64_t class, void *exception,
   struct producer_throw thrown;
   if ((actions & UNWIND_CLEANUP_PHASE) && producer_thrown(&thrown)) {
     int error = errno;
-    struct producer_entry in = {producer_mine, thrown.was};
+    struct producer_entry in = {producer_now(), thrown.was};
     const uint64_t *param = call_has_param(thrown.op) ? &thrown.param : NULL;
     acquired(in, (struct hook_call){.op = thrown.op, .size = thrown.size_bytes, .param = param}, NULL, NULL);
     errno = error;
@@ -503,7 +572,7 @@ int hooks_personality(int version, int actions, uint64_t class, void *exception,
         got = call_##ident arguments;                                                                                  \
         producer_did_not_throw(in);                                                                                    \
       }                                                                                                                \
-      in.producer->state = PRODUCER_RECORDING;                                                                         \
+      producer_hold(in.producer);                                                                                      \
       acquired_quick(in, CALL_OF(ident, size, param), got);                                                            \
       return got;                                                                                                      \
     }                                                                                                                  \
@@ -524,13 +593,14 @@ int hooks_personality(int version, int actions, uint64_t class, void *exception,
     acquired(in, CALL_OF(ident, size, param), got, fill(&columns, in, begin, got, size));                              \
     return got;                                                                                                        \
   }                                                                                                                    \
+  ACQUIRED_REST(ident)                                                                                                 \
   EXPORT void *ident declaration {                                                                                     \
     void *got = NULL;                                                                                                  \
     if (!HAS_PARAM_##ident && (operators.flags & OPERATORS_NEW_IS_MALLOC) && host_state.idle == PRODUCER_IDLE)         \
       got = real.malloc(size + !size);                                                                                 \
     if (__builtin_expect(!got, 0))                                                                                     \
       return slow_##ident WITH_CALLER arguments;                                                                       \
-    return acquired_plain(CALL_OF(ident, size, param), (struct hook_sizes){size, param}, got);                         \
+    ACQUIRED_PLAIN(ident, got, size, param);                                                                           \
   }
 
 #define OPERATOR_DELETE_HOOK(ident, declaration, arguments, size, param)                                               \
@@ -559,20 +629,15 @@ int hooks_personality(int version, int actions, uint64_t class, void *exception,
     if (in.producer)                                                                                                   \
       released(in, object, begin);                                                                                     \
   }                                                                                                                    \
+  REST(ident, declaration, arguments, size, param, real.free(object))                                                  \
   EXPORT void ident declaration {                                                                                      \
-    struct producer *producer = producer_mine;                                                                         \
-    bool recorded = false;                                                                                             \
-    if (__builtin_expect(!(operators.flags & OPERATORS_DELETE_IS_FREE) ||                                              \
-                             !producer_enter_quick(producer, PRODUCER_IDLE, PRODUCER_RECORDING),                       \
-                         0))                                                                                           \
+    uint64_t *slot;                                                                                                    \
+    if (__builtin_expect(!(operators.flags & OPERATORS_DELETE_IS_FREE), 0))                                            \
       slow_##ident WITH_CALLER arguments;                                                                              \
-    else if (__builtin_expect(                                                                                         \
-                 (recorded = producer_record_quick(producer, step_of(CALL_OF(ident, size, param), object))) &&         \
-                     producer_leave_quick(producer),                                                                   \
-                 1))                                                                                                   \
+    else if (__builtin_expect(producer_record_quick(step_of(QUICK_CALL_OF(ident, size, param), object), &slot), 1))    \
       real.free(object);                                                                                               \
     else                                                                                                               \
-      release_rest(producer, recorded, CALL_##ident, (struct hook_sizes){size, param}, object);                        \
+      rest_##ident WITH_REST arguments;                                                                                \
   }
 
 #define OPERATOR(ident, symbol, kind, result, declaration, arguments, size, param)                                     \
@@ -593,6 +658,6 @@ static void record_live(const void *object, uint64_t bytes) {
    much of them is resident; the replay then touches only their first byte. */
 __attribute__((destructor)) static void record_live_objects(void) {
   stack_wait_for_collector();
-  if (producer_mine && !process_is_off())
+  if (producer_now() && !process_is_off())
     large_visit(record_live);
 }

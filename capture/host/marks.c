@@ -23,12 +23,11 @@ static bool put_mark(struct producer *producer, const char *text, size_t length)
 
 void heaptape_lib_mark(const char *text) {
   struct producer *producer = text ? producer_of_thread() : NULL;
-  if (!producer || (producer->state != host_state.idle && producer->state != PRODUCER_OFF))
+  if (!producer || (producer->quick.state != host_state.idle && producer->quick.state != PRODUCER_OFF))
     return;
   int error = errno;
-  uint32_t was = producer->state;
-  producer->state = PRODUCER_RECORDING;
-  atomic_signal_fence(memory_order_seq_cst);
+  uint32_t was = producer->quick.state;
+  producer_hold(producer);
   size_t length = strnlen(text, TRACE_MARK_MAX_BYTES + 1);
   if (length > TRACE_MARK_MAX_BYTES)
     for (length = TRACE_MARK_MAX_BYTES; length > 0 && (text[length] & 0xc0) == 0x80;) /* never half a character */
@@ -36,10 +35,9 @@ void heaptape_lib_mark(const char *text) {
   if (!put_mark(producer, text, length))
     atomic_fetch_add_explicit(&producer->ring->marks_lost, 1, memory_order_relaxed);
   /* What a thread does once it knows of the mark must not inherit an older stamp: the tick asks for a new one. */
-  atomic_fetch_add(&host_state.tables->control.tick, 1);
+  control_advance_tick(&host_state.tables->control);
   accesses_report_mark(text, length);
-  atomic_signal_fence(memory_order_seq_cst);
-  producer->state = was;
+  producer_set_state(producer, was);
   if (atomic_load(&producer->side_count))
     producer_flush_side(producer);
   errno = error;

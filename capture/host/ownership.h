@@ -48,7 +48,22 @@ static inline void ownership_make_uncommon(const void *address) {
 }
 
 static inline uint32_t ownership_tick(void) {
-  return atomic_load_explicit(&host_state.tables->control.tick, memory_order_relaxed);
+  return (uint32_t)(atomic_load_explicit(&host_state.tables->control.tick, memory_order_relaxed) >> 32);
+}
+
+/* The tick, and what the address's entry holds: in one number, so that a hook needs one comparison. */
+static inline uint64_t ownership_look(const void *address) {
+  const struct tables *tables = host_state.tables;
+  atomic_signal_fence(memory_order_seq_cst);
+  uint64_t look = *(const uint32_t *)&tables->entry[ownership_index(address)].both;
+  look += *(const uint64_t *)&tables->control.tick; /* plain, so that the compiler makes it part of the addition */
+  atomic_signal_fence(memory_order_seq_cst);
+  return look;
+}
+
+/* What ownership_look gives where that is the tick, and the entry holds that tag and is of the common case. */
+static inline uint64_t ownership_common(uint32_t tick, uint32_t own) {
+  return (uint64_t)tick << 32 | own;
 }
 
 static inline uint64_t ownership_stamp(void) {

@@ -13,15 +13,19 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-__thread struct producer *producer_mine __attribute__((tls_model("initial-exec")));
+/* All threads have this one until their first event. */
+static struct producer_quick nobody = {.state = PRODUCER_NONE};
+
+__thread struct producer_quick *producer_mine __attribute__((tls_model("initial-exec"))) = &nobody;
 
 /* What a thread needs beside its producer, as it may have none. */
 static __thread struct {
   bool beginning;
   uint32_t excluded;
-  struct producer *
-      parked; /* its producer during a pause, when producer_mine is NULL, so that the fast path need not test for one */
-  uint32_t refused; /* events lost since the thread could get no producer; 0: it has not been refused one */
+  struct producer_quick nobody; /* the thread's while it has no producer: its own, as each hook writes to it */
+  struct producer *parked; /* its producer during a pause, when producer_mine is nobody's, so that the fast path need
+                              not test for one */
+  uint32_t refused;        /* events lost since the thread could get no producer; 0: it has not been refused one */
 } mine __attribute__((tls_model("initial-exec")));
 
 enum {
@@ -32,20 +36,46 @@ enum {
   WAIT_NS = 20000000,
 };
 
+static void have_no_producer(void) {
+  mine.nobody.state = PRODUCER_NONE;
+  producer_mine = &mine.nobody;
+}
+
+/* Precondition: state RECORDING. */
 static uint32_t position(const struct producer *producer) {
   return (uint32_t)((char *)producer->cursor - producer->memory);
 }
 
-static void publish(struct producer *producer) {
+static void put_control(struct producer *producer, uint64_t head, uint64_t word) {
+  producer->cursor += 2;
   HT_ASSERT(producer_fits(producer, producer->cursor));
-  atomic_store_explicit(&producer->ring->head, (uint32_t)(uintptr_t)producer->cursor, memory_order_release);
+  record_put(producer->cursor - 2, head, word);
 }
 
-static void put_control(struct producer *producer, uint64_t op, uint64_t word) {
-  producer->cursor[0] = op;
-  producer->cursor[1] = word;
-  producer->cursor += 2;
-  publish(producer);
+void producer_make_void(struct producer *producer, uint64_t *slot, uint32_t words) {
+  if (!producer->memory || (uintptr_t)slot - (uintptr_t)producer->memory >= RING_BYTES) /* they were of no ring */
+    return;
+  for (uint32_t i = 1; i < words; i += 2)
+    atomic_store_explicit((_Atomic uint64_t *)&slot[i], RECORD_VOID, memory_order_release);
+}
+
+void producer_give_back(uint64_t *slot, uint32_t words) {
+  struct producer *producer = producer_now() ? producer_now() : mine.parked;
+  if (producer && slot && !os_replace_own(&producer->quick.next, (uintptr_t)(slot + words), (uintptr_t)slot))
+    producer_make_void(producer, slot, words);
+}
+
+/* After a handler has left by longjmp the call that held next: lets go of it. That call may have been anywhere. */
+static void let_go(struct producer *producer) {
+  uint64_t next = producer->quick.next;
+  if (next >= PRODUCER_HELD / 2) /* a handler's hooks may have moved it a little */
+    next = producer->cursor ? (uintptr_t)producer->cursor : next - PRODUCER_HELD;
+  if (producer->jump_from && next == (uintptr_t)producer->jump_to)
+    record_put(producer->jump_from, RECORD_JUMP | (uint64_t)((char *)producer->jump_to - producer->memory) << 8, 0);
+  producer->jump_from = NULL;
+  producer->quick.limit = NULL; /* it may be of the lap before a jump */
+  producer->quick.next = next;
+  producer->cursor = NULL;
 }
 
 static struct process *stop_if_requested(struct producer *producer) {
@@ -57,9 +87,9 @@ static struct process *stop_if_requested(struct producer *producer) {
   if (!process_is_off())
     return process;
   accesses_follow(true);
-  producer->limit = NULL;
-  if (producer == producer_mine) /* so that the next calls find out by that alone that nothing is recorded */
-    producer_mine = NULL;
+  producer->quick.limit = NULL;
+  if (producer == producer_now()) /* so that the next calls find out by that alone that nothing is recorded */
+    have_no_producer();
   return NULL;
 }
 
@@ -75,18 +105,75 @@ static inline void count_skipped(struct producer *producer) {
 static bool park_if_paused(struct producer *producer) {
   accesses_follow(host_paused());
   accesses_follow_operator();
-  if (!host_paused() || producer->open || producer != producer_mine)
+  if (!host_paused() || producer->open || producer != producer_now())
     return false;
   if (!(host_paused() & PAUSED_FROM_START))
     count_skipped(producer);
   mine.parked = producer;
-  producer_mine = NULL;
+  have_no_producer();
   return true;
 }
 
 static void begin_lap(struct producer *producer) {
   producer->lap_tick = ownership_tick();
   producer->passed_bytes += position(producer);
+}
+
+static void count_dropped(struct producer *producer, uint64_t events) {
+  producer->dropped += events;
+  atomic_fetch_add_explicit(&producer->ring->dropped, events, memory_order_relaxed);
+  accesses_report_missing(producer->serial, events);
+}
+
+/* Goes on at another place of the ring. */
+static void jump(struct producer *producer, uint32_t to_bytes) {
+  uint64_t *from = producer->cursor;
+  producer->jump_to = (uint64_t *)(producer->memory + to_bytes);
+  producer->jump_from = from;
+  atomic_signal_fence(memory_order_seq_cst);
+  producer->cursor = producer->jump_to;
+  record_put(from, RECORD_JUMP | (uint64_t)to_bytes << 8, 0);
+  atomic_signal_fence(memory_order_seq_cst);
+  producer->jump_from = NULL;
+}
+
+/* The first slot at or behind `at` that was given up; RING_BYTES: there is none. */
+static uint32_t next_given_up(const struct producer *producer, uint32_t at) {
+  uint32_t found = RING_BYTES;
+  for (uint32_t i = 0; i < producer->given_up && i < RING_GIVEN_UP; i++) {
+    uint32_t place = atomic_load_explicit(&producer->ring->given_up[i], memory_order_relaxed) - 1;
+    if (place >= at && place < found)
+      found = place;
+  }
+  return found;
+}
+
+/* Passes a slot that was given up, in a later lap: has the interrupted call written to it after all? Its event came too
+   late, but the slot can be used again. */
+static void pass_given_up(struct producer *producer, uint32_t place) {
+  uint64_t *slot = (uint64_t *)(producer->memory + place), head, word;
+  if (!record_get(slot, &head, &word) || head == RECORD_VOID)
+    return;
+  slot[0] = slot[1] = 0;
+  for (uint32_t i = 0; i < RING_GIVEN_UP; i++)
+    if (producer->ring->given_up[i] == place + 1)
+      producer->ring->given_up[i] = 0;
+  if ((uint8_t)head != RECORD_PARAM)
+    count_dropped(producer, 1);
+}
+
+/* The ring is full. Does the collector wait for a slot that an interrupted call has taken and not filled? A handler
+   that interrupted it has then recorded a whole lap, or has left by longjmp. Either way it must go on: the slot is made
+   void, and not used again while that call may still write to it. */
+static void give_up_empty_slot(struct producer *producer) {
+  struct ring *ring = producer->ring;
+  uint32_t place = atomic_load_explicit(&ring->tail, memory_order_acquire);
+  uint64_t *slot = (uint64_t *)(producer->memory + place);
+  if (slot == producer->cursor || atomic_load((_Atomic uint64_t *)&slot[1]) != 0 ||
+      atomic_load(&ring->stopped) != place + 1)
+    return;
+  producer_make_void(producer, slot, 2);
+  atomic_store(&ring->given_up[producer->given_up++ % RING_GIVEN_UP], place + 1);
 }
 
 /* Moves limit on, into the next lap if need be. False: the ring is full. use_reserve: the reserve may be used then. */
@@ -96,7 +183,9 @@ static bool find_room(struct producer *producer, bool use_reserve) {
     uint32_t tail = atomic_load_explicit(&producer->ring->tail, memory_order_acquire);
     HT_ASSERT(tail % RECORD_BYTES == 0 && tail < RING_BYTES && at < producer->lap);
     bool ahead = tail > at; /* the collector is still in the lap before */
-    uint32_t end = ahead ? tail - RECORD_BYTES : producer->lap - RECORD_BYTES;
+    uint32_t end = ahead ? tail - RECORD_BYTES : producer->lap - RECORD_BYTES, given_up = next_given_up(producer, at);
+    bool skip = given_up + RECORD_BYTES + RESERVE_BYTES < end; /* else there is no room behind it, or no such slot */
+    end = given_up < end ? given_up : end;
     uint32_t room = end > RESERVE_BYTES ? end - RESERVE_BYTES : 0;
     uint32_t pending = ahead ? producer->lap - tail + at : at - tail;
     if (pending >= producer->lap / 4)
@@ -104,28 +193,32 @@ static bool find_room(struct producer *producer, bool use_reserve) {
     if (at < room) {
       /* The thread comes here again after half a lap, so that it wakes the collector in time. */
       uint32_t milestone = at + producer->lap / 2;
-      producer->limit = (uint64_t *)(producer->memory + (milestone < room ? milestone : room));
-      HT_ASSERT(producer->cursor < producer->limit && producer_fits(producer, producer->limit));
+      producer->quick.limit = (uint64_t *)(producer->memory + (milestone < room ? milestone : room));
+      HT_ASSERT(producer->cursor < producer->quick.limit && producer_fits(producer, producer->quick.limit));
       return true;
+    }
+    if (skip) {
+      pass_given_up(producer, given_up);
+      jump(producer, given_up + RECORD_BYTES);
+      continue;
     }
     if (!ahead) {
       bool busy = ownership_tick() - producer->lap_tick < LAP_BUSY_TICKS;
       bool can_turn = tail > 2 * RESERVE_BYTES;
       if (producer->lap < RING_BYTES && (busy || !can_turn)) {
         producer->lap *= 2;
+        atomic_store_explicit(&producer->ring->lap, producer->lap, memory_order_relaxed);
         producer->lap_tick = ownership_tick();
         continue;
       }
       if (can_turn) {
-        producer->cursor[0] = RECORD_WRAP;
-        producer->cursor[1] = 0;
         begin_lap(producer);
-        producer->cursor = (uint64_t *)producer->memory;
-        publish(producer);
+        jump(producer, 0);
         continue;
       }
     }
-    producer->limit = NULL;
+    producer->quick.limit = NULL;
+    give_up_empty_slot(producer);
     return use_reserve && at + 5 * RECORD_BYTES <= end;
   }
 }
@@ -149,12 +242,6 @@ static void wait_for_collector(struct producer *producer) {
     os_futex_wait((const uint32_t *)&ring->drained, seen, WAIT_NS, true);
   }
   signals_restore(&mask);
-}
-
-static void count_dropped(struct producer *producer, uint64_t events) {
-  producer->dropped += events;
-  atomic_fetch_add_explicit(&producer->ring->dropped, events, memory_order_relaxed);
-  accesses_report_missing(producer->serial, events);
 }
 
 static void put_missing(struct producer *producer) {
@@ -258,19 +345,16 @@ static void move_side(struct producer *producer) {
   signals_block(&mask);
   uint32_t count = atomic_load(&producer->side_count), moved = 0;
   struct accesses_side side = {0};
-  HT_ASSERT(producer->state == PRODUCER_RECORDING);
+  HT_ASSERT(producer->quick.state == PRODUCER_RECORDING);
   uint64_t lost = 0;
   do {
     HT_ASSERT(moved <= count && count <= PRODUCER_SIDE_RECORDS);
     uint32_t first = moved;
     for (; moved < count; moved++) {
-      if (producer->cursor >= producer->limit && !reserve(producer))
+      if (producer->cursor >= producer->quick.limit && !reserve(producer))
         break;
-      producer->cursor[0] = producer->side[moved][0];
-      producer->cursor[1] = producer->side[moved][1];
-      producer->cursor += 2;
+      put_control(producer, producer->side[moved][0], producer->side[moved][1]);
     }
-    publish(producer);
     for (uint32_t i = first; accesses_are_recorded() && i < moved; i++)
       accesses_report_side_record(producer->serial, &side, producer->side[i]);
     for (; moved < count; moved++) {
@@ -286,12 +370,11 @@ static void move_side(struct producer *producer) {
 
 void producer_flush_side(struct producer *producer) {
   int error = errno;
-  uint32_t was = producer->state;
-  producer->state = PRODUCER_RECORDING;
-  atomic_signal_fence(memory_order_seq_cst);
+  uint32_t was = producer->quick.state;
+  producer_hold(producer);
   if (producer->ring)
     move_side(producer);
-  producer->state = was;
+  producer_set_state(producer, was);
   errno = error;
 }
 
@@ -299,13 +382,13 @@ bool producer_step_slow(struct producer *producer, const void *address, uint64_t
   if (!producer->ring || park_if_paused(producer))
     return false;
   int error = errno;
-  bool room = producer->cursor < producer->limit || reserve(producer);
+  bool room = producer->cursor < producer->quick.limit || reserve(producer);
   if (room) {
     *stamp = stamp_of(producer, address);
     while (room && atomic_load(&producer->side_count)) {
       /* A handler came in between: its records go first, and ours needs a stamp above theirs. */
       move_side(producer);
-      room = producer->cursor < producer->limit || reserve(producer);
+      room = producer->cursor < producer->quick.limit || reserve(producer);
       if (*stamp)
         *stamp = ownership_stamp();
     }
@@ -320,20 +403,17 @@ void producer_note(struct producer_entry in, uint8_t op, const void *address, ui
   if (in.was == PRODUCER_RECORDING || !producer->ring)
     return;
   int error = errno;
-  producer->state = PRODUCER_RECORDING;
+  if (!producer->cursor)
+    producer_hold(producer);
   atomic_signal_fence(memory_order_seq_cst);
   bool wait = !(host_state.flags & ATTACH_DROP);
-  bool room = producer->cursor < producer->limit || (wait && reserve(producer));
+  bool room = producer->cursor < producer->quick.limit || (wait && reserve(producer));
   while (room && atomic_load(&producer->side_count)) {
     move_side(producer);
-    room = producer->cursor < producer->limit || (wait && reserve(producer));
+    room = producer->cursor < producer->quick.limit || (wait && reserve(producer));
   }
-  if (room) {
-    producer->cursor[0] = op | (uint64_t)(uintptr_t)address << 8;
-    producer->cursor[1] = word;
-    producer->cursor += 2;
-    publish(producer);
-  }
+  if (room)
+    put_control(producer, op | (uint64_t)(uintptr_t)address << 8, word);
   errno = error;
 }
 
@@ -359,7 +439,7 @@ void producer_side_event(struct producer *producer, struct producer_event event)
   }
   (*to)[0] = event.op | (uint64_t)(uintptr_t)event.address << 8;
   (*to)[1] = event.stamped ? stamp : event.word;
-  producer->limit = NULL; /* so that the interrupted call finds the records */
+  producer->quick.limit = NULL; /* so that the interrupted call finds the records */
 }
 
 static bool owner_is_dead(const struct process *process, struct producer *producer, int me) {
@@ -400,19 +480,21 @@ static struct producer *new_producer(struct process *process) {
   struct region *region = process->region[last].memory;
   producer->ring = &region->rings[at];
   producer->memory = (char *)region + region_header_bytes(rings) + (uint64_t)at * RING_BYTES;
-  producer->cursor = producer->limit = (uint64_t *)producer->memory;
+  producer->quick.next = (uintptr_t)producer->memory;
+  producer->quick.limit = (uint64_t *)producer->memory;
   producer->lap = LAP_FIRST_BYTES;
   producer->index = process->producers;
   producer->own = producer->tag = producer->index < TAG_LAST ? (uint16_t)(producer->index + 1) : TAG_NONE;
   HT_ASSERT(at < rings && producer->tag != 0 && producer->tag <= TAG_NONE);
-  producer->ring->base = (uint32_t)(uintptr_t)producer->memory;
-  publish(producer);
+  atomic_store_explicit(&producer->ring->lap, producer->lap, memory_order_relaxed);
   atomic_store_explicit(&region->used, at + 1, memory_order_release);
   process->producer[process->producers++] = producer;
   return producer;
 }
 
 static void reset(struct producer *producer) {
+  let_go(producer);
+  producer_hold(producer);
   producer->open = 0;
   producer->tick = ownership_tick() - 1; /* so that the first step has a stamp */
   /* A thread that takes over a producer keeps its way of stamping, as threads that follow one another behave alike. */
@@ -447,7 +529,6 @@ static struct producer *take_producer(struct process *process) {
   reset(producer);
   if (reused) {
     stack_memo_reset(producer->memo);
-    producer->state = PRODUCER_RECORDING;
     if (atomic_load(&producer->side_count))
       move_side(producer);
     while (!find_room(producer, true) && stop_if_requested(producer))
@@ -457,7 +538,7 @@ static struct producer *take_producer(struct process *process) {
   } else if (accesses_are_recorded()) {
     put_control(producer, RECORD_THREAD, producer->serial);
   }
-  producer->state = host_state.idle;
+  producer_set_state(producer, host_state.idle);
   return producer;
 }
 
@@ -477,12 +558,16 @@ static struct producer *begin_thread(void) {
   mine.beginning = true;
   signals_block(&mask);
   struct process *process = attach_process();
-  producer_mine = process ? take_producer(process) : NULL;
-  mine.refused = process && !producer_mine;
+  struct producer *producer = process ? take_producer(process) : NULL;
+  if (producer)
+    producer_mine = &producer->quick;
+  else
+    have_no_producer();
+  mine.refused = process && !producer;
   mine.beginning = false;
   signals_restore(&mask);
   errno = error;
-  return producer_mine;
+  return producer;
 }
 
 /* Did a handler leave by longjmp the call that holds the producer? Then this call's frame is at about the depth of that
@@ -490,8 +575,8 @@ static struct producer *begin_thread(void) {
    own; a new-handler, and what an operator calls to throw, is below it by any distance. */
 static bool is_abandoned(const struct producer *producer, uintptr_t frame) {
   enum { SIGNAL_FRAME_BYTES = 512 }; /* at least; the saved registers alone are more */
-  if (frame + (producer->state == PRODUCER_NEW || producer->state == PRODUCER_DELETE ? 1 : SIGNAL_FRAME_BYTES) <=
-      producer->frame)
+  uint32_t state = producer->quick.state;
+  if (frame + (state == PRODUCER_NEW || state == PRODUCER_DELETE ? 1 : SIGNAL_FRAME_BYTES) <= producer->frame)
     return false;
   if (host_sandboxed()) /* a record in the side buffer is better than a system call that may kill */
     return false;
@@ -508,7 +593,7 @@ static struct producer *unpark(void) {
   struct producer *producer = mine.parked;
   if (!producer)
     return NULL;
-  if (producer->state == PRODUCER_WIPED) { /* a fork child */
+  if (producer->quick.state == PRODUCER_WIPED) { /* a fork child */
     mine.parked = NULL;
     return NULL;
   }
@@ -516,16 +601,16 @@ static struct producer *unpark(void) {
     return NULL;
   mine.parked = NULL;
   accesses_follow(false);
-  producer_mine = producer;
+  producer_mine = &producer->quick;
   producer->tick = ownership_tick() - 1;
-  producer->limit = NULL; /* so that the next step finds room, and writes first what was skipped */
+  producer->quick.limit = NULL; /* so that the next step finds room, and writes first what was skipped */
   return producer;
 }
 
 /* Is the call a part of the one that holds the producer? An operator new may take memory from malloc but releases none:
    a free from its code is the end of an exception. For a delete it is the other way round. */
 static bool is_part(struct producer *producer, uint32_t what, const void *caller) {
-  uint32_t state = producer->state;
+  uint32_t state = producer->quick.state;
   if (state == PRODUCER_NEW || state == PRODUCER_DELETE) {
     bool releases = what & PRODUCER_RELEASES;
     return operators_are_at(caller, releases == (state == PRODUCER_DELETE));
@@ -538,29 +623,30 @@ static bool is_part(struct producer *producer, uint32_t what, const void *caller
 
 static __attribute__((noinline)) struct producer_entry enter_rest(uint32_t what, const void *caller, uintptr_t frame,
                                                                   const void *own_frame) {
-  struct producer *producer = producer_mine ? producer_mine : unpark();
+  struct producer *producer = producer_now() ? producer_now() : unpark();
   if (!producer && !mine.parked)
     producer = begin_thread();
-  else if (producer && producer->state == PRODUCER_WIPED)
+  else if (producer && producer->quick.state == PRODUCER_WIPED)
     producer = begin_thread();
   else if (!producer)
     return (struct producer_entry){NULL, 0};
-  else if (producer->state == PRODUCER_OFF)
+  else if (producer->quick.state == PRODUCER_OFF)
     producer = NULL;
   if (!producer)
     return (struct producer_entry){NULL, 0};
-  if (producer->state != host_state.idle) {
+  if (producer->quick.state != host_state.idle) {
     if (is_part(producer, what, caller))
       return (struct producer_entry){NULL, 0};
     if (!is_abandoned(producer, frame)) {
-      struct producer_entry in = {producer, producer->state};
+      struct producer_entry in = {producer, producer->quick.state};
       if (in.was == PRODUCER_CALLING)
-        producer->state = what & PRODUCER_STATES;
+        producer_set_state(producer, what & PRODUCER_STATES);
       return in;
     }
+    let_go(producer);
   }
   producer->frame = frame;
-  producer->state = what & PRODUCER_STATES;
+  producer_set_state(producer, what & PRODUCER_STATES);
   if (host_state.idle == PRODUCER_OPTIONAL && stack_settings.area) {
     atomic_signal_fence(memory_order_seq_cst);
     producer->stack =
@@ -572,8 +658,8 @@ static __attribute__((noinline)) struct producer_entry enter_rest(uint32_t what,
 /* The cases where nothing is recorded at present come first, so that they cost the program little. */
 struct producer_entry producer_enter_slow(uint32_t what, const void *caller, uintptr_t frame, const void *own_frame) {
   struct producer *parked = mine.parked;
-  if (!producer_mine) {
-    if (parked && parked->state != PRODUCER_WIPED && host_paused()) {
+  if (!producer_now()) {
+    if (parked && parked->quick.state != PRODUCER_WIPED && host_paused()) {
       if (!(host_paused() & PAUSED_FROM_START) && !mine.excluded && !operators_are_at(caller, true))
         count_skipped(parked);
       return (struct producer_entry){NULL, 0};
@@ -585,15 +671,15 @@ struct producer_entry producer_enter_slow(uint32_t what, const void *caller, uin
 }
 
 struct producer *producer_of_thread(void) {
-  struct producer *producer = producer_mine ? producer_mine : mine.parked;
-  if (!producer || producer->state == PRODUCER_WIPED)
+  struct producer *producer = producer_now() ? producer_now() : mine.parked;
+  if (!producer || producer->quick.state == PRODUCER_WIPED)
     producer = begin_thread();
   return process_is_off() ? NULL : producer;
 }
 
 bool producer_put_control(struct producer *producer, uint64_t head, uint64_t word) {
-  HT_ASSERT(producer->state == PRODUCER_RECORDING);
-  while (producer->cursor >= producer->limit && !find_room(producer, false)) {
+  HT_ASSERT(producer->quick.state == PRODUCER_RECORDING);
+  while (producer->cursor >= producer->quick.limit && !find_room(producer, false)) {
     if (!stop_if_requested(producer) || host_state.flags & ATTACH_DROP)
       return false;
     wait_for_collector(producer);
@@ -604,11 +690,13 @@ bool producer_put_control(struct producer *producer, uint64_t head, uint64_t wor
 
 void heaptape_lib_exclude(void) {
   mine.excluded++;
-  if (producer_mine && producer_mine->state == host_state.idle)
-    producer_mine->state = PRODUCER_OFF;
+  struct producer *producer = producer_now();
+  if (producer && producer->quick.state == host_state.idle)
+    producer_set_state(producer, PRODUCER_OFF);
 }
 
 void heaptape_lib_include(void) {
-  if (mine.excluded && --mine.excluded == 0 && producer_mine && producer_mine->state == PRODUCER_OFF)
-    producer_mine->state = host_state.idle;
+  struct producer *producer = producer_now();
+  if (mine.excluded && --mine.excluded == 0 && producer && producer->quick.state == PRODUCER_OFF)
+    producer_set_state(producer, host_state.idle);
 }

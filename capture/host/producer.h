@@ -2,10 +2,12 @@
 
    Not its job: which calls exist (hooks.c), meeting the collector (attach.c).
    Invariants: a producer belongs to one running thread. Its memory is wiped in a fork child, where state 0 means that
-   it is the parent's. cursor and limit change only in state RECORDING; a signal handler that interrupts that state puts
-   its records into the side buffer. All records of a call are published by one store of head. cursor never passes
-   limit by more than PRODUCER_RESERVE records, and the WRAP record always fits behind it. Nothing here allocates,
-   prints, changes errno or may be cancelled. */
+   it is the parent's. In the common case a call takes slots of the ring by one instruction that adds to next, so that a
+   handler that comes at any time takes others, and then fills them. In all other cases the producer is in state
+   RECORDING and holds next, so that no slots can be taken: cursor says where it writes, and a signal handler that
+   interrupts that state puts its records into the side buffer. Slots are not taken further behind limit than
+   PRODUCER_RESERVE records, and the JUMP record always fits behind them. Nothing here allocates, prints, changes errno
+   or may be cancelled. */
 #ifndef CAPTURE_HOST_PRODUCER_H
 #define CAPTURE_HOST_PRODUCER_H
 
@@ -18,9 +20,10 @@ enum {
   PRODUCER_SIDE_RECORDS = 96,
   PRODUCER_THROWS = 4, /* nested operators new (a new-handler may call one) whose failure by a throw is recorded */
   PRODUCER_BYTES = 2048,
-  /* Records that always fit behind limit: those of one call, at most 4, the ends of resizes that have begun, and the
-     WRAP record. */
-  PRODUCER_RESERVE = 16,
+  /* Records that always fit behind limit: those of one call, at most 4, the ends of resizes that have begun, those of
+     interrupted calls that were about to take slots, and the JUMP record. */
+  PRODUCER_RESERVE = 24,
+
   PRODUCER_OWNER_UNKNOWN = -1, /* never found dead, as tgkill takes it for no thread */
 };
 
@@ -28,19 +31,34 @@ enum {
    cache. Saves larson 2 of 12 ns of host CPU per event, python3 1.5 of 9 (medians of 7 runs in turns). */
 enum { PRODUCER_PREFETCH_WORDS = 48 };
 
+/* Added to next while the thread holds it. */
+#define PRODUCER_HELD ((uint64_t)1 << 62)
+
+/* What the common case needs of a producer. A thread without one has one of these in state NONE, so that a hook need
+   not test for it. */
+struct producer_quick {
+  uint64_t next; /* address of the next slot to take, which is free if it is below limit */
+  uint64_t *limit;
+  uint64_t common;         /* what ownership_look gives at a step of the common case; 0 in all states but IDLE */
+  volatile uint32_t state; /* enum producer_state */
+};
+
 struct producer {
-  uint64_t *cursor, *limit; /* next word to write; a call may begin while cursor < limit */
+  struct producer_quick quick;
+  uint64_t *cursor; /* where the next record goes while the thread holds next, else NULL */
   struct ring *ring;
-  volatile uint32_t state;     /* enum producer_state */
   _Atomic uint32_t side_count; /* records in side */
   uint32_t tick;               /* of the last stamp */
   uint32_t own;                /* tag, or TAG_NONE while it stamps each event */
   uint16_t tag;                /* the producer's for good; TAG_NONE: there are more threads than tags */
 
-  uintptr_t frame;            /* stack pointer of the hook that took the producer from IDLE */
-  char *memory;               /* the ring's */
-  uint32_t lap;               /* bytes of the ring in use */
-  uint32_t lap_tick;          /* tick when the lap began */
+  uintptr_t frame;     /* stack pointer of the hook that took the producer from IDLE */
+  char *memory;        /* the ring's */
+  uint32_t lap;        /* bytes of the ring in use */
+  uint32_t lap_tick;   /* tick when the lap began */
+  uint32_t given_up;   /* slots that were, so far */
+  uint64_t *jump_from; /* where a JUMP record is being written, NULL: none is */
+  uint64_t *jump_to;
   uint32_t open;              /* resizes begun and not ended: their ends may use the reserve */
   _Atomic uint32_t side_lost; /* events that found side full */
   uint64_t dropped, skipped;  /* events that no DROPPED record reports yet: without room, in pauses */
@@ -70,7 +88,35 @@ struct producer_entry {
   uint32_t was; /* the state to go back to */
 };
 
-extern __thread struct producer *producer_mine __attribute__((tls_model("initial-exec")));
+extern __thread struct producer_quick *producer_mine __attribute__((tls_model("initial-exec")));
+
+/* The thread's producer; NULL: it has none, or is paused. */
+static inline struct producer *producer_now(void) {
+  struct producer_quick *quick = producer_mine;
+  return __builtin_expect(quick->state == PRODUCER_NONE, 0) ? NULL : (struct producer *)quick;
+}
+
+/* Takes hold of next, in state RECORDING. A handler that comes before it is held takes slots in front. */
+static inline __attribute__((always_inline)) void producer_hold(struct producer *producer) {
+  HT_ASSERT(!producer->cursor);
+  producer->quick.state = PRODUCER_RECORDING;
+  atomic_signal_fence(memory_order_seq_cst);
+  producer->cursor = (uint64_t *)os_fetch_add_own(&producer->quick.next, PRODUCER_HELD);
+}
+
+/* Goes into another state than RECORDING, and lets go of next. The state comes before common: a handler that comes
+   between them finds a common case that was true, or leaves one that is. */
+static inline __attribute__((always_inline)) void producer_set_state(struct producer *producer, uint32_t state) {
+  if (producer->cursor) {
+    producer->quick.next = (uint64_t)(uintptr_t)producer->cursor;
+    atomic_signal_fence(memory_order_seq_cst);
+    producer->cursor = NULL;
+  }
+  producer->quick.state = state;
+  atomic_signal_fence(memory_order_seq_cst);
+  producer->quick.common = state == PRODUCER_IDLE ? ownership_common(producer->tick, producer->own) : 0;
+  atomic_signal_fence(memory_order_seq_cst);
+}
 
 /* The uncommon cases of the functions below. own_frame: the calling function's
    __builtin_frame_address(0), from which a walk of the stack may begin; NULL: it has none. */
@@ -87,21 +133,25 @@ struct producer_event {
   bool stamped; /* word 1 of the record carries the stamp, and word is not used */
   const void *address;
   uint64_t word;         /* the size */
+  bool small;            /* it is below RECORD_QUICK_BYTES */
   const uint64_t *param; /* NULL: none */
 };
 
 /* Puts an event into the side buffer, stamped: for a handler that interrupted the writing of a record. */
 void producer_side_event(struct producer *producer, struct producer_event event);
 
-/* The common case of a hook that begins: the thread has a producer, and is in no other hook, that is, in state idle
-   (IDLE or GUARDED). False: producer_enter_slow. */
-static inline __attribute__((always_inline)) bool producer_enter_quick(struct producer *producer, uint32_t idle,
-                                                                       uint32_t state) {
-  if (__builtin_expect(!producer || producer->state != idle, 0))
+/* A hook that begins where the thread has a producer, and is in no other hook, that is, in state idle (IDLE or
+   GUARDED). False: producer_enter_slow. */
+static inline __attribute__((always_inline)) bool producer_enter_idle(struct producer *producer, uint32_t idle,
+                                                                      uint32_t state) {
+  if (__builtin_expect(!producer || producer->quick.state != idle, 0))
     return false;
   HT_ASSERT(!producer->ring || (producer->own != 0 && producer->tag != 0));
   os_store_stack_pointer(&producer->frame);
-  producer->state = state;
+  if (state == PRODUCER_RECORDING)
+    producer_hold(producer);
+  else
+    producer_set_state(producer, state);
   return true;
 }
 
@@ -115,12 +165,12 @@ static inline bool producer_is_quick(uint32_t state) {
 enum { PRODUCER_RELEASES = 16, PRODUCER_TOUCHES = 32, PRODUCER_STATES = 15 };
 static inline __attribute__((always_inline)) struct producer_entry producer_enter(uint32_t what, const void *caller,
                                                                                   uintptr_t frame) {
-  struct producer *producer = producer_mine;
+  struct producer *producer = producer_now();
   uint32_t was;
-  if (__builtin_expect(!producer || !producer_is_quick(was = producer->state), 0))
+  if (__builtin_expect(!producer || !producer_is_quick(was = producer->quick.state), 0))
     return producer_enter_slow(what, caller, frame, NULL);
   producer->frame = frame;
-  producer->state = what & PRODUCER_STATES;
+  producer_set_state(producer, what & PRODUCER_STATES);
   return (struct producer_entry){producer, was};
 }
 
@@ -132,19 +182,12 @@ static inline bool producer_has_side(struct producer *producer) {
 
 /* A hook ends: the producer goes back to the state that it was in. */
 static inline __attribute__((always_inline)) void producer_leave(struct producer_entry in) {
-  HT_ASSERT(in.was != PRODUCER_WIPED && in.producer->state != host_state.idle);
-  in.producer->state = in.was;
-  atomic_signal_fence(memory_order_seq_cst);
-  if (__builtin_expect(producer_has_side(in.producer) && in.was != PRODUCER_RECORDING, 0))
+  HT_ASSERT(in.was != PRODUCER_WIPED && in.producer->quick.state != host_state.idle);
+  if (__builtin_expect(in.was == PRODUCER_RECORDING, 0))
+    return;
+  producer_set_state(in.producer, in.was);
+  if (__builtin_expect(producer_has_side(in.producer), 0))
     producer_flush_side(in.producer);
-}
-
-/* The same for a hook that began by producer_enter_quick in state IDLE. False: call producer_flush_side. */
-static inline __attribute__((always_inline)) bool producer_leave_quick(struct producer *producer) {
-  HT_ASSERT(producer->state == PRODUCER_RECORDING);
-  producer->state = PRODUCER_IDLE;
-  atomic_signal_fence(memory_order_seq_cst);
-  return !producer_has_side(producer);
 }
 
 /* Makes room for a call's records and orders the step at address (NULL: a step without an object). False: the event is
@@ -156,7 +199,7 @@ static inline __attribute__((always_inline)) bool producer_step(struct producer 
                            atomic_load_explicit(ownership_tag(address), memory_order_relaxed) == producer->own,
                        1)) {
     atomic_signal_fence(memory_order_seq_cst);
-    if (__builtin_expect(producer->cursor < producer->limit, 1)) {
+    if (__builtin_expect(producer->cursor < producer->quick.limit, 1)) {
       *stamp = 0;
       return true;
     }
@@ -164,54 +207,99 @@ static inline __attribute__((always_inline)) bool producer_step(struct producer 
   return producer_step_slow(producer, address, stamp);
 }
 
-/* Is that a cursor as it may be between two calls: at a record's place, with room for the WRAP record behind it? */
+/* Is that a cursor as it may be between two calls: at a record's place, with room for the JUMP record behind it? */
 static inline bool producer_fits(const struct producer *producer, const uint64_t *cursor) {
   uintptr_t at = (uintptr_t)cursor - (uintptr_t)producer->memory;
   return at % 16 == 0 && at + 16 <= producer->lap && producer->lap <= RING_BYTES;
 }
 
-/* Writes one event (or BEGIN) at `to` and publishes it. stamp: of the step; 0: it inherits one. */
+/* Writes one event (or BEGIN) at `to`. stamp: of the step; 0: it inherits one. The cursor is moved first: where a
+   handler that comes then leaves by longjmp, the slots stay empty, and none is used twice. */
 static inline __attribute__((always_inline)) void producer_put(struct producer *producer, uint64_t *to,
                                                                struct producer_event event, uint64_t stamp) {
+  bool apart = !event.stamped && __builtin_expect(stamp != 0, 0);
+  uint64_t *end = to + 2 * (1 + (event.param != NULL) + apart);
+  HT_ASSERT(producer->quick.state == PRODUCER_RECORDING && producer_fits(producer, end));
+  producer->cursor = end;
+  os_prefetch_to_write(end + PRODUCER_PREFETCH_WORDS);
   if (event.param) {
-    to[0] = RECORD_PARAM;
-    to[1] = *event.param;
+    record_put(to, RECORD_PARAM, *event.param);
     to += 2;
   }
-  if (event.stamped) {
-    event.word = stamp;
-  } else if (__builtin_expect(stamp != 0, 0)) {
-    to[0] = RECORD_STAMP;
-    to[1] = stamp;
-    to += 2;
-  }
-  to[0] = event.op | (uint64_t)(uintptr_t)event.address << 8;
-  to[1] = event.word;
-  to += 2;
-  os_prefetch_to_write(to + PRODUCER_PREFETCH_WORDS);
-  HT_ASSERT(producer->state == PRODUCER_RECORDING && producer_fits(producer, to));
-  producer->cursor = to;
-  atomic_store_explicit(&producer->ring->head, (uint32_t)(uintptr_t)to, memory_order_release);
+  if (apart)
+    record_put(to, RECORD_STAMP, stamp);
+  record_put(end - 2, event.op | (uint64_t)(uintptr_t)event.address << 8, event.stamped ? stamp : event.word);
 }
 
-/* The common case of producer_record, for a hook that began by producer_enter_quick: a step that needs no stamp, at a
+/* The common case of producer_record, for a hook that began by producer_enter_idle: a step that needs no stamp, at a
    place without large objects, and room. Precondition: state RECORDING. False: nothing was written; call
    producer_record. The limit is read after the entry: see producer_step. */
-static inline __attribute__((always_inline)) bool producer_record_quick(struct producer *producer,
-                                                                        struct producer_event event) {
-  atomic_signal_fence(memory_order_seq_cst);
-  if (__builtin_expect(producer->tick != ownership_tick() ||
-                           atomic_load_explicit(&ownership_entry(event.address)->both, memory_order_relaxed) !=
-                               producer->own,
-                       0))
+static inline __attribute__((always_inline)) bool producer_record_common(struct producer *producer,
+                                                                         struct producer_event event) {
+  if (__builtin_expect(ownership_look(event.address) != ownership_common(producer->tick, producer->own), 0))
     return false;
   atomic_signal_fence(memory_order_seq_cst);
   uint64_t *to = producer->cursor;
-  if (__builtin_expect(to >= producer->limit, 0))
+  if (__builtin_expect(to >= producer->quick.limit, 0))
     return false;
   producer_put(producer, to, event, 0);
   atomic_signal_fence(memory_order_seq_cst);
   return true;
+}
+
+/* How many words of the ring such an event takes in producer_record_quick. */
+static inline uint32_t producer_quick_words(bool has_param) {
+  return has_param ? 4 : 2;
+}
+
+/* The same in state IDLE, which the thread keeps: the slots are taken first, in one instruction, so that a handler that
+   comes at any later time records behind them, and an earlier one before the step is looked at. False: nothing was
+   written; call producer_hold_rest with *slot. */
+static inline __attribute__((always_inline)) bool producer_record_quick(struct producer_event event, uint64_t **slot) {
+  struct producer_quick *quick = producer_mine;
+  uint64_t *to = (uint64_t *)os_fetch_add_own(&quick->next, producer_quick_words(event.param != NULL) * sizeof *to);
+  *slot = to;
+  if (__builtin_expect(to >= quick->limit || ownership_look(event.address) != quick->common, 0))
+    return false;
+  os_prefetch_to_write(to + 2 + PRODUCER_PREFETCH_WORDS);
+  if (event.param) {
+    record_put(to, RECORD_PARAM, *event.param);
+    to += 2;
+  }
+  if (event.small && !event.param) {
+    to[0] = (uint64_t)(uintptr_t)event.address;
+    atomic_store_explicit((_Atomic uint64_t *)&to[1], record_quick(event.op, event.word), memory_order_release);
+  } else {
+    record_put(to, event.op | (uint64_t)(uintptr_t)event.address << 8, event.word);
+  }
+  return true;
+}
+
+/* Gives slots back that were taken, but cannot be written to; NULL: none. */
+void producer_give_back(uint64_t *slot, uint32_t words);
+
+/* Makes slots void that cannot be given back, as others were taken behind them. */
+void producer_make_void(struct producer *producer, uint64_t *slot, uint32_t words);
+
+/* After producer_record_quick has returned false, or in its place (slot: NULL): the thread's producer, if it is in
+   state IDLE. NULL: it is not, and the slots have been given back. */
+static inline struct producer *producer_if_idle(uint64_t *slot, uint32_t words) {
+  struct producer_quick *quick = producer_mine;
+  if (__builtin_expect(quick->state == PRODUCER_IDLE, 1))
+    return (struct producer *)quick;
+  if (!slot || !os_replace_own(&quick->next, (uintptr_t)(slot + words), (uintptr_t)slot))
+    producer_give_back(slot, words);
+  return NULL;
+}
+
+/* Then: takes hold of next, as if no slots had been taken. frame: the hook's. */
+static inline void producer_hold_rest(struct producer *producer, uint64_t *slot, uint32_t words, uintptr_t frame) {
+  producer->frame = frame;
+  producer_hold(producer);
+  if (__builtin_expect(producer->cursor == slot + words, 1))
+    producer->cursor = slot;
+  else if (slot)
+    producer_make_void(producer, slot, words);
 }
 
 /* The slow events between which producer_choose_stamping need not be called for those at other than sampled entries. */
@@ -222,6 +310,24 @@ static inline void producer_count_slow(struct producer *producer, bool sampled, 
   producer->window_slow++;
   if (sampled || __builtin_expect(producer->window_slow % PRODUCER_SLOW_EVENTS == 0, 0))
     producer_choose_stamping(producer, sampled, before);
+}
+
+/* After producer_record_quick has returned false, in state IDLE: another step that needs no stamp, as it has no object,
+   or is the first at its place. Needs no hold of next, as the slots are the thread's: what a handler records meanwhile
+   stands behind them. False: nothing was written. */
+static inline __attribute__((always_inline)) bool
+producer_record_unstamped(struct producer *producer, struct producer_event event, uint64_t *slot) {
+  if (slot >= producer->quick.limit || producer->tick != ownership_tick() || (host_state.flags & ATTACH_STAMP_EVERY))
+    return false;
+  if (event.address && (atomic_load_explicit(&ownership_entry(event.address)->both, memory_order_relaxed) != 0 ||
+                        producer->own == TAG_NONE || !ownership_claim(event.address, (uint16_t)producer->own)))
+    return false;
+  if (event.param) {
+    record_put(slot, RECORD_PARAM, *event.param);
+    slot += 2;
+  }
+  record_put(slot, event.op | (uint64_t)(uintptr_t)event.address << 8, event.word);
+  return true;
 }
 
 /* The common case of steps that need a stamp: the tick has not advanced, and there is room. Precondition: state
@@ -244,7 +350,7 @@ static inline __attribute__((always_inline)) bool producer_record_stamped(struct
   }
   atomic_signal_fence(memory_order_seq_cst);
   uint64_t *to = producer->cursor;
-  if (to >= producer->limit) {
+  if (to >= producer->quick.limit) {
     producer->tick--; /* the entry may hold the thread's tag now, and yet the step is to have a stamp */
     return false;
   }
@@ -271,7 +377,7 @@ static inline void producer_did_not_throw(struct producer_entry in) {
   in.producer->throws -= in.producer->throws > 0;
 }
 static inline bool producer_thrown(struct producer_throw *thrown) {
-  struct producer *producer = producer_mine;
+  struct producer *producer = producer_now();
   if (!producer || producer->throws == 0 || --producer->throws >= PRODUCER_THROWS)
     return false;
   *thrown = producer->may_throw[producer->throws];
@@ -299,14 +405,15 @@ static inline __attribute__((always_inline)) bool producer_record(struct produce
     producer_side_event(producer, event);
     return true;
   }
-  producer->state = PRODUCER_RECORDING;
+  if (!producer->cursor)
+    producer_hold(producer);
   atomic_signal_fence(memory_order_seq_cst);
   uint64_t stamp;
   if (!producer_step(producer, event.address, &stamp))
     return false;
   if (columns) {
-    record_columns_put(producer->cursor, columns);
     producer->cursor += 2;
+    record_columns_put(producer->cursor - 2, columns);
   }
   producer_put(producer, producer->cursor, event, stamp);
   atomic_signal_fence(memory_order_seq_cst);
@@ -323,12 +430,13 @@ static inline __attribute__((always_inline)) bool producer_record_simulated(stru
   if (!accesses_are_recorded() || !producer_is_quick(in.was) || (host_state.flags & ATTACH_COUNTER) ||
       producer->tick != ownership_tick())
     return false;
-  producer->state = PRODUCER_RECORDING;
+  if (!producer->cursor)
+    producer_hold(producer);
   atomic_signal_fence(memory_order_seq_cst);
   uint64_t stamp = os_cycles();
   atomic_signal_fence(memory_order_seq_cst);
   uint64_t *to = producer->cursor;
-  if (to >= producer->limit)
+  if (to >= producer->quick.limit)
     return false;
   producer_put(producer, to, event, stamp);
   atomic_signal_fence(memory_order_seq_cst);

@@ -25,7 +25,7 @@ static void note_filter(bool sandbox, bool clockless) {
     atomic_store(&region->sandboxed, 1);
   if (clockless && !(host_state.flags & ATTACH_COUNTER)) {
     atomic_fetch_or(&region->paused, PAUSED_BY_SANDBOX);
-    atomic_fetch_add(&host_state.tables->control.tick, 1);
+    control_advance_tick(&host_state.tables->control);
   }
 }
 

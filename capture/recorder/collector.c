@@ -430,7 +430,7 @@ static void tick(void *context) {
   if (now - collector->tick_ns < TICK_NS)
     return;
   collector->tick_ns = now;
-  atomic_fetch_add_explicit(&collector->control->tick, 1, memory_order_relaxed);
+  control_advance_tick(collector->control);
 }
 
 static uint64_t drain_all(struct collector *collector) {

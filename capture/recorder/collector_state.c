@@ -68,7 +68,7 @@ void collector_end_process(struct collector *collector, struct recorded_process 
 }
 
 void collector_advance_tick(struct collector *collector) {
-  atomic_fetch_add(&collector->control->tick, 1);
+  control_advance_tick(collector->control);
 }
 
 /* Each thread is drained at another time, and a later one may show what follows from things that an earlier one does

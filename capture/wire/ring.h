@@ -1,38 +1,72 @@
 /* What the host's library and the collector share: records, rings, and the messages by which they meet.
 
    Layout only: no code that waits, maps or prints. A region is memory of the collector (a sealed memfd) that one host
-   process maps; it holds rings, each of one thread at a time. The host writes records and head,
-   the collector writes tail; neither ever takes a lock of the other.
+   process maps; it holds rings, each of one thread at a time. The host writes records; the collector makes them zero
+   and writes tail; neither ever takes a lock of the other.
 
-   Invariants: a record is 16 bytes; records below head are complete; the records of one call are published together;
-   where the host turns back to the ring's start it writes a WRAP record, so that the collector need not know how long
-   the lap was. The host may be broken or hostile: the collector checks every position that it reads here. */
+   Invariants: a record is 16 bytes; a slot of the ring is zero unless it holds a record that the collector has not read
+   yet. The host writes a record's second word last, and it is never 0: so the collector reads up to the first slot
+   whose second word is 0. A thread takes its slots in sequence. It leaves one empty only while a signal handler has
+   interrupted it between taking and writing; the handler's records then stand behind that slot. Where the host goes on
+   elsewhere than in the next slot, it writes a JUMP record, so that the collector need not know how long the lap was.
+   The host may be broken or hostile: the collector checks every position that it reads here. */
 #ifndef CAPTURE_WIRE_RING_H
 #define CAPTURE_WIRE_RING_H
 
 #include <stdatomic.h>
 #include <stdint.h>
 
-/* A record: word 0 = op | address << 8, word 1 = size, stamp or other value, according to the op. For an event, op is
-   the call byte of the trace (id and NULL flags). The ids 61 to 63 are never calls, so with the flag bits they name the
-   control records. */
+/* A record has a head, op | address << 8, and a word: size, stamp or other value, according to the op. For an event, op
+   is the call byte of the trace (id and NULL flags). The ids 61 to 63 are never calls, so with the flag bits they name
+   the control records. How they are stored: record_put, record_get. */
 enum record_op {
-  RECORD_TEXT = 61,           /* 15 bytes of text after the op: word 0's other 7, then word 1's 8 */
-  RECORD_MARK = 61 | 0x40,    /* word 1: stamp; the mark's text came before, of which address bytes count */
+  RECORD_TEXT = 61,           /* 15 bytes of text after the op: the head's other 7, then the word's 8 */
+  RECORD_MARK = 61 | 0x40,    /* word: stamp; the mark's text came before, of which address bytes count */
   RECORD_COLUMNS = 61 | 0x80, /* optional columns of the next event: record_columns */
-  RECORD_LATENCY = 61 | 0xc0, /* word 1: duration of the real call of the event before, which released address */
-  RECORD_PARAM = 62,          /* word 1: element count or alignment of the next event */
-  RECORD_STAMP = 63,          /* word 1: stamp of the next step */
-  RECORD_BEGIN = 62 | 0x40,   /* a resize has begun: address = old object, word 1 = stamp of the release, or 0 */
-  RECORD_WRAP = 63 | 0x40,    /* the next record is at the ring's start */
-  RECORD_THREAD =
-      62 | 0x80, /* the ring has a new owner; the old one, if there was one, is dead. Word 1: serial number of
-                    the owner among the process's threads; with ATTACH_ACCESSES first owners have one too */
-  RECORD_DROPPED = 63 | 0x80, /* word 1: that many events of this thread are missing here; address: enum missing */
-  RECORD_TOUCHED = 62 | 0xc0, /* the next event or BEGIN releases address, of which word 1 OS pages are resident */
-  RECORD_LIVE =
-      63 | 0xc0, /* address is a large object that is live at the end, of which word 1 OS pages are resident */
+  RECORD_LATENCY = 61 | 0xc0, /* word: duration of the real call of the event before, which released address */
+  RECORD_PARAM = 62,          /* word: element count or alignment of the next event */
+  RECORD_STAMP = 63,          /* word: stamp of the next step */
+  RECORD_BEGIN = 62 | 0x40,   /* a resize has begun: address = old object, word = stamp of the release, or 0 */
+  RECORD_JUMP = 63 | 0x40,    /* the next record is address bytes from the ring's start */
+  RECORD_THREAD = 62 | 0x80, /* the ring has a new owner; the old one, if there was one, is dead. Word: serial number of
+                                the owner among the process's threads; with ATTACH_ACCESSES first owners have one too */
+  RECORD_DROPPED = 63 | 0x80, /* word: that many events of this thread are missing here; address: enum missing */
+  RECORD_TOUCHED = 62 | 0xc0, /* the next event or BEGIN releases address, of which word OS pages are resident */
+  RECORD_LIVE = 63 | 0xc0, /* address is a large object that is live at the end, of which word OS pages are resident */
 };
+
+/* Stored, a record is one of three:
+   - common: first the word, then the head with its op in the upper byte instead of the lower one;
+   - quick, of an event with an address and no stamp: first the address, all 64 bits of it, then the size, below
+     RECORD_QUICK_BYTES (0 where the call has none), and the call's id, both in the lower half, whose upper bit is set
+   as all of the upper half are. So the second word is made by one instruction, or is a constant;
+   - void: the second word has all bits set. Nothing follows from it but that the call to which the records before it
+     belong was not completed. */
+enum { RECORD_QUICK_BYTES = 1 << 24 };
+#define RECORD_VOID UINT64_MAX
+static inline uint64_t record_quick(uint8_t id, uint64_t size_bytes) {
+  return size_bytes | (0xffffffff80000000 | (uint64_t)id << 24);
+}
+
+/* Writes a record, with a constant op in few instructions. */
+static inline void record_put(uint64_t *to, uint64_t head, uint64_t word) {
+  to[0] = word;
+  atomic_store_explicit((_Atomic uint64_t *)&to[1], head >> 8 | head << 56, memory_order_release);
+}
+
+/* True: the slot held a record, which is now in *head and *word; *head is RECORD_VOID where it is void. */
+static inline int record_get(const uint64_t *from, uint64_t *head, uint64_t *word) {
+  uint64_t second = atomic_load_explicit((const _Atomic uint64_t *)&from[1], memory_order_acquire), first = from[0];
+  if (second == 0)
+    return 0;
+  *head = second == RECORD_VOID ? second : second << 8 | second >> 56;
+  *word = first;
+  if (second >> 31 == UINT64_MAX >> 31 && second != RECORD_VOID) {
+    *head = (second >> 24 & 0x7f) | first << 8;
+    *word = second % RECORD_QUICK_BYTES;
+  }
+  return 1;
+}
 
 /* The optional columns of an event; each is 0 where it is not known. Latency and slack as in struct trace_event; the
    stack is a node of the process's stack_area. */
@@ -40,9 +74,9 @@ struct record_columns {
   uint64_t latency; /* below 2^56 */
   uint32_t slack, stack;
 };
-static inline void record_columns_put(uint64_t to[2], const struct record_columns *columns) {
-  to[0] = RECORD_COLUMNS | (uint64_t)columns->stack << 8 | columns->latency << 40;
-  to[1] = columns->latency >> 24 << 32 | columns->slack;
+static inline void record_columns_put(uint64_t *to, const struct record_columns *columns) {
+  record_put(to, RECORD_COLUMNS | (uint64_t)columns->stack << 8 | columns->latency << 40,
+             columns->latency >> 24 << 32 | columns->slack);
 }
 static inline struct record_columns record_columns_get(uint64_t head, uint64_t word) {
   return (struct record_columns){head >> 40 | word >> 32 << 24, (uint32_t)word, (uint32_t)(head >> 8)};
@@ -57,19 +91,24 @@ enum missing { MISSING_RING_FULL, MISSING_PAUSED };
    one. An idle thread uses only a short first lap of it (producer.c); the kernel allocates no memory for the rest. */
 #define RING_BYTES ((uint32_t)256 << 10)
 
+enum { RING_GIVEN_UP = 4 };
+
 /* One thread's ring: the host's line and the collector's line, apart, so that neither writes what the other spins on.
  */
 struct ring {
-  _Alignas(64) _Atomic uint32_t head; /* low half of the host address after the last complete record */
-  uint32_t base;                      /* low half of the host address of the ring's memory */
-  _Atomic uint32_t waiting;           /* the host sleeps on drained */
-  _Atomic uint32_t owner;             /* the kernel's id of its thread */
-  _Atomic uint64_t nested;            /* calls that the allocator made inside another call */
-  _Atomic uint64_t dropped;           /* events dropped, including those that DROPPED records report */
-  _Atomic uint64_t skipped;           /* calls made in pauses, likewise */
-  _Atomic uint64_t marks_lost;        /* heaptape_mark found the ring full */
+  _Alignas(64) _Atomic uint32_t lap; /* bytes of the ring that are or were in use */
+  _Atomic uint32_t waiting;          /* the host sleeps on drained */
+  _Atomic uint32_t owner;            /* the kernel's id of its thread */
+  _Atomic uint64_t nested;           /* calls that the allocator made inside another call */
+  _Atomic uint64_t dropped;          /* events dropped, including those that DROPPED records report */
+  _Atomic uint64_t skipped;          /* calls made in pauses, likewise */
+  _Atomic uint64_t marks_lost;       /* heaptape_mark found the ring full */
+  /* Places in bytes, plus 1, of slots that the host will not use again, as an interrupted call may still write to them;
+     0: none. The host makes such a slot void once, so that the collector passes it, and later jumps over it. */
+  _Atomic uint32_t given_up[RING_GIVEN_UP];
   _Alignas(64) _Atomic uint32_t tail; /* bytes from the ring's start up to which the collector is done */
   _Atomic uint32_t drained;           /* futex: changes when tail has moved and the host waits */
+  _Atomic uint32_t stopped;           /* tail plus 1 while the collector has found an empty slot there; else 0 */
 };
 
 /* Bits of region.paused: no call is recorded while any is set. */
@@ -105,13 +144,21 @@ enum { REGION_RINGS_FIRST = 16, REGION_RINGS_MORE = 256, REGIONS_MAX = 260 };
 
 /* One page for all processes of a recording. */
 struct control {
-  _Alignas(64) _Atomic uint32_t
-      tick; /* advanced about every millisecond; a thread that finds it changed stamps its next step */
+  /* The upper half is the tick, which is advanced about every millisecond (control_advance_tick); a thread that finds
+     it changed stamps its next step. The lower half is 0, so that a hook can add something to it. */
+  _Alignas(64) _Atomic uint64_t tick;
   _Alignas(64) _Atomic uint32_t wake; /* futex: the collector sleeps on it */
   _Atomic uint32_t sleeping;          /* 1 while it does */
   _Atomic uint32_t collector_futex;   /* the collector's robust futex: the kernel sets FUTEX_OWNER_DIED when it ends */
   _Alignas(64) _Atomic uint64_t counter; /* stamps, where the cycle counter can't be used */
 };
+
+/* The tick is never 0, with which a hook would take nothing for something. */
+static inline void control_advance_tick(struct control *control) {
+  const uint64_t one = (uint64_t)1 << 32;
+  if (atomic_fetch_add(&control->tick, one) + one == 0)
+    atomic_fetch_add(&control->tick, one);
+}
 
 /* Attaching: the host connects to the abstract socket, sends one request, receives one reply with descriptors, and
    closes the connection. */

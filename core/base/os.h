@@ -56,6 +56,20 @@ static inline __attribute__((always_inline)) void os_store_stack_pointer(uintptr
   __asm__ volatile("mov %%rsp, %0" : "=m"(*to));
 }
 
+/* Adds to the value and returns what it was, in one instruction: whole for a signal handler of the same thread, but not
+   for other threads. */
+static inline __attribute__((always_inline)) uint64_t os_fetch_add_own(uint64_t *value, uint64_t more) {
+  __asm__ volatile("xadd %0, %1" : "+r"(more), "+m"(*value)::"memory", "cc");
+  return more;
+}
+
+/* Replaces the value `old` by `new`, likewise. False: it was another. */
+static inline bool os_replace_own(uint64_t *value, uint64_t old, uint64_t new) {
+  bool done;
+  __asm__ volatile("cmpxchg %3, %1" : "=@cce"(done), "+m"(*value), "+a"(old) : "r"(new) : "memory");
+  return done;
+}
+
 /* Brings in the cache line at address to be written. A compiler would prefetch it to be read, as all processors can,
    which is no help where another core has just read it. */
 static inline void os_prefetch_to_write(const void *address) {
@@ -99,6 +113,14 @@ static inline __attribute__((always_inline)) uintptr_t os_stack_pointer(void) {
 
 static inline __attribute__((always_inline)) void os_store_stack_pointer(uintptr_t *to) {
   *to = os_stack_pointer();
+}
+
+static inline uint64_t os_fetch_add_own(uint64_t *value, uint64_t more) {
+  return __atomic_fetch_add(value, more, __ATOMIC_RELAXED);
+}
+
+static inline bool os_replace_own(uint64_t *value, uint64_t old, uint64_t new) {
+  return __atomic_compare_exchange_n(value, &old, new, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
 static inline void os_prefetch_to_write(const void *address) {

@@ -41,6 +41,7 @@ struct tables {
 
 /* What a thread is doing, as its producer knows. */
 enum producer_state {
+  PRODUCER_NONE = 16, /* there is no producer: a struct producer_quick alone */
   PRODUCER_WIPED = 0, /* a fork child's view of its parent's producer */
   PRODUCER_IDLE,      /* in no call, or in a real function that calls none of the hooks */
   PRODUCER_CALLING,   /* inside a real function */
@@ -57,6 +58,7 @@ struct host_state {
   uint32_t flags;              /* enum attach_flags */
   const struct region *region; /* the first */
   uint64_t touch_min_bytes;
+  uint64_t quick_bytes; /* requests below it are recorded in one slot and are not large */
   uint64_t os_page_bytes;
   uint32_t idle;       /* enum producer_state of a thread in no call: IDLE, GUARDED or OPTIONAL */
   uint32_t clock_cost; /* what two readings of the clock take, in its units; each latency is less by that */

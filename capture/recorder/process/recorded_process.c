@@ -330,6 +330,12 @@ static void take_mark(struct recorded_process *process, struct ring_reader *read
   reader->text_bytes = 0;
 }
 
+/* The call to which the records before belong was not completed. */
+static void take_void(struct ring_reader *reader) {
+  reader->param = reader->stamp = 0;
+  reader->columns = (struct record_columns){0};
+}
+
 static void take_record(struct recorded_process *process, struct ring_reader *reader, uint64_t head, uint64_t word) {
   uint8_t op = (uint8_t)head;
   if (process->cut_stamp && (reader->cut || stamp_in(op, word) > process->cut_stamp)) {
@@ -379,45 +385,82 @@ static void take_record(struct recorded_process *process, struct ring_reader *re
   }
 }
 
+/* Reads the ring up to its first empty slot. At most one ring's records, as a hostile host can write without end. */
+static uint64_t read_ring(struct recorded_process *process, struct ring_reader *reader) {
+  uint64_t records = 0, head, word;
+  while (records < RING_BYTES / 16) {
+    HT_ASSERT(reader->tail % 16 == 0 && reader->tail < RING_BYTES);
+    uint64_t *slot = (uint64_t *)(reader->memory + reader->tail);
+    if (!record_get(slot, &head, &word))
+      break;
+    slot[0] = slot[1] = 0;
+    records++;
+    reader->tail = (reader->tail + 16) % RING_BYTES;
+    if (head == RECORD_VOID) {
+      take_void(reader);
+    } else if ((uint8_t)head != RECORD_JUMP) {
+      take_record(process, reader, head, word);
+    } else if (head >> 8 < RING_BYTES && (head >> 8) % 16 == 0) {
+      reader->tail = (uint32_t)(head >> 8);
+    } else {
+      process->broken++;
+    }
+  }
+  return records;
+}
+
+static bool is_at_empty_slot(const struct ring_reader *reader) {
+  uint64_t head, word;
+  return !record_get((const uint64_t *)(reader->memory + reader->tail), &head, &word);
+}
+
 static uint64_t drain_ring(struct recorded_process *process, struct ring_reader *reader) {
   struct ring *ring = reader->ring;
-  uint32_t head = atomic_load_explicit(&ring->head, memory_order_acquire) - ring->base;
-  if (head == reader->tail)
+  if (reader->stopped && is_at_empty_slot(reader))
     return 0;
-  if (head >= RING_BYTES || head % 16 != 0) {
-    process->broken++;
-    return 0;
-  }
-  HT_ASSERT(reader->tail % 16 == 0 && reader->tail < RING_BYTES);
-  uint64_t records = 0;
-  uint32_t at = reader->tail;
-  bool turned = false;
-  while (at != head) {
-    uint64_t record[2];
-    memcpy(record, reader->memory + at, sizeof record);
-    at += 16;
-    if ((uint8_t)record[0] == RECORD_WRAP || at >= RING_BYTES) {
-      if (turned) { /* a second WRAP before the head: the host has overwritten its ring */
-        process->broken++;
-        at = head;
-        break;
-      }
-      turned = true;
-      at = 0;
-      continue;
-    }
-    take_record(process, reader, record[0], record[1]);
-    records++;
-  }
-  HT_ASSERT(at == head);
-  reader->tail = at;
-  atomic_store(&ring->tail, at);
+  atomic_store(&ring->stopped, 0);
+  uint64_t records = read_ring(process, reader);
+  atomic_store(&ring->tail, reader->tail);
+  reader->stopped = is_at_empty_slot(reader);
+  if (reader->stopped)
+    atomic_store(&ring->stopped, reader->tail + 1);
   if (atomic_load(&ring->waiting)) {
     atomic_store(&ring->waiting, 0);
     atomic_fetch_add(&ring->drained, 1);
     os_futex_wake((const uint32_t *)&ring->drained, 1, true);
   }
   return records;
+}
+
+/* The place is of a slot that the host has given up. */
+static bool is_given_up(const struct ring *ring, uint32_t at) {
+  for (int i = 0; i < RING_GIVEN_UP; i++)
+    if (atomic_load_explicit(&ring->given_up[i], memory_order_relaxed) == at + 1)
+      return true;
+  return false;
+}
+
+/* What has been written behind empty slots, when nobody will fill them any more: the calls that were to do so have not
+   been completed. A record in a slot that was given up came too late, and is missing. */
+static void drain_behind_empty_slots(struct recorded_process *process, struct ring_reader *reader) {
+  uint64_t head, word, late = 0;
+  uint32_t lap = atomic_load(&reader->ring->lap), passed = 0;
+  lap = lap < RING_BYTES ? lap / 16 * 16 : RING_BYTES;
+  for (uint32_t at = reader->tail; passed < lap; passed += 16, at = at + 16 < lap ? at + 16 : 0) {
+    if (at >= lap || !record_get((const uint64_t *)(reader->memory + at), &head, &word))
+      continue;
+    if (is_given_up(reader->ring, at)) {
+      late += head != RECORD_VOID && (uint8_t)head != RECORD_PARAM;
+      memset(reader->memory + at, 0, 16); /* counted once */
+      continue;
+    }
+    take_void(reader);
+    reader->tail = at;
+    read_ring(process, reader);
+    at = reader->tail;
+  }
+  if (late)
+    write_gap(process, reader, late, "ring full");
 }
 
 /* Takes up the rings that the host has begun to use. */
@@ -433,10 +476,9 @@ static void look_for_rings(struct recorded_process *process) {
         return;
       }
       uint32_t at = process->region[r].seen;
-      *reader =
-          (struct ring_reader){.ring = &region->rings[at],
-                               .memory = (const char *)region + region_header_bytes(rings) + (uint64_t)at * RING_BYTES,
-                               .thread = -1};
+      *reader = (struct ring_reader){.ring = &region->rings[at],
+                                     .memory = (char *)region + region_header_bytes(rings) + (uint64_t)at * RING_BYTES,
+                                     .thread = -1};
     }
   }
 }
@@ -588,6 +630,8 @@ int recorded_process_close(struct recorded_process *process, const struct record
                            struct process_totals *totals, struct error *error) {
   while (recorded_process_drain(process, NULL, NULL) > 0)
     ;
+  for (uint32_t i = 0; i < process->readers.count; i++)
+    drain_behind_empty_slots(process, &process->readers.at[i]);
   uint64_t nested = settle(process);
   memset(totals, 0, sizeof *totals);
   struct trace_totals *running = trace_writer_totals(process->writer);

@@ -20,7 +20,7 @@ enum { BEGINS_MAX = 8, TRACE_MARK_ROOM = 18 * 15 };
 /* A ring, and what has been read of the call that is being read from it. */
 struct ring_reader {
   struct ring *ring;
-  const char *memory;
+  char *memory;
   uint32_t tail;
   int64_t thread;  /* -1: no event of the present owner yet */
   uint64_t serial; /* of the present owner, where accesses are recorded */
@@ -39,7 +39,8 @@ struct ring_reader {
   uint64_t dropped_reported, skipped_reported; /* by DROPPED records; the ring's counters give the rest */
   char text[TRACE_MARK_ROOM];                  /* of the mark being read */
   uint32_t text_bytes;
-  bool cut; /* the recording ended before the record just read was written */
+  bool stopped; /* the ring's member says so */
+  bool cut;     /* the recording ended before the record just read was written */
 };
 
 /* Of a thread: calls in the trace, missing ones included, and call rows of its accesses. */
